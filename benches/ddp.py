@@ -1,8 +1,8 @@
 """Samples per second of DDP over `syncline` and over Gloo, on an emulated cluster.
 
-Four hosts in two racks, 1 Gb/s to each host and between the racks. Ranks are numbered so that neighbours are in
-different racks, as a scheduler may have it: a ring crosses the core at every step. Gloo has no choice; syncline is told
-the racks. Needs root (network namespaces) and a Python that has PyTorch.
+Four hosts in two racks, with 1 Gb/s to each host and between the racks. Ranks are numbered so that neighbours are in
+different racks, as a scheduler may place them: a ring crosses the core at every step. Gloo cannot change that; syncline
+reads the racks from a file. Needs root (network namespaces) and a Python that has PyTorch.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ fabric:
   leaf_spine: {{ leaves: 2, hosts_per_leaf: 2, spines: 1, rate: 1Gb/s, uplink_rate: 1Gb/s }}
 """
 PACKAGE = Path(syncline.__file__).parents[1]
-"""Where syncline is."""
+"""The folder that contains the package."""
 ALTERNATING = "0,2,1,3"
 RACKS = "0 2\n1 3\n"
-"""Ranks of each rack, in this order."""
+"""Ranks of each rack, in the order ``ALTERNATING``."""
 WARM, STEPS = 3, 6
 BARS = {"resnet18": 1.25, "mlp": 1.8}
-"""Models, and how many times Gloo's samples per second are asked for."""
+"""For each model, the required ratio of syncline's samples per second to Gloo's."""
 
 
 def resnet18() -> tuple[Any, Any]:
-    """ResNet-18 with the stem that suits CIFAR: 11.2 M parameters. A batch of 8."""
+    """ResNet-18 with a stem for CIFAR: 11.2 M parameters. Batches of 8."""
     import torch
     from torch import nn
 
@@ -68,7 +68,7 @@ def resnet18() -> tuple[Any, Any]:
 
 
 def mlp() -> tuple[Any, Any]:
-    """Four layers of 2048: 16.8 M parameters, hardly any computation. A batch of 32."""
+    """Four layers of 2048: 16.8 M parameters, hardly any computation. Batches of 32."""
     import torch
     from torch import nn
 
@@ -110,15 +110,15 @@ def rank(backend: str, name: str, racks: str) -> None:
 
 
 def measure(python: str, bed: str, backend: str, name: str, racks: str) -> dict[str, Any]:
-    """Seconds of each step, of steps that only compute, and samples of a step."""
+    """Returns the seconds of each step, the seconds of steps that only compute, and the samples of a step."""
     program = [python, "-W", "ignore", __file__, "--rank", backend, name, racks]
-    # The other Python need not have syncline.
+    # The other Python may not have syncline installed.
     environment = {**os.environ, "PYTHONPATH": f"{PACKAGE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     return answer(done([*TESTBED, "run", bed, "--hosts", ALTERNATING, "--", *program], environment))
 
 
 def main(given: list[str]) -> None:
-    """Measures both in turn, and prints a line for each model."""
+    """Measures both backends in turn, and prints a line for each model."""
     python, names = arguments(given, BARS)
     if not may() or python is None:
         return
@@ -127,7 +127,7 @@ def main(given: list[str]) -> None:
         bed.write_text(SPEC.format(name=bed_name("ddp-bench")))
         racks = Path(folder) / "racks.txt"
         racks.write_text(RACKS)
-        sys.stdout.write("syncline is told by a file who is in which rack; Gloo cannot be.\n")
+        sys.stdout.write("syncline reads from a file which rank is in which rack; Gloo cannot.\n")
         for name in names:
             times: dict[str, list[float]] = {"gloo": [], "syncline": []}
             alone: list[float] = []
@@ -141,8 +141,8 @@ def main(given: list[str]) -> None:
             rates = {backend: samples / statistics.median(found) for backend, found in times.items()}
             ratio = rates["syncline"] / rates["gloo"]
             each = ", ".join(f"{backend} {rate:.1f} samples/s" for backend, rate in rates.items())
-            computing = f"{1e3 * statistics.median(alone):.0f} ms of a step are computing"
-            sys.stdout.write(f"{name}: {each} ({computing}); {ratio:.2f} times as many {asked(ratio, BARS[name])}\n")
+            computing = f"{1e3 * statistics.median(alone):.0f} ms of a step are compute"
+            sys.stdout.write(f"{name}: {each} ({computing}); {ratio:.2f} times Gloo's {asked(ratio, BARS[name])}\n")
             sys.stdout.flush()
 
 

@@ -1,4 +1,4 @@
-"""What benches on an emulated cluster share: programs that run on its hosts, one process each."""
+"""Helpers for benches that run programs on the hosts of an emulated cluster, one process per host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TESTBED = [sys.executable, "-m", "syncline", "testbed"]
 
 
 def may() -> bool:
-    """Whether clusters can be emulated here; says so where they cannot."""
+    """Returns whether this machine can emulate clusters; prints a message if it cannot."""
     if os.geteuid() == 0:
         return True
     sys.stdout.write("not root, so nothing is measured on an emulated cluster\n")
@@ -21,20 +21,20 @@ def may() -> bool:
 
 
 def name(bench: str) -> str:
-    """Of this run's testbed: none that is up already is taken for it."""
+    """Returns a name for this run's testbed that differs from those of testbeds that are up already."""
     return f"{bench}-{os.getpid()}"
 
 
 def measure(bed: str, program: list[str], hosts: str) -> Times:
-    """What a program tells that runs on these hosts, in the order of its ranks. Ends the bench where it fails."""
+    """Runs a program on these hosts, one rank each in this order, and returns its times. Exits if it fails."""
     return told(done([*TESTBED, "run", bed, "--hosts", hosts, "--", *program]))
 
 
 def measure_mpi(bed: str, called: str, program: str, nbytes: int, hosts: str) -> Times:
-    """What Open MPI's ranks tell on these hosts of a testbed that is called so."""
+    """Runs the MPI program on these hosts of the testbed ``called`` and returns its times."""
     order = [f"h{host}" for host in hosts.split(",")]
     with tempfile.TemporaryDirectory() as folder:
-        # What mpirun takes for ssh: each host has a name and a folder of its own.
+        # mpirun runs this script in place of ssh; it gives each host its own name and temporary folder.
         agent = Path(folder) / "agent"
         enter = f'ip netns exec syncline.{called}."$host" unshare --uts sh -c'
         own = f"hostname $host; mkdir -p {folder}/$host; export TMPDIR={folder}/$host; exec $*"
@@ -44,5 +44,5 @@ def measure_mpi(bed: str, called: str, program: str, nbytes: int, hosts: str) ->
         network += [word for part in ("btl", "oob") for word in ("--mca", f"{part}_tcp_if_include", "eth0")]
         where = ["--host", ",".join(f"{host}:1" for host in order), "-np", str(len(order))]
         mpirun = ["mpirun", *MPI, *network, *where, program, *mpi_arguments(nbytes)]
-        # The testbed's own command starts it, so that nothing is left where the bench is ended.
+        # `syncline testbed run` starts mpirun, so that no process is left if the bench is interrupted.
         return measure(bed, [str(agent), order[0], *mpirun], hosts.split(",")[0])

@@ -1,9 +1,9 @@
-"""The executor beside Gloo and Open MPI on an emulated cluster.
+"""All-reduces of the executor, compared with Gloo and Open MPI, on an emulated cluster.
 
 Eight hosts at 1 Gb/s in two racks. Ranks are numbered so that neighbours are in different racks, as a scheduler may
-have it. Gloo and MPI have no choice; the executor is told the racks by a file, and puts ranks in their order. With a
-core of 1 Gb/s, all-reduces by size; with one of 500 Mb/s the two-level plan, beside Gloo in its best and its worst
-order. Needs root (network namespaces).
+place them. Gloo and MPI cannot change that; the executor reads the racks from a file, and orders ranks by rack. The
+cases are all-reduces of several sizes with a core of 1 Gb/s, and the two-level plan with a core of 500 Mb/s, compared
+with Gloo in its best and its worst order. Needs root (network namespaces).
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ fabric:
 """
 BEST, WORST = "0,1,2,3,4,5,6,7", "0,4,1,5,2,6,3,7"
 RACKS = "0 2 4 6\n1 3 5 7\n"
-"""Ranks of each rack, in the worst order."""
+"""Ranks of each rack, in the order ``WORST``."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """An all-reduce, and what is asked of it."""
+    """An all-reduce, and its required speed."""
 
     nbytes: int
     core: str
     plan: str
-    """Of the executor."""
+    """Plan that the executor runs."""
     bound_s: float | None = None
-    """What the wire needs."""
+    """Least time that the network allows."""
     within: float | None = None
-    """How near that the executor is asked to be."""
+    """Highest allowed ratio of the executor's time to ``bound_s``."""
     best: float | None = None
-    """How many times as fast as Gloo in its best order."""
+    """Required speed relative to Gloo in its best order."""
     worst: float | None = None
-    """How many times as fast as Gloo in its worst order."""
+    """Required speed relative to Gloo in its worst order."""
 
 
 LARGE = 26_214_400
@@ -64,7 +64,7 @@ CASES = {
 
 
 def rank(plan: str, nbytes: int, racks: str) -> None:
-    """One rank of the executor."""
+    """Runs one rank of the executor."""
     from syncline.runtime import Communicator, Rule
 
     vector = array("f", [1.0]) * (nbytes // 4)
@@ -74,12 +74,12 @@ def rank(plan: str, nbytes: int, racks: str) -> None:
 
 
 def line(name: str, case: Case, ours: Times, theirs: dict[str, Times], others: Times) -> str:
-    """What is printed for a case."""
+    """Returns the line to print for a case."""
     median, sent = statistics.median(ours.seconds), 2 * (HOSTS - 1) * case.nbytes
     text = f"{name}: {case.plan} {1e3 * median:.2f} ms (least {1e3 * min(ours.seconds):.2f}{cost(ours, sent)})"
     if case.bound_s is not None and case.within is not None:
         near = median / case.bound_s
-        text += f", {near:.2f} of the wire's {1e3 * case.bound_s:.0f} ms {asked(near, case.within, least=False)}"
+        text += f", {near:.2f} of the network's {1e3 * case.bound_s:.0f} ms {asked(near, case.within, least=False)}"
     for what, bar in (("best", case.best), ("worst", case.worst)):
         if bar is not None and what in theirs:
             seconds = statistics.median(theirs[what].seconds)
@@ -94,11 +94,11 @@ def line(name: str, case: Case, ours: Times, theirs: dict[str, Times], others: T
 
 
 def main(given: list[str]) -> None:
-    """Measures both in turn, and prints a line for each case."""
+    """Measures all libraries in turn, and prints a line for each case."""
     python, names = arguments(given, CASES)
     if not may():
         return
-    sys.stdout.write(f"The executor is told by a file who is in which rack; nobody else is. Racks: {RACKS!r}\n")
+    sys.stdout.write(f"Only the executor reads from a file which rank is in which rack. Racks: {RACKS!r}\n")
     with tempfile.TemporaryDirectory() as folder:
         mpi = with_mpi(folder)
         racks = Path(folder) / "racks.txt"

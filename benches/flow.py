@@ -1,9 +1,9 @@
-"""The flow model beside SimGrid: the same flows over the same links. Usage: flow.py [--all].
+"""The flow model compared with SimGrid: the same flows over the same links. Usage: flow.py [--all].
 
-Prints CPU time, flows a second, memory, when the last flow ends, and whether the bars are reached. Where Debian's
-SimGrid is installed, it is run in the same minutes on flows of the same weights, and the end of each flow is held
-against ours; on the large cases only with ``--all``, because they take it minutes, and for at most ten. What SimGrid
-4.1, which is not packaged, took is written down.
+Prints CPU time, flows a second, memory, when the last flow ends, and whether the required speed is reached. If Debian's
+SimGrid is installed, it runs in the same minutes on flows of the same weights, and the end of each flow is compared
+with ours. It runs the large cases only with ``--all``, because they take it minutes, and for at most ten minutes.
+SimGrid 4.1 is not packaged; its times were measured before and are written down here.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ SOURCE = Path(__file__).parent / "simgrid" / "flows.cc"
 PROGRAM = ROOT / "target" / "simgrid" / "flows"
 INSTALL = "to run SimGrid beside it: sudo apt-get install libsimgrid-dev g++ pkg-config"
 FEW = 5_000
-"""Flows that take SimGrid seconds."""
+"""Largest number of flows that SimGrid simulates within seconds."""
 LONGEST_S = 600
-"""When SimGrid is stopped, in seconds."""
+"""Seconds after which SimGrid is stopped."""
 CLOSE = 0.01
-"""Part of its time by which a flow may end elsewhere."""
+"""Allowed relative difference between the ends of a flow."""
 UPDATES = ("lazy", "full")
-"""How SimGrid finds rates again when a flow ends; the first is its default."""
+"""How SimGrid recomputes rates when a flow ends; the first is its default."""
 
 BEFORE = {
     "all-to-all of 128 hosts, all sizes different": (51.7, 50),
     "65,536 equal flows, fat tree of 1,024 hosts": (75.7, 100),
 }
-"""CPU seconds that SimGrid 4.1 took, and how many times as fast the model is to be."""
+"""CPU seconds that SimGrid 4.1 took, and the required speed of the model relative to it."""
 MILLION = "a million random flows, fat tree, 16 a host"
 LIMITS = {MILLION: 60.0, f"{MILLION}, 0.1 %": 60.0}
-"""CPU seconds that the model may take."""
+"""Most CPU seconds that the model may take."""
 WRITTEN_DOWN = "measured before, on two idle cores of 2.6 GHz with Debian 12, model LV08, fat trees of its own routing"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """When SimGrid's last flow of a case ends, and by which part of their time flows end elsewhere than ours."""
+    """When SimGrid's last flow of a case ends, and the relative differences between ends of its flows and of ours."""
 
     done_s: float
     worst: float
@@ -54,7 +54,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Measured:
-    """What SimGrid took for a case; without an answer it was stopped then."""
+    """Time that SimGrid took for a case; ``answer`` is ``None`` if SimGrid was stopped after that time."""
 
     simulator: str
     cpu_s: float
@@ -62,7 +62,7 @@ class Measured:
 
 
 def ours(folder: Path, *, everything: bool) -> list[dict[str, Any]]:
-    """Every case of ``crates/net-flow/benches/sharing.rs``, with links, flows and ends of some in ``folder``."""
+    """Runs the cases of ``crates/net-flow/benches/sharing.rs``; writes links, flows and ends of some to ``folder``."""
     command = "cargo bench --quiet --locked -p syncline-net-flow --bench sharing -- --json"
     arguments = [*shlex.split(command), "--dump", str(folder), *(["--all"] if everything else [])]
     done = subprocess.run(arguments, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
@@ -70,7 +70,7 @@ def ours(folder: Path, *, everything: bool) -> list[dict[str, Any]]:
 
 
 def simgrid() -> str | None:
-    """The version of SimGrid, with its program built; ``None`` where it is not installed."""
+    """Builds the program for SimGrid and returns SimGrid's version; ``None`` if SimGrid is not installed."""
     tools = [shutil.which(tool) for tool in ("pkg-config", "g++")]
     if not all(tools):
         return None
@@ -87,14 +87,14 @@ def simgrid() -> str | None:
 
 
 def ends(dumped: Path) -> list[float]:
-    """When each flow of a case ended, in seconds."""
+    """Returns when each flow of a case ended, in seconds."""
     lines = dumped.read_text(encoding="utf-8").splitlines()
     _, links = lines[0].split()
     return [float(line.split()[3]) for line in lines[1 + int(links) :]]
 
 
 def theirs(version: str, dumped: Path, update: str) -> Measured:
-    """The same flows in SimGrid."""
+    """Runs the same flows in SimGrid."""
     sys.stderr.write(f"SimGrid: {dumped.name}, {update}\n")
     file = dumped.with_suffix(f".{update}")
     arguments = [str(PROGRAM), str(dumped), str(file), update, "--log=xbt_cfg.threshold:warning"]
@@ -109,7 +109,7 @@ def theirs(version: str, dumped: Path, update: str) -> Measured:
 
 
 def verdict(case: dict[str, Any]) -> list[str]:
-    """What SimGrid 4.1 took for a case, and whether the bar is reached."""
+    """Returns lines that say what SimGrid 4.1 took for a case, and whether the required speed is reached."""
     cpu_s = case["cpu_s"]
     lines = []
     if case["name"] in BEFORE:
@@ -123,12 +123,12 @@ def verdict(case: dict[str, Any]) -> list[str]:
 
 
 def line(simulator: str, case: dict[str, Any], cpu_s: float, done_s: float) -> str:
-    """What a simulator took for a case."""
+    """Returns the line that says what a simulator took for a case."""
     return f"  {simulator:38} {cpu_s:9.3f} s {case['flows'] / cpu_s / 1e3:8.1f} k/s {1e3 * done_s:8.4f} ms"
 
 
 def table(case: dict[str, Any], others: list[Measured]) -> list[str]:
-    """The lines of a case."""
+    """Returns the lines to print for a case."""
     cpu_s = case["cpu_s"]
     lines = [
         f"\n{case['name']}",
@@ -148,12 +148,12 @@ def table(case: dict[str, Any], others: list[Measured]) -> list[str]:
 
 
 def apart(worst: float, median: float) -> str:
-    """How far ends of flows are apart."""
+    """Says how far ends of flows are apart."""
     return f"at most {worst:.2g} apart, half of them at most {median:.2g}"
 
 
 def main() -> None:
-    """Measures every case and prints what became of it."""
+    """Measures every case and prints its results."""
     everything = "--all" in sys.argv[1:]
     version = simgrid()
     print_out("Flows that share links of 100 Gb/s and 0.5 us: CPU time, flows a second, last end, CPU time to ours")

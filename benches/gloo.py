@@ -1,4 +1,4 @@
-"""One of Gloo's ranks, for a Python that has PyTorch alone: ``PYTHON benches/gloo.py BYTES`` times all-reduces."""
+"""One rank of Gloo, for a Python with PyTorch but no syncline: ``PYTHON benches/gloo.py BYTES`` times all-reduces."""
 
 from __future__ import annotations
 

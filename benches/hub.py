@@ -1,8 +1,8 @@
-"""A parameter hub beside Gloo's ring, on an emulated cluster.
+"""A parameter hub compared with Gloo's ring, on an emulated cluster.
 
-Eight workers at 500 Mb/s and one host at 4 Gb/s on a switch, which is the hub's: non-colocated and central, as luo2020
-has it. Gloo's eight ranks are the workers; the ninth host idles, so the networks are not the same, and the hub's is
-dearer. Needs root (network namespaces).
+Eight workers at 500 Mb/s and the hub's host at 4 Gb/s are on one switch: a non-colocated, central hub in the terms of
+luo2020. Gloo's eight ranks are the workers, and the ninth host idles. So the networks are not the same, and the hub's
+is more expensive. Needs root (network namespaces).
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ fabric:
 {LINKS}"""
 CASES = {"25MB": 26_214_400, "1MB": 1 << 20, "64KB": 64 << 10, "4B": 4}
 BARS = {"25MB": 1.5, "64KB": 8.0}
-"""How many times as fast as Gloo the hub is asked to be."""
+"""Required speed of the hub relative to Gloo."""
 WITHIN = 1.15
-"""How near the wire's bound the hub is asked to be, at 25 MB."""
+"""Highest allowed ratio of the hub's time to the network's bound, at 25 MB."""
 
 
 def bound(nbytes: int) -> float:
-    """Seconds in which the wire could do it: pushes and answers overlap."""
+    """Least seconds that the network allows for an exchange; pushes and answers overlap."""
     return max(8 * nbytes / (RATE * PAYLOAD), WORKERS * 8 * nbytes / (HUB_RATE * PAYLOAD))
 
 
 def hub(nbytes: int) -> None:
-    """One rank of the job, or the hub's host; rank 0 prints the seconds of each exchange."""
+    """Runs one rank of the job, or the hub on its host; rank 0 prints the seconds of each exchange."""
     from syncline.hub import Hub, Service
 
     peers = os.environ["SYNCLINE_PEERS"].split(",")
@@ -73,7 +73,7 @@ def main(given: list[str]) -> None:
     python, names = arguments(given, CASES)
     if not may():
         return
-    sys.stdout.write("The hub's network has one host more than Gloo's, eight times as fast as the others.\n")
+    sys.stdout.write("The hub's network has one host more than Gloo's; its link is eight times as fast as others.\n")
     with tempfile.TemporaryDirectory() as folder:
         bed = Path(folder) / "bed.yaml"
         bed.write_text(SPEC)
@@ -85,12 +85,12 @@ def main(given: list[str]) -> None:
                 if python:
                     program = [python, "-W", "ignore", GLOO, str(nbytes)]
                     theirs += measure(str(bed), program, f"0-{WORKERS - 1}")
-            # A hub's vectors are sent twice each, a ring's 1.75 times.
+            # A hub sends each vector twice, a ring 1.75 times.
             median, vectors = statistics.median(ours.seconds), WORKERS * nbytes
             text = f"{name}: hub {1e3 * median:.2f} ms (least {1e3 * min(ours.seconds):.2f}{cost(ours, vectors)})"
             if name == "25MB":
                 near = median / bound(nbytes)
-                text += f", {near:.2f} of the wire's {1e3 * bound(nbytes):.0f} ms {asked(near, WITHIN, least=False)}"
+                text += f", {near:.2f} of the network's {1e3 * bound(nbytes):.0f} ms {asked(near, WITHIN, least=False)}"
             if theirs.seconds:
                 ratio = statistics.median(theirs.seconds) / median
                 text += f"; Gloo {1e3 * statistics.median(theirs.seconds):.2f} ms{cost(theirs, vectors)}, "

@@ -1,8 +1,8 @@
-"""All-reduces between four processes of one machine, beside Gloo and Open MPI.
+"""All-reduces between four processes of one machine, compared with Gloo and Open MPI.
 
-Ours share memory, and go over TCP of the loopback interface for comparison; Gloo has no other way than TCP, and Open
-MPI shares memory. Where that may be chosen, as root, each is in a network namespace of its own, ours with reno and Gloo
-with reno and with bbr in turn; otherwise all have the system's congestion control.
+syncline shares memory and, for comparison, also uses TCP over the loopback interface. Gloo only has TCP; Open MPI
+shares memory. As root, each runs in a separate network namespace with a chosen congestion control: syncline with reno,
+Gloo with reno and with bbr in turn. Otherwise all use the system's congestion control.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ CONGESTIONS = ["reno", "bbr"]
 SYSTEM = "the system's"
 CASES = {"4B": 4, "64KB": 64 << 10, "1MB": 1 << 20, "25MB": 25 << 20, "100MB": 100 << 20}
 BAR = 1.5
-"""How many times Gloo's bus bandwidth is asked for at 100 MB over shared memory."""
+"""Required ratio of the bus bandwidth over shared memory to Gloo's, at 100 MB."""
 
 
 def rank(nbytes: int, shared: str) -> None:
-    """One of our ranks."""
+    """Runs one rank of syncline."""
     from syncline.runtime import Communicator, Rule
 
     vector = array("f", [0.0]) * (nbytes // 4)
@@ -38,7 +38,10 @@ def rank(nbytes: int, shared: str) -> None:
 
 
 def apart(congestion: str) -> list[str]:
-    """Has a command run in a network namespace of its own, with a congestion control; nothing for the system's own."""
+    """Words to put before a command to run it in a separate network namespace with this congestion control.
+
+    No words for the system's congestion control.
+    """
     if congestion == SYSTEM:
         return []
     set_up = f"ip link set lo up && echo {congestion} > /proc/sys/net/ipv4/tcp_congestion_control"
@@ -46,17 +49,17 @@ def apart(congestion: str) -> list[str]:
 
 
 def congestions() -> list[str]:
-    """Those that can be had here, ours first; says so where none can be chosen, or not all."""
+    """Returns the congestion controls that can be chosen here, syncline's first. Prints which ones cannot."""
     tried = {each: subprocess.run([*apart(each), "true"], check=False, capture_output=True) for each in CONGESTIONS}  # noqa: S603 - our own command
     found = [each for each, attempt in tried.items() if attempt.returncode == 0]
     if missing := [each for each in CONGESTIONS if each not in found]:
-        instead = "" if found else "; all have the system's"
-        sys.stdout.write(f"not to be had here for congestion control: {', '.join(missing)}{instead}\n")
+        instead = "" if found else "; all use the system's"
+        sys.stdout.write(f"congestion controls not available here: {', '.join(missing)}{instead}\n")
     return found or [SYSTEM]
 
 
 def measure(program: list[str], congestion: str) -> Times:
-    """What four processes tell."""
+    """Runs four processes of a program and returns their times."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
@@ -72,7 +75,7 @@ def measure(program: list[str], congestion: str) -> Times:
 
 
 def main(given: list[str]) -> None:
-    """Measures all in turn, and prints a line for each case and each of them."""
+    """Measures all libraries in turn, and prints a line for each case and library."""
     python, names = arguments(given, CASES)
     controls = congestions()
     with tempfile.TemporaryDirectory() as folder:
@@ -97,7 +100,7 @@ def main(given: list[str]) -> None:
 
 
 def line(name: str, what: str, times: Times, all_found: dict[str, Times]) -> str:
-    """What is printed of a case and one of those that were measured."""
+    """Returns the line to print for a case and one library."""
     sent = 2 * (RANKS - 1) * CASES[name]
     median = statistics.median(times.seconds)
     text = f"{name}, {what}: {1e3 * median:.3f} ms (least {1e3 * min(times.seconds):.3f}), "

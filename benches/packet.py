@@ -1,8 +1,8 @@
-"""The packet model beside ns-3 and htsim: the same all-reduces on a star of hosts. Usage: packet.py.
+"""The packet model compared with ns-3 and htsim: the same all-reduces on a star of hosts. Usage: packet.py.
 
-Prints CPU time, packets put on a link ("packet-hops") a second, memory, and what each simulator answers. Ours is the
-best of five runs in one process. ns-3 is run in the same minutes where Debian's package is installed. The optimised
-build of ns-3 and htsim are not packaged: what they took is written down below.
+Prints CPU time, packets sent on a link ("packet-hops") a second, memory, and the time that each simulator predicts.
+Ours is the best of five runs in one process. ns-3 runs in the same minutes if Debian's package is installed. The
+optimised build of ns-3 and htsim are not packaged; their measurements are written down below.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ PROGRAM = ROOT / "target" / "ns3" / "star"
 PACKAGES = ("ns3-core", "ns3-internet", "ns3-network", "ns3-point-to-point")
 INSTALL = "to run ns-3 beside it: sudo apt-get install libns3-dev g++ pkg-config"
 RUNS = {32: 5}
-"""Runs of ns-3, by hosts; one of those that take minutes."""
+"""Runs of ns-3, by number of hosts; cases that are not listed take minutes and run once."""
 WRITTEN_DOWN = "measured before, on two idle cores of 2.6 GHz with Debian 12"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a simulator took for one all-reduce, and its answer."""
+    """Resources that a simulator used for one all-reduce, and the time that it predicts."""
 
     simulator: str
     cpu_s: float
@@ -49,12 +49,12 @@ BEFORE = {
         Measured(HTSIM, 1.50, 2 * 2_849_024, 161e6, 1.3777e-3),
     ),
 }
-"""What others took, by hosts and bytes. Each packet that a host sends crosses two links. htsim's TCP has no selective
-acknowledgements and counts no header bytes."""
+"""Measurements of other simulators, by hosts and bytes. Each packet that a host sends crosses two links. htsim's TCP
+has no selective acknowledgements and counts no header bytes."""
 
 
 def ours() -> list[tuple[dict[str, Any], Measured]]:
-    """Every case of ``crates/net-packet/benches/star.rs``."""
+    """Runs every case of ``crates/net-packet/benches/star.rs``."""
     command = "cargo bench --quiet --locked -p syncline-net-packet --bench star -- --json"
     done = subprocess.run(shlex.split(command), cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
     cases = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
@@ -62,12 +62,12 @@ def ours() -> list[tuple[dict[str, Any], Measured]]:
 
 
 def measured(simulator: str, case: dict[str, Any]) -> Measured:
-    """What one of the two programs says."""
+    """Converts the JSON that one of the two programs prints."""
     return Measured(simulator, case["cpu_s"], case["hops"], case["memory_bytes"], case["done_ps"] / 1e12)
 
 
 def ns3() -> str | None:
-    """The version of ns-3, with its program built; ``None`` where it is not installed."""
+    """Builds the program for ns-3 and returns ns-3's version; ``None`` if ns-3 is not installed."""
     tools = [shutil.which(tool) for tool in ("pkg-config", "g++")]
     if not all(tools):
         return None
@@ -88,7 +88,7 @@ def ns3() -> str | None:
 
 
 def theirs(version: str, case: dict[str, Any]) -> Measured:
-    """The same case in ns-3: the run with the least CPU time."""
+    """Runs the same case in ns-3 and returns the run with the least CPU time."""
     arguments = [str(PROGRAM), *(str(case[key]) for key in ("hosts", "bytes", "buffer"))]
     sys.stderr.write(f"ns-3: {case['hosts']} hosts\n")
     runs = [
@@ -100,7 +100,7 @@ def theirs(version: str, case: dict[str, Any]) -> Measured:
 
 
 def line(each: Measured, us: Measured) -> str:
-    """A line of the table: what a simulator took, and how many times as long as ours."""
+    """Returns a line of the table: what a simulator used, and the ratios to ours."""
     ratio = "" if each is us else f"{each.cpu_s / us.cpu_s:8.1f} x {each.done_s / us.done_s:8.4f}"
     return (
         f"  {each.simulator:46} {each.cpu_s:8.3f} s {each.hops / each.cpu_s / 1e6:8.3f} M/s "
@@ -109,7 +109,7 @@ def line(each: Measured, us: Measured) -> str:
 
 
 def others(version: str | None, case: dict[str, Any]) -> list[Measured]:
-    """What other simulators take for a case: all of them speak TCP."""
+    """Measurements of other simulators for a case; all of them only simulate TCP."""
     written = BEFORE.get((case["hosts"], case["bytes"]), ()) if case["transport"] == "Tcp" else ()
     return [*([theirs(version, case)] if version and written else []), *written]
 

@@ -1,7 +1,7 @@
-"""How long jobs take to simulate in which one rank, or one iteration, stands for many. Usage: scale.py [RUNS].
+"""Time to simulate jobs in which one rank, or one iteration, stands for many. Usage: scale.py [RUNS].
 
-Prints CPU time with all tables, best of five, and the memory of the whole process, beside the bars that this project
-sets itself; where it is bearable, the same with every rank simulated.
+Prints CPU time with all tables, best of five, the memory of the whole process, and this project's own limits on CPU
+time. Cases that do not take too long are also run with every rank simulated.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CASES: dict[str, tuple[dict[str, Any], float | None]] = {
     "1 GiB, 64 chunks, 16,384 NPUs": (all_reduce("Ring(16)_FC(16)_Switch(64)"), None),
     "1 GiB, 64 chunks, 1,048,576 NPUs": (all_reduce("Ring(16)_FC(16)_Switch(4096)"), 1.0),
 }
-"""Scenarios, and the CPU seconds that they may take."""
+"""Scenarios, and the most CPU seconds that they may take."""
 
 
 def measure(name: str, runs: int) -> None:
@@ -69,7 +69,7 @@ def measure(name: str, runs: int) -> None:
 
 
 def main(runs: int) -> None:
-    """Measures every case in a process of its own, so that its memory is its own."""
+    """Measures every case in a separate process, so that memory is measured for each case."""
     for name in CASES:
         subprocess.run([sys.executable, __file__, str(runs), name], check=True)  # noqa: S603 - our own commands
 

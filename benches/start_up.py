@@ -1,4 +1,4 @@
-"""How long the program takes to start: wall time of whole processes, best of many. Usage: start_up.py [RUNS]."""
+"""Time that the program takes to start: wall time of whole processes, best of many. Usage: start_up.py [RUNS]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How benches time exchanges, with nothing but Python: Gloo's ranks run where PyTorch alone is installed."""
+"""Timing of exchanges. Uses only the standard library, because Gloo's ranks may run in a Python without syncline."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 CORES = Path(__file__).parents[1] / "python" / "syncline" / "testbed" / "cores.py"
 busy_s = runpy.run_path(str(CORES))["busy_s"]
 WARM_UP = 3
-"""Exchanges that are not timed: connections are open then, and their windows, too."""
+"""Number of exchanges before timing begins, to open connections and grow their windows."""
 
 
 def repeats(nbytes: int) -> int:
-    """Exchanges that are timed."""
+    """Number of exchanges that are timed."""
     return 5 if nbytes > 1 << 22 else 40
 
 
 def timed(exchange: Callable[[], object], nbytes: int, *, first: bool) -> None:
-    """Makes exchanges; the ``first`` process prints what they took."""
+    """Runs and times exchanges; the ``first`` process prints the times."""
     seconds, before = [], 0.0
     for step in range(WARM_UP + repeats(nbytes)):
         before = busy_s() if step == WARM_UP else before

@@ -1,4 +1,4 @@
-"""What all tests share: a folder of their own, and the command line as users call it."""
+"""Fixtures of all tests: the command line in a temporary folder, and small scenarios."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ import pytest
 
 from tests import loaded
 
-# A shell has what runs in its background ignore Ctrl-C; commands that tests start would inherit that, and hear none.
+# A shell makes background processes ignore Ctrl-C. Commands started by tests would inherit that and ignore it, too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent.parent
 
 REQUIRABLE = {"torch": "PyTorch is not installed", "namespaces": "no testbed on this machine"}
-"""What ``SYNCLINE_REQUIRES`` may name: why tests skip themselves where that is not there."""
+"""Words of ``SYNCLINE_REQUIRES``, and the reasons that tests give when they skip themselves for lack of it."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """A test that skips itself for want of what ``SYNCLINE_REQUIRES`` names has failed."""
+    """Turns a skip into a failure if ``SYNCLINE_REQUIRES`` says that the machine has what the test needs."""
     report = yield
     required = [REQUIRABLE[name] for name in os.environ.get("SYNCLINE_REQUIRES", "").split()]
     if report.skipped and any(why in str(report.longrepr) for why in required):
@@ -44,7 +44,7 @@ workload: { collective: all_reduce, bytes: 1MiB }
 fabric: { dims: [{ name: ring, shape: ring, size: 4, rate: 25GB/s, latency: 1us }] }
 network: queued
 """
-"""A scenario that takes no time."""
+"""A scenario that runs in almost no time."""
 
 SLOW = """\
 quotient: false
@@ -55,22 +55,22 @@ fabric: { shape: Ring(8)_Ring(8)_Ring(8), rate: 25GB/s, latency: 1us }
 collectives: { chunks: 64 }
 network: queued
 """
-"""A scenario that takes far longer than any test."""
+"""A scenario that runs far longer than any test."""
 
 
 @dataclass(frozen=True)
 class Cli:
-    """The command line in a folder of its own."""
+    """The command line in a temporary folder."""
 
     folder: Path
 
     def environment(self, **more: str) -> dict[str, str]:
-        """No colours, 80 columns, and nothing of the machine that changes what is printed."""
+        """An environment without colours, with 80 columns, and without variables that change the output."""
         kept = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
         return {**kept, "NO_COLOR": "1", "COLUMNS": "80", "PYTHONUTF8": "1", **more}
 
     def __call__(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Runs a command; where the environment is not the usual one, in an interpreter of its own."""
+        """Runs a command in a forked process, or in a new interpreter if ``environment`` requires it."""
         if not environment.keys() - {"COLUMNS", "NO_COLOR", "PATH"}:
             return loaded.run(arguments, self.folder, self.environment(**environment))
         return subprocess.run(
@@ -84,14 +84,15 @@ class Cli:
         )
 
     def write(self, name: str, text: str) -> str:
-        """A file in the folder."""
+        """Writes a file in the folder; returns its name."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
         return name
 
     def astra_sim(self, out: str) -> str:
-        """A run of the drop-in for ASTRA-sim: traces of the ring, files in its own forms, results in ``out``."""
+        """Runs the drop-in for ASTRA-sim on traces of the ring, with ASTRA-sim's own files; returns ``out``, the
+        results."""
         (self.folder / "traces").mkdir()
         assert self("convert", self.write("ring.yaml", RING), "traces/job.et").returncode == 0
         self.write("system.json", '{"all-reduce-implementation": ["ring"], "preferred-dataset-splits": 4}')
@@ -108,7 +109,7 @@ class Cli:
 
 
 def on_a_terminal(command: list[str], folder: Path, environment: dict[str, str]) -> str:
-    """What a command shows on a terminal."""
+    """Runs a command on a terminal; returns its output."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(command, cwd=folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
@@ -128,7 +129,7 @@ def on_a_terminal(command: list[str], folder: Path, environment: dict[str, str])
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """A browser without a window, for tests that are marked as needing one."""
+    """A headless browser."""
     from tests.report.browser import chromium
 
     with chromium() as opened:

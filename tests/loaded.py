@@ -1,4 +1,4 @@
-"""The command line without the half second that loading it takes: a server loads it, and forks for each command."""
+"""Runs commands without the half second for loading the program: a server loads it once and forks for each command."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ COMMANDS = Path(__file__).parent.parent / "python" / "syncline" / "cli"
 def run(
     given: Iterable[str | Path], folder: Path, environment: Mapping[str, str], timeout_s: float = 60.0
 ) -> subprocess.CompletedProcess[str]:
-    """As ``subprocess.run`` with ``python -m syncline``, in a folder and with an environment of its own.
+    """Like ``subprocess.run`` with ``python -m syncline``, in the given folder and environment.
 
-    The environment must be one that the interpreter itself does not read when it starts, beyond what all calls have.
+    The environment must not differ between calls in variables that the interpreter itself reads at its start.
     """
     arguments = [str(each) for each in given]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -52,7 +52,7 @@ def run(
 
 
 class _Passed:
-    """A file that the forked process has, too."""
+    """A file passed to the forked process."""
 
     def __init__(self, file: Any) -> None:
         self.file = file
@@ -67,7 +67,7 @@ def _received(duplicate: Any) -> int:
 
 @cache
 def _server() -> ForkServerContext:
-    """Starts with the environment of the first command, so that it reads the same as a process of its own would."""
+    """The server; it starts with the environment of the first command, as a new process would."""
     context = multiprocessing.get_context("forkserver")
     modules = [f"syncline.cli.{path.stem}" for path in sorted(COMMANDS.glob("[a-z]*.py"))]
     context.set_forkserver_preload([__name__, *modules])
@@ -76,7 +76,7 @@ def _server() -> ForkServerContext:
 
 @contextmanager
 def _environment(environment: Mapping[str, str]) -> Iterator[None]:
-    """The server is started by the first process; it must not see what the tests' own environment says."""
+    """Replaces the environment while a process starts, because the first process starts the server with it."""
     before = dict(os.environ)
     os.environ.clear()
     os.environ.update(environment)
@@ -88,7 +88,7 @@ def _environment(environment: Mapping[str, str]) -> Iterator[None]:
 
 
 def _command(arguments: list[str], folder: Path, environment: dict[str, str], out: int, err: int) -> None:
-    """The forked process becomes the command."""
+    """Runs the command in the forked process."""
     for file, number in ((out, 1), (err, 2)):
         os.dup2(file, number)
         os.close(file)

@@ -1,5 +1,5 @@
 /* MPI's all-reduce of floats, for benches/peers.py: allreduce BYTES WARM_UP REPEATS.
- * Rank 0 prints a line of JSON: the seconds of each, and the core-seconds that the machine was busy. */
+ * Rank 0 prints a line of JSON: the seconds of each exchange, and the core-seconds that the machine was busy. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

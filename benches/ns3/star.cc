@@ -1,4 +1,4 @@
-// An all-reduce on a star of hosts in ns-3: everybody sends a part to everybody, and then the sum of its own part.
+// An all-reduce on a star of hosts in ns-3: every host sends a part to every other, and then the sum of its own part.
 // The same network, transport and messages as crates/net-packet/benches/star.rs; benches/packet.py builds and runs it.
 //
 //   star HOSTS BYTES BUFFER    bytes of the all-reduce, and of the switch's buffer over all its ports
@@ -22,7 +22,7 @@ namespace
 {
 
 const Time INJECTION = NanoSeconds(10);
-// Connections are opened before, one after the other, so that nobody is in the way of anybody.
+// Connections are opened first, one after the other, so that their handshakes do not delay each other.
 const Time BEGIN = Seconds(1);
 const uint16_t PORT = 9;
 
@@ -33,7 +33,7 @@ void CountHop(Ptr<const Packet>)
   ++g_hops;
 }
 
-/// Address of host `host`: each has a network of its own with the switch.
+/// Address of host `host`: each host has a separate network with the switch.
 Ipv4Address AddressOf(uint32_t host)
 {
   return Ipv4Address((10U << 24) | (host << 8) | 1);
@@ -44,8 +44,8 @@ uint32_t HostOf(Ipv4Address address)
   return (address.Get() >> 8) & 0xffff;
 }
 
-/// Finds the way by arithmetic: interface `host + 1` of the switch leads to `host`; a host has but one way. (ns-3's
-/// static routing looks through a table, which would take a quarter of the time.)
+/// Computes routes by arithmetic: interface `host + 1` of the switch leads to `host`; a host has only one route.
+/// (ns-3's static routing searches a table, which would take a quarter of the time.)
 class StarRouting : public Ipv4RoutingProtocol
 {
 public:
@@ -145,7 +145,7 @@ public:
   Time End() const { return m_end; }
 
 private:
-  /// What goes from one host to another, on a connection that both share.
+  /// Data sent from one host to another, on a connection that both share.
   struct Pair
   {
     Ptr<Socket> socket;
@@ -178,7 +178,7 @@ private:
     socket->SetSendCallback(MakeBoundCallback(&AllReduce::HasRoom, this, host, peer));
   }
 
-  /// Sends parts to everybody, the next one first; or the sum of the own part.
+  /// Sends the other hosts their parts, or the sum of this host's own part, starting with the next host.
   void SendAll(uint32_t host, bool parts)
   {
     for (uint32_t away = 1; away < m_hosts; ++away)
@@ -257,7 +257,7 @@ void Configure()
   Config::SetDefault("ns3::RttEstimator::InitialEstimation", TimeValue(MilliSeconds(1)));
 }
 
-/// Hosts around a switch, without queue disciplines: what a port holds lies in the queue of its device.
+/// Hosts around a switch, without queue disciplines: packets that wait at a port are in the queue of its device.
 NodeContainer Build(uint32_t hosts, uint64_t buffer)
 {
   NodeContainer nodes;

@@ -1,8 +1,9 @@
-// The flows that crates/net-flow/benches/sharing.rs writes down, in SimGrid. Usage: flows CASE ENDS lazy|full.
+// Runs the flows that crates/net-flow/benches/sharing.rs writes, in SimGrid. Usage: flows CASE ENDS lazy|full.
 //
-// Model CM02: factors 1, no cross-traffic, no TCP window; a flow's weight is the inverse of its way's latency. All flows are
-// sent at time 0 by an actor each, and begin to share once their latency is over. Writes when each flow ended to ENDS, in
-// seconds, a line each; prints a JSON line. `lazy` is SimGrid's default: only some rates are found again when a flow ends.
+// Model CM02: factors 1, no cross-traffic, no TCP window; a flow's weight is the inverse of its path's latency. An
+// actor for each flow sends it at time 0, and it begins to share links once its latency is over. Writes the time when each
+// flow ended to ENDS, in seconds, one per line; prints a JSON line. With `lazy`, SimGrid's default, only some rates are
+// computed again when a flow ends.
 
 #include <ctime>
 #include <fstream>
@@ -48,7 +49,7 @@ int main(int argc, char** argv)
   std::ifstream in(argv[1]);
   unsigned hosts = 0, links = 0;
   in >> hosts >> links;
-  // Version 4 gave these functions other names.
+  // Version 4 renamed these functions.
 #if SIMGRID_VERSION >= 40000
   auto* zone = engine.get_netzone_root()->add_netzone_full("all");
   const auto add_host = [zone](const std::string& name) { return zone->add_host(name, 1e9); };

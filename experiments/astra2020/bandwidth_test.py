@@ -21,7 +21,7 @@ Case = tuple[Path, str, int, Mapping[str, Any]]
 
 
 def sizes(runner: Runner) -> tuple[int, ...]:
-    """The sizes of a run: all, or the ends and the one where the paper's bandwidth-bound range begins."""
+    """The sizes of a run; in a quick run only the ends, and the start of the paper's bandwidth-bound range."""
     return (SIZES[0], 4 * MIB, SIZES[-1]) if runner.quick else SIZES
 
 
@@ -34,15 +34,15 @@ def collective(
     *,
     network: str | None = None,
 ) -> Result:
-    """One collective of ``size`` bytes."""
+    """Simulates one collective of ``size`` bytes."""
     workload = {"workload": {"collective": kind, "bytes": f"{size}B"}}
     return runner.simulate(scenario, {**workload, **(changes or {})}, network=network)
 
 
 def busiest_link(result: Result) -> tuple[str, int, float]:
-    """Dimension, bytes, and share of the time in which it was sending, of the link that carried most.
+    """Dimension, carried bytes and busy share of the link that carried most bytes.
 
-    With `analytical`, the share is that of the messages that it is the first or last link for.
+    With `analytical`, the busy share counts only messages for which the link is the first or the last on their way.
     """
     links = result.table("links")
     most = max(range(len(links["carried_bytes"])), key=lambda index: (links["carried_bytes"][index], -index))
@@ -51,15 +51,15 @@ def busiest_link(result: Result) -> tuple[str, int, float]:
 
 
 def agreement(runner: Runner, cases: Iterable[Case]) -> str:
-    """How far the network model `analytical` is from the one that verdicts are about, where nothing contends."""
+    """A phrase that compares times of the network model `analytical` with the runner's, where nothing contends."""
     times = [
         [collective(runner, *case, network=network).summary.total_time_s for network in ("analytical", runner.network)]
         for case in cases
     ]
     apart = max(abs(analytical / usual - 1) for analytical, usual in times)
-    return f"analytical: {'the same times' if apart == 0 else f'times differ by at most {percent(apart)}'}"
+    return f"analytical gives {'the same times' if apart == 0 else f'times that differ by at most {percent(apart)}'}"
 
 
 def bound(result: Result) -> float:
-    """Seconds that no execution of the collective's plan can beat."""
+    """Lower bound in seconds on the time of any execution of the collective's plan."""
     return float(max(result.table("collectives")["bound_s"]))

@@ -16,13 +16,14 @@ PARTS = (
     *(f"queue_P{phase}_s" for phase in range(PHASES + 1)),
     *(f"network_P{phase}_s" for phase in range(1, PHASES + 1)),
 )
-"""Queue P0 is the ready queue, Queue P1 to P4 the scheduling queues of the phases, Network P1 to P4 their messages."""
+"""``queue_P0_s`` is the wait in the ready queue; ``queue_P1_s`` to ``queue_P4_s`` are waits in the scheduling queues of
+the phases; ``network_P1_s`` to ``network_P4_s`` are delays of the phases' messages."""
 COLOURS = (GREY, BLUE, ORANGE, GREEN, PURPLE)
 """One colour for each phase; network delays are hatched."""
 
 
 def delays(result: Result) -> list[tuple[float, ...]]:
-    """The delays of every collective, in the order of ``PARTS``; 0 for a phase that it does not have."""
+    """The delays of every collective, in the order of ``PARTS``; 0 for phases that a collective does not have."""
     phases = result.table("phases")
     found = [[ready] + [0.0] * 2 * PHASES for ready in result.table("collectives")["ready_queue_delay_s"]]
     columns = (phases[name] for name in ("collective", "phase", "queue_delay_s", "network_delay_s"))

@@ -1,4 +1,4 @@
-"""Two training iterations: what Figures 13 to 18 read from a run."""
+"""Scenario, readings and helpers for Figures 13 to 18, which run two training iterations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESNET50 = Path(__file__).parent / "fig14" / "resnet50.yaml"
 """The scenario of Figures 14 to 18."""
 
 TWO_BYTES = {"parameters": "bf16", "activations": "bf16", "gradients": "bf16"}
-"""Elements in 2 bytes, also those that are reduced."""
+"""Element types of 2 bytes, including the gradients that are reduced."""
 
 CHOICES = (
     Choice("other operators on a vector unit", {"compute.vector": "512GFLOP/s"}),
@@ -42,7 +42,7 @@ _ARRAY = {
 
 
 def _array(samples: int = 32, **compute: str) -> dict[str, Any]:
-    """ResNet-50 with compute times of an array of 256 x 256, which the paper names without its clock and memory."""
+    """Changes that simulate ResNet-50's compute on a 256 x 256 array. The paper does not give its clock or memory."""
     model = {"workload.norm_parameters": True, "workload.batch_per_npu": samples}
     return {"compute": {**_ARRAY, **compute}, **model}
 
@@ -55,9 +55,9 @@ READINGS = (
     Choice("elements of 2 bytes", {"workload.types": TWO_BYTES}),
     Choice("16 chunks", {"collectives.chunks": 16}),
 )
-"""Other readings of Figures 14 to 18, whose scenario has the compute times of ASTRA-sim's own workload."""
+"""Other readings for Figures 14 to 18, whose scenario has the compute times of ASTRA-sim's own workload."""
 MANY_CHUNKS = Choice("256 chunks", {"collectives.chunks": 256})
-"""One more, which takes long on large systems."""
+"""One more reading, which takes long on large systems."""
 
 
 def part(layer: str) -> str:
@@ -74,7 +74,7 @@ def by_part(found: list[dict[str, Any]], column: str) -> dict[str, float]:
 
 
 def overlapping(spans: Iterable[tuple[float, float]]) -> int:
-    """How many of these spans of time begin before an earlier one has ended."""
+    """Number of time spans that begin before an earlier one has ended."""
     end, count = 0.0, 0
     for begin, finish in sorted(spans):
         count += begin < end
@@ -83,13 +83,13 @@ def overlapping(spans: Iterable[tuple[float, float]]) -> int:
 
 
 def shares(name: str, title: str, first: str) -> Table:
-    """An empty table of runs: time, compute, exposed communication. :func:`shared` makes its rows."""
+    """An empty table of runs with step, compute and communication times. :func:`shared` makes its rows."""
     columns = ("step_s", "compute_s", "exposed_s", "communication_s", "exposed_share", "bottleneck")
-    return Table(name, f"{title}; step: one of them; communication: while any is under way", (first, *columns))
+    return Table(name, f"{title}; step: time of one; communication: time with any under way", (first, *columns))
 
 
 def shared(result: Result) -> tuple[Value, ...]:
-    """A row of :func:`shares`, without its first value. The share is of compute and exposed communication."""
+    """A row of :func:`shares` without its first value. The share is exposed over compute plus exposed communication."""
     answer = result.summary
     compute, exposed = answer.compute_s, answer.exposed_communication_s
     return (
@@ -103,16 +103,16 @@ def shared(result: Result) -> tuple[Value, ...]:
 
 
 def hidden(answers: Table, last: str) -> str:
-    """How much of the communication of the last run is hidden, in a sentence."""
+    """A sentence that says how much communication of the last run is hidden."""
     under_way, exposed = answers.column("communication_s")[-1], answers.column("exposed_s")[-1]
     return (
-        f"At {last} communication is under way for {time(under_way)} in two iterations, of which compute hides "
-        f"{percent(1 - exposed / under_way)}."
+        f"At {last}, communication is under way for {time(under_way)} in two iterations; compute hides "
+        f"{percent(1 - exposed / under_way)} of that."
     )
 
 
 def drawn_shares(answers: Table, first: str, label: str) -> Figure:
-    """The share of exposed communication on the left, exposed and raw time on the right.
+    """Draws the share of exposed communication on the left, exposed time and time under way on the right.
 
     Axes are logarithmic where values span more than a decade.
     """

@@ -1,4 +1,4 @@
-"""A single all-reduce on 128 nodes around one switch: what Figures 7 to 10 show, and other readings."""
+"""A single all-reduce on 128 nodes around one switch: the runs of Figures 7 to 10, and other readings of the paper."""
 
 from __future__ import annotations
 
@@ -29,42 +29,42 @@ FOLDER = Path(__file__).parent / "fig07"
 SCENARIOS = {"DBT": FOLDER / "dbt.yaml", "A2A": FOLDER / "a2a.yaml"}
 """The two algorithms of the study (Table II)."""
 BUFFERS = {"64 MB": 512 << 10, "1 GB": 8 << 20}
-"""Buffers of the switch, and the part of each of its 128 ports (IV.A: 512 KB of 64 MB)."""
+"""Buffer sizes of the switch, and the bytes for each of its 128 ports (IV.A: 512 KB of 64 MB)."""
 MB = 1_000_000
 SIZES = tuple(8 * MB << step for step in range(6))
-"""8 to 256 MB: 2 x 8 MB over 100 Gb/s are the paper's 1.28 ms."""
+"""8 to 256 MB. MB = 10⁶ B, because 2 x 8 MB over 100 Gb/s then take the paper's 1.28 ms."""
 NODES, FEW_NODES = 128, 8
-"""Nodes of the study, and of a quick run."""
+"""Number of nodes in the study, and in a quick run."""
 BYTES_PER_S = 12.5e9
-"""Of a link: 100 Gb/s."""
+"""Rate of a link: 100 Gb/s."""
 FRAME = 1502
-"""Bytes of a full packet on the wire, where it may be 1500 B."""
+"""Bytes on the wire of a full packet, with an MTU of 1500 B."""
 BYTES, BUFFER = "workload.layers.matrix.communication.weight_grad.bytes", "network.buffer"
 
 
 @dataclass(frozen=True)
 class Single:
-    """One of the runs."""
+    """One run."""
 
     algorithm: str
     buffer: str
-    """Of the whole switch, as the paper calls it."""
+    """Buffer size of the whole switch, a key of ``BUFFERS``."""
     size: int
     result: Result
 
     @property
     def analytical_s(self) -> float:
-        """2 D / bandwidth, which ignores the network (IV.A.1)."""
+        """The paper's analytical time, 2 D / bandwidth (IV.A.1)."""
         return 2 * self.size / BYTES_PER_S
 
     @property
     def completion_s(self) -> float:
-        """From the first node's start to the last node's end; the mean where there are several all-reduces."""
+        """Time from the first node's start to the last node's end; the mean if there are several all-reduces."""
         return fmean(self.result.table("collectives")["duration_s"])
 
     @property
     def over_analytical(self) -> float:
-        """How many times as long as analytical it takes."""
+        """Completion time over analytical time."""
         return self.completion_s / self.analytical_s
 
     @property
@@ -76,7 +76,7 @@ class Single:
 
     @property
     def packets(self) -> Packets:
-        """What became of packets: retransmissions, time-outs, round-trip times."""
+        """Statistics of packets: retransmissions, time-outs, round-trip times."""
         found = self.result.summary.packets
         assert found is not None, "the network model has packets"  # noqa: S101 - as `networks` below says
         return found
@@ -90,19 +90,20 @@ class Single:
 
 
 class Grid:
-    """The runs, each simulated when it is asked for.
+    """The runs of every algorithm, buffer and size, each simulated on first access.
 
-    Nodes begin apart, once for each seed; under other readings of the paper all begin at once, which is one run.
+    In the default reading each configuration has one run per seed, in which nodes begin at different times. Under other
+    readings of the paper it has one run, in which all nodes begin at once.
     """
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self.nodes = FEW_NODES if runner.quick else NODES
-        """Around the switch."""
+        """Number of nodes around the switch."""
         self.sizes = _sizes(runner)
-        """Sizes of the all-reduce: all, or those that claims are about."""
+        """Sizes of the all-reduce: all, or in a quick run and under other readings those that claims mention."""
         self.starts = starts(runner)
-        """Changes to the scenario of each run of a configuration: when nodes begin."""
+        """For each run of a configuration, the changes to the scenario that set when nodes begin."""
         self._known: dict[tuple[str, str, int], Draws[Single]] = {}
 
     def __getitem__(self, which: tuple[str, str, int]) -> Draws[Single]:
@@ -116,11 +117,11 @@ class Grid:
         return self._known[which]
 
     def line(self, algorithm: str, buffer: str) -> list[Draws[Single]]:
-        """The runs of all sizes."""
+        """The runs of an algorithm and a buffer at all sizes."""
         return [self[algorithm, buffer, size] for size in self.sizes]
 
     def cases(self) -> list[Case]:
-        """What is simulated. Trees take about twice as long as all-to-all, for they send in 1024 chunks."""
+        """All cases. DBT takes about twice as long to simulate as A2A, because it sends 1024 chunks."""
         weight = {"DBT": 2, "A2A": 1}
         return [
             self._runner.case(SCENARIOS[algorithm], self._changes(buffer, size, start), weight=weight[algorithm] * size)
@@ -131,7 +132,7 @@ class Grid:
 
     def _changes(self, buffer: str, size: int, start: Mapping[str, Any]) -> dict[str, Any]:
         few = {} if self.nodes == NODES else {"fabric.dims.scale_out.size": self.nodes}
-        # Fewer ports share a buffer that is as much smaller.
+        # The buffer scales with the number of ports.
         return {**few, BYTES: f"{size}B", BUFFER: f"{BUFFERS[buffer] * self.nodes}B", **start}
 
     def table(self, name: str, title: str, unit: str, value: Callable[[Single], float], *, first: str = "") -> Table:
@@ -170,32 +171,32 @@ def over(run: Single) -> float:
 
 
 def timeouts(run: Single) -> int:
-    """Its time-outs."""
+    """Number of time-outs of a run."""
     return run.packets.timeouts
 
 
 def again(run: Single) -> int:
-    """Its retransmitted segments."""
+    """Number of retransmitted segments of a run."""
     return run.packets.retransmissions
 
 
 def used(run: Single) -> float:
-    """The share of the links' capacity that it uses."""
+    """Fraction of the links' capacity that a run uses."""
     return run.utilization
 
 
 def ratio(value: float) -> str:
-    """A ratio as it is shown."""
+    """Formats a ratio."""
     return f"{value:.3g}"
 
 
 def whole(value: float) -> str:
-    """A median of counts as it is shown."""
+    """Formats a median of counts."""
     return f"{value:.0f}"
 
 
 def configurations() -> Iterator[tuple[str, str]]:
-    """Algorithm and buffer of each line of the figures."""
+    """Pairs of algorithm and buffer, one for each line of the figures."""
     return ((algorithm, buffer) for algorithm in SCENARIOS for buffer in BUFFERS)
 
 
@@ -205,7 +206,7 @@ def column(algorithm: str, buffer: str, unit: str) -> str:
 
 
 def cases(runner: Runner) -> Sequence[Case]:
-    """What Figures 7 to 10 simulate."""
+    """The cases that Figures 7 to 10 simulate."""
     return Grid(runner).cases()
 
 
@@ -216,43 +217,43 @@ def _sizes(runner: Runner) -> tuple[int, ...]:
 
 
 def near(measured: float, paper: float) -> bool:
-    """Whether a value is the paper's, which it gives in two or three digits of one run: within 10 %."""
+    """Whether a value is within 10 % of the paper's, which comes from one run and has two or three digits."""
     return abs(measured / paper - 1) <= 0.1
 
 
 def of_magnitude(measured: float, paper: float) -> bool:
-    """Whether a count is of the paper's magnitude: within a factor of 3."""
+    """Whether a count is within a factor of 3 of the paper's."""
     return paper / 3 <= measured <= 3 * paper
 
 
 def lost(draws: Draws[Single]) -> str:
-    """What was lost in the run that takes the median, in a sentence."""
+    """A sentence about the packets that were lost in the run of median completion time."""
     run = draws.typical(over)
     packets, room = run.packets, shown(BUFFERS[run.buffer])
     if not packets.dropped:
         alone = run.longest_queue < 2 * FRAME
-        why = "; no two nodes send to the same one at a time" if alone else ""
+        why = "; no two nodes send to the same receiver at a time" if alone else ""
         return f"No packet is lost: the longest queue of a port is {shown(run.longest_queue)} of {room}{why}."
-    which = f"In the run of the median, {packets.dropped}" if len(draws.runs) > 1 else f"{packets.dropped}"
+    which = f"In the median run, {packets.dropped}" if len(draws.runs) > 1 else f"{packets.dropped}"
     return (
-        f"{which} packets find the {room} of their port full; {packets.retransmissions} are sent again. "
+        f"{which} packets find the {room} buffer of their port full; {packets.retransmissions} are sent again. "
         f"{packets.timeouts} losses end in a time-out of 50 ms or more, because no later packet reveals them."
     )
 
 
 def apart(seconds: float) -> Mapping[str, Any]:
-    """Nodes start up to ``seconds`` apart, drawn evenly: each computes that long, and up to twice as long, before."""
-    draw = random.Random(0)  # noqa: S311 - the same for everybody
+    """Changes after which nodes start up to ``seconds`` apart: each first computes for 1 to 2 times that, at random."""
+    draw = random.Random(0)  # noqa: S311 - a fixed seed: the same draws on every machine
     slow = [{"rank": node, "factor": round(1 + draw.random(), 6)} for node in range(NODES)]
     return {"workload.layers.matrix.weight_grad": f"{seconds * 1e12:.0f}ps", "faults": slow}
 
 
 def shuffled(folder: Path) -> Mapping[str, Any]:
-    """A2A in which each node serves the others in an order of its own, which is drawn."""
+    """Changes after which each node of A2A serves the others in its own random order."""
 
     def program(rank: int, ranks: int) -> Iterator[Instruction]:
         others = [other for other in range(ranks) if other != rank]
-        random.Random(rank).shuffle(others)  # noqa: S311 - the same for everybody
+        random.Random(rank).shuffle(others)  # noqa: S311 - a fixed seed: the same draws on every machine
         for other in others:
             yield send(other, block=other)
             yield receive(other, block=rank, reduce=True)
@@ -267,14 +268,14 @@ def shuffled(folder: Path) -> Mapping[str, Any]:
 
 
 NETWORKS = ("packet",)
-"""The network model that has packets."""
+"""The network model that simulates packets."""
 CHOICES = (
     Choice("all nodes begin at once", {"jitter.start": "0s"}),
-    Choice("A2A: each node serves the others in an order of its own", shuffled),
+    Choice("A2A: each node serves the others in its own random order", shuffled),
     Choice("packets of 9000 B", {"network.mtu": "9000B"}),
     Choice("initial window of 0.5 MB", {"network.initial_window": (512 << 10) // 1448}),
     Choice("CUBIC", {"network.congestion": "cubic"}),
     Choice("16 chunks of A2A, 128 of DBT", {"a2a:collectives.chunks": 16, "dbt:collectives.chunks": 128}),
     Choice("two all-reduces, one after the other", {"workload.iterations": 2}),
 )
-"""Other readings of what the paper leaves open about a single all-reduce. All nodes begin at once."""
+"""Other readings of what the paper leaves open about a single all-reduce. In all of them, nodes begin at once."""

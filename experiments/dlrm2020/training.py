@@ -1,4 +1,4 @@
-"""Two iterations of DLRM on four systems: what Figures 11 to 16 simulate, and what they read from a run."""
+"""Two iterations of DLRM on four systems: the runs of Figures 11 to 16, and the values they take from a run."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ SYSTEMS: Mapping[str, tuple[Path, Mapping[str, Any]]] = {
     "flat100": (FLAT, {}),
     "flat800": (FLAT, {"fabric.dims.scale_out.rate": "800Gb/s"}),
 }
-"""The four systems of IV.B, by the paper's names: a scenario and what differs."""
+"""The four systems of IV.B, by the paper's names: a scenario, and changes to it."""
 NODES, FEW_NODES = 128, 16
-"""Nodes of a system, and of a quick run."""
+"""Number of nodes of a system, and in a quick run."""
 BUFFERS = {"64 MB": 512 << 10, "128 MB": 1 << 20, "1 GB": 8 << 20}
-"""Buffers of the scale-out switch, and the part of each of its 128 ports."""
+"""Buffer sizes of the scale-out switch, and the bytes for each of its 128 ports."""
 USUAL_BUFFER = "1 GB"
 
 _PORTS = {FLAT: NODES, HIERARCHICAL: 16}
-"""Ports of a scale-out switch. Eight of 16 ports stand for the paper's one of 128: i-th nodes send to i-th nodes."""
+"""Ports of a scale-out switch. In the hierarchical scenario, eight switches of 16 ports replace the paper's one of 128:
+the i-th node of a super-node sends only to the i-th nodes of others."""
 _FEW_PORTS = {FLAT: FEW_NODES, HIERARCHICAL: 4}
 _FEW: Mapping[Path, Mapping[str, Any]] = {
     FLAT: {"fabric.dims.scale_out.size": FEW_NODES},
@@ -53,14 +54,14 @@ _SMALL: Mapping[str, Any] = {
     "workload.batch_per_npu": 64,
     "collectives.chunks": 16,
 }
-"""The model of a quick run."""
+"""Changes that make the model small in a quick run."""
 _WEIGHTS = {"hier": 1.4, "hierOpt": 1.0, "flat100": 2.5, "flat800": 2.4}
-"""About how long a run takes, beside others."""
+"""Approximate relative run times."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """Two iterations on a system."""
+    """A run of two iterations on a system."""
 
     system: str
     result: Result
@@ -72,19 +73,19 @@ class Training:
 
     @property
     def at_end_s(self) -> float:
-        """What a node waits for after its last compute: the reductions of the last iteration."""
+        """Wait of a node after its last compute, for the reductions of the last iteration."""
         return float(sum(layer["exposed_at_end_s"] for layer in self.layers))
 
     @cached_property
     def skew_s(self) -> float:
-        """How long compute of a node waits for nodes that come to a collective later, mean over nodes."""
+        """Time for which a node's compute waits for nodes that join a collective later, mean over nodes."""
         ranks = self.result.table("ranks")
         total = fsum(skew * count for skew, count in zip(ranks["skew_s"], ranks["ranks"], strict=True))
         return total / self.result.summary.ranks
 
     @property
     def exposed_s(self) -> float:
-        """What holds compute up: exposed communication without what is waited for at the end, and late nodes."""
+        """Wait of compute: exposed communication without the wait at the end, plus the wait for late nodes."""
         return self.result.summary.exposed_communication_s - self.at_end_s + self.skew_s
 
     @property
@@ -94,18 +95,18 @@ class Training:
 
     @property
     def share_with_end(self) -> float:
-        """The same, where the reductions that a run ends with count too."""
+        """Like :attr:`share`, but including the wait at the end."""
         exposed = self.exposed_s + self.at_end_s
         return exposed / (self.compute_s + exposed)
 
     @property
     def iteration_s(self) -> float:
-        """Compute and exposed communication of one iteration."""
+        """Compute plus exposed communication of one iteration."""
         return (self.compute_s + self.exposed_s) / self.result.summary.iterations
 
     @property
     def packets(self) -> Packets:
-        """What became of packets."""
+        """Statistics of packets."""
         found = self.result.summary.packets
         assert found is not None, "the network model has packets"  # noqa: S101 - as `NETWORKS` below says
         return found
@@ -117,7 +118,7 @@ class Training:
 
     @cached_property
     def held_s(self) -> dict[str, float]:
-        """How long compute waits for each layer before its last task."""
+        """Wait of compute for each layer, without the wait at the end."""
         return {
             layer["layer"]: float(layer["exposed_communication_s"] - layer["exposed_at_end_s"]) for layer in self.layers
         }
@@ -132,7 +133,7 @@ class Training:
         return float(self.layers[0][column]) / self.result.summary.iterations
 
     def beside_s(self, way: str) -> float:
-        """Compute of the bottom perceptron that runs beside that all-to-all."""
+        """Compute of the bottom perceptron that can overlap with the all-to-all ``forward`` or ``backward``."""
         passes = {"forward": ("forward",), "backward": ("weight_grad", "input_grad")}[way]
         sums = (layer[f"{each}_compute_s"] for layer in self.of("bottom") for each in passes)
         return float(sum(sums)) / self.result.summary.iterations
@@ -143,28 +144,28 @@ WAYS = ("forward", "backward")
 
 
 class Runs:
-    """Runs of the systems by so many seeds, each simulated when it is asked for."""
+    """Runs of the systems with several seeds, each simulated on first access."""
 
     def __init__(self, runner: Runner, seeds: int = SEEDS) -> None:
         self._runner = runner
         self.nodes = FEW_NODES if runner.quick else NODES
-        """Nodes of every system."""
+        """Number of nodes of every system."""
         self.starts = starts(runner, seeds)
-        """Changes to the scenario of each run of a configuration: when nodes begin."""
+        """For each run of a configuration, the changes to the scenario that set when nodes begin."""
 
     def training(
         self, system: str, changes: Mapping[str, Any] | None = None, *, buffer: str = USUAL_BUFFER
     ) -> Draws[Training]:
-        """The runs of a system with other values, and so much buffer in its scale-out switch."""
+        """The runs of a system with the given changes and buffer size of the scale-out switch."""
         settings = self._each(system, changes, buffer)
         return Draws([Training(system, self._runner.simulate(*each)) for each in settings])
 
     def cases(self, system: str, changes: Mapping[str, Any] | None = None, *, buffer: str = USUAL_BUFFER) -> list[Case]:
-        """What those simulate."""
+        """The cases that :meth:`training` simulates."""
         return [self._runner.case(*each, weight=_WEIGHTS[system]) for each in self._each(system, changes, buffer)]
 
     def alone(self, system: str, changes: Mapping[str, Any]) -> Result:
-        """Something short on a system, by messages alone."""
+        """Simulates a small workload on a system with the network model `analytical`."""
         scenario, merged = self._settings(system, changes, USUAL_BUFFER)
         merged = {key: value for key, value in merged.items() if not key.startswith(("workload.", "network."))}
         return self._runner.simulate(scenario, merged, network="analytical")
@@ -174,7 +175,7 @@ class Runs:
         return {system: self.training(system) for system in SYSTEMS}
 
     def _each(self, system: str, changes: Mapping[str, Any] | None, buffer: str) -> list[tuple[Path, dict[str, Any]]]:
-        """A system with other values, for each start."""
+        """Scenario and changes of each run of a system."""
         return [self._settings(system, {**(changes or {}), **start}, buffer) for start in self.starts]
 
     def _settings(self, system: str, changes: Mapping[str, Any], buffer: str) -> tuple[Path, dict[str, Any]]:
@@ -187,28 +188,28 @@ class Runs:
 
 
 def cases(runner: Runner) -> Sequence[Case]:
-    """What Figures 11 to 13 simulate."""
+    """The cases that Figures 11 to 13 simulate."""
     runs = Runs(runner)
     return [case for system in SYSTEMS for case in runs.cases(system)]
 
 
 def share(run: Training) -> float:
-    """The share of exposed communication."""
+    """See :attr:`Training.share`."""
     return run.share
 
 
 def share_with_end(run: Training) -> float:
-    """The same with the reductions that a run ends with."""
+    """See :attr:`Training.share_with_end`."""
     return run.share_with_end
 
 
 def computing(run: Training) -> float:
-    """The part of compute."""
+    """The share of compute in compute plus exposed communication."""
     return 1 - run.share
 
 
 def iteration(run: Training) -> float:
-    """How long an iteration takes."""
+    """See :attr:`Training.iteration_s`."""
     return run.iteration_s
 
 
@@ -218,8 +219,8 @@ def compared(
     """Compute and exposed communication of runs: a row for each system, or for each of ``by`` on each system."""
     count = len(next(iter(found.values())).runs)
     said = (
-        f"{title} in two iterations, mean over nodes; the share is of both{medians(count)}. At end: what is waited for "
-        "after the last compute, which only the share `with end` holds"
+        f"{title} in two iterations, mean over nodes; share: exposed over the sum of both{medians(count)}. At end: "
+        "wait after the last compute, counted only by the share `with end`"
     )
     ends = ("least_share_fraction", "most_share_fraction") if count > 1 else ()
     columns = ("exposed_s", "share_fraction", *ends, "iteration_s", "at_end_s", "with_end_fraction", "timeouts")
@@ -236,7 +237,7 @@ def compared(
 
 
 def lost(runs: Mapping[str, Draws[Training]]) -> str:
-    """What was lost in some runs, by their names, in a sentence: medians, with ranges."""
+    """A sentence about the packets that were lost in named runs: medians, with ranges."""
     losses = {name: draws for name, draws in runs.items() if draws.most(lambda run: run.packets.dropped)}
     if not losses:
         return f"No packet is lost in {counted(sum(len(draws.runs) for draws in runs.values()), 'run')}."
@@ -251,33 +252,33 @@ def lost(runs: Mapping[str, Draws[Training]]) -> str:
 
 
 def named(found: Mapping[tuple[str, str], Draws[Training]], *systems: str) -> dict[str, Draws[Training]]:
-    """Runs by system and another word, by both in one name; those of some systems, or all."""
+    """Renames runs from (system, word) to "system with word"; keeps those of ``systems``, or all if it is empty."""
     return {f"{system} with {word}": run for (system, word), run in found.items() if system in (systems or SYSTEMS)}
 
 
 def held(layer: str) -> Callable[[Training], float]:
-    """How long compute waits for a layer before its last task."""
+    """A function that returns a run's wait for a layer; see :attr:`Training.held_s`."""
     return lambda run: run.held_s[layer]
 
 
 def waits(draws: Draws[Training], count: int = 3) -> str:
-    """The layers that compute waits for most, and for how long in both iterations."""
+    """The ``count`` layers for which compute waits longest, and the wait in both iterations."""
     times = {layer: draws.median(held(layer)) for layer in draws.runs[0].held_s}
     most = [layer for layer in sorted(times, key=lambda layer: -times[layer])[:count] if times[layer] > 0]
     return ", ".join(f"{layer} {time(times[layer])}" for layer in most) or "none"
 
 
 def listed(values: Mapping[str, float]) -> str:
-    """Shares by name: ``hier 73.5 %, flat800 0.0 %``."""
+    """Shares by name as text: ``hier 73.5 %, flat800 0.0 %``."""
     return ", ".join(f"{name} {percent(value)}" for name, value in values.items())
 
 
 _FEW_BARS = 4
-"""Words below more of them are small."""
+"""With more bars than this, labels below them are small."""
 
 
 def drawn(table: Table, by: str, label: str) -> Figure:
-    """Compute and exposed communication as parts of their sum: a panel for each system, a bar for each of ``by``."""
+    """Draws compute and exposed communication as parts of their sum: a panel for each system, a bar for each ``by``."""
     systems = list(dict.fromkeys(table.column("system")))
     figure, panels = plot.new(len(systems), height=2.9, sharey=True, squeeze=False)
     for system, axes in zip(systems, panels[0], strict=True):
@@ -303,9 +304,9 @@ def drawn(table: Table, by: str, label: str) -> Figure:
 
 
 NETWORKS = ("packet",)
-"""The network model that has packets."""
+"""The network model that simulates packets."""
 AT_ONCE = Choice("all nodes begin at once", {"jitter.start": "0s"})
-"""The reading that Figures 14 to 16 are judged under as well."""
+"""The only other reading for Figures 14 to 16."""
 CHOICES = (
     AT_ONCE,
     Choice("chunks of 32 KiB and more", {"collectives.min_chunk": "32KiB"}),
@@ -316,4 +317,4 @@ CHOICES = (
     Choice("input gradient before weight gradient", {"workload.parallel": {"data": "all", "backward": "input_first"}}),
     Choice("packets of 9000 B", {"network.mtu": "9000B"}),
 )
-"""Other readings of what the paper leaves open about training. In all of them nodes begin at once."""
+"""Other readings of what the paper leaves open about training. In all of them, nodes begin at once."""

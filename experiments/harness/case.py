@@ -1,4 +1,4 @@
-"""What is simulated: a scenario file with some other values, and a name by which its results are found again."""
+"""One simulation: a scenario file with some values changed, and the name under which its results are stored."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Case:
-    """A scenario file with other values, by key: what ``--set`` takes."""
+    """A scenario file with some values changed, by key, as with ``--set``."""
 
     scenario: Path
     changes: Mapping[str, Any]
     weight: float = 1.0
-    """About how long it takes, beside others in the same unit: for the time that is left, and what goes first."""
+    """Estimated run time relative to other cases: used for progress, and to start the longest cases first."""
 
     @cached_property
     def loaded(self) -> Loaded:
-        """Read, checked and resolved."""
+        """The scenario after reading, checking and resolving."""
         return api.prepare(self.scenario, self.changes, {})
 
     @cached_property
     def name(self) -> str:
-        """The same for two cases if the same version and build would simulate the same."""
+        """Name of the results: equal for two cases if and only if version, build and resolved input are equal."""
         resolved = self.loaded.resolved
         said = json.dumps([syncline.__version__, _build(), resolved, _contents(resolved)], sort_keys=True)
         return f"{self.loaded.name}-{hashlib.sha256(said.encode()).hexdigest()[:16]}"
@@ -42,7 +42,7 @@ class Case:
 
 @cache
 def _build() -> str:
-    """What tells builds of one version apart."""
+    """Hash of the compiled core, which differs between builds of one version."""
     return hashlib.sha256(Path(_core.__file__).read_bytes()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""What a paper says, and whether it holds here."""
+"""A claim of a paper, and the verdict on it."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ class Claim:
     """One statement of a paper that can be found wrong."""
 
     id: str
-    """Its name, by which tables and pages refer to it."""
+    """Name that tables and pages use for the claim."""
     where: str
-    """Its place in the paper: ``Fig. 9``."""
+    """Place in the paper, such as ``Fig. 9``."""
     text: str
-    """What the paper says, in one sentence, with the setting in which it says so."""
+    """What the paper says, in one sentence, including the setting."""
 
     def judged(self, holds: bool, measured: str, why: str) -> Verdict:  # noqa: FBT001 - what a verdict says first
-        """The claim beside what was measured."""
+        """Builds the verdict on this claim."""
         return Verdict(self, bool(holds), measured, why)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim beside what was measured."""
+    """A claim and the measurement that decides it."""
 
     claim: Claim
     holds: bool
-    """Whether what was measured is what the claim says."""
+    """Whether the measurement agrees with the claim."""
     measured: str
     """The numbers that decide."""
     why: str
-    """What makes them so, as found in the tables of the runs."""
+    """The cause of these numbers, from the tables of the runs."""
 
     @property
     def word(self) -> str:

@@ -20,54 +20,55 @@ from syncline.cli.progress import Waiting
 INTERRUPTED = 130
 UNWRITABLE = 3
 LOST = 6
-"""Exit status where a process was lost."""
+"""Exit status when a process ended without a result."""
 KEPT = "kept"
-"""Folder of the results that a later command takes."""
+"""Folder of stored results, which later commands reuse."""
 
 
 def run(
-    paper: Annotated[str, typer.Argument(metavar="PAPER", help="Such as astra2020.")],
+    paper: Annotated[str, typer.Argument(metavar="PAPER", help="The paper, such as astra2020.")],
     figure: Annotated[
-        list[str] | None, typer.Argument(metavar="[FIGURE]...", help="Such as fig09, or 9. Without it, all.")
+        list[str] | None, typer.Argument(metavar="[FIGURE]...", help="A figure, such as fig09 or 9. Default: all.")
     ] = None,
     network: Annotated[
         str | None,
-        typer.Option("--network", metavar="MODEL", help="Network model, in place of the one of the scenarios."),
+        typer.Option("--network", metavar="MODEL", help="Network model, instead of the scenario's own."),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where files go.")] = Path("runs/experiments"),
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Output folder.")] = Path("runs/experiments"),
     quick: Annotated[
-        bool, typer.Option("--quick", metavar="", help="Fewer points, and no other choices: for tests.")
+        bool, typer.Option("--quick", metavar="", help="Fewer points, no alternative readings: for tests.")
     ] = False,
     choices: Annotated[
-        bool, typer.Option("--choices/--no-choices", metavar="", help="Judge claims under other readings too.")
+        bool,
+        typer.Option("--choices/--no-choices", metavar="", help="Also judge claims under other readings of the paper."),
     ] = True,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, metavar="N", help="Long runs at a time. Without it: one a core.")
+        int | None, typer.Option("--jobs", min=1, metavar="N", help="Long runs at a time. Default: one per core.")
     ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", metavar="", help="Simulate everything, even what an earlier command has.")
+        bool, typer.Option("--fresh", metavar="", help="Simulate everything; do not reuse stored results.")
     ] = False,
     plot: Annotated[bool, typer.Option("--plot/--no-plot", metavar="", help="Draw the figures.")] = True,
     recorded: Annotated[
         bool,
-        typer.Option("--recorded", metavar="", help="Run nothing on the testbed: take what the pages' records have."),
+        typer.Option("--recorded", metavar="", help="Run nothing on the testbed: show recorded measurements."),
     ] = False,
     record: Annotated[
-        bool, typer.Option("--record", metavar="", help="Write what the testbed measures into the pages' records.")
+        bool, typer.Option("--record", metavar="", help="Save the testbed's measurements as the new records.")
     ] = False,
     patient: Annotated[
         bool,
-        typer.Option("--patient", metavar="", help="Wait for an idle machine before each run, ten minutes at most."),
+        typer.Option("--patient", metavar="", help="Before each run, wait up to ten minutes for an idle machine."),
     ] = False,
     gloo: Annotated[
-        str | None, typer.Option("--gloo", metavar="PYTHON", help="A Python that has PyTorch, where this one has not.")
+        str | None, typer.Option("--gloo", metavar="PYTHON", help="A Python with PyTorch, if this one has none.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object.")] = False,
 ) -> None:
-    """Runs a paper's figures again, and says which of its claims hold.
+    """Reproduces a paper's figures and reports which of its claims hold.
 
-    Figures that run on the testbed need root, and take minutes; where that is missing they say so and predict. A claim
-    that does not hold is a result: the exit status is 0 all the same.
+    Figures that run on the testbed need root and take minutes; without root they show predictions only. The exit
+    status is 0 even if a claim does not hold: that is a result, too.
     """
     try:
         found = library.find(paper, figure or [])
@@ -75,11 +76,11 @@ def run(
         raise typer.BadParameter(str(unknown)) from None
     if plot and not files.can_draw():
         plot = False
-        streams.say("Without pictures: matplotlib is not installed (pip install matplotlib)")
+        streams.say("No pictures: matplotlib is not installed (pip install matplotlib)")
     for experiment in found:
         if network is not None and network not in experiment.networks:
             known = ", ".join(experiment.networks)
-            raise typer.BadParameter(f"{experiment.name} is not for the network model {network!r}, only {known}.")
+            raise typer.BadParameter(f"{experiment.name} does not support the network model {network!r}, only {known}.")
     store = Store(out / KEPT, jobs or os.cpu_count() or 1, fresh)
     store.place.mkdir(parents=True, exist_ok=True)
     studies: list[Study] = []
@@ -87,7 +88,7 @@ def run(
         for experiment in found:
             with Waiting(quiet=False) as tell:
                 patience = PATIENCE_S if patient else 0.0
-                # Quick runs measure once; those that are recorded show what the record has.
+                # Quick runs measure once. With --recorded, figures show their recorded measurements.
                 live = Live(lambda what: streams.say(f"testbed: {what}"), 1 if quick else ROUNDS, gloo, patience)
                 bench = live if experiment.runs and not recorded else None
                 done = study(experiment, network, quick=quick, choices=choices, store=store, bench=bench, tell=tell)
@@ -100,8 +101,8 @@ def run(
                 streams.say(f"Files are in {folder}")
     except KeyboardInterrupt:
         streams.say(
-            f"interrupted: {len(studies)} of {len(found)} figures are kept, and every run that was finished; "
-            "the same command goes on from there"
+            f"interrupted: {len(studies)} of {len(found)} figures are saved, and every finished run; "
+            "repeat the command to continue"
         )
         raise typer.Exit(INTERRUPTED) from None
     streams.say(store.effort.told())
@@ -112,7 +113,7 @@ def run(
 
 
 def main() -> None:
-    """Runs the command line; what is wrong ends in a message and an exit status."""
+    """Runs the command line; reports errors as a message and an exit status."""
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command(context_settings={"help_option_names": ["-h", "--help"]})(run)
     try:

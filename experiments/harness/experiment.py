@@ -1,4 +1,4 @@
-"""One figure of a paper: claims, choices, what is measured, how it is drawn."""
+"""One figure of a paper: its claims, its choices, and functions that measure and draw it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Choice:
-    """Another reading of what the paper leaves open. All claims are judged under it as well."""
+    """An alternative reading of something that the paper leaves open. All claims are also judged under it."""
 
     name: str
     changes: Mapping[str, Any] | Callable[[Path], Mapping[str, Any]]
-    """Changes of the scenarios, by key; ``FILE:KEY`` changes only that file. Or a function that gives them, and is
-    given a folder for files that they name."""
+    """Changes to the scenarios, by key; ``FILE:KEY`` changes only that file. Or a function that returns the changes;
+    its argument is a folder where it may write files that the changes refer to."""
 
 
 @dataclass(frozen=True)
@@ -44,23 +44,23 @@ class Experiment:
     """One figure."""
 
     folder: Path
-    """Where its scenarios and its page are; the folder's name is the experiment's."""
+    """Folder of its scenarios and its page; the folder's name is the experiment's name."""
     title: str
     """What the figure shows."""
     claims: Sequence[Claim]
     measure: Callable[[Runner], Findings]
-    """Simulates, and judges every claim."""
+    """Simulates, then judges every claim."""
     draw: Callable[[Findings], Figure]
-    """Draws the figure from what was measured."""
+    """Draws the figure from the findings."""
     choices: Sequence[Choice] = field(default=())
     networks: Sequence[str] = ("queued", "analytical", "packet")
-    """Network models that it can be measured with, first the one of its scenarios."""
+    """Supported network models; the first is the one in its scenarios."""
     cases: Callable[[Runner], Sequence[Case]] | None = None
-    """What it simulates, for runs that take long enough to be simulated side by side, before it is measured."""
+    """Lists the long runs, which are simulated in parallel before ``measure`` is called."""
     calibrated: str = ""
-    """What its simulations were calibrated by, if they were."""
+    """What its simulations were calibrated with; empty if they were not calibrated."""
     runs: bool = False
-    """Whether a part of it runs on the testbed."""
+    """Whether part of it runs on the testbed."""
 
     @property
     def name(self) -> str:

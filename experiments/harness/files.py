@@ -1,4 +1,4 @@
-"""CSV, JSON and pictures in a folder."""
+"""Writes an experiment's CSV, JSON and picture files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMATS = ("svg", "png")
 
 
 def form(study: Study) -> dict[str, Any]:
-    """An experiment's outcome as data."""
+    """An experiment's outcome as JSON data."""
     return {
         "schema": SCHEMA,
         "paper": study.experiment.paper,
@@ -51,12 +51,12 @@ def form(study: Study) -> dict[str, Any]:
 
 
 def can_draw() -> bool:
-    """Whether there is a library to draw with."""
+    """Whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 
 def save(study: Study, out: Path, *, pictures: bool) -> Path:
-    """Writes all of an experiment's files into ``OUT/PAPER/FIGURE``; gives that folder."""
+    """Writes all of an experiment's files into ``OUT/PAPER/FIGURE``; returns that folder."""
     folder = out / study.experiment.paper / study.experiment.name
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(form(study), ensure_ascii=False, indent=1)
@@ -72,7 +72,7 @@ def save(study: Study, out: Path, *, pictures: bool) -> Path:
 
 
 def draw(study: Study, folder: Path) -> None:
-    """Draws the figure. Nothing in a picture tells when or where it was made."""
+    """Draws the figure. Pictures contain no date and no program version, so that equal data gives equal bytes."""
     import matplotlib as mpl
 
     with mpl.rc_context(STYLE):

@@ -36,7 +36,7 @@ def figures(paper: str) -> list[str]:
 
 
 def find(paper: str, wanted: list[str]) -> list[Experiment]:
-    """Experiments of a paper: those that are wanted, as ``fig09``, ``9`` or ``6.5``, or all."""
+    """Experiments of a paper: those in ``wanted`` (such as ``fig09``, ``9`` or ``6.5``), or all if it is empty."""
     known = figures(paper)
     names = [_named(name, known) for name in wanted] or known
     return [cast("Experiment", import_module(f"experiments.{paper}.{name}").EXPERIMENT) for name in names]
@@ -49,7 +49,7 @@ def _named(name: str, known: list[str]) -> str:
     within = re.fullmatch(r"(?:fig)?0*(\d{1,2})\.(\d{1,2})", name, re.ASCII)
     full = f"fig{int(number[1]):02}" if number else name
     if within:
-        # Figures that are numbered by chapter.
+        # Figures numbered by chapter, such as 6.5.
         full = f"fig{int(within[1]):02}{int(within[2]):02}"
     if full not in known:
         raise UnknownError("figure", name, known)

@@ -16,9 +16,10 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK, GREY = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#8C8C8C",
 )  # fmt: skip
 COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK)
-"""Eight colours that the colour-blind tell apart: Okabe and Ito 2008, with a grey in place of the yellow."""
+"""Colours that colour-blind readers can tell apart: Okabe and Ito 2008, without the yellow. ``GREY`` is our
+addition."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-"""Lines differ in their markers too."""
+"""Markers of lines, so that they differ in print, too."""
 
 STYLE: Any = {
     "axes.axisbelow": True,
@@ -51,7 +52,7 @@ STYLE: Any = {
 
 
 def new(columns: int = 1, rows: int = 1, *, width: float = 7.0, height: float = 3.0, **more: Any) -> tuple[Figure, Any]:
-    """A figure and its axes; as wide as the text of a page."""
+    """A new figure and its axes; by default as wide as the text of a page."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height))
@@ -59,7 +60,7 @@ def new(columns: int = 1, rows: int = 1, *, width: float = 7.0, height: float = 
 
 
 def sizes_below(axes: Axes, sizes: Sequence[int]) -> None:
-    """A logarithmic axis of data sizes, labelled in KiB and MiB."""
+    """Makes the x axis logarithmic, with ticks at ``sizes``, labelled in KiB and MiB."""
     from syncline.report.quantity import size
 
     axes.set_xscale("log", base=2)
@@ -70,13 +71,13 @@ def sizes_below(axes: Axes, sizes: Sequence[int]) -> None:
 
 
 def line(axes: Axes, x: Sequence[float], y: Sequence[float], label: str, index: int, **more: Any) -> None:
-    """A line with colour and marker number ``index``."""
+    """Draws a line with colour and marker number ``index``."""
     look: dict[str, Any] = {"color": COLOURS[index], "marker": MARKERS[index], "label": label, **more}
     axes.plot(x, y, **look)
 
 
 def plain(axis: Axis) -> None:
-    """A logarithmic axis with numbers as people write them: 1, 10, 100."""
+    """Labels a logarithmic axis with plain numbers: 1, 10, 100."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -94,7 +95,7 @@ class Part:
 
 
 def stacked(axes: Axes, at: Sequence[float], parts: Sequence[Part], *, width: float = 0.7) -> None:
-    """Bars at the places ``at``: parts on top of each other, the first lowest."""
+    """Draws stacked bars at the positions ``at``; the first part is lowest."""
     below = [0.0] * len(at)
     for part in parts:
         axes.bar(
@@ -112,7 +113,7 @@ def stacked(axes: Axes, at: Sequence[float], parts: Sequence[Part], *, width: fl
 
 
 def grouped(axes: Axes, groups: Mapping[str, Sequence[float]]) -> None:
-    """Bars side by side at 0, 1, 2 ...: one of each group, in the colour of its number."""
+    """Draws clusters of bars at 0, 1, 2 ...: one bar of each group in every cluster, one colour per group."""
     width = 0.8 / len(groups)
     for index, (label, values) in enumerate(groups.items()):
         at = [place + (index - (len(groups) - 1) / 2) * width for place in range(len(values))]
@@ -120,7 +121,7 @@ def grouped(axes: Axes, groups: Mapping[str, Sequence[float]]) -> None:
 
 
 def stages(axes: Axes, members: Sequence[str], *, named: bool = True) -> None:
-    """Below bars at 0, 1, 2 ...: the stage that each belongs to, with a line between stages."""
+    """Labels bars at 0, 1, 2 ... with the stage of each, and draws a line between stages."""
     starts = [at for at, stage in enumerate(members) if at == 0 or stage != members[at - 1]]
     ends = [*starts[1:], len(members)]
     for start in starts[1:]:

@@ -1,4 +1,4 @@
-"""Simulates cases in processes of their own, several at a time."""
+"""Simulates cases in parallel, each in its own process."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 _SPAWN = get_context("spawn")
 _PATIENCE_S = 0.5
-"""How often progress is told where nothing happens."""
+"""Longest time between two progress reports."""
 
 
 CHANGED = 9
-"""Status of a process that would simulate something else than what it was asked for."""
+"""Exit status of a process whose case no longer has the expected name, because its input or the build changed."""
 
 
 class LostError(Exception):
@@ -33,8 +33,8 @@ class LostError(Exception):
     def __init__(self, name: str, status: int | None) -> None:
         how = f"was killed by signal {-status}" if status is not None and status < 0 else f"ended with status {status}"
         hint = {
-            -signal.SIGKILL: "; there may be too little memory for so many at a time (--jobs)",
-            CHANGED: ": syncline, or a file of the scenario, has changed since the command began; begin it anew",
+            -signal.SIGKILL: "; memory may be too small for this many runs at a time (try a lower --jobs)",
+            CHANGED: ": syncline, or a file of the scenario, has changed since the command began; start it again",
         }.get(status or 0, "")
         super().__init__(f"the process that simulated {name} {how}{hint}")
 
@@ -45,14 +45,15 @@ class _Running:
     process: SpawnProcess
     done: float = 0.0
     peak_bytes: int | None = None
-    """Known once its results are kept."""
+    """Set once its results are saved."""
 
 
 def simulate(cases: Sequence[Case], folder: Path, most: int, tell: Callable[[float], object]) -> int:
-    """Simulates ``cases`` in their order, at most ``most`` at a time, each into the folder of its name in ``folder``.
+    """Simulates ``cases`` in order, at most ``most`` at a time; saves each result as ``folder/NAME``.
 
-    ``tell`` gets the part that is done, by weight. Gives the most memory that one of them took, in bytes. Raises what
-    a simulation raises, and :class:`LostError`; the others are stopped then, and what is finished stays.
+    Calls ``tell`` with the completed fraction, by weight. Returns the largest peak memory of one process, in bytes. If
+    a simulation fails, raises its error, or :class:`LostError` if its process ended without a result; the other
+    processes are stopped, and results that are already saved remain.
     """
     whole = sum(case.weight for case in cases)
     waiting, running = list(cases), dict[Any, _Running]()
@@ -80,7 +81,7 @@ def _start(case: Case, folder: Path) -> tuple[Connection, _Running]:
     ears, mouth = _SPAWN.Pipe(duplex=False)
     arguments = (case.scenario, dict(case.changes), folder / case.name, mouth)
     process = _SPAWN.Process(target=_work, args=arguments, daemon=True)
-    # Ctrl-C on a terminal reaches every process; it is this one that stops the others.
+    # Ctrl-C on a terminal signals every process. Children block the signal; this process stops them.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         process.start()
@@ -91,7 +92,7 @@ def _start(case: Case, folder: Path) -> tuple[Connection, _Running]:
 
 
 def _hear(ears: Any, running: _Running) -> bool:
-    """Takes in what a process says; whether it is over."""
+    """Receives one message from a process; returns whether the process has ended."""
     try:
         said = ears.recv()
     except EOFError:
@@ -109,7 +110,7 @@ def _hear(ears: Any, running: _Running) -> bool:
 
 
 def _work(scenario: Path, changes: Mapping[str, Any], folder: Path, mouth: Connection) -> None:
-    """What a process does: says how far it is, then how much memory it took, or what is wrong."""
+    """Body of a process: sends its progress, then its peak memory, or the error."""
     try:
         case = Case(scenario, changes)
         if case.name != folder.name:
@@ -120,5 +121,5 @@ def _work(scenario: Path, changes: Mapping[str, Any], folder: Path, mouth: Conne
     except SynclineError as wrong:
         mouth.send(wrong)
     except BrokenPipeError:
-        # Nobody is left to tell.
+        # The parent has ended.
         return

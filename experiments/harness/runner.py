@@ -1,4 +1,4 @@
-"""Simulates scenarios under the settings of a run, each once."""
+"""Simulates scenarios under one set of settings; each case only once."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from syncline import Result
 
 Changes = Mapping[str, Any]
-"""Values that differ from a scenario file, by key: what ``--set`` takes."""
+"""Values that replace those of a scenario file, by key, as with ``--set``."""
 
 
 class Runner:
-    """Simulates scenario files, changed by what the run and the experiment want."""
+    """Simulates scenario files with the changes of one command and one reading of the paper."""
 
     def __init__(
         self,
@@ -33,19 +33,19 @@ class Runner:
         bench: Bench | None = None,
     ) -> None:
         self.network = network
-        """The network model in place of the one in the scenario files; ``None`` for that one."""
+        """Network model that replaces the one in the scenario files; ``None`` keeps theirs."""
         self.quick = quick
-        """Whether fewer points are enough."""
+        """Whether to measure fewer points."""
         self.store = Store() if store is None else store
-        """Where results come from."""
+        """Source of simulation results."""
         self.bench: Bench = Nothing() if bench is None else bench
-        """Where measurements on the testbed come from."""
+        """Source of testbed measurements."""
         self._choice = dict(choice or {})
         self._cases: dict[str, Case] = {}
         self._compute: set[str] = set()
 
     def simulate(self, scenario: Path, changes: Changes | None = None, *, network: str | None = None) -> Result:
-        """The result of a scenario file; :meth:`case` says which."""
+        """The result of a scenario file; for the arguments see :meth:`case`."""
         return self.result(self.case(scenario, changes, network=network))
 
     def result(self, case: Case) -> Result:
@@ -57,9 +57,9 @@ class Runner:
     def case(
         self, scenario: Path, changes: Changes | None = None, *, network: str | None = None, weight: float = 1.0
     ) -> Case:
-        """A scenario file. ``changes`` wins over the choice, and ``network`` over the run's.
+        """The case of a scenario file. ``changes`` overrides the choice; ``network`` overrides the runner's model.
 
-        A choice may name keys that only some of an experiment's scenarios have, each as ``FILE:KEY``.
+        A choice names a key that only one of an experiment's scenarios has as ``FILE:KEY``.
         """
         merged: dict[str, Any] = {}
         for key, value in self._choice.items():
@@ -76,11 +76,11 @@ class Runner:
 
     @property
     def usual(self) -> bool:
-        """Whether this is the experiment's own reading of the paper, and no other choice."""
+        """Whether this is the experiment's default reading of the paper."""
         return not self._choice
 
     @property
     def compute_models(self) -> list[str]:
-        """How compute times were obtained in the runs so far; one that only adds to another is not named by itself."""
+        """Compute models of the runs so far, without those that extend another one's name (``a, b`` beside ``a``)."""
         names = sorted(self._compute)
         return [name for name in names if not any(name.startswith(f"{other},") for other in names)]

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 _WORDS = 14
-"""Columns of a terminal that a name keeps whatever else stands in its row."""
+"""Minimum width of a column of names, in characters, unless all its names are shorter."""
 
 
 def report(study: Study) -> Iterator[RenderableType]:
-    """Title, tables, verdicts; and the verdicts under other choices."""
+    """Title, tables, verdicts, and the verdicts that differ under other readings."""
     experiment = study.experiment
     yield Text.assemble((f"{experiment.paper} {experiment.name}", "bold"), f"  {experiment.title}")
     yield Text(study.obtained, style="dim")
@@ -44,7 +44,7 @@ def report(study: Study) -> Iterator[RenderableType]:
 
 
 def judged(verdict: Verdict) -> Iterator[RenderableType]:
-    """A claim, what was measured, whether it holds, and why."""
+    """A claim with its measurement, verdict and reason."""
     grid = Drawn.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column()
@@ -57,7 +57,7 @@ def judged(verdict: Verdict) -> Iterator[RenderableType]:
 
 
 def drawn(table: Table) -> Drawn:
-    """A table; text on the left, numbers on the right."""
+    """A table for the terminal; text is left-aligned, numbers are right-aligned."""
     box = Drawn(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
     cells = table.shown()
     for index, heading in enumerate(table.headings()):
@@ -71,7 +71,7 @@ def drawn(table: Table) -> Drawn:
 
 
 def overview(studies: Sequence[Study]) -> Iterator[RenderableType]:
-    """All verdicts at once."""
+    """All verdicts of several figures in one table."""
     held = sum(verdict.holds for study in studies for verdict in study.verdicts)
     total = sum(len(study.verdicts) for study in studies)
     box = Drawn(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")

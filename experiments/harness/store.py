@@ -1,4 +1,4 @@
-"""Keeps the results of runs: in memory, and in a folder from which a later command takes them."""
+"""Stores the results of runs in memory, and in a folder so that later commands can reuse them."""
 
 from __future__ import annotations
 
@@ -20,52 +20,52 @@ if TYPE_CHECKING:
 
 @dataclass
 class Effort:
-    """What it took to have the results that were asked for."""
+    """Number of runs simulated and reused, and their cost."""
 
     simulated: int = 0
     kept: int = 0
-    """Runs whose results an earlier command left."""
+    """Results reused from an earlier command."""
     seconds: float = 0.0
-    """Spent simulating."""
+    """Wall time spent simulating."""
     peak_bytes: int = 0
-    """Most memory that one run in a process of its own took."""
+    """Largest peak memory of one child process."""
 
     def told(self) -> str:
-        """``24 runs in 1 min 35 s, at most 251 MiB each; 3 results from before``."""
+        """``24 runs in 1 min 35 s, at most 251 MiB each; 3 results reused``."""
         minutes, seconds = divmod(round(self.seconds), 60)
         took = f"{minutes} min {seconds} s" if minutes else f"{self.seconds:.1f} s"
         said = [f"{counted(self.simulated, 'run')} in {took}"] if self.simulated else []
         if self.peak_bytes:
             said[0] += f", at most {self.peak_bytes >> 20} MiB each"
         if self.kept:
-            said.append(f"{counted(self.kept, 'result')} from before")
+            said.append(f"{counted(self.kept, 'result')} reused")
         return "; ".join(said)
 
 
 @dataclass
 class Store:
-    """Results by what was simulated."""
+    """Results by case."""
 
     folder: Path | None = None
-    """Where they are kept; without it, they are forgotten with the store."""
+    """Folder of saved results; ``None`` keeps them only in memory."""
     processes: int = 1
-    """Runs at a time, each in a process of its own; a single one is simulated in this process."""
+    """Runs at a time, each in its own process; with 1, runs are simulated in this process."""
     fresh: bool = False
-    """Whether results of earlier commands do not count."""
+    """Whether to ignore results of earlier commands."""
     effort: Effort = field(default_factory=Effort)
     _known: dict[str, Result] = field(default_factory=dict)
     _passing: TemporaryDirectory[str] | None = None
 
     @property
     def place(self) -> Path:
-        """The folder, or one that is removed with the store."""
+        """The folder of results, or a temporary one that is removed with the store."""
         if self.folder is not None:
             return self.folder
         self._passing = self._passing or TemporaryDirectory(prefix="syncline-")
         return Path(self._passing.name)
 
     def result(self, case: Case) -> Result:
-        """The result of a case; simulated in this process if it is not there."""
+        """The result of a case; simulates it in this process if it is not stored."""
         found = self._found(case)
         if found is None:
             started = monotonic()
@@ -78,10 +78,10 @@ class Store:
         return found
 
     def results(self, cases: Sequence[Case], tell: Callable[[float], object]) -> list[Result]:
-        """The results of all cases, in their order. ``tell`` gets the part that is done, from 0 to 1.
+        """The results of all cases, in order. Calls ``tell`` with the completed fraction, from 0 to 1.
 
-        Those that are not there are simulated in that order, in as many processes as the store has, and each is kept as
-        soon as it is done.
+        Missing results are simulated in that order, in up to :attr:`processes` processes, and each is saved as soon as
+        it is finished.
         """
         missing = {case.name: case for case in cases if self._found(case) is None}
         if self.processes > 1 and missing:
@@ -95,7 +95,7 @@ class Store:
         return [self._known[case.name] for case in cases]
 
     def _beside(self, missing: Mapping[str, Case], tell: Callable[[float], object]) -> None:
-        """Simulates in other processes."""
+        """Simulates missing cases in child processes."""
         started = monotonic()
         peak = processes.simulate(list(missing.values()), self.place, self.processes, tell)
         self.effort.simulated += len(missing)
@@ -108,10 +108,10 @@ class Store:
             try:
                 kept = Result.load(self.folder / case.name, verify=True)
             except SynclineError:
-                # Nothing is there, or nothing that can be used.
+                # The result is missing or damaged.
                 return None
             if kept.summary.ended != "finished":
-                # A limit on wall time, or Ctrl-C, may cut it off elsewhere today.
+                # The run was cut off by a limit or Ctrl-C, so its result may differ the next time.
                 return None
             self._known[case.name] = kept
             self.effort.kept += 1

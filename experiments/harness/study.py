@@ -1,4 +1,4 @@
-"""An experiment run under all its choices."""
+"""Runs an experiment under all its choices."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 
 def _nobody(_: float, __: str) -> None:
-    """Nobody asks how far it is."""
+    """Ignores progress."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """An experiment and what came out of it."""
+    """An experiment and its outcome."""
 
     experiment: Experiment
     network: str
-    """Network model that the verdicts are about."""
+    """Network model of the runs that decide the verdicts."""
     compute: str
-    """Compute model, as the results of the runs name it."""
+    """Compute model, as named in the results of the runs."""
     quick: bool
-    """Whether it has fewer points, and no other choices."""
+    """Whether it has fewer points and no other choices."""
     findings: Findings
-    """Under the settings that the experiment's page argues for."""
+    """Findings under the default settings."""
     sensitivity: Table | None
-    """The verdicts under every other choice; none in a quick run and where there is no other choice."""
+    """Verdicts that differ under other choices; ``None`` in a quick run or if there is no other choice."""
 
     @property
     def verdicts(self) -> Sequence[Verdict]:
@@ -51,7 +51,7 @@ class Study:
 
     @property
     def obtained(self) -> str:
-        """Models and settings that the numbers are of."""
+        """Models and settings behind the numbers, in one line."""
         settings = "quick settings" if self.quick else "full settings"
         compute = f", compute {self.compute}" if self.compute else ""
         calibrated = f"calibrated: {self.experiment.calibrated}" if self.experiment.calibrated else "not calibrated"
@@ -68,10 +68,10 @@ def study(
     bench: Bench | None = None,
     tell: Callable[[float, str], object] = _nobody,
 ) -> Study:
-    """Measures an experiment, with ``network`` in place of its own model; unless quick, under every choice.
+    """Measures an experiment, with ``network`` instead of its own model if given; unless ``quick``, under every choice.
 
-    What runs on the testbed is measured by ``bench``; without it, it is taken from the figure's record. ``tell`` gets
-    the part that is done, from 0 to 1, and what is being done.
+    ``bench`` supplies the testbed's measurements; without it, they come from the figure's record. Calls ``tell`` with
+    the completed fraction, from 0 to 1, and what is being done.
     """
     store = Store() if store is None else store
     own = experiment.networks[0]
@@ -89,7 +89,7 @@ def study(
     findings = experiment.measure(usual)
     sensitivity = None
     if others:
-        title = "Under other readings of what the paper leaves open; what is measured as above is left out"
+        title = "Verdicts under other readings of the paper; rows with the same measurement as above are omitted"
         sensitivity = Table("sensitivity", title, ("choice", "claim", "verdict", "measured"))
         for done, (choice, each) in enumerate(zip(others, under, strict=True), 1):
             tell(done / len(runners), f"{experiment.name}: {choice.name}")

@@ -11,39 +11,39 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Value = str | int | float | None
-"""What a cell holds; ``None`` where there is nothing to measure."""
+"""Value of a cell; ``None`` if there is nothing to measure."""
 
 
 @dataclass
 class Table:
-    """Rows of values. Column names end in their units, as in the tables of a run; people see four digits."""
+    """Rows of values. Column names end in their units, as in the tables of a run; people see rounded values."""
 
     name: str
-    """Name of its file."""
+    """Name of the table's file."""
     title: str
-    """What it shows, in one line."""
+    """What the table shows, in one line."""
     columns: tuple[str, ...]
     rows: list[tuple[Value, ...]] = field(default_factory=list)
     listed: bool = True
-    """Whether the terminal and the page list it; long ones are for machines and pictures."""
+    """Whether the terminal and the page show the table; long tables are only for files and pictures."""
 
     def add(self, *values: Value) -> None:
-        """One more row."""
+        """Appends a row."""
         if len(values) != len(self.columns):
             raise ValueError(f"{self.name}: {len(values)} values for {len(self.columns)} columns")
         self.rows.append(values)
 
     def column(self, name: str, **wanted: Value) -> list[Any]:
-        """Values of a column, of the rows that have the wanted values in other columns."""
+        """Values of a column, in the rows whose other columns have the ``wanted`` values."""
         at = {column: index for index, column in enumerate(self.columns)}
         return [row[at[name]] for row in self.rows if all(row[at[key]] == value for key, value in wanted.items())]
 
     def headings(self) -> list[str]:
-        """Column names as people read them: the values say the unit."""
+        """Column names for people, without units, which stand beside the values."""
         return [_heading(column) for column in self.columns]
 
     def shown(self) -> list[list[str]]:
-        """Every cell as people read it."""
+        """Every cell as text for people."""
         formats = [_format(column) for column in self.columns]
         return [
             ["" if value is None else _shown(form, value) for form, value in zip(formats, row, strict=True)]
@@ -52,12 +52,12 @@ class Table:
 
 
 def _shown(form: Callable[[Any], str], value: Value) -> str:
-    """A value in its unit; a word in place of it, such as why it was not measured, as it is."""
+    """A value with its unit; text (such as the reason why nothing was measured) is returned unchanged."""
     return value if isinstance(value, str) else form(value)
 
 
 def share(fraction: float) -> str:
-    """``0.0163 %``: three digits, however small."""
+    """A fraction as a percentage with three significant digits: ``0.0163 %``."""
     return f"{100 * fraction:.3g} %"
 
 
@@ -73,7 +73,7 @@ _UNITS: dict[str, Callable[[Any], str]] = {
     "_ratio": lambda value: f"{value:.3g}",
     "_off": lambda value: f"{100 * value:+.0f} %",
 }
-"""Ends of column names, and how their values are written."""
+"""Suffixes of column names, and the functions that format their values."""
 
 
 def _unit(column: str) -> str:

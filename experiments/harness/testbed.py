@@ -1,8 +1,8 @@
-"""Runs on the testbed, beside what is predicted: the same fabric, the same plan.
+"""Measures on a testbed with the fabric and the plan of a simulation, to compare with its prediction.
 
-A scenario's fabric becomes a testbed (``syncline testbed run SCENARIO``), and a program runs on its hosts. What is
-measured differs a little every time, so figures take it from a record beside their page (:class:`Record`), unless they
-are asked to measure (:class:`Live`), and then may write the record anew.
+``syncline testbed run SCENARIO`` builds a testbed from a scenario's fabric and runs a program on its hosts.
+Measurements vary between runs, so figures show recorded ones from a file beside their page (:class:`Record`). A command
+may instead measure (:class:`Live`) and, if asked, replace the record.
 """
 
 from __future__ import annotations
@@ -30,95 +30,96 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 """The project's folder."""
 RECORD = "measured.json"
-"""Name of a figure's record, in its folder."""
+"""File name of a figure's record, in the figure's folder."""
 ROUNDS = 3
-"""How often a trial's program is started."""
+"""How many times a trial's program is started."""
 LABEL = re.compile(r"^\[[0-9]+\] (?=\[)")
-"""What stands before a rank's line."""
+"""Prefix of a rank's output line."""
 TIMEOUT = "180s"
 PATIENCE_S, QUIET = 600.0, 0.2
-"""How long a patient command waits for others before each round, and the cores that an idle machine may have busy."""
+"""``PATIENCE_S``: how long ``--patient`` waits before each round for the machine to become idle. ``QUIET``: the number
+of busy cores up to which a machine counts as idle."""
 
 
 STOLEN = 0.05
-"""Cores that the machine's host may take away."""
+"""Largest steal time of a recorded measurement, in cores: CPU time that the hypervisor gave to other machines."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A program that runs on hosts of a testbed, one process each; or once, on this machine as it is."""
+    """A program to measure: one process on each of some hosts of a testbed, or one process directly on this machine."""
 
     name: str
-    """By which its measurement is found again."""
+    """Key of its measurement in the record."""
     scenario: Path | None
-    """Whose fabric the testbed has; there is none for a program that runs on this machine as it is."""
+    """The scenario whose fabric the testbed has; ``None`` to run directly on this machine."""
     changes: Mapping[str, Any]
-    """Of that fabric: what ``--set`` takes."""
+    """Changes to the scenario, as with ``--set``."""
     hosts: Sequence[int]
     """The host of each rank."""
     program: Sequence[str]
-    """A Python program and its arguments, or without a testbed any command, which runs in the project's folder. One of
-    its processes prints a line of JSON: a list of seconds."""
+    """A Python program and its arguments; without a testbed, any command. It runs in the project's folder. One of its
+    processes prints a line of JSON: a list of times in seconds."""
     torch: bool = False
-    """Whether it needs PyTorch."""
+    """Whether the program needs PyTorch."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What came out of a trial."""
+    """The measurement of a trial."""
 
     median_s: float
     least_s: float
     repeats: int
-    """Exchanges that were timed, of all rounds."""
+    """Number of timed exchanges, over all rounds."""
     others: float
-    """Cores that others kept busy just before it, at most: what it had to share the machine with."""
+    """Cores that other processes kept busy just before a round; the maximum over rounds."""
     made: str = ""
-    """The day, and the version that was measured."""
+    """Date and version of the measurement."""
     stolen: float = 0.0
-    """Cores that the machine's host took away while it ran, at most: other virtual machines are not seen before."""
+    """Steal time during a round, in cores; the maximum over rounds. Unlike ``others``, it is unknown before the run."""
 
 
 class Bench(Protocol):
-    """Where measurements come from."""
+    """A source of measurements."""
 
     def measure(self, trial: Trial) -> Measured | str:
-        """What a trial measures; or why it is not measured."""
+        """The measurement of a trial, or the reason why there is none."""
 
 
 @dataclass
 class Record:
-    """Measurements that were made before."""
+    """Supplies measurements from a figure's record."""
 
     folder: Path
-    """The figure's."""
+    """The figure's folder."""
 
     def measure(self, trial: Trial) -> Measured | str:
-        """What the record has."""
+        """The recorded measurement of a trial."""
         found = self.kept().get("trials", {}).get(trial.name)
         return "not recorded" if found is None else Measured(**found)
 
     def kept(self) -> dict[str, Any]:
-        """The record's file."""
+        """The content of the record's file; empty if there is none."""
         path = self.folder / RECORD
         return dict(json.loads(path.read_text("utf-8"))) if path.is_file() else {}
 
 
 @dataclass
 class Live:
-    """Measures now."""
+    """Measures by running programs now."""
 
     tell: Callable[[str], object] = lambda _: None
-    """Hears of each trial."""
+    """Called with a message for each trial."""
     rounds: int = ROUNDS
     gloo: str | None = None
-    """A Python that has PyTorch, where the own one has not."""
+    """A Python interpreter with PyTorch, if this one has none."""
     patience_s: float = 0.0
-    """How long it waits before each round for others to leave the machine idle."""
+    """Longest wait before each round for the machine to become idle."""
     found: dict[str, Measured] = field(default_factory=dict)
 
     def measure(self, trial: Trial) -> Measured | str:
-        """Runs a trial's program a few times."""
+        """Runs a trial's program :attr:`rounds` times."""
         if (why := cannot(trial)) is not None:
             return why
         python = sys.executable if not trial.torch or find_spec("torch") else self.gloo
@@ -144,24 +145,24 @@ class Live:
         return self.found[trial.name]
 
     def _quiet(self) -> float:
-        """Waits for others, as long as it may; gives the cores that they still keep busy."""
+        """Waits for an idle machine, up to ``patience_s``; returns the cores that are busy at the end."""
         until = time.monotonic() + self.patience_s
         while (others := busy()) > QUIET and time.monotonic() < until:
             time.sleep(1.0)
         return others
 
     def write(self, folder: Path) -> None:
-        """Writes the record of a figure anew; what was not measured now stays.
+        """Writes new measurements into a figure's record; the record's other entries remain.
 
-        What was measured while others kept the machine busy is not written.
+        Leaves out measurements made while the machine was busy with other work.
         """
         kept = Record(folder).kept().get("trials", {})
         trials = dict(kept)
         for name, each in self.found.items():
             if each.others > QUIET:
-                self.tell(f"not recorded, as others kept {each.others:g} cores busy: {name}")
+                self.tell(f"not recorded, because other processes kept {each.others:g} cores busy: {name}")
             elif each.stolen > STOLEN:
-                self.tell(f"not recorded, as the machine's host took {each.stolen:g} cores away: {name}")
+                self.tell(f"not recorded, because the hypervisor took {each.stolen:g} cores away: {name}")
             else:
                 trials[name] = asdict(each)
         form = {"machine": machine(), "trials": dict(sorted(trials.items()))}
@@ -170,15 +171,15 @@ class Live:
 
 @dataclass
 class Nothing:
-    """Measures nothing."""
+    """Supplies no measurements."""
 
     def measure(self, _: Trial) -> Measured | str:
-        """Nothing."""
+        """Always ``"not measured"``."""
         return "not measured"
 
 
 def cannot(trial: Trial) -> str | None:
-    """Why this machine does not run a trial: a few words."""
+    """Why this machine cannot run a trial, in a few words; ``None`` if it can."""
     from syncline.testbed import kernel
 
     if trial.scenario is None:
@@ -193,30 +194,30 @@ def cannot(trial: Trial) -> str | None:
 
 
 def stolen_s() -> float:
-    """Seconds for which cores of this machine had work, and its host had others go first."""
+    """Steal time since boot: CPU seconds that the hypervisor gave to other machines while a core here had work."""
     fields = Path("/proc/stat").read_text("ascii").split("\n", 1)[0].split()
     return int(fields[8]) / os.sysconf("SC_CLK_TCK")
 
 
 def busy(seconds: float = 0.5) -> float:
-    """Cores that are busy now."""
+    """Average number of busy cores over the next ``seconds``."""
     before = busy_s()
     time.sleep(seconds)
     return (busy_s() - before) / seconds
 
 
 def run(trial: Trial, python: str) -> list[float]:
-    """Seconds of each exchange of a trial's program, which is run once, by that Python.
+    """Runs a trial's program once, with the interpreter ``python``; returns the seconds of each exchange.
 
-    Raises ``RuntimeError`` with what it said where it fails.
+    Raises ``RuntimeError`` with the end of the program's error output if it fails.
     """
     command = list(trial.program) if trial.scenario is None else _on_hosts(trial, trial.scenario, python)
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)  # noqa: S603 - our own command
-    # Lines of ranks have their number before them.
+    # Each line has a prefix with the number of its rank.
     lines = [LABEL.sub("", line) for line in done.stdout.splitlines()]
     said = next((line for line in lines if line.startswith("[")), None)
     if done.returncode or said is None:
-        last = done.stderr.strip().splitlines()[-6:] or ["it measured nothing"]
+        last = done.stderr.strip().splitlines()[-6:] or ["the program printed no measurement"]
         raise RuntimeError("\n".join([trial.name, *last]))
     return list(json.loads(said))
 
@@ -224,7 +225,7 @@ def run(trial: Trial, python: str) -> list[float]:
 def _on_hosts(trial: Trial, scenario: Path, python: str) -> list[str]:
     """The command that runs a trial's program on hosts of a testbed."""
     command = [sys.executable, "-m", "syncline", "testbed", "run", str(scenario), "--timeout", TIMEOUT]
-    # A name of its own, so that two commands have two testbeds.
+    # The name contains the process id, so that two commands at a time use two testbeds.
     command += ["--set", f"name=figure-{os.getpid()}"]
     for key, value in trial.changes.items():
         command += ["--set", f"{key}={json.dumps(value)}"]
@@ -232,7 +233,7 @@ def _on_hosts(trial: Trial, scenario: Path, python: str) -> list[str]:
 
 
 def machine() -> dict[str, Any]:
-    """The machine's shape."""
+    """A description of this machine: cores, architecture, memory, kernel."""
     system = os.uname()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {

@@ -1,4 +1,4 @@
-"""A layer of three models on three networks of 1,024 NPUs (hier2021 Tables III and IV), each with a budget."""
+"""One layer of three models on three networks of 1,024 NPUs (hier2021 Tables III and IV), with budgets of bandwidth."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ WORKLOADS: Mapping[str, tuple[str, int]] = {
     "GPT-3": ("gpt3", 16),
     "Transformer-1T": ("t1t", 128),
 }
-"""Table IV: the scenario of a layer, and its model-parallel ranks."""
+"""Table IV: the name of a layer's scenario, and its number of model-parallel ranks."""
 TOPOLOGIES: Mapping[str, tuple[tuple[str, int], ...]] = {
     "2D": (("Ring", 8), ("Switch", 128)),
     "3D": (("Ring", 8), ("FC", 8), ("Switch", 16)),
     "4D": (("Ring", 2), ("FC", 8), ("Ring", 8), ("Switch", 8)),
 }
-"""Table III."""
+"""Table III: kind and size of each dimension."""
 SCHEMES = ("EqualBW", "MessageBW", "SmartBW")
 BUDGETS = tuple(100 * step for step in range(1, 11))
-"""GB/s of an NPU, which the paper sweeps (the range is read off its axes)."""
+"""GB/s per NPU, which the paper sweeps (the range is read off its axes)."""
 FEW_BUDGETS = (100, 300, 1000)
 PRICES = "hier2021"
 _NOMINAL = 8 * 10**11
@@ -50,7 +50,7 @@ CHOICES = (
     Choice("FIFO", {"collectives.order": "fifo"}),
     Choice("4 chunks at a time", {"collectives.active_chunks": 4}),
     Choice(
-        "recomputation of nothing",
+        "no recomputation",
         {"workload.parallel.recompute": "none", "workload.parallel.divided_checkpoints": False},
     ),
 )
@@ -58,7 +58,7 @@ CHOICES = (
 
 @dataclass(frozen=True)
 class System:
-    """A layer of a model on a network."""
+    """One layer of a model on a network."""
 
     workload: str
     topology: str
@@ -71,15 +71,16 @@ class System:
 
     @property
     def shape(self) -> str:
-        """The network as a shape."""
+        """The network as a ``fabric.shape``."""
         return "_".join(f"{kind}({size})" for kind, size in self.dims)
 
     @cached_property
     def logical(self) -> list[tuple[str, int, int]]:
-        """Dimensions as groups see them: kind, size, and the physical one.
+        """The simulated dimensions: kind, size, and index of the physical dimension.
 
-        Model-parallel ranks fill the lowest dimensions. One that they fill in part is two logical ones, each with all
-        of its bandwidth, as in the paper's simulator: the two kinds of groups take turns.
+        Model-parallel ranks fill the lowest dimensions. A dimension that they fill only partly becomes two logical
+        ones, each with its full bandwidth, as in the paper's simulator: the two kinds of groups use it at different
+        times.
         """
         left, found = WORKLOADS[self.workload][1], []
         for at, (kind, size) in enumerate(self.dims):
@@ -91,11 +92,11 @@ class System:
 
     @property
     def scenario(self) -> Path:
-        """The layer."""
+        """The layer's scenario file."""
         return FOLDER / f"{WORKLOADS[self.workload][0]}.yaml"
 
     def changes(self, rates: Sequence[float]) -> dict[str, Any]:
-        """What makes the scenario one of this network, with rates in bytes per second of an NPU by dimension."""
+        """Changes that give the scenario this network; ``rates`` are bytes per second per NPU, by dimension."""
         shape = "_".join(f"{kind}({size})" for kind, size, _ in self.logical)
         return {
             "fabric.shape": shape,
@@ -104,7 +105,7 @@ class System:
 
     @cached_property
     def demand(self) -> Demand:
-        """What the layer asks of each physical dimension: M(k) of the paper, as its plans send it."""
+        """The bytes that the layer's plans send on each physical dimension: M(k) in the paper."""
         nominal = [_NOMINAL / 8] * len(self.dims)
         case = self.runner.case(self.scenario, self.changes(nominal))
         found = demand(case.loaded, [_NOMINAL] * len(self.logical))
@@ -118,7 +119,7 @@ class System:
 
     @cached_property
     def price(self) -> Price:
-        """What the network costs, by hier2021 Table II."""
+        """The cost of the network, by hier2021 Table II."""
         loaded = api.prepare(
             self.scenario,
             {"fabric.shape": self.shape, "fabric.rate_per_npu": ["100GB/s"] * len(self.dims), "prices": PRICES},
@@ -136,7 +137,7 @@ class System:
         return found
 
     def run(self, scheme: str, budget: int) -> Run:
-        """The layer with a budget in GB/s."""
+        """Simulates the layer with a budget in GB/s per NPU."""
         division = self.division(scheme)
         rates = tuple(share * budget * 1e9 for share in division.shares)
         return Run(self, scheme, budget, rates, self.runner.simulate(self.scenario, self.changes(rates)))
@@ -144,44 +145,44 @@ class System:
 
 @dataclass(frozen=True)
 class Run:
-    """A layer on a network with a budget that a scheme divided."""
+    """One layer on a network with a budget divided by a scheme."""
 
     system: System
     scheme: str
     budget: int
-    """GB/s of an NPU."""
+    """GB/s per NPU."""
     rates: tuple[float, ...]
-    """Bytes per second of an NPU, by dimension."""
+    """Bytes per second per NPU, by dimension."""
     result: Result
 
     @property
     def time(self) -> float:
-        """Seconds of the layer, simulated."""
+        """Simulated time of the layer in seconds."""
         return self.result.summary.step_time_s
 
     @property
     def ideal(self) -> float:
-        """Seconds of the layer by the closed forms: chunks without end."""
+        """Time of the layer in seconds by the closed forms, which assume infinitely many chunks."""
         return self.system.demand.time(self.rates)
 
     @property
     def communication(self) -> float:
-        """Seconds of its exchanges, simulated; nothing overlaps."""
+        """Simulated time of the layer's exchanges in seconds; nothing overlaps."""
         return self.time - self.result.summary.compute_s
 
     @property
     def utilization(self) -> float:
-        """Bytes over what the dimensions of each exchange could have carried meanwhile: mean over exchanges by time."""
+        """Bytes of an exchange over what its dimensions could carry in its time; time-weighted mean over exchanges."""
         return self.system.demand.ideal(self.rates) / self.communication
 
     @property
     def ideal_utilization(self) -> float:
-        """The same by the closed forms."""
+        """The utilisation by the closed forms."""
         return utilization(self.system.demand, self.rates)
 
     @property
     def usd(self) -> float:
-        """What the network costs."""
+        """The cost of the network in dollars."""
         return self.system.price.usd(self.rates)
 
     @property
@@ -196,7 +197,7 @@ def _systems(runner: Runner) -> list[System]:
 
 
 def systems(runner: Runner) -> list[System]:
-    """All nine."""
+    """All nine systems."""
     return _systems(runner)
 
 
@@ -206,28 +207,29 @@ def budgets(runner: Runner) -> tuple[int, ...]:
 
 
 def sweep(runner: Runner) -> Iterator[dict[str, Run]]:
-    """All systems and budgets, each with all schemes."""
+    """For every system and budget, the runs by scheme."""
     for system in systems(runner):
         for budget in budgets(runner):
             yield {scheme: system.run(scheme, budget) for scheme in SCHEMES}
 
 
 def mean(values: Sequence[float]) -> float:
-    """Their mean."""
+    """The arithmetic mean."""
     return sum(values) / len(values)
 
 
 def near(found: float, claimed: float, part: float = 0.1) -> bool:
-    """Whether a value is that of a claim, within a part of it."""
+    """Whether a value is within a fraction ``part`` of the claimed one."""
     return abs(found - claimed) <= part * claimed
 
 
 def panels(
     swept: Table, columns: Mapping[str, str], label: str, *, over_first: bool = False, unit: float = 1.0
 ) -> Figure:
-    """Values by budget: a panel for each model and network, a line for each scheme; ``columns`` holds its values.
+    """Draws values by budget: a panel for each model and network, a line for each scheme.
 
-    ``over_first`` draws them over that of EqualBW with the least budget.
+    ``columns`` names the table's column of each scheme. ``over_first`` divides values by that of EqualBW at the
+    smallest budget.
     """
     figure, grid = plot.new(len(TOPOLOGIES), len(WORKLOADS), height=6.4, sharex=True)
     for row, model in enumerate(WORKLOADS):

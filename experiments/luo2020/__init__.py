@@ -1,7 +1,7 @@
 """Luo, "Towards More Efficient Communication for Distributed Learning Systems", dissertation, 2020.
 
-One folder for each table, section or figure: its scenarios, ``__init__.py`` with what is measured, ``README.md``;
-those that run on the testbed have ``measured.json``, too. :mod:`~experiments.luo2020.exchange` is what they share: an
-exchange, as it is simulated and as it runs; :mod:`~experiments.luo2020.ranks` is a rank of it, and
-:mod:`~experiments.luo2020.beside` sets what was predicted beside what was measured.
+One folder for each table, section or figure: its scenarios, ``__init__.py`` with the measurement, ``README.md``; those
+that run on the testbed also have ``measured.json``. They share :mod:`~experiments.luo2020.exchange`, an exchange that
+is both simulated and run; :mod:`~experiments.luo2020.ranks`, the program of its ranks; and
+:mod:`~experiments.luo2020.beside`, which compares predictions with measurements.
 """

@@ -1,4 +1,4 @@
-"""What was predicted beside what was measured."""
+"""Compares predictions with measurements."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ if TYPE_CHECKING:
     from experiments.luo2020.exchange import Exchange
 
 COLUMNS = ("predicted_s", "measured_s", "least_s", "error_off", "others")
-"""Median and least of what was measured; by how much the prediction differs from the median; cores that others
-kept busy just before."""
+"""Predicted time; median and minimum of the measured times; error of the prediction relative to the median; cores that
+other processes kept busy just before a round."""
 CALIBRATED = "host costs, between two hosts (host-costs.yaml)"
 
 
 @dataclass(frozen=True)
 class Pair:
-    """An exchange, predicted and measured."""
+    """An exchange with its predicted and its measured time."""
 
     what: str
-    """As verdicts name it."""
+    """Name of the exchange in verdicts."""
     exchange: Exchange
     predicted_s: float
     measured: Measured | str
 
     @property
     def error(self) -> float | None:
-        """Part of the measured median by which the prediction is longer."""
+        """Relative error: prediction over measured median, minus one; ``None`` if not measured."""
         return None if isinstance(self.measured, str) else self.predicted_s / self.measured.median_s - 1
 
     @property
     def best_s(self) -> float:
-        """What verdicts are about: the median that was measured, or what was predicted where nothing was."""
+        """The time that decides verdicts: the measured median, or the prediction if there is no measurement."""
         return self.predicted_s if isinstance(self.measured, str) else self.measured.median_s
 
     @property
     def near(self) -> bool:
-        """Whether the prediction is as near as is asked for."""
+        """Whether the prediction is as close as required."""
         if isinstance(self.measured, str):
             return False
         ratio = self.predicted_s / self.measured.median_s
@@ -52,25 +52,25 @@ class Pair:
         return abs(ratio - 1) <= NEAR if large else 1 / FACTOR <= ratio <= FACTOR
 
     def cells(self) -> tuple[float | str | None, ...]:
-        """:data:`COLUMNS`."""
+        """The values of :data:`COLUMNS`."""
         if isinstance(self.measured, str):
             return self.predicted_s, self.measured, None, None, None
         return self.predicted_s, self.measured.median_s, self.measured.least_s, self.error, self.measured.others
 
 
 def pair(runner: Runner, what: str, exchange: Exchange) -> Pair:
-    """An exchange, predicted and measured."""
+    """Predicts and measures an exchange."""
     return Pair(what, exchange, exchange.predicted(runner), exchange.measured(runner))
 
 
 def source(pairs: Iterable[Pair]) -> str:
-    """Whether numbers of a verdict were measured, or why not all."""
+    """A suffix that says that numbers are predicted, and why they were not measured; empty if all were."""
     missing = sorted({each.measured for each in pairs if isinstance(each.measured, str)})
     return f" (predicted: {', '.join(missing)})" if missing else ""
 
 
 def claim(figure: str) -> Claim:
-    """What the project asks of predictions."""
+    """The accuracy that the project requires of its predictions."""
     return Claim(
         f"luo-{figure}-predicted",
         "Prediction",
@@ -80,7 +80,7 @@ def claim(figure: str) -> Claim:
 
 
 def judged(asked: Claim, pairs: Sequence[Pair], why: str) -> Verdict:
-    """Whether all predictions are near, and which are not."""
+    """Whether all predictions are as close as required, and which are not."""
     found = [each for each in pairs if not isinstance(each.measured, str)]
     if not found:
         return asked.judged(

@@ -1,8 +1,8 @@
-"""An exchange of gradients, as it is simulated and as it runs: the same fabric, the same plan, the same chunks.
+"""An exchange of gradients that is both simulated and run: with the same fabric, the same plan, the same chunks.
 
-The simulator has no seats for hubs beside ranks, so a hub on a host of its own is a rank that has a vector, too:
-central and colocated (CC) with one rank more is non-colocated (NCC), message by message, and what the hub adds of its
-own crosses no link. :mod:`tests.experiments.test_luo2020` holds the two plans equal.
+In the simulator every participant is a rank with a vector, so a hub on its own host is simulated as one more rank: the
+plan of central colocated (CC) with one more rank sends the same messages as non-colocated (NCC), and the hub's own
+vector crosses no link. :mod:`tests.experiments.test_luo2020` checks that the two plans are equal.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 COSTS = FOLDER / "host-costs.yaml"
-"""What ``syncline testbed check --save`` measured, once, between two hosts."""
+"""Host costs that ``syncline testbed check --save`` measured once, between two hosts."""
 RANKS = FOLDER / "ranks.py"
 CHUNK = 32 << 10
-"""Bytes of a hub's chunk: its default, and the dissertation's."""
+"""Bytes of a hub's chunk: the hub's default, and the dissertation's."""
 MESSAGE = 64 << 10
-"""Bytes of an executor's message: its default, and AggEngine's (4.2.2)."""
+"""Bytes of a message of the executor: the executor's default, and AggEngine's (4.2.2)."""
 WINDOW = Pace().window // MESSAGE
-"""Chunks that the executor has under way at a time, of messages of this size."""
+"""Number of chunks that the executor has under way at a time, with messages of this size."""
 UNLIMITED = "unlimited"
 LARGE = 1 << 20
-"""From this size on predictions are asked to be within :data:`NEAR`, below it within :data:`FACTOR`."""
+"""Predictions must be within a fraction :data:`NEAR` from this size on, and within a factor :data:`FACTOR` below it."""
 NEAR, FACTOR = 0.15, 2.0
 
 
 @cache
 def host_costs() -> dict[str, Any]:
-    """Host costs as the file has them."""
+    """The host costs in the file :data:`COSTS`."""
     return costs.read(COSTS).plain()
 
 
@@ -59,32 +59,32 @@ class Exchange:
     """One all-reduce or PushPull."""
 
     scenario: Path
-    """Whose fabric it runs on."""
+    """The scenario whose fabric is used."""
     arm: str
-    """What runs: an arm of :mod:`~experiments.luo2020.ranks`."""
+    """The arm of :mod:`~experiments.luo2020.ranks` that runs."""
     nbytes: int
-    """Of the vector."""
+    """Size of the vector in bytes."""
     hosts: Sequence[int]
     """The host of each rank."""
     chunks: int
-    """Into which the simulated vector is cut."""
+    """Number of chunks of the simulated vector."""
     plan: str
-    """The algorithm that is simulated, or the path of a plan file."""
+    """The simulated algorithm, or the path of a plan file."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What the ranks are told besides."""
+    """Further arguments of the ranks."""
     collectives: Mapping[str, Any] = field(default_factory=dict)
-    """How the simulated chunks are scheduled, where it is not all at once."""
+    """Settings that schedule the simulated chunks; by default, all are issued at once."""
     hosted: bool = True
-    """Whether the calibrated host costs are those of its software."""
+    """Whether the calibrated host costs apply to its software."""
 
     @cached_property
     def name(self) -> str:
-        """By which its measurement is found again."""
+        """Key of its measurement in the record."""
         said = [self.scenario.stem, self.arm, f"{self.nbytes}B", f"{len(self.hosts)} hosts"]
         return " ".join([*said, *(f"{key}={value}" for key, value in self.options.items())])
 
     def case(self, runner: Runner) -> Case:
-        """What is simulated."""
+        """The case that predicts the exchange."""
         own = self.plan.endswith(".json")
         changes: dict[str, Any] = {
             "name": f"{self.scenario.stem}-{self.arm}",
@@ -107,11 +107,11 @@ class Exchange:
         return runner.case(self.scenario, changes)
 
     def predicted(self, runner: Runner) -> float:
-        """Seconds, by the simulator."""
+        """Simulated time in seconds."""
         return runner.result(self.case(runner)).summary.total_time_s
 
     def measured(self, runner: Runner) -> Measured | str:
-        """Seconds, on the testbed, or why there are none."""
+        """The testbed's measurement, or the reason why there is none."""
         steps = 4 if self.nbytes >= 1 << 22 else 40
         told = [f"{key}={value}" for key, value in self.options.items()]
         program = [str(RANKS), self.arm, str(self.nbytes), str(steps), *told]
@@ -119,12 +119,12 @@ class Exchange:
 
 
 def cut(nbytes: int, size: int) -> int:
-    """Into how many chunks of at most ``size`` bytes a vector is cut."""
+    """Number of chunks of at most ``size`` bytes in a vector; at least 1."""
     return max(1, math.ceil(nbytes / size))
 
 
 def hub(scenario: Path, workers: int, nbytes: int, *, chunk: int = CHUNK, **options: Any) -> Exchange:
-    """PushPull with a hub on host 0, and workers on those after it."""
+    """PushPull with a hub on host 0, and workers on the hosts after it."""
     told = {**({} if chunk == CHUNK else {"chunk": chunk}), **options}
     hosts = range(workers + 1)
     return Exchange(scenario, "hub", nbytes, hosts, cut(nbytes, chunk), "parameter_server(placement=CC)", told)
@@ -136,18 +136,18 @@ def sharded(scenario: Path, hosts: Sequence[int], nbytes: int) -> Exchange:
 
 
 def planned(scenario: Path, hosts: Sequence[int], nbytes: int, plan: str, **options: Any) -> Exchange:
-    """An all-reduce by a plan of the library, on the executor."""
+    """An all-reduce of the executor, with a plan of the library."""
     told = {"plan": plan, "message": MESSAGE, **options}
     chunks = cut(nbytes, len(hosts) * MESSAGE)
     return Exchange(scenario, "plan", nbytes, hosts, chunks, plan, told, {"active_chunks": WINDOW})
 
 
 def racked(scenario: Path, count: int, hosts: Sequence[int], nbytes: int, between: str, plan: str) -> Exchange:
-    """PushPull with a hub in each of ``count`` racks: the hosts' first ones; ``plan`` is the file of what they do."""
+    """PushPull with a hub in each of ``count`` racks, on the first hosts; ``plan`` is the path of the plan file."""
     told = {"racks": count, "between": between}
     return Exchange(scenario, "racks", nbytes, hosts, cut(nbytes, count * CHUNK), plan, told)
 
 
 def gloo(scenario: Path, hosts: Sequence[int], nbytes: int) -> Exchange:
-    """Gloo's all-reduce, which is a ring; what its messages cost hosts is not calibrated."""
+    """Gloo's all-reduce, which is a ring; its host costs are not calibrated."""
     return Exchange(scenario, "gloo", nbytes, hosts, cut(nbytes, len(hosts) * MESSAGE), "ring", hosted=False)

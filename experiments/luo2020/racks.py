@@ -1,7 +1,7 @@
-"""Hubs in racks, as plans for the simulator: what workers and hubs send each other, block by block.
+"""Plans for the simulator in which each rack has a hub.
 
-The first ranks are the hubs, one a rack; workers follow rack by rack. A vector has one block for each rack, whose hub
-owns it, and blocks go their ways by themselves, as the chunks of :mod:`syncline.hub` do.
+The first ranks are the hubs, one per rack; workers follow rack by rack. A vector has one block per rack, owned by the
+rack's hub. Blocks are independent of each other, like the chunks of :mod:`syncline.hub`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from syncline.plans import Instruction
 
 WAYS = ("flat", "sharded", "ring")
-"""How hubs share the work: each serves all workers with its part of the vector (``flat``); or each sums for its own
-rack, and then hubs exchange, each for its part (``sharded``) or round a ring."""
+"""How hubs share the work. ``flat``: each hub serves all workers with its part of the vector. Otherwise each hub sums
+for its own rack, then hubs exchange their sums: each hub for its part (``sharded``), or around a ring (``ring``)."""
 
 
 def members(racks: int, ranks: int) -> list[list[int]]:
@@ -28,7 +28,7 @@ def members(racks: int, ranks: int) -> list[list[int]]:
 
 
 def program(way: str, racks: int) -> Callable[[int, int], list[list[Instruction]]]:
-    """What a rank does, in a stream for each block."""
+    """A function that returns a rank's instructions, one stream per block."""
 
     def of(rank: int, ranks: int) -> list[list[Instruction]]:
         placed = members(racks, ranks)
@@ -54,7 +54,7 @@ def _worker(hub: int, block: int) -> Iterator[Instruction]:
 
 
 def _served(rank: int, others: Sequence[int], block: int) -> Iterator[Instruction]:
-    """A hub's part, where each serves all: it is a worker of the others' blocks, too."""
+    """A hub's instructions if each hub serves all workers: for blocks of other hubs it acts as a worker."""
     if block != rank:
         yield from _worker(block, block)
     else:
@@ -74,7 +74,7 @@ def _give(workers: Sequence[int], block: int) -> Iterator[Instruction]:
 
 
 def _sharded(rank: int, block: int, racks: int) -> Iterator[Instruction]:
-    """The block's owner sums for all, and answers."""
+    """The block's owner sums the other hubs' blocks and sends them the result."""
     if rank != block:
         yield from _worker(block, block)
         return
@@ -84,7 +84,7 @@ def _sharded(rank: int, block: int, racks: int) -> Iterator[Instruction]:
 
 
 def _round(rank: int, block: int, racks: int) -> Iterator[Instruction]:
-    """The sum grows on its way round, beginning behind the owner, and what it has become goes round once more."""
+    """The block goes around the ring of hubs once to be summed, beginning after its owner, and again as the result."""
     before, behind = (rank - 1) % racks, (rank + 1) % racks
     if racks == 1:
         return
@@ -100,7 +100,7 @@ def _round(rank: int, block: int, racks: int) -> Iterator[Instruction]:
 
 
 def plan(folder: Path, way: str, racks: int, ranks: int) -> str:
-    """The path of a proved plan, which is written into a folder where it is not there."""
+    """The path of a proved plan in a folder; writes the plan if it is not there yet."""
     name = f"hubs-{way}-{racks}-{ranks}"
     path = (folder / f"{name}.json").resolve()
     if not path.is_file():

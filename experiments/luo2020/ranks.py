@@ -1,14 +1,14 @@
-"""One rank of what Figures 6.5 to 6.12 run, on a host of a testbed. Rank 0 of those that exchange prints the seconds.
+"""Program of one rank in Figures 6.5 to 6.12, on a host of a testbed. The first exchanging rank prints the times.
 
-``ranks.py ARM BYTES STEPS [KEY=VALUE ...]``. Ranks compute nothing: they exchange a vector of f32 and wait, again and
-again (the ``ZeroComputeEngine`` of luo2020, 6.1.4). Arms:
+``ranks.py ARM BYTES STEPS [KEY=VALUE ...]``. Ranks compute nothing: they repeatedly exchange a vector of f32 and wait
+(the ``ZeroComputeEngine`` of luo2020, 6.1.4). Arms:
 
-- ``hub``: the first ``hubs`` ranks serve with ``cores`` cores, and the others are the workers of ``jobs`` jobs, each
-with as many;
-- ``sharded``: every rank serves, too, each with its part of the vectors (PShard);
-- ``racks``: the first ``racks`` ranks are hubs, one a rack, and exchange what they have summed;
+- ``hub``: the first ``hubs`` ranks are hubs with ``cores`` cores; the others are divided evenly among ``jobs`` jobs as
+their workers;
+- ``sharded``: every rank is a worker, and a hub for its part of the vector (PShard);
+- ``racks``: the first ``racks`` ranks are hubs, one per rack, which exchange their sums;
 - ``plan``: the executor, with the plan ``plan`` in messages of ``message`` bytes;
-- ``gloo``: PyTorch's.
+- ``gloo``: PyTorch's Gloo.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WARM_UP = 3
-"""Exchanges that are not timed: connections are open then, and their windows, too."""
+"""Untimed exchanges at the beginning, which open the connections and their windows."""
 CONTROL = "cubic"
 CHUNK = 32 << 10
 FIRST_PORT = 29_420
 
 
 def timed(exchange: Callable[[], object], steps: int) -> list[float]:
-    """Seconds of each exchange."""
+    """Runs ``exchange`` repeatedly; returns the seconds of each one after the warm-up."""
     times = []
     for step in range(WARM_UP + steps):
         began = time.perf_counter()
@@ -41,7 +41,7 @@ def timed(exchange: Callable[[], object], steps: int) -> list[float]:
 
 
 def serve(addresses: list[str], cores: int, jobs: int = 1) -> None:
-    """A hub, until its jobs are over."""
+    """Runs a hub until ``jobs`` jobs have ended."""
     from syncline.hub import Service
 
     with Service(addresses, cores=cores, insecure=True, congestion=CONTROL) as service:
@@ -52,7 +52,7 @@ def serve(addresses: list[str], cores: int, jobs: int = 1) -> None:
 
 
 def work(hubs: Any, nbytes: int, steps: int, rank: int, world: int, **options: Any) -> list[float]:
-    """A worker of a job on hubs."""
+    """Runs a worker of a job on hubs."""
     from syncline.hub import Hub
 
     vector = array("f", bytes(nbytes // 4 * 4))
@@ -62,11 +62,11 @@ def work(hubs: Any, nbytes: int, steps: int, rank: int, world: int, **options: A
 
 
 def hub(nbytes: int, steps: int, given: dict[str, str]) -> list[float] | None:
-    """Hubs on hosts of their own (NCC, NCS), and the workers of one job or several."""
+    """Hubs on hosts without workers (NCC, NCS), and the workers of one or several jobs."""
     peers, rank = os.environ["SYNCLINE_PEERS"].split(","), int(os.environ["RANK"])
     hubs, jobs = int(given.get("hubs", 1)), int(given.get("jobs", 1))
     if rank < hubs:
-        # A testbed has one way between hosts: several interfaces are ports of one.
+        # A testbed has one path between two hosts, so several interfaces are ports of one interface.
         ports = [f"{peers[rank]}:{FIRST_PORT + at}" for at in range(int(given.get("interfaces", 1)))]
         serve(ports, int(given.get("cores", 2)), jobs)
         return None
@@ -85,14 +85,14 @@ def sharded(nbytes: int, steps: int, given: dict[str, str]) -> list[float]:
     peers, rank = os.environ["SYNCLINE_PEERS"].split(","), int(os.environ["RANK"])
     with Service([peers[rank]], cores=1, insecure=True, congestion=CONTROL) as service:
         times = work(peers, nbytes, steps, rank, len(peers), chunk=int(given.get("chunk", CHUNK)))
-        # Other ranks may yet wait for this hub's part of their last exchange.
+        # Other ranks may still wait for this hub's part of their last exchange.
         while service.status()["jobs"]:
             time.sleep(0.05)
         return times
 
 
 def racks(nbytes: int, steps: int, given: dict[str, str]) -> list[float] | None:
-    """A hub in each rack, and its workers: hubs are the first ranks, and workers follow rack by rack."""
+    """A hub in each rack, and the rack's workers: hubs are the first ranks, and workers follow rack by rack."""
     from syncline.hub import Racks
 
     peers, rank = os.environ["SYNCLINE_PEERS"].split(","), int(os.environ["RANK"])
@@ -107,7 +107,7 @@ def racks(nbytes: int, steps: int, given: dict[str, str]) -> list[float] | None:
 
 
 def plan(nbytes: int, steps: int, given: dict[str, str]) -> list[float]:
-    """A plan of the library, on the executor."""
+    """The executor with a plan of the library."""
     from syncline.runtime import Communicator, Pace, Rule
 
     rules = [Rule("all_reduce", given["plan"], message=int(given["message"]))]
@@ -118,7 +118,7 @@ def plan(nbytes: int, steps: int, given: dict[str, str]) -> list[float]:
 
 
 def gloo(nbytes: int, steps: int, _: dict[str, str]) -> list[float]:
-    """Gloo, as PyTorch has it."""
+    """Gloo, as shipped with PyTorch."""
     import torch
     import torch.distributed as dist
 
@@ -136,7 +136,7 @@ ARMS: dict[str, Callable[[int, int, dict[str, str]], list[float] | None]] = {
 
 
 def main(arm: str, nbytes: str, steps: str, *options: str) -> None:
-    """Runs a rank; the first that exchanges tells."""
+    """Runs a rank; the first exchanging rank prints its times."""
     given = dict(each.split("=", 1) for each in options)
     times = ARMS[arm](int(nbytes), int(steps), given)
     first = int(given.get("hubs", 1)) if arm == "hub" else int(given.get("racks", 0))

@@ -4,8 +4,8 @@
 >>> result = syncline.simulate("scenario.yaml", network="queued")  # doctest: +SKIP
 >>> result.summary.step_time_s  # doctest: +SKIP
 
-``simulate`` and ``check`` take a file, the folder of a run, or a mapping with the keys of a file. Everything that is
-wrong is raised as one :class:`SynclineError`. ``compare`` says why two runs differ, ``ensemble`` simulates by
+``simulate`` and ``check`` take a file, the folder of a run, or a mapping with the keys of a file. They raise all errors
+together as one :class:`SynclineError`. ``compare`` explains why two runs differ; ``ensemble`` simulates a scenario with
 several seeds.
 """
 
@@ -50,7 +50,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what is expensive when it is first used."""
+    """Imports a name when it is first used, since the modules are slow to import."""
     from importlib import import_module
 
     if name == "__version__":

@@ -1,4 +1,4 @@
-"""What Python programs call. The command line is a thin shell over it."""
+"""The Python API. The command line is a thin layer over it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from syncline.result import Result
 Given = str | Path | Mapping[str, Any]
 """A file, the folder of a run, or a mapping with the keys of a file."""
 Progress = Callable[[float, int, int, float], object]
-"""Called with simulated seconds, events, messages, and the fraction of tasks that are done."""
+"""A callback: gets simulated seconds, events, messages, and the fraction of tasks done."""
 
 
 def simulate(
@@ -30,12 +30,12 @@ def simulate(
 ) -> Result:
     """Simulates a scenario.
 
-    ``sections`` take the place of those of the scenario, or make one where none is given: ``workload``, ``jobs``,
+    ``sections`` replace those of the scenario, or make up a scenario if none is given: ``workload``, ``jobs``,
     ``fabric``, ``compute``, ``collectives``, ``network``, ``placement``, ``limits``, ``trace``, ``seed``, ``name``.
     ``set`` changes single values: ``{"fabric.dims.2.rate": "50GB/s"}``.
 
-    Raises :class:`SynclineError` with everything that is wrong, and :class:`Interrupted` on Ctrl-C. Other threads run
-    while it simulates.
+    Raises :class:`SynclineError` with all errors, and :class:`Interrupted` on Ctrl-C. Other threads keep running during
+    the simulation.
     """
     return run(prepare(scenario, set, sections), progress)
 
@@ -47,23 +47,29 @@ def check(
     set: Mapping[str, Any] | None = None,
     **sections: Any,
 ) -> list[Diagnostic]:
-    """Everything that can be found wrong with a scenario without simulating it; what cannot be read is raised."""
+    """Returns the errors and warnings of a scenario that can be found without simulating it.
+
+    Raises :class:`SynclineError` if the scenario cannot be read or resolved.
+    """
     return prepare(scenario, set, sections).check()
 
 
 def prepare(scenario: Given | None, changes: Mapping[str, Any] | None, sections: Mapping[str, Any]) -> Loaded:
-    """Reads, checks and resolves what :func:`simulate` is given."""
+    """Reads, checks and resolves the arguments of :func:`simulate`."""
     changes = {} if changes is None else changes
     if not isinstance(changes, Mapping) or not all(isinstance(key, str) for key in changes):
         allowed = 'a mapping from paths to values, such as {"fabric.dims.2.rate": "50GB/s"}'
-        refuse(error("SL0102", "`set` is no such mapping", found=type(changes).__name__, allowed=allowed))
+        refuse(error("SL0102", "wrong type for `set`", found=type(changes).__name__, allowed=allowed))
     overrides = [Override.of(key, value) for key, value in sections.items()]
     overrides += [Override.of(key, value) for key, value in changes.items()]
     return load({} if scenario is None else scenario, overrides)
 
 
 def run(loaded: Loaded, progress: Progress | None = None, warn: Callable[[str], object] | None = None) -> Result:
-    """Simulates what was loaded. ``warn`` gets what is known to be worth a warning before the first event, as JSON."""
+    """Simulates a loaded scenario. ``warn`` gets the warnings that are known before the first event, as JSON.
+
+    Raises :class:`SynclineError` on an error, and :class:`Interrupted` on Ctrl-C.
+    """
     finished = loaded.call(_core.simulate, progress, monotonic() - loaded.started, warn)
     result = Result(finished, loaded.resolved)
     if finished.interrupted:

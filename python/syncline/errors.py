@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 
 class Place(TypedDict, total=False):
-    """Where in which file. ``line`` and ``column`` count from 1; 0 means unknown."""
+    """A place in a file. ``line`` and ``column`` count from 1; 0 means unknown."""
 
     file: str
     line: int
@@ -17,7 +17,7 @@ class Place(TypedDict, total=False):
 
 
 class Diagnostic(TypedDict, total=False):
-    """One thing that is wrong, as ``--json`` prints it."""
+    """One error or warning, in the form that ``--json`` prints."""
 
     code: str
     severity: str
@@ -32,9 +32,9 @@ class Diagnostic(TypedDict, total=False):
 
 
 class SynclineError(Exception):
-    """Something is wrong with the input, or the answer could not be computed.
+    """The input is wrong, or the answer could not be computed.
 
-    ``diagnostics`` says what is wrong, where, and what to do; ``exit_status`` is what the command line would exit with.
+    ``diagnostics`` says what is wrong, where, and what to do; ``exit_status`` is the exit status of the command line.
     ``str(error)`` is the text that the command line would print.
     """
 
@@ -45,7 +45,7 @@ class SynclineError(Exception):
 
     @classmethod
     def from_json(cls, diagnostics: str, exit_status: int) -> SynclineError:
-        """The error that the core reports as a JSON array."""
+        """Makes the error from the diagnostics that the core reports as a JSON array."""
         return cls(json.loads(diagnostics), exit_status)
 
     def __str__(self) -> str:
@@ -55,8 +55,8 @@ class SynclineError(Exception):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C stopped a simulation. ``result`` holds what was finished until then."""
+    """Ctrl-C stopped a simulation. ``result`` holds the partial results."""
 
     def __init__(self, result: Any) -> None:
-        super().__init__("the simulation was interrupted; .result holds what was finished")
+        super().__init__("the simulation was interrupted; .result holds the partial results")
         self.result = result

@@ -9,10 +9,10 @@ from importlib.metadata import PackageNotFoundError, requires
 
 @cache
 def install(extra: str) -> str:
-    """The command that installs what an extra of ``pyproject.toml`` needs, such as ``pip install "torch>=2.14"``.
+    """The command that installs the packages of an extra in ``pyproject.toml``, such as ``pip install "torch>=2.14"``.
 
-    It names the packages themselves, so it works however ``syncline`` was installed, from a checkout too. Where nothing
-    is known of the extra, its name stands for its package.
+    It names the packages themselves, so that it works however ``syncline`` was installed, including from a checkout.
+    If the packages of the extra are unknown, it names the extra itself as the package.
     """
     try:
         lines = requires("syncline") or []

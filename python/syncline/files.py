@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Writes files atomically: a file is complete, or it does not change."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 
 def write_whole(path: str | Path, content: str | bytes) -> None:
-    """Writes a file (text as UTF-8) atomically: to a temporary file beside it, synchronised, then renamed.
+    """Writes a file (text as UTF-8) atomically: writes and syncs a temporary file beside it, then renames that.
 
-    Where the disk is full or the program is stopped, what was there before stays as it was, and nothing else is left
-    behind. What is no regular file, such as a pipe, is written to directly.
+    If the disk fills up or the program is interrupted, the old file stays as it was, and no temporary file remains.
+    A path that is not a regular file, such as a pipe, is written to directly.
 
     :raises OSError: the file cannot be written.
     """

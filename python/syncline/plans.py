@@ -1,7 +1,7 @@
 """Collectives of your own, written as Python generators.
 
-A generator yields the instructions of one rank, in order; :func:`plan` asks it for every rank, and proves by symbolic
-execution that every rank ends with what the collective promises.
+A generator yields the instructions of one rank, in order. :func:`plan` calls it for every rank, and proves by symbolic
+execution that every rank ends with the result that the collective promises.
 
 >>> from syncline.plans import plan, receive, send, wait
 >>> def ring(rank, ranks):
@@ -35,30 +35,30 @@ Program = Callable[[int, int], Iterable[Instruction] | Iterable[Iterable[Instruc
 
 
 def send(to: int, block: int, count: int = 1, *, of: int | None = None, buffer: str = "data") -> Instruction:
-    """Start to send ``count`` blocks, from ``block`` on, to rank ``to``, and go on at once."""
+    """Start to send ``count`` blocks, beginning with ``block``, to rank ``to``; does not wait."""
     return _instruction("send", to=to, block=block, count=count, of=of, buffer=buffer)
 
 
 def receive(
     source: int, block: int, count: int = 1, *, reduce: bool = False, of: int | None = None, buffer: str = "data"
 ) -> Instruction:
-    """Expect blocks from rank ``source``, and go on at once. With ``reduce`` they are combined with what is there."""
-    # `from` is a word of the language, so the argument has another name than the key.
+    """Start to receive blocks from rank ``source``; does not wait. With ``reduce``, combines them with local blocks."""
+    # `from` is a Python keyword, so the argument has a different name than the key.
     return _instruction("receive", **{"from": source}, block=block, count=count, of=of, buffer=buffer, reduce=reduce)
 
 
 def wait() -> Instruction:
-    """Go on when every receive so far in this stream is complete."""
+    """Wait until every receive so far in this stream is complete."""
     return {"op": "wait"}
 
 
 def after(stream: int, ops: int) -> Instruction:
-    """Go on when another stream of the same rank has passed its first ``ops`` instructions."""
+    """Wait until another stream of the same rank has completed its first ``ops`` instructions."""
     return {"op": "after", "stream": stream, "ops": ops}
 
 
 def copy(source: tuple[str, int], target: tuple[str, int], count: int = 1, *, reduce: bool = False) -> Instruction:
-    """Move ``count`` blocks within the rank, from one ``(buffer, block)`` to another."""
+    """Copy ``count`` blocks within the rank, from one ``(buffer, block)`` to another; with ``reduce``, combine them."""
     return _instruction(
         "copy",
         **{"from": _instruction(None, buffer=source[0], block=source[1], count=count)},
@@ -68,7 +68,7 @@ def copy(source: tuple[str, int], target: tuple[str, int], count: int = 1, *, re
 
 
 def _instruction(op: str | None, **arguments: Any) -> Instruction:
-    """Leaves out what equals the plan file's defaults."""
+    """Makes an instruction, without the keys that have the plan file's default values."""
     defaults = {"count": 1, "of": None, "buffer": "data", "reduce": False}
     kept = {key: value for key, value in arguments.items() if key not in defaults or value != defaults[key]}
     return kept if op is None else {"op": op, **kept}
@@ -76,18 +76,18 @@ def _instruction(op: str | None, **arguments: Any) -> Instruction:
 
 @dataclass(frozen=True)
 class Plan:
-    """A collective that was proved to compute what it promises."""
+    """A plan that was proved to compute its collective."""
 
     content: dict[str, Any]
-    """The plan file."""
+    """The content of the plan file."""
 
     @property
     def name(self) -> str:
-        """What it is called in tables."""
+        """Name of the plan in tables."""
         return str(self.content["name"])
 
     def save(self, path: str | Path) -> Path:
-        """Writes the plan file, and returns its path."""
+        """Writes the plan file; returns its path."""
         path = Path(path)
         write_whole(path, json.dumps(self.content, indent=1) + "\n")
         return path
@@ -96,7 +96,7 @@ class Plan:
     def load(cls, path: str | Path) -> Plan:
         """Reads a plan file and proves it.
 
-        Raises :class:`syncline.SynclineError` where it cannot be read or does not compute its collective.
+        Raises :class:`syncline.SynclineError` if it cannot be read or does not compute its collective.
         """
         from syncline import _core
 
@@ -105,26 +105,28 @@ class Plan:
 
 @dataclass(frozen=True)
 class Count:
-    """What an algorithm of the library sends, counted message by message."""
+    """The messages and bytes that an algorithm of the library sends."""
 
     rounds: int
     """Length of the longest chain of messages, each of which waits for the one before."""
     messages: int
+    """Number of messages."""
     wire_bytes: int
-    """Of all messages."""
+    """Bytes of all messages."""
     across_bytes: int
-    """Of messages between seats of different groups."""
+    """Bytes of messages between seats of different groups."""
     sent_bytes: list[int]
-    """By seat: ranks, then hubs with seats of their own."""
+    """Bytes that each seat sends: ranks first, then hubs with seats of their own."""
     received_bytes: list[int]
+    """Bytes that each seat receives, in the same order."""
 
 
 def count(algorithm: str, kind: str, ranks: int, nbytes: int, groups: Iterable[int]) -> Count:
-    """Counts what an algorithm sends for a vector of ``nbytes``.
+    """Counts the messages that an algorithm sends for a vector of ``nbytes``.
 
-    ``groups`` has the group of each seat, such as its rack: of ranks, then of hubs with seats of their own. Raises
-    :class:`syncline.SynclineError` where the library does not have the algorithm, or it does not offer the collective;
-    and ``ValueError`` where ``groups`` are not as many as seats.
+    ``groups`` holds the group of each seat, such as its rack: those of ranks, then those of hubs with seats of their
+    own. Raises :class:`syncline.SynclineError` if the library does not have the algorithm, or the algorithm does not
+    offer the collective; and ``ValueError`` if ``groups`` does not have one entry for each seat.
     """
     from syncline import _core
 
@@ -140,13 +142,12 @@ def plan(
     blocks: int | None = None,
     result: str | None = None,
 ) -> Plan:
-    """A plan from a generator, proved.
+    """Makes a plan from a generator, and proves it.
 
-    ``kind`` is a collective such as ``all_reduce``; ``blocks`` is into how many blocks buffers are cut (as many as
-    there are ranks, if not given); ``result`` is the buffer in which the result is found (``data``, but ``output`` for
-    all-to-all).
+    ``kind`` is a collective such as ``all_reduce``. ``blocks`` is the number of blocks in a buffer; by default, the
+    number of ranks. ``result`` is the buffer that holds the result; by default ``data``, but ``output`` for all-to-all.
 
-    Raises :class:`syncline.SynclineError` that names the rank and the block that are wrong.
+    Raises :class:`syncline.SynclineError` if the proof fails; the error names the wrong rank and block.
     """
     from syncline import _core
 
@@ -164,10 +165,10 @@ def plan(
 
 
 def _streams(program: Iterable[Instruction] | Iterable[Iterable[Instruction]]) -> list[dict[str, Any]]:
-    """The streams of a rank: the program itself, or its parts."""
+    """The streams of a rank: one for a program of instructions, else one for each iterable that it yields."""
     items: list[Any] = list(program)
     if all(isinstance(item, dict) for item in items):
         return [{"ops": items}]
     if any(isinstance(item, dict) for item in items):
-        raise TypeError("a program yields instructions, or iterables of instructions: not both")
+        raise TypeError("a program must yield either instructions or iterables of instructions, not both")
     return [{"ops": list(stream)} for stream in items]

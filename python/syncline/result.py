@@ -1,4 +1,4 @@
-"""What a simulation leaves: the answer, tables, and a folder to keep them in."""
+"""The result of a simulation: summary, tables, and the folder that holds them."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ Columns = list[tuple[str, str, list[Any]]]
 
 
 class Tables(Protocol):
-    """Where tables come from: a run in memory, or a folder."""
+    """The source of tables: a run in memory, or a folder."""
 
     def summary(self) -> str:
-        """The answer as JSON."""
+        """The summary as JSON."""
 
     def diagnostics(self) -> str:
         """Warnings as a JSON array."""
 
     def tables(self) -> list[tuple[str, str]]:
-        """Names of the tables, and what a row is."""
+        """Name of each table, and what one of its rows is."""
 
     def table(self, name: str) -> Columns:
         """Name, meaning and values of each column."""
 
     def outline(self, most: int) -> str | None:
-        """What the traced ranks did when, as JSON; nothing where it was not kept."""
+        """The timeline of the traced ranks, as JSON; None if it was not kept."""
 
 
 class Result:
-    """What a simulation left."""
+    """The result of a simulation."""
 
     def __init__(self, tables: Tables, scenario: dict[str, Any] | None = None, folder: Path | None = None) -> None:
         self._tables = tables
         self._scenario = scenario
         self._start = _here() if scenario else None
         self.folder = folder
-        """Where the results are on disk, if they are."""
+        """Folder of the results; None if they are not on disk."""
 
     @classmethod
     def load(cls, folder: str | Path, *, verify: bool = False) -> Result:
         """Reads the results of an earlier run: its folder, or the ``manifest.json`` or ``summary.json`` in it.
 
-        A file is compared with its hash when it is read; with ``verify``, all of them are at once.
+        Each file is checked against its hash when it is read; with ``verify``, all files are checked at once.
         """
         path = _folder_of(Path(folder))
         manifest = json.loads(_core.read_manifest(path, verify=verify))
@@ -61,25 +61,26 @@ class Result:
 
     @cached_property
     def scenario(self) -> dict[str, Any] | None:
-        """The resolved scenario, where it is known; paths are as seen from the directory of the run.
+        """The resolved scenario; None if it is unknown.
 
-        Those of results that were loaded are as seen from the current directory.
+        Its paths are relative to the directory in which the run was started; if the results were loaded, to the current
+        directory.
         """
         return self._tables.scenario() if isinstance(self._tables, _Folder) else self._scenario
 
     @property
     def version(self) -> str:
-        """The version of syncline that simulated it."""
+        """The version of syncline that ran the simulation."""
         return str(self._tables.manifest["version"]) if isinstance(self._tables, _Folder) else _core.version()
 
     @cached_property
     def summary(self) -> Summary:
-        """The answer in a few numbers."""
+        """The main numbers of the run."""
         return Summary.from_json(self._tables.summary())
 
     @cached_property
     def warnings(self) -> list[Diagnostic]:
-        """What the run warned of."""
+        """The warnings of the run."""
         found: list[Diagnostic] = json.loads(self._tables.diagnostics())
         return found
 
@@ -89,11 +90,11 @@ class Result:
         return dict(self._tables.tables())
 
     def table(self, name: str) -> dict[str, list[Any]]:
-        """The columns of a table by name. Their names end in their units."""
+        """The columns of a table, by name. The name of a column ends in its unit."""
         return {column: values for column, _, values in self._columns(name)}
 
     def meanings(self, name: str) -> dict[str, str]:
-        """What each column of a table says."""
+        """The meaning of each column of a table, by name."""
         return {column: meaning for column, meaning, _ in self._columns(name)}
 
     def frame(self, name: str) -> Any:
@@ -106,27 +107,27 @@ class Result:
         )
 
     def plot(self, what: str) -> Plot:
-        """A chart of the report, which notebooks show by themselves.
+        """A chart of the report, which notebooks display.
 
         ``layers``, ``pipeline``, ``timeline``, ``communication``, ``collectives``, ``phases``, ``dimensions``,
         ``activity``, ``losses``, ``queues``, ``round_trips``, ``fabric``, ``cost``, ``critical_path``. Raises
-        ``ValueError`` for other names, and where the run left no data for it.
+        ``ValueError`` for any other name, and for a chart without data in this run.
         """
         from syncline.report.html.plot import plot
 
         return plot(self, what)
 
     def outline(self, most: int) -> str | None:
-        """The first ``most`` blocks of what the traced ranks did when, as JSON; nothing where it was not kept.
+        """The first ``most`` blocks of the timeline of the traced ranks, as JSON; None if it was not kept.
 
-        Folders keep it in the Perfetto trace and in the report alone.
+        Folders keep the timeline only in the Perfetto trace and in the report, so it is None for loaded results.
         """
         return self._tables.outline(most)
 
     def save(self, folder: str | Path) -> list[str]:
-        """Writes the results into a folder, which appears whole or not at all; gives the names of its files.
+        """Writes the results into a folder, atomically; returns the names of its files.
 
-        Results that are already there are replaced; a folder with anything else in it is left alone.
+        Replaces results that are already in the folder. Raises an error if it holds anything else.
         """
         path = Path(folder)
         if isinstance(self._tables, _Folder):
@@ -150,7 +151,7 @@ class Result:
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles hold the folder of the results, not the results."""
         if self.folder is None:
-            raise TypeError("a result that is on no disk cannot be copied or pickled: save it into a folder first")
+            raise TypeError("a result that is not on disk cannot be copied or pickled: save it into a folder first")
         return Result.load, (self.folder.absolute(),), {"scenario": self.scenario, "_start": self._start}
 
     def _columns(self, name: str) -> Columns:
@@ -180,7 +181,7 @@ class Result:
 
 
 def _folder_of(path: Path) -> Path:
-    """The folder that is meant by itself or by a file in it. A scenario's file has no results."""
+    """The folder of the results, given by its own path or that of a file in it. Raises an error for any other file."""
     if path.is_file():
         if path.name not in ("manifest.json", "summary.json", "design.json"):
             _refuse(path)
@@ -191,7 +192,7 @@ def _folder_of(path: Path) -> Path:
 
 
 def _refuse_search(path: Path) -> NoReturn:
-    """The folder of a search holds the results of its winner in a folder of their own."""
+    """Raises the error for the folder of a search, which holds results only in subfolders."""
     from syncline.config.node import Mark, Text
     from syncline.config.problem import error, refuse
 
@@ -199,9 +200,9 @@ def _refuse_search(path: Path) -> NoReturn:
     refuse(
         error(
             "SL0802",
-            "the folder of a search, which holds no results itself",
+            "this is the folder of a search, which holds no results itself",
             mark=Mark(Text(path.as_posix(), ()), 0, 0, 0),
-            help=f"the results of what it found are in {' and '.join(runs[:8])}" if runs else None,
+            help=f"the results of its solutions are in {' and '.join(runs[:8])}" if runs else None,
         )
     )
 
@@ -211,16 +212,16 @@ def _refuse(path: Path) -> NoReturn:
     from syncline.config.problem import error, refuse
 
     name = path.as_posix()
-    message, help = "results are a folder, not this file", "name the folder that has the manifest.json"
+    message, help = "results are in a folder, and this is a file", "name the folder that has the manifest.json"
     if path.suffix in (".yaml", ".yml", ".json"):
-        message = "a scenario has no results: it says what to simulate"
-        help = f"simulate it, `syncline simulate {name}`, and name the folder that this leaves"
+        message = "this is a scenario, not the folder of a run"
+        help = f"simulate it with `syncline simulate {name}`, and name the folder of its results"
     mark = Mark(Text(name, ()), 0, 0, 0)
     refuse(error("SL0102", message, mark=mark, allowed="the folder of a run", help=help))
 
 
 def _here() -> Path | None:
-    """The current directory, unless it was removed meanwhile."""
+    """The current directory; None if it was removed."""
     try:
         return Path.cwd()
     except OSError:
@@ -228,18 +229,18 @@ def _here() -> Path | None:
 
 
 class _Folder:
-    """Tables of a run's folder."""
+    """The tables in a run's folder."""
 
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
         self.folder = folder
         self.manifest = manifest
 
     def summary(self) -> str:
-        """The answer as JSON."""
+        """The summary as JSON."""
         return _core.read_summary(self.folder)
 
     def scenario(self) -> dict[str, Any] | None:
-        """Nothing where the folder keeps none, or an empty one: the drop-in for ASTRA-sim has no scenario."""
+        """The resolved scenario; None if the folder has none or an empty one, as after ``syncline astra-sim``."""
         from syncline.config.load import RESOLVED_FILE, kept
 
         there = any(each["name"] == RESOLVED_FILE for each in self.manifest["files"])
@@ -250,7 +251,7 @@ class _Folder:
         return json.dumps(self.manifest.get("warnings", []))
 
     def tables(self) -> list[tuple[str, str]]:
-        """Names of the tables, and what a row is."""
+        """Name of each table, and what one of its rows is."""
         return [(each["name"], each["meaning"]) for each in self.manifest["tables"]]
 
     def table(self, name: str) -> Columns:
@@ -258,4 +259,4 @@ class _Folder:
         return _core.read_table(self.folder, name)
 
     def outline(self, most: int) -> None:
-        """The spans of a run are in its Perfetto trace, which is not read back."""
+        """None: the timeline of a run is in its Perfetto trace, which is not read back."""

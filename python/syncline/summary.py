@@ -1,4 +1,4 @@
-"""The answer of a run in a few numbers, as ``summary.json`` holds it."""
+"""The summary of a run: its main numbers, in the form of ``summary.json``."""
 
 from __future__ import annotations
 
@@ -9,31 +9,32 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Dimension:
-    """One dimension; of a graph with several tiers of links, one tier, and of any other graph all links together."""
+    """One dimension of a regular fabric. For a graph: one tier of links, or all links if it has no tiers."""
 
     name: str
     """Its name."""
     carried_bytes: int
     """Bytes that its links carried: a message counts once on each link that it takes."""
     utilization: float
-    """Carried bytes over what its links could have carried in the whole run, 0 to 1."""
+    """Carried bytes over the bytes that its links could have carried in the whole run, 0 to 1."""
     utilization_while_busy: float
-    """Carried bytes over what its links could have carried while it had something to send, 0 to 1."""
+    """Carried bytes over the bytes that its links could have carried while it had something to send, 0 to 1."""
     busiest_link_busy: float | None
-    """Fraction of the run in which its busiest link was sending. None where messages passed some of its links side by
-    side, as `analytical` lets them inside the network: these have no times of their own."""
+    """Fraction of the run in which its busiest link was sending. None if messages passed some of its links at the same
+    time, as `analytical` allows inside the network: such links have no busy times."""
     busiest_link: str
-    """That link, such as ``NPU 3 -> NPU 4``; where the fraction is none, the link that carried most for its rate."""
+    """The busiest link, such as ``NPU 3 -> NPU 4``; if the fraction is none, the link that carried most for its
+    rate."""
 
 
 @dataclass(frozen=True)
 class Packets:
-    """What became of packets."""
+    """Counts and round-trip times of packets."""
 
     sent: int
     """Packets that NPUs sent, acknowledgements included."""
     dropped: int
-    """Packets that found no room in a queue, or were dropped early."""
+    """Packets dropped because a queue was full, or dropped early."""
     marked: int
     """Packets that a queue marked (ECN)."""
     retransmissions: int
@@ -47,28 +48,30 @@ class Packets:
     rtt_p99_s: float
     """99th percentile over connections."""
     initial_timeouts: int = 0
-    """Time-outs before a round trip was measured. 0 in results that do not say it."""
+    """Time-outs before the first round trip was measured. 0 in results of older versions."""
     stalled_s: float = 0.0
-    """Time in which some connection waited for its time-out while no link on its ways sent anything. 0 in results that
-    do not say it."""
+    """Time in which some connection waited for its time-out while no link on its paths sent anything. 0 in results of
+    older versions."""
     pauses: int = 0
-    """Times that a port was told to pause (priority flow control). 0 in results that do not say it."""
+    """Number of times that a port had to pause (priority flow control). 0 in results of older versions."""
 
 
 @dataclass(frozen=True)
 class Overload:
-    """Links inside the network over which the model sent more than they can carry: times are too short."""
+    """Links inside the network over which the model sent more than they can carry, so that times are too short."""
 
     link: str
-    """The fullest of them, such as ``leaf 0 -> spine 1``."""
+    """The most overloaded of these links, such as ``leaf 0 -> spine 1``."""
     links: int
-    """How many there are."""
+    """Number of these links."""
     times: float
-    """What the fullest one was to send in its fullest moment, over what it can."""
+    """Peak load of the most overloaded link, over its rate."""
     late_s: float
-    """How much later it would send some of its bytes in the first two iterations, at least; other work may hide it."""
+    """Least delay that the most overloaded link would add to some of its bytes in the first two iterations; other work
+    may hide it."""
     least_time_s: float
-    """The run takes at least this long: what the fullest link needs for all its bytes, or ``total_time_s``."""
+    """Lower bound on the time of the run: the time that the most overloaded link needs for all its bytes, or
+    ``total_time_s``."""
 
 
 @dataclass(frozen=True)
@@ -76,17 +79,17 @@ class JobSummary:
     """One of several jobs. Times are means over its ranks unless said otherwise."""
 
     name: str
-    """Its name."""
+    """Name of the job."""
     ranks: int
-    """Its ranks."""
+    """Number of its ranks."""
     iterations: int
     """Training iterations that its ranks completed."""
     start_s: float
-    """When it began."""
+    """Time at which it began."""
     finish_s: float
-    """When its last rank finished."""
+    """Time at which its last rank finished."""
     step_time_s: float
-    """Time from its start to its finish over iterations."""
+    """Time from its start to its finish, over iterations."""
     compute_s: float
     """Time in which compute was busy."""
     exposed_communication_s: float
@@ -94,17 +97,17 @@ class JobSummary:
     exposed_fraction: float
     """Exposed communication over the time from its start to its finish."""
     communication_s: float
-    """Time in which at least one communication of the rank was under way."""
+    """Time in which at least one communication of the rank was in progress."""
     sent_bytes: int
     """Bytes that its ranks sent."""
     alone_step_time_s: float | None
-    """Step time of the same job alone on the fabric; none where a run was cut off."""
+    """Step time of the same job alone on the fabric; none if a run was cut off."""
     slowdown: float | None
-    """Step time over that alone: what the other jobs cost it."""
+    """Step time over ``alone_step_time_s``: the slowdown that the other jobs cause."""
     iterations_per_s_per_usd: float | None = None
-    """Its training iterations a second over the price of the whole fabric; none without prices, or without a step."""
+    """Its training iterations per second over the price of the whole fabric; none without prices, or without a step."""
     iterations_per_s_per_w: float | None = None
-    """Its training iterations a second over the power of the whole fabric; none where no price list says power."""
+    """Its training iterations per second over the power of the whole fabric; none if no price list gives power."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +115,10 @@ class Axis:
     """Exposed communication of one kind of parallelism."""
 
     name: str
-    """Such as ``data``: the role of the groups that communicate, ``pipeline``, or ``point_to_point``."""
+    """Kind of parallelism: the role of the groups that communicate, such as ``data``; ``pipeline``; or
+    ``point_to_point``."""
     exposed_communication_s: float
-    """Its part of the exposed communication."""
+    """Its share of the exposed communication."""
 
 
 @dataclass(frozen=True)
@@ -122,60 +126,60 @@ class PathPart:
     """A part of the critical path."""
 
     kind: Literal["compute", "bubble", "skew", "memory", "reduction", "bytes", "queueing", "latency", "timeout"]
-    """What it is spent on."""
+    """What this part of the path is spent on."""
     time_s: float
-    """How long it is, in the steps that the path is of."""
+    """Length of the part, over the steps that the path covers."""
     per_mille: int
-    """Its share, in thousandths: those of all parts add up to 1000."""
+    """Its share of the path, in thousandths; the shares of all parts add up to 1000."""
     saves_s: float
-    """By how much these steps would be shorter if it were twice as fast, with all that is spent on the same tier of
-    links; of latency, bubble, skew and time-outs, if there were none."""
+    """Time by which these steps would become shorter if the resource were twice as fast, including all other use of the
+    same tier of links; for latency, bubble, skew and time-outs, if there were none."""
     tier: str = ""
-    """The tier of links, of bytes and queueing; else empty."""
+    """The tier of links, for bytes and queueing; else empty."""
 
     @property
     def name(self) -> str:
-        """``latency``, or ``nvlink bytes``."""
+        """Name of the part: its kind, after its tier if it has one, such as ``latency`` or ``nvlink bytes``."""
         return f"{self.tier} {self.kind}".strip()
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The answer. Times are means over ranks unless said otherwise."""
+    """The summary of a run. Times are means over ranks unless said otherwise."""
 
     ended: Literal["finished", "limit_reached", "interrupted"]
-    """How the run ended. All numbers describe the time before."""
+    """How the run ended. All numbers describe the time before that."""
     ranks: int
     """Ranks in the job."""
     npus: int
     """NPUs in the fabric."""
     simulated_ranks: int = field(default=0, kw_only=True)
-    """Ranks that were simulated; each of the others is like one of them. 0 in results that do not say it."""
+    """Ranks that were simulated; each of the others is equal to one of them. 0 in results of older versions."""
     simulated_iterations: int = field(default=0, kw_only=True)
-    """Iterations that were simulated; each of the others is like one of them. 0 in results that do not say it."""
+    """Iterations that were simulated; each of the others is equal to one of them. 0 in results of older versions."""
     micro_batches: int | None = field(default=None, kw_only=True)
-    """Micro-batches of an iteration; only where there are several."""
+    """Micro-batches in an iteration; only if there are several."""
     simulated_micro_batches: int | None = field(default=None, kw_only=True)
-    """Micro-batches of all iterations that were simulated; each of the others is like one of them. Only where an
+    """Micro-batches that were simulated, over all iterations; each of the others is equal to one of them. Only if an
     iteration has several."""
     parallelism: str = field(default="", kw_only=True)
-    """Which ranks share what, such as ``model 8 x data 4``; empty where the workload does not say it."""
+    """Degrees of parallelism, such as ``model 8 x data 4``; empty if the workload does not give them."""
     iterations: int
-    """Training iterations that every rank completed; 1 where the workload has none."""
+    """Training iterations that every rank completed; 1 if the workload has none."""
     total_time_s: float
     """Simulated time until the last rank finished."""
     step_time_s: float
-    """Total time over iterations; total time where a run was cut off in its first one."""
+    """Total time over iterations; total time if the run was cut off in its first iteration."""
     compute_s: float
     """Time in which compute was busy."""
     exposed_communication_s: float
     """Time in which compute was idle only because it waited for the network."""
     exposed_by_axis: tuple[Axis, ...] = field(default=(), kw_only=True)
-    """The same by the ranks that communicate: by parallelism."""
+    """Exposed communication by kind of parallelism."""
     bubble_s: float = field(default=0.0, kw_only=True)
-    """Time in which compute was idle because another stage of the pipeline had not sent yet, or was not done yet."""
+    """Time in which compute was idle because another stage of the pipeline had not sent yet, or had not finished."""
     skew_s: float = field(default=0.0, kw_only=True)
-    """Time in which compute was idle because another rank had not begun a collective yet, or was not done yet."""
+    """Time in which compute was idle because another rank had not begun a collective yet, or had not finished."""
     idle_s: float = field(default=0.0, kw_only=True)
     """Time in which compute was idle because there was nothing to do."""
     exposed_memory_s: float
@@ -183,51 +187,52 @@ class Summary:
     exposed_fraction: float
     """Exposed communication over total time."""
     communication_s: float
-    """Time in which at least one communication of the rank was under way."""
+    """Time in which at least one communication of the rank was in progress."""
     parameters: int | None = field(default=None, kw_only=True)
-    """Parameters of the model; only of training jobs, as all rates of work that follow."""
+    """Parameters of the model. Only training jobs have this key and the rates of work that follow."""
     samples_per_step: int | None = field(default=None, kw_only=True)
-    """Samples of a step over all copies of the model: the global batch. None where layers do not say what they are
-    for."""
+    """Samples in a step over all copies of the model: the global batch. None if the number of samples that layers are
+    for is unknown."""
     tokens_per_step: int | None = field(default=None, kw_only=True)
-    """Tokens of these samples; none where samples have none."""
+    """Tokens of these samples; none if samples have no tokens."""
     samples_per_s: float | None = field(default=None, kw_only=True)
     """Samples per step over step time."""
     tokens_per_s: float | None = field(default=None, kw_only=True)
     """Tokens per step over step time."""
     model_tflop_per_s_per_npu: float | None = field(default=None, kw_only=True)
-    """Model FLOP a second of one NPU, in TFLOP/s: those of the matrix products that forward and backward pass of the
-    model need, about six for each parameter and token and attention's. What is computed again does not count, nor do
-    scores that causal attention masks."""
+    """Model FLOP per second of one NPU, in TFLOP/s: those of the matrix products in the model's forward and backward
+    pass, about six for each parameter and token, plus attention. Recomputation does not count, nor do scores that
+    causal attention masks."""
     mfu: float | None = field(default=None, kw_only=True)
-    """Model FLOP utilisation, 0 to 1: that over the peak rate of an NPU (Chowdhery et al. 2022, 4.1). None where the
-    compute model has no peak."""
+    """Model FLOP utilisation, 0 to 1: ``model_tflop_per_s_per_npu`` over the peak rate of an NPU (Chowdhery et al.
+    2022, 4.1). None if the compute model has no peak."""
     mfu_unmasked: float | None = field(default=None, kw_only=True)
-    """The same where all scores of causal attention count, as for PaLM; none where that is the same."""
+    """Model FLOP utilisation that counts all scores of causal attention, as for PaLM; none if equal to ``mfu``."""
     hfu: float | None = field(default=None, kw_only=True)
-    """Hardware FLOP utilisation, 0 to 1: all matrix products that are computed, also again, over the peak rate."""
+    """Hardware FLOP utilisation, 0 to 1: all matrix products that are computed, including recomputation, over the peak
+    rate."""
     faults: tuple[str, ...] = field(default=(), kw_only=True)
-    """What was slow or broken, one sentence each."""
+    """The faults, one sentence each: what was slow or broken."""
     healthy_step_time_s: float | None = field(default=None, kw_only=True)
-    """Step time of the same job on a cluster without these faults; none where there are none, or a run was cut off."""
+    """Step time of the same job on a cluster without these faults; none without faults, or if a run was cut off."""
     fault_cost_s: float | None = field(default=None, kw_only=True)
-    """What the faults cost: step time beyond that."""
+    """Cost of the faults: step time minus ``healthy_step_time_s``."""
     prices: str | None = field(default=None, kw_only=True)
-    """Name of the price list; only where the scenario has ``prices``, as all that is said of cost and power."""
+    """Name of the price list. Only scenarios with ``prices`` have this key and the other keys of cost and power."""
     cost_usd: float | None = field(default=None, kw_only=True)
-    """Price of the fabric; the table ``costs`` has it item by item."""
+    """Price of the fabric; the table ``costs`` lists its items."""
     cost_per_npu_usd: float | None = field(default=None, kw_only=True)
-    """The same over the number of NPUs in the fabric."""
+    """Price of the fabric over its number of NPUs."""
     power_w: float | None = field(default=None, kw_only=True)
-    """Power of the fabric, as far as the price list says it; none where it says nothing of power."""
+    """Power of the fabric, as far as the price list gives it; none if it gives no power."""
     iterations_per_s_per_usd: float | None = field(default=None, kw_only=True)
-    """Performance per dollar: training iterations a second, ``1 / step_time_s``, over ``cost_usd``. None where no step
-    was completed, or where several jobs have steps of their own."""
+    """Performance per dollar: training iterations per second, ``1 / step_time_s``, over ``cost_usd``. None if no step
+    was completed, or if several jobs have their own steps."""
     iterations_per_s_per_w: float | None = field(default=None, kw_only=True)
-    """Performance per watt: the same over ``power_w``."""
+    """Performance per watt: training iterations per second over ``power_w``."""
     jobs: tuple[JobSummary, ...] = field(default=(), kw_only=True)
-    """The jobs, where there are several on the fabric. Then ``iterations`` is 1 once every job has completed one, and
-    the step time is the total time."""
+    """The jobs, if there are several on the fabric. Then ``iterations`` is 1 once every job has completed one, and the
+    step time is the total time."""
     messages: int
     """Messages delivered."""
     bytes: int
@@ -235,30 +240,30 @@ class Summary:
     events: int
     """Events that the engine handled."""
     dims: tuple[Dimension, ...]
-    """Per dimension."""
+    """Use of each dimension."""
     overload: Overload | None = field(default=None, kw_only=True)
-    """Where the network model was too quick; none where every link can carry what it was to send."""
+    """Links on which the network model was too optimistic; none if no link had to send more than it can carry."""
     packets: Packets | None = field(default=None, kw_only=True)
-    """What became of packets; none where the network model has no packets."""
+    """Counts and round-trip times of packets; none if the network model has no packets."""
     critical_path: tuple[PathPart, ...] = field(default=(), kw_only=True)
-    """What the critical path of the first steps is spent on, longest first; empty where no time passes."""
+    """Parts of the critical path of the first steps, longest first; empty if no time passes."""
     bottleneck: str
     """What most of the critical path is spent on, so that making it faster helps most: the name of a tier of links, or
     ``compute``, ``bubble``, ``skew`` between ranks, ``memory``, ``reduction``, ``latency``, ``timeout``; ``nothing``
-    where no time passes."""
+    if no time passes."""
     reason: str
-    """Why, in a sentence or two."""
+    """Why it is the bottleneck, in a sentence or two."""
     network_model: str
-    """How the numbers were obtained: network model."""
+    """The network model that was used."""
     compute_model: str
-    """How the numbers were obtained: compute model."""
+    """The compute model that was used."""
     calibrated: str
     """Whether a parameter was calibrated against measurements, and which."""
     notes: tuple[str, ...]
     """Assumptions that the run had to make, one sentence each."""
 
     def plain(self) -> dict[str, Any]:
-        """The keys of ``summary.json``, with tuples for lists."""
+        """The content of ``summary.json``, with tuples in place of lists."""
         left_out: set[str] = set()
         if self.micro_batches is None:
             left_out.update(_OF_SEVERAL)
@@ -273,7 +278,7 @@ class Summary:
 
     @classmethod
     def from_json(cls, text: str) -> Summary:
-        """Reads what the core writes. Keys of newer versions are left out."""
+        """Reads a summary that the core wrote. Ignores unknown keys, which newer versions may have."""
         values: dict[str, Any] = _known(cls, json.loads(text))
         values["dims"] = tuple(Dimension(**_known(Dimension, each)) for each in values["dims"])
         if values.get("overload") is not None:
@@ -289,7 +294,7 @@ class Summary:
 
 
 _OF_SEVERAL = ("micro_batches", "simulated_micro_batches")
-"""Keys that are left out where an iteration has one micro-batch."""
+"""Keys that are left out if an iteration has one micro-batch."""
 
 _OF_WORK = (
     "parameters",
@@ -302,7 +307,7 @@ _OF_WORK = (
     "mfu_unmasked",
     "hfu",
 )
-"""Keys that are left out where they are not known."""
+"""Keys that are left out if they are unknown."""
 
 _OF_PRICES = (
     "prices",
@@ -312,7 +317,7 @@ _OF_PRICES = (
     "iterations_per_s_per_usd",
     "iterations_per_s_per_w",
 )
-"""Keys that are left out where the scenario has no prices."""
+"""Keys that are left out if the scenario has no prices."""
 
 
 def _known(kind: type, values: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Every name that a user can reach says what it is."""
+"""Every public name has a docstring."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 import syncline
 
-# What runs when it is imported, and what needs PyTorch where that is absent.
+# Modules that run when imported, and those that need PyTorch if it is not installed.
 _SKIPPED = ("syncline.__main__", *(() if find_spec("torch") else ("syncline.models.traced", "syncline.torch")))
 MODULES = [
     info.name for info in pkgutil.walk_packages(syncline.__path__, "syncline.") if not info.name.startswith(_SKIPPED)
@@ -34,19 +34,19 @@ def _names(module: Any) -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("module", ["syncline", *MODULES])
-def test_every_public_name_is_described(module: str) -> None:
+def test_every_public_name_has_a_docstring(module: str) -> None:
     found = importlib.import_module(module)
     assert found.__doc__
-    # What a base class describes need not be described again: getdoc finds it.
+    # `getdoc` also finds a docstring that is inherited from a base class.
     assert not [name for name, value in _names(found) if not (inspect.getdoc(value) or "").strip()]
 
 
-def test_every_name_of_the_package_is_described() -> None:
+def test_every_name_of_the_package_has_a_docstring() -> None:
     for name in syncline.__all__:
         assert name == "__version__" or getattr(syncline, name).__doc__
 
 
-def test_the_core_is_described() -> None:
+def test_every_name_of_the_core_has_a_docstring() -> None:
     from syncline import _core
 
     undescribed = [

@@ -1,4 +1,4 @@
-"""Message sizes M(k) of hier2021 (IV-B): what each NPU sends in dimension k for a layer, on its three networks."""
+"""Message sizes M(k) of hier2021 (IV-B): bytes that each NPU sends in dimension k for a layer, on three networks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ NETWORKS = {
     "4D": ("Ring(2)_FC(8)_Ring(8)_Switch(8)", (2, 8, 8, 8)),
 }
 GROUPS = {
-    # Model-parallel ranks (hier2021 Table IV): ranks by dimension of both kinds of groups. A dimension that neither
-    # fills is shared.
+    # Model-parallel ranks (hier2021 Table IV): for each dimension, the ranks of model- and data-parallel groups. A
+    # dimension that neither group fills is shared.
     ("transformer_17b", "2D"): ((1, 1), (8, 128)),
     ("transformer_17b", "3D"): ((1, 1, 1), (8, 8, 16)),
     ("transformer_17b", "4D"): ((1, 1, 1, 1), (2, 8, 8, 8)),
@@ -29,14 +29,14 @@ GROUPS = {
     ("transformer_1t", "4D"): ((2, 8, 8, 1), (1, 1, 1, 8)),
 }
 MODELS = {
-    # Model-parallel ranks, samples, tokens of a sample, bytes of activations and of a layer's gradients: the layer
+    # Model-parallel ranks, samples, tokens of a sample, bytes of activations and of a layer's gradients, from the layer
     # files of the paper's successor, whose two layers have 869449728, 452984832 and 226492416 bytes of gradients.
     "transformer_17b": (1, 16, 512, 69_730_304, 434_724_864),
     "gpt3_175b": (16, 16, 2048, 805_306_368, 226_492_416),
     "transformer_1t": (128, 8, 2048, 805_306_368, 113_246_208),
 }
 BARE = {"attention_bias": False, "output_bias": False, "mlp_bias": False, "norm_parameters": False}
-"""hier2021 counts 12 d^2 parameters of a layer."""
+"""hier2021 counts 12 d^2 parameters per layer."""
 
 
 def sent(size: int, groups: tuple[int, ...], factor: int) -> list[Fraction]:
@@ -85,7 +85,7 @@ def test_message_sizes_of_a_layer(model: str, network: str) -> None:
             bytes_of[role[int(index)], str(dim)] += int(received)
 
     of_model, of_data = GROUPS[model, network]
-    # Two all-reduces forward, two when the block is computed again, two backward, and a gathering of its input.
+    # Two all-reduces forward, two when the block is recomputed, two backward, and an all-gather of its input.
     expected_model = [
         6 * both + half
         for both, half in zip(sent(activations, of_model, 2), sent(activations, of_model, 1), strict=True)

@@ -1,4 +1,4 @@
-"""``syncline.simulate`` and what it gives."""
+"""``syncline.simulate`` and its result."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def result() -> syncline.Result:
     return syncline.simulate(workload=WORKLOAD, fabric=FABRIC, network="queued")
 
 
-def test_a_file_and_a_mapping_give_the_same(result: syncline.Result, tmp_path: Path) -> None:
+def test_a_file_and_a_mapping_give_the_same_result(result: syncline.Result, tmp_path: Path) -> None:
     path = tmp_path / "ring.yaml"
     path.write_text(RING)
     assert syncline.simulate(path).summary == syncline.simulate(str(path)).summary == result.summary
 
 
-def test_sections_and_single_values_take_the_place_of_the_files(result: syncline.Result, tmp_path: Path) -> None:
+def test_arguments_override_values_of_the_file(result: syncline.Result, tmp_path: Path) -> None:
     path = tmp_path / "ring.yaml"
     path.write_text(RING)
     faster = syncline.simulate(path, set={"fabric.dims.ring.rate": "50GB/s"})
@@ -36,8 +36,8 @@ def test_sections_and_single_values_take_the_place_of_the_files(result: syncline
     assert syncline.simulate(path, network="analytical").summary.network_model == "analytical"
 
 
-def test_an_all_reduce_on_a_ring_takes_what_the_closed_form_says() -> None:
-    """Thakur et al. 2005: 2 (N - 1) steps, each one latency and one N-th of the vector."""
+def test_an_all_reduce_on_a_ring_takes_the_time_of_the_closed_form() -> None:
+    """Thakur et al. 2005: 2 (N - 1) steps; each takes one latency and the time of one N-th of the vector."""
     one_way = {**FABRIC["dims"][0], "direction": "one-way"}
     found = syncline.simulate(
         workload=WORKLOAD, fabric={"dims": [one_way]}, collectives={"chunks": 1}, network="queued"
@@ -55,7 +55,7 @@ def test_tables_and_their_meanings(result: syncline.Result) -> None:
     assert result.table("collectives")["kind"] == ["all_reduce"]
 
 
-def test_a_table_that_is_not_there(result: syncline.Result) -> None:
+def test_an_unknown_table_suggests_the_nearest_name(result: syncline.Result) -> None:
     with pytest.raises(KeyError, match="Did you mean 'layers'"):
         result.table("layer")
 
@@ -67,13 +67,13 @@ def test_a_frame(result: syncline.Result) -> None:
     assert frame["carried_bytes"].sum() == result.summary.bytes
 
 
-def test_a_frame_without_a_library(result: syncline.Result, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frame_without_pandas_and_polars_is_refused(result: syncline.Result, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("syncline.result.find_spec", lambda _: None)
     with pytest.raises(ImportError, match="needs pandas or polars"):
         result.frame("links")
 
 
-def test_what_is_saved_is_loaded(result: syncline.Result, tmp_path: Path) -> None:
+def test_a_saved_result_loads_unchanged(result: syncline.Result, tmp_path: Path) -> None:
     files = result.save(tmp_path / "run")
     assert set(files) == {path.name for path in (tmp_path / "run").iterdir()}
     loaded = syncline.Result.load(tmp_path / "run")
@@ -85,13 +85,13 @@ def test_what_is_saved_is_loaded(result: syncline.Result, tmp_path: Path) -> Non
     assert syncline.Result.load(tmp_path / "copy").summary == result.summary
 
 
-def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(syncline.SynclineError) as caught:
         syncline.Result.load(tmp_path)
     assert caught.value.exit_status == 3
 
 
-def test_two_runs_are_equal_to_the_byte(tmp_path: Path) -> None:
+def test_two_runs_write_equal_bytes(tmp_path: Path) -> None:
     def digests(folder: Path) -> dict[str, str]:
         syncline.simulate(workload=WORKLOAD, fabric=FABRIC, network="queued").save(folder)
         return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
@@ -101,13 +101,13 @@ def test_two_runs_are_equal_to_the_byte(tmp_path: Path) -> None:
     assert {"manifest.json", "summary.json", "layers.parquet", "scenario.resolved.yaml"} <= first.keys()
 
 
-def test_it_says_what_it_is(result: syncline.Result) -> None:
+def test_a_result_as_text_and_in_a_notebook(result: syncline.Result) -> None:
     assert repr(result).startswith("<Result: ")
     assert "Bottleneck: " in str(result)
     assert result._repr_html_().startswith("<iframe")
 
 
-def test_a_limit_keeps_what_was_finished() -> None:
+def test_a_run_stopped_by_a_limit_has_partial_results() -> None:
     found = syncline.simulate(
         workload={**WORKLOAD, "iterations": 1000}, fabric=FABRIC, network="queued", limits={"sim_time": "1ms"}
     )
@@ -116,13 +116,13 @@ def test_a_limit_keeps_what_was_finished() -> None:
     assert [each["code"] for each in found.warnings] == ["SL0502"]
 
 
-def test_check_gives_what_is_wrong() -> None:
+def test_check_returns_the_errors() -> None:
     assert syncline.check(workload=WORKLOAD, fabric=FABRIC) == []
     (found,) = syncline.check(workload=WORKLOAD, fabric=FABRIC, placement=[0, 1, 2, 2])
     assert found["code"] == "SL0203"
 
 
-def test_everything_wrong_with_a_mapping_is_raised_at_once() -> None:
+def test_all_errors_of_a_mapping_are_raised_at_once() -> None:
     with pytest.raises(syncline.SynclineError) as caught:
         syncline.simulate(workload={"collective": "all_reduce", "bytes": 5}, fabric=FABRIC, netwrk="queued")
     assert [each["code"] for each in caught.value.diagnostics] == ["SL0104", "SL0101"]
@@ -158,13 +158,13 @@ def test_a_run_is_repeated_from_its_folder_in_any_directory(tmp_path: Path, monk
         before = digests(tmp_path / folder)
         monkeypatch.chdir(directory)
         again = syncline.simulate(name)
-        # Whoever goes elsewhere before saving gets the same folder.
+        # Changing the working directory before saving does not change the files.
         monkeypatch.chdir(tmp_path / "elsewhere")
         again.save(tmp_path / folder)
         assert digests(tmp_path / folder) == before
 
 
-def test_absolute_paths_stay(tmp_path: Path) -> None:
+def test_absolute_paths_stay_absolute(tmp_path: Path) -> None:
     plan = (ROOT / "examples" / "custom-plan" / "plan.json").as_posix()
     scenario = (ROOT / "examples" / "custom-plan" / "scenario.yaml").read_text().replace("plan.json", plan)
     (tmp_path / "scenario.yaml").write_text(scenario)
@@ -191,10 +191,10 @@ def test_a_result_in_a_folder_is_pickled_and_copied(result: syncline.Result, tmp
     [
         ((42,), None, "not a scenario"),
         ((["a.yaml"],), None, "not a scenario"),
-        ((), ["seed=3"], "`set` is no such mapping"),
-        ((), {1: 2}, "`set` is no such mapping"),
+        ((), ["seed=3"], "wrong type for `set`"),
+        ((), {1: 2}, "wrong type for `set`"),
     ],
 )
-def test_what_is_no_scenario(arguments: Any, changes: Any, told: str) -> None:
+def test_invalid_arguments_are_refused(arguments: Any, changes: Any, told: str) -> None:
     with pytest.raises(syncline.SynclineError, match=told):
         syncline.simulate(*arguments, set=changes)

@@ -1,4 +1,4 @@
-"""What ranks wait for, by axis, against what the collectives of that axis take."""
+"""Waits of ranks by axis, compared with the times of that axis's collectives."""
 
 from collections import defaultdict
 
@@ -22,7 +22,7 @@ SCENARIO = {
 
 
 def taken(result: syncline.Result) -> dict[str, float]:
-    """Seconds that the collectives of each axis take, from issue to result, at the mean rank."""
+    """Time of the collectives of each axis in seconds, from issue to result, mean over ranks."""
     sums: dict[str, float] = defaultdict(float)
     table = result.table("collectives")
     rows = zip(table["group"], table["group_ranks"], table["groups"], table["mean_duration_s"], strict=True)
@@ -33,8 +33,8 @@ def taken(result: syncline.Result) -> dict[str, float]:
 
 @pytest.mark.parametrize("network", ["analytical", "queued", "flow"])
 @pytest.mark.parametrize("zero", [1, 3])
-def test_no_axis_is_waited_for_longer_than_its_collectives_take(network: str, zero: int) -> None:
-    """In ZeRO 3, a tensor-parallel gather begins when the parameters are there: what they take is data's."""
+def test_the_wait_for_an_axis_is_not_longer_than_its_collectives(network: str, zero: int) -> None:
+    """In ZeRO 3, a tensor-parallel gather begins once parameters have arrived: that wait counts for the data axis."""
     result = syncline.simulate(SCENARIO, set={"network": network, "workload.parallel.zero": zero})
     summary = result.summary
     exposed = {axis.name: axis.exposed_communication_s for axis in summary.exposed_by_axis}
@@ -43,7 +43,7 @@ def test_no_axis_is_waited_for_longer_than_its_collectives_take(network: str, ze
     for axis in ("model", "data"):
         assert exposed[axis] <= limits[axis] * (1 + 1e-9)
     if zero == 3:
-        # Parameters are gathered at 2 GB/s: nearly all of the waiting is for them, and tensor parallelism, which little
-        # hides, is waited for nearly as long as it takes.
+        # Parameters are gathered at 2 GB/s, so nearly all of the wait is for them. Little compute hides tensor
+        # parallelism, so the wait for it is nearly as long as its collectives.
         assert exposed["data"] > 5 * exposed["model"]
         assert exposed["model"] > 0.8 * limits["model"]

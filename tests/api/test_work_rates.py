@@ -1,4 +1,4 @@
-"""Samples, tokens and FLOP a second, MFU and HFU: against formulas of published papers."""
+"""Samples, tokens and FLOP per second, MFU and HFU, compared with formulas of published papers."""
 
 import json
 
@@ -24,7 +24,7 @@ def summary(**workload):
     return syncline.simulate(job(**workload)).summary
 
 
-def test_operations_are_those_of_narayanan():
+def test_operations_match_narayanan_2021():
     """Narayanan et al. 2021, equation 3: 96 B s l h^2 (1 + s / 6h + V / 16lh), which computes the forward pass
     twice."""
     sizes = {"layers": 4, "hidden": 1024, "heads": 16, "sequence": 512, "positions": 512, "vocabulary": 51_200}
@@ -37,21 +37,21 @@ def test_operations_are_those_of_narayanan():
     assert found.tokens_per_step == batch * s
     assert found.samples_per_s == pytest.approx(batch / found.step_time_s)
     assert found.tokens_per_s == pytest.approx(batch * s / found.step_time_s)
-    # Causal attention needs half of the scores; equation 3 counts all.
+    # Causal attention needs half of the scores; equation 3 counts all of them.
     assert found.model_tflop_per_s_per_npu == pytest.approx((flop - masked) / found.step_time_s / 8 / 1e12)
     assert found.mfu == pytest.approx((flop - masked) / found.step_time_s / 8 / PEAK)
     assert found.mfu_unmasked == pytest.approx(flop / found.step_time_s / 8 / PEAK)
-    # All scores are computed, and nothing again.
+    # All scores are computed, and nothing is recomputed.
     assert found.hfu == pytest.approx(found.mfu_unmasked)
     full = summary(**common, parallel={"model": 2, "recompute": "full"})
-    # Blocks are computed again; the projection, which is in none, is not (the equation's 96 V / 16 is 6, too).
+    # Blocks are recomputed. The projection is not in a block, so it is not (the equation's 96 V / 16 is also 6).
     assert full.hfu * full.step_time_s * 8 * PEAK == pytest.approx(
         96 * batch * s * n * h * h * (1 + s / (6 * h) + v / (16 * n * h))
     )
     assert full.mfu * full.step_time_s == pytest.approx(found.mfu * found.step_time_s)
 
 
-def test_a_token_costs_six_for_each_parameter():
+def test_a_token_costs_six_operations_per_parameter():
     """PaLM (Chowdhery et al. 2022, appendix B): 6 N + 12 L H Q T for each token, with all scores."""
     bare = {"attention_bias": False, "output_bias": False, "mlp_bias": False, "norm_parameters": False, "positions": 0}
     sizes = {"layers": 3, "hidden": 512, "heads": 8, "sequence": 256, "vocabulary": 1000}
@@ -61,18 +61,18 @@ def test_a_token_costs_six_for_each_parameter():
     assert per_token == pytest.approx(6 * found.parameters + 12 * 3 * 512 * 256)
 
 
-def test_utilisation_is_what_compute_leaves():
-    """Where only matrix products take time, HFU is the part of it in which compute is busy."""
+def test_hfu_is_the_busy_share_of_compute():
+    """If only matrix products take time, HFU is the fraction of the time in which compute is busy."""
     value = job(layers=2, sequence=128, batch_per_npu=4, attention="fused_full", optimizer="none")
     value["compute"] = {"model": "throughput", "rate": "312TFLOP/s", "memory": "1EB/s"}
     found = syncline.simulate(value).summary
-    # The throughput model takes products at the full rate; norms and the like take little beside them.
+    # The throughput model runs products at the full rate; norms and similar operations take little time.
     assert found.hfu == pytest.approx(found.compute_s / found.total_time_s, rel=0.02)
     assert found.mfu < found.hfu
 
 
-def test_fused_attention_computes_scores_again():
-    """Of attention's products a forward pass has two and a backward pass five, of which one is the first again."""
+def test_fused_attention_recomputes_scores():
+    """Attention has two products in the forward pass and five in the backward pass; one of these recomputes scores."""
     sizes = {"layers": 2, "hidden": 512, "heads": 8, "sequence": 1024, "positions": 1024, "batch_per_npu": 1}
     found = summary(**sizes)
     again = 2 * 2 * 1024 * 512 * 512
@@ -85,7 +85,7 @@ def test_a_global_batch_gives_the_number_of_micro_batches():
     assert by_hand.samples_per_step == 2 * 8 * 4
     derived = summary(layers=1, sequence=64, batch_per_npu=2, global_batch=64)
     assert (derived.micro_batches, derived.samples_per_step, derived.step_time_s) == (4, 64, by_hand.step_time_s)
-    # Half of the copies, twice the micro-batches.
+    # Half as many copies need twice as many micro-batches.
     halved = summary(layers=1, sequence=64, batch_per_npu=2, global_batch=64, parallel={"model": 2})
     assert (halved.micro_batches, halved.samples_per_step) == (8, 64)
     staged = summary(layers=2, sequence=64, batch_per_npu=2, global_batch=64, parallel={"pipeline": 2})
@@ -104,7 +104,7 @@ def test_a_global_batch_that_does_not_divide_is_refused_with_the_nearest():
         summary(layers=1, sequence=64, global_batch=64, micro_batches=8)
 
 
-def test_layers_of_ones_own_have_rates_where_they_say_their_samples():
+def test_custom_layers_have_rates_if_they_give_their_samples():
     layer = {"name": "a", "forward": {"products": [{"m": 8, "k": 100, "n": 100}]}, "weight_grad": "1ms"}
     value = {
         "workload": {"layers": [layer], "batch_per_npu": 8},
@@ -120,7 +120,7 @@ def test_layers_of_ones_own_have_rates_where_they_say_their_samples():
     assert "mfu" not in found.plain()
 
 
-def test_rates_stand_in_the_summary_and_on_the_screen(tmp_path):
+def test_rates_are_in_the_summary_and_on_the_screen(tmp_path):
     result = syncline.simulate(job(layers=2, sequence=128, batch_per_npu=1))
     result.save(tmp_path / "run")
     written = json.loads((tmp_path / "run" / "summary.json").read_text("utf-8"))
@@ -129,8 +129,8 @@ def test_rates_stand_in_the_summary_and_on_the_screen(tmp_path):
     assert "MFU" in str(result)
 
 
-def test_fp8_speeds_up_linear_layers_alone():
-    """Products of blocks' linear layers at twice the rate; the projection and attention at the former one."""
+def test_fp8_speeds_up_only_linear_layers():
+    """Linear layers of blocks run at twice the rate; the projection and attention keep their rate."""
     sizes = {"layers": 2, "hidden": 1024, "heads": 16, "sequence": 256, "batch_per_npu": 1, "optimizer": "none"}
 
     def compute(precision):
@@ -145,8 +145,8 @@ def test_fp8_speeds_up_linear_layers_alone():
         compute("fp16")
 
 
-def test_gradients_of_data_are_not_counted():
-    """The first perceptron's layer needs no input gradient: 2 + 4 operations for a weight, where others have 6."""
+def test_input_gradients_of_the_first_layer_are_not_counted():
+    """The first layer of a perceptron needs no input gradient: it has 4 operations per weight, other layers have 6."""
     value = job(batch_per_npu=4)
     value["workload"] = {"model": "mlp", "sizes": [100, 200, 50], "batch_per_npu": 4, "optimizer": "none"}
     found = syncline.simulate(value).summary

@@ -1,4 +1,4 @@
-"""``benches/flow.py``: what it prints where SimGrid is installed, and where it is not."""
+"""``benches/flow.py``: its output with SimGrid installed, and without."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DUMPED = "3 1\n12500000000 0.0000005\n0 1 100 2e-6 1 0\n0 2 100 4e-6 1 0\n"
 
 @pytest.fixture
 def bench(monkeypatch):
-    """The bench, with runs of ours that were made up."""
+    """The benchmark module, with made-up results of our own runs."""
     spec = importlib.util.spec_from_file_location("bench_flow", ROOT / "benches" / "flow.py")
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "bench_flow", module)
@@ -40,7 +40,7 @@ def bench(monkeypatch):
     return module
 
 
-def test_without_simgrid_it_says_how_to_get_it_and_what_was_written_down(bench, monkeypatch, capsys):
+def test_without_simgrid_it_prints_how_to_install_it_and_recorded_results(bench, monkeypatch, capsys):
     monkeypatch.setattr(shutil, "which", lambda _: None)
     bench.main()
     out = capsys.readouterr().out
@@ -56,7 +56,7 @@ def test_without_simgrid_it_says_how_to_get_it_and_what_was_written_down(bench, 
 
 
 @pytest.mark.parametrize(("end", "close"), [("4.02e-6", "within 1%"), ("4.2e-6", "not all within 1%")])
-def test_with_simgrid_each_end_is_compared(bench, monkeypatch, capsys, tmp_path, end, close):
+def test_with_simgrid_the_end_of_each_flow_is_compared(bench, monkeypatch, capsys, tmp_path, end, close):
     program = tmp_path / "flows"
     said = {"version": "3.32", "flows": 2, "cpu_s": 25.0, "done_s": 4e-6}
     script = f"echo $3 >> {tmp_path}/asked\nprintf '2e-6\\n{end}\\n' > $2\necho '{json.dumps(said)}'\n"
@@ -74,7 +74,7 @@ def test_with_simgrid_each_end_is_compared(bench, monkeypatch, capsys, tmp_path,
     assert "not installed" not in out
 
 
-def test_simgrid_is_stopped_after_some_time(bench, monkeypatch, capsys, tmp_path):
+def test_simgrid_is_stopped_after_a_time_limit(bench, monkeypatch, capsys, tmp_path):
     program = tmp_path / "flows"
     program.write_text("#!/bin/sh\nexec sleep 60\n")
     program.chmod(0o755)

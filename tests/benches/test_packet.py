@@ -1,4 +1,4 @@
-"""``benches/packet.py``: what it prints where ns-3 is installed, and where it is not."""
+"""``benches/packet.py``: its output with ns-3 installed, and without."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OURS = [
 
 @pytest.fixture
 def bench(monkeypatch):
-    """The bench, with two runs of ours that were made up."""
+    """The benchmark module, with made-up results of two runs of our own."""
     spec = importlib.util.spec_from_file_location("bench_packet", ROOT / "benches" / "packet.py")
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "bench_packet", module)
@@ -29,7 +29,7 @@ def bench(monkeypatch):
     return module
 
 
-def test_without_ns_3_it_says_how_to_get_it(bench, monkeypatch, capsys):
+def test_without_ns_3_it_prints_how_to_install_it(bench, monkeypatch, capsys):
     monkeypatch.setattr(shutil, "which", lambda _: None)
     bench.main()
     out = capsys.readouterr().out
@@ -37,10 +37,10 @@ def test_without_ns_3_it_says_how_to_get_it(bench, monkeypatch, capsys):
     assert "Debian's ns-3" not in out
     (written,) = [line for line in out.splitlines() if "ns-3 3.48-dev, optimised" in line]
     assert written.split()[-3:] == ["76.0", "x", "0.9973"], "1.52 s and 0.3279 ms to 0.02 s and 0.3288 ms"
-    assert out.count("htsim, csg-htsim") == 1, "others speak TCP"
+    assert out.count("htsim, csg-htsim") == 1, "the other case uses TCP"
 
 
-def test_with_ns_3_both_answers_stand_side_by_side(bench, monkeypatch, capsys, tmp_path):
+def test_with_ns_3_both_results_are_printed(bench, monkeypatch, capsys, tmp_path):
     program = tmp_path / "star"
     said = {"cpu_s": 2.5, "hops": 277_824, "memory_bytes": 55_000_000, "done_ps": 327_900_000}
     program.write_text(f"#!/bin/sh\necho $@ >> {tmp_path}/asked\necho '{json.dumps(said)}'\n")
@@ -55,5 +55,5 @@ def test_with_ns_3_both_answers_stand_side_by_side(bench, monkeypatch, capsys, t
     assert "not installed" not in out
 
 
-def test_the_program_for_ns_3_includes_what_its_flags_are_asked_for(bench):
+def test_the_ns_3_program_includes_the_header_of_every_linked_package(bench):
     assert all(f"ns3/{package.removeprefix('ns3-')}-module.h" in bench.SOURCE.read_text() for package in bench.PACKAGES)

@@ -1,4 +1,4 @@
-"""Benches of what runs for real run, and say what they were asked."""
+"""The benchmarks of the runtime run, and print the requested cases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BENCHES = Path(__file__).parents[2] / "benches"
 
 
 def run(bench, case):
-    """What a bench prints of a case."""
+    """The output of a benchmark for one case."""
     done = subprocess.run(
         [sys.executable, BENCHES / bench, case], capture_output=True, text=True, env={**os.environ, "ROUNDS": "1"}
     )
@@ -37,7 +37,7 @@ def test_one_machine():
 @pytest.mark.parametrize(
     ("bench", "words"),
     [
-        ("executor.py", ["told by a file who is in which rack", "4B: halving_doubling "]),
+        ("executor.py", ["reads from a file which rank is in which rack", "4B: halving_doubling "]),
         ("hub.py", ["one host more than Gloo's", "4B: hub "]),
     ],
 )

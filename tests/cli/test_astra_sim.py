@@ -23,7 +23,7 @@ SCENARIO = "workload: { collective: all_reduce, bytes: 1MiB }\nfabric: { shape: 
 
 @pytest.fixture
 def flags(cli: Cli) -> list[str]:
-    """What ASTRA-sim needs but for the remote memory."""
+    """The flags that ASTRA-sim needs, except the remote memory."""
     cli.write("traces/x", "")
     assert cli("convert", cli.write("job.yaml", SCENARIO), "traces/w.et").returncode == 0
     return [
@@ -70,13 +70,13 @@ def test_native_reads_the_memory_file(cli: Cli, flags: list[str]) -> None:
         ("../..", "runs/scenario"),
     ],
 )
-def test_jobs_of_the_same_name_have_folders_of_their_own(prefix: str, folder: str) -> None:
+def test_jobs_of_the_same_name_have_different_folders(prefix: str, folder: str) -> None:
     from syncline.cli.folder import of_traces
 
     assert of_traces(prefix) == folder
 
 
-def test_nothing_but_results_is_replaced(cli: Cli, flags: list[str]) -> None:
+def test_a_folder_with_other_files_is_not_replaced(cli: Cli, flags: list[str]) -> None:
     cli.write("runs/traces-w/notes.txt", "mine")
     done = cli("astra-sim", *flags)
     assert done.returncode == 3

@@ -1,4 +1,4 @@
-"""The other commands."""
+"""Commands that have no test file of their own."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tests.conftest import RING, ROOT, Cli
 
 
 class TestCheck:
-    def test_nothing_is_wrong(self, cli: Cli, ring: str) -> None:
+    def test_a_valid_scenario(self, cli: Cli, ring: str) -> None:
         done = cli("check", ring)
         assert (done.returncode, done.stdout, done.stderr) == (0, "ring.yaml: ok\n", "")
 
-    def test_something_is(self, cli: Cli, ring: str) -> None:
+    def test_an_invalid_scenario(self, cli: Cli, ring: str) -> None:
         wrong = cli.write("wrong.yaml", RING.replace("ring, size: 4", "ring, size: 4.5, x: 1"))
         done = cli("check", ring, wrong)
         assert done.returncode == 1
         assert done.stdout == "ring.yaml: ok\n"
         assert "SL0101" in done.stderr
-        assert done.stderr.endswith("\nwrong.yaml: 2 errors\n1 of 2 scenarios are right\n")
+        assert done.stderr.endswith("\nwrong.yaml: 2 errors\n1 of 2 scenarios are valid\n")
 
-    def test_what_two_parts_of_a_fabric_share_is_said_once(self, cli: Cli) -> None:
+    def test_an_error_shared_by_two_parts_of_a_fabric_is_reported_once(self, cli: Cli) -> None:
         fabric = "fabric: { torus: 1x2x2, package: { rate: 0GB/s } }\n"
         wrong = cli.write("wrong.yaml", "workload: { collective: all_reduce, bytes: 1MiB }\n" + fabric)
         done = cli("check", wrong)
@@ -35,19 +35,19 @@ class TestCheck:
         done = cli("check", ".")
         assert done.returncode == 3
         assert done.stderr.startswith(
-            "error[SL0105]: a folder that holds no results: it has no scenario.resolved.yaml\n--> .\n"
+            "error[SL0105]: this folder holds no results: it has no scenario.resolved.yaml\n--> .\n"
             " = help: name a file, such as ring.yaml\n"
         )
         cli("simulate", ring)
         assert cli("check", "runs/ring").returncode == 0
 
-    def test_what_only_the_core_can_see(self, cli: Cli) -> None:
+    def test_an_error_that_the_core_finds(self, cli: Cli) -> None:
         wrong = cli.write("wrong.yaml", RING + "placement: [0, 0, 1, 2]\n")
         done = cli("check", wrong)
         assert done.returncode == 1
         assert "wrong.yaml:6:" in done.stderr
 
-    def test_a_file_that_cannot_be_read(self, cli: Cli) -> None:
+    def test_a_missing_file(self, cli: Cli) -> None:
         assert cli("check", "none.yaml").returncode == 3
 
     def test_json(self, cli: Cli, ring: str) -> None:
@@ -58,7 +58,7 @@ class TestCheck:
 
 class TestShow:
     @pytest.mark.parametrize("columns", ["0", "20"])
-    def test_a_screen_too_narrow_loses_nothing(self, columns: str, cli: Cli) -> None:
+    def test_a_narrow_screen_loses_no_text(self, columns: str, cli: Cli) -> None:
         scenario = str(ROOT / "examples/transformer-hybrid/scenario.yaml")
         for command in (["simulate", "-q"], ["show", "plan"], ["show", "fabric"]):
             done = cli(command[0], *command[1:], scenario, COLUMNS=columns)
@@ -99,7 +99,7 @@ class TestShow:
             "  0   1   2   3   4   5   …   15\n"
         )
 
-    def test_what_chooses_among_switches_and_paths(self, cli: Cli, ring: str) -> None:
+    def test_the_choice_of_switches_and_paths_is_shown(self, cli: Cli, ring: str) -> None:
         dim = "name: node, shape: switch, size: 8, switches: 7, spread: pair, rate: 25GB/s"
         shown = cli("show", "fabric", ring, "--set", f"fabric={{dims: [{{ {dim} }}]}}").stdout
         assert " 8 on 7 switches, chosen by the pair " in shown
@@ -129,7 +129,7 @@ class TestShow:
 
     def test_a_picture_of_a_fabric(self, cli: Cli, ring: str) -> None:
         done = cli("show", "fabric", ring, "--svg", "ring.svg")
-        assert (done.returncode, done.stderr) == (0, "The picture is in ring.svg\n")
+        assert (done.returncode, done.stderr) == (0, "Wrote the picture to ring.svg\n")
         picture = ElementTree.parse(cli.folder / "ring.svg").getroot()
         circles = [each for each in picture.iter() if each.tag.endswith("circle")]
         assert len(circles) == json.loads(cli("show", "fabric", ring, "--json").stdout)["fabric"]["npus"]
@@ -142,7 +142,9 @@ class TestShow:
             (["fabric", "--svg", "f.svg", "--set", "fabric={ fat_tree: { k: 16, rate: 1GB/s } }"], 2, "too many links"),
         ],
     )
-    def test_what_cannot_be_drawn(self, arguments: list[str], status: int, message: str, cli: Cli, ring: str) -> None:
+    def test_invalid_requests_for_a_picture_are_refused(
+        self, arguments: list[str], status: int, message: str, cli: Cli, ring: str
+    ) -> None:
         done = cli("show", arguments[0], ring, *arguments[1:])
         assert done.returncode == status
         assert message in done.stderr
@@ -152,7 +154,7 @@ class TestShow:
         assert shown.startswith("resnet50  32 ranks, 2 iterations, 54 layers\n")
         assert "all_reduce   data      54   102.2 MB\n" in shown
 
-    def test_the_work_of_layers(self, cli: Cli) -> None:
+    def test_layers_have_operations_and_parameters(self, cli: Cli) -> None:
         scenario = str(ROOT / "examples/resnet50-torus/scenario.yaml")
         view = json.loads(cli("show", "workload", scenario, "--json").stdout)["workload"]
         assert len(view["work"]) == view["layers"] == 54
@@ -162,7 +164,7 @@ class TestShow:
         assert "layer " in shown
         assert "and 46 more layers, which --json lists" in shown
 
-    def test_the_compute_of_layers(self, cli: Cli) -> None:
+    def test_layers_have_compute_times(self, cli: Cli) -> None:
         text = RING.replace("{ collective: all_reduce, bytes: 1MiB }", "{ model: mlp }")
         scenario = cli.write("mlp.yaml", f"{text}compute: {{ model: roofline, accelerator: H100 }}\n")
         view = json.loads(cli("show", "workload", scenario, "--json").stdout)["workload"]
@@ -183,7 +185,7 @@ class TestShow:
         lines = cli("show", part, ring, COLUMNS="76").stdout.splitlines()
         assert max(len(line) for line in lines) <= 76
 
-    def test_no_such_part(self, cli: Cli, ring: str) -> None:
+    def test_an_unknown_part(self, cli: Cli, ring: str) -> None:
         assert cli("show", "fabrics", ring).returncode == 2
 
 
@@ -191,15 +193,15 @@ class TestInit:
     def test_the_help_names_every_template(self, cli: Cli) -> None:
         shown = " ".join(cli("init", "--help", COLUMNS="300").stdout.split())
         names = [line.split()[0] for line in cli("init", "--list").stdout.splitlines()]
-        assert f"What to start from: {', '.join(names[:-1])} or {names[-1]}." in shown
+        assert f"The template to copy: {', '.join(names[:-1])} or {names[-1]}." in shown
 
-    def test_what_it_writes_runs(self, cli: Cli) -> None:
+    def test_the_written_scenario_runs(self, cli: Cli) -> None:
         done = cli("init", "first")
         assert (done.returncode, done.stdout) == (0, "first.yaml\n")
         assert (cli.folder / "syncline.schema.json").is_file()
         assert cli("simulate", "first.yaml").returncode == 0
 
-    def test_every_template_is_right_and_is_an_example(self, cli: Cli) -> None:
+    def test_every_template_is_valid_and_equals_an_example(self, cli: Cli) -> None:
         names = [line.split()[0] for line in cli("init", "--list").stdout.splitlines()]
         assert names == ["all-reduce-3d", "dlrm", "resnet50-torus", "transformer-hybrid"]
         for name in names:
@@ -212,11 +214,11 @@ class TestInit:
     def test_nothing_is_overwritten(self, cli: Cli, ring: str) -> None:
         done = cli("init", "ring")
         assert done.returncode == 2
-        assert "the file is there already" in done.stderr
+        assert "the file exists already" in done.stderr
         assert (cli.folder / ring).read_text() == RING
         assert cli("init", "ring", "--force").returncode == 0
 
-    def test_no_such_template(self, cli: Cli) -> None:
+    def test_an_unknown_template_suggests_the_nearest_name(self, cli: Cli) -> None:
         done = cli("init", "--template", "resnet-50-torus")
         assert done.returncode == 2
         assert "did you mean `resnet50-torus`?" in done.stderr
@@ -226,10 +228,10 @@ class TestInit:
         (cli.folder / "folder").mkdir()
         done = cli("init", name)
         assert done.returncode == 2
-        assert "no file is named" in done.stderr
+        assert "NAME is empty" in done.stderr
         assert not [*cli.folder.rglob(".yaml")]
 
-    def test_where_nothing_can_be_written(self, cli: Cli) -> None:
+    def test_a_folder_that_does_not_exist(self, cli: Cli) -> None:
         assert cli("init", "no/such/folder").returncode == 3
 
 
@@ -252,7 +254,7 @@ class TestConvert:
         for force in ([], ["--force"]):
             done = cli("convert", ring, f"./{ring}", *force)
             assert done.returncode == 2
-            assert done.stderr.startswith("error[SL0102]: this is the file that is converted\n")
+            assert done.stderr.startswith("error[SL0102]: OUT is the same file as IN\n")
         assert (cli.folder / ring).read_text() == RING
         cli.write("there.json", "mine")
         done = cli("convert", ring, "there.json")
@@ -271,7 +273,7 @@ class TestConvert:
         assert cli("convert", ring, "x.et").returncode == 2
         assert cli("convert", ring, "x.et", "--force").returncode == 0
 
-    def test_a_scenario_with_files_goes_elsewhere(self, cli: Cli) -> None:
+    def test_paths_are_adjusted_to_the_new_folder(self, cli: Cli) -> None:
         cli.write("a/plan.json", (ROOT / "examples/custom-plan/plan.json").read_text())
         cli.write("a/s.yaml", (ROOT / "examples/custom-plan/scenario.yaml").read_text())
         (cli.folder / "b" / "c").mkdir(parents=True)
@@ -286,7 +288,7 @@ class TestConvert:
         assert cli("convert", "plan.json", "again.xml").returncode == 0
         assert cli("convert", "again.xml", "again.json").returncode == 0
 
-    def test_a_plan_that_the_other_form_cannot_say(self, cli: Cli) -> None:
+    def test_a_plan_that_msccl_cannot_express_is_refused(self, cli: Cli) -> None:
         worker = {"streams": [{"ops": [{"op": "send", "to": 2, "block": 0}, {"op": "receive", "from": 2, "block": 0}]}]}
         receives = [{"op": "receive", "from": rank, "block": 0, "reduce": True} for rank in (0, 1)]
         sends = [{"op": "send", "to": rank, "block": 0} for rank in (0, 1)]
@@ -307,18 +309,18 @@ class TestConvert:
         assert cli("convert", str(ROOT / "examples/custom-plan/plan.json"), "plan.xml").returncode == 0
         assert cli("convert", "plan.xml", "again.json").returncode == 0
 
-    def test_a_program_that_is_none(self, cli: Cli) -> None:
+    def test_an_invalid_program_is_refused(self, cli: Cli) -> None:
         done = cli("convert", cli.write("bad.xml", "<algo><gpu></algo>"), "x.json")
         assert done.returncode in (2, 3)
         assert "bad.xml" in done.stderr
 
-    def test_no_such_conversion(self, cli: Cli, ring: str) -> None:
+    def test_an_unknown_conversion_is_refused(self, cli: Cli, ring: str) -> None:
         done = cli("convert", ring, "x.csv")
         assert done.returncode == 2
         assert "no such conversion" in done.stderr
         assert "found `.yaml -> .csv`" in done.stderr
 
-    def test_a_file_without_an_ending(self, cli: Cli) -> None:
+    def test_a_file_without_an_extension(self, cli: Cli) -> None:
         assert "found `a file without an ending -> .json`" in cli("convert", cli.write("job", ""), "x.json").stderr
         cli.write("runs/x", "")
         assert "found `a folder -> .csv`" in cli("convert", "runs", "x.csv").stderr
@@ -334,22 +336,22 @@ class TestExplain:
     def test_a_code_by_its_digits(self, code: str, cli: Cli) -> None:
         assert cli("explain", code).stdout.startswith("SL0104: ")
 
-    def test_a_code_that_is_only_ever_a_warning(self, cli: Cli) -> None:
+    def test_a_code_that_is_always_a_warning(self, cli: Cli) -> None:
         assert cli("explain", "SL0703").stdout.endswith(
-            "It is only ever a warning: the command goes on, and its exit status does not\nchange.\n"
+            "This is always a warning: the command continues, and its exit status does not\nchange.\n"
         )
 
-    def test_no_such_code(self, cli: Cli) -> None:
+    def test_an_unknown_code(self, cli: Cli) -> None:
         done = cli("explain", "SL9999")
         assert done.returncode == 2
         assert "no such code" in done.stderr
 
 
 class TestDoctor:
-    def test_it_is_well(self, cli: Cli) -> None:
+    def test_a_working_installation(self, cli: Cli) -> None:
         done = cli("doctor")
         assert done.returncode == 0
-        assert "a known answer is right" in done.stdout
+        assert "a test simulation gave the known answer" in done.stdout
 
     def test_json(self, cli: Cli) -> None:
         states = {each["state"] for each in json.loads(cli("doctor", "--json").stdout)["findings"]}
@@ -362,7 +364,7 @@ class TestRoot:
 
         assert cli("--version").stdout == f"syncline {__version__}\n"
 
-    def test_no_such_command(self, cli: Cli) -> None:
+    def test_an_unknown_command(self, cli: Cli) -> None:
         done = cli("simulat", "x.yaml")
         assert done.returncode == 2
         assert done.stderr.startswith("error[SL0101]: no such command\n")
@@ -398,7 +400,7 @@ class TestRoot:
         assert "Usage:" in done.stdout
         assert max(len(line) for line in done.stdout.splitlines()) <= 110
 
-    def test_a_bug_is_no_traceback(self, cli: Cli) -> None:
+    def test_a_bug_prints_no_traceback(self, cli: Cli) -> None:
         cli.write(
             "sitecustomize.py",
             "import syncline.cli.explain as e\ndef f(*a, **k): raise RuntimeError('odd')\ne.explain = f\n",

@@ -38,7 +38,7 @@ def test_it_fits(columns: str, cli: Cli, runs: tuple[str, str]) -> None:
     assert max(map(len, lines)) <= int(columns)
 
 
-def test_runs_that_are_the_same(cli: Cli, ring: str, runs: tuple[str, str]) -> None:
+def test_identical_runs(cli: Cli, ring: str, runs: tuple[str, str]) -> None:
     cli("simulate", ring, "--quiet", "--out", "again")
     done = cli("compare", runs[0], "again")
     assert done.stdout.splitlines()[3:] == [
@@ -54,15 +54,15 @@ def test_json(cli: Cli, runs: tuple[str, str]) -> None:
     assert answer["parts"][0]["ratio"] < 1
 
 
-def test_it_says_the_same_every_time(cli: Cli, runs: tuple[str, str]) -> None:
+def test_its_output_is_the_same_every_time(cli: Cli, runs: tuple[str, str]) -> None:
     assert cli("compare", *runs).stdout == cli("compare", *runs).stdout
 
 
 class TestPage:
-    def test_it_is_written_beside_the_answer(self, cli: Cli, runs: tuple[str, str]) -> None:
+    def test_the_page_does_not_change_the_output(self, cli: Cli, runs: tuple[str, str]) -> None:
         done = cli("compare", *runs, "--out", "compare.html")
         assert done.stdout == cli("compare", *runs).stdout
-        assert done.stderr == "The comparison is in compare.html\n"
+        assert done.stderr == "Wrote the comparison to compare.html\n"
         assert (cli.folder / "compare.html").read_text("utf-8").startswith("<!doctype html>")
 
     def test_its_bytes_are_the_same_every_time(self, cli: Cli, runs: tuple[str, str]) -> None:
@@ -70,17 +70,17 @@ class TestPage:
             cli("compare", *runs, "--out", file)
         assert (cli.folder / "one.html").read_bytes() == (cli.folder / "other.html").read_bytes()
 
-    def test_json_stays_alone_on_stdout(self, cli: Cli, runs: tuple[str, str]) -> None:
+    def test_stdout_contains_only_json(self, cli: Cli, runs: tuple[str, str]) -> None:
         json.loads(cli("compare", *runs, "--json", "--out", "compare.html").stdout)
 
-    def test_where_nothing_can_be_written(self, cli: Cli, runs: tuple[str, str]) -> None:
+    def test_a_folder_that_does_not_exist(self, cli: Cli, runs: tuple[str, str]) -> None:
         done = cli("compare", *runs, "--out", "no/such/folder.html")
         assert done.returncode == 3
         assert "SL0801" in done.stderr
 
 
 class TestBadInput:
-    def test_a_folder_that_is_not_there(self, cli: Cli, runs: tuple[str, str]) -> None:
+    def test_a_missing_results_folder(self, cli: Cli, runs: tuple[str, str]) -> None:
         done = cli("compare", runs[0], "runs/none")
         assert done.returncode == 3
         assert "the results folder does not exist" in done.stderr
@@ -90,10 +90,10 @@ class TestBadInput:
         assert done.returncode == 3
         assert "it has no manifest.json" in done.stderr
 
-    def test_a_scenario(self, cli: Cli, ring: str, runs: tuple[str, str]) -> None:
+    def test_a_scenario_instead_of_results(self, cli: Cli, ring: str, runs: tuple[str, str]) -> None:
         done = cli("compare", runs[0], ring)
         assert done.returncode == 2
-        assert "simulate it, `syncline simulate ring.yaml`, and name the folder that this leaves" in done.stderr
+        assert "simulate it with `syncline simulate ring.yaml`, and name the folder of its results" in done.stderr
 
     @pytest.mark.parametrize("file", ["layers.parquet", "phases.parquet", "scenario.resolved.yaml"])
     def test_a_damaged_file(self, file: str, cli: Cli, runs: tuple[str, str]) -> None:
@@ -104,7 +104,7 @@ class TestBadInput:
         assert problem["code"] == "SL0802"
         assert file in problem["place"]["file"]
 
-    def test_a_file_that_was_removed(self, cli: Cli, runs: tuple[str, str]) -> None:
+    def test_a_missing_table(self, cli: Cli, runs: tuple[str, str]) -> None:
         (cli.folder / runs[1] / "ranks.parquet").unlink()
         assert cli("compare", *runs).returncode == 3
 
@@ -122,9 +122,9 @@ class TestBadInput:
         assert "the results were written by a newer version" in done.stderr
 
     def test_results_without_a_scenario(self, cli: Cli, runs: tuple[str, str]) -> None:
-        """As the drop-in for ASTRA-sim leaves them."""
+        """The drop-in for ASTRA-sim writes such results."""
         cli.astra_sim("runs/astra")
         done = cli("compare", runs[0], "runs/astra")
         assert done.returncode == 0, done.stderr
-        assert "one of them keeps no scenario" in " ".join(done.stdout.split())
+        assert "one of the runs has no scenario" in " ".join(done.stdout.split())
         assert cli("explain", "runs/astra").returncode == 0

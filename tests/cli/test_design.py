@@ -1,4 +1,4 @@
-"""``syncline design`` beside the other commands: what is meant for one is not taken for the other."""
+"""Other commands refuse the specs and the folders of ``syncline design``."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ budget: { rate_per_npu: 100GB/s }
 
 
 @pytest.mark.parametrize(("command", "status"), [("check", 1), ("simulate", 2)])
-def test_what_is_asked_of_a_search_is_no_scenario(cli: Cli, command: str, status: int) -> None:
-    """One error, which names the command; nothing follows from what a scenario would have to have."""
+def test_a_design_spec_is_refused_as_a_scenario(cli: Cli, command: str, status: int) -> None:
+    """There is one error, which names the right command, and none about keys that a scenario would need."""
     done = cli(command, cli.write("spec.yaml", SPEC))
     assert done.returncode == status
     assert done.stderr.count("error[") == 1
@@ -28,14 +28,14 @@ def test_what_is_asked_of_a_search_is_no_scenario(cli: Cli, command: str, status
 
 @pytest.fixture
 def found(cli: Cli) -> str:
-    """The folder of a search."""
+    """The folder of a finished search."""
     pytest.importorskip("cvxpy")
     assert cli("design", "bandwidth", cli.write("spec.yaml", SPEC), "--quiet").returncode == 0
     return "runs/design-spec"
 
 
 @pytest.mark.parametrize("file", ["", "/design.json"])
-def test_the_folder_of_a_search_leads_to_its_run(cli: Cli, found: str, file: str) -> None:
+def test_the_error_for_the_folder_of_a_search_names_its_run(cli: Cli, found: str, file: str) -> None:
     done = cli("explain", found + file)
     assert done.returncode == 3
     assert done.stderr.count("error[") == 1
@@ -44,7 +44,7 @@ def test_the_folder_of_a_search_leads_to_its_run(cli: Cli, found: str, file: str
     assert f"{found}/run\n" in cli("compare", found, f"{found}/run").stderr
 
 
-def test_jobs_have_a_run_each(cli: Cli) -> None:
+def test_each_job_has_its_own_run(cli: Cli) -> None:
     pytest.importorskip("cvxpy")
     jobs = [{"name": name, "workload": {"collective": name, "bytes": "1MB"}} for name in ("all_reduce", "broadcast")]
     spec = {"jobs": jobs, "fabric": {"shape": "Ring(4)"}, "budget": {"rate_per_npu": "1GB/s"}}

@@ -16,7 +16,7 @@ def run(cli: Cli, ring: str) -> str:
 
 
 class TestRun:
-    def test_it_is_told_in_sections(self, cli: Cli, run: str) -> None:
+    def test_a_run_is_explained_in_sections(self, cli: Cli, run: str) -> None:
         done = cli("explain", run)
         assert done.returncode == 0
         assert done.stdout.startswith(
@@ -31,7 +31,7 @@ class TestRun:
         assert "`syncline simulate runs/ring --set KEY=VALUE --out DIR`" in " ".join(done.stdout.split())
 
     @pytest.mark.parametrize("file", ["manifest.json", "summary.json"])
-    def test_by_a_file_of_its_folder(self, file: str, cli: Cli, run: str) -> None:
+    def test_a_run_given_by_a_file_of_its_folder(self, file: str, cli: Cli, run: str) -> None:
         assert cli("explain", f"{run}/{file}").stdout == cli("explain", run).stdout
 
     @pytest.mark.parametrize("columns", ["50", "80", "120"])
@@ -46,7 +46,7 @@ class TestRun:
         assert answer["sections"][0]["title"] == "What was simulated"
         assert answer["summary"]["ranks"] == 4
 
-    def test_a_folder_that_is_none(self, cli: Cli) -> None:
+    def test_a_missing_folder(self, cli: Cli) -> None:
         done = cli("explain", "runs/none")
         assert done.returncode == 3
         assert "the results folder does not exist" in done.stderr
@@ -71,10 +71,10 @@ class TestRun:
         assert done.returncode == 3
         assert json.loads(done.stdout)["diagnostics"][0]["code"] == "SL0802"
 
-    def test_a_scenario_is_no_result(self, cli: Cli, ring: str) -> None:
+    def test_a_scenario_instead_of_results(self, cli: Cli, ring: str) -> None:
         done = cli("explain", ring)
         assert done.returncode == 2
-        assert "simulate it, `syncline simulate ring.yaml`" in done.stderr
+        assert "simulate it with `syncline simulate ring.yaml`" in done.stderr
 
 
 class TestNames:
@@ -98,7 +98,7 @@ class TestNames:
         assert shown.startswith("phases.parquet\n  A row is: one phase of one collective")
         assert "\nnetwork_delay_s  float  Mean time of a message from send to arrival\n" in shown
 
-    def test_a_name_goes_before_a_folder_of_that_name(self, cli: Cli, ring: str) -> None:
+    def test_a_name_takes_precedence_over_a_folder_of_that_name(self, cli: Cli, ring: str) -> None:
         cli("simulate", ring, "--quiet", "--out", "phases")
         assert cli("explain", "phases").stdout.startswith("phases.parquet")
         assert cli("explain", "./phases").stdout.startswith("ring  ")
@@ -122,7 +122,7 @@ class TestNames:
         assert done.returncode == 2
         assert f"did you mean `{near}`?" in done.stderr
 
-    def test_a_run_by_its_name_alone(self, cli: Cli, run: str) -> None:
+    def test_a_run_without_its_folder_suggests_the_folder(self, cli: Cli, run: str) -> None:
         done = cli("explain", "ring")
         assert done.returncode == 2
         assert f"did you mean `{run}`?" in done.stderr
@@ -130,4 +130,4 @@ class TestNames:
     def test_nonsense(self, cli: Cli) -> None:
         done = cli("explain", "xyzzyx")
         assert done.returncode == 2
-        assert "neither a run, nor a name of the results, nor the code of an error" in done.stderr
+        assert "neither a run, nor a name in the results, nor an error code" in done.stderr

@@ -65,7 +65,7 @@ def nets(cli: Cli) -> Cli:
 
 @needs_torch
 @pytest.mark.parametrize("file", ["t.yaml", "t.csv"])
-def test_a_table_is_what_the_compute_model_takes(file: str, nets: Cli) -> None:
+def test_a_profiled_table_works_as_a_compute_model(file: str, nets: Cli) -> None:
     from syncline.config.times import read
 
     arguments = ["--argument", "width=32", "--input", "8", "--batch", "3", "--repeats", "4", "--warm-up", "1"]
@@ -74,7 +74,7 @@ def test_a_table_is_what_the_compute_model_takes(file: str, nets: Cli) -> None:
     assert "Measured 2 layers of Sequential" in done.stderr
     table, _ = read(str(nets.folder / file))
     passes = [(each.layer, each.pass_) for each in table.times]
-    # Nobody needs the gradient of the data.
+    # The gradient of the input data is not needed.
     assert passes == [
         *(("0", key) for key in ("forward", "weight_grad", "update")),
         *(("3", key) for key in ("forward", "input_grad", "weight_grad", "update")),
@@ -95,11 +95,11 @@ fabric: {{ shape: Ring(2), rate: 1GB/s }}
     assert f"compute measured ({file}" in " ".join(simulated.stdout.split())
     if file == "t.yaml":
         nets.write("s.yaml", scenario.replace("batch_per_npu: 3", "batch_per_npu: 4"))
-        assert "another batch_per_npu" in nets("check", "s.yaml").stderr
+        assert "a different batch_per_npu" in nets("check", "s.yaml").stderr
 
 
 @needs_torch
-def test_attention_tied_weights_and_work_in_place(nets: Cli) -> None:
+def test_attention_tied_weights_and_in_place_operations(nets: Cli) -> None:
     from syncline.config.times import read
 
     done = nets("profile", "nets:pair", "--out", "t.yaml", "--repeats", "1", "--warm-up", "0")
@@ -108,7 +108,7 @@ def test_attention_tied_weights_and_work_in_place(nets: Cli) -> None:
     assert [(each.layer, each.pass_) for each in table.times] == [
         *(("embed", key) for key in ("forward", "weight_grad", "update")),
         *(("inner", key) for key in ("forward", "input_grad", "weight_grad", "update")),
-        # Its weights are the embedding's, which updates them.
+        # It shares the embedding's weights; the embedding updates them.
         *(("embed#2", key) for key in ("forward", "input_grad", "weight_grad")),
     ]
     nets.write(
@@ -124,12 +124,12 @@ def test_attention_tied_weights_and_work_in_place(nets: Cli) -> None:
     ("arguments", "status", "expected"),
     [
         (["nets:nett", "--out", "t.yaml"], 2, "did you mean `net`?"),
-        (["nets:nothing", "--out", "t.yaml"], 2, "gives no PyTorch module"),
-        (["nets:net", "--out", "t.yaml"], 2, "nothing says what the module takes"),
+        (["nets:nothing", "--out", "t.yaml"], 2, "does not return a PyTorch module"),
+        (["nets:net", "--out", "t.yaml"], 2, "the inputs of the module are unknown"),
         (["nets:net", "--out", "t.yaml", "--input", "9"], 2, "the forward pass of Sequential.0 fails"),
-        (["nets:net", "--out", "t.yaml", "--input", "8x"], 2, "not the shape of an input"),
+        (["nets:net", "--out", "t.yaml", "--input", "8x"], 2, "not a valid input shape"),
         (["nets:net", "--out", "t.yaml", "--input", "8:float31"], 2, "did you mean `float32`?"),
-        (["nets:net", "--out", "t.yaml", "--input", "8", "--argument", "width"], 2, "not an argument"),
+        (["nets:net", "--out", "t.yaml", "--input", "8", "--argument", "width"], 2, "not of the form KEY=VALUE"),
         (["nets:net", "--out", "t.yaml", "--input", "8", "--argument", "width=[1"], 3, "not well-formed YAML"),
         (["nets:net", "--out", "t.yaml", "--input", "8", "--device", "cudda"], 2, "no such device"),
         (["nets:net", "--out", "t.yaml", "--input", "8", "--device", "cuda:99"], 2, "no such device"),
@@ -138,13 +138,13 @@ def test_attention_tied_weights_and_work_in_place(nets: Cli) -> None:
         (["nets:net", "--out", "t.yaml", "--input", "8", "--argument", "widht=3"], 2, "did you mean `width`?"),
         (["nets:lazy", "--out", "t.yaml", "--input", "8"], 2, "have no shape yet"),
         (["nets:leaves", "--out", "t.yaml", "--input", "8"], 2, "SystemExit: 3"),
-        (["nets:pair", "--out", "t.yaml", "--batch", "3"], 2, "--batch is for --input"),
+        (["nets:pair", "--out", "t.yaml", "--batch", "3"], 2, "--batch needs --input"),
         (["nets:recurrent", "--out", "t.yaml"], 2, "cannot be measured layer by layer"),
-        (["nets:net", "--out", "none/t.yaml", "--input", "8"], 3, "there is no such folder"),
+        (["nets:net", "--out", "none/t.yaml", "--input", "8"], 3, "the folder does not exist"),
         (["nets:net", "--out", ".", "--input", "8"], 3, "this is a folder"),
     ],
 )
-def test_what_is_refused(arguments: list[str], status: int, expected: str, nets: Cli) -> None:
+def test_invalid_arguments_are_refused(arguments: list[str], status: int, expected: str, nets: Cli) -> None:
     done = nets("profile", *arguments)
     assert done.returncode == status, done.stderr
     assert expected in " ".join(done.stderr.replace("│", " ").split())
@@ -153,7 +153,7 @@ def test_what_is_refused(arguments: list[str], status: int, expected: str, nets:
 
 
 @needs_torch
-def test_ctrl_c_keeps_nothing(nets: Cli) -> None:
+def test_ctrl_c_saves_nothing(nets: Cli) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "syncline", "profile", "nets:sleeps", "--out", "t.yaml"],
         cwd=nets.folder,
@@ -168,7 +168,7 @@ def test_ctrl_c_keeps_nothing(nets: Cli) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "interrupted: nothing is kept" in err
+    assert "interrupted: no results were saved" in err
     assert "Traceback" not in err
     assert not (nets.folder / "t.yaml").exists()
 

@@ -1,4 +1,4 @@
-"""``syncline simulate``: what it prints where, and what it exits with."""
+"""``syncline simulate``: its output on each stream, and its exit statuses."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def piped(cli: Cli, text: bytes, *arguments: str) -> subprocess.CompletedProcess
     return subprocess.run(command, cwd=cli.folder, env=cli.environment(), input=text, capture_output=True, check=False)
 
 
-def test_a_scenario_comes_by_standard_input(cli: Cli, ring: str) -> None:
+def test_a_scenario_is_read_from_standard_input(cli: Cli, ring: str) -> None:
     text = (cli.folder / ring).read_bytes()
     done = piped(cli, text, "simulate", "-")
     assert (done.returncode, done.stderr) == (0, b"Results are in runs/ring\n")
     assert done.stdout.decode() == cli("simulate", ring, "--out", "other").stdout
     assert piped(cli, text, "check", "-").stdout == b"-: ok\n"
-    # Without a name of its own it has none from a file.
+    # A scenario without a `name` gets none from a file, either.
     assert b"runs/scenario" in piped(cli, text.replace(b"name: ring\nworkload", b"workload"), "simulate", "-").stderr
 
 
-def test_errors_of_standard_input_name_it(cli: Cli, ring: str) -> None:
+def test_errors_name_standard_input(cli: Cli, ring: str) -> None:
     text = (cli.folder / ring).read_bytes()
     wrong = piped(cli, text.replace(b"1MiB", b"1"), "simulate", "-")
     assert wrong.returncode == 2
@@ -68,23 +68,23 @@ fabric: { shape: Ring(4), rate: 25GB/s }
 """
 
 
-def test_warnings_are_said_once(cli: Cli) -> None:
+def test_warnings_are_printed_once(cli: Cli) -> None:
     scenario = cli.write("s.yaml", SHAPELESS)
     done = cli("simulate", scenario)
     assert (done.returncode, done.stderr.count("warning[")) == (0, 1)
-    assert done.stderr.startswith("warning[SL0301]: no work says the shapes")
+    assert done.stderr.startswith("warning[SL0301]: no layer gives the shapes")
     assert cli("simulate", scenario, "--quiet").stderr == ""
     answer = cli("simulate", scenario, "--json")
     assert answer.stderr.count("warning[") == 1
     assert [each["code"] for each in json.loads(answer.stdout)["diagnostics"]] == ["SL0301"]
 
 
-def test_what_is_known_is_said_before_the_first_event(cli: Cli) -> None:
+def test_warnings_known_before_the_run_are_reported_before_the_first_event(cli: Cli) -> None:
     heard: list[str] = []
     loaded = load(cli.folder / cli.write("s.yaml", SHAPELESS + "limits: { events: 1 }\n"))
     result = run(loaded, lambda *_: heard.append("progress"), lambda found: heard.append(found))
     assert json.loads(heard[0])[0]["code"] == "SL0301"
-    # What ended the run is not known before.
+    # The warning about the end of the run is not known before.
     assert [each["code"] for each in result.warnings] == ["SL0301", "SL0502"]
 
 
@@ -122,7 +122,7 @@ def test_options_change_the_scenario(cli: Cli, ring: str) -> None:
         (["--max-events", "3"], 5, "SL0502"),
         (["--max-wall", "1ns"], 5, "was reached while building the fabric"),
         (["--out", "ring.yaml"], 3, "SL0801"),
-        (["--out", ""], 2, "no folder is named"),
+        (["--out", ""], 2, "--out is empty"),
     ],
 )
 def test_exit_statuses(options: list[str], status: int, text: str, cli: Cli, ring: str) -> None:
@@ -138,7 +138,7 @@ def test_collectives_that_look_alike_share_a_row(cli: Cli, ring: str) -> None:
     assert "shorter" not in shown
 
 
-def test_a_file_that_is_not_there(cli: Cli, ring: str) -> None:
+def test_a_missing_file_suggests_the_nearest_name(cli: Cli, ring: str) -> None:
     done = cli("simulate", "rong.yaml")
     assert done.returncode == 3
     assert done.stdout == ""
@@ -163,7 +163,7 @@ def test_a_limit_gives_valid_results(cli: Cli, ring: str) -> None:
     ],
 )
 def test_a_huge_file_is_refused_by_its_size(change: str, cli: Cli, ring: str) -> None:
-    """A terabyte that takes no space on the disk, and would take all of the memory."""
+    """A sparse file of a terabyte takes no disk space, but would fill all memory if it were read."""
     name = next(word.strip("}") for word in change.replace("=", " ").split() if "huge" in word)
     with (cli.folder / name).open("wb") as file:
         file.truncate(1 << 40)
@@ -172,7 +172,7 @@ def test_a_huge_file_is_refused_by_its_size(change: str, cli: Cli, ring: str) ->
     assert "larger than" in done.stderr
 
 
-def test_what_completed_no_iteration_has_no_step_time(cli: Cli, ring: str) -> None:
+def test_a_run_without_a_complete_iteration_has_no_step_time(cli: Cli, ring: str) -> None:
     done = cli("simulate", ring, "--max-sim-time", "1us")
     assert done.returncode == 5
     lines = done.stdout.splitlines()
@@ -202,7 +202,7 @@ fabric: {{ shape: Ring(2)_Ring(4), rate: 25GB/s }}
     assert json.loads((cli.folder / "runs/job/summary.json").read_text())["parallelism"] == shown
 
 
-def test_names_never_lead_out_of_the_folder(cli: Cli) -> None:
+def test_names_never_lead_outside_of_the_folder(cli: Cli) -> None:
     done = cli("simulate", cli.write("s.yaml", RING.replace("name: ring\n", 'name: "../../x y/é"\n')))
     assert done.stderr == "Results are in runs/x-y-é\n"
 
@@ -220,7 +220,7 @@ def test_a_terminal_without_unicode(cli: Cli, ring: str) -> None:
     assert "####" in done.stdout
 
 
-def test_ctrl_c_keeps_what_was_finished(cli: Cli, slow: str) -> None:
+def test_ctrl_c_saves_the_results_so_far(cli: Cli, slow: str) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "syncline", "simulate", slow],
         cwd=cli.folder,
@@ -233,27 +233,27 @@ def test_ctrl_c_keeps_what_was_finished(cli: Cli, slow: str) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "Interrupted: all numbers describe the time before." in out
+    assert "Interrupted: all numbers describe the time before that." in out
     assert "Traceback" not in err
     assert json.loads((cli.folder / "runs/slow/summary.json").read_text())["ended"] == "interrupted"
 
 
-def test_ctrl_c_before_the_simulation_says_so(cli: Cli) -> None:
+def test_ctrl_c_before_the_simulation_saves_nothing(cli: Cli) -> None:
     cli.write("sitecustomize.py", "import syncline.config.load as l\ndef f(*a): raise KeyboardInterrupt\nl.load = f\n")
     done = cli("simulate", "x.yaml", "--json", PYTHONPATH=str(cli.folder))
     assert done.returncode == 130
     assert json.loads(done.stdout) == {"exit_status": 130, "diagnostics": []}
-    assert done.stderr.endswith("interrupted: nothing is kept\n")
+    assert done.stderr.endswith("interrupted: no results were saved\n")
 
 
-def test_ctrl_c_that_a_library_wraps_is_no_bug(cli: Cli) -> None:
+def test_ctrl_c_wrapped_by_a_library_is_not_reported_as_a_bug(cli: Cli) -> None:
     wrap = "import os, signal\nimport syncline.config.load as l\ndef f(*a):\n"
     wrap += "    try: os.kill(os.getpid(), signal.SIGINT); signal.sigwait([])\n"
     wrap += "    except KeyboardInterrupt: raise RuntimeError('building failed')\nl.load = f\n"
     cli.write("sitecustomize.py", wrap)
     done = cli("simulate", "x.yaml", PYTHONPATH=str(cli.folder))
     assert done.returncode == 130
-    assert done.stderr == "interrupted: nothing is kept\n"
+    assert done.stderr == "interrupted: no results were saved\n"
 
 
 @pytest.mark.parametrize("delay", [0.1, 0.15, 0.2, 0.3, 0.4])
@@ -269,7 +269,7 @@ def test_ctrl_c_while_modules_are_loaded(cli: Cli, slow: str, delay: float) -> N
     time.sleep(delay)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
-    # An interpreter that has not begun with our code answers in its own way.
+    # If our code has not started yet, the interpreter itself handles the signal.
     assert process.returncode == 130 or "syncline/cli" not in err
     assert "internal error" not in err
 
@@ -286,14 +286,14 @@ def test_no_progress_and_no_colour_with_ci(cli: Cli, slow: str) -> None:
     assert "\x1b[" not in shown
 
 
-def test_colours_are_for_terminals(cli: Cli, ring: str) -> None:
+def test_colours_are_only_for_terminals(cli: Cli, ring: str) -> None:
     assert "\x1b[" not in cli("simulate", ring, NO_COLOR="").stdout
     assert "\x1b[" in _on_a_terminal(cli, ["simulate", ring])
     assert "\x1b[" not in _on_a_terminal(cli, ["simulate", ring, "--no-color"])
     assert "\x1b[" not in _on_a_terminal(cli, ["simulate", ring], NO_COLOR="1")
 
 
-def test_a_closed_pipe_is_no_error(cli: Cli, ring: str) -> None:
+def test_a_closed_pipe_is_not_an_error(cli: Cli, ring: str) -> None:
     command = f"'{sys.executable}' -m syncline simulate {ring} | head -n 1"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
@@ -308,14 +308,14 @@ def test_a_closed_pipe_is_no_error(cli: Cli, ring: str) -> None:
 
 
 def _on_a_terminal(cli: Cli, arguments: list[str], **environment: str) -> str:
-    """What appears on a terminal."""
+    """The output of a command on a terminal."""
     variables = {**cli.environment(TERM="xterm-256color"), **environment}
     if "NO_COLOR" not in environment:
         del variables["NO_COLOR"]
     return on_a_terminal([sys.executable, "-m", "syncline", *arguments], cli.folder, variables)
 
 
-def test_it_writes_nothing_but_its_results(cli: Cli, ring: str) -> None:
+def test_it_writes_only_its_results(cli: Cli, ring: str) -> None:
     before = {path.relative_to(cli.folder) for path in cli.folder.rglob("*")}
     cli("simulate", ring, "--out", "out")
     after = {path.relative_to(cli.folder) for path in cli.folder.rglob("*")} - before

@@ -1,4 +1,4 @@
-"""What starts quickly stays quick: what is heavy is imported when it is needed."""
+"""Commands start quickly: slow packages are imported only when needed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEAVY = ("pydantic", "rich", "typer", "click", "pandas", "numpy", "torch")
 
 
 def imported(code: str) -> set[str]:
-    """The packages that are loaded after ``code``."""
+    """The packages that are loaded after running ``code``."""
     script = f"import sys\nsys.argv = ['syncline', '--version']\n{code}\nprint('LOADED', *sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = next(line for line in done.stdout.splitlines() if line.startswith("LOADED"))
@@ -19,7 +19,7 @@ def imported(code: str) -> set[str]:
 
 
 @pytest.mark.parametrize("code", ["import syncline", "from syncline.cli import main; main()"])
-def test_nothing_heavy_is_imported(code: str) -> None:
+def test_no_slow_package_is_imported(code: str) -> None:
     assert imported(code).isdisjoint(HEAVY)
 
 

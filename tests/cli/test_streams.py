@@ -1,4 +1,4 @@
-"""Streams that cannot be written, or that nobody reads."""
+"""Output streams that cannot be written, or that no process reads."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run(cli: Cli, redirection: str, arguments: list[str], **environment: str) ->
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_a_full_disk_is_no_bug(arguments: list[str], unbuffered: str, cli: Cli, ring: str) -> None:
+def test_a_full_disk_is_not_reported_as_a_bug(arguments: list[str], unbuffered: str, cli: Cli, ring: str) -> None:
     done = run(cli, "> /dev/full", arguments, PYTHONUNBUFFERED=unbuffered)
     reason = os.strerror(errno.ENOSPC).lower()
     assert done.returncode == 3
@@ -53,7 +53,7 @@ def test_a_full_disk_is_no_bug(arguments: list[str], unbuffered: str, cli: Cli, 
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_a_closed_pipe_is_no_error(arguments: list[str], cli: Cli, ring: str) -> None:
+def test_a_closed_pipe_is_not_an_error(arguments: list[str], cli: Cli, ring: str) -> None:
     done = run(cli, "| exec true", arguments)
     assert done.returncode == 0 or "none.yaml" in arguments
     assert "SL0801" not in done.stderr
@@ -61,7 +61,7 @@ def test_a_closed_pipe_is_no_error(arguments: list[str], cli: Cli, ring: str) ->
 
 
 @pytest.mark.parametrize("stream", ["1", "2"])
-def test_a_closed_stream_swallows(stream: str, cli: Cli, ring: str) -> None:
+def test_output_to_a_closed_stream_is_dropped(stream: str, cli: Cli, ring: str) -> None:
     done = run(cli, f"{stream}>&-", ["simulate", ring])
     assert done.returncode == 0
     said = (done.stdout, done.stderr)
@@ -69,14 +69,14 @@ def test_a_closed_stream_swallows(stream: str, cli: Cli, ring: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_stderr_hides_no_exit_status(cli: Cli, ring: str) -> None:
+def test_the_exit_status_is_kept_if_stderr_is_full(cli: Cli, ring: str) -> None:
     assert run(cli, "2> /dev/full", ["simulate", ring]).returncode == 0
     assert run(cli, "2> /dev/full", ["simulate", "none.yaml"]).returncode == 3
 
 
 @pytest.mark.parametrize("columns", [60, 100])
 def test_notes_and_help_fit_the_terminal(cli: Cli, columns: int) -> None:
-    """What is written to a terminal is broken between words; what is written to a file is not broken."""
+    """Output to a terminal is wrapped between words; output to a file is not wrapped."""
     file = cli.write(
         "large.yaml",
         """\
@@ -91,7 +91,7 @@ fabric: { shape: FC(3000), rate: 100GB/s, latency: 1us }
     with subprocess.Popen(command, cwd=cli.folder, env=environment, stderr=other, stdout=subprocess.DEVNULL):
         os.close(other)
         shown = b""
-        # Reading from a terminal that nobody has open any more is an error.
+        # Reading fails once no process has the terminal open any more.
         with contextlib.suppress(OSError):
             while part := os.read(terminal, 1 << 16):
                 shown += part
@@ -99,7 +99,7 @@ fabric: { shape: FC(3000), rate: 100GB/s, latency: 1us }
     whole = cli("check", file).stderr
 
     def help_of(text: str) -> list[str]:
-        return text[text.index("= note: no rank stands") :].splitlines()
+        return text[text.index("= note: ranks are simulated") :].splitlines()
 
     assert max(map(len, help_of(shown.decode()))) <= columns < max(map(len, help_of(whole)))
     assert " ".join(shown.decode().split()) == " ".join(whole.split())

@@ -1,4 +1,4 @@
-"""Files that commands write are there whole or not at all."""
+"""Commands write files completely or not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 runpy.run_module("syncline", run_name="__main__", alter_sys=True)
 """
-"""The command line where no file may grow beyond 1000 bytes: a write fails as it does on a full disk."""
+"""The command line with a limit of 1000 bytes per file, so that a write fails as on a full disk."""
 
 
 def limited(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -29,7 +29,7 @@ def limited(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="files have no limit here")
-def test_a_full_disk_leaves_no_cut_file_and_what_was_there(tmp_path):
+def test_a_full_disk_leaves_the_old_file_unchanged(tmp_path):
     before = "schema: syncline/1\n"
     (tmp_path / "ring.yaml").write_text(before)
     done = limited(tmp_path, "init", "ring", "--force")
@@ -58,7 +58,7 @@ jitter: { start: 1us }
     ],
     ids=lambda arguments: " ".join(arguments[::2]),
 )
-def test_whatever_a_command_writes_is_whole_or_not_there(tmp_path, arguments):
+def test_commands_write_files_completely_or_not_at_all(tmp_path, arguments):
     (tmp_path / "ring.yaml").write_text(RING)
     if arguments[0] == "compare":
         for name in "ab":
@@ -72,7 +72,7 @@ def test_whatever_a_command_writes_is_whole_or_not_there(tmp_path, arguments):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="files have no limit here")
-def test_a_full_disk_leaves_no_traces(tmp_path):
+def test_a_full_disk_leaves_no_partial_trace_files(tmp_path):
     layers = "".join(f"layer{index} -1 5 NONE 0 6 NONE 0 7 ALLREDUCE 1048576 9\n" for index in range(40))
     (tmp_path / "w.txt").write_text(f"DATA\n40\n{layers}")
     done = limited(tmp_path, "convert", "w.txt", "w.et", "--dims", "4")
@@ -97,7 +97,7 @@ def test_a_file_keeps_its_permissions_and_a_link_its_target(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "new", "target"]
 
 
-def test_what_is_no_file_is_written_to(tmp_path):
+def test_a_pipe_is_written_in_place(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:

@@ -1,4 +1,4 @@
-"""Pairs of runs that the tests of comparisons share."""
+"""Runs that the tests of comparisons share."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ JOB: dict[str, Any] = {
     },
     "network": "queued",
 }
-"""Three layers whose activations are gathered within a ring, and whose gradients are reduced over a switch."""
+"""Three layers with activations gathered in a ring and gradients reduced over a switch."""
 
 
 @cache
 def job(**changed: Any) -> syncline.Result:
-    """The job with values of its scenario changed; ``__`` stands for a dot."""
+    """Simulates the job with changed values of its scenario; ``__`` in a keyword stands for a dot."""
     return syncline.simulate(JOB, set={key.replace("__", "."): value for key, value in changed.items()})
 
 
 @cache
 def alone(rate: str = "25GB/s") -> syncline.Result:
-    """Communication alone."""
+    """Simulates a job of one collective, without compute."""
     fabric = {"shape": "Ring(4)_Switch(2)", "rate": rate, "latency": "1us"}
     return syncline.simulate(workload={"collective": "all_reduce", "bytes": "4MB"}, fabric=fabric, name="alone")
 
 
 def kept(result: syncline.Result, folder: Path) -> None:
-    """Writes a run into a folder. The run that tests share stays one without."""
+    """Saves a copy of a run into a folder; the shared run itself stays without a folder."""
     syncline.Result(result._tables, result.scenario).save(folder)

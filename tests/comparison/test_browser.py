@@ -1,4 +1,4 @@
-"""A comparison in a browser: no error, every chart drawn, its numbers those of the runs."""
+"""A comparison in a browser: there is no error, and every chart is drawn with the numbers of the runs."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def test_every_chart_is_drawn(browser: Any, example: tuple[syncline.Comparison, 
         assert section.query_selector(".canvas canvas").evaluate(PAINTED) > 20, name
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
     assert opened.page.evaluate("document.documentElement.dataset.theme") == scheme
-    # Nothing that is read first is cut off.
+    # No text at the top of the page is cut off.
     for table in opened.page.query_selector_all(".scroll.open"):
         assert table.evaluate("box => box.scrollWidth <= box.clientWidth")
     assert not opened.complaints
 
 
-def test_numbers_are_those_of_the_runs(browser: Any, example: tuple[syncline.Comparison, Path]) -> None:
+def test_charts_show_the_numbers_of_the_runs(browser: Any, example: tuple[syncline.Comparison, Path]) -> None:
     found, file = example
     opened = Page(browser, file)
     opened.charts()
@@ -61,7 +61,7 @@ def test_numbers_are_those_of_the_runs(browser: Any, example: tuple[syncline.Com
         [each.name, time(each.a_s), time(each.b_s), signed(each.difference_s)]
         for each in (*found.parts, *found.per_work)
     ]
-    # The tables below charts are written by the page's script; they agree with the terminal's digits.
+    # The page's script writes the tables below charts; their digits equal those on the terminal.
     layers = opened.table("compare_layers")[1:]
     assert [row[0] for row in layers] == [each.name for each in found.model]
     assert [row[2] for row in layers] == [time(each.exposed.a_s) for each in found.model]

@@ -1,4 +1,4 @@
-"""What differs between two runs, in numbers and in words."""
+"""The differences between two runs, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TestNumbers:
         shares = {each.name: (each.a, each.b) for each in found.critical_path}
         assert shares["ring bytes"][0] > shares["ring bytes"][1] > 0
 
-    def test_steps_of_different_work_are_compared_for_the_same(self) -> None:
+    def test_steps_of_different_work_are_compared_per_sample(self) -> None:
         a, b = (replace(job().summary) for _ in range(2))
         for each, samples in ((a, 8), (b, 16)):
             object.__setattr__(each, "samples_per_step", samples)
@@ -44,7 +44,7 @@ class TestNumbers:
         differences = [abs(each.difference_s) for each in found.layers]
         assert differences == sorted(differences, reverse=True)
 
-    def test_the_other_way_round_is_the_opposite(self) -> None:
+    def test_swapping_the_runs_negates_the_differences(self) -> None:
         a, b = job(), job(fabric__dims__ring__rate="50GB/s")
         there, back = syncline.compare(a, b), syncline.compare(b, a)
         assert [each.difference_s for each in there.parts] == [-each.difference_s for each in back.parts]
@@ -52,13 +52,13 @@ class TestNumbers:
             each.name: -each.difference_s for each in back.layers
         }
 
-    def test_layers_that_one_alone_has(self) -> None:
+    def test_layers_that_only_one_run_has(self) -> None:
         fewer = syncline.simulate(JOB, set={"workload.layers": JOB["workload"]["layers"][:2]})
         found = {each.name: each for each in syncline.compare(job(), fewer).layers}
         assert [found[name].only for name in ("first", "second", "third")] == ["", "", "a"]
         assert found["third"].compute.b_s == 0
 
-    def test_layers_alike_are_one_and_their_sum_stays(self) -> None:
+    def test_similar_layers_are_merged_and_their_sum_is_kept(self) -> None:
         found = syncline.compare(resnet(), _transformer())
         groups = alike_layers(found.layers, found.step.difference_s)
         assert sum(each.count for each in groups) == len(found.layers) > len(groups)
@@ -66,7 +66,7 @@ class TestNumbers:
             sum(each.difference_s for each in found.layers)
         )
 
-    def test_delays_are_those_of_the_tables(self) -> None:
+    def test_delays_match_the_tables(self) -> None:
         found = syncline.compare(alone(), alone("50GB/s"))
         phases = alone().table("phases")
         first = next(each for each in found.phases if each.name.startswith("P1 "))
@@ -74,7 +74,7 @@ class TestNumbers:
         assert first.network.a_s == pytest.approx(phases["network_delay_s"][row])
         assert first.queue.a_s == pytest.approx(phases["queue_delay_s"][row])
 
-    def test_dimensions_are_those_of_the_summaries(self) -> None:
+    def test_dimensions_match_the_summaries(self) -> None:
         a, b = job(), job(fabric__dims__ring__rate="50GB/s")
         found = syncline.compare(a, b)
         assert [each.utilization for each in found.dimensions] == [
@@ -89,7 +89,7 @@ def _transformer() -> syncline.Result:
 
 
 class TestAnswer:
-    def test_what_is_faster_why_and_what_was_changed(self) -> None:
+    def test_the_faster_run_the_reason_and_the_change(self) -> None:
         answer = syncline.compare(job(), job(fabric__dims__ring__rate="50GB/s")).answer
         assert answer == (
             "B is 1.2x faster: a step takes 182.6 us instead of 219.8 us. All of that is exposed communication, which"
@@ -102,7 +102,7 @@ class TestAnswer:
         assert answer.startswith("B is 1.2x slower: ")
         assert "which rose from" in answer
 
-    def test_a_little(self) -> None:
+    def test_slightly_faster(self) -> None:
         answer = syncline.compare(job(), job(fabric__dims__ring__rate="26GB/s")).answer
         assert answer.startswith("B is 1.3 % faster: ")
 
@@ -112,42 +112,42 @@ class TestAnswer:
         assert "for third" in answer
         assert "workload.layers.third.forward" in answer
 
-    def test_more_of_one_and_less_of_another(self) -> None:
+    def test_more_compute_and_less_communication(self) -> None:
         changed = {"workload__layers__third__forward": "500us", "fabric__dims__ring__rate": "50GB/s"}
         answer = syncline.compare(job(), job(**changed)).answer
-        assert "It is compute, which rose from" in answer
+        assert "The reason is compute, which rose from" in answer
         assert "less exposed communication makes up for some of that" in answer
 
-    def test_communication_alone(self) -> None:
+    def test_communication_only(self) -> None:
         answer = syncline.compare(alone(), alone("50GB/s")).answer
         assert answer.startswith("B is 1.")
         assert "the communication takes" in answer
         assert "Delays differ most in P" in answer
 
-    def test_without_a_step_none_is_faster(self) -> None:
+    def test_without_a_complete_step_neither_is_faster(self) -> None:
         cut = syncline.simulate(JOB, limits={"events": 100})
         answer = syncline.compare(job(), cut).answer
         assert cut.summary.iterations == 0
-        assert answer.startswith("Which of them is faster is not known. Stopped before a step was complete: B after")
+        assert answer.startswith("It is not known which of them is faster. Stopped before a step was complete: B after")
         assert "faster:" not in answer
 
-    def test_the_same(self) -> None:
+    def test_identical_runs(self) -> None:
         found = syncline.compare(job(), syncline.simulate(JOB))
         assert found.identical
         assert found.changes == ()
         assert found.answer == ("A and B are the same in every number: a step takes 219.8 us. The inputs are the same.")
 
-    def test_the_same_by_another_name(self) -> None:
+    def test_identical_runs_with_different_names(self) -> None:
         found = syncline.compare(job(), job(name="other"))
         assert found.identical
-        assert found.answer.endswith("The inputs are the same, but for name.")
+        assert found.answer.endswith("The inputs are the same, except for name.")
 
-    def test_what_makes_no_difference(self) -> None:
+    def test_a_change_without_effect(self) -> None:
         found = syncline.compare(job(), job(seed=7))
         assert found.identical
         assert found.answer.endswith("The inputs differ in seed (0 -> 7); that made no difference.")
 
-    def test_a_model_is_not_told_layer_by_layer(self) -> None:
+    def test_changes_of_a_model_are_not_listed_layer_by_layer(self) -> None:
         from tests.conftest import ROOT
 
         scenario = ROOT / "examples" / "transformer-hybrid" / "scenario.yaml"
@@ -165,11 +165,11 @@ class TestWarnings:
     def test_ranks(self) -> None:
         assert "A has 8 ranks and B 4" in self.warnings(job(), job(fabric__dims__ring__size=2))
 
-    def test_other_jobs(self) -> None:
+    def test_different_jobs(self) -> None:
         told = self.warnings(resnet(), _transformer())
         assert "A step does different work: 1024 samples in A and 128 in B" in told
 
-    def test_communication_alone(self) -> None:
+    def test_communication_only(self) -> None:
         assert "a job of communication alone" in self.warnings(job(), alone())
 
     def test_cut_short(self) -> None:
@@ -188,7 +188,7 @@ class TestWarnings:
         manifest = tmp_path / "run" / "manifest.json"
         manifest.write_text(manifest.read_text().replace('"version": "', '"version": "9.'))
         found = syncline.compare(job(seed=1), tmp_path / "run")
-        assert "of syncline simulated A and 9." in " ".join(found.warnings)
+        assert "B by version 9." in " ".join(found.warnings)
         assert found.facts[0].key == "version"
 
 
@@ -222,7 +222,7 @@ class TestGiven:
 
 
 class TestJson:
-    def test_its_keys_are_those_of_the_reference(self) -> None:
+    def test_its_keys(self) -> None:
         found: dict[str, Any] = syncline.compare(job(), job(fabric__dims__ring__rate="50GB/s")).json()
         assert set(found) == {
             "answer",

@@ -18,22 +18,22 @@ def found(a: dict[str, Any], b: dict[str, Any]) -> list[tuple[str, str, str]]:
     [
         ({"seed": 0}, {"seed": 0}, []),
         ({"seed": 0}, {"seed": 1}, [("seed", "0", "1")]),
-        # Other words for the same are no difference.
+        # Two notations of the same quantity are equal.
         ({"x": {"rate": "200Gb/s"}}, {"x": {"rate": "25GB/s"}}, []),
         ({"x": {"time": "1us"}}, {"x": {"time": "1000ns"}}, []),
         ({"x": {"rate": "25GB/s"}}, {"x": {"rate": "50GB/s"}}, [("x.rate", "25GB/s", "50GB/s")]),
         ({"x": 1}, {"x": 1.0}, []),
         ({"x": True}, {"x": 1}, [("x", "true", "1")]),
-        # Not there, and there without a value.
+        # A missing key equals a key without a value.
         ({"x": {}}, {"x": {"limit": None}}, []),
         ({"x": {}}, {"x": {"limit": 3}}, [("x.limit", "absent", "3")]),
-        # Keys are those that --set takes.
+        # Keys are reported as `--set` takes them.
         (
             {"workload": {"parallel": {"model": {"degree": 4}, "data": "rest"}, "sample": {"tokens": 1}}},
             {"workload": {"parallel": {"model": {"degree": 8}, "data": {"dims": ["a", "b"]}}, "sample": {"tokens": 2}}},
             [("workload.parallel.model", "4", "8"), ("workload.parallel.data", "rest", "a, b")],
         ),
-        # Entries have names, or else numbers.
+        # Entries of lists are identified by name, or by number if they have none.
         (
             {"dims": [{"name": "local", "size": 2}, {"name": "far", "size": 4}]},
             {"dims": [{"name": "far", "size": 8}, {"name": "local", "size": 2}]},
@@ -71,7 +71,7 @@ def test_the_same_key_of_several_entries_is_one_change() -> None:
     assert changes(a, b)[0].where == "d0, d1 and d2"
 
 
-def test_names_and_drawings_decide_nothing() -> None:
+def test_names_and_report_settings_do_not_decide() -> None:
     a, b = {"name": "one", "report": True, "seed": 0}, {"name": "other", "report": False, "seed": 1}
     assert [(each.key, each.decides) for each in changes(a, b)] == [("name", False), ("report", False), ("seed", True)]
 
@@ -86,12 +86,12 @@ def test_names_and_drawings_decide_nothing() -> None:
         (0, 2, "2 keys that change no number"),
     ],
 )
-def test_one_count_for_all_sentences(deciding: int, idle: int, expected: str) -> None:
+def test_the_count_of_changes_in_words(deciding: int, idle: int, expected: str) -> None:
     changes = [Change(f"x{at}", "a", "b", decides=at < deciding) for at in range(deciding + idle)]
     assert tally(changes) == expected
 
 
-def test_what_decides_is_listed_first_and_layers_do_not_fill_the_list() -> None:
+def test_deciding_changes_are_listed_first_and_layers_do_not_fill_the_list() -> None:
     keys = ["name", *(f"workload.layers.*.{at}" for at in range(20)), *(f"x{at}" for at in range(3))]
     shown, more = foremost([Change(key, "a", "b", decides=key != "name") for key in keys])
     assert [each.key for each in shown] == ["x0", "x1", "x2", *keys[1:4], "name"]

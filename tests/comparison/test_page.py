@@ -1,4 +1,4 @@
-"""A comparison as a page: what it holds."""
+"""The page of a comparison."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def found() -> syncline.Comparison:
     return syncline.compare(job(), job(fabric__dims__ring__rate="50GB/s"))
 
 
-def test_it_holds_the_answer_and_the_numbers(found: syncline.Comparison) -> None:
+def test_it_contains_the_answer_and_the_numbers(found: syncline.Comparison) -> None:
     html = page(found).decode()
     for sentence in found.sentences:
         assert sentence.replace(">", "&gt;") in html
@@ -32,7 +32,7 @@ def test_it_holds_the_answer_and_the_numbers(found: syncline.Comparison) -> None
     assert whole == pytest.approx(found.step.difference_s, rel=1e-3)
 
 
-def test_charts_are_those_for_which_there_is_something_to_show(found: syncline.Comparison) -> None:
+def test_only_charts_with_data_are_shown(found: syncline.Comparison) -> None:
     assert list(embedded(page(found).decode())) == [
         "compare_difference",
         "compare_layers",
@@ -47,12 +47,12 @@ def test_charts_are_those_for_which_there_is_something_to_show(found: syncline.C
     assert "A and B are the same in every number" in same
 
 
-def test_warnings_stand_before_the_answer() -> None:
+def test_warnings_come_before_the_answer() -> None:
     html = page(syncline.compare(job(), job(fabric__dims__ring__size=2))).decode()
     assert html.index("A has 8 ranks and B 4") < html.index('id="answer"')
 
 
-def test_names_are_text_and_nothing_else() -> None:
+def test_names_are_escaped() -> None:
     other = syncline.simulate(SMALL, set={"fabric.rate": "50GB/s"})
     html = page(syncline.compare(syncline.simulate(SMALL), other)).decode()
     assert HOSTILE not in html
@@ -60,7 +60,7 @@ def test_names_are_text_and_nothing_else() -> None:
     assert HOSTILE in embedded(html)["compare_layers"]["data"]["label"]
 
 
-def test_it_needs_nothing_from_elsewhere(found: syncline.Comparison) -> None:
+def test_it_loads_nothing_from_elsewhere(found: syncline.Comparison) -> None:
     html = page(found).decode()
     tags = re.findall(r"<[a-z][^>]*>", html[: html.index('<script type="application/json"')])
     assert not [tag for tag in tags if re.search(r"(?:src|href)=\"?[^\"#]", tag)]

@@ -12,7 +12,7 @@ from syncline.errors import SynclineError
 
 @pytest.fixture
 def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Loaded]:
-    """Loads a text as the file ``s.yaml``, with overrides of the command line."""
+    """A function that loads a text as the file ``s.yaml``, with command-line overrides."""
     monkeypatch.chdir(tmp_path)
 
     def loaded(text: str, *sets: str) -> Loaded:
@@ -24,7 +24,7 @@ def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., L
 
 @pytest.fixture
 def refused(scenario: Callable[..., Loaded]) -> Callable[..., str]:
-    """The text of what is wrong with a scenario."""
+    """A function that returns the error text of a scenario."""
 
     def text(content: str, *sets: str) -> str:
         with pytest.raises(SynclineError) as caught:

@@ -1,4 +1,4 @@
-"""Families of fabrics: what they resolve to, and that every error names its key."""
+"""Families of fabrics: their resolved form, and errors that name their key."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def fabric(loaded: Loaded) -> dict:
     return loaded.resolved["fabric"]
 
 
-def test_the_resolved_form_holds_numbers_and_not_links(scenario: Callable[..., Loaded]) -> None:
+def test_the_resolved_form_contains_parameters_not_links(scenario: Callable[..., Loaded]) -> None:
     given = "fabric: { fat_tree: { k: 64, rate: 100Gb/s, latency: 0.5us, oversubscription: 2 } }"
     assert scenario(WORKLOAD + given).resolved["fabric"] == {
         "built": {"network": {"fat_tree": {"k": 64, "oversubscription": 2, "rate": "100Gb/s", "latency": "0.5us"}}}
     }
 
 
-def test_nodes_and_routes_stand_beside_the_family(scenario: Callable[..., Loaded]) -> None:
+def test_nodes_and_routing_are_resolved_beside_the_family(scenario: Callable[..., Loaded]) -> None:
     text = """
 fabric:
   leaf_spine: { leaves: 2, hosts_per_leaf: 4, spines: 2, rate: 400Gb/s }
@@ -63,7 +63,7 @@ def test_regular_families_are_dimensions(
     assert "built" in fabric(scenario(with_nodes))
 
 
-def test_the_torus_of_astra_is_text(scenario: Callable[..., Loaded]) -> None:
+def test_the_torus_of_astra_sim_is_given_as_text(scenario: Callable[..., Loaded]) -> None:
     names = [
         dim["name"] for dim in fabric(scenario(WORKLOAD + "fabric: { torus: 1x8x1, package: { rate: 1GB/s } }"))["dims"]
     ]
@@ -78,7 +78,11 @@ def test_the_torus_of_astra_is_text(scenario: Callable[..., Loaded]) -> None:
             "fabric.fat_tree.k",
             "the switches of a fat-tree have an even number of ports",
         ),
-        ("fat_tree: { k: 8, oversubscription: 3, rate: 1GB/s }", "fabric.fat_tree.oversubscription", "the 4 uplinks"),
+        (
+            "fat_tree: { k: 8, oversubscription: 3, rate: 1GB/s }",
+            "fabric.fat_tree.oversubscription",
+            "`oversubscription` must divide the 4 uplinks of a switch",
+        ),
         ("fat_tree: { k: 8, rate: 0GB/s }", "fabric.fat_tree.rate", "a link needs a rate above zero"),
         ("fat_tree: { k: 4294967294, rate: 1GB/s }", "fabric.fat_tree", "the fabric is too large"),
         ("expander: { hosts: 7, degree: 3, rate: 1GB/s }", "fabric.expander.degree", "7 hosts of odd degree"),
@@ -92,7 +96,7 @@ def test_the_torus_of_astra_is_text(scenario: Callable[..., Loaded]) -> None:
         (
             "switch: { hosts: 9, rate: 1GB/s }, nodes: { npus: 4, rate: 1GB/s }",
             "fabric.nodes",
-            "the 9 hosts of the network are no whole number of nodes",
+            "the 9 hosts of the network do not make a whole number of nodes",
         ),
         (
             "mesh: { sizes: 2x2, rate: 1GB/s }, routing: [[npu0, npu9]]",
@@ -102,11 +106,11 @@ def test_the_torus_of_astra_is_text(scenario: Callable[..., Loaded]) -> None:
         (
             "fat_tree: { k: 4, rate: 1GB/s }, routing: dimension_order",
             "fabric.routing",
-            "the dimensions of this fabric cannot be taken in order",
+            "this fabric does not support dimension-order routing",
         ),
     ],
 )
-def test_what_the_core_refuses_is_placed(given: str, key: str, message: str, scenario: Callable[..., Loaded]) -> None:
+def test_errors_of_the_core_have_a_place(given: str, key: str, message: str, scenario: Callable[..., Loaded]) -> None:
     (problem,) = scenario(f"{WORKLOAD}fabric: {{ {given} }}").check()
     assert problem["message"].startswith(message)
     assert (problem["key"], problem["place"]["line"]) == (key, 2)
@@ -122,29 +126,29 @@ def test_what_the_core_refuses_is_placed(given: str, key: str, message: str, sce
         ("fat_tree: { k: 4, rate: 1GB/s }, mesh: { sizes: 4x4, rate: 1GB/s }", "2 families are given"),
         ("fat_tree: { k: 4, rate: 1GB/s }, node: { npus: 4 }", "did you mean `nodes`?"),
         ("fat_treee: { k: 4, rate: 1GB/s }", "did you mean `fat_tree`?"),
-        ("mesh: { sizes: 4*4, rate: 1GB/s }", "not sizes above zero joined by `x`"),
-        ("mesh: { sizes: 4x0, rate: 1GB/s }", "not sizes above zero joined by `x`"),
+        ("mesh: { sizes: 4*4, rate: 1GB/s }", "must be sizes above zero joined by `x`"),
+        ("mesh: { sizes: 4x0, rate: 1GB/s }", "must be sizes above zero joined by `x`"),
         (f"mesh: {{ sizes: {'x'.join(['1'] * 17)}, rate: 1GB/s }}", "too many dimensions"),
         ("mesh: { sizes: 4294967296, rate: 1GB/s }", "value not allowed"),
         ("mesh: { sizes: 4x4294967296, rate: 1GB/s }", "a size is too large"),
         ("expander: { degree: 3, rate: 1GB/s }", "missing key `switches`"),
         ("expander: { degree: 3, switches: 8, rate: 1GB/s }", "missing key `hosts_per_switch`"),
-        ("expander: { degree: 3, switches: 8, hosts: 8, rate: 1GB/s }", "one of switches, or one of hosts"),
+        ("expander: { degree: 3, switches: 8, hosts: 8, rate: 1GB/s }", "either switches or hosts as its vertices"),
         ("switch: { hosts: 8, rate: 1GB/s }, nodes: { npus: 4 }", "give either `rate` or `rate_per_npu`"),
         ("switch: { hosts: 8, rate: 1GB/s }, nodes: { npus: 4, rate: 1GB/s, rate_per_npu: 1GB/s }", "both `rate`"),
-        ("switch: { hosts: 8, rate: 1GB/s }, routing: ecmp", "messages in a switch without nodes go dimension by"),
+        ("switch: { hosts: 8, rate: 1GB/s }, routing: ecmp", "a switch without nodes supports only dimension-order"),
         ("hypercube: { dimensions: 25, rate: 1GB/s }", "at most 24"),
-        ("torus: 4x4", "not 3 sizes joined by `x`"),
+        ("torus: 4x4", "must be 3 sizes joined by `x`"),
         ("torus: { sizes: 4x4, rate: 1GB/s, local: { rate: 1GB/s } }", "unknown key `local`"),
         ("fat_tree: 4", "a mapping"),
         ("fat_tree: null", "no family is given"),
     ],
 )
-def test_what_the_form_refuses(given: str, expected: str, refused: Callable[..., str]) -> None:
+def test_errors_of_the_form(given: str, expected: str, refused: Callable[..., str]) -> None:
     assert expected in refused(f"{WORKLOAD}fabric: {{ {given} }}").replace("\n          ", " ")
 
 
-def test_tiers_have_efficiencies_as_they_have_rates(scenario: Callable[..., Loaded]) -> None:
+def test_tiers_have_efficiencies(scenario: Callable[..., Loaded]) -> None:
     text = """
 fabric:
   leaf_spine: { leaves: 2, hosts_per_leaf: 4, spines: 2, rate: 400Gb/s, efficiency: 0.9, uplink_efficiency: 0.8 }
@@ -153,7 +157,7 @@ fabric:
     built = fabric(scenario(WORKLOAD + text))["built"]
     assert (built["network"]["leaf_spine"]["efficiency"], built["nodes"]["efficiency"]) == (0.9, 0.7)
     assert built["network"]["leaf_spine"]["uplink_efficiency"] == 0.8
-    # A regular family is dimensions, which have it too.
+    # A regular family becomes dimensions, which also have an efficiency.
     dims = fabric(scenario(WORKLOAD + "fabric: { torus: { sizes: 4x2, rate: 1GB/s, efficiency: 0.5 } }"))["dims"]
     assert [dim["efficiency"] for dim in dims] == [0.5, 0.5]
 

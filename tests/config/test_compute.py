@@ -1,4 +1,4 @@
-"""Compute models: their forms, their files, and what is refused."""
+"""Compute models: their forms, their files and their errors."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ FALLING = "[{ flop: 2FLOP, efficiency: 1 }, { flop: 1FLOP, efficiency: 1 }]"
 
 
 def step(scenario: Callable[..., Loaded], text: str) -> tuple[float, str]:
-    """Compute seconds of a step, and how they were obtained."""
+    """Compute time of a step in seconds, and the name of the compute model."""
     from syncline.api import run
 
     summary = run(scenario(LAYERS + FABRIC + text)).summary
     return summary.compute_s, summary.compute_model
 
 
-def test_products_say_what_their_work_is(scenario: Callable[..., Loaded]) -> None:
+def test_the_work_of_products_is_derived(scenario: Callable[..., Loaded]) -> None:
     layers = scenario(LAYERS + FABRIC).resolved["workload"]["layers"]
     assert layers[0]["forward"] == {"ops": {"flop": "8GFLOP", "memory": "0B"}}
     moved = 4 * (100 * 200 + 200 * 50 + 100 * 50)
@@ -62,10 +62,10 @@ def test_products_say_what_their_work_is(scenario: Callable[..., Loaded]) -> Non
         ("products: [{ m: 1, k: 1 }]", "missing key `n`"),
         ("flop: 1FLOP, products: [{ m: 1, k: 1, n: 1 }]", "more operations than the pass"),
         ("memory: 11B, products: [{ m: 1, k: 1, n: 1 }]", "more memory traffic than the pass"),
-        ("products: [{ m: 2147483648, k: 2147483648, n: 2 }]", "more work than can be counted"),
+        ("products: [{ m: 2147483648, k: 2147483648, n: 2 }]", "matrix products with too much work"),
     ],
 )
-def test_products_that_cannot_be(change: str, expected: str, scenario: Callable[..., Loaded]) -> None:
+def test_invalid_products_are_refused(change: str, expected: str, scenario: Callable[..., Loaded]) -> None:
     text = f"workload: {{ layers: [{{ name: a, forward: {{ {change} }} }}] }}\n{FABRIC}compute: {{ model: roofline, "
     with pytest.raises(SynclineError) as caught:
         loaded = scenario(text + "accelerator: A100 }")
@@ -82,10 +82,10 @@ def test_the_systolic_array_has_the_size_of_the_paper(scenario: Callable[..., Lo
     assert seconds == pytest.approx(16e9 / 512e9 + 1954e-12 + 548e-9 + 3e-6, abs=1.5e-12)
 
 
-def test_what_is_no_product_may_be_free(scenario: Callable[..., Loaded]) -> None:
+def test_operations_other_than_products_may_take_no_time(scenario: Callable[..., Loaded]) -> None:
     seconds, label = step(scenario, "compute: { model: systolic, memory: 900GB/s, vector: free, delay: 1us }\n")
     assert label.endswith("vector free, delay 1us)")
-    # A delay for each of the four passes that has operations.
+    # One delay for each of the four passes with operations.
     assert seconds == pytest.approx(4e-6 + 548e-9 + 3e-6, abs=1e-15)
 
 
@@ -94,7 +94,9 @@ def test_what_is_no_product_may_be_free(scenario: Callable[..., Loaded]) -> None
     "model",
     ["roofline, peak: 1TFLOP/s, memory: 1TB/s", "systolic, memory: 900GB/s", "table, file: t.yaml"],
 )
-def test_compute_power_divides_what_every_model_says(model: str, power: float, scenario: Callable[..., Loaded]) -> None:
+def test_compute_power_divides_the_times_of_every_model(
+    model: str, power: float, scenario: Callable[..., Loaded]
+) -> None:
     Path("t.yaml").write_text(TABLE)
     once, label = step(scenario, f"compute: {{ model: {model} }}\n")
     scaled, said = step(scenario, f"compute: {{ model: {model}, compute_power: {power} }}\n")
@@ -107,7 +109,7 @@ def test_an_efficiency_curve(scenario: Callable[..., Loaded]) -> None:
     curve = "efficiency: [{ flop: 1MFLOP, efficiency: 0.1 }, { flop: 1GFLOP, efficiency: 0.5 }]"
     seconds, label = step(scenario, f"compute: {{ model: roofline, peak: 1TFLOP/s, memory: 1TB/s, {curve} }}\n")
     assert "(1TFLOP/s at efficiency 0.1 to 0.5 on a curve of 2 points, memory 1TB/s)" in label
-    # 8 GFLOP twice at a half, 1 kFLOP at a tenth, and 2 MFLOP between 10 us and 2 ms.
+    # 8 GFLOP twice at efficiency 0.5, 1 kFLOP at 0.1, and 2 MFLOP interpolated between 10 us and 2 ms.
     between = 10e-6 + (2e-3 - 10e-6) * (2e6 - 1e6) / (1e9 - 1e6)
     assert seconds == pytest.approx(2 * 16e-3 + 1e-8 + between + 3e-6, abs=3e-12)
 
@@ -133,10 +135,13 @@ def test_an_efficiency_curve(scenario: Callable[..., Loaded]) -> None:
         ("{ model: roofline, accelerator: A100, efficiency: 0 }", "above 0"),
         ("{ model: roofline, accelerator: A100, efficiency: [] }", "at least one entry"),
         ("{ model: roofline, accelerator: A100, efficiency: [{ flop: 1FLOP }] }", "missing key `efficiency`"),
-        ("{ model: roofline, accelerator: A100, efficiency: " + FALLING + " }", "points stand by rising work"),
+        (
+            "{ model: roofline, accelerator: A100, efficiency: " + FALLING + " }",
+            "list points by increasing work",
+        ),
     ],
 )
-def test_compute_models_that_cannot_be(compute: str, expected: str, scenario: Callable[..., Loaded]) -> None:
+def test_invalid_compute_models_are_refused(compute: str, expected: str, scenario: Callable[..., Loaded]) -> None:
     with pytest.raises(SynclineError) as caught:
         loaded = scenario(LAYERS + FABRIC + f"compute: {compute}\n")
         raise SynclineError(loaded.check())
@@ -152,7 +157,7 @@ def test_a_table_of_measured_times(file: str, text: str, scenario: Callable[...,
     assert seconds == pytest.approx(3e-3 + 5e-6 + 3e-6, abs=1e-15)
 
 
-def test_measured_times_are_divided_as_given_ones_are(scenario: Callable[..., Loaded]) -> None:
+def test_model_parallelism_divides_measured_times(scenario: Callable[..., Loaded]) -> None:
     Path("t.yaml").write_text(TABLE)
     from syncline.api import run
 
@@ -172,11 +177,13 @@ def test_measured_times_are_divided_as_given_ones_are(scenario: Callable[..., Lo
         (("device", "devise"), ["t.yaml:2", "did you mean `device`?"]),
         (
             ("device: a CPU", "data_type: fp16"),
-            ["s.yaml:6", "another data_type", "found `fp16`, allowed: fp32", "workload.precision"],
+            ["s.yaml:6", "a different data_type", "found `fp16`, allowed: fp32", "workload.precision"],
         ),
     ],
 )
-def test_tables_that_do_not_fit(change: tuple[str, str], expected: list[str], scenario: Callable[..., Loaded]) -> None:
+def test_tables_that_do_not_match_the_layers_are_refused(
+    change: tuple[str, str], expected: list[str], scenario: Callable[..., Loaded]
+) -> None:
     Path("t.yaml").write_text(TABLE.replace(*change))
     with pytest.raises(SynclineError) as caught:
         loaded = scenario(LAYERS + FABRIC + "compute: { model: table, file: t.yaml }\n")
@@ -190,12 +197,12 @@ def test_tables_that_do_not_fit(change: tuple[str, str], expected: list[str], sc
     [
         ("layer,pass\n", "missing column `time`"),
         ("layer,pass,tim\n", "unknown column `tim`"),
-        ("layer,pass,time\n", "no time stands under the header"),
+        ("layer,pass,time\n", "the file has no time below its header"),
         ("layer,pass,time\nconv1,forward,5\n", "t.csv:2:15"),
         ("", "the file is empty"),
     ],
 )
-def test_csv_tables_that_cannot_be_read(text: str, expected: str, refused: Callable[..., str]) -> None:
+def test_invalid_csv_tables_are_refused(text: str, expected: str, refused: Callable[..., str]) -> None:
     Path("t.csv").write_text(text)
     assert expected in refused(LAYERS + FABRIC + "compute: { model: table, file: t.csv }\n")
 
@@ -203,14 +210,14 @@ def test_csv_tables_that_cannot_be_read(text: str, expected: str, refused: Calla
 def test_a_table_of_another_batch_is_refused(refused: Callable[..., str]) -> None:
     Path("t.yaml").write_text(TABLE.replace("device: a CPU", "batch_per_npu: 64"))
     text = refused("workload: { model: vgg16 }\n" + FABRIC + "compute: { model: table, file: t.yaml }\n")
-    assert "another batch_per_npu" in text
+    assert "a different batch_per_npu" in text
     assert "found `64`, allowed: 32" in text
 
 
-def test_a_job_without_layers_has_no_measured_times(tmp_path: Path) -> None:
+def test_a_job_without_layers_ignores_a_table(tmp_path: Path) -> None:
     table = tmp_path / "t.yaml"
     table.write_text(TABLE)
-    # A collective needs no compute model, so a table does no harm.
+    # A collective needs no compute model, so the table is not used.
     result = syncline.simulate(
         workload={"collective": "all_reduce", "bytes": "1MB"},
         fabric={"shape": "Ring(2)", "rate": "1GB/s"},
@@ -219,14 +226,14 @@ def test_a_job_without_layers_has_no_measured_times(tmp_path: Path) -> None:
     assert result.summary.compute_model == "measured (t.yaml: a CPU)"
 
 
-def test_what_a_table_lacks_is_added_to_the_table(tmp_path: Path) -> None:
+def test_a_key_missing_from_a_table(tmp_path: Path) -> None:
     path = tmp_path / "t.yaml"
     path.write_text("schema: syncline-times/1\n")
     with pytest.raises(SynclineError, match="add `times` to the table"):
         times.read(str(path))
 
 
-def test_limits_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_times_in_a_table_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_TIMES", 2)
     monkeypatch.setattr(times, "_FORM", times._FORM.__class__(**{**vars(times._FORM), "max_rows": 2}))
     path = tmp_path / "t.csv"
@@ -237,7 +244,7 @@ def test_limits_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         times.read(str(path))
 
 
-def test_the_simulation_repeats_from_its_folder(scenario: Callable[..., Loaded], tmp_path: Path) -> None:
+def test_a_run_repeats_from_its_folder_without_the_table(scenario: Callable[..., Loaded], tmp_path: Path) -> None:
     Path("t.yaml").write_text(TABLE)
     from syncline.api import run
 

@@ -1,4 +1,4 @@
-"""Edge lists in CSV form: what they say, and that every error names line, column and remedy."""
+"""Edge lists in CSV form: their meaning, and errors that name line, column and remedy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEAD = "from,to,rate,latency\n"
 
 @pytest.fixture
 def read(scenario: Callable[..., object], tmp_path: Path) -> Callable[..., dict]:
-    """The resolved graph of an edge list."""
+    """A function that returns the resolved graph of an edge list."""
 
     def graph(text: str, more: str = "") -> dict:
         Path("edges.csv").write_text(text, "utf-8")
@@ -27,7 +27,7 @@ def read(scenario: Callable[..., object], tmp_path: Path) -> Callable[..., dict]
 
 @pytest.fixture
 def wrong(read: Callable[..., dict]) -> Callable[..., list]:
-    """What is wrong with an edge list."""
+    """A function that returns the errors of an edge list."""
 
     def diagnostics(text: str, more: str = "") -> list:
         with pytest.raises(SynclineError) as caught:
@@ -41,7 +41,7 @@ def link(start: int, end: int, rate: str = "1GB/s", latency: str = "0s") -> dict
     return {"from": start, "to": end, "rate": rate, "latency": latency}
 
 
-def test_columns_may_come_in_any_order_and_links_in_parallel(read):
+def test_columns_may_be_in_any_order_and_links_in_parallel(read):
     text = "\ufefflatency, rate, to, from, count\n# two cables\n1ns, 1GB/s, npu1, npu0, 2\n"
     assert read(text)["links"] == [link(0, 1, latency="1ns"), link(1, 0, latency="1ns")] * 2
 
@@ -54,7 +54,7 @@ def test_a_link_that_is_given_twice_is_refused(again, wrong):
     assert "count: 2" in problem["help"]
 
 
-def test_links_that_differ_are_parallel(read):
+def test_different_links_between_the_same_vertices_are_parallel(read):
     text = (
         "from,to,rate,latency,duplex\nnpu0,npu1,1GB/s,,\nnpu0,npu1,2GB/s,,\nnpu0,npu1,1GB/s,1ns,\nnpu0,npu1,1GB/s,,no\n"
     )
@@ -72,20 +72,20 @@ def test_cables_are_counted(count, fine, read, wrong):
         assert wrong(text)[0]["place"]["line"] == 2
 
 
-def test_there_is_a_limit_for_all_cables_together(read, wrong, monkeypatch):
+def test_the_total_number_of_cables_is_limited(read, wrong, monkeypatch):
     monkeypatch.setattr(limits, "MAX_EDGES", 4)
     lines = "from,to,rate,count\nnpu0,npu1,1GB/s,3\nnpu0,npu2,1GB/s,"
     assert len(read(lines + "1\n")["links"]) == 8
     assert wrong(lines + "2\n")[0]["message"] == "a fabric has too many links"
 
 
-def test_switches_come_after_npus_and_a_link_may_run_one_way(read):
+def test_switches_are_numbered_after_npus_and_a_link_may_be_one_way(read):
     graph = read("from,to,rate,duplex\nnpu0,switch0,1GB/s,no\nswitch0,npu1,1GB/s,\n")
     assert (graph["npus"], graph["switches"]) == (2, 1)
     assert graph["links"] == [link(0, 2), link(2, 1), link(1, 2)]
 
 
-def test_vertices_by_number_and_by_names_of_ones_own(read):
+def test_vertices_may_have_custom_names(read):
     assert read("from,to,rate\na,tor,1GB/s\nb,tor,1GB/s\n", ", npus: [a, b], switches: [tor]")["npus"] == 2
 
 
@@ -93,7 +93,7 @@ def test_vertices_by_number_and_by_names_of_ones_own(read):
     ("text", "code", "at", "message"),
     [
         ("", "SL0106", (0, 0), "the file is empty"),
-        (HEAD, "SL0201", (0, 0), "no link stands under the header"),
+        (HEAD, "SL0201", (0, 0), "the file has no link below its header"),
         ("from,to,rat,rate\n", "SL0101", (1, 9), "unknown column `rat`"),
         ("from,to\n", "SL0103", (1, 1), "missing column `rate`"),
         ("from,to,rate,from\n", "SL0102", (1, 14), "column `from` is given twice"),
@@ -103,10 +103,10 @@ def test_vertices_by_number_and_by_names_of_ones_own(read):
         (HEAD + "npu0,npu0,1GB/s,1ns\n", "SL0201", (2, 6), "a link joins a vertex with itself"),
         (HEAD + "npu0,npu1,1GB/s,1ns\nnpu0,gpu1,1GB/s,1ns\n", "SL0201", (3, 6), "no such vertex"),
         (HEAD + "npu0,npu1,1GB/s,1ns\nnpu-1,npu1,1GB/s,1ns\n", "SL0201", (3, 1), "no such vertex"),
-        (HEAD + "npu0,npu2,1GB/s,1ns\n", "SL0201", (2, 6), "no link leads to npu1"),
-        (HEAD + "npu0,switch99999999,1GB/s,1ns\n", "SL0201", (2, 6), "no link leads to switch0"),
+        (HEAD + "npu0,npu2,1GB/s,1ns\n", "SL0201", (2, 6), "no link joins npu1"),
+        (HEAD + "npu0,switch99999999,1GB/s,1ns\n", "SL0201", (2, 6), "no link joins switch0"),
         (HEAD + "npu0,,1GB/s,1ns\n", "SL0103", (2, 1), "missing key `to`"),
-        ("from,to,rate,duplex\nnpu0,npu1,1GB/s,both\n", "SL0102", (2, 17), "a link runs both ways, or it does not"),
+        ("from,to,rate,duplex\nnpu0,npu1,1GB/s,both\n", "SL0102", (2, 17), "not a value of `duplex`"),
         ('from,to,rate\n"npu0,npu1,1GB/s\n', "SL0106", (2, 1), "not well-formed CSV"),
     ],
 )
@@ -118,12 +118,12 @@ def test_errors_name_line_and_column(text, code, at, message, wrong):
     assert first["message"].startswith(message)
 
 
-def test_errors_name_what_was_meant(wrong):
+def test_errors_suggest_the_nearest_name(wrong):
     assert wrong("from,to,rat,rate\n")[0]["nearest"] == "rate"
     assert wrong(HEAD + "npu0,npu1,1GB/s,\nnpu0,npu11,1GB/s,\n".replace("npu11", "npuu1"))[0]["nearest"] == "npu1"
 
 
-def test_what_only_the_core_knows_is_said_once(scenario):
+def test_an_error_of_the_core_is_reported_once(scenario):
     Path("edges.csv").write_text(HEAD + "npu0,npu1,0GB/s,1ns\n", "utf-8")
     (problem,) = scenario(SCENARIO).check()
     assert (problem["message"], problem["place"]["line"], problem["place"]["column"]) == (
@@ -142,12 +142,12 @@ def test_what_only_the_core_knows_is_said_once(scenario):
         (
             "[npu1, switch0, npu2, switch0, npu0]",
             "fabric.routing.1",
-            "a path comes to switch 0 twice: a routing loop",
+            "a path visits switch 0 twice: a routing loop",
         ),
         ("[npu0]", "fabric.routing.1", "a path must lead from one NPU to another"),
     ],
 )
-def test_a_path_that_is_wrong_is_pointed_at(path, key, message, scenario):
+def test_an_invalid_path_is_reported_with_its_place(path, key, message, scenario):
     Path("edges.csv").write_text("from,to,rate\n" + "".join(f"npu{i},switch0,1GB/s\n" for i in range(3)), "utf-8")
     routing = f"edges.csv, routing: [[npu0, switch0, npu1], {path}]"
     try:
@@ -160,7 +160,7 @@ def test_a_path_that_is_wrong_is_pointed_at(path, key, message, scenario):
     assert place["text"][place["column"] - 1 :].startswith("swich0" if "swich0" in path else path)
 
 
-def test_routes_of_the_scenario_go_before_those_of_a_yaml_file(scenario, refused):
+def test_routes_of_the_scenario_override_those_of_a_yaml_file(scenario, refused):
     links = "[{ from: 0, to: 1, rate: 1GB/s }, { from: 1, to: 2, rate: 1GB/s }, { from: 0, to: 2, rate: 1GB/s }]"
     Path("edges.yaml").write_text(f"npus: 3\nlinks: {links}\n", "utf-8")
     text = SCENARIO.replace("edges.csv", "edges.yaml, routing: [[0, 1, 2]]")
@@ -177,7 +177,7 @@ def test_routes_of_the_scenario_go_before_those_of_a_yaml_file(scenario, refused
         ("shortest", "shortest"),
     ],
 )
-def test_equal_paths_are_chosen_by_a_policy(given, resolved, read, scenario):
+def test_the_routing_policy_is_resolved(given, resolved, read, scenario):
     text = "from,to,rate\nnpu0,npu1,1GB/s\n"
     assert read(text, f", routing: {given}")["routing"] == resolved
     Path("edges.yaml").write_text(f"npus: 2\nlinks: [{{ from: 0, to: 1, rate: 1GB/s }}]\nrouting: {given}\n", "utf-8")
@@ -199,17 +199,17 @@ def test_equal_paths_are_chosen_by_a_policy(given, resolved, read, scenario):
         ("[npu0]", "fabric.routing.0", "a list", None),
     ],
 )
-def test_routing_that_is_none(given, key, allowed, nearest, wrong):
+def test_invalid_routing_is_refused(given, key, allowed, nearest, wrong):
     (problem,) = wrong("from,to,rate\nnpu0,npu1,1GB/s\n", f", routing: {given}")
     assert (problem["key"], problem.get("allowed"), problem.get("nearest")) == (key, allowed, nearest)
     assert problem["place"]["line"] == 2
 
 
-def test_very_many_errors_are_cut(wrong):
+def test_the_number_of_reported_errors_is_limited(wrong):
     lines = HEAD + "npu0,npu1,1,1ns\n" * (limits.MAX_PROBLEMS + 7)
     found = wrong(lines)
     assert len(found) == limits.MAX_PROBLEMS
-    assert found[-1]["notes"] == ["there are 7 more of them"]
+    assert found[-1]["notes"] == ["7 more errors are not shown"]
 
 
 def test_a_number_of_vertices_that_no_links_can_join_is_refused(refused):

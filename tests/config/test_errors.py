@@ -1,4 +1,4 @@
-"""What users read when a scenario is wrong. The texts are part of the product."""
+"""The exact error texts of invalid scenarios. They are part of the product."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ error[SL0101]: unknown key `rtae`
     "a fault that is none": (
         HEAD + WORKLOAD + FABRIC + "faults: [{ rnk: 3, factor: 2 }]\n",
         """\
-error[SL0103]: `faults.0` has none of the keys that say what it is
+error[SL0103]: `faults.0` has none of the keys that select its form
  --> s.yaml:4:10
   |
 4 | faults: [{ rnk: 3, factor: 2 }]
@@ -143,7 +143,7 @@ error[SL0103]: missing key `fabric`
     "a section of no known form": (
         HEAD + "workload: { modle: resnet50 }\n" + FABRIC,
         """\
-error[SL0103]: `workload` has none of the keys that say what it is
+error[SL0103]: `workload` has none of the keys that select its form
  --> s.yaml:2:1
   |
 2 | workload: { modle: resnet50 }
@@ -234,7 +234,7 @@ error[SL0102]: a dimension of shape ring has no `spread`
   |          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   |
   = note: key `fabric.dims.0`
-  = help: leave it out: it says what chooses among several switches""",
+  = help: leave it out: it chooses among several switches""",
     ),
     "a rule that is none": (
         HEAD + WORKLOAD + "fabric:\n  dims: [{ name: a, shape: switch, size: 4, spread: pairs, rate: 1GB/s }]\n",
@@ -306,7 +306,7 @@ error[SL0103]: missing key `local`
   | ^^^^^^
   |
   = note: key `fabric.local`
-  = help: the local dimension has 2 NPUs; say what joins them""",
+  = help: the local dimension has 2 NPUs; give the links that join them""",
     ),
     "an unknown model": (
         HEAD + "workload: { model: resnet5 }\n" + FABRIC,
@@ -434,7 +434,7 @@ error[SL0106]: merge keys are not supported
 4 | collectives: { <<: { chunks: 1 } }
   |                ^^
   |
-  = help: write the keys out, or repeat a value by its alias""",
+  = help: write the keys out, or repeat a value with an alias""",
     ),
     "a tab": (
         HEAD + "workload:\n\tcollective: all_reduce\n",
@@ -445,7 +445,7 @@ error[SL0106]: a tab in the indentation
 3 |     collective: all_reduce
   | ^^^^
   |
-  = help: indent by spaces""",
+  = help: indent with spaces""",
     ),
     "broken YAML": (
         "a: [1, 2\nb: 3\n",
@@ -479,7 +479,7 @@ def test_the_text_of_an_error(case: str, refused: Callable[..., str]) -> None:
         assert found == expected
 
 
-def test_several_errors_come_together_in_the_order_of_the_file(refused: Callable[..., str]) -> None:
+def test_several_errors_are_reported_in_the_order_of_the_file(refused: Callable[..., str]) -> None:
     found = refused(
         HEAD + "workload: { model: resnet50, batch: 3, iterations: 0 }\n"
         "fabric: { shape: Ring(4), rate: 50, latncy: 1us }\nnetwork: packets\n"
@@ -499,7 +499,7 @@ def test_several_errors_come_together_in_the_order_of_the_file(refused: Callable
     ]
 
 
-def test_what_the_core_finds_is_shown_in_the_file(scenario: Callable[..., object]) -> None:
+def test_errors_of_the_core_have_a_place_in_the_file(scenario: Callable[..., object]) -> None:
     loaded = scenario(HEAD + WORKLOAD + "fabric: { shape: Ring(4)_FC(2), rate: [25GB/s, 0GB/s] }\n")
     (found,) = loaded.check()  # type: ignore[attr-defined]
     assert found["code"] == "SL0201"
@@ -543,7 +543,7 @@ compute: { model: roofline, accelerator: A100 }
         (DIVIDED, "workload.parallel", 2, None),
     ],
 )
-def test_exchanges_that_have_no_place_are_told_where_they_stand(
+def test_invalid_exchanges_are_reported_with_their_place(
     scenario: Callable[..., object], text: str, key: str, line: int, nearest: str | None
 ) -> None:
     loaded = scenario(HEAD + text + FABRIC)

@@ -1,4 +1,4 @@
-"""Shorthands, and what they stand for."""
+"""Shorthands and their expansion."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def dims(loaded: Loaded, *keys: str) -> list[tuple[object, ...]]:
     return [tuple(dim[key] for key in keys) for dim in loaded.resolved["fabric"]["dims"]]
 
 
-def test_micro_batches_are_said_where_there_are_several(scenario: Callable[..., Loaded]) -> None:
+def test_micro_batches_are_resolved_only_if_there_are_several(scenario: Callable[..., Loaded]) -> None:
     def resolved(rest: str) -> dict[str, object]:
         workload: dict[str, object] = scenario(f"workload: {{ model: mlp{rest} }}\n{FABRIC}{ROOFLINE}").resolved[
             "workload"
@@ -33,7 +33,7 @@ def test_micro_batches_are_said_where_there_are_several(scenario: Callable[..., 
     assert "micro_batches" not in resolved("")
 
 
-def test_a_shape_with_one_value_for_all_and_one_for_each(scenario: Callable[..., Loaded]) -> None:
+def test_values_of_a_shape_for_all_dimensions_and_for_each(scenario: Callable[..., Loaded]) -> None:
     loaded = scenario(
         WORKLOAD + "fabric: { shape: Ring(4)_FC(2)_Switch(8), rate_per_npu: [3GB/s, 2GB/s, 1GB/s], latency: 1us }"
     )
@@ -63,7 +63,7 @@ def test_dimensions_of_size_1_are_left_out(scenario: Callable[..., Loaded]) -> N
 
 
 def test_the_pair_may_choose_the_switch(scenario: Callable[..., Loaded]) -> None:
-    """dlrm2020 III-C.2: eight NPUs on seven switches."""
+    """dlrm2020 III-C.2 has eight NPUs on seven switches."""
     dim = "name: nvlink, shape: switch, size: 8, switches: 7, rate: 25GB/s"
     loaded = scenario(WORKLOAD + f"fabric: {{ dims: [{{ {dim}, spread: pair }}] }}")
     assert dims(loaded, "count", "spread") == [(7, "pair")]
@@ -180,7 +180,7 @@ workload:
     assert workload["parallel"] == {"model": {"degree": 2}, "data": {"dims": ["dim1"]}, "backward": "weight_first"}
 
 
-def test_limits_may_be_words(scenario: Callable[..., Loaded]) -> None:
+def test_limits_may_be_unlimited(scenario: Callable[..., Loaded]) -> None:
     keys = ("issue_threshold", "issue_batch", "active_chunks", "outstanding", "concurrent")
     text = f"collectives: {{ {', '.join(f'{key}: unlimited' for key in keys)} }}\n"
     loaded = scenario(WORKLOAD + FABRIC + text)
@@ -189,13 +189,13 @@ def test_limits_may_be_words(scenario: Callable[..., Loaded]) -> None:
 
 
 @pytest.mark.parametrize("value", ["0", "unlimitd", "-1", "1.5"])
-def test_what_limits_may_be(value: str, refused: Callable[..., str]) -> None:
+def test_invalid_limits_are_refused(value: str, refused: Callable[..., str]) -> None:
     text = refused(WORKLOAD + FABRIC + f"collectives: {{ active_chunks: {value} }}\n")
     assert "allowed: unlimited, or a whole number of at least 1" in text
     assert ("did you mean `unlimited`" in text) == value.isalpha()
 
 
-def test_defaults_are_those_of_the_core(scenario: Callable[..., Loaded]) -> None:
+def test_defaults_match_the_core(scenario: Callable[..., Loaded]) -> None:
     resolved = scenario(WORKLOAD + FABRIC + "network: packet\n").resolved
     for section, expected in json.loads(_core.defaults()).items():
         found = resolved[section]
@@ -205,7 +205,7 @@ def test_defaults_are_those_of_the_core(scenario: Callable[..., Loaded]) -> None
 
 
 def _amount(value: object) -> object:
-    """Quantities by what they are, not by how they are written."""
+    """A value with quantities parsed, so that notations of the same quantity are equal."""
     for kind in ("time", "bytes", "rate"):
         try:
             return (kind if value not in ("0s", "0ps") else "zero", _core.parse_quantity(kind, str(value)))
@@ -227,7 +227,7 @@ def test_a_run_folder_is_a_scenario(tmp_path: Path) -> None:
     assert syncline.simulate(tmp_path / "run").summary == first.summary
 
 
-def test_a_broken_run_folder_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_run_folder_is_refused(tmp_path: Path) -> None:
     import syncline
 
     (tmp_path / "scenario.resolved.yaml").write_text("schema: syncline/1\nworkload: { source: nowhere }\n")

@@ -1,4 +1,4 @@
-"""Jitter: what its keys may be, and what the core gets."""
+"""Jitter: values of its keys, and its resolved form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BASE = "workload: { collective: all_reduce, bytes: 1MiB }\nfabric: { shape: Ring
 NONE = {"start": "0s", "compute": 0.0, "seed": None}
 
 
-def test_nothing_varies_unless_asked_for(scenario: Callable[..., Loaded]) -> None:
+def test_there_is_no_jitter_by_default(scenario: Callable[..., Loaded]) -> None:
     assert scenario(BASE).resolved["jitter"] == NONE
     assert scenario(BASE + "jitter:\n").resolved["jitter"] == NONE
 
@@ -20,7 +20,7 @@ def test_nothing_varies_unless_asked_for(scenario: Callable[..., Loaded]) -> Non
 @pytest.mark.parametrize(
     ("given", "compute"), [("2%", 0.02), ("2 %", 0.02), ("0.5%", 0.005), ("0.02", 0.02), ("200%", 2.0), ("0", 0.0)]
 )
-def test_compute_noise_is_a_part_of_the_mean(given: str, compute: float, scenario: Callable[..., Loaded]) -> None:
+def test_compute_noise_is_a_fraction_of_the_mean(given: str, compute: float, scenario: Callable[..., Loaded]) -> None:
     jitter = scenario(BASE + f"jitter: {{ start: 1us, compute: {given}, seed: 7 }}\n").resolved["jitter"]
     assert jitter == {"start": "1us", "compute": pytest.approx(compute), "seed": 7}
 
@@ -29,14 +29,14 @@ def test_compute_noise_is_a_part_of_the_mean(given: str, compute: float, scenari
     ("given", "expected"),
     [
         ("start: 1", "a number without a unit"),
-        ("compute: 201%", "0 to 2, or 200%"),
+        ("compute: 201%", "a fraction of the mean from 0 to 2"),
         ("compute: -1%", "such as 2% or 0.02"),
         ("compute: 2ms", "such as 2% or 0.02"),
         ("compute: true", "such as 2% or 0.02"),
         ("seed: -1", "at least 0"),
-        ("seed: 7", "`seed` has no meaning where nothing varies"),
+        ("seed: 7", "`seed` has no meaning without `start` or `compute`"),
         ("skew: 1us", "unknown key `skew`"),
     ],
 )
-def test_what_keys_may_be(given: str, expected: str, refused: Callable[..., str]) -> None:
+def test_invalid_values_are_refused(given: str, expected: str, refused: Callable[..., str]) -> None:
     assert expected in refused(BASE + f"jitter: {{ {given} }}\n")

@@ -1,4 +1,4 @@
-"""Several jobs: what they resolve to, and that errors say whose they are."""
+"""Several jobs: their resolved form, and errors that name their job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FABRIC = "fabric: { switch: { hosts: 8, rate: 100Gb/s, latency: 1us } }\n"
 COMM = "{ collective: all_reduce, bytes: 1MiB }"
 
 
-def test_each_job_has_a_section_of_its_own(scenario: Callable[..., Loaded]) -> None:
+def test_each_job_has_its_own_section(scenario: Callable[..., Loaded]) -> None:
     text = f"""
 {FABRIC}compute: {{ model: roofline, accelerator: A100 }}
 collectives: {{ chunks: 7, order: lifo }}
@@ -46,18 +46,18 @@ def test_jobs_may_take_all_npus(scenario: Callable[..., Loaded]) -> None:
         (f"[{{ workload: {COMM} }}]", "missing key `name`"),
         ("[{ name: a }]", "missing key `workload`"),
         (f"[{{ name: a, workload: {COMM}, npus: 0-3 }}]", "unknown key `npus`"),
-        (f"[{{ name: a, workload: {COMM}, placement: 3-0 }}]", "not ranges of NPUs"),
-        (f"[{{ name: a, workload: {COMM}, placement: 0-99999999 }}]", "not ranges of NPUs"),
+        (f"[{{ name: a, workload: {COMM}, placement: 3-0 }}]", "not valid ranges of NPUs"),
+        (f"[{{ name: a, workload: {COMM}, placement: 0-99999999 }}]", "not valid ranges of NPUs"),
         (f"[{{ name: a, workload: {COMM}, placement: some }}]", "ranges such as 0-7"),
         (f"[{{ name: a, workload: {COMM}, start: 5 }}]", "a number without a unit"),
         (f"[{{ name: a, workload: {COMM}, collectives: {{ order: lifo }} }}]", "unknown key `order`"),
         ("[{ name: a, workload: { model: resnet51 } }]", "did you mean `resnet50`?"),
         ("[{ name: a, workload: { model: mlp, batch: 3 } }]", "jobs.0.workload.batch"),
         (f"[{{ name: a, workload: {COMM} }}]\nworkload: {COMM}", "both `workload` and `jobs` are given"),
-        (f"[{{ name: a, workload: {COMM} }}]\nplacement: [0]", "give each job its `placement`"),
+        (f"[{{ name: a, workload: {COMM} }}]\nplacement: [0]", "give each job its own `placement`"),
     ],
 )
-def test_what_is_refused(jobs: str, expected: str, refused: Callable[..., str]) -> None:
+def test_invalid_jobs_are_refused(jobs: str, expected: str, refused: Callable[..., str]) -> None:
     assert expected in refused(f"{FABRIC}jobs: {jobs}\n")
 
 
@@ -79,7 +79,7 @@ def test_what_is_refused(jobs: str, expected: str, refused: Callable[..., str]) 
         ),
     ],
 )
-def test_what_the_core_refuses_is_placed(
+def test_errors_of_the_core_have_a_place(
     jobs: str, key: str, line: int, message: str, scenario: Callable[..., Loaded]
 ) -> None:
     problem = scenario(f"{FABRIC}jobs:\n{jobs}\n").check()[0]
@@ -143,7 +143,7 @@ BIG = "{ model: gpt3_175b, layers: 96, batch_per_npu: 1, parallel: { data: all }
         ("{ model: roofline, accelerator: A100 }", None, False),
     ],
 )
-def test_each_job_finds_the_memory_of_its_own_compute(
+def test_each_job_has_the_memory_of_its_own_compute(
     whole: str, own: str | None, fits: bool, scenario: Callable[..., Loaded]
 ) -> None:
     compute = "" if own is None else f", compute: {own}"

@@ -1,4 +1,4 @@
-"""Changes of the scenario in a run's folder: what does not fit is told, with a change that does."""
+"""Changes to the scenario of a run's folder: errors suggest a change that works."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def refused(run: Path, *sets: str) -> Diagnostic:
 
 
 def follow(run: Path, help: str) -> Loaded:
-    """Does what a remedy says after its colon."""
+    """Applies the change that a remedy gives after its colon."""
     words = shlex.split(help.partition(": ")[2])
     return changed(run, *(word for word in words if word != "--set"))
 
 
-def test_a_short_form_is_told_where_its_values_are(run: Path) -> None:
+def test_the_error_for_a_shorthand_names_the_keys_of_its_values(run: Path) -> None:
     problem = refused(run, "fabric.rate=400Gb/s")
     assert (problem["code"], problem["found"], problem["allowed"]) == ("SL0101", "rate", "dims")
     dims = follow(run, problem["help"]).resolved["fabric"]["dims"]
     assert [dim["rate"] for dim in dims] == ["400Gb/s", "400Gb/s"]
 
 
-def test_what_has_no_other_place_is_changed_in_the_file(run: Path) -> None:
+def test_a_shorthand_without_such_keys_must_be_changed_in_the_file(run: Path) -> None:
     problem = refused(run, "fabric.shape=Ring(8)")
     assert problem["help"].startswith("change the file that the run was made from: syncline simulate FILE --set '")
 
@@ -62,7 +62,7 @@ def test_what_has_no_other_place_is_changed_in_the_file(run: Path) -> None:
         ("network=pakket", "SL0102", "pakket"),
     ],
 )
-def test_a_value_that_does_not_fit_is_told_with_one_that_does(run: Path, change: str, code: str, said: str) -> None:
+def test_the_error_for_an_invalid_value_gives_a_valid_one(run: Path, change: str, code: str, said: str) -> None:
     problem = refused(run, "seed=3", change, "report=false")
     assert problem["code"] == code
     assert said in problem["message"]
@@ -76,14 +76,14 @@ def test_a_value_that_does_not_fit_is_told_with_one_that_does(run: Path, change:
         assert problem["help"] == "change a key in it: `network.model`"
 
 
-def test_a_misspelt_key_has_its_nearest_name(run: Path) -> None:
+def test_a_misspelt_key_suggests_the_nearest_name(run: Path) -> None:
     problem = refused(run, "fabric.dims.0.latencyy=1us")
     assert (problem["code"], problem["nearest"]) == ("SL0101", "latency")
-    # No file has it either.
+    # The key does not exist in scenario files, either.
     assert "help" not in problem
 
 
-def test_changes_that_fit_are_made_in_order(run: Path) -> None:
+def test_valid_changes_are_applied_in_order(run: Path) -> None:
     loaded = changed(run, "fabric.dims.dim2.rate=1Gb/s", "fabric.dims.1.rate=2Gb/s", "network=flow")
     assert loaded.resolved["fabric"]["dims"][1]["rate"] == "2Gb/s"
     assert loaded.resolved["network"]["model"] == "flow"

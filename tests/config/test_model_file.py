@@ -1,4 +1,4 @@
-"""Models that are described by a file: where errors stand, and what they say."""
+"""Models described by a file, and errors with their place in it."""
 
 import json
 
@@ -45,7 +45,7 @@ def file(tmp_path):
     return write
 
 
-def test_a_file_is_a_model_by_its_name(file):
+def test_a_file_may_be_given_as_the_model(file):
     loaded = load(scenario(str(file(GPT2)), sequence=256, batch_per_npu=2))
     workload = loaded.resolved["workload"]
     assert (workload["model"], workload["types"]["parameters"]) == ("gpt2", "bf16")
@@ -53,7 +53,7 @@ def test_a_file_is_a_model_by_its_name(file):
     assert workload["layers"][0]["outputs"] == 2 * 256 * 768
 
 
-def test_the_type_of_gradients_counts_in_exchanges(file):
+def test_the_type_of_gradients_determines_the_exchanged_bytes(file):
     def sent(**more):
         path = file({**GPT2, "n_layer": 1, "torch_dtype": "float16"})
         return syncline.simulate(scenario(str(path), sequence=64, **more)).summary.bytes
@@ -62,14 +62,14 @@ def test_the_type_of_gradients_counts_in_exchanges(file):
     assert sent(types={"gradients": "bf16"}) == sent(precision="fp16")
 
 
-def test_what_a_file_says_and_the_layers_lack_is_noted(file):
+def test_ignored_keys_of_a_file_are_noted(file):
     path = str(file({**GPT2, "quantization_config": {"quant_method": "gptq"}}))
     notes = syncline.simulate(scenario(path, layers=1, sequence=64)).summary.notes
     assert any("`quantization_config` (gptq) is left out" in note for note in notes)
 
 
 def test_a_vocabulary_is_padded_to_a_multiple_of_the_ranks(file):
-    """50,257 tokens on 4 ranks are 50,260."""
+    """50,257 tokens on 4 ranks become 50,260."""
     path = file({**GPT2, "n_layer": 1})
     odd = syncline.simulate(scenario(str(path), sequence=64, parallel={"model": 4}))
     note = next(note for note in odd.summary.notes if "vocabulary" in note)
@@ -77,12 +77,12 @@ def test_a_vocabulary_is_padded_to_a_multiple_of_the_ranks(file):
     assert "Megatron-LM pads to 50688" in note
     even = syncline.simulate(scenario(str(path), sequence=64, vocabulary=50_260, parallel={"model": 4}))
     assert not [note for note in even.summary.notes if "vocabulary" in note]
-    # What ranks compute differs by less than one lookup of a token for each rank, and exchanges do not.
+    # Compute differs by less than one token's lookup per rank, and exchanges do not differ.
     assert odd.summary.compute_s == pytest.approx(even.summary.compute_s, rel=1e-6)
     assert odd.summary.bytes == even.summary.bytes
 
 
-def test_a_file_that_is_called_config_is_named_by_what_it_says(tmp_path):
+def test_a_file_called_config_gets_its_name_from_its_content(tmp_path):
     folder = tmp_path / "checks"
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(GPT2))
@@ -113,7 +113,7 @@ def test_a_missing_key_is_named(file):
     assert found["allowed"] == "a whole number from 1 to 10000"
 
 
-def test_an_unknown_kind_has_the_nearest_and_experts_are_refused_by_name(file):
+def test_an_unknown_kind_suggests_the_nearest_and_experts_are_refused(file):
     (found,) = refused(file({**GPT2, "model_type": "gtp2"}))
     assert found["nearest"] == "gpt2"
     (found,) = refused(file({**GPT2, "model_type": "mixtral"}))
@@ -135,14 +135,14 @@ def test_an_unknown_kind_has_the_nearest_and_experts_are_refused_by_name(file):
         ("\ufeff" + json.dumps({"model_type": "gpt3"}), "SL0102", "`model_type` of this model is not supported"),
     ],
 )
-def test_what_is_no_description_is_refused(file, text, code, said):
+def test_files_that_do_not_describe_a_model_are_refused(file, text, code, said):
     (found,) = refused(file(text))
     assert found["code"] == code
     assert said in found["message"]
     assert found["place"]["file"]
 
 
-def test_files_that_are_not_there_or_too_large(file, tmp_path):
+def test_missing_and_too_large_files_are_refused(file, tmp_path):
     file(GPT2)
     (found,) = refused(tmp_path / "gpt.json")
     assert (found["code"], found["message"]) == ("SL0105", "no such file")
@@ -155,7 +155,7 @@ def test_files_that_are_not_there_or_too_large(file, tmp_path):
     assert (found["code"], found["message"]) == ("SL0106", "larger than 1 MiB")
 
 
-def test_keys_of_the_scenario_are_checked_too(file):
+def test_keys_of_the_scenario_are_also_checked(file):
     path = file(GPT2)
     (found,) = refused(path, sequense=12)
     assert (found["code"], found["nearest"]) == ("SL0101", "sequence")

@@ -1,4 +1,4 @@
-"""Good files with bytes changed at random: they are refused with diagnostics, at once and in little memory.
+"""Valid files with random bytes changed are read, or refused with diagnostics, quickly and with little memory.
 
 Cases are numbered and the same on every machine. ``SYNCLINE_FUZZ=10000`` runs that many for each file. The readers in
 Rust have the same test in ``crates/formats/tests/mutations.rs``.
@@ -30,7 +30,7 @@ PIECES = [
 
 
 def changed(good: bytes, rng: random.Random) -> bytes:
-    """``good`` with a few changes."""
+    """``good`` with a few bytes changed."""
     data = bytearray(good)
     for _ in range(rng.randint(1, 4)):
         at = rng.randrange(len(data) + 1)
@@ -57,7 +57,7 @@ def changed(good: bytes, rng: random.Random) -> bytes:
 
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.name}")
-def test_changed_bytes(file: Path, tmp_path: Path) -> None:
+def test_files_with_changed_bytes_are_read_or_refused(file: Path, tmp_path: Path) -> None:
     for each in file.parent.iterdir():
         (tmp_path / each.name).write_bytes(each.read_bytes())
     good = file.read_bytes()

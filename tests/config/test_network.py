@@ -1,4 +1,4 @@
-"""The network model: by name, with parameters, and what is impossible about them."""
+"""The network model: its name, its parameters, and invalid combinations."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ WORKLOAD = "workload: { collective: all_reduce, bytes: 1MiB }\n"
 FABRIC = "fabric: { shape: Ring(4), rate: 25GB/s }\n"
 
 
-def test_a_word_is_the_model_with_its_defaults(scenario: Callable[..., Loaded]) -> None:
+def test_the_name_of_a_model_stands_for_its_defaults(scenario: Callable[..., Loaded]) -> None:
     assert scenario(WORKLOAD + FABRIC + "network: queued\n").resolved["network"] == {"model": "queued"}
     word = scenario(WORKLOAD + FABRIC + "network: packet\n").resolved["network"]
     assert word == scenario(WORKLOAD + FABRIC + "network: { model: packet }\n").resolved["network"]
     assert (word["mtu"], word["window"]) == ("1500B", None)
 
 
-def test_a_queue_that_marks_is_early_detection_without_length(scenario: Callable[..., Loaded]) -> None:
+def test_a_single_threshold_marks_like_early_detection_without_a_range(scenario: Callable[..., Loaded]) -> None:
     text = WORKLOAD + FABRIC + "network: { model: packet, mark: 100kB }\n"
     step = {"from": "100kB", "to": "100kB", "probability": 1.0, "weight": 1.0, "drop": False}
     assert scenario(text).resolved["network"]["mark"] == step
@@ -28,7 +28,7 @@ def test_a_queue_that_marks_is_early_detection_without_length(scenario: Callable
     assert scenario(text).resolved["network"]["mark"] == step | {"from": "5kB", "to": "200kB", "probability": 0.01}
 
 
-def test_a_dimension_has_what_differs_and_the_rest_of_the_network(scenario: Callable[..., Loaded]) -> None:
+def test_a_dimension_inherits_parameters_of_the_network(scenario: Callable[..., Loaded]) -> None:
     text = "network: { model: packet, mtu: 9000B, buffer: 1MiB, dims: { dim1: { buffer: unlimited } } }\n"
     network = scenario(WORKLOAD + FABRIC + text).resolved["network"]
     dim = network["dims"]["dim1"]
@@ -36,7 +36,7 @@ def test_a_dimension_has_what_differs_and_the_rest_of_the_network(scenario: Call
     assert "model" not in dim
 
 
-def test_rdma_runs_and_loses_nothing() -> None:
+def test_rdma_loses_no_packet() -> None:
     answer = syncline.simulate(
         workload={"collective": "all_to_all", "bytes": "4MB"},
         fabric={"shape": "Switch(8)", "rate": "100Gb/s", "latency": "0.5us"},
@@ -46,13 +46,13 @@ def test_rdma_runs_and_loses_nothing() -> None:
     assert (answer.dropped, answer.retransmissions) == (0, 0)
 
 
-def test_ports_that_pause_each_other_in_a_circle_are_a_deadlock_that_says_so() -> None:
+def test_ports_that_pause_each_other_in_a_cycle_are_reported_as_a_deadlock() -> None:
     pairs = [(f"h{i}", f"s{i}") for i in range(4)] + [(f"s{i}", f"s{(i + 1) % 4}") for i in range(4)]
     onwards = [
         [f"h{i}", *(f"s{(i + k) % 4}" for k in range(d + 1)), f"h{(i + d) % 4}"] for i in range(4) for d in (1, 2, 3)
     ]
     with pytest.raises(
-        syncline.SynclineError, match=r"priority flow control: .* wait for each other in a circle"
+        syncline.SynclineError, match=r"priority flow control: .* wait for each other in a cycle"
     ) as caught:
         syncline.simulate(
             workload={"collective": "all_to_all", "bytes": "20MB"},
@@ -68,8 +68,8 @@ def test_ports_that_pause_each_other_in_a_circle_are_a_deadlock_that_says_so() -
     assert caught.value.exit_status == 4
 
 
-def test_dimensions_have_their_own_packets() -> None:
-    """Queues that mark in one dimension only, where each has its own."""
+def test_dimensions_may_have_their_own_parameters() -> None:
+    """If only one dimension has a marking threshold, packets are marked only there."""
 
     def marked(**network: object) -> set[str]:
         result = syncline.simulate(
@@ -117,7 +117,7 @@ def test_dimensions_have_their_own_packets() -> None:
         ("spray: true", "a whole number"),
     ],
 )
-def test_what_keys_may_be(given: str, expected: str, refused: Callable[..., str]) -> None:
+def test_invalid_values_are_refused(given: str, expected: str, refused: Callable[..., str]) -> None:
     assert expected in refused(WORKLOAD + FABRIC + f"network: {{ model: packet, {given} }}\n")
 
 
@@ -146,7 +146,7 @@ def test_what_keys_may_be(given: str, expected: str, refused: Callable[..., str]
         ({"dims": {"dim7": {}}}, "network.dims.dim7"),
     ],
 )
-def test_what_is_impossible_is_refused_before_the_run(given: dict[str, str], key: str) -> None:
+def test_invalid_combinations_are_refused_before_the_run(given: dict[str, str], key: str) -> None:
     with pytest.raises(syncline.SynclineError) as caught:
         syncline.simulate(
             workload={"collective": "all_reduce", "bytes": "1MB"},
@@ -157,6 +157,6 @@ def test_what_is_impossible_is_refused_before_the_run(given: dict[str, str], key
     assert caught.value.exit_status == 2
 
 
-def test_no_parameters_for_models_that_have_none(refused: Callable[..., str]) -> None:
+def test_parameters_for_models_without_parameters_are_refused(refused: Callable[..., str]) -> None:
     text = refused(WORKLOAD + FABRIC + "network: { model: queued, buffer: 1MB }\n")
     assert "unknown key `buffer`" in text

@@ -22,13 +22,13 @@ def test_a_value_by_position_and_by_name(scenario: Callable[..., Loaded]) -> Non
     assert (dims[0]["size"], dims[1]["rate"]) == (2, "50GB/s")
 
 
-def test_a_section_that_the_file_lacks(scenario: Callable[..., Loaded]) -> None:
+def test_a_section_that_is_not_in_the_file(scenario: Callable[..., Loaded]) -> None:
     resolved = scenario(TEXT, "collectives.chunks=64", "network={model: queued}").resolved
     assert resolved["collectives"]["chunks"] == 64
     assert resolved["network"] == {"model": "queued"}
 
 
-def test_the_last_one_counts(scenario: Callable[..., Loaded]) -> None:
+def test_the_last_override_wins(scenario: Callable[..., Loaded]) -> None:
     assert scenario(TEXT, "seed=1", "seed=2").resolved["seed"] == 2
 
 
@@ -57,7 +57,7 @@ error[SL0102]: `fabric.dims.0.name` is neither a mapping nor a list
   | ^^^^^^^^^^^^^^^^^^^^ found `inner`
   |
   = note: key `fabric.dims.0.name.x`
-  = help: replace it as a whole: --set 'fabric.dims.0.name={x: 2}'""",
+  = help: replace the whole value: --set 'fabric.dims.0.name={x: 2}'""",
         ),
         (
             "fabric.dims.1.rtae=50GB/s",
@@ -87,7 +87,7 @@ error[SL0102]: `fabric.dims` has 2 entries, and none is `2`
         (
             "chunks",
             """\
-error[SL0102]: not an override
+error[SL0102]: not of the form KEY=VALUE
  --> --set:1:1
   |
 1 | chunks

@@ -1,4 +1,4 @@
-"""Prices: what lists resolve to, which numbers of papers come out of them, and that every error has its place."""
+"""Prices: resolved lists, numbers of papers that follow from them, and errors with their place."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _prices(loaded: Loaded) -> str:
 
 
 def priced(fabric: dict[str, Any], name: str, **changes: Any) -> dict[str, Any]:
-    """The bill of a resolved fabric by a shipped list."""
+    """The bill of a resolved fabric from a shipped price list."""
     found: dict[str, Any] = json.loads(_core.cost(json.dumps(fabric), json.dumps({**price_list(name), **changes})))
     return found
 
@@ -62,7 +62,7 @@ def test_the_example_of_hier2021(scenario: Callable[..., Loaded]) -> None:
 
 
 def test_libra_counts_what_an_npu_sends() -> None:
-    """Its `network_cost`: bandwidth of an NPU times the prices of link, switch and NIC of the dimension's kind."""
+    """LIBRA's `network_cost`: an NPU's bandwidth times the prices of link, switch and NIC for the kind of dimension."""
     kinds = [("ring", "inter_chiplet", 2), ("fully_connected", "inter_package", 4)]
     kinds += [("switch", "inter_node", 4 + 13), ("switch", "inter_pod", 7.8 + 18 + 31.6)]
     for shape, tier, usd in kinds:
@@ -82,7 +82,7 @@ def test_libra_counts_what_an_npu_sends() -> None:
     ],
 )
 def test_a_server_of_topoopt2022(degree: int, rate: str, direct: str, usd: int) -> None:
-    """Table 3 and 5.2: per interface a NIC, a transceiver, a fibre, and ports of patch panels or an OCS."""
+    """Table 3 and 5.2: each interface needs a NIC, a transceiver, a fibre, and ports of patch panels or an OCS."""
     fabric = built(expander={"hosts": 128, "degree": degree, "rate": rate})
     assert priced(fabric, "topoopt2022", direct=direct)["usd"] == 128 * usd
 
@@ -93,7 +93,7 @@ def test_the_fat_trees_of_topoopt2022() -> None:
     ideal = priced(built(fat_tree={"k": 8, "rate": "1600Gb/s"}), "topoopt2022")["usd"] / 128
     assert ideal == 8 * 4678
     assert ideal / one == pytest.approx(3.43, abs=0.005)
-    # B' of the cost-equivalent fat-tree: parts are sold for some rates, so its price has steps.
+    # B' of the cost-equivalent fat-tree: parts are sold only for some rates, so its price has steps.
     least = [priced(built(fat_tree={"k": 8, "rate": f"{rate}Gb/s"}), "topoopt2022")["usd"] / 128 for rate in (400, 466)]
     assert least[0] < one < least[1]
 
@@ -129,10 +129,10 @@ def rack(workers: int, ports: int, uplinks: int, rate: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("workers", "uplinks", "over"), [(44, 64, 1), (44, 32, 2), (76, 32, 3)])
-def test_a_hub_that_a_rack_of_luo2020_shares(workers: int, uplinks: int, over: int) -> None:
-    """A PBox with 20 ports on 10 dual-port cards, paid for by the workers of its rack: K P of 6.1.10."""
+def test_a_hub_shared_by_a_rack_of_luo2020(workers: int, uplinks: int, over: int) -> None:
+    """A PBox with 20 ports on 10 dual-port cards, whose cost the workers of its rack share: K P of 6.1.10."""
     found = priced(rack(workers, 20, uplinks, "25Gb/s"), "luo2020")
-    # The list has the price of a worker; that of the hub takes its place.
+    # The list gives the price of a worker; here the price of the hub replaces it.
     each = (Fraction(found["usd"]) - (W + 4 * GPU) + H) / workers
     share = Fraction(uplinks, workers + 20)
     assert share == Fraction(1, over)
@@ -142,11 +142,11 @@ def test_a_hub_that_a_rack_of_luo2020_shares(workers: int, uplinks: int, over: i
     assert cards == {"25 Gb/s": workers, "25 Gb/s, 2 ports": 10}
 
 
-def test_throughput_for_a_dollar_of_luo2020() -> None:
+def test_throughput_per_dollar_of_luo2020() -> None:
     """Table 6.3, row "Future GPUs": each deployment buys more than the one before it.
 
-    The formulas give 28, 9 and 3 % more; the table has 20, 5 and 2 %. What it counts beyond its formulas is not said:
-    no reading of them that was tried gives all three ratios.
+    The formulas give 28, 9 and 3 % more; the table has 20, 5 and 2 %. It does not say what it counts beyond its
+    formulas: no reading of them that was tried gives all three ratios.
     """
     base = float(W + 4 * GPU + machine("100Gb/s", Fraction(1)))
     costs = [base]
@@ -162,7 +162,7 @@ def test_throughput_for_a_dollar_of_luo2020() -> None:
     assert ratios == pytest.approx([after / before for before, after in pairwise(table)], rel=0.07)
 
 
-def test_a_list_may_be_changed(scenario: Callable[..., Loaded]) -> None:
+def test_values_of_a_list_may_be_changed(scenario: Callable[..., Loaded]) -> None:
     text = "prices: { list: hier2021, components: { nic: { usd_per_GBps: 40 }, npu: { usd: 1000 } }, direct: ocs }\n"
     loaded = scenario(STAR + text)
     assert loaded.check() == []
@@ -184,19 +184,19 @@ def test_a_list_may_be_changed(scenario: Callable[..., Loaded]) -> None:
         ("{ list: hier2021, components: { link: { usd_per_GBps: 3 } } }", "hier2021, changed"),
     ],
 )
-def test_a_list_is_called_changed_where_it_is(scenario: Callable[..., Loaded], said: str, name: str) -> None:
+def test_the_name_of_a_changed_list_says_so(scenario: Callable[..., Loaded], said: str, name: str) -> None:
     assert scenario(f"{STAR}prices: {said}\n").resolved["prices"]["name"] == name
 
 
-def test_tiers_that_fit_nothing_are_told(scenario: Callable[..., Loaded], tmp_path: Path) -> None:
-    """Of what the user says, in place, in a file or as a change; not of what shipped lists have for other fabrics."""
+def test_tiers_that_match_no_links_are_reported(scenario: Callable[..., Loaded], tmp_path: Path) -> None:
+    """Only tiers that the user gives (in place, in a file or as a change) are reported, not those of shipped lists."""
 
     def notes(said: str) -> list[str]:
         found: list[str] = bill(scenario(f"{STAR}prices: {said}\n"))["notes"]
-        return [note for note in found if "fits no links" in note]
+        return [note for note in found if "matches no links" in note]
 
     (told,) = notes("{ list: hier2021, tiers: { hots: none } }")
-    assert told.startswith("the list's tier hots fits no links of this fabric, which go by ")
+    assert told.startswith("the list's tier hots matches no links of this fabric, whose tiers are ")
     assert told.endswith("; did you mean host?")
     own = "source: here\nyear: 2025\ncomponents: { link: { usd: 3 }, nic: none, switch: none }\n"
     own += "tiers: { uplnk: none }\n"
@@ -206,14 +206,14 @@ def test_tiers_that_fit_nothing_are_told(scenario: Callable[..., Loaded], tmp_pa
     assert notes("{ list: hier2021, tiers: { host: { link: { usd: 1 }, nic: none, switch: none } } }") == []
 
 
-def test_a_list_of_ones_own(scenario: Callable[..., Loaded], tmp_path: Path) -> None:
-    """In a file, or in place; with power where it says it."""
+def test_a_custom_list(scenario: Callable[..., Loaded], tmp_path: Path) -> None:
+    """A custom list is given in a file or in place, with power if it contains any."""
     own = "source: here\nyear: 2025\ncomponents: { link: { usd: 3, watts: 2 }, nic: none, switch_port: { usd: 5 } }\n"
     (tmp_path / "mine.yaml").write_text(own, "utf-8")
     loaded = scenario(f"{STAR}prices: {(tmp_path / 'mine.yaml').as_posix()}\n")
     found = bill(loaded)
     assert (found["name"], found["usd"], found["watts"]) == ("mine", 24, 6)
-    assert found["notes"] == ["the list says no power of: switch_port"]
+    assert found["notes"] == ["the list gives no power for: switch_port"]
     inside = "prices:\n" + "".join(f"  {line}\n" for line in own.splitlines())
     assert bill(scenario(STAR + inside))["name"] == "prices"
 
@@ -252,7 +252,7 @@ def test_bad_prices_have_a_place(
     assert found[0].get("help") or found[0].get("allowed") or code == "SL0105"
 
 
-def test_errors_in_a_file_are_told_with_its_lines(scenario: Callable[..., Loaded], tmp_path: Path) -> None:
+def test_errors_in_a_file_name_its_lines(scenario: Callable[..., Loaded], tmp_path: Path) -> None:
     own = "source: here\nyear: 2025\ncomponents:\n  link: { usd_per_GBps: -2 }\n  nic: { usd: 1, watts: 0 }\n"
     file = tmp_path / "mine.yaml"
     file.write_text(own, "utf-8")
@@ -262,7 +262,7 @@ def test_errors_in_a_file_are_told_with_its_lines(scenario: Callable[..., Loaded
     assert places == [(path, 4, "components.link.usd_per_GBps"), (path, 5, "components.nic.watts")]
 
 
-def test_a_price_file_may_not_be_too_large(scenario: Callable[..., Loaded], tmp_path: Path) -> None:
+def test_the_size_of_a_price_file_is_limited(scenario: Callable[..., Loaded], tmp_path: Path) -> None:
     own = "source: here\nyear: 2025\ncomponents: { link: { usd: 3 }, nic: none, switch: none }\n"
     file = tmp_path / "mine.yaml"
     text = f"{STAR}prices: {file.as_posix()}\n"
@@ -273,7 +273,7 @@ def test_a_price_file_may_not_be_too_large(scenario: Callable[..., Loaded], tmp_
         scenario(text)
 
 
-def test_changed_bytes_of_a_price_file(scenario: Callable[..., Loaded], tmp_path: Path) -> None:
+def test_price_files_with_changed_bytes_are_read_or_refused(scenario: Callable[..., Loaded], tmp_path: Path) -> None:
     good = (ROOT / "python/syncline/data/prices/topoopt2022.yaml").read_bytes()
     file = tmp_path / "mine.yaml"
     accepted = 0
@@ -287,6 +287,6 @@ def test_changed_bytes_of_a_price_file(scenario: Callable[..., Loaded], tmp_path
     assert accepted < CASES
 
 
-def test_a_price_is_refused_by_the_core_too() -> None:
+def test_the_core_also_refuses_invalid_prices() -> None:
     with pytest.raises(SynclineError, match="not the section of a resolved scenario"):
         _core.cost('{"dims": []}', '{"name": "x"}')

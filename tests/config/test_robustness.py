@@ -1,4 +1,4 @@
-"""However a scenario is broken, it is refused with diagnostics: never by a traceback, a panic or a hang."""
+"""Every invalid scenario is refused with diagnostics, never with a traceback, a panic or a hang."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.conftest import ROOT
 EXAMPLES = [
     from_file(str(path)).root.plain()
     for path in sorted((ROOT / "examples").glob("*/*.yaml"))
-    if path.parent.name not in ("edge-list", "custom-plan")  # they name files beside them
+    if path.parent.name not in ("edge-list", "custom-plan")  # they refer to files beside them
 ]
 
 odd = st.one_of(
@@ -84,7 +84,7 @@ def test_any_value_in_any_place(data: st.DataObject) -> None:
         path = data.draw(st.sampled_from(places(scenario)[1:]))
         try:
             put(scenario, path, data.draw(odd))
-        except (KeyError, TypeError, IndexError):  # an earlier change took the place away
+        except (KeyError, TypeError, IndexError):  # an earlier change removed this place
             continue
     try:
         found = load(scenario).check()
@@ -106,7 +106,7 @@ def test_any_override(text: str) -> None:
 
 @pytest.mark.parametrize("size", [4_000_000_000, 4294967295, 65536])
 def test_sizes_that_no_machine_holds_are_refused_or_cheap(size: int) -> None:
-    """Regular fabrics are never written out, so that their size alone costs nothing."""
+    """Regular fabrics are never expanded into links, so a large size costs nothing by itself."""
     scenario = {
         "workload": {"collective": "all_reduce", "bytes": "1MiB"},
         "fabric": {"dims": [{"name": "a", "shape": "switch", "size": size, "rate": "1GB/s"}]},

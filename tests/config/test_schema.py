@@ -1,4 +1,4 @@
-"""The schema for editors."""
+"""The JSON schemas for editors."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def test_it_accepts_the_examples(path: Path, validator: jsonschema.Draft7Validat
     assert [error.message for error in validator.iter_errors(from_file(str(path)).root.plain())] == []
 
 
-def test_the_file_of_designs_is_current() -> None:
+def test_the_file_for_designs_is_current() -> None:
     assert (ROOT / designs.FILE).read_text("utf-8") == designs.text(), "run `make schema`"
 
 
 @pytest.mark.parametrize("path", DESIGNS, ids=lambda path: path.parent.name)
-def test_that_of_designs_accepts_the_examples(path: Path) -> None:
+def test_the_schema_for_designs_accepts_the_examples(path: Path) -> None:
     built = designs.build()
     jsonschema.Draft7Validator.check_schema(built)
     value = from_file(str(path)).root.plain()
@@ -55,12 +55,12 @@ def test_that_of_designs_accepts_the_examples(path: Path) -> None:
     assert [error.message for error in validator.iter_errors({**value, "bugdet": {}})]
 
 
-def test_the_file_of_testbeds_is_current() -> None:
+def test_the_file_for_testbeds_is_current() -> None:
     assert (ROOT / testbeds.FILE).read_text("utf-8") == testbeds.text(), "run `make schema`"
 
 
 @pytest.mark.parametrize("path", TESTBEDS, ids=lambda path: path.parent.name)
-def test_that_of_testbeds_accepts_the_examples(path: Path) -> None:
+def test_the_schema_for_testbeds_accepts_the_examples(path: Path) -> None:
     built = json.loads(testbeds.text())
     jsonschema.Draft7Validator.check_schema(built)
     value = from_file(str(path)).root.plain()
@@ -70,7 +70,7 @@ def test_that_of_testbeds_accepts_the_examples(path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", ["an unknown key", "a bare number", "a missing key", "a number out of range"])
-def test_it_refuses_what_is_refused(case: str, validator: jsonschema.Draft7Validator, tmp_path: Path) -> None:
+def test_it_refuses_invalid_scenarios(case: str, validator: jsonschema.Draft7Validator, tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(CASES[case][0])
     assert list(validator.iter_errors(from_file(str(path)).root.plain()))
@@ -87,7 +87,7 @@ def test_every_field_is_described() -> None:
 
 
 @pytest.mark.parametrize("kind", ["time", "bytes", "rate", "flops", "flop_rate"])
-def test_its_patterns_accept_what_the_core_writes(kind: str) -> None:
+def test_its_patterns_accept_quantities_written_by_the_core(kind: str) -> None:
     name = {"time": "Time", "bytes": "Bytes", "rate": "Rate", "flops": "Flops", "flop_rate": "FlopRate"}[kind]
     (pattern,) = (each.json_schema for each in getattr(quantity, name).__metadata__ if hasattr(each, "json_schema"))
     for power in range(19):
@@ -95,7 +95,7 @@ def test_its_patterns_accept_what_the_core_writes(kind: str) -> None:
             jsonschema.validate(text, pattern)
 
 
-def test_the_first_line_of_a_scenario_names_it() -> None:
+def test_the_first_line_of_a_scenario_names_the_schema() -> None:
     for path in (*EXAMPLES, *sorted((ROOT / "python/syncline/templates").glob("*.yaml"))):
         first = path.read_text("utf-8").splitlines()[0]
         assert first.startswith("# yaml-language-server: $schema="), path

@@ -1,4 +1,4 @@
-"""What is read as YAML, what is refused, and the limits."""
+"""Reading YAML: values, errors and limits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read(text: str) -> object:
         ('{"a": [1, 2.5, null, true]}', {"a": [1, 2.5, None, True]}),
     ],
 )
-def test_scalars_mean_what_they_look_like(text: str, value: object) -> None:
+def test_scalars_have_their_obvious_types(text: str, value: object) -> None:
     found = read(text)
     assert found == value
     assert type(found) is type(value)
@@ -51,14 +51,14 @@ def test_scalars_mean_what_they_look_like(text: str, value: object) -> None:
     [
         ("a: !!python/object:os.system x", "tags are not allowed"),
         ("a: 1\n---\nb: 2", "a second document starts here"),
-        ("a: *x", "no anchor `x` stands before this alias"),
-        ("a: &x [*x]", "no anchor `x` stands before this alias"),
+        ("a: *x", "no anchor `x` is defined before this alias"),
+        ("a: &x [*x]", "no anchor `x` is defined before this alias"),
         ("[a, b]: 1", "a key must be a plain word"),
         ("a: 1\na: 2", "key `a` is given twice"),
         ("a: \x01", "not well-formed YAML"),
     ],
 )
-def test_what_is_refused(text: str, message: str) -> None:
+def test_invalid_yaml_is_refused(text: str, message: str) -> None:
     with pytest.raises(SynclineError) as caught:
         read(text)
     assert any(each["message"].startswith(message) for each in caught.value.diagnostics)
@@ -77,7 +77,7 @@ def test_aliases_at_and_past_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         read("a: &x [1, 2, 3]\nb: [*x, *x, *x]")
 
 
-def test_a_billion_laughs_are_refused_at_once() -> None:
+def test_a_billion_laughs_attack_is_refused_at_once() -> None:
     lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
     with pytest.raises(SynclineError, match="aliases repeat more than"):
@@ -103,7 +103,7 @@ def test_size_at_and_past_the_limit(tmp_path: pytest.TempPathFactory) -> None:
     ("content", "message"),
     [(b"\xff\xfe\x00", "not UTF-8 text: byte 0"), (b"\x80", "not UTF-8 text: byte 0")],
 )
-def test_what_is_not_text(content: bytes, message: str, tmp_path: object) -> None:
+def test_files_that_are_not_text_are_refused(content: bytes, message: str, tmp_path: object) -> None:
     path = tmp_path / "f"  # type: ignore[operator]
     path.write_bytes(content)
     with pytest.raises(SynclineError, match=message):
@@ -112,7 +112,7 @@ def test_what_is_not_text(content: bytes, message: str, tmp_path: object) -> Non
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(st.sampled_from("ab:-[]{},&*!|>'\"#%\n\t ~0.é"), max_size=60))
-def test_no_text_does_anything_but_read_or_refuse(text: str) -> None:
+def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         yaml.read(text, "f").plain()
     except SynclineError as error:
@@ -128,5 +128,5 @@ plain = st.recursive(
 
 @settings(max_examples=300, deadline=None)
 @given(plain)
-def test_what_is_dumped_reads_back(value: object) -> None:
+def test_dumped_values_read_back_unchanged(value: object) -> None:
     assert yaml.read(dump.dump(value), "f").plain() == value

@@ -1,4 +1,4 @@
-"""What crosses the border between Rust and Python: quantities, errors, panics."""
+"""The boundary between Rust and Python: quantities, errors, panics."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def test_quantities(kind: str, text: str, value: int, shown: str) -> None:
     assert _core.parse_quantity(kind, _core.exact_quantity(kind, value)) == value
 
 
-def test_a_quantity_that_is_none_says_the_problem_and_the_remedy() -> None:
+def test_an_invalid_quantity_is_refused_with_a_remedy() -> None:
     with pytest.raises(ValueError) as caught:
         _core.parse_quantity("rate", "50")
     assert caught.value.args == ("a number without a unit", 'say the unit: "50Gb/s", for example')
 
 
-def test_a_panic_is_a_diagnostic() -> None:
+def test_a_panic_becomes_a_diagnostic() -> None:
     with pytest.raises(syncline.SynclineError) as caught:
         _core._panic("what should be impossible")
     (found,) = caught.value.diagnostics

@@ -1,4 +1,4 @@
-"""``_core.pyi`` against the binary: the same names, the same parameters."""
+"""``_core.pyi`` has the same names and parameters as the binary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STUB = ast.parse((ROOT / "python/syncline/_core.pyi").read_text("utf-8"))
 
 
 def described(node: ast.FunctionDef) -> list[tuple[str, str, bool]]:
-    """Name, kind and whether there is a default, of each parameter."""
+    """For each parameter: name, kind, and whether it has a default."""
     arguments = node.args
     positional = arguments.args
     defaults = [False] * (len(positional) - len(arguments.defaults)) + [True] * len(arguments.defaults)
@@ -24,7 +24,7 @@ def described(node: ast.FunctionDef) -> list[tuple[str, str, bool]]:
 def actual(function: object) -> list[tuple[str, str, bool]]:
     parameters = inspect.signature(function).parameters.values()  # type: ignore[arg-type]
     found = [(each.name, each.kind.name, each.default is not inspect.Parameter.empty) for each in parameters]
-    # A method's own object can only be given by its position, and a stub need not say so.
+    # `self` is always positional; a stub need not mark it as such.
     return [("self", "POSITIONAL_OR_KEYWORD", False) if each[0] == "self" else each for each in found]
 
 
@@ -52,6 +52,6 @@ def test_classes() -> None:
                 assert actual(getattr(kind, method)) == described(described_by), f"{name}.{method}"
 
 
-def test_every_function_says_what_it_does() -> None:
+def test_every_function_has_a_docstring() -> None:
     for name in functions(STUB.body):
         assert getattr(_core, name).__doc__, name

@@ -66,7 +66,7 @@ def test_every_traced_rank_is_a_process_with_its_tracks(tmp_path: Path) -> None:
     result = resnet()
     result.save(tmp_path / "run")
     trace = Trace(tmp_path / "run" / "trace.pftrace")
-    # All ranks do the same: they are one class.
+    # All ranks do the same, so they are one class.
     assert set(trace.processes.values()) == {"rank 0"}
     names = {name for _, name in trace.tracks.values()}
     assert {"compute", "communication", "exposed communication", "local", "vertical", "horizontal"} <= names
@@ -77,7 +77,7 @@ def test_every_traced_rank_is_a_process_with_its_tracks(tmp_path: Path) -> None:
     assert not trace.notes
 
 
-def test_ranks_can_be_chosen_and_the_cap_says_what_it_cut(tmp_path: Path) -> None:
+def test_traced_ranks_can_be_chosen_and_a_cut_trace_says_so(tmp_path: Path) -> None:
     scenario = {
         "workload": {"collective": "all_reduce", "bytes": "1MiB"},
         "fabric": {"shape": "Ring(8)", "rate": "25GB/s"},
@@ -89,7 +89,7 @@ def test_ranks_can_be_chosen_and_the_cap_says_what_it_cut(tmp_path: Path) -> Non
     assert [note for note in trace.notes if note.startswith("trace was cut: ") and note.endswith(" spans left out")]
 
 
-def test_counters_are_the_slices_of_the_tables(tmp_path: Path) -> None:
+def test_counters_equal_the_slices_of_the_tables(tmp_path: Path) -> None:
     result = packets()
     result.save(tmp_path / "run")
     trace = Trace(tmp_path / "run" / "trace.pftrace")
@@ -112,12 +112,12 @@ def test_counters_are_the_slices_of_the_tables(tmp_path: Path) -> None:
                 continue
             middle = round(5e8 * (start + end))
             assert trace.at((dimension, name), middle) == pytest.approx(scale * value), (dimension, name, start)
-    # A lossy run has drops and time-outs in one of its dimensions; where nothing was marked, nothing is drawn.
+    # No packet was marked in this run, so there is no counter of marked packets.
     assert not [name for _, name in trace.values if name == "marked packets"]
     assert all(values[-1][1] == 0 for values in trace.values.values())
 
 
-def test_models_without_packets_have_counters_of_utilisation_alone(tmp_path: Path) -> None:
+def test_models_without_packets_have_only_counters_of_utilisation(tmp_path: Path) -> None:
     resnet().save(tmp_path / "run")
     trace = Trace(tmp_path / "run" / "trace.pftrace")
     assert {name for _, name in trace.values} == {"utilisation", "utilisation of the busiest link"}

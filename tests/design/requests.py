@@ -1,4 +1,4 @@
-"""What is asked for, made in Python."""
+"""Design specs made in Python."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SPEC: dict[str, Any] = {
 
 
 def asked(**changes: Any) -> Request:
-    """The small spec with other sections; ``None`` takes one away."""
+    """The small spec with sections replaced; ``None`` removes a section."""
     spec = copy.deepcopy(SPEC)
     for key, value in changes.items():
         if value is None:

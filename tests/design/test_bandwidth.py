@@ -1,4 +1,4 @@
-"""The whole search on a small job."""
+"""The complete search on a small job."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ pytest.importorskip("cvxpy")
 pytestmark = pytest.mark.timeout(300)
 
 
-def test_bytes_are_those_of_the_plans() -> None:
-    """Among 4, an all-gather of 4 M elements and an all-reduce of as many; among 8, a quarter of the gradients."""
+def test_demand_is_counted_from_the_plans() -> None:
+    """Among 4 ranks, an all-gather and an all-reduce of 4 M elements each; among 8, a quarter of the gradients."""
     request = asked()
     rates = [8 * 10**11] * 2
     found = demand(request.scenario(0, request.candidates()[0], rates), rates)
@@ -42,11 +42,11 @@ def test_bytes_are_those_of_the_plans() -> None:
     assert found.compute_s == pytest.approx(5 * 1e-3 / 4, rel=1e-3)
 
 
-def test_prediction_is_what_is_simulated() -> None:
+def test_predictions_match_simulations() -> None:
     found = search(asked())
     assert [each.scheme for each in found.allocations] == ["equal", "by bytes", "by turns", "optimum"]
     for each in found.allocations:
-        # Chunks of a collective fill and empty the pipeline of dimensions.
+        # The difference is the time in which chunks fill and empty the pipeline of dimensions.
         assert each.simulated[0] == pytest.approx(each.predicted[0], rel=0.02)
         assert sum(each.rates) <= 100e9
     best = found.winner
@@ -61,8 +61,8 @@ def test_prediction_is_what_is_simulated() -> None:
     ("shape", "model"),
     [("FC(8)_Switch(8)", 2), ("Ring(8)_Switch(8)", 4), ("FC(4)_FC(4)_Switch(4)", 8), ("Switch(6)_Switch(4)", 2)],
 )
-def test_predictions_hold_where_groups_are_parts_of_dimensions(shape: str, model: int) -> None:
-    """A part of a full connection has the links between its members only; a part of a ring goes through others."""
+def test_predictions_hold_if_groups_are_parts_of_dimensions(shape: str, model: int) -> None:
+    """Part of a full connection has only the links between its members; part of a ring sends through other ranks."""
     workload = {**SPEC["workload"], "parallel": {"model": model, "overlap": "none"}}
     found = search(asked(workload=workload, fabric={"shape": shape, "latency": "1ns"}))
     for each in found.allocations:
@@ -70,7 +70,7 @@ def test_predictions_hold_where_groups_are_parts_of_dimensions(shape: str, model
     assert found.winner.simulated[0] <= min(each.simulated[0] for each in found.allocations) * (1 + 1e-4)
 
 
-def test_shapes_are_looked_at_and_those_that_do_not_fit_are_told() -> None:
+def test_all_shapes_are_searched_and_unsuitable_ones_are_reported() -> None:
     workload = {**SPEC["workload"], "parallel": {"model": ["dim1"], "overlap": "none"}}
     found = search(
         asked(workload=workload, fabric={"npus": 32, "dims": [1, 2], "kinds": ["ring", "switch"]}, simulate=2)
@@ -86,7 +86,7 @@ def test_shapes_are_looked_at_and_those_that_do_not_fit_are_told() -> None:
 
 
 def test_several_jobs_are_weighed() -> None:
-    """The one whose steps count more is the one that the fabric is made for."""
+    """The fabric is optimised for the job with the larger weight."""
     data = {**SPEC["workload"], "parallel": {"data": "all", "model": "none", "overlap": "none"}}
     shares = []
     for weight in (0.01, 100):
@@ -98,7 +98,7 @@ def test_several_jobs_are_weighed() -> None:
     assert abs(shares[1] - alone) < abs(shares[0] - alone)
 
 
-def test_bounds_are_kept_and_schemes_that_break_them_are_told() -> None:
+def test_bounds_are_respected_and_schemes_that_break_them_are_reported() -> None:
     found = search(asked(bandwidth={"dim1": {"max": "20GB/s"}, "last": {"min": "30GB/s"}}))
     assert found.winner.rates[0] <= 20e9
     assert found.winner.reached == ("budget.rate_per_npu", "bandwidth.dim1.max")
@@ -114,7 +114,7 @@ def test_bounds_are_kept_and_schemes_that_break_them_are_told() -> None:
         ({"bandwidth": {"dim1": {"max": "10GB/s"}, "dim2": {"min": "20GB/s"}}, "order": "descending"}, "dimension dim"),
     ],
 )
-def test_the_constraint_that_forbids_all_is_named(changes: dict[str, object], why: str) -> None:
+def test_an_infeasible_constraint_is_named(changes: dict[str, object], why: str) -> None:
     with pytest.raises(SynclineError) as refused:
         search(asked(**changes))
     assert refused.value.exit_status == 1
@@ -123,7 +123,7 @@ def test_the_constraint_that_forbids_all_is_named(changes: dict[str, object], wh
     assert why in problem["notes"][0]
 
 
-def test_files_and_the_winner_simulated_again(tmp_path: Path) -> None:
+def test_files_of_a_search_and_a_repeated_run_of_the_winner(tmp_path: Path) -> None:
     found = search(asked())
     folder = tmp_path / "found"
     names = keep.keep(found, str(folder))
@@ -145,7 +145,7 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_a_folder_is_not_taken_for_an_earlier_search_by_one_name(tmp_path: Path) -> None:
+def test_a_folder_is_not_taken_for_an_earlier_search_because_of_one_file(tmp_path: Path) -> None:
     (tmp_path / "design.json").write_text("{}", "utf-8")
     (tmp_path / "thesis.txt").write_text("mine", "utf-8")
     with pytest.raises(SynclineError):
@@ -153,7 +153,7 @@ def test_a_folder_is_not_taken_for_an_earlier_search_by_one_name(tmp_path: Path)
     assert (tmp_path / "thesis.txt").is_file()
 
 
-def test_jobs_of_names_that_files_cannot_tell_apart_have_their_own(tmp_path: Path) -> None:
+def test_jobs_with_names_that_give_equal_file_names_have_different_files(tmp_path: Path) -> None:
     jobs = [{"name": name, "workload": SPEC["workload"]} for name in ("a b", "a-b")]
     names = keep.keep(search(asked(workload=None, jobs=jobs)), str(tmp_path / "found"))
     assert {"a-b.yaml", "a-b-2.yaml", "run-a-b", "run-a-b-2"} <= set(names)
@@ -166,8 +166,8 @@ def test_stages_of_a_pipeline_are_refused() -> None:
     assert refused.value.diagnostics[0]["key"] == "workload.parallel.pipeline"
 
 
-def test_a_rate_that_nothing_holds_back_is_refused() -> None:
-    """A ring has no cards and no ports; where cables are free, it is free."""
+def test_a_rate_without_any_bound_is_refused() -> None:
+    """A ring has no cards and no ports, so with free cables its rate costs nothing."""
     prices = {
         "name": "cards only",
         "source": "made up",
@@ -176,23 +176,23 @@ def test_a_rate_that_nothing_holds_back_is_refused() -> None:
     }
     with pytest.raises(SynclineError) as refused:
         search(asked(budget={"usd": 1e5}, prices=prices))
-    assert "nothing holds back the rate of dimension dim1" in refused.value.diagnostics[0]["message"]
+    assert "nothing limits the rate of dimension dim1" in refused.value.diagnostics[0]["message"]
 
 
 @pytest.mark.parametrize("chunks", [16, 64])
 @pytest.mark.parametrize("reduction", [None, "20GB/s"])
 def test_delays_of_endpoints_and_reductions_are_predicted(chunks: int, reduction: str | None) -> None:
-    """Algorithms are those of the simulation, and what delays add is counted once links are busy meanwhile."""
+    """Predictions use the simulation's algorithms, and count delays that overlap with busy links only once."""
     found = search(asked(collectives={"endpoint_delay": "20us", "reduction_rate": reduction, "chunks": chunks}))
     for each in found.allocations:
-        # Exchanges of gradients that are under way at the same time wait for delays together.
+        # Exchanges of gradients overlap, so they wait for delays at the same time.
         assert each.simulated[0] == pytest.approx(each.predicted[0], rel=APART + 1e-3), each.scheme
     best = next(each for each in found.allocations if each.scheme == "optimum")
     assert best.simulated[0] == pytest.approx(best.predicted[0], rel=0.02)
 
 
-def test_one_exchange_takes_what_is_predicted_with_delays() -> None:
-    """Nothing else is under way: at the rates that are found, prediction and simulation are the same."""
+def test_a_single_exchange_with_delays_takes_the_predicted_time() -> None:
+    """With nothing else under way, prediction and simulation agree at the resulting rates."""
     job = {"collective": "all_reduce", "bytes": "64MB"}
     delays = {"endpoint_delay": "20us", "reduction_rate": "20GB/s"}
     for shape in ("Ring(4)", "Switch(8)"):
@@ -200,8 +200,8 @@ def test_one_exchange_takes_what_is_predicted_with_delays() -> None:
         assert winner.simulated[0] == pytest.approx(winner.predicted[0], rel=2e-3), shape
 
 
-def test_algorithms_are_those_of_the_rates_that_are_found() -> None:
-    """The search settles on the algorithms that are chosen for its own rates."""
+def test_algorithms_are_chosen_for_the_resulting_rates() -> None:
+    """The search ends with the algorithms that would be chosen for its resulting rates."""
     request = asked(collectives={"endpoint_delay": "5us"})
     found = search(request)
     rates = [round(8 * rate) for rate in found.winner.rates]
@@ -212,10 +212,10 @@ def test_algorithms_are_those_of_the_rates_that_are_found() -> None:
     assert {each["collective"] for each in answer[0]["algorithms_of"]} == {"all_reduce", "all_gather"}
 
 
-def test_algorithms_that_others_would_replace_are_kept_and_told(
+def test_a_search_that_does_not_settle_keeps_its_algorithms_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The choice changes at every look, so that nothing settles; the scenario then names what was held."""
+    """The choice changes at every call, so the search does not settle; its scenario then names the algorithms used."""
     choose = chosen
     looks = itertools.count()
 
@@ -236,7 +236,7 @@ def test_algorithms_that_others_would_replace_are_kept_and_told(
     assert "algorithms_of" in text
 
 
-def test_files_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> None:
+def test_different_files_with_the_same_name_are_both_kept(tmp_path: Path) -> None:
     for name, text in (("a", "one"), ("b", "two"), ("c", "one")):
         (tmp_path / "from" / name / "x").mkdir(parents=True)
         (tmp_path / "from" / name / "x" / "config.json").write_text(text, "utf-8")
@@ -248,7 +248,7 @@ def test_files_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> None:
     assert made[0] == made[2]
 
 
-def test_micro_batches_are_counted() -> None:
+def test_predictions_hold_with_micro_batches() -> None:
     workload = {**SPEC["workload"], "micro_batches": 4}
     for each in search(asked(workload=workload)).allocations:
         assert each.simulated[0] == pytest.approx(each.predicted[0], rel=0.03)
@@ -261,7 +261,7 @@ def test_micro_batches_are_counted() -> None:
         {"dim1": {"all_gather": "direct"}, "default": {"all_reduce": "halving_doubling"}},
     ],
 )
-def test_algorithms_of_dimensions_are_those_of_the_fabric(algorithms: dict[str, dict[str, str]]) -> None:
+def test_algorithms_of_single_dimensions_are_used(algorithms: dict[str, dict[str, str]]) -> None:
     found = search(asked(collectives={"algorithms": algorithms}))
     for each in found.allocations:
         assert each.simulated[0] == pytest.approx(each.predicted[0], rel=0.03)
@@ -269,7 +269,7 @@ def test_algorithms_of_dimensions_are_those_of_the_fabric(algorithms: dict[str, 
     assert found.results[0].scenario["collectives"]["algorithms"] == algorithms
 
 
-def test_an_algorithm_that_sends_more_counts_for_what_it_sends() -> None:
+def test_an_algorithm_that_sends_more_gets_more_bandwidth() -> None:
     """Messages of a direct exchange cross several links of a ring."""
     job = {"collective": "all_reduce", "bytes": "64MB"}
     fabric = {"shape": "Ring(8)_Switch(4)"}
@@ -281,7 +281,7 @@ def test_an_algorithm_that_sends_more_counts_for_what_it_sends() -> None:
     assert direct.total_s > 1.1 * usual.total_s
 
 
-def test_a_dimension_that_there_is_not_is_named_with_those_that_there_are() -> None:
+def test_the_error_for_an_unknown_dimension_lists_the_known_ones() -> None:
     with pytest.raises(SynclineError) as refused:
         search(asked(collectives={"algorithms": {"dim3": {"all_reduce": "direct"}}}))
     (problem,) = refused.value.diagnostics
@@ -289,7 +289,7 @@ def test_a_dimension_that_there_is_not_is_named_with_those_that_there_are() -> N
     assert "dim1, dim2" in problem["allowed"]
 
 
-def test_a_logical_grid_is_that_of_the_fabric() -> None:
+def test_a_logical_grid() -> None:
     found = search(asked(workload={"collective": "all_reduce", "bytes": "64MB"}, collectives={"logical": [4, 8]}))
     assert found.winner.predicted[0] > 0
 
@@ -298,7 +298,7 @@ def test_a_logical_grid_is_that_of_the_fabric() -> None:
 def test_exchanges_are_counted_once_for_all_shapes(
     parallel: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They hang on the number of NPUs; what each takes hangs on the shape."""
+    """Exchanges depend on the number of NPUs; only their times depend on the shape."""
     counted: list[list[int]] = []
     simulate = counting._run
 
@@ -323,8 +323,8 @@ def test_exchanges_are_counted_once_for_all_shapes(
     assert alone.winner.predicted == found.winner.predicted
 
 
-def test_a_shape_whose_ranks_are_simulated_one_by_one_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More ranks than 65,536 take minutes; a lower number stands for them here."""
+def test_a_shape_with_many_individually_simulated_ranks_gives_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than 65,536 ranks take minutes to simulate; this test lowers that number."""
     monkeypatch.setattr(bandwidth, "_MANY", 3)
     found = {"code": "SL0505", "severity": "warning", "message": "many"}
     monkeypatch.setattr(Loaded, "check", lambda _: [found, {**found, "code": "SL0703"}])

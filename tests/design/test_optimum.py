@@ -1,4 +1,4 @@
-"""The optimum under constraints, against what is known of it on paper and against a search."""
+"""The optimum under constraints, compared with closed forms and with a search."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_square_roots() -> None:
         ({"least": (1e6, 6e10), "descending": True, "rate": 2e11}, [1e11 * 4 / 3, 1e11 * 2 / 3], "budget.rate_per_npu"),
     ],
 )
-def test_bounds_hold_the_optimum_back(changes: dict[str, object], expected: list[float], reached: str) -> None:
+def test_bounds_limit_the_optimum(changes: dict[str, object], expected: list[float], reached: str) -> None:
     within = limits(**changes)
     assert within.problem() is None
     found = optimum([(1.0, JOB)], within)
@@ -54,7 +54,7 @@ def test_bounds_hold_the_optimum_back(changes: dict[str, object], expected: list
     assert within.broken(found) == []
 
 
-def test_the_order_holds_the_optimum_back() -> None:
+def test_the_order_limits_the_optimum() -> None:
     turned = Demand(0.0, (Exchange("data", (2e9, 0.0)), Exchange("model", (0.0, 8e9))))
     within = limits(descending=True)
     found = optimum([(1.0, turned)], within)
@@ -63,7 +63,7 @@ def test_the_order_holds_the_optimum_back() -> None:
 
 
 def test_dollars() -> None:
-    """Under a budget of dollars c1 b1 + c2 b2 alone, rates are as the roots of bytes over prices."""
+    """Under only a budget c1 b1 + c2 b2 in dollars, rates are proportional to the square roots of bytes over prices."""
     within = limits(rate=None, usd=1000.0, price=Price(0.0, (1e-9, 4e-9)))
     found = optimum([(1.0, JOB)], within)
     root = math.sqrt(8e9 / 1e-9) * 1e-9 + math.sqrt(2e9 / 4e-9) * 4e-9
@@ -86,7 +86,7 @@ def test_performance_per_cost_is_better_than_all_neighbours() -> None:
     assert price.usd(found) < price.usd(optimum([(1.0, JOB)], within))
 
 
-def test_what_carries_nothing_gets_the_least() -> None:
+def test_a_dimension_without_traffic_gets_its_minimum() -> None:
     idle = Demand(0.0, (Exchange("model", (8e9, 0.0)),))
     found = optimum([(1.0, idle)], limits(least=(1e6, 2e9)))
     assert found == pytest.approx([9.8e10, 2e9], rel=1e-5)
@@ -102,15 +102,15 @@ def test_what_carries_nothing_gets_the_least() -> None:
         ),
         (
             {"least": (1e11, 1e3)},
-            "dimension dim1 must have at least 100 GB/s and dimension dim2 must have at least 1 kB/s, the least",
+            "dimension dim1 must have at least 100 GB/s and dimension dim2 must have at least 1 kB/s, the default",
         ),
         (
             {"least": (1e3, 1e3), "rate": 1.5e3},
-            "dimensions dim1 and dim2 must have at least 1 kB/s each, the least that there is, and the budget is 1.5 k",
+            "dimensions dim1 and dim2 must have at least 1 kB/s each, the default minimum, and the budget is 1.5 k",
         ),
         (
             {"usd": 10.0, "price": Price(0.0, (1e-9, 1e-4)), "least": (1e10, 1e3)},
-            "what dimension dim1 must have at least and dimension dim2 must have at least 1 kB/s, the least that there",
+            "what dimension dim1 must have at least and dimension dim2 must have at least 1 kB/s, the default minimum",
         ),
         ({"least": (6e10, 1e3), "most": (5e10, math.inf)}, "dimension dim1 must have at least 60 GB/s and at most 50"),
         (
@@ -119,7 +119,7 @@ def test_what_carries_nothing_gets_the_least() -> None:
         ),
     ],
 )
-def test_what_cannot_be_met_is_named(changes: dict[str, object], why: str) -> None:
+def test_constraints_that_cannot_be_met_are_named(changes: dict[str, object], why: str) -> None:
     found = limits(**changes).problem()
     assert found is not None
     assert why in found[1]

@@ -1,4 +1,4 @@
-"""Workloads of PyTorch modules, saved as their layers."""
+"""Workloads of PyTorch modules are saved as their layers."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ ELSEWHERE = {"compute": {"model": "roofline", "accelerator": "A100"}, "fabric": 
         {"model": "dlrm", "parallel": {"data": "all"}},
     ],
 )
-def test_layers_read_again_are_the_same(workload: dict[str, object]) -> None:
+def test_saved_layers_read_back_unchanged(workload: dict[str, object]) -> None:
     resolved = load({"workload": workload, **ELSEWHERE}).resolved["workload"]
     again = load({"workload": portable.layers(workload, resolved), **ELSEWHERE}).resolved["workload"]
     assert again == {key: value for key, value in resolved.items() if key != "model"}
 
 
-def test_the_winner_needs_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With layers that are taken for traced ones: PyTorch itself is in the next test."""
+def test_the_scenario_of_the_winner_needs_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This test replaces tracing with built-in layers; the next test uses PyTorch itself."""
     from syncline.models import registry, traced
     from syncline.models.traced import factory
 

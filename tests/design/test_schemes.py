@@ -1,4 +1,4 @@
-"""EqualBW, MessageBW and SmartBW against the optimum, and against an independent calculation."""
+"""EqualBW, MessageBW and SmartBW, compared with the optimum and with an independent calculation."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def test_equal() -> None:
     assert schemes.equal(4).shares == (0.25,) * 4
 
 
-def test_message_is_in_proportion_to_bytes() -> None:
+def test_message_is_proportional_to_bytes() -> None:
     division = schemes.message(two((6e9, 1e9, 0.0), (0.0, 1e9, 2e9)))
     assert division is not None
     assert division.shares == pytest.approx((0.6, 0.2, 0.2))
 
 
-def test_smart_without_a_shared_dimension_is_in_proportion_to_square_roots() -> None:
+def test_smart_without_a_shared_dimension_is_proportional_to_square_roots() -> None:
     """hier2021 Eq. 5 and 6."""
     division = schemes.smart(two((9e9, 0.0), (0.0, 4e9)))
     assert isinstance(division, schemes.Division)
@@ -77,7 +77,7 @@ sizes = st.floats(1e6, 1e11)
     first=st.lists(sizes, min_size=1, max_size=3), second=st.lists(sizes, min_size=1, max_size=3), shared=st.booleans()
 )
 def test_smart_is_the_optimum(first: list[float], second: list[float], shared: bool) -> None:
-    """Of two roles that share at most one dimension."""
+    """SmartBW is optimal for two roles that share at most one dimension."""
     dims = len(first) + len(second) - shared
     job = two(
         tuple(first) + (0.0,) * (dims - len(first)),
@@ -103,14 +103,14 @@ def test_smart_is_the_optimum(first: list[float], second: list[float], shared: b
         ),
     ],
 )
-def test_where_smart_says_nothing_the_reason_is_given(job: Demand, reason: str) -> None:
+def test_if_smart_does_not_apply_the_reason_is_given(job: Demand, reason: str) -> None:
     found = schemes.smart(job)
     assert isinstance(found, str)
     assert reason in found
 
 
-def test_several_jobs_count_by_weight() -> None:
-    """Twice a job is the job with twice the weight."""
+def test_several_jobs_are_weighted() -> None:
+    """A job given twice equals the job with twice the weight."""
     a, b = two((6e9, 0.0), (0.0, 1e9)), two((1e9, 0.0), (0.0, 3e9), 0.5)
     assert together([(2.0, a), (1.0, b)]) == together([(1.0, a), (1.0, b), (1.0, a)])
     once, twice = optimum([(2.0, a), (1.0, b)], free(2)), optimum([(1.0, a), (1.0, a), (1.0, b)], free(2))
@@ -119,7 +119,7 @@ def test_several_jobs_count_by_weight() -> None:
 
 @pytest.mark.skipif(not EXPECTED.is_file(), reason="the independent calculation is not at hand")
 def test_allocations_of_hier2021() -> None:
-    """All 27, by the paper's message sizes: shares within 0.1 %, times within 0.01 %."""
+    """All 27 allocations with the paper's message sizes: shares within 0.1 %, times within 0.01 %."""
     rows = list(csv.DictReader(EXPECTED.read_text("utf-8").splitlines()))
     assert len(rows) == 27
     for row in rows:

@@ -1,4 +1,4 @@
-"""Exchanges that are simulated once for several shapes."""
+"""Exchanges are simulated once for several shapes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def dims(*sizes: int) -> list[dict[str, object]]:
         ((4, 2), None, ["dim1", "dim2"], ["dim1", "dim2"]),
     ],
 )
-def test_dimensions_that_are_not_spanned_are_one(
+def test_dimensions_that_a_group_does_not_span_are_merged(
     sizes: tuple[int, ...], inner: int | None, model: list[object], data: list[object]
 ) -> None:
     def form(role: str) -> list[object]:
@@ -40,8 +40,8 @@ def test_dimensions_that_are_not_spanned_are_one(
     assert form("all") == [f"dim{at}" for at in range(1, len(sizes) + 1)]
 
 
-def test_what_is_reused_is_what_would_be_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the last digit, with latencies; and fewer simulations."""
+def test_reused_results_equal_simulated_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results are equal to the last digit, even with latencies, and need fewer simulations."""
     runs: list[object] = []
     simulate = module._run
     monkeypatch.setattr(module, "_run", lambda *asked: runs.append(asked) or simulate(*asked))
@@ -65,7 +65,7 @@ def test_what_is_reused_is_what_would_be_simulated(monkeypatch: pytest.MonkeyPat
     assert few < many
 
 
-def test_dimensions_that_are_named_stay() -> None:
+def test_dimensions_that_a_key_names_are_not_merged() -> None:
     parallel = {"model": {"degree": 4}, "data": "rest"}
     assert spanned.inner(parallel, {}, 32) == 4
     assert spanned.inner(parallel, {}, 6) is None

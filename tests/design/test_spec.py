@@ -1,4 +1,4 @@
-"""What is wrong with what is asked for is told with its place."""
+"""Errors in a design spec have a place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.design.requests import asked
 @pytest.mark.parametrize(
     ("changes", "code", "text"),
     [
-        ({"budget": {"rate_per_npu": "0GB/s"}}, "SL0102", "a budget of nothing"),
+        ({"budget": {"rate_per_npu": "0GB/s"}}, "SL0102", "the budget is 0"),
         ({"budget": {"rate_per_npu": "300"}}, "SL0104", "without a unit"),
         ({"budget": {}}, "SL0103", "the budget is empty"),
         ({"budget": {"usd": -5}}, "SL0102", "value not allowed"),
@@ -26,13 +26,13 @@ from tests.design.requests import asked
         ({"budget": None}, "SL0103", "missing key `budget`"),
         ({"workload": None}, "SL0103", "missing key `workload`"),
         ({"jobs": [{"name": "a", "workload": {}}]}, "SL0102", "both `workload` and `jobs`"),
-        ({"workload": None, "jobs": [{"name": "a", "workload": {}}] * 2}, "SL0102", "two jobs have one name"),
+        ({"workload": None, "jobs": [{"name": "a", "workload": {}}] * 2}, "SL0102", "two jobs have the same name"),
         ({"workload": None, "jobs": [{"name": "a", "weight": 0, "workload": {}}]}, "SL0102", "value not allowed"),
-        ({"fabric": {}}, "SL0103", "either `shape` or `npus`"),
+        ({"fabric": {}}, "SL0103", "give exactly one of `shape` and `npus`"),
         ({"fabric": {"shape": "Ring(4)_Swich(8)"}}, "SL0102", "is not one of Ring"),
-        ({"fabric": {"shape": "Ring(4)", "dims": 2}}, "SL0102", "`dims` is for `npus`"),
+        ({"fabric": {"shape": "Ring(4)", "dims": 2}}, "SL0102", "`dims` has no meaning with `shape`"),
         ({"fabric": {"npus": 32, "dims": [0]}}, "SL0102", "not allowed"),
-        ({"bandwidth": {"dim1": {"min": "1GB/s", "fixed": "2GB/s"}}}, "SL0102", "`fixed` is both"),
+        ({"bandwidth": {"dim1": {"min": "1GB/s", "fixed": "2GB/s"}}}, "SL0102", "`fixed` excludes"),
         ({"bandwidth": {"dim1": {"max": "0GB/s"}}}, "SL0102", "needs some bandwidth"),
         ({"bugdet": {}}, "SL0101", "unknown key `bugdet`"),
     ],
@@ -57,29 +57,31 @@ WORKLOAD = {"collective": "all_reduce", "bytes": "1MB"}
         (
             {"objective": "performance_per_cost", "prices": "hier2021"},
             "objective",
-            "of the network alone, the slowest one has the most performance per cost",
+            "if only the network has a price, the slowest network has the most performance per cost",
         ),
         ({"jobs": [{"name": "a", "workload": {}}]}, "jobs", "both `workload` and `jobs` are given"),
         (
             {"workload": None, "jobs": [{"name": name, "workload": {}} for name in "aba"]},
             "jobs.2.name",
-            "two jobs have one name",
+            "two jobs have the same name",
         ),
         ({"workload": None}, "workload", "missing key `workload`"),
-        ({"npu_usd": 20000}, "npu_usd", "`npu_usd` is counted beside `prices`, and there are none"),
-        ({"points": 8, "prices": "hier2021"}, "points", "`points` is for `objective: pareto`"),
+        ({"npu_usd": 20000}, "npu_usd", "`npu_usd` needs `prices`"),
+        ({"points": 8, "prices": "hier2021"}, "points", "`points` needs `objective: pareto`"),
         (
             {"fabric": {"shape": "Ring(4)_Switch(8)", "names": ["a", "a"]}},
             "fabric.names.1",
-            "two dimensions have one name",
+            "two dimensions have the same name",
         ),
-        ({"fabric": {"shape": "Ring(4)_Switch(8)", "names": ["a", "last"]}}, "fabric.names.1", "`last` is the highest"),
+        ({"fabric": {"shape": "Ring(4)_Switch(8)", "names": ["a", "last"]}}, "fabric.names.1", "`last` is reserved"),
         ({"fabric": {"npus": 32, "kinds": ["hypercube"]}}, "fabric.kinds.0", "value not allowed"),
         ({"fabric": {"npus": 32, "kinds": ["ring", ["ring", 3]]}}, "fabric.kinds.1", "value not allowed"),
-        ({"fabric": {"shape": "Ring(4)", "kinds": ["ring"]}}, "fabric.kinds", "`kinds` is for `npus`"),
+        ({"fabric": {"shape": "Ring(4)", "kinds": ["ring"]}}, "fabric.kinds", "`kinds` has no meaning with `shape`"),
     ],
 )
-def test_an_error_is_one_and_has_key_and_place(tmp_path: Path, changes: dict[str, Any], key: str, text: str) -> None:
+def test_each_mistake_gives_one_error_with_key_and_place(
+    tmp_path: Path, changes: dict[str, Any], key: str, text: str
+) -> None:
     asks = {"workload": WORKLOAD, "fabric": {"shape": "Ring(4)_Switch(8)"}, "budget": {"rate_per_npu": "1GB/s"}}
     file = tmp_path / "spec.json"
     kept = {name: value for name, value in {**asks, **changes}.items() if value is not None}
@@ -96,7 +98,7 @@ def test_an_error_is_one_and_has_key_and_place(tmp_path: Path, changes: dict[str
     assert "literal" not in json.dumps(problem)
 
 
-def test_shapes_of_different_sizes_are_not_compared(tmp_path: Path) -> None:
+def test_shapes_of_different_sizes_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "spec.yaml"
     file.write_text(
         "workload: { collective: all_reduce, bytes: 1MB }\n"
@@ -114,19 +116,19 @@ def test_shapes_of_different_sizes_are_not_compared(tmp_path: Path) -> None:
     assert problem["key"] == "fabric.shape"
     assert problem["place"]["line"] == 7
     assert problem["found"] == "Ring(4)_Switch(16), 64 NPUs"
-    assert problem["allowed"] == "shapes of 32 NPUs, as Ring(4)_Switch(8) has"
-    assert "by itself" in problem["help"]
+    assert problem["allowed"] == "shapes of 32 NPUs, like Ring(4)_Switch(8)"
+    assert "a separate search" in problem["help"]
 
 
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"npus": 31, "dims": 2}, "no shape has so many NPUs"),
+        ({"npus": 31, "dims": 2}, "no shape has this number of NPUs"),
         ({"npus": 2**30, "dims": 8, "kinds": [["ring", "switch", "fully_connected"]]}, "too many shapes"),
         ({"shape": "Ring(4)_Switch(8)", "names": ["a"]}, "1 names for the 2 dimensions"),
     ],
 )
-def test_shapes_that_there_are_not(changes: dict[str, Any], text: str) -> None:
+def test_impossible_shapes_are_refused(changes: dict[str, Any], text: str) -> None:
     with pytest.raises(SynclineError) as refused:
         asked(fabric=changes).candidates()
     assert text in refused.value.diagnostics[0]["message"]
@@ -138,7 +140,7 @@ def test_all_factorisations() -> None:
     assert shapes[0] == "Ring(12)"
     assert "Ring(2)_FC(6)" in shapes
     assert "Ring(2)_Switch(2)_FC(3)" in shapes
-    # 1 of one dimension, 4 ordered pairs in two ways, 3 ordered triples in four.
+    # 1 shape of one dimension; 4 ordered pairs of sizes in 2 ways; 3 ordered triples in 4 ways.
     assert len(shapes) == len(set(shapes)) == 1 + 4 * 2 + 3 * 4
     assert all(candidate.npus == 12 for candidate in request.candidates())
 

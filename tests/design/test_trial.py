@@ -1,4 +1,4 @@
-"""What was found, as simulated: what is used of it, what is best, and why it differs from what was predicted."""
+"""Simulated results of a search: used bandwidth, the best design, and notes on differences from predictions."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_unions_of_intervals() -> None:
     assert _covered([]) == 0.0
 
 
-def test_the_bandwidth_used_is_that_of_the_simulation() -> None:
-    """An all-to-all goes through its dimensions one after the other: few chunks keep them busy part of the time."""
+def test_the_used_bandwidth_comes_from_the_simulation() -> None:
+    """An all-to-all uses its dimensions one after the other, so few chunks keep each busy only part of the time."""
     found = alone("all_to_all")
     winner, summary = found.winner, found.results[0].summary
     assert winner.utilization == pytest.approx(1.0, rel=1e-3)
@@ -54,8 +54,8 @@ def test_the_bandwidth_used_is_that_of_the_simulation() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"iterations": 5}, {"micro_batches": 3}])
-def test_the_bandwidth_used_is_that_of_a_step(changes: dict[str, int]) -> None:
-    """Where one exchange goes on after the other, it is what was predicted, but for what fills dimensions."""
+def test_the_used_bandwidth_is_that_of_one_step(changes: dict[str, int]) -> None:
+    """If exchanges do not overlap, it equals the prediction, except for the time to fill dimensions."""
     for each in search(asked(workload={**SPEC["workload"], **changes}, collectives={"chunks": 64})).allocations:
         assert each.used == pytest.approx(each.utilization, rel=0.05)
 
@@ -64,7 +64,7 @@ def test_the_bandwidth_used_is_that_of_a_step(changes: dict[str, int]) -> None:
     ("kind", "collectives"),
     [("all_reduce", {}), ("all_reduce", {"all_reduce": "baseline"}), ("broadcast", {}), ("all_to_all", {})],
 )
-def test_that_chunks_fill_dimensions_slowly_is_told(kind: str, collectives: dict[str, Any]) -> None:
+def test_a_note_says_that_chunks_fill_dimensions_slowly(kind: str, collectives: dict[str, Any]) -> None:
     found = alone(kind, collectives=collectives)
     (note,) = [each for each in found.notes if "longer than predicted" in each]
     ratio = found.winner.found_s / found.winner.total_s
@@ -75,24 +75,24 @@ def test_that_chunks_fill_dimensions_slowly_is_told(kind: str, collectives: dict
     assert f"{1e3 * more.winner.found_s:.4g} ms" in note
 
 
-def test_where_more_chunks_do_not_help_that_is_told() -> None:
+def test_a_note_says_that_more_chunks_do_not_help() -> None:
     endless = {"active_chunks": "unlimited", "issue_threshold": "unlimited"}
     assert any(
         "four times the chunks do not come closer" in note for note in alone("all_reduce", collectives=endless).notes
     )
 
 
-def test_predictions_that_hold_have_no_note() -> None:
+def test_accurate_predictions_have_no_note() -> None:
     assert search(asked()).notes == []
 
 
-def test_overlap_is_only_told_where_the_workload_overlaps() -> None:
-    """Without overlap, what is faster are delays that gradients' exchanges wait for together."""
+def test_notes_mention_overlap_only_if_the_workload_overlaps() -> None:
+    """Without overlap, runs are faster than predicted because exchanges of gradients wait for delays together."""
     rings = {"algorithms": {"default": {"all_reduce": "ring", "all_gather": "ring"}}}
     (note,) = search(asked(collectives={**rings, "chunks": 1, "endpoint_delay": "50us"})).notes
     assert "less than predicted" in note
-    assert "wait for latencies together" in note
-    assert "overlap" not in note
+    assert "the latencies of simultaneous exchanges overlap" in note
+    assert "exchanges overlap compute" not in note
     layers = [
         {"name": "first", "parameters": 1000, "weight_grad": "50ms", "forward": "1ms", "input_grad": "1ms"},
         {"name": "second", "parameters": 900_000_000, "forward": "1ms", "input_grad": "1ms", "weight_grad": "1ms"},
@@ -101,7 +101,7 @@ def test_overlap_is_only_told_where_the_workload_overlaps() -> None:
     assert any("exchanges overlap compute as the workload says (`parallel.overlap`)" in each for each in notes)
 
 
-def test_the_winner_is_the_best_of_what_is_simulated() -> None:
+def test_the_winner_has_the_best_simulated_time() -> None:
     jobs = [
         {
             "name": "large",
@@ -120,10 +120,10 @@ def test_the_winner_is_the_best_of_what_is_simulated() -> None:
     assert any("equal on Ring(8)_Switch(8) is better than optimum" in note for note in found.notes)
     told = " ".join(plain(found).split())
     assert "100 GB/s for dim1 and 100 GB/s for dim2" in told
-    assert "equal bandwidths are the best" in told
+    assert "equal bandwidths are best" in told
 
 
-def test_a_scheme_that_breaks_a_bound_is_no_winner() -> None:
+def test_a_scheme_that_breaks_a_bound_cannot_win() -> None:
     jobs = [
         {
             "name": "large",
@@ -139,8 +139,8 @@ def test_a_scheme_that_breaks_a_bound_is_no_winner() -> None:
     assert found.winner.scheme == "optimum"
 
 
-def test_another_shape_that_is_better_as_simulated_stands_beside_its_schemes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The simulation makes the shape of two dimensions a half faster than it is."""
+def test_if_another_shape_is_better_when_simulated_it_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The patched simulation makes the shape of two dimensions 1.5 times as fast."""
     simulate = trial
 
     def better(request: Request, candidate: Candidate, jobs: Any, rates: tuple[float, ...], held: Any) -> Trial:
@@ -159,13 +159,14 @@ def test_another_shape_that_is_better_as_simulated_stands_beside_its_schemes(mon
     assert other.badness(per_cost=True) > found.winner.badness(per_cost=True)
     assert other.per_cost > found.winner.per_cost  # type: ignore[operator]
     assert any(
-        "Ring(4)_Switch(8)_Switch(4), which is predicted to be best: it is taken" in note for note in found.notes
+        "Ring(4)_Switch(8)_Switch(4), which was predicted to be best, and is therefore the winner" in note
+        for note in found.notes
     )
     assert any(each is found.winner for each in found.front)
 
 
 def test_a_point_of_the_front_may_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The simulation makes the cheapest network the best of all here."""
+    """The patched simulation makes the cheapest network the best one."""
     simulate = trial
     cheapest: list[float] = []
 

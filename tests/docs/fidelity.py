@@ -1,4 +1,4 @@
-"""Network models side by side: several senders and one receiver, and plans in chunks."""
+"""Comparison of network models: several senders and one receiver, and plans in chunks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PORT = 512 << 10
 
 @cache
 def incast(model: str, size: int, senders: int, **parameters: Any) -> syncline.Summary:
-    """``senders`` around a switch send ``size`` bytes each to one more at a time: a direct reduce."""
+    """``senders`` hosts around a switch each send ``size`` bytes to one more host: a direct reduce."""
     packets = {"model": model, "buffer": f"{(senders + 1) * PORT}B", **parameters}
     return syncline.simulate(
         workload={"collective": "reduce", "bytes": f"{size}B"},
@@ -35,7 +35,7 @@ def incast(model: str, size: int, senders: int, **parameters: Any) -> syncline.S
 
 
 def rows() -> list[list[str]]:
-    """Times under the models, those of the faster ones as parts of ``packet``'s, and what was lost."""
+    """Rows of times under the models, ratios of the faster models to ``packet``, and losses."""
     found = []
     for size in SIZES:
         for senders in SENDERS:
@@ -70,7 +70,7 @@ HEAD = (
 
 
 def goodput(model: str, size: int, senders: int, **parameters: Any) -> float:
-    """Bytes that the receiver got, over what its link carries in that time less headers."""
+    """Received bytes over the payload that the receiver's link could carry in that time."""
     mtu = int(parameters.get("mtu", "1500B").removesuffix("B"))
     share = (mtu - 52) / (mtu + 38) if model == "packet" else 1
     took = incast(model, size, senders, **parameters).total_time_s
@@ -78,29 +78,29 @@ def goodput(model: str, size: int, senders: int, **parameters: Any) -> float:
 
 
 LOSSLESS = {"model": "packet", "transport": "rdma", "congestion": "none", "headers": "0B", "framing": "0B"}
-"""Packets that are never lost, and slowed down by pauses alone; without headers, which the other models do not know."""
+"""Packets that are never lost and only slowed by pauses; without headers, which the other models do not have."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A plan on a network, beside lossless packets."""
+    """A plan on a network, to compare with lossless packets."""
 
     name: str
     plan: dict[str, Any]
-    """Keys of the scenario."""
+    """Sections of the scenario."""
     apart: float
-    """How far `flow` may be from packets, as a part."""
+    """Largest relative difference between `flow` and packets."""
 
 
 def named(algorithm: str) -> dict[str, dict[str, dict[str, str]]]:
-    """An algorithm in every dimension."""
+    """Settings that use an algorithm in every dimension."""
     kinds = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast")
     offered = {"ring": kinds, "direct": kinds, "halving_doubling": kinds[:3], "double_binary_tree": kinds[:1]}
     return {"algorithms": {"default": dict.fromkeys(offered[algorithm], algorithm)}}
 
 
 def plan(collective: str, size: str, fabric: dict[str, Any], algorithm: str, **keys: Any) -> dict[str, Any]:
-    """A scenario of one collective; ``placement`` apart, keys are those of `collectives`."""
+    """A scenario of one collective; further keys, except ``placement``, go into `collectives`."""
     placed = {"placement": keys.pop("placement")} if "placement" in keys else {}
     return {
         "workload": {"collective": collective, "bytes": size},
@@ -111,14 +111,14 @@ def plan(collective: str, size: str, fabric: dict[str, Any], algorithm: str, **k
 
 
 def shuffled(seed: int) -> list[int]:
-    """An order of 16 ranks."""
+    """A random order of 16 ranks."""
     order = list(range(16))
     random.Random(seed).shuffle(order)
     return order
 
 
 def permuted(fabric: dict[str, Any], seed: int) -> dict[str, Any]:
-    """A ring all-reduce of 16 ranks in an order that a seed decides."""
+    """A ring all-reduce of 16 ranks in a random order."""
     return plan("all_reduce", "16MB", fabric, "ring", logical=[16], placement=shuffled(seed))
 
 
@@ -162,11 +162,11 @@ CASES = [
         0.1,
     ),
 ]
-"""Nobody shares a link in the first five. The last is chaotic."""
+"""In the first five, no messages share a link. The last is sensitive to small differences."""
 
 
 def took(case: Case, network: str | dict[str, Any]) -> float:
-    """How long a case takes."""
+    """Simulated time of a case in seconds."""
     return syncline.simulate(**case.plan, network=network).summary.total_time_s
 
 
@@ -174,7 +174,7 @@ PLANS_HEAD = ("plan", "`analytical`", "`queued`", "`flow`", "lossless packets", 
 
 
 def plan_rows() -> list[list[str]]:
-    """Times of plans under the models, and that of ``flow`` as a part of packets'."""
+    """Rows of times of plans under the models, and the ratio of ``flow`` to packets."""
     found = []
     for case in CASES:
         times = [took(case, network) for network in ("analytical", "queued", "flow", LOSSLESS)]

@@ -1,10 +1,10 @@
-"""The pages, and the fenced blocks in them.
+"""The pages of the documentation, and the fenced blocks in them.
 
-A block ``console`` is run: a line that begins with ``$`` is a command, one that begins with ``>`` continues it, the
-others are its output. Without output nothing is compared. ``...`` stands for any text, and on a line of its own for any
-lines. A block ``console ignore`` is for machines that a test is not. Another block with a ``title="NAME"`` is written
-into the file of that name. ``<!-- needs: polars -->`` before a block leaves it out where that Python package is not
-installed.
+A test runs the blocks ``console``. A line that begins with ``$`` is a command, one that begins with ``>`` continues it,
+the others are its output. Without output nothing is compared. ``...`` stands for any text, and on a line of its own for
+any lines. Blocks ``console ignore`` are not run, because they need another machine. Another block with a
+``title="NAME"`` is written into the file of that name. ``<!-- needs: polars -->`` before a block skips it if that
+Python package is not installed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 UPDATE = bool(os.environ.get("UPDATE"))
-"""Write what was found into the pages instead of comparing it with them."""
+"""Whether to rewrite the pages instead of comparing with them."""
 
 PAGES = [
     ROOT / name
@@ -38,11 +38,11 @@ class Block:
     """A fenced block."""
 
     line: int
-    """Of its first line of content, from 1."""
+    """Number of its first line of content, from 1."""
     language: str
     title: str | None
     needs: tuple[str, ...]
-    """Python packages without which it is left out."""
+    """Python packages that the block needs; without them it is skipped."""
     lines: list[str] = field(default_factory=list)
 
 
@@ -51,15 +51,15 @@ class Command:
     """A command of a block ``console`` and the output that the page shows."""
 
     line: int
-    """Of its first line, from 1."""
+    """Number of its first line, from 1."""
     text: str
     start: int
-    """Line after the command, from 0 in the page: where its output begins."""
+    """Index in the page, from 0, of the line after the command, where its output begins."""
     output: list[str]
 
 
 def name(page: Path) -> str:
-    """A page as its path from the root."""
+    """The path of a page from the project's root."""
     return page.relative_to(ROOT).as_posix()
 
 

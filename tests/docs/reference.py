@@ -1,4 +1,4 @@
-"""The parts of the reference that are made from the code: what stands between ``<!-- generated: NAME -->`` and
+"""The parts of the reference that are generated from the code: the text between ``<!-- generated: NAME -->`` and
 ``<!-- end -->`` in a page."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ QUANTITIES = {
     "2%": "percentage",
     "llama/config.json": "path of a file",
 }
-"""The example of a quantity in the schema tells which it is."""
+"""Names of quantities, by their example in the schema."""
 
 PARTS = {
     "Given": ("Given", "object `model: given`"),
@@ -102,7 +102,7 @@ PARTS = {
     "OneSwitch": ("One switch", "switch"),
     "Nodes": ("Nodes", "nodes"),
 }
-"""Where the page describes each part of the schema, and what it is called in a table."""
+"""For each part of the schema, its heading on the page and its name in tables."""
 
 DESIGN_PARTS = {
     "Shapes": ("Shapes", "shapes"),
@@ -110,7 +110,7 @@ DESIGN_PARTS = {
     "Bounds": ("Bounds", "bounds"),
     "WeightedJob": ("Several jobs", "job"),
 }
-"""The same for what is asked of a search."""
+"""The same for the schema of design specs."""
 
 SOURCES = {
     "Collectives.all_reduce": "astra2020 III-D, hier2021 III-B, dlrm2020 Table II",
@@ -172,7 +172,7 @@ SOURCES = {
 
 
 def build(page: Path) -> str:
-    """The page with its generated parts made anew."""
+    """The page with its generated parts replaced."""
 
     def made(found: re.Match[str]) -> str:
         lines = GENERATORS[found[2]](*([found[3]] if found[3] else []))
@@ -198,13 +198,13 @@ def keys(name: str) -> list[str]:
 
 
 def design(name: str) -> list[str]:
-    """The keys of one part of what is asked of a search."""
+    """The keys of one part of a design spec."""
     return _keys(DESIGN if name == "Spec" else DESIGN["definitions"][name], name)
 
 
 def faults(part: str) -> list[str]:
-    """What tests do to jobs, and what follows."""
-    # A part of two words has one of them here.
+    """Faults that tests cause, and their consequences."""
+    # A part named by two words is given here by one of them.
     parts = {each.replace(" ", ""): each for each, _ in tried.PLACES.values()}
     rows = [[each.what, each.follows, each.tried, f"`{each.test}`"] for each in tried.read(parts[part])]
     return table(["what happens", "what follows", "tried on", "test"], rows)
@@ -216,7 +216,7 @@ def testbed(name: str) -> list[str]:
 
 
 OF_MODELS = ("model", "parallel", "iterations", "micro_batches", "global_batch", "types")
-"""Keys of a model's workload that are no parameters of models."""
+"""Keys of a model's workload that are not parameters of the model."""
 
 
 def _keys(part: dict[str, Any], name: str) -> list[str]:
@@ -390,7 +390,7 @@ def prices() -> list[str]:
 
 
 def limits() -> list[str]:
-    """What a user's file may hold."""
+    """Limits on the content of users' files."""
     import ast
 
     from syncline.config import limits as module
@@ -440,7 +440,7 @@ def manifest() -> dict[str, Any]:
 
     made: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        # Several jobs, packets and flows leave every table that there is.
+        # Several jobs, packets and flows together give every table.
         jobs = [{"name": name, "workload": {"collective": "all_reduce", "bytes": "64KiB"}} for name in ("one", "two")]
         racks = {"leaves": 2, "hosts_per_leaf": 2, "spines": 1, "rate": "100Gb/s", "latency": "1us"}
         switch = {"hosts": 4, "rate": "100Gb/s", "latency": "1us"}
@@ -462,7 +462,7 @@ def summary() -> list[str]:
 
 
 def _leaves(head: str, group: Any) -> Iterator[tuple[str, Any]]:
-    """Commands, those of groups by the names of both."""
+    """All commands; a command of a group has the names of both."""
     for name, each in group.commands.items():
         if hasattr(each, "commands"):
             yield from _leaves(f"{head}{name} ", each)
@@ -525,11 +525,11 @@ FAMILIES = {
     "dgx": "nodes on one switch",
     "torus-of-nodes": "nodes in a torus",
 }
-"""The scenarios of the example of fabrics, and what the page calls them."""
+"""The scenarios of the example of fabrics, and their names on the page."""
 
 
 def family(name: str) -> dict[str, Any]:
-    """What ``show`` says of a scenario of the example of fabrics."""
+    """The output of ``show`` for a scenario of the example of fabrics."""
     from syncline import _core
     from syncline.config.load import load
 

@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md describes the house as it stands."""
+"""ARCHITECTURE.md describes the current crates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TEXT = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
 
 
 def crates():
-    """Each crate, and the crates of this project that it is built on."""
+    """Each crate, and the crates of this project that it depends on."""
     found = {}
     for file in sorted((ROOT / "crates").glob("*/Cargo.toml")):
         manifest = tomllib.loads(file.read_text("utf-8"))
@@ -20,7 +20,7 @@ def crates():
     return found
 
 
-def test_the_arrows_are_those_of_the_manifests():
+def test_dependencies_match_the_manifests():
     rows = re.findall(r"^\| `crates/([\w-]+)` \| [^|]+ \| ([^|]*) \|$", TEXT, re.M)
     said = {crate: set(re.findall(r"[\w-]+", on)) - {"nothing"} for crate, on in rows}
     assert said == crates()

@@ -1,4 +1,4 @@
-"""The sums of bytes on the page about collectives, against simulated runs of every algorithm that it lists."""
+"""The byte counts on the page about collectives, compared with simulated runs of every algorithm listed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ OFFERED = {
     if "all" in kinds
 }
 SIZE = 4 * 720_720
-"""Bytes that divide evenly among up to 16 ranks."""
+"""A size that divides evenly among up to 16 ranks."""
 
 
 def sent(algorithm: str, kind: str, ranks: int) -> int:
-    """Bytes of all messages of one collective."""
+    """Total bytes of the messages of one collective."""
     result = syncline.simulate(
         workload={"collective": kind, "bytes": f"{SIZE}B"},
         fabric={"shape": f"FC({ranks})", "rate": "10GB/s"},
@@ -51,7 +51,7 @@ def test_bytes_of_all_ranks(algorithm: str) -> None:
 
 
 @pytest.mark.parametrize("algorithm", OFFERED)
-def test_what_is_not_offered_is_refused(algorithm: str) -> None:
+def test_combinations_that_are_not_offered_are_refused(algorithm: str) -> None:
     for kind in set(SIX.split(", ")) - set(OFFERED[algorithm]):
         with pytest.raises(syncline.SynclineError) as refused:
             sent(algorithm, kind, 4)

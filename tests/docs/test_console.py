@@ -1,6 +1,6 @@
-"""Every command of the documentation works, and prints what the page says it prints.
+"""Every command of the documentation works, and prints the output shown on the page.
 
-How a block is written is said in :mod:`tests.docs.pages`. With ``UPDATE=1``, what is printed is written into the page,
+:mod:`tests.docs.pages` describes the form of a block. With ``UPDATE=1``, the actual output is written into the page,
 unless the page has ``...`` there.
 """
 
@@ -24,7 +24,7 @@ RUNNABLE = [page for page in PAGES if any(block.language == "console" for block 
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=name)
 def test_the_commands_of_a_page(page: Path, tmp_path: Path) -> None:
-    """The blocks of a page run in order, in one folder that holds the examples and nothing else."""
+    """The blocks of a page run in order, in one folder that contains only the examples."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     changes: list[tuple[int, int, list[str]]] = []
     for block in blocks(page):
@@ -36,7 +36,7 @@ def test_the_commands_of_a_page(page: Path, tmp_path: Path) -> None:
             continue
         for command in commands(block):
             if command.text.startswith(("make ", "pip ", "git ", "python -m venv", "cargo ")):
-                continue  # what builds and installs is the business of CI itself
+                continue  # CI itself tests building and installing
             where = f"{name(page)}:{command.line}: `{command.text}`"
             status, found = run(command.text.replace(".venv/bin/", ""), tmp_path)
             assert status == 0, f"{where} exits with {status}:\n" + "\n".join(found)
@@ -56,7 +56,7 @@ def test_the_commands_of_a_page(page: Path, tmp_path: Path) -> None:
 
 
 def run(command: str, folder: Path) -> tuple[int, list[str]]:
-    """Runs a command as a reader would; its exit status and what it prints on either stream."""
+    """Runs a command as a reader would; returns its exit status and the lines that it prints on both streams."""
     binaries = folder / ".bin"
     if not binaries.exists():
         binaries.mkdir()
@@ -79,7 +79,7 @@ def run(command: str, folder: Path) -> tuple[int, list[str]]:
 
 
 def trimmed(lines: list[str]) -> list[str]:
-    """Lines without what cannot be seen: space at their ends, empty lines at the end."""
+    """Lines without trailing spaces and without empty lines at the end."""
     stripped = [line.rstrip() for line in lines]
     while stripped and not stripped[-1]:
         stripped.pop()
@@ -87,7 +87,7 @@ def trimmed(lines: list[str]) -> list[str]:
 
 
 def matches(expected: list[str], found: list[str]) -> bool:
-    """Whether lines are as expected, where ``...`` stands for any text, and alone on a line for any lines."""
+    """Whether lines match; ``...`` stands for any text, or for any number of lines if it is a whole line."""
     pattern = "".join(
         r"(?:.*\n)*?" if line.strip() == "..." else ".*".join(map(re.escape, line.split("..."))) + r"\n"
         for line in expected

@@ -1,4 +1,4 @@
-"""The pictures of the page on fabrics are those of the example."""
+"""The pictures on the page about fabrics match the example."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_picture_is_current(name):
     if UPDATE:
         FOLDER.mkdir(exist_ok=True)
         file.write_text(made, "utf-8")
-    assert file.read_text("utf-8") == made, "UPDATE=1 pytest tests/docs draws it anew"
+    assert file.read_text("utf-8") == made, "UPDATE=1 pytest tests/docs redraws it"
 
 
 def test_every_scenario_is_on_the_page_with_its_picture():

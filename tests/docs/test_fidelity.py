@@ -1,4 +1,4 @@
-"""Network models agree where they should; the page on models says where they do not."""
+"""Network models agree where they should; the page about models says where they do not."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ MB = 1_000_000
 
 @pytest.mark.parametrize("size", [1 * MB, 2 * MB, 4 * MB, 16 * MB, 64 * MB])
 @pytest.mark.parametrize("parameters", [{}, {"mtu": "9000B"}, {"congestion": "cubic"}], ids=str)
-def test_a_lone_transfer_fills_its_link_but_for_headers(size, parameters):
+def test_a_single_transfer_fills_its_link_except_for_headers(size, parameters):
     assert 0.97 <= goodput("packet", size, 1, **parameters) <= 1
 
 
 @pytest.mark.parametrize("senders", SENDERS)
 @pytest.mark.parametrize("size", [each for each in SIZES if each >= 64_000])
-def test_senders_that_lose_nothing_fill_the_receiver_s_link_too(size, senders):
+def test_senders_that_lose_no_packet_fill_the_receivers_link(size, senders):
     packets = incast("packet", size, senders).packets
     if senders * size >= MB and packets.retransmissions == 0:
         assert 0.97 <= goodput("packet", size, senders) <= 1
-    # What is sent again beside other data costs its own bytes and no more; a time-out costs 50 ms.
+    # Retransmissions that overlap with other data cost only their own bytes; a time-out costs 50 ms.
     if packets.timeouts == 0 and packets.retransmissions > 0:
         assert 0.95 <= goodput("packet", size, senders) <= 1
     if packets.timeouts > 0:
@@ -31,19 +31,19 @@ def test_senders_that_lose_nothing_fill_the_receiver_s_link_too(size, senders):
 
 @pytest.mark.parametrize("model", ["analytical", "queued"])
 @pytest.mark.parametrize("senders", SENDERS)
-def test_faster_models_know_the_line_rate_and_no_headers(model, senders):
-    # A message is stored whole at the switch by `queued`: with 16 chunks, one in 16 parts longer.
+def test_faster_models_reach_the_line_rate_and_have_no_headers(model, senders):
+    # `queued` stores whole messages at the switch: with 16 chunks, this adds a sixteenth.
     least = 0.93 if model == "queued" else 0.97
     assert least <= goodput(model, 64 * MB, senders) <= 1
 
 
 @pytest.mark.parametrize("size", [each for each in SIZES if each >= 500_000])
 @pytest.mark.parametrize("senders", SENDERS)
-def test_models_agree_within_headers_where_nothing_times_out(size, senders):
+def test_models_agree_within_headers_if_no_packet_times_out(size, senders):
     packet = incast("packet", size, senders)
     if packet.packets.timeouts == 0:
         for model in ("analytical", "queued"):
-            # A lone sender of half a megabyte waits for its first acknowledgements besides.
+            # A single sender of half a megabyte also waits for its first acknowledgements.
             assert 0.965 * HEADERS <= incast(model, size, senders).total_time_s / packet.total_time_s <= 1.03
 
 

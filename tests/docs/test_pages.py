@@ -1,4 +1,4 @@
-"""Links lead somewhere; pages hold nothing that belongs to one machine."""
+"""Links on pages have targets, and pages contain nothing specific to one machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def anchors(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_links_lead_somewhere(page):
+def test_links_have_targets(page):
     for target in _LINK.findall(prose(page)):
         if re.match(r"[a-z]+:", target):
             assert target.startswith("https://"), f"{target} is not a secure link"
@@ -40,7 +40,7 @@ def test_links_lead_somewhere(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_a_page_belongs_to_no_machine(page):
+def test_pages_contain_nothing_specific_to_a_machine(page):
     text = page.read_text("utf-8")
     for word in ("/home/", "/tmp/", "localhost", f"{Path.home()}/", str(ROOT)):
         assert word not in text, f"{word} is a place of one machine"
@@ -56,7 +56,7 @@ def test_files_that_a_page_names_exist(page):
 
 
 def test_every_page_can_be_reached():
-    """From README.md or docs/index.md, by links."""
+    """Links from README.md or docs/index.md lead to every page."""
     reached, ahead = set(), [ROOT / "README.md", ROOT / "docs" / "index.md"]
     while ahead:
         page = ahead.pop()
@@ -77,7 +77,7 @@ def test_the_site_lists_every_page():
     assert listed == pages
 
 
-def test_the_readme_says_what_a_machine_needs():
+def test_the_readme_states_the_requirements():
     text = (ROOT / "README.md").read_text("utf-8")
     rust = tomllib.loads((ROOT / "Cargo.toml").read_text("utf-8"))["workspace"]["package"]["rust-version"]
     python = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["requires-python"]

@@ -1,4 +1,4 @@
-"""The reference says what the code does, key by key, column by column, code by code."""
+"""The reference matches the code: every key, column, code and flag is described."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_every_part_of_a_design_is_described():
     assert {heading for heading, _ in DESIGN_PARTS.values()} <= set(re.findall(r"^#+ (.+)$", text, re.M))
 
 
-def test_sources_are_of_keys_that_exist():
+def test_sources_belong_to_existing_keys():
     for source in SOURCES:
         part, _, key = source.partition(".")
         assert key in SCHEMA["definitions"][part]["properties"], source
@@ -95,11 +95,11 @@ def test_every_key_of_the_summary_is_described():
     assert all(f"`dims[].{key}`" in text for key in values["dims"][0])
 
 
-def test_every_line_about_a_fault_is_read():
+def test_every_fault_line_is_in_the_table():
     tests = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "crates").rglob("*.rs")]
     tell = re.compile(r'(?m)^\s*(?:"""|/// )Fault: .+ -> ')
     found = {str(each.relative_to(ROOT)) for each in tests if tell.search(each.read_text("utf-8"))}
-    assert found <= {*faults.PLACES, "tests/docs/faults.py"}, "files with faults that the table leaves out"
+    assert found <= {*faults.PLACES, "tests/docs/faults.py"}, "files with fault lines that `PLACES` does not list"
     for file, (part, _) in faults.PLACES.items():
         lines = (ROOT / file).read_text("utf-8").count("Fault: ")
         tests = {each.test for each in faults.read(part)}
@@ -107,7 +107,7 @@ def test_every_line_about_a_fault_is_read():
         assert lines and len(tests & set(named)) >= lines, file
 
 
-def test_what_users_fear_is_tried():
+def test_important_faults_are_tested():
     tried = " ".join(each.what for part in {part for part, _ in faults.PLACES.values()} for each in faults.read(part))
     for word in (
         *("killed", "stopped", "slowed 10 times", "one way or both", "middle of a frame", "garbage", "come twice"),

@@ -1,4 +1,4 @@
-"""Several runs of one scenario: the same as each of them alone, whatever runs beside it."""
+"""Several runs of one scenario: each equals a single run, whatever runs in parallel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JITTERED: dict[str, Any] = {
 }
 
 
-def test_runs_are_those_of_each_seed_alone_whatever_runs_beside_them() -> None:
+def test_runs_equal_single_runs_of_each_seed() -> None:
     one, two = (syncline.ensemble(JITTERED, seeds=4, workers=workers) for workers in (1, 3))
     assert one.seeds == two.seeds == (4, 5, 6, 7)
     assert one.summaries == two.summaries
@@ -50,7 +50,7 @@ def test_every_run_has_its_folder_and_the_next_ensemble_replaces_them(tmp_path: 
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(syncline.SynclineError, match="holds files other than runs"):
+    with pytest.raises(syncline.SynclineError, match="holds files that no run of several seeds wrote"):
         syncline.ensemble(JITTERED, seeds=2, out=tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["mine.txt"]
 
@@ -58,8 +58,8 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"jitter": {}}, "nothing in the scenario is drawn by its seed"),
-        ({"jitter": {"start": "1us", "seed": 3}}, "`jitter.seed` fixes what is drawn"),
+        ({"jitter": {}}, "nothing in the scenario depends on its seed"),
+        ({"jitter": {"start": "1us", "seed": 3}}, "`jitter.seed` fixes the random parts"),
         ({"jitter": {"start": "0s"}}, "nothing in the scenario"),
     ],
 )
@@ -85,14 +85,14 @@ def test_runs_that_would_all_be_the_same_are_refused(changes: dict[str, Any], sa
     ],
     ids=str,
 )
-def test_everything_that_follows_the_seed_is_known(changes: dict[str, Any]) -> None:
+def test_every_feature_that_depends_on_the_seed_is_recognised(changes: dict[str, Any]) -> None:
     made = syncline.ensemble({**JITTERED, "jitter": {}, **changes}, seeds=2, set={"report": False})
     assert made.seeds == (4, 5)
 
 
 @pytest.mark.parametrize("seeds", [0, -1, True, 100_001])
 def test_a_number_of_seeds_out_of_range_is_refused(seeds: int) -> None:
-    with pytest.raises(syncline.SynclineError, match="not a number of seeds"):
+    with pytest.raises(syncline.SynclineError, match="not a valid number of seeds"):
         syncline.ensemble(JITTERED, seeds=seeds)
 
 
@@ -104,7 +104,7 @@ def test_the_first_error_of_a_run_is_raised() -> None:
     assert caught.value.exit_status == 2
 
 
-def test_the_command_tells_median_and_range(cli: Cli) -> None:
+def test_the_command_prints_median_and_range(cli: Cli) -> None:
     (cli.folder / "incast.json").write_text(json.dumps(JITTERED))
     shown = cli("simulate", "incast.json", "--seeds", "16", "--quiet", "--no-report")
     assert shown.returncode == 0
@@ -113,11 +113,11 @@ def test_the_command_tells_median_and_range(cli: Cli) -> None:
     printed = json.loads(cli("simulate", "incast.json", "--seeds", "2", "--seed", "7", "--json", "--no-report").stdout)
     assert printed["exit_status"] == 0 and printed["ensemble"]["seeds"] == [7, 8]
     refused = cli("simulate", "incast.json", "--seeds", "0")
-    assert refused.returncode == 2 and "not a number of seeds" in refused.stderr
+    assert refused.returncode == 2 and "not a valid number of seeds" in refused.stderr
 
 
 def test_runs_that_a_limit_stopped_do_not_count(cli: Cli) -> None:
     (cli.folder / "incast.json").write_text(json.dumps({**JITTERED, "limits": {"sim_time": "10us"}}))
     shown = cli("simulate", "incast.json", "--seeds", "2", "--quiet", "--no-report")
     assert shown.returncode == 5
-    assert "2 runs reached a limit and do not count" in shown.stdout
+    assert "2 runs reached a limit and are left out" in shown.stdout

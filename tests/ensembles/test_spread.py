@@ -1,4 +1,4 @@
-"""Spreads: quantiles by hand, and when values fall into two groups."""
+"""Spreads: quantiles, and the detection of two groups of values."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def test_outcomes_with_and_without_a_time_out_are_two_groups() -> None:
     assert groups.ratio == pytest.approx(50.1 / 1.341)
 
 
-def test_what_is_no_second_group() -> None:
+def test_values_that_do_not_form_two_groups() -> None:
     fast = [1.33e-3 + 1e-6 * at for at in range(19)]
-    # One outlier, and differences below 1 %.
+    # One outlier; differences below 1 %.
     assert two_groups([*fast, 50e-3]) is None
     assert two_groups([1.0] * 10 + [1.009] * 10) is None
     assert two_groups([1.0] * 10 + [1.02] * 10) is not None
     assert two_groups([1.0] * (LEAST_COUNT - 9) + [2.0] * 8) is None
     assert two_groups([1.0] * (LEAST_COUNT - 8) + [2.0] * 8) is not None
     assert two_groups([1.0] * 20) is None
-    # No time at all, and numbers that may be 0, such as time-outs.
+    # Values of 0, such as counts of time-outs.
     assert two_groups([0.0] * 10 + [5.0] * 10) is None
 
 

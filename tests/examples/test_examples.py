@@ -1,4 +1,4 @@
-"""Every example runs, and its transcript is what it prints. ``make transcripts`` writes them anew."""
+"""Every example runs and prints its transcript. ``make transcripts`` rewrites the transcripts."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def test_the_transcript_is_current(example: Path, tmp_path: Path) -> None:
 
 
 def replay(cli: Cli, transcript: str) -> str:
-    """The commands of a transcript, with what they print now."""
+    """The commands of a transcript, with their current output."""
     parts = []
     for line in transcript.splitlines():
         if line.startswith("$ "):
             program, *arguments = shlex.split(line[2:])
             assert program == "syncline"
-            # Programs of examples run with the Python that has syncline.
+            # Programs of examples run with the interpreter that has syncline installed.
             done = cli(*arguments, PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
             assert done.returncode in (0, 5), done.stderr
             parts.append(f"{line}\n{done.stdout}{done.stderr}")
@@ -46,7 +46,7 @@ def replay(cli: Cli, transcript: str) -> str:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_it_says_what_it_shows(example: Path) -> None:
+def test_every_example_says_what_it_shows(example: Path) -> None:
     text = (example / "README.md").read_text("utf-8")
     assert text.startswith("# ")
     scenarios = list(example.glob("*.yaml"))

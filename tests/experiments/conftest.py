@@ -1,4 +1,4 @@
-"""What the tests of experiments share: every figure, and each studied once in full."""
+"""Shared helpers for tests of experiments: all figures, each studied only once."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ LONG = {"astra2020/fig17", "hier2021/fig13", "hier2021/fig14", "hier2021/fig16"}
 """Figures whose full settings take long: 128 NPUs, or hundreds of runs, under each reading. So do those with runs side
 by side."""
 STORE = Store(Path(os.environ["KEPT"]) if "KEPT" in os.environ else None, os.cpu_count() or 1)
-"""Figures that show the same runs simulate them once; or take them from the folder ``KEPT``, as commands leave it."""
+"""Store of full runs: figures share runs. ``KEPT`` names a folder of results that a command has left."""
 QUICK = Store()
-"""The same for quick settings, in this process."""
+"""Store of quick runs, which are simulated in this process."""
 
 
 def title(experiment):
-    """A figure as tests name it."""
+    """The name of a figure in test ids."""
     return f"{experiment.paper}/{experiment.name}"
 
 
 def slow(takes_long):
-    """Marks of a test that takes long, which may then take as long as it does."""
+    """Marks for a test that takes long: ``slow``, and a timeout of four hours."""
     return [pytest.mark.slow, pytest.mark.timeout(4 * 3600)] if takes_long else []
 
 

@@ -1,4 +1,4 @@
-"""Papers say which algorithms they run: no scenario of theirs leaves the choice to us."""
+"""Papers name their algorithms, so no scenario of an experiment leaves the choice to the simulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures 14 to 18 of astra2020: compute times and gradients are those of the workload that ASTRA-sim shipped."""
+"""Figures 14 to 18 of astra2020 have the compute times and gradients of the workload that ASTRA-sim shipped."""
 
 from __future__ import annotations
 

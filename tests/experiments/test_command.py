@@ -1,4 +1,4 @@
-"""``python -m experiments``, as people call it."""
+"""The command line ``python -m experiments``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.conftest import ROOT, Cli, on_a_terminal
 
 @pytest.fixture
 def command(tmp_path):
-    """Runs the command from the root; files go to ``tmp_path``."""
+    """A function that runs the command from the project's root."""
 
     def run(*arguments):
         return subprocess.run(
@@ -67,14 +67,14 @@ def test_json_is_one_object(command, tmp_path):
         (["astra2021"], "Did you mean astra2020?"),
         (["astra2020", "fig99"], "there is no figure 'fig99'"),
         (["astra2020", "9", "--network", "queud"], "only queued, analytical, packet"),
-        (["dlrm2020", "7", "--network", "queued"], "fig07 is not for the network model 'queued', only packet"),
+        (["dlrm2020", "7", "--network", "queued"], "fig07 does not support the network model 'queued', only packet"),
         (["astra2020", "--sloow"], "No such option"),
     ],
 )
-def test_bad_input_is_told(command, tmp_path, arguments, said):
+def test_bad_input_is_reported(command, tmp_path, arguments, said):
     done = command(*arguments, "--quick", "--no-plot", "--out", str(tmp_path))
     assert done.returncode == 2
-    # The message stands in a box, whose lines end wherever they are full.
+    # The message is in a box, which wraps it.
     assert said in " ".join(done.stderr.replace("│", " ").split())
     assert "Traceback" not in done.stderr
 
@@ -88,37 +88,37 @@ def test_a_folder_that_cannot_be_written(command, tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_ctrl_c_says_what_is_kept(tmp_path):
+def test_ctrl_c_says_what_is_saved(tmp_path):
     arguments = [sys.executable, "-m", "experiments", "astra2020", "9", "17", "--no-plot", "--out", str(tmp_path)]
     running = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert running.stderr is not None
-    assert "fig09" in running.stderr.readline()  # which is written when Figure 9 is done; 17 takes seconds
+    assert "fig09" in running.stderr.readline()  # printed when Figure 9 is finished; 17 takes seconds
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert said.startswith("interrupted: 1 of 2 figures are kept")
+    assert said.startswith("interrupted: 1 of 2 figures are saved")
     assert "Traceback" not in said
 
 
-def test_without_a_library_to_draw_with(monkeypatch, capsys, tmp_path):
+def test_without_matplotlib(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(files, "find_spec", lambda _: None)
     command_line.run("astra2020", ["9"], out=tmp_path, quick=True)
-    assert "Without pictures: matplotlib is not installed" in capsys.readouterr().err
+    assert "No pictures: matplotlib is not installed" in capsys.readouterr().err
     assert sorted(path.suffix for path in Path(tmp_path).rglob("fig09/*.*")) == [".csv", ".json"]
 
 
-def test_results_are_kept_for_the_next_command(command, tmp_path):
+def test_the_next_command_reuses_results(command, tmp_path):
     first = command("astra2020", "9", "--quick", "--no-plot", "--out", str(tmp_path))
     again = command("astra2020", "9", "--quick", "--no-plot", "--out", str(tmp_path))
     fresh = command("astra2020", "9", "--quick", "--no-plot", "--fresh", "--out", str(tmp_path))
     assert again.stdout == first.stdout == fresh.stdout
     runs = first.stderr.splitlines()[-1].partition(" runs in ")[0]
     assert int(runs) > 0
-    assert again.stderr.splitlines()[-1] == f"{runs} results from before"
+    assert again.stderr.splitlines()[-1] == f"{runs} results reused"
     assert fresh.stderr.splitlines()[-1].startswith(f"{runs} runs in ")
 
 
-def test_an_interrupted_command_goes_on_where_it_stopped(command, tmp_path):
+def test_an_interrupted_command_continues_where_it_stopped(command, tmp_path):
     arguments = ["dlrm2020", "8", "--quick", "--no-plot", "--jobs", "2", "--out", str(tmp_path)]
     running = subprocess.Popen(
         [sys.executable, "-m", "experiments", *arguments],
@@ -134,17 +134,17 @@ def test_an_interrupted_command_goes_on_where_it_stopped(command, tmp_path):
     os.killpg(running.pid, signal.SIGINT)  # as a terminal does
     _, said = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert said.startswith("interrupted: 0 of 1 figures are kept, and every run that was finished")
-    assert len(said.splitlines()) == 1, "the processes say nothing"
+    assert said.startswith("interrupted: 0 of 1 figures are saved, and every finished run")
+    assert len(said.splitlines()) == 1, "child processes print nothing"
     with pytest.raises(ProcessLookupError):
-        for _ in range(500):  # one of Python's own ends a moment after its parent
+        for _ in range(500):  # a helper process of Python ends a moment after its parent
             os.killpg(running.pid, 0)
             time.sleep(0.01)
     kept = len(list(tmp_path.glob("kept/[!.]*/manifest.json")))
     done = command(*arguments)
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(
-        rf"{12 - kept} runs? in .*, at most \d+ MiB each; {kept} results? from before", done.stderr.splitlines()[-1]
+        rf"{12 - kept} runs? in .*, at most \d+ MiB each; {kept} results? reused", done.stderr.splitlines()[-1]
     )
 
 
@@ -155,7 +155,7 @@ from syncline.cli import progress
 progress.PATIENCE_S = 0.0
 command.main()
 """
-"""The command, which says how far it is from the start: a fast machine is done before it would."""
+"""The command with progress shown from the start; a fast machine would finish before it is shown otherwise."""
 
 
 def test_progress_on_a_terminal(tmp_path):

@@ -20,20 +20,20 @@ def test_every_claim_is_judged(experiment):
     done = quickly(experiment.paper, experiment.name)
     assert [verdict.claim for verdict in done.verdicts] == list(experiment.claims)
     for verdict in done.verdicts:
-        assert any(letter.isdigit() for letter in verdict.measured), "a verdict rests on numbers"
+        assert any(letter.isdigit() for letter in verdict.measured), "a verdict quotes numbers"
         assert verdict.why
 
 
 @each_figure
-def test_its_scenarios_run_by_themselves(experiment):
+def test_its_scenarios_are_valid(experiment):
     for scenario in experiment.folder.glob("*.yaml"):
         assert syncline.check(scenario) == []
         assert scenario.read_text("utf-8").startswith("# yaml-language-server: $schema=../../../syncline.schema.json\n")
 
 
 @pytest.mark.parametrize("experiment", library.find("astra2020", []), ids=title)
-def test_its_links_are_those_of_table_iv(experiment):
-    """Unless the figure is about links: rates of local links in Figures 10 and 11, and rings in 9 and 10."""
+def test_its_links_match_table_iv(experiment):
+    """Except in figures about links: Figures 10 and 11 have other rates of local links."""
     free = {"fig10": {"local"}, "fig11": {"local"}}.get(experiment.name, set())
     for scenario in experiment.folder.glob("*.yaml"):
         fabric = syncline.simulate(scenario, set={"workload": {"collective": "all_reduce", "bytes": "1KiB"}}).scenario
@@ -59,7 +59,7 @@ def test_the_files_are_the_same_every_time(experiment, tmp_path):
 
 
 @each_figure
-def test_tables_for_machines_hold_what_people_see(experiment, tmp_path):
+def test_files_contain_the_tables_that_people_see(experiment, tmp_path):
     done = quickly(experiment.paper, experiment.name)
     folder = files.save(done, tmp_path, pictures=False)
     form = json.loads((folder / "result.json").read_text("utf-8"))
@@ -71,7 +71,7 @@ def test_tables_for_machines_hold_what_people_see(experiment, tmp_path):
         assert len(table.shown()) == len(table.rows)
 
 
-def test_a_network_model_in_place_of_the_usual_one():
+def test_another_network_model():
     (experiment,) = library.find("astra2020", ["9"])
     done = study(experiment, "analytical", quick=True)
     assert (done.network, quickly("astra2020", "fig09").network) == ("analytical", "queued")
@@ -79,7 +79,7 @@ def test_a_network_model_in_place_of_the_usual_one():
     assert times.column("alltoall_s") != usual.column("alltoall_s")
 
 
-def test_claims_have_one_name_each():
+def test_names_of_claims_are_unique():
     names = [claim.id for experiment in EXPERIMENTS for claim in experiment.claims]
     assert len(names) == len(set(names))
 

@@ -1,4 +1,4 @@
-"""Allocations of hier2021, from scenarios to shares, against an independent calculation."""
+"""Allocations of hier2021, from scenarios to shares, compared with an independent calculation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODELS = {"T-17B": "Transformer-17B", "GPT-3": "GPT-3", "T-1T": "Transformer-1T"
 @pytest.mark.skipif(not EXPECTED.is_file(), reason="the independent calculation is not at hand")
 @pytest.mark.timeout(600)
 def test_shares_sizes_times_and_costs() -> None:
-    """Shares within 0.1 %, message sizes, times and costs within as much."""
+    """Shares, message sizes, times and costs agree within 0.1 %."""
     runner = Runner(quick=True)
     rows = list(csv.DictReader(EXPECTED.read_text("utf-8").splitlines()))
     systems = {
@@ -34,5 +34,5 @@ def test_shares_sizes_times_and_costs() -> None:
         assert shares == pytest.approx([float(row[f"share_dim{at}"]) for at in dims], rel=1e-3), row
         rates = [share * 300e9 for share in shares]
         assert 1e3 * system.demand.time(rates) == pytest.approx(float(row["total_ms_300"]), rel=1e-3)
-        # A cable is counted once.
+        # A cable counts once.
         assert system.price.usd(rates) / 1024 == pytest.approx(float(row["cost_per_npu_300_alpha1"]), rel=1e-3)

@@ -1,4 +1,4 @@
-"""luo2020: what is simulated is what runs, and what runs is set beside it."""
+"""luo2020: simulations match the programs that run, and predictions are compared with measurements."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ RUNNER = Runner(quick=True)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5, 8])
-def test_a_hub_with_a_vector_sends_what_one_without_sends(workers):
-    """The simulated plan (CC with one rank more) against that of a hub on a host of its own (NCC)."""
+def test_a_hub_with_a_vector_sends_the_same_as_one_without(workers):
+    """The simulated plan (CC with one more rank), compared with that of a hub on its own host (NCC)."""
     nbytes = 8 * 1000
     placed = {
         name: plans.count(f"parameter_server(placement={name})", "all_reduce", ranks, nbytes, [0] * (workers + 1))
@@ -33,21 +33,21 @@ def test_a_hub_with_a_vector_sends_what_one_without_sends(workers):
     }
     assert placed["CC"].rounds == placed["NCC"].rounds
     assert placed["CC"].messages == placed["NCC"].messages
-    # The hub is the first seat of one, and the last of the other.
+    # The hub is the first seat in CC, and the last in NCC.
     turned = [*placed["NCC"].sent_bytes[-1:], *placed["NCC"].sent_bytes[:-1]]
     assert placed["CC"].sent_bytes == turned == [workers * nbytes, *[nbytes] * workers]
 
 
-def test_chunks_are_those_that_run():
+def test_simulated_chunks_match_those_of_the_programs():
     assert hub(fig0605.STAR, 8, 1 << 20).chunks == 32
     assert hub(fig0605.STAR, 8, 1 << 20, chunk=4 << 10).chunks == 256
-    # A simulated chunk has a part for each hub, or rank.
+    # A simulated chunk has one part for each hub or rank.
     assert sharded(fig0605.STAR, range(1, 9), 1 << 20).chunks == 4
     assert planned(fig0605.STAR, range(1, 9), 1 << 20, "ring").chunks == 2
     assert hub(fig0605.STAR, 8, 4).chunks == 1
 
 
-def test_host_costs_are_taken():
+def test_host_costs_are_used():
     latency = host_costs()["link_latency"]
     assert {link["latency"] for link in fabric(fig0605.STAR)["links"]} == {latency}
     scenario = hub(fig0605.STAR, 8, 4).case(RUNNER).loaded.resolved
@@ -59,7 +59,7 @@ def test_host_costs_are_taken():
 @pytest.mark.parametrize("way", racks.WAYS)
 @pytest.mark.parametrize(("count", "ranks"), [(1, 4), (2, 6), (3, 9), (4, 12)])
 def test_hubs_of_racks(way, count, ranks, tmp_path):
-    """Plans are proved when they are made. Of a vector's R blocks, R - 1 leave each rack and as many come back."""
+    """Of a vector's R blocks, R - 1 leave each rack and as many come back. Making a plan also proves it."""
     path = racks.plan(tmp_path, way, count, ranks)
     content = json.loads(Path(path).read_text("utf-8"))
     placed = racks.members(count, ranks)
@@ -76,8 +76,8 @@ def test_hubs_of_racks(way, count, ranks, tmp_path):
     assert across == 2 * (count - 1) * count * crossing
 
 
-def test_networks_are_those_of_the_files():
-    """What is swept begins with the fabric that the scenario has."""
+def test_networks_match_the_files():
+    """The sweep's function builds the fabric of the scenario file."""
     plain = from_file(str(sec23.SCENARIO)).root.plain()["fabric"]
     assert sec23.network(2, 10) == plain
     plain = from_file(str(fig0610.RACKS)).root.plain()["fabric"]
@@ -103,7 +103,7 @@ def test_predictions_are_judged_by_size():
     assert "needs root" in nothing.measured
 
 
-def test_what_was_not_measured_says_why():
+def test_missing_measurements_have_a_reason():
     table = Table("times", "", ("arm", *beside.COLUMNS))
     table.add("hub", *made("hub", 4, 0.5, "needs root").cells())
     assert table.shown() == [["hub", "500 ms", "needs root", "", "", ""]]
@@ -120,7 +120,7 @@ def test_figure_6_5(hub_s, shards_s, holds):
 
 
 def timed(*seconds):
-    """Exchanges of 25 MiB that took so long."""
+    """Exchanges of 25 MiB with the given measured times."""
     return [made("", 25 << 20, 1.0, each) for each in seconds]
 
 
@@ -163,7 +163,7 @@ def test_section_2_3(thin, thick, verdicts):
 
 
 def test_table_6_3():
-    """A worker of each deployment, by hand: 6.1.10."""
+    """The cost of a worker in two deployments, calculated by hand from 6.1.10."""
     port = 21077 / 128
     attached = 260 + port + 31.25 + (4 * port + 2 * 31.25) / 2
     hub = 8407 + 20 * (attached - 260 + 162.5)
@@ -183,17 +183,17 @@ def test_records(tmp_path):
     assert Record(tmp_path).measure(trial) == Measured(2.0, 1.0, 3, 0.1)
     Live(found={"two": Measured(4.0, 3.0, 3, 0.1)}).write(tmp_path)
     assert Record(tmp_path).measure(trial) == Measured(2.0, 1.0, 3, 0.1)
-    # What was measured on a busy machine is no record.
+    # Measurements on a busy machine are not recorded.
     told = []
     Live(told.append, found={"one": Measured(9.0, 9.0, 3, 1.5)}).write(tmp_path)
     assert Record(tmp_path).measure(trial) == Measured(2.0, 1.0, 3, 0.1)
     Live(told.append, found={"one": Measured(9.0, 9.0, 3, 0.0, "today", 0.4)}).write(tmp_path)
     assert Record(tmp_path).measure(trial) == Measured(2.0, 1.0, 3, 0.1)
-    whose = ("others kept 1.5 cores busy", "the machine's host took 0.4 cores away")
-    assert told == [f"not recorded, as {each}: one" for each in whose]
+    reasons = ("other processes kept 1.5 cores busy", "the hypervisor took 0.4 cores away")
+    assert told == [f"not recorded, because {reason}: one" for reason in reasons]
 
 
-def test_commands_run_on_this_machine_as_it_is():
+def test_trials_without_a_testbed_run_on_this_machine():
     program = [sys.executable, "-c", "print('some words'); print([1.0, 3.0])"]
     found = Live().measure(Trial("one", None, {}, [], program))
     assert (found.median_s, found.least_s, found.repeats) == (2.0, 1.0, 6)
@@ -207,7 +207,7 @@ def test_without_root(monkeypatch):
 
 
 def test_patience(monkeypatch):
-    """A patient command waits for an idle machine; others take it as it is."""
+    """Only a patient command waits for an idle machine."""
     seen = iter([2.0, 1.5, 0.1, 1.0])
     monkeypatch.setattr("experiments.harness.testbed.busy", lambda: next(seen))
     monkeypatch.setattr("time.sleep", lambda _: None)
@@ -228,8 +228,8 @@ def test_patience(monkeypatch):
     ],
     ids=lambda each: each.name,
 )
-def test_it_runs(exchange):
-    """Every arm runs on a testbed of the scenario that is simulated."""
+def test_exchanges_run(exchange):
+    """Every arm runs on a testbed with the fabric of the simulated scenario."""
     told = []
     runner = Runner(quick=True, bench=Live(told.append, rounds=1))
     measured = exchange.measured(runner)
@@ -250,12 +250,12 @@ def test_racks_run(tmp_path):
     assert isinstance(racked(fig0610.RACKS, 2, hosts, 65_536, "ring", plan).measured(runner), Measured), told
 
 
-def test_the_hosts_costs_say_where_they_are_from():
+def test_the_host_costs_name_their_source():
     assert (FOLDER / "host-costs.yaml").read_text("utf-8").startswith("# Measured by `syncline testbed check --save`")
 
 
 def ran(tmp_path, *arguments):
-    """The command line, from the root; files go to ``tmp_path``."""
+    """Runs the command line from the project's root; files go to ``tmp_path``."""
     command = [
         sys.executable,
         "-m",
@@ -290,6 +290,6 @@ def test_the_command_measures(tmp_path):
     (table,) = experiment["tables"]
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
     assert [row["jobs"] for row in rows] == [4, 8]
-    # Links of 500 Mb/s: no testbed exchanges faster, and a busy machine may take its time.
+    # With links of 500 Mb/s no exchange can be faster; on a busy machine it may be much slower.
     assert all(0.4 < row["measured_s"] < 30 for row in rows), rows
-    assert (FOLDER / "fig0609" / RECORD).read_text("utf-8") == before, "a record is written when it is asked for"
+    assert (FOLDER / "fig0609" / RECORD).read_text("utf-8") == before, "a record is only written with --record"

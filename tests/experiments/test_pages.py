@@ -1,4 +1,4 @@
-"""Measured tables on the pages of experiments are what runs measure. ``UPDATE=1`` writes them anew."""
+"""Measured parts of the pages of experiments match the runs. ``UPDATE=1`` rewrites them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MEASURED = re.compile(r"(?<=<!-- measured: )(?P<name>\w+)(?P<open> -->\n)(?P<te
 
 
 def markdown(headings, rows, numbers=()):
-    """A table of Markdown; numbers stand on the right."""
+    """A Markdown table; columns of numbers are right-aligned."""
     rule = ["---:" if heading in numbers else "---" for heading in headings]
     lines = [headings, rule, *rows]
     return "\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n"
@@ -31,7 +31,7 @@ def verdicts(study):
 
 
 def table(study, name):
-    """A table of a figure."""
+    """A table of a figure as Markdown."""
     (found,) = [each for each in study.tables if each.name == name]
     headings, rows = found.headings(), found.shown()
     numbers = [
@@ -44,7 +44,7 @@ def table(study, name):
 
 
 def claims(name, verdicts):
-    """A figure's rows of the overview of its paper."""
+    """A figure's rows in the overview of its paper."""
     return [
         [f"[{each.claim.where}]({name}/README.md)", each.claim.id, each.claim.text, f"**{each.word}**", each.measured]
         for each in verdicts
@@ -58,7 +58,7 @@ def overview(paper):
 
 
 def compare(page, measured):
-    """The marked parts of a page with what was measured."""
+    """Compares the marked parts of a page with measurements, or rewrites them; returns the names of the parts."""
     written = page.read_text("utf-8")
     current = _MEASURED.sub(lambda found: found["name"] + found["open"] + measured(found["name"]), written)
     if UPDATE:
@@ -78,7 +78,7 @@ def test_the_page_of_a_figure(experiment):
     assert parts == ["verdicts", *listed], "a page shows every table that the terminal shows, in order"
     page = (library.ROOT / experiment.paper / "README.md").read_text("utf-8")
     rows = [f"| {' | '.join(row)} |\n" for row in claims(experiment.name, study.verdicts)]
-    assert UPDATE or "".join(rows) in page, "the page of the paper says the same"
+    assert UPDATE or "".join(rows) in page, "the overview of the paper has the same rows"
 
 
 @pytest.mark.parametrize("paper", papers_with_slow_ones())

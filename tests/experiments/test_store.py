@@ -1,4 +1,4 @@
-"""Results are kept under a name that says what was simulated, and long runs have processes of their own."""
+"""Results are stored under a name derived from the input, and long runs are simulated in child processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def times(results):
     return [result.summary.total_time_s for result in results]
 
 
-def test_processes_give_what_this_one_does_in_the_order_that_was_asked_for(ring, tmp_path):
+def test_child_processes_give_the_same_results_in_the_requested_order(ring, tmp_path):
     said = []
     beside = Store(tmp_path / "kept", processes=2)
     results = beside.results(cases(ring, (4, 1, 2)), said.append)
@@ -55,7 +55,7 @@ def test_equal_cases_are_simulated_once(ring):
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_the_next_store_finds_what_was_kept(ring, tmp_path, processes):
+def test_the_next_store_reuses_results(ring, tmp_path, processes):
     first = Store(tmp_path / "kept", processes).results(cases(ring), lambda _: None)
     second = Store(tmp_path / "kept", processes)
     assert times(second.results(cases(ring), lambda _: None)) == times(first)
@@ -65,7 +65,7 @@ def test_the_next_store_finds_what_was_kept(ring, tmp_path, processes):
     assert (fresh.effort.simulated, fresh.effort.kept) == (3, 0)
 
 
-def test_what_cannot_be_used_is_simulated_again(ring, tmp_path):
+def test_damaged_results_are_simulated_again(ring, tmp_path):
     (case,) = cases(ring, (1,))
     usual = Store(tmp_path).result(case)
     (tmp_path / case.name / "summary.json").write_text("{}")
@@ -75,7 +75,7 @@ def test_what_cannot_be_used_is_simulated_again(ring, tmp_path):
     assert times([Store(tmp_path).result(case)]) == times([usual])
 
 
-def test_names_say_what_is_simulated(ring, monkeypatch):
+def test_names_depend_on_input_version_and_build(ring, monkeypatch):
     one, two = cases(ring, (1, 2))
     assert one.name == cases(ring, (1,))[0].name
     assert one.name != two.name
@@ -87,7 +87,7 @@ def test_names_say_what_is_simulated(ring, monkeypatch):
     assert one.name != Case(one.scenario, one.changes).name, "and so may another build"
 
 
-def test_names_know_what_is_in_files(ring, tmp_path):
+def test_names_depend_on_the_content_of_files(ring, tmp_path):
     def saved(first):
         def program(rank, _):
             return [send(1, block=0), send(2, block=0)][:: 1 if first else -1] if rank == 0 else [receive(0, block=0)]
@@ -106,7 +106,7 @@ def test_names_know_what_is_in_files(ring, tmp_path):
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_runs_that_were_cut_off_do_not_count_later(ring, tmp_path, processes):
+def test_runs_stopped_by_a_limit_are_not_reused(ring, tmp_path, processes):
     case = Case(ring, {"limits.events": 10, "report": False})
     for _ in range(2):
         store = Store(tmp_path / "kept", processes)
@@ -115,7 +115,7 @@ def test_runs_that_were_cut_off_do_not_count_later(ring, tmp_path, processes):
         assert (store.effort.simulated, store.effort.kept) == (1, 0)
 
 
-def test_what_is_wrong_is_told_by_this_process(ring, tmp_path):
+def test_errors_of_child_processes_are_raised(ring, tmp_path):
     bad = Case(ring, {"collectives": {"plans": {"all_reduce": str(tmp_path / "plan.json")}}})
     (tmp_path / "plan.json").write_text(json.dumps({"name": "no plan"}))
     with pytest.raises(syncline.SynclineError, match="the file is not a plan"):
@@ -123,7 +123,7 @@ def test_what_is_wrong_is_told_by_this_process(ring, tmp_path):
     assert not multiprocessing.active_children()
 
 
-def test_a_process_that_is_killed_is_told_of(tmp_path):
+def test_a_killed_process_is_reported(tmp_path):
     (tmp_path / "slow.yaml").write_text(SLOW, "utf-8")
 
     def kill():
@@ -133,12 +133,12 @@ def test_a_process_that_is_killed_is_told_of(tmp_path):
 
     threading.Thread(target=kill).start()
     many = [Case(tmp_path / "slow.yaml", {"seed": seed}) for seed in range(2)]
-    with pytest.raises(LostError, match=rf"simulated slow was killed by signal {signal.SIGKILL:d}; there may be too"):
+    with pytest.raises(LostError, match=rf"simulated slow was killed by signal {signal.SIGKILL:d}; memory may be too"):
         Store(tmp_path / "kept", processes=2).results(many, lambda _: None)
     assert not multiprocessing.active_children()
 
 
-def test_what_has_changed_meanwhile_is_not_kept_under_the_old_name(ring, tmp_path):
+def test_results_of_changed_input_are_not_stored_under_the_old_name(ring, tmp_path):
     (case,) = cases(ring, (1,))
     assert case.name
     ring.write_text(RING.replace("1us", "2us"), "utf-8")

@@ -1,4 +1,4 @@
-"""Figures 11 to 16 of dlrm2020: what is read from a run, and verdicts that go either way, on runs that were made up."""
+"""Figures 11 to 16 of dlrm2020: values taken from a run, and both outcomes of each verdict, on made-up runs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ LAYERS = ("embedding", "bottom0", "bottom1", "top0", "top1", "top2", "top3")
 
 
 def trained(system="flat100", *, exposed=0.0, at_end=0.0, dropped=0, queue=1000, exchange=(0.3, 0.4), skew=0.0):
-    """Two iterations with so much exposed communication, in seconds.
+    """A made-up run of two iterations with the given exposed communication in seconds.
 
-    ``exchange`` is milliseconds of each way; one node of four waits for late ones by ``skew``.
+    ``exchange`` is the time of the all-to-alls in milliseconds; one node of four waits ``skew`` for late nodes.
     """
     count = len(LAYERS)
     columns = {
@@ -33,7 +33,7 @@ def trained(system="flat100", *, exposed=0.0, at_end=0.0, dropped=0, queue=1000,
         "forward_communication_s": [exchange[0] * MS, *[0.0] * (count - 1)],
         "input_grad_communication_s": [exchange[1] * MS, *[0.0] * (count - 1)],
         "weight_grad_communication_s": [0.0, *[MS] * (count - 1)],
-        # The table holds means over two iterations.
+        # The table contains means over two iterations.
         "exposed_communication_s": [0.0, 0.0, 0.0, (exposed + at_end) / 2, 0.0, 0.0, 0.0],
         "exposed_at_end_s": [0.0, 0.0, 0.0, at_end / 2, 0.0, 0.0, 0.0],
     }
@@ -64,7 +64,7 @@ def trained(system="flat100", *, exposed=0.0, at_end=0.0, dropped=0, queue=1000,
 
 
 def with_share(system, *shares, **more):
-    """Runs of which such parts are exposed."""
+    """Runs with the given shares of exposed communication."""
     return Draws([trained(system, exposed=COMPUTE_S * share / (1 - share), **more) for share in shares])
 
 
@@ -73,36 +73,36 @@ def one(*args, **more):
     return Draws([trained(*args, **more)])
 
 
-def test_what_is_waited_for_at_the_end_is_told_apart():
+def test_the_wait_at_the_end_is_separate():
     run = trained(exposed=2 * MS, at_end=4 * MS)
     assert run.exposed_s == pytest.approx(2 * MS)
     assert run.at_end_s == pytest.approx(4 * MS)
     assert run.share == pytest.approx(2 / 8)
     assert run.share_with_end == pytest.approx(6 / 12)
     assert run.iteration_s == pytest.approx(4 * MS)
-    assert trained(exposed=2 * MS, skew=8 * MS).exposed_s == pytest.approx(4 * MS), "late nodes are waited for, too"
+    assert trained(exposed=2 * MS, skew=8 * MS).exposed_s == pytest.approx(4 * MS), "the wait for late nodes counts"
     assert training.waits(Draws([run])) == "top0 2 ms"
     assert training.waits(one()) == "none"
     runs = Draws([trained(exposed=wait * MS) for wait in (9, 2, 3)])
     assert training.waits(runs) == "top0 3 ms", "the median of the seeds"
 
 
-def test_compute_and_what_is_waited_for_are_the_whole_of_a_run():
+def test_compute_and_waits_add_up_to_the_run():
     (run,) = training.Runs(Runner(quick=True)).training("hier", buffer="64 MB").runs
     assert run.packets.timeouts
-    assert run.skew_s > 10 * MS, "most nodes wait for those that waited for a time-out"
+    assert run.skew_s > 10 * MS, "most nodes wait for nodes with a time-out"
     finish = fmean(run.result.table("ranks")["finish_s"])
     # Nodes begin up to a microsecond late.
     assert run.compute_s + run.exposed_s + run.at_end_s == pytest.approx(finish, abs=1e-6)
 
 
-def test_all_to_alls_and_what_runs_beside_them_are_those_of_one_iteration():
+def test_all_to_alls_and_overlapping_compute_are_per_iteration():
     run = trained(exchange=(0.3, 0.4))
     assert [run.exchange_s(way) for way in training.WAYS] == pytest.approx([0.3 * MS, 0.4 * MS])
     assert [run.beside_s(way) for way in training.WAYS] == pytest.approx([0.2 * MS, 0.4 * MS])
 
 
-def test_losses_are_told_by_name():
+def test_losses_are_reported_by_name():
     assert training.lost({"a": one(), "b": one()}) == "No packet is lost in 2 runs."
     lossy = {"a": one(), "b": one(dropped=200)}
     assert training.lost(lossy) == "Lost: b 200 packets, 200 sent again, 2 time-outs."
@@ -115,7 +115,7 @@ def test_losses_are_told_by_name():
 
 
 def raw(**changes):
-    """The table of Figure 11 in which everything is as the paper says, but for changes by collective."""
+    """A table of Figure 11 that agrees with the paper, except for ``changes`` by collective."""
     times = {
         "embedding forward": {"hier": 3, "hierOpt": 3, "flat100": 2, "flat800": 1},
         "embedding backward": {"hier": 4, "hierOpt": 4, "flat100": 3, "flat800": 2},
@@ -150,13 +150,13 @@ def test_tables_show_medians_and_the_range_of_the_share():
     ("shares", "holds", "said"),
     [
         ((0.6, 0.7, 0.8), True, "some"),
-        ((0.6, 0.4, 0.8), True, "some; it holds in 2 of 3 seeds"),
-        ((0.6, 0.4, 0.3), False, "some; it holds in 1 of 3 seeds"),
+        ((0.6, 0.4, 0.8), True, "some; the claim holds in 2 of 3 seeds"),
+        ((0.6, 0.4, 0.3), False, "some; the claim holds in 1 of 3 seeds"),
         ((0.1, 0.4, 0.3), False, "some"),
         ((0.6,), True, "some"),
     ],
 )
-def test_a_verdict_is_that_of_medians_and_says_where_seeds_disagree(shares, holds, said):
+def test_medians_decide_a_verdict_and_disagreeing_seeds_are_reported(shares, holds, said):
     claim = Claim("dlrm-0", "", "more than half is exposed")
     runs = {"hier": with_share("hier", *shares)}
     (verdict,) = judged(runs, lambda draws: [claim.judged(draws["hier"].median(training.share) > 0.5, "some", "")])
@@ -195,7 +195,7 @@ def test_figure_11_with_runs():
 
 
 def exposed(**changes):
-    """The table of Figure 12 in which compute waits for the top layer 0, and on all but flat800 for the embedding."""
+    """A table of Figure 12 in which compute waits for top layer 0, and except on flat800 for the embedding."""
     waits = {"embedding": dict.fromkeys(SYSTEMS, 1.0) | {"flat800": 0.0}, "bottom0": dict.fromkeys(SYSTEMS, 0.1)}
     waits["top0"] = dict.fromkeys(SYSTEMS, 0.5)
     table = Table("exposed", "", ("layer", "compute_s", *(f"{system}_s" for system in SYSTEMS)))
@@ -205,7 +205,7 @@ def exposed(**changes):
 
 
 def beside(**changes):
-    """All-to-alls of 2 s beside 1 s of compute, but for changes by system."""
+    """A table of all-to-alls of 2 s with 1 s of overlapping compute, except for ``changes`` by system."""
     ways = [f"{what}_{way}_s" for way in training.WAYS for what in ("all_to_all", "bottom")]
     table = Table("exchanges", "", ("system", *ways))
     for system in SYSTEMS:
@@ -274,7 +274,7 @@ def test_figure_14():
 
 def test_figure_15():
     def buffers(system, *shares, **more):
-        """Shares by buffer, each that of a run or of several."""
+        """Runs by buffer with the given shares, each a share of one run or of several."""
         each = [share if isinstance(share, tuple) else (share,) for share in shares]
         return {
             (system, buffer): with_share(system, *of, **more) for buffer, of in zip(training.BUFFERS, each, strict=True)
@@ -309,7 +309,7 @@ def test_figure_16():
     assert not fig16._varies(varied(flat800=0.3, hierOpt=0.6)).holds
 
 
-def test_systems_are_those_of_the_paper():
+def test_systems_match_the_paper():
     """dlrm2020, Tables III and IV."""
     runs = training.Runs(Runner())
     for system in SYSTEMS:
@@ -347,14 +347,14 @@ def test_systems_are_those_of_the_paper():
     ("simulated", "seeds"),
     [(training.cases, 3), (fig14.simulated, 3), (fig15.simulated, 3), (fig16.simulated, fig16.SEEDS)],
 )
-def test_every_figure_is_simulated_by_seeds_and_once_in_step(simulated, seeds):
+def test_every_figure_has_runs_by_seed_and_one_in_step(simulated, seeds):
     apart, in_step = simulated(Runner()), simulated(Runner(choice=training.AT_ONCE.changes))
     assert len(apart) == seeds * len(in_step)
     assert {case.loaded.resolved["jitter"]["start"] for case in apart} == {"1us"}
     assert {case.loaded.resolved["jitter"]["start"] for case in in_step} == {"0s"}
 
 
-def test_other_readings_begin_at_once():
+def test_in_other_readings_nodes_begin_at_once():
     runs = training.Runs(Runner(choice=training.CHOICES[0].changes))
     (case,) = runs.cases("hier")
     assert case.loaded.resolved["jitter"]["start"] == "0s"

@@ -1,4 +1,4 @@
-"""Verdicts can go either way: claims judged on tables that were made up."""
+"""Both outcomes of each verdict, on made-up tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RUNNER = Runner(quick=True)
 
 
 def alltoall_against_torus(ratios):
-    """The table of Figure 9 with these ratios at the sizes of a quick run."""
+    """A table of Figure 9 with these ratios at the sizes of a quick run."""
     table = fig09.measure(RUNNER).table("times")
     rows = []
     for kind in ("all_to_all", "all_reduce"):
@@ -49,7 +49,7 @@ def test_figure_9(ratios, all_to_all, all_reduce):
 
 
 def dimensions(faster_up_to):
-    """The tables of Figure 10 where 4x4x4 is faster than 1x8x8 up to a size."""
+    """Tables of Figure 10 in which 4x4x4 is faster than 1x8x8 up to a size."""
     times = Table("times", "", ("collective", "size_bytes", *(f"{name}_s" for name in fig10.TOPOLOGIES)))
     for size in SIZES:
         times.add("all_reduce", size, 4.0, 2.0, 3.0, 1.0 if size <= faster_up_to else 2.5)
@@ -86,9 +86,9 @@ def test_figure_17(exposed, holds):
 
 
 class Grid:
-    """Runs of Figures 7 to 10 that were made up, by algorithm, buffer and size in MB; others take their usual time.
+    """Made-up runs of Figures 7 to 10, by algorithm, buffer and size in MB.
 
-    A list has one for each seed.
+    A list has one entry for each seed. Runs that are not given have default values.
     """
 
     sizes = all_reduce.SIZES[:3]
@@ -111,7 +111,7 @@ class Grid:
             rtt_mean_s=made["rtt"],
         )
         took = made["ratio"] * 2 * size / all_reduce.BYTES_PER_S
-        # Nodes start when a tenth of the time is over.
+        # Nodes start after a tenth of the time.
         summary = SimpleNamespace(
             total_time_s=took / 0.9, dims=[SimpleNamespace(utilization=0.9 * made["used"])], packets=packets
         )
@@ -174,14 +174,14 @@ def test_a_single_all_reduce(judge, runs, holds):
     assert judge(Grid(**runs)).holds == holds
 
 
-def test_where_packets_were_lost():
+def test_the_sentence_about_lost_packets():
     grid = Grid(A2A6_8=LOSS)
-    assert "5000 packets find the 512 KiB of their port full" in all_reduce.lost(grid["A2A", "64 MB", 8_000_000])
+    assert "5000 packets find the 512 KiB buffer of their port full" in all_reduce.lost(grid["A2A", "64 MB", 8_000_000])
     kept = all_reduce.lost(grid["A2A", "1 GB", 8_000_000])
     assert kept == "No packet is lost: the longest queue of a port is 4 kB of 8 MiB."
 
 
-def test_what_was_measured_says_the_range_of_several_runs():
+def test_measurements_give_the_range_of_several_runs():
     several = Draws([3.0, 1.0, 2.0])
     assert several.said(float, "{:.0f} ms".format) == "2 ms (1 ms to 3 ms)"
     assert (several.typical(float), several.least(float), several.most(float)) == (2, 1, 3)
@@ -189,7 +189,7 @@ def test_what_was_measured_says_the_range_of_several_runs():
     assert Draws([1.0]).said(float, "{:.0f}".format) == "1"
 
 
-def test_nodes_of_an_all_reduce_are_those_of_the_paper():
+def test_scenarios_of_an_all_reduce_match_the_paper():
     for scenario in all_reduce.SCENARIOS.values():
         resolved = Runner().case(scenario).loaded.resolved
         (dim,) = resolved["fabric"]["dims"]
@@ -202,7 +202,7 @@ def test_nodes_of_an_all_reduce_are_those_of_the_paper():
         assert all_reduce.FRAME == 1500 + 2
 
 
-def test_nodes_that_start_apart_do_so_by_no_more_than_that():
+def test_start_times_differ_by_at_most_the_given_time():
     changes = all_reduce.apart(2e-6)
     factors = [each["factor"] for each in changes["faults"]]
     assert changes["workload.layers.matrix.weight_grad"] == "2000000ps"
@@ -210,13 +210,13 @@ def test_nodes_that_start_apart_do_so_by_no_more_than_that():
     assert 1 <= min(factors) < 1.05 < 1.95 < max(factors) <= 2
 
 
-def test_spans_that_overlap():
+def test_overlapping_spans_are_counted():
     assert training.overlapping([]) == 0
     assert training.overlapping([(0, 1), (1, 2), (2, 3)]) == 0
     assert training.overlapping([(4, 5), (0, 3), (1, 2), (2, 4)]) == 2
 
 
-def test_cells_as_people_read_them():
+def test_cells_are_formatted_for_people():
     table = Table("t", "", ("kind", "size_bytes", "time_s", "busy_fraction", "exposed_share", "a_over_b_ratio", "n"))
     table.add("x", 4 * MIB, 1.5e-6, 0.5, 1.63e-4, 1.96957, None)
     assert table.headings() == ["kind", "size", "time", "busy", "exposed", "a over b", "n"]

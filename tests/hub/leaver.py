@@ -1,6 +1,6 @@
-"""A hub, and a rank that pushes much over a slow network and leaves, for a test: host 0 is the hub's.
+"""A hub, and a rank that pushes a large vector over a slow network and leaves. Rank 0 runs the hub.
 
-The hub says as JSON what has happened, and how long the job took.
+The hub prints a line of JSON with its events and the duration of the job.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ELEMENTS = 1_000_000
 
 
 def serve(address: str) -> None:
-    """Serves until the job is over."""
+    """Runs the hub until the job is over."""
     with Service([address], cores=1, insecure=True) as service:
         while not service.status()["jobs"]:
             time.sleep(0.01)
@@ -30,7 +30,7 @@ def serve(address: str) -> None:
 
 
 def main() -> None:
-    """Serves, or pushes and leaves."""
+    """Runs the hub on rank 0; pushes and leaves on the other rank."""
     hub = os.environ["SYNCLINE_PEERS"].split(",")[0]
     if os.environ["RANK"] == "0":
         return serve(hub)

@@ -1,4 +1,4 @@
-"""Ranks and hubs that know each other by certificates."""
+"""Ranks and hubs that identify each other by certificates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def why(call, *arguments, exit_status=2, **named):
 
 
 def both(act, *ranks):
-    """What each rank does, at once."""
+    """Runs ``act`` for all ranks at the same time, and returns their results or errors."""
     found = {}
 
     def one(rank):
@@ -92,18 +92,18 @@ def test_certificates_of_another_ca_are_refused(certs, tmp_path):
     assert "shows a certificate of another CA than ours" in text
 
 
-def test_beyond_this_machine_certificates_do_in_the_place_of_a_key(certs):
+def test_beyond_this_machine_certificates_replace_a_key(certs):
     text = why(Service, ["10.254.253.252"], port=0)
     assert "give all certificates of one CA (`tls`, --tls) or the same key (`key_file`, --key-file)" in text
-    # The address is none of this machine: what is refused now is that.
+    # With certificates, the only error left is that this machine does not have the address.
     assert "cannot listen" in why(Service, ["10.254.253.252"], port=0, tls=certs, exit_status=6)
 
 
-def test_files_that_cannot_be_used_are_refused(certs, tmp_path):
+def test_unusable_files_are_refused(certs, tmp_path):
     make(tmp_path / "a")
-    assert "no folder" in why(Service, port=0, tls=tmp_path / "none")
+    assert "not a folder" in why(Service, port=0, tls=tmp_path / "none")
     mixed = Certificates(certs / "ca.pem", tmp_path / "a" / "hub.pem", tmp_path / "a" / "hub.key")
-    assert "a/hub.pem: is of another CA" in why(Service, port=0, tls=mixed)
+    assert "a/hub.pem: was issued by another CA" in why(Service, port=0, tls=mixed)
     mixed = Certificates(certs / "ca.pem", certs / "hub.pem", tmp_path / "a" / "hub.key")
     assert "a/hub.key: is not the key of the certificate" in why(Service, port=0, tls=mixed)
     (tmp_path / "a" / "hub.key").chmod(0o640)
@@ -113,10 +113,10 @@ def test_files_that_cannot_be_used_are_refused(certs, tmp_path):
     key = tmp_path / "key"
     key.write_bytes(bytes(32))
     key.chmod(0o600)
-    assert "strangers are kept out twice" in why(Service, port=0, tls=certs, key_file=key)
+    assert "certificates and a key are both given" in why(Service, port=0, tls=certs, key_file=key)
 
 
-def test_each_rank_may_have_its_own(tmp_path):
+def test_each_rank_may_have_its_own_certificate(tmp_path):
     made = make(tmp_path / "certs", job="mine", ranks=2)
     assert made.ranks["rank 1"] == ["ca.pem", "rank-1.pem", "rank-1.key"]
     assert not (tmp_path / "certs" / "rank.pem").exists()
@@ -137,14 +137,14 @@ def test_each_rank_may_have_its_own(tmp_path):
     assert "the certificate is for job `mine`, and this is job `other`" in text
 
 
-def test_the_command_makes_them_and_replaces_none(tmp_path):
+def test_the_command_makes_certificates_and_replaces_none(tmp_path):
     folder = tmp_path / "certs"
-    assert "certificates until 2" in run("certs", str(folder)).stdout
+    assert "certificates valid until 2" in run("certs", str(folder)).stdout
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert sorted(before) == ["ca.pem", "hub.key", "hub.pem", "rank.key", "rank.pem"]
     assert {stat.S_IMODE((folder / name).stat().st_mode) for name in ("hub.key", "rank.key")} == {0o600}
     refused = run("certs", str(folder), status=2).stderr
-    assert "there are certificates already" in refused and "--force" in refused
+    assert "the folder has certificates already" in refused and "--force" in refused
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     made = json.loads(run("certs", str(folder), "--force", "--ranks", "2", "--days", "1", "--json").stdout)
     assert made["certificates"]["ranks"]["rank 0"] == ["ca.pem", "rank-0.pem", "rank-0.key"]
@@ -154,7 +154,7 @@ def test_the_command_makes_them_and_replaces_none(tmp_path):
     assert "cannot be written" in run("certs", str(tmp_path / "file" / "b"), status=2).stderr
 
 
-def test_a_hub_with_certificates_is_looked_at_with_them(certs):
+def test_commands_reach_a_hub_with_certificates(certs):
     with served("--cores", "1", "--tls", str(certs)) as (_, address):
         assert "1 cores" in run("status", address, "--tls", str(certs)).stdout
         assert (
@@ -170,7 +170,7 @@ def test_a_hub_with_certificates_is_looked_at_with_them(certs):
         assert "speaks TLS" in run("status", address, status=6).stderr
 
 
-def test_doctor_tells_of_ends_that_are_near(tmp_path):
+def test_doctor_warns_of_certificates_that_expire_soon(tmp_path):
     make(tmp_path / "certs", days=1)
     found = json.loads(run("doctor", "--tls", str(tmp_path / "certs"), "--json", "--port", str(free_port())).stdout)
     rows = {row["what"]: row for row in found["findings"]}
@@ -179,7 +179,7 @@ def test_doctor_tells_of_ends_that_are_near(tmp_path):
 
 
 def test_the_lines_of_the_guides_work(tmp_path):
-    """``syncline hub certs certs``, then ``tls="certs"`` beside it, as both guides have it."""
+    """Runs the lines of both guides: ``syncline hub certs certs``, and then ``tls="certs"`` in the same folder."""
     subprocess.run([sys.executable, "-m", "syncline", "hub", "certs", "certs"], cwd=tmp_path, check=True, timeout=60)
     program = (
         "from syncline.runtime import Communicator\nwith Communicator.join(tls='certs') as r: r.barrier().wait()\n"

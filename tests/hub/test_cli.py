@@ -1,4 +1,4 @@
-"""``syncline hub``."""
+"""The command ``syncline hub``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMMAND = [sys.executable, "-m", "syncline", "hub"]
 
 @contextlib.contextmanager
 def served(*arguments):
-    """A hub that serves, and its address."""
+    """Runs ``syncline hub serve``, and yields its process and address."""
     port = free_port()
     command = [*COMMAND, "serve", "--port", str(port), "--log", "json", *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -54,7 +54,7 @@ def events(process):
     return [json.loads(line) for line in err.splitlines()]
 
 
-def test_it_ends_after_its_jobs():
+def test_sigterm_ends_a_hub_after_its_jobs():
     with served("--cores", "2") as (process, address):
         with Hub.join(address, {"w": ("f32", 1000)}, rank=0, world=1, job="mine") as hub:
             process.send_signal(signal.SIGTERM)
@@ -71,7 +71,7 @@ def test_it_ends_after_its_jobs():
     assert all(event["job"] == "mine" for event in told if event["event"] == "job_ends")
 
 
-def test_jobs_that_do_not_end_are_cut_off():
+def test_jobs_are_cut_off_when_the_drain_time_is_over():
     with served("--drain", "0.3") as (process, address):
         hub = Hub.join(address, {"w": ("f32", 10)}, rank=0, world=1)
         process.send_signal(signal.SIGTERM)
@@ -96,7 +96,7 @@ def test_status_shows_jobs():
     assert (job["chunks"], job["steps"], sum(job["bytes_in"])) == (13, 39, 1_200_000)
 
 
-def test_bench_tells_what_it_measured():
+def test_bench_reports_its_measurements():
     with Service(port=0, cores=2) as service:
         found = run("bench", service.addresses[0], "--world", "3", "--size", "1MB", "--steps", "5", "--json")
         told = json.loads(found.stdout)
@@ -118,10 +118,10 @@ def test_bench_tells_what_it_measured():
         assert words in run("bench", option, text, status=2).stderr
     many = run("bench", "--world", "1", "--size", "268435460B", "--chunk", "64B", status=2).stderr
     assert "`--chunk`, found `64B`" in many
-    assert "chunks that are at most 4194304, and not 4194305" in many
+    assert "at most 4194304 chunks; this size makes 4194305" in many
 
 
-def test_whoever_is_refused_is_told_of(tmp_path):
+def test_refused_connections_are_logged(tmp_path):
     key = tmp_path / "job.key"
     key.write_bytes(bytes(32))
     key.chmod(0o600)
@@ -141,7 +141,7 @@ def test_whoever_is_refused_is_told_of(tmp_path):
     assert all(event["from"].startswith("127.0.0.1:") and event["why"] for event in said)
 
 
-def test_jobs_have_the_memory_that_the_hub_is_given():
+def test_jobs_use_no_more_memory_than_the_hub_is_given():
     with served("--cores", "2", "--memory", "1MB") as (_, address):
         # A value, and the sums of two steps, of seven chunks of 32 KiB or eight; and four for the rank at each core.
         with Hub.join(address, {"w": ("f32", 57_344)}, rank=0, world=1, job="fits"):
@@ -151,7 +151,7 @@ def test_jobs_have_the_memory_that_the_hub_is_given():
             Hub.join(address, {"w": ("f32", 58_000)}, rank=0, world=1, job="large", wait_s=60.0)
 
 
-def test_a_job_waits_for_memory_that_others_have():
+def test_a_job_waits_for_memory_that_other_jobs_hold():
     with served("--cores", "2", "--memory", "1MB") as (process, address):
         one = {"w": ("f32", 57_344)}
         with concurrent.futures.ThreadPoolExecutor() as threads:
@@ -164,7 +164,7 @@ def test_a_job_waits_for_memory_that_others_have():
             second.result().close()
 
 
-def test_doctor_finds_what_is_wrong(tmp_path):
+def test_doctor_finds_problems(tmp_path):
     key = tmp_path / "job.key"
     key.write_bytes(b"x" * 32)
     key.chmod(0o644)
@@ -179,7 +179,7 @@ def test_doctor_finds_what_is_wrong(tmp_path):
     assert "cannot be asked" in run("doctor", "127.0.0.1:1", status=1).stdout
 
 
-def test_prometheus_is_told():
+def test_metrics_are_served_to_prometheus():
     pytest.importorskip("prometheus_client", reason="the extra `metrics` is not installed")
     with served("--metrics", "127.0.0.1:0") as (process, address):
         with Hub.join(address, {"w": ("f32", 1000)}, rank=0, world=1, job="mine") as hub:
@@ -188,11 +188,11 @@ def test_prometheus_is_told():
                 text = urllib.request.urlopen(f"http://{process.metrics}/metrics", timeout=10).read().decode()
                 if 'syncline_hub_chunk_steps_total{job="mine"} 1.0' in text:
                     break
-                # The hub looks at itself a few times a second.
+                # The hub updates its status a few times a second.
                 time.sleep(0.05)
         assert 'syncline_hub_ranks{job="mine",state="here"} 1.0' in text
         assert 'syncline_hub_chunk_steps_total{job="mine"} 1.0' in text
-        # What a job has moved is counted, too, once the job is gone.
+        # The totals still include a job's bytes after the job is gone.
         for _ in range(100):
             text = urllib.request.urlopen(f"http://{process.metrics}/metrics", timeout=10).read().decode()
             if 'job="mine"' not in text:
@@ -210,15 +210,15 @@ def test_prometheus_is_told():
         (["serve", "--listen", "192.0.2.1", "--insecure"], 6, "cannot listen"),
         (["serve", "--key-file", "no.such.key"], 2, "the key cannot be read"),
         (["serve", "--congestion", "cubik"], 2, "did you mean `cubic`?"),
-        (["serve", "--listen", ""], 2, "an address names a host"),
+        (["serve", "--listen", ""], 2, "the address has no host"),
         (["serve", "--memory", "lots"], 2, "`--memory`, found `lots`"),
-        (["serve", "--memory", "0GB"], 2, "a hub needs memory for jobs"),
-        (["status", "foo:bar"], 2, "this is no port"),
-        (["status", "foo:70000"], 2, "this is no port"),
+        (["serve", "--memory", "0GB"], 2, "too little memory for a hub"),
+        (["status", "foo:bar"], 2, "the port is not valid"),
+        (["status", "foo:70000"], 2, "the port is not valid"),
         (["serve", "--port", "70000"], 2, "less than or equal to 65535"),
         (["status", "127.0.0.1:1"], 6, "cannot be asked"),
-        (["status", "nowhere.invalid"], 2, "the address is not known"),
+        (["status", "nowhere.invalid"], 2, "the host's address cannot be found"),
     ],
 )
-def test_what_cannot_be_is_told(arguments, status, words):
+def test_invalid_arguments_are_reported(arguments, status, words):
     assert words in run(*arguments, status=status).stderr

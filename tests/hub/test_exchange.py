@@ -1,4 +1,4 @@
-"""Ranks that exchange with hubs in this process."""
+"""Ranks that exchange vectors with hubs in this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from syncline.hub.worker import CHUNKS, MOST_CHUNKS
 
 
 def together(world, act):
-    """What each rank gives back, all at once."""
+    """Runs ``act`` for all ranks at the same time, and returns their results."""
     results: dict[int, object] = {}
     errors = []
 
@@ -39,7 +39,7 @@ def together(world, act):
 
 @pytest.fixture
 def hubs():
-    """The addresses of two hubs that serve."""
+    """Runs two hubs, and yields their addresses."""
     with Service(port=0, cores=2) as one, Service(port=0, cores=1) as two:
         yield [one.addresses[0], two.addresses[0]]
 
@@ -47,7 +47,7 @@ def hubs():
 KEYS = {"weights": ("f32", 30_000), "bias": ("f32", 3)}
 
 
-def test_the_mean_of_all_is_what_all_get(hubs):
+def test_all_ranks_get_the_mean(hubs):
     def act(rank):
         with Hub.join(hubs, KEYS, rank=rank, world=3) as hub:
             vectors = {name: array("f", [float(rank)] * length) for name, (_, length) in KEYS.items()}
@@ -61,7 +61,7 @@ def test_the_mean_of_all_is_what_all_get(hubs):
         assert all(set(vector) == {1.0} for vector in vectors.values())
 
 
-def test_push_then_pull_is_the_same_in_two(hubs):
+def test_push_and_pull_may_be_separate_calls(hubs):
     def act(rank):
         with Hub.join(hubs, KEYS, rank=rank, world=2, reduction="max") as hub:
             vector = array("f", [float(rank)] * 3)
@@ -80,7 +80,7 @@ def test_push_then_pull_is_the_same_in_two(hubs):
         (Adam(lr=0.25), lambda step: 10 - 0.25 * step),
     ],
 )
-def test_the_hub_makes_parameters_better(hubs, optimizer, expected):
+def test_the_hub_updates_parameters(hubs, optimizer, expected):
     def act(rank):
         found = []
         with Hub.join(hubs, KEYS, rank=rank, world=2, optimizer=optimizer) as hub:
@@ -110,7 +110,7 @@ def test_a_learning_rate_changes_between_steps(hubs):
             assert list(gradient) == [expected] * 5
 
 
-def test_vectors_may_have_optimizers_and_rates_of_their_own(hubs):
+def test_each_vector_may_have_its_own_optimizer_and_rate(hubs):
     keys = {"a": ("f64", 5), "b": ("f64", 5), "sum": ("i64", 5)}
     optimizers = {"a": Sgd(lr=1.0), "b": Sgd(lr=1.0, momentum=0.5)}
     with Hub.join(hubs, keys, rank=0, world=1, optimizer=optimizers, reduction="sum", together=["a", "b"]) as hub:
@@ -131,10 +131,10 @@ def test_vectors_may_have_optimizers_and_rates_of_their_own(hubs):
         refused(lambda: hub.set_learning_rate(0.1, "sum"), "no optimizer")
         refused(lambda: hub.set_learning_rate(0.1, "bb"), "did you mean `b`?")
     refused(lambda: Hub.join(hubs, KEYS, rank=0, world=1, optimizer={"w": Sgd()}), "no such vector", "`w`")
-    refused(lambda: Hub.join(hubs, KEYS, rank=0, world=1, together=["w"]), "no vector `w`")
+    refused(lambda: Hub.join(hubs, KEYS, rank=0, world=1, together=["w"]), "`together` names `w`")
 
 
-def test_without_synchrony_nobody_waits(hubs):
+def test_ranks_of_an_asynchronous_job_do_not_wait_for_each_other(hubs):
     options = {"world": 2, "asynchronous": True, "optimizer": Sgd(lr=1.0), "job": "later"}
 
     def join(rank):
@@ -153,7 +153,7 @@ def test_without_synchrony_nobody_waits(hubs):
     second.close()
 
 
-def test_jobs_do_not_meet(hubs):
+def test_jobs_on_one_hub_are_separate(hubs):
     def act(number):
         with Hub.join(hubs, KEYS, rank=0, world=1, job=f"job {number}") as hub:
             for _ in range(5):
@@ -173,47 +173,47 @@ def refused(call, *words):
     return raised.value
 
 
-def test_what_makes_no_sense_is_told(hubs):
+def test_invalid_arguments_of_join_are_reported(hubs):
     def join(keys=KEYS, **options):
         return lambda: Hub.join(hubs, keys, **{"rank": 0, "world": 1, "wait_s": 0.3, **options})
 
     refused(join(reduction="avg"), "avg", "choose mean, sum")
     refused(join({"w": ("f31", 3)}), "f31")
-    refused(join({"w": ("f32", -3)}), "`w` is no vector")
-    refused(join({"w": ["f32", 3]}), "no memory to work on")
+    refused(join({"w": ("f32", -3)}), "`w` is not a vector")
+    refused(join({"w": ["f32", 3]}), "no memory buffer")
     refused(join({"w": ("i64", 3)}), "`w` has no mean", "ask for a sum")
     refused(join(optimizer=Sgd(lr=-1.0)), "`lr` is -1", "0 or more")
     refused(join(optimizer=Sgd(nesterov=True)), "needs a `momentum`")
     refused(join({"w": ("f16", 3)}, optimizer=Sgd()), "optimizers are for f32 and f64")
-    # Those that the command line knows are the hub's.
+    # The limits that the command line uses are those of the hub.
     refused(join(chunk=CHUNKS[0] - 1), f"{CHUNKS[0]} to {CHUNKS[-1]} are allowed")
     refused(join(chunk=CHUNKS[-1] + 1), f"{CHUNKS[0]} to {CHUNKS[-1]} are allowed")
     refused(join({"w": ("f32", 16 * MOST_CHUNKS + 1)}, chunk=64), f"more than {MOST_CHUNKS} chunks")
     refused(join(job="a\x1b[31m"), "no control characters")
-    refused(join(interval_s=3.0, silence_s=10.0), "have it do so twice as often")
+    refused(join(interval_s=3.0, silence_s=10.0), "`interval_s` to at most half")
     refused(lambda: Hub.join([hubs[0], hubs[0]], KEYS, rank=0, world=1), "named twice")
     refused(join(policy="carry on"), "carry on", "fail")
     refused(join(world=0), "0 workers")
     refused(join(rank=-1), "-1")
     refused(join(rank=3), "there is no rank 3 of 1")
-    refused(lambda: Hub.join("no.such.host.invalid", KEYS, rank=0, world=1), "the address is not known")
+    refused(lambda: Hub.join("no.such.host.invalid", KEYS, rank=0, world=1), "the host's address cannot be found")
     refused(lambda: Hub.join("192.0.2.1", KEYS, rank=0, world=1), "anybody who reaches this address", "key_file")
     absent = refused(join(world=2), "rank 1 has not come")
     assert (absent.exit_status, absent.diagnostics[0]["code"]) == (6, "SL1201")
 
 
-def test_what_does_not_fit_is_told(hubs):
+def test_buffers_that_do_not_match_a_vector_are_reported(hubs):
     with Hub.join(hubs, KEYS, rank=0, world=1) as hub:
         refused(lambda: hub.push("weigths", array("f", [0.0])), "did you mean `weights`?")
         refused(lambda: hub.push("bias", array("f", [0.0] * 4)), "4 f32", "3 f32")
         refused(lambda: hub.push("bias", array("d", [0.0] * 3)), "3 f64", "3 f32")
-        refused(lambda: hub.push("bias", b"abc"), "writes to its buffer")
+        refused(lambda: hub.push("bias", b"abc"), "must be writable")
         refused(lambda: hub.set_learning_rate(0.1), "no optimizer")
     refused(lambda: hub.push("bias", array("f", [0.0] * 3)), "closed")
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are pinned on Linux alone")
-def test_cores_have_a_cpu_each_if_the_host_is_theirs():
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are pinned on Linux only")
+def test_each_core_of_a_pinned_hub_has_a_cpu():
     whole = sorted(os.sched_getaffinity(0))
     with Service(port=0, cores=len(whole), pin=True) as service:
         with Hub.join(service.addresses[0], {"vector": ("f32", 100_000)}, rank=0, world=1) as hub:
@@ -226,18 +226,18 @@ def test_cores_have_a_cpu_each_if_the_host_is_theirs():
         )
 
 
-def test_a_hub_that_cannot_be_is_told():
+def test_invalid_arguments_of_a_hub_are_reported():
     with Service(port=0, cores=1) as service:
         port = int(service.addresses[0].rpartition(":")[2])
         refused(lambda: Service(port=port), "cannot listen", str(port))
     refused(lambda: Service(["127.0.0.1", "127.0.0.2"], port=0, cores=1), "2 interfaces for 1 cores")
-    refused(lambda: Service(["127.0.0.1:99999"]), "this is no port", "0 to 65535")
+    refused(lambda: Service(["127.0.0.1:99999"]), "the port is not valid", "0 to 65535")
     refused(lambda: Service(["192.0.2.7"], port=0), "anybody who reaches this address")
     refused(lambda: Service(port=0, congestion="no such"), "congestion control")
     refused(lambda: status("127.0.0.1:1", wait_s=0.2), "cannot be asked")
 
 
-def test_whether_two_levels_pay():
+def test_two_levels_pay_on_a_thin_core_network():
     thin = two_levels(2, 8, hub_rate=10e9, core_rate=1.25e9, worker_rate=1.25e9)
     assert thin.pays
     assert math.isclose(thin.flat, 3.2e-9)

@@ -1,4 +1,4 @@
-"""Ranks of a hub that die or stop, and hubs that do."""
+"""Faults of ranks on a hub, and of hubs: processes that are killed, stopped or restarted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORKER = Path(__file__).parent / "worker.py"
 
 @pytest.fixture
 def hub():
-    """The address of a hub that serves."""
+    """Runs a hub, and yields its address."""
     with Service(port=0, cores=2) as service:
         yield service.addresses[0]
 
@@ -32,7 +32,7 @@ def settings(hub, **others):
 @pytest.mark.parametrize(
     ("number", "what"), [(signal.SIGKILL, "closed its connection"), (signal.SIGSTOP, "gave no sign of life")]
 )
-def test_all_are_told_who_is_lost(hub, number, what):
+def test_a_lost_rank_is_named_by_all(hub, number, what):
     """Fault: a rank is killed or stopped (policy `fail`) -> all others name it within 2 s; inputs are as they were"""
     with job(4, settings(hub), worker=WORKER) as running:
         running.wait_for_steps()
@@ -48,7 +48,7 @@ def test_all_are_told_who_is_lost(hub, number, what):
         assert "push_pull of `weights`, 200000 bytes" in outcomes[0]["error"]["message"]
 
 
-def test_those_that_are_left_go_on(hub):
+def test_the_remaining_ranks_go_on(hub):
     """Fault: a rank is killed (policy `shrink`) -> the others go on"""
     with job(3, settings(hub, steps=400, policy="shrink", pause=0.005), worker=WORKER) as running:
         running.wait_for_steps()
@@ -58,7 +58,7 @@ def test_those_that_are_left_go_on(hub):
     assert outcomes[0]["last"] == outcomes[1]["last"]
 
 
-def test_a_rank_that_is_started_again_joins_those_that_are_left(hub):
+def test_a_restarted_rank_joins_the_remaining_ranks(hub):
     """Fault: a lost rank is started again (policy `shrink`) -> it joins at the next step"""
     sets = settings(hub, steps=600, policy="shrink", pause=0.01)
     with job(2, sets, worker=WORKER) as running:
@@ -73,8 +73,8 @@ def test_a_rank_that_is_started_again_joins_those_that_are_left(hub):
     assert outcomes[0]["last"] == outcomes[1]["last"]
 
 
-def test_a_rank_is_waited_for(hub):
-    """Fault: a rank is killed and started again (policy `wait`) -> it is waited for, and every step counts once"""
+def test_ranks_wait_for_a_rank_that_is_restarted(hub):
+    """Fault: a rank is killed and started again (policy `wait`) -> the others wait, and every step counts once"""
     sets = settings(hub, steps=200, policy="wait", pause=0.01)
     with job(2, sets, worker=WORKER) as running:
         running.wait_for_steps()
@@ -84,11 +84,11 @@ def test_a_rank_is_waited_for(hub):
         with job(2, sets, ranks=[0], worker=WORKER) as again:
             outcomes = [running.outcome(1), again.outcome(0)]
     assert [outcome["status"] for outcome in outcomes] == [0, 0], outcomes
-    # Every step of every rank counts once, whoever was started again meanwhile.
+    # Every step of every rank counts once, although a rank was restarted.
     assert all(outcome["last"] == [400.0, 400.0] for outcome in outcomes), outcomes
 
 
-def test_a_job_of_which_all_ranks_are_lost_is_taken_up(hub):
+def test_ranks_that_are_all_restarted_take_up_their_job(hub):
     """Fault: all ranks are killed and started again (policy `wait`) -> they take up the job where it was"""
     sets = settings(hub, steps=150, policy="wait", pause=0.01)
     with job(2, sets, worker=WORKER) as running:
@@ -101,8 +101,8 @@ def test_a_job_of_which_all_ranks_are_lost_is_taken_up(hub):
     assert [outcome["last"] for outcome in outcomes] == [[300.0, 300.0]] * 2, outcomes
 
 
-def test_a_rank_that_is_started_twice_is_refused_and_the_first_goes_on(hub):
-    """Fault: a second process of a rank joins -> it is refused, and the job never notices"""
+def test_a_second_process_of_a_rank_is_refused_and_the_first_goes_on(hub):
+    """Fault: a second process of a rank joins -> it is refused, and the job is not disturbed"""
     sets = settings(hub, steps=200, pause=0.01)
     with job(2, sets, worker=WORKER) as running:
         running.wait_for_steps()
@@ -113,8 +113,8 @@ def test_a_rank_that_is_started_twice_is_refused_and_the_first_goes_on(hub):
     assert [outcome["last"] for outcome in outcomes] == [[400.0, 400.0]] * 2, outcomes
 
 
-def test_other_jobs_never_notice(hub):
-    """Fault: a job on the hub loses a rank -> other jobs never notice"""
+def test_other_jobs_are_not_disturbed(hub):
+    """Fault: a job on the hub loses a rank -> other jobs are not disturbed"""
     with (
         job(2, settings(hub, steps=300, pause=0.002), worker=WORKER) as other,
         job(2, settings(hub, job="another"), worker=WORKER) as running,
@@ -129,7 +129,7 @@ def test_other_jobs_never_notice(hub):
 @pytest.mark.parametrize(
     ("number", "what"), [(signal.SIGKILL, "closed its connection"), (signal.SIGSTOP, "gave no sign of life")]
 )
-def test_a_hub_that_is_lost_is_named(number, what):
+def test_a_lost_hub_is_named(number, what):
     """Fault: the hub is killed or stopped -> all ranks name it within 2 s; inputs are as they were"""
     port = free_port()
     command = [sys.executable, "-m", "syncline", "hub", "serve", "--port", str(port), "--cores", "2"]
@@ -149,8 +149,8 @@ def test_a_hub_that_is_lost_is_named(number, what):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_one_of_several_hubs_that_is_lost_is_named(number):
-    """Fault: one of several hubs is killed or stopped -> all ranks name it within 2 s, nobody else"""
+def test_a_lost_hub_of_several_is_named(number):
+    """Fault: one of several hubs is killed or stopped -> all ranks name it, and no other hub, within 2 s"""
     ports = [free_port(), free_port()]
     command = [sys.executable, "-m", "syncline", "hub", "serve", "--cores", "2", "--port"]
     served = [subprocess.Popen([*command, str(port)], stderr=subprocess.PIPE, text=True) for port in ports]
@@ -192,8 +192,8 @@ def test_a_hub_that_stops_before_the_job_begins_is_named():
     since.found(outcome["at"])
 
 
-def test_a_rank_that_was_stopped_for_a_moment_is_waited_for(hub):
-    """Fault: a rank is stopped for a moment -> it is waited for"""
+def test_ranks_wait_for_a_rank_that_is_stopped_for_a_moment(hub):
+    """Fault: a rank is stopped for a moment -> the others wait for it"""
     with job(2, settings(hub, steps=300), worker=WORKER) as running:
         running.wait_for_steps()
         running.kill(1, signal.SIGSTOP)

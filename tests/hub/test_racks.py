@@ -1,4 +1,4 @@
-"""Hubs in several racks."""
+"""Jobs with hubs in several racks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.hub.test_exchange import refused, together
 
 
 @pytest.mark.parametrize("between", ["sharded", "ring"])
-def test_racks_sum_first_and_then_exchange(between):
+def test_each_rack_sums_before_racks_exchange(between):
     with Service(port=0, cores=2) as one, Service(port=0, cores=2) as two, Service(port=0, cores=2) as three:
         racks = Racks([0, 1, 1, 2], [[hub.addresses[0]] for hub in (one, two, three)], between)
 
@@ -31,7 +31,7 @@ def test_racks_sum_first_and_then_exchange(between):
 
 
 @pytest.mark.parametrize("between", ["sharded", "ring"])
-def test_whoever_is_through_first_cuts_nobody_off(between):
+def test_a_rank_that_finishes_first_does_not_cut_off_the_others(between):
     with ExitStack() as stack:
         hubs = [stack.enter_context(Service(port=0, cores=1)) for _ in range(4)]
         racks = Racks([0, 1, 2, 3], [[hub.addresses[0]] for hub in hubs], between)
@@ -47,7 +47,7 @@ def test_whoever_is_through_first_cuts_nobody_off(between):
         assert all(together(4, act))
 
 
-def test_racks_train_alike():
+def test_all_racks_get_the_same_parameters():
     with Service(port=0, cores=2) as one, Service(port=0, cores=2) as two:
         racks = Racks([0, 0, 1], [[one.addresses[0]], [two.addresses[0]]])
 
@@ -60,20 +60,20 @@ def test_racks_train_alike():
                 for _ in range(3):
                     parameters = array("f", [float(rank)]) * 50_000
                     hub.push_pull("w", parameters).wait()
-                refused(lambda: hub.set_learning_rate(0.1), "stays as it is")
+                refused(lambda: hub.set_learning_rate(0.1), "cannot change")
                 return set(parameters)
 
         # Velocities 1, 1.5, 1.75.
         assert together(3, act) == [{10.0 - 0.5 * 4.25}] * 3
 
 
-def test_racks_are_read(tmp_path):
+def test_racks_are_read_from_a_file(tmp_path):
     file = tmp_path / "racks.txt"
     file.write_text("# two racks\n10.0.0.9 10.0.0.8:1 : 0 2\n\n[::1]:5 10.0.1.8 : 1 # the other\n")
     assert Racks.read(file) == Racks([0, 1, 0], [["10.0.0.9", "10.0.0.8:1"], ["[::1]:5", "10.0.1.8"]])
     for text, words in (
-        ("10.0.0.9 0 1", "no rack"),
-        ("10.0.0.9 : 0 x", "no rack"),
+        ("10.0.0.9 0 1", "not a rack"),
+        ("10.0.0.9 : 0 x", "not a rack"),
         ("a : 0 1\nb : 1 2", "rank 1 is in two racks"),
         ("a : 0 2", "rank 1 is in no rack"),
         ("", "the file has no racks"),
@@ -87,15 +87,15 @@ def test_racks_are_read(tmp_path):
         Racks.read(tmp_path / "none")
 
 
-def test_racks_that_make_no_sense_are_told():
+def test_invalid_racks_are_reported():
     def join(racks, hubs=None, **options):
         return lambda: Hub.join(hubs, {"w": ("f32", 5)}, rank=0, world=2, racks=racks, wait_s=0.3, **options)
 
     here = ["127.0.0.1:1"]
-    refused(join(Racks([0, 0], [here]), hubs=here), "named twice")
-    refused(join(Racks([0], [here])), "the racks of 1 ranks are told, and there are 2")
+    refused(join(Racks([0, 0], [here]), hubs=here), "hubs are given twice")
+    refused(join(Racks([0], [here])), "the racks of 1 ranks are given, but the job has 2")
     refused(join(Racks([0, 1], [here])), "there is no rack 1 of 1")
     refused(join(Racks([0, 0], [here, here])), "rack 1 has no ranks")
-    refused(join(Racks([0, 1], [here, [*here, *here]])), "as many in each")
+    refused(join(Racks([0, 1], [here, [*here, *here]])), "each needs the same number")
     refused(join(Racks([0, 1], [here, here], "tree")), "tree", "sharded")
-    refused(join(Racks([0, 1], [here, here]), policy="shrink"), "its policy is fail")
+    refused(join(Racks([0, 1], [here, here]), policy="shrink"), "have policy fail")

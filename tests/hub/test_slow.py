@@ -1,4 +1,4 @@
-"""Networks that are slow, on an emulated cluster."""
+"""Hubs on a slow network, on an emulated cluster."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ fabric:
 
 
 @needs_namespaces
-def test_whoever_leaves_slowly_is_not_lost(cli):
-    """Fault: a rank leaves whose last pushes take seconds -> it has left, and is not lost"""
+def test_a_rank_that_leaves_slowly_is_not_lost(cli):
+    """Fault: a rank leaves while its last pushes take seconds -> it counts as left, and not as lost"""
     bed = cli.write("bed.yaml", SLOW.format(number=os.getpid()))
     done = cli("testbed", "run", bed, "--", sys.executable, WORKER)
     assert done.returncode == 0, done.stderr

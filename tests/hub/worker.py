@@ -1,6 +1,6 @@
-"""One rank of a job on hubs, for tests that disturb it.
+"""One rank of a job on hubs, for tests that kill, stop or restart ranks.
 
-Says as JSON what happens: ``step`` once it has done one, and at last how it ended.
+It prints lines of JSON: one with ``step`` after each step, and a last one with the outcome.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from syncline.hub import Hub, Sgd
 
 
 def say(**what: object) -> None:
-    """Says something, in a line."""
+    """Prints a line of JSON."""
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    """Trains until it has done its steps, or something goes wrong."""
+    """Trains until all steps are done, or an error occurs."""
     settings = json.loads(sys.argv[1])
     steps, pause, elements = settings.pop("steps"), settings.pop("pause", 0.0), settings.pop("elements", 50_000)
     zeros = array("f", [0.0]) * elements
@@ -34,7 +34,7 @@ def main() -> None:
             parameters = array("f", [0.0]) * elements
             hub.start({"weights": parameters})
             for step in range(hub.steps["weights"], steps):
-                # Whatever the parameters are, they come one nearer to 1000 with each rank.
+                # Each rank's gradient adds 1 to every parameter.
                 gradient = array("f", [-1.0]) * elements
                 before = array("f", gradient)
                 exchange = hub.push_pull("weights", gradient, keep=True)

@@ -1,4 +1,4 @@
-"""Small scenarios in which keys make a difference, by name."""
+"""Small scenarios by name, in which changes of keys have an effect."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TWO_KINDS = {
         for kind in ("all_to_all", "all_reduce")
     ]
 }
-"""Two collectives that are under way at once."""
+"""Two collectives under way at the same time."""
 WORK = {
     "layers": [layer("a", 200_000, forward=OPS, input_grad=OPS, weight_grad=OPS, update=OPS), layer("b", 900_000)],
     "batch_per_npu": 4,
@@ -85,7 +85,7 @@ def scenario(workload: Any = BARE, fabric: Any = GRID, **more: Any) -> dict[str,
 
 
 def packets(**more: Any) -> dict[str, Any]:
-    """Seven hosts send to one through a switch that has little room."""
+    """Seven hosts send to one through a switch with a small buffer."""
     return scenario(INCAST, STAR, collectives=DIRECT, network={"model": "packet", "buffer": "64KiB"} | more)
 
 

@@ -1,4 +1,4 @@
-"""For every key of a scenario, a case in which another value changes the outcome."""
+"""A case for every key of a scenario: a change of the key that must change the outcome."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.keys.bases import BARE, OWN_PRICES, TWO_KINDS
 
 
 class Gone:
-    """In place of a value: the key is removed."""
+    """Stands for a value and removes the key."""
 
 
 GONE: Final = Gone()
@@ -17,16 +17,16 @@ GONE: Final = Gone()
 
 @dataclass(frozen=True)
 class Case:
-    """A scenario, and the change of a key that must change its outcome."""
+    """A scenario, and a change of a key that must change its outcome."""
 
     base: str
     at: str
-    """Path of the mapping that holds the key."""
+    """Path of the mapping that contains the key."""
     value: Any
     also: dict[str, Any] = field(default_factory=dict)
-    """What is set in both scenarios."""
+    """Changes made to both scenarios."""
     swapped: dict[str, Any] = field(default_factory=dict)
-    """What is changed along with the key, such as a key that excludes it."""
+    """Changes made together with the key, such as removing a key that excludes it."""
 
 
 def _cases(base: str, at: str, /, **values: Any) -> dict[str, Case]:
@@ -43,7 +43,7 @@ SLOW_LAYER = {"name": "a", "forward": "200ms", "weight_grad": "1us", "parameters
 
 
 def _optical(direct: str, *components: str) -> dict[str, Any]:
-    """A ring of hosts that are joined without switches, by parts that have a price."""
+    """A ring of hosts joined directly by priced parts, without switches."""
     priced = {f"prices.components.{name}": {"usd": 4.0} for name in components}
     return {"fabric": {"shape": "Ring(4)", "rate": "50GB/s"}, "prices.direct": direct} | priced
 
@@ -606,7 +606,7 @@ TABLE: dict[str, dict[str, Case]] = {
 
 
 def _of_dimension(case: Case) -> dict[str, Any]:
-    """What a case of the whole network sets, for a dimension."""
+    """The case of a network parameter, applied to a single dimension."""
     return {at.replace("network.", "network.dims.dim1."): value for at, value in case.also.items()}
 
 
@@ -693,4 +693,4 @@ ELSEWHERE = {
     ("FileFabric", "*"): "tests/config/test_edges.py: paths of files, and names in them",
     ("Table", "*"): "tests/config/test_compute.py: the path of a file",
 }
-"""Keys whose effect is tested where their files are."""
+"""Keys whose effect other test files check."""

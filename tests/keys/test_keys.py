@@ -1,4 +1,4 @@
-"""No key of a scenario is accepted and ignored: another value changes the outcome, or gives an error or a warning."""
+"""No key of a scenario is silently ignored: another value changes the outcome, or gives an error or a warning."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.keys.table import ELSEWHERE, TABLE, Case, Gone
 
 ROOT = Path(__file__).parents[2]
 SHOWN = {("Scenario", "name"), ("Scenario", "trace"), ("PriceList", "source"), ("PriceList", "year")}
-"""Keys that appear only in the report and the trace."""
+"""Keys that affect only the report and the trace."""
 
 
 def _models(annotation: Any) -> set[type[BaseModel]]:
-    """The mappings that a type mentions."""
+    """The models (mappings of keys) that a type annotation mentions."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return {annotation}
     return set().union(*(_models(each) for each in get_args(annotation)))
@@ -36,7 +36,7 @@ def _all() -> set[tuple[str, str]]:
     ahead: list[type[BaseModel]] = [Scenario]
     while ahead:
         model = ahead.pop()
-        # Some forms exist only to be refused.
+        # Some models exist only to give better errors.
         if model in seen or model.__name__.startswith("_"):
             continue
         seen.add(model)
@@ -59,7 +59,7 @@ def test_every_key_has_a_case() -> None:
 
 
 def _set(scenario: dict[str, Any], at: str, value: Any) -> None:
-    """Sets, or removes, what stands at a path."""
+    """Sets or removes the value at a path."""
     node: Any = scenario
     *parents, last = at.strip(".").split(".")
     for part, following in zip(parents, [*parents[1:], last], strict=bool(parents)):
@@ -93,7 +93,7 @@ def _scenario(case: Case, key: str, *, changed: bool) -> dict[str, Any]:
 
 @cache
 def _outcome(text: str, *, shown: bool) -> str:
-    """The answer, all tables and warnings, or the errors. ``shown`` adds the report and the trace."""
+    """The summary, tables and warnings, or the errors, as text. ``shown`` adds the report and the trace."""
     try:
         result = syncline.simulate(json.loads(text))
     except syncline.SynclineError as error:
@@ -115,11 +115,11 @@ def test_an_outcome_is_the_same_every_time() -> None:
 
 
 @pytest.mark.parametrize(("model", "key"), [pair for pair in KEYS if pair[1] in TABLE.get(pair[0], {})])
-def test_every_key_matters(model: str, key: str) -> None:
+def test_every_key_has_an_effect(model: str, key: str) -> None:
     case = TABLE[model][key]
     shown = (model, key) in SHOWN or model == "Trace"
     texts = [json.dumps(_scenario(case, key, changed=changed)) for changed in (False, True)]
     before, after = (_outcome(text, shown=shown) for text in texts)
-    # A scenario that is refused as it is would hide that the key has no effect.
+    # If the unchanged scenario were refused, the test could not detect a key without effect.
     assert not before.startswith("refused"), before
     assert before != after

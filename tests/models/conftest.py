@@ -1,4 +1,4 @@
-"""The published layer files, where they are at hand."""
+"""The published layer files, if they are available."""
 
 import os
 from pathlib import Path

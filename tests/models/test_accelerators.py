@@ -1,4 +1,4 @@
-"""Accelerators: the file is complete, says where it is from, and is found by name."""
+"""Accelerators: the file is complete and has sources, and accelerators are found by name."""
 
 import pytest
 
@@ -18,7 +18,7 @@ NAMES = [
 ]
 
 
-def test_what_there_is():
+def test_the_list_of_accelerators():
     assert list(load()) == NAMES
 
 
@@ -37,7 +37,7 @@ def test_every_number_has_a_source_and_a_plausible_size(accelerator):
 @pytest.mark.parametrize(
     ("name", "both_directions"), [("V100", 300), ("A100", 600), ("H100", 900), ("H200", 900), ("B200", 1800)]
 )
-def test_links_add_up_to_what_data_sheets_quote(name, both_directions):
+def test_links_add_up_to_the_rates_of_data_sheets(name, both_directions):
     assert 2 * find(name).scale_up.bytes_per_s == both_directions * 10**9
 
 
@@ -48,7 +48,7 @@ def test_data_sheet_rates():
     assert find("H100").peak_flop_per_s["fp8"] == 1_978_900 * 10**9
 
 
-def test_as_a_compute_model():
+def test_an_accelerator_as_a_compute_model():
     assert find("A100").roofline(PRECISIONS["bf16"]) == {
         "model": "roofline",
         "accelerator": "A100-SXM4-80GB",
@@ -67,27 +67,27 @@ def test_no_two_accelerators_share_a_name():
     assert len(names) == len(set(names))
 
 
-def test_an_unknown_name_is_told_the_nearest():
+def test_an_unknown_name_suggests_the_nearest():
     with pytest.raises(ModelError) as caught:
         find("H1000")
     assert (caught.value.key, caught.value.nearest) == ("accelerator", "H100")
 
 
 @pytest.mark.parametrize("name", ["B300", "MI300X", "TPU v5e", "L40S"])
-def test_another_product_is_not_taken_for_a_typing_error(name):
+def test_another_product_gets_no_suggestion(name):
     with pytest.raises(ModelError) as caught:
         find(name)
     assert caught.value.nearest is None
 
 
-def test_capacities_are_those_of_the_memory():
-    """As nvidia-smi counts MiB, within the half per cent that ECC and the driver take."""
+def test_capacities_match_nvidia_smi():
+    """Capacities match the MiB shown by nvidia-smi, within the half per cent that ECC and the driver use."""
     found = {"A100": 81_920, "A100-40GB": 40_960, "H100": 81_559, "H200": 143_771, "B200": 183_359}
     for name, mebibytes in found.items():
         assert 0.994 < mebibytes * 2**20 / find(name).memory_bytes <= 1
 
 
-def test_fp8_computes_the_rest_in_bf16():
+def test_with_fp8_other_operations_run_in_bf16():
     fp8 = find("H100").roofline(PRECISIONS["fp8"])
     assert (fp8["peak"], fp8["peaks"]) == ("1.9789PFLOP/s", {"bf16": "989.4TFLOP/s"})
     assert "peaks" not in find("H100").roofline(PRECISIONS["tf32"])
@@ -99,12 +99,12 @@ def test_a_missing_data_type_is_refused():
     assert (caught.value.key, caught.value.allowed) == ("precision", "one of fp32, fp16, fp64")
 
 
-def test_what_is_loaded_is_the_callers_own():
+def test_changing_the_loaded_list_has_no_side_effect():
     load().clear()
     assert list(load()) == NAMES
 
 
 @pytest.mark.parametrize("text", ["12", "12GB", "1.5B/s", "-1GB/s", "1 GB/s", "GB/s"])
-def test_amounts_have_their_unit(text):
+def test_amounts_without_a_valid_unit_are_refused(text):
     with pytest.raises(ValueError, match="is not a"):
         _amount(text, "B/s")

@@ -1,4 +1,4 @@
-"""One operation at a time, against counts done by hand."""
+"""Single operations, compared with counts done by hand."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_a_matrix_product_costs_the_same_in_all_three_passes():
         assert amount == Amount(120, moved, (Product(*sizes, moved),))
 
 
-def test_traffic_in_bytes_follows_the_data_type():
+def test_memory_traffic_depends_on_the_data_type():
     assert [Amount(0, 10).memory(t) for t in ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")] == [
         80,
         40,
@@ -56,7 +56,7 @@ def test_the_first_convolution_of_resnet50():
     assert image == Image(64, 112, 112)
     assert op.parameters * 4 == 37_632  # bytes, as in the layer file of astra2020
     assert op.multiply_adds == 64 * 112 * 112 * 3 * 7 * 7
-    # Unfolded: a row for each position, a column for each window element; it moves the image, not the windows.
+    # As a matrix product: a row per position, a column per window element. Only the image is moved, not the windows.
     assert op.forward.products == (Product(112 * 112, 3 * 7 * 7, 64, op.inputs + op.outputs + op.parameters),)
     assert (op.inputs, op.outputs) == (3 * 224 * 224, 64 * 112 * 112)
 
@@ -130,7 +130,7 @@ def test_a_lookup_reads_rows_and_not_the_table():
     assert op.weight_grad == Amount(48, 6 + 8000 + 3 * 48)
 
 
-def test_the_products_of_a_pass_are_its_multiply_adds():
+def test_products_account_for_all_multiply_adds():
     conv, _ = conv2d(3, Image(5, 9, 9), 7, 3, stride=2, padding=1)
     for op in (conv, linear(4, 3, 5), scores(2, 8, 16, 4), context(2, 8, 16, 4)):
         for amount in (op.forward, op.input_grad, op.weight_grad):
@@ -158,7 +158,7 @@ def test_an_rms_norm_has_a_scale_and_no_shift():
     assert rms_norm(4, 5, affine=False).weight_grad == NOTHING
 
 
-def test_trained_positions_are_a_table_with_an_entry_each():
+def test_learned_positions_are_a_table_with_one_entry_each():
     op = positions(2, 3, 4, 9)
     assert op.parameters == 36
     assert op.forward == Amount(24, 2 * 24 + 12)

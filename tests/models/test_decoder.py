@@ -1,4 +1,4 @@
-"""Decoders: parameter formula, published counts of parameters and operations, division, message sizes of hier2021."""
+"""Decoders: parameters, operations, division and message sizes, compared with published numbers."""
 
 import itertools
 
@@ -30,7 +30,7 @@ def named(**params):
 def test_parameter_formula(n, heads, per_head, f, v, trained, tied, biased):
     d = heads * per_head
     expected = (v + trained) * d + n * (4 * d * d + 4 * d + 2 * d * f + f + d + 4 * d) + 2 * d + v * d * (not tied)
-    # The bias of the projection is its own, whoever holds the table.
+    # The projection always has its own bias, even if it shares the table.
     expected += v * biased
     sizes = {"layers": n, "hidden": d, "heads": heads, "feed_forward": f, "vocabulary": v, "positions": trained}
     assert parameters(**sizes, tied_embeddings=tied, projection_bias=biased) == expected
@@ -39,7 +39,8 @@ def test_parameter_formula(n, heads, per_head, f, v, trained, tied, biased):
 @pytest.mark.parametrize(
     ("sizes", "published"),
     [
-        # The checkpoints' counts; Radford et al. 2019 Table 2 rounds others (its first column predates a correction).
+        # Counts of the checkpoints. Radford et al. 2019 Table 2 rounds other counts (its first column predates a
+        # correction).
         ((12, 768, 12), 124_439_808),
         ((24, 1024, 16), 354_823_168),
         ((36, 1280, 20), 774_030_080),
@@ -67,7 +68,7 @@ def test_gpt3_has_its_published_parameters(sizes, millions):
     assert parameters("gpt3_175b", **sizes) / 1e6 == pytest.approx(millions, rel=2e-3)
 
 
-def test_presets_of_hier2021():
+def test_presets_match_hier2021():
     # hier2021 Table IV: 17, 175 and 1,024 billion.
     found = [parameters(name) / 1e9 for name in ("transformer_17b", "gpt3_175b", "transformer_1t")]
     assert found == [pytest.approx(17, rel=0.011), pytest.approx(175, rel=0.003), pytest.approx(1024, rel=0.008)]
@@ -78,19 +79,19 @@ def test_presets_of_hier2021():
     # Narayanan et al. 2021, Table 1: parameters and sizes; equation 3 with s = 2048, V = 51,200.
     [(24, 2304, 24, 1.7), (96, 12_288, 96, 174.6), (128, 25_600, 160, 1008.0)],
 )
-def test_parameters_and_operations_of_narayanan(layers_, hidden, heads, billions):
+def test_parameters_and_operations_match_narayanan_2021(layers_, hidden, heads, billions):
     s, v = 2048, 51_200
     built = layers("gpt3_175b", layers=layers_, hidden=hidden, heads=heads, vocabulary=v)
     assert sum(layer.parameters for layer in built) / 1e9 == pytest.approx(billions, abs=0.05)
     # Equation 3 without recomputation: 72 B s l h^2 (1 + s / 6h + V / 12lh) for forward and backward.
-    # That counts all scores, also those that the mask hides; attention needs half of them.
+    # The equation counts all scores, including masked ones; attention needs half of them.
     needed, masked = (6 * sum(getattr(layer, each) for layer in built) for each in ("multiply_adds", "masked"))
     assert masked == 6 * s * s * layers_ * hidden
     assert needed + masked == 72 * s * layers_ * hidden**2 + 12 * s * s * layers_ * hidden + 6 * s * hidden * v
 
 
 def test_a_block_without_biases_and_norms_has_twelve_squares():
-    # hier2021's rule, and that of the layer files of its successor: 12 d^2 parameters of a layer.
+    # The rule of hier2021 and of the layer files of its successor: 12 d^2 parameters per layer.
     d = 12_288
     block = [x for x in layers("gpt3_175b", layers=1, **BARE) if x.name.startswith("block1.")]
     assert sum(layer.parameters for layer in block) == 12 * d * d
@@ -99,7 +100,7 @@ def test_a_block_without_biases_and_norms_has_twelve_squares():
 BARE = {"attention_bias": False, "output_bias": False, "mlp_bias": False, "norm_parameters": False}
 
 
-def test_division_is_megatrons():
+def test_layers_are_divided_as_in_megatron():
     assert {name: layer.sharding for name, layer in named(layers=1).items()} == {
         "embedding": "row",
         "positions": "replicated",
@@ -119,7 +120,7 @@ def test_division_is_megatrons():
     }
 
 
-def test_layers_say_what_pipelines_and_recomputation_need():
+def test_layers_have_the_attributes_for_pipelines_and_recomputation():
     built = named(layers=2, kv_heads=4, attention="unfused")
     blocks = {layer.block: name.split(".")[0] for name, layer in built.items() if layer.block}
     assert blocks == {1: "block1", 2: "block2"}
@@ -139,7 +140,7 @@ def test_layers_say_what_pipelines_and_recomputation_need():
     assert named(layers=1, tied_embeddings=False)["projection"].shares is None
 
 
-def test_attention_and_perceptron_side_by_side_exchange_once():
+def test_parallel_attention_and_perceptron_exchange_once():
     built = named(layers=1, block="parallel", norms=1, positions=0, rotary=True)
     sharding = [built[f"block1.{name}"].sharding for name in ("qkv", "output", "mlp1", "mlp2")]
     assert sharding == ["column", "divided", "divided", "row"]
@@ -160,12 +161,12 @@ UNFUSED = [{**shape, "attention": "unfused"} for shape in SHAPES if shape.get("a
 
 
 @pytest.mark.parametrize("shape", UNFUSED)
-def test_outputs_feed_the_next_layer(shape):
+def test_outputs_match_the_next_layers_inputs(shape):
     built = layers("decoder", batch_per_npu=3, layers=2, sequence=40, **shape)
     tokens, width = 3 * 40, 12 * shape.get("head_size", 64)
     values = tokens * width // 12 * shape.get("kv_heads", 12)
     for one, following in itertools.pairwise(built):
-        # Queries, keys and values leave together; values join again at the context.
+        # Queries, keys and values are output together; values are used again at the context.
         kind = one.name.split(".")[-1]
         difference = {"qkv": values, "softmax": -values}.get(kind, 0)
         if shape.get("block") == "parallel" and kind == "output":
@@ -177,7 +178,7 @@ def test_outputs_feed_the_next_layer(shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_outputs_of_fused_attention_feed_the_next_layer(shape):
+def test_outputs_of_fused_attention_match_the_next_layers_inputs(shape):
     built = {x.name: x for x in layers("decoder", batch_per_npu=3, layers=1, sequence=40, **shape)}
     width = 12 * shape.get("head_size", 64)
     kv_width = width // 12 * shape.get("kv_heads", 12)
@@ -186,7 +187,7 @@ def test_outputs_of_fused_attention_feed_the_next_layer(shape):
 
 
 @pytest.mark.parametrize("sequence", [1, 2, 7, 1024])
-def test_fused_attention_does_what_flashattention_counts(sequence):
+def test_operations_of_fused_attention_match_flashattention(sequence):
     """Dao 2023, 4.1: 4 s^2 d h FLOP forward, half of that causal; 2.5 times as many backward."""
     sizes = {"layers": 1, "batch_per_npu": 3, "sequence": sequence, "dropout": False}
 
@@ -201,10 +202,10 @@ def test_fused_attention_does_what_flashattention_counts(sequence):
     assert backward == 2.5 * forward
     full, full_backward = products("fused_full")
     assert (full, full_backward) == (4 * 3 * sequence**2 * 768, 10 * 3 * sequence**2 * 768)
-    # One by one, two products each way cost twice as much backward, and compute every score.
+    # Unfused, the backward pass costs twice the forward pass, and every score is computed.
     parts = [products("unfused", name) for name in ("scores", "context")]
     assert [sum(part[at] for part in parts) for at in (0, 1)] == [full, 2 * full]
-    # What the model needs is the same, however it is computed.
+    # The operations that the model needs do not depend on the implementation.
     counts = {
         attention: [sum(getattr(x, each) for x in layers("decoder", **sizes, attention=attention)) for each in COUNTS]
         for attention in ("fused", "fused_full", "unfused")
@@ -215,16 +216,16 @@ def test_fused_attention_does_what_flashattention_counts(sequence):
 COUNTS = ("multiply_adds", "masked")
 
 
-def test_fused_attention_moves_and_keeps_no_scores():
+def test_fused_attention_does_not_store_scores():
     def attention(sequence, **more):
         return named(layers=1, sequence=sequence, positions=sequence, dropout=False, **more)["block1.attention"]
 
     for sequence in (1024, 2048):
         layer = attention(sequence)
-        # Queries, keys, values, and the result; backward these twice, and nothing else.
+        # Queries, keys, values and the result; twice these in the backward pass.
         assert layer.forward.moved == 4 * sequence * 768
         assert layer.input_grad.moved == 8 * sequence * 768
-        # Queries, keys, values in two bytes; a number in four for each token and head.
+        # Queries, keys and values in two bytes each; one number of four bytes for each token and head.
         assert layer.kept.memory("bf16") == sequence * (3 * 768 * 2 + 12 * 4)
     assert attention(64, kv_heads=3).forward.moved == 64 * (2 * 768 + 2 * 192)
 
@@ -243,20 +244,20 @@ def test_a_shared_table_is_reduced_once():
     assert tied["projection"].weight_grad == free["projection"].weight_grad
 
 
-def test_a_projection_with_a_shared_table_has_a_bias_of_its_own():
+def test_a_projection_with_a_shared_table_has_its_own_bias():
     plain, biased = named(layers=1), named(layers=1, projection_bias=True)
     own = biased.pop("projection_bias")
     assert list(biased) == list(plain)
     assert (own.parameters, own.sharding, own.vocabulary) == (50_257, "divided", 50_257)
-    # The work of the bias is part of that of the product, as where the table is not shared.
+    # The bias's work is part of the product's, as it is without a shared table.
     free = named(layers=1, tied_embeddings=False, projection_bias=True)
     assert "projection_bias" not in free
     assert biased["projection"].forward == free["projection"].forward
     assert (own.forward.flop, own.forward.memory("bf16")) == (0, 0)
 
 
-def test_messages_of_the_layer_files_of_hier2021():
-    """A layer's input gradients, outputs and weight gradients in bytes: GPT-3 over 16 ranks, the 1T model over 128."""
+def test_message_sizes_match_the_layer_files_of_hier2021():
+    """Bytes of a layer's input gradients, outputs and weight gradients: GPT-3 over 16 ranks, the 1T model over 128."""
     for name, batch, ranks, gradient in (("gpt3_175b", 16, 16, 226_492_416), ("transformer_1t", 8, 128, 113_246_208)):
         block = {x.name: x for x in layers(name, batch_per_npu=batch, layers=1, **BARE)}
         block = {key[7:]: layer for key, layer in block.items() if key.startswith("block1.")}
@@ -274,8 +275,8 @@ def test_messages_of_the_layer_files_of_hier2021():
         ({"sequence": 1025}, "sequence", "at most positions, which is 1024"),
         ({"norms": 1}, "norms", "2 or 4"),
         ({"norms": 4, "block": "parallel"}, "norms", "1 or 2"),
-        ({"norm_at": "after", "norms": 4}, "norm_at", "before, where a block is parallel or has norms on both sides"),
-        ({"norm_at": "after", "block": "parallel"}, "norm_at", "before, where"),
+        ({"norm_at": "after", "norms": 4}, "norm_at", "before, if a block is parallel or has norms on both sides"),
+        ({"norm_at": "after", "block": "parallel"}, "norm_at", "before, if"),
         ({"attention": "flash"}, "attention", "one of fused, fused_full, unfused"),
         ({"activation": "gelo"}, "activation", "one of gelu, silu, relu"),
         ({"layers": 10_000, "hidden": 1 << 20, "heads": 1, "batch_per_npu": 1 << 20}, "model", "2^63"),

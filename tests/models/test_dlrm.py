@@ -1,4 +1,4 @@
-"""The recommendation model, against dlrm2020 and published sizes."""
+"""The recommendation model, compared with dlrm2020 and published sizes."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_operations_and_bytes_of_table_v():
     assert embedding.forward.memory("fp16") == 60 * 64 * 64 * 2 * 512 == 251_658_240
     assert embedding.forward.flop == 59 * 64 * 64 * 512
     assert 2 * embedding.outputs == 4 * MIB
-    # A vector that was looked up is read, changed by its gradient, and written.
+    # An update reads a looked-up vector, changes it by its gradient, and writes it.
     assert embedding.update(PRECISIONS["fp16"])[1] == 3 * 251_658_240
     assert built["top3"].update(Types.uniform("int8")) == (2 * 2048 * 2048, 3 * 2048 * 2048)
 
@@ -77,7 +77,7 @@ def test_times_of_table_iv():
     assert sum(layers["update_compute_s"]) == 0
 
 
-def test_the_tables_are_exchanged_and_the_top_needs_them():
+def test_tables_are_exchanged_before_the_top_layers():
     form = {layer["name"]: layer for layer in build("dlrm")}
     assert (form["embedding"]["sharding"], form["embedding"]["needed_by"]) == ("exchange", "top0")
     assert all(layer["sharding"] == "gather" and "needed_by" not in layer for layer in list(form.values())[1:])
@@ -92,7 +92,7 @@ def test_dot_products_of_mlperf():
     assert top.parameters == 479 * 1024 + 1024
     bottom = 13 * 512 + 512 * 256 + 256 * 128 + 512 + 256 + 128
     assert sum(layer.parameters for name, layer in built.items() if name.startswith("bottom")) == bottom
-    # 27 vectors with each other, then the layer itself.
+    # The products of 27 vectors with each other, then the layer itself.
     pairs, linear = top.forward.products
     assert (pairs.m, pairs.k, pairs.n, pairs.count) == (27, 128, 27, 512)
     assert (linear.m, linear.k, linear.n) == (512, 479, 1024)

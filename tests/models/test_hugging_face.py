@@ -1,4 +1,4 @@
-"""Hugging Face's ``config.json``: published counts of parameters, and what is refused."""
+"""Hugging Face's ``config.json``: published counts of parameters, and errors."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from syncline.models.hugging_face import FAMILIES, model
 
 
 def config(kind, *, d, n, heads, v, p, **more):
-    """A configuration with the keys that most kinds share."""
+    """A configuration with the keys that most model types share."""
     return {
         "model_type": kind,
         "hidden_size": d,
@@ -20,13 +20,13 @@ def config(kind, *, d, n, heads, v, p, **more):
 
 
 def gpt(kind, *, d, n, heads, v, p, **more):
-    """The same with the names of GPT-2."""
+    """A configuration with the key names of GPT-2."""
     return {"model_type": kind, "n_embd": d, "n_layer": n, "n_head": heads, "vocab_size": v, "n_positions": p, **more}
 
 
 LLAMA = config("llama", d=4096, n=32, heads=32, v=32_000, p=4096, intermediate_size=11_008, tie_word_embeddings=False)
 
-# Each count is also that of the class that the library `transformers` 5.23 builds from the same keys.
+# Each count also equals that of the class that the library `transformers` 5.23 builds from the same keys.
 PUBLISHED = {
     # Radford et al. 2019; the checkpoint's count.
     "GPT-2": (gpt("gpt2", d=768, n=12, heads=12, v=50_257, p=1024), 124_439_808),
@@ -43,10 +43,10 @@ PUBLISHED = {
     ),
     # The checkpoint's count.
     "GPT-J-6B": (gpt("gptj", d=4096, n=28, heads=16, v=50_400, p=2048, tie_word_embeddings=False), 6_050_882_784),
-    # Zhang et al. 2022, Table 1 rounds; counts of the checkpoints.
+    # Counts of the checkpoints; Zhang et al. 2022, Table 1 rounds them.
     "OPT-125M": (config("opt", d=768, n=12, heads=12, v=50_272, p=2048, ffn_dim=3072), 125_239_296),
     "OPT-6.7B": (config("opt", d=4096, n=32, heads=32, v=50_272, p=2048, ffn_dim=16_384), 6_658_473_984),
-    # Half of total_size in model.safetensors.index.json, whose elements have two bytes, from here on.
+    # From here on: half of total_size in model.safetensors.index.json, because elements have two bytes.
     "Llama-2-7B": (LLAMA, 6_738_415_616),
     "Llama-2-13B": (
         config("llama", d=5120, n=40, heads=40, v=32_000, p=4096, intermediate_size=13_824),
@@ -133,7 +133,7 @@ PUBLISHED = {
         ),
         2_614_341_888,
     ),
-    # Counts of the checkpoints, from here on too; each is derived by hand in COUNTED below.
+    # From here on: counts of the checkpoints, each of which is derived by hand in COUNTED below.
     "Gemma-3-1B": (
         config(
             "gemma3_text",
@@ -292,7 +292,7 @@ def _swiglu(d, ff):
 
 
 COUNTED = {
-    # From the architectures, by hand: tables, attention, perceptron, norms of each block, what is left.
+    # Derived from the architectures by hand: tables, attention, perceptron, norms of each block, the rest.
     "Gemma-3-1B": 262_144 * 1152
     + 26 * (1152 * 256 * (4 + 1 + 1 + 4) + _swiglu(1152, 6912) + 4 * 1152 + 2 * 256)
     + 1152,
@@ -330,7 +330,7 @@ COUNTED = {
 
 
 @pytest.mark.parametrize("name", COUNTED)
-def test_published_counts_are_those_of_the_architecture(name):
+def test_published_counts_match_the_architecture(name):
     assert PUBLISHED[name][1] == COUNTED[name]
 
 
@@ -353,7 +353,7 @@ def test_tied_heads_keep_their_bias(kind):
         layers = from_config({**description, "tie_word_embeddings": tied}, sequence=128)
         return sum(layer.parameters for layer in layers)
 
-    # Tying removes the table of the head, and leaves its bias: tie_weights() of the library shares `weight` alone.
+    # Tying removes the head's table but not its bias: the library's tie_weights() shares only `weight`.
     assert count(tied=False) - count(tied=True) == description["vocab_size"] * width
 
 
@@ -365,11 +365,11 @@ def test_the_file_gives_defaults_that_a_scenario_may_change():
 
 
 @pytest.mark.parametrize("said", [{}, {"torch_dtype": "float16"}, {"dtype": "float32"}, {"torch_dtype": "int4"}])
-def test_how_a_checkpoint_is_stored_does_not_say_how_a_model_trains(said):
+def test_the_type_of_a_checkpoint_does_not_set_the_training_precision(said):
     assert model({**LLAMA, **said}, "llama").parameters["precision"].default == "bf16"
 
 
-def test_what_is_left_out_is_noted():
+def test_ignored_keys_are_noted():
     assert not model(LLAMA, "llama").notes
     (quantised,) = model({**LLAMA, "quantization_config": {"quant_method": "gptq", "bits": 4}}, "llama").notes
     assert "quantization_config` (gptq) is left out" in quantised
@@ -384,7 +384,7 @@ def test_what_is_left_out_is_noted():
     assert not model({**LLAMA, "sliding_window": 4096}, "llama").notes
 
 
-def test_olmo2_normalises_results():
+def test_olmo2_normalises_outputs():
     names = [layer.name for layer in from_config(PUBLISHED["OLMo-2-7B"][0], layers=1, sequence=8)]
     assert names[1:-3] == [
         f"block1.{part}" for part in ("qkv", "attention", "output", "sum1", "mlp1", "activation", "mlp2", "sum")
@@ -394,7 +394,7 @@ def test_olmo2_normalises_results():
 @pytest.mark.parametrize(
     "kind", ["gemma4", "gemma3n", "olmo3", "mistral3", "qwen2_vl", "phi4", "llama4_text", "cohere3"]
 )
-def test_no_hint_leads_to_the_rules_of_another_family(kind):
+def test_unknown_model_types_suggest_no_other_family(kind):
     with pytest.raises(ModelError) as caught:
         model({**LLAMA, "model_type": kind}, "it")
     assert caught.value.nearest is None
@@ -402,11 +402,11 @@ def test_no_hint_leads_to_the_rules_of_another_family(kind):
     assert "model: decoder" in caught.value.allowed
 
 
-def test_one_expert_is_none():
+def test_a_single_expert_is_accepted():
     assert from_config({**LLAMA, "num_local_experts": 1, "num_experts_per_tok": None}, layers=1)
 
 
-def test_dropout_is_there_where_the_file_says_so():
+def test_dropout_depends_on_the_file():
     def has(**rates):
         built = from_config(gpt("gpt2", d=64, n=1, heads=2, v=100, p=64, **rates))
         return any(op.name == "dropout" for layer in built for op in layer.ops)
@@ -468,14 +468,14 @@ def without(key):
         ),
     ],
 )
-def test_what_is_no_decoder_of_a_known_kind_is_refused(description, key, said):
+def test_unknown_kinds_of_models_are_refused(description, key, said):
     with pytest.raises(ModelError) as caught:
         from_config(description)
     assert caught.value.key == key
     assert said in str(caught.value)
 
 
-def test_positions_that_are_trained_limit_the_sequence_and_rotated_ones_do_not():
+def test_learned_positions_limit_the_sequence_and_rotary_ones_do_not():
     with pytest.raises(ModelError, match="at most positions"):
         from_config(gpt("gpt2", d=64, n=1, heads=2, v=100, p=64), sequence=65)
     assert from_config(LLAMA, layers=1, sequence=8192)

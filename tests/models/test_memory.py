@@ -1,4 +1,4 @@
-"""What a rank holds: activations of a block by Korthikanti et al. 2022, states by Rajbhandari et al. 2020."""
+"""Memory of a rank: activations as in Korthikanti et al. 2022, states as in Rajbhandari et al. 2020."""
 
 import json
 import re
@@ -41,13 +41,13 @@ def memory(**parallel):
 
 
 def of_blocks(**parallel):
-    """Activations of a block, from the difference that one more makes."""
+    """Bytes of a block's activations: the difference that one more block makes."""
     two, three = (memory(layers=number, **parallel)[0]["activations_bytes"] for number in (2, 3))
     return three - two
 
 
 @pytest.mark.parametrize("t", [1, 2, 8])
-def test_activations_of_a_block_are_those_of_korthikanti(t):
+def test_activations_of_a_block_match_korthikanti_2022(t):
     sbh, scores = S * B * H, Fraction(5 * A * S, H)
     # Equations 1 and 2; 4; table 2 with selective recomputation, without and with sequence parallelism, and full.
     assert of_blocks(model=t) == sbh * (10 + (24 + scores) / t)
@@ -59,9 +59,9 @@ def test_activations_of_a_block_are_those_of_korthikanti(t):
     assert of_blocks(model=t, recompute="full", divided_checkpoints=True) == Fraction(2 * sbh, t)
 
 
-def test_one_block_at_a_time_is_computed_again():
+def test_one_block_at_a_time_is_recomputed():
     sbh, scores = S * B * H, Fraction(5 * A * S, H)
-    # Embedding's dropout, the last norm, the projection, and logits in fp32 (Korthikanti et al. 2022, 4.3).
+    # The embedding's dropout, the last norm, the projection, and logits in fp32 (Korthikanti et al. 2022, 4.3).
     ends = sbh * 5 + 4 * S * B * 50_257
     whole = sbh * (34 + scores)
     assert memory(model=1)[0]["activations_bytes"] == ends + 2 * whole
@@ -71,14 +71,14 @@ def test_one_block_at_a_time_is_computed_again():
 
 @pytest.mark.parametrize("t", [1, 2, 8])
 def test_fused_attention_keeps_no_scores(t):
-    """34 sbh, and four bytes for each token and head; selective recomputation finds nothing, and a note says so."""
+    """34 sbh, and four bytes per token and head; selective recomputation has nothing to do, and a note says so."""
     sbh, sums = S * B * H, 4 * S * B * A
     assert of_blocks(model=t, attention="fused") == sbh * 10 + Fraction(24 * sbh + sums, t)
     assert of_blocks(model=t, attention="fused", sequence=True) == Fraction(34 * sbh + sums, t)
     fused = load(scenario(model=t, attention="fused", recompute="selective")).resolved["workload"]
     assert "recompute" not in fused["parallel"]
-    assert any("fused attention recomputes its scores by itself" in note for note in fused["notes"])
-    # Layers of one's own and modules follow the same rule.
+    assert any("fused attention already recomputes its scores" in note for note in fused["notes"])
+    # Custom layers and modules follow the same rule.
     own = {"layers": [{"name": "a", "forward": "1ms"}], "parallel": {"recompute": "selective"}}
     given = load({"workload": own, "compute": "given", "fabric": {"shape": "Ring(2)", "rate": "1GB/s"}}).resolved
     assert "recompute" not in given["workload"]["parallel"]
@@ -87,7 +87,7 @@ def test_fused_attention_keeps_no_scores(t):
 
 
 def test_long_contexts_fit():
-    """131,072 tokens of Llama 3.1 8B on 8 H100: per block 34 sbh / t and little more where attention is fused."""
+    """131,072 tokens of Llama 3.1 8B on 8 H100: with fused attention, a block needs little more than 34 sbh / t."""
     workload = {
         "model": "decoder",
         "layers": 32,
@@ -118,7 +118,7 @@ def test_long_contexts_fit():
     assert not [each for each in load(value).check() if each["severity"] == "error"]
     (fused,) = json.loads(load(value).call(_core.show, "workload"))["memory"]
     assert fused["total_bytes"] < 80 * 2**30
-    # Unfused, the softmax of one block alone keeps 32 x 131,072^2 elements of two bytes on eight ranks.
+    # With unfused attention, the softmax of a single block keeps 32 x 131,072^2 elements of two bytes on eight ranks.
     value["workload"] = {**workload, "attention": "unfused"}
     (unfused,) = json.loads(load(value).call(_core.show, "workload"))["memory"]
     assert unfused["total_bytes"] - fused["total_bytes"] >= 2 * 32 * 131_072**2 // 8 - 2**30
@@ -140,10 +140,10 @@ LLAMA_405B = {"hidden": 16_384, "heads": 128, "feed_forward": 53_248}
         (LLAMA_405B, 4, 8, 1, 38.57),
     ],
 )
-def test_what_megatron_allocates_on_eight_b200(sizes, layers_, t, stages, measured):
+def test_memory_matches_megatron_on_eight_b200(sizes, layers_, t, stages, measured):
     """Peak GiB of cut-down Llama 3 with the distributed optimizer, sequence parallelism, no recomputation, measured by
     the authors of SimuMax (docs/b200/b200_release_v1.2_summary.md). Buffers of communication and kernels are not
-    counted here, so what is found is up to a tenth less, and never more."""
+    counted here, so the result is up to a tenth below the measurement, and never above it."""
     llama = {"kv_heads": 8, "gated": True, "activation": "silu", "norm": "rms", "positions": 0, "rotary": True}
     llama |= {"dropout": False, "vocabulary": 128_256, "tied_embeddings": False, "attention_bias": False}
     llama |= {"output_bias": False, "mlp_bias": False, "sequence": 4096, "batch_per_npu": 1, "micro_batches": 32}
@@ -158,7 +158,7 @@ def test_what_megatron_allocates_on_eight_b200(sizes, layers_, t, stages, measur
     assert 0.9 * measured < largest < measured
 
 
-def test_kinds_of_models_keep_what_they_have():
+def test_variants_of_models_keep_their_activations():
     def kept(**sizes):
         built = layers("decoder", layers=1, hidden=64, heads=4, sequence=8, positions=8, attention="unfused", **sizes)
         return {x.name.split(".")[-1]: x.kept.memory("bf16") for x in built if x.block}
@@ -185,12 +185,12 @@ def test_states_are_two_four_and_twelve_bytes_a_parameter(zero):
     divided = [8 if zero > at else 1 for at in (2, 1, 0)]
     expected = [bytes_ * parameters / by for bytes_, by in zip((2, 4, 12), divided, strict=True)]
     keys = ("parameters_bytes", "gradients_bytes", "optimizer_bytes")
-    # A share is rounded up, layer by layer.
+    # Shares are rounded up for each layer.
     assert [found[key] for key in keys] == [pytest.approx(each, rel=1e-5) for each in expected]
     assert (found["gathered_bytes"] > 0) == (zero == 3)
 
 
-def test_stages_hold_what_is_under_way_and_a_table_that_they_share():
+def test_stages_hold_live_micro_batches_and_a_shared_table():
     found = memory(layers=4, pipeline=4, model=1, data=2, micro_batches=8)
     assert [each["live"] for each in found] == [4, 3, 2, 1]
     table = 2 * 50_257 * H
@@ -206,7 +206,7 @@ def refused(value):
     return caught.value
 
 
-def test_a_job_that_does_not_fit_is_refused_with_what_would():
+def test_a_job_that_does_not_fit_is_refused_with_remedies():
     problem = refused(scenario(capacity="1.5GiB"))
     assert problem.exit_status == 1
     (found,) = problem.diagnostics
@@ -223,7 +223,7 @@ def test_a_job_that_does_not_fit_is_refused_with_what_would():
 
 
 def remedies(problem):
-    """The changes that an error's help tells, each as `--set` takes it."""
+    """The changes in an error's help, each in the form that `--set` takes."""
     (found,) = problem.diagnostics
     told = found["help"].removeprefix("it fits with ").split("; or ")
     return [re.findall(r"`([^`]+)`", each) for each in told]
@@ -255,7 +255,7 @@ def test_remedies_of_several_jobs_name_the_job():
         assert not [each for each in load(value, followed).check() if each["severity"] == "error"], changes
 
 
-def test_an_accelerator_says_how_much_memory_it_has():
+def test_an_accelerator_sets_the_memory_capacity():
     value = scenario()
     value["compute"] = {"model": "roofline", "accelerator": "V100-SXM2-16GB"}
     value["workload"] |= {"precision": "fp16"}
@@ -267,7 +267,7 @@ def test_an_accelerator_says_how_much_memory_it_has():
     assert load(value).resolved["npu_memory"] == "1TB"
 
 
-def test_layers_of_ones_own_may_say_what_they_keep():
+def test_custom_layers_may_give_their_kept_bytes():
     layer = {"name": "a", "forward": "1ms", "weight_grad": "1ms", "parameters": 1000, "kept": "5MB"}
     value = {
         "workload": {"layers": [layer], "precision": "fp16", "optimizer": "adam"},
@@ -278,4 +278,4 @@ def test_layers_of_ones_own_may_say_what_they_keep():
     del layer["kept"]
     assert not load(value).check()
     value["compute"]["memory_capacity"] = "10kB"
-    assert refused(value).diagnostics[0]["notes"] == ["activations are not counted: not every layer says what it keeps"]
+    assert refused(value).diagnostics[0]["notes"] == ["activations are not counted: `kept` is unknown for some layers"]

@@ -1,4 +1,4 @@
-"""What an update moves, by hand."""
+"""Memory traffic of updates, calculated by hand."""
 
 import pytest
 
@@ -13,7 +13,7 @@ BF16 = PRECISIONS["bf16"]
     ("precision", "moved"),
     [("bf16", 30), ("fp16", 28), ("fp8", 30), ("fp32", 28), ("tf32", 28), ("fp64", 56)],
 )
-def test_adam_moves_its_state_twice(precision, moved):
+def test_adam_reads_and_writes_its_state(precision, moved):
     # Mixed precision: the gradient (4 in bf16, 2 in fp16), twice 12 of state (Rajbhandari et al. 2020, 3.1), the
     # parameter 2.
     assert ADAM.moved(PRECISIONS[precision]) == moved
@@ -27,7 +27,7 @@ def test_without_states_an_update_moves_gradient_and_parameter():
     assert NONE.moved(BF16) == 0
 
 
-def test_an_update_is_that_of_the_chosen_optimizer():
+def test_updates_depend_on_the_optimizer():
     for optimizer in (ADAM, SGD, NONE):
         for layer in layers("decoder", optimizer=optimizer.name, layers=1):
             parameters = layer.parameters
@@ -45,6 +45,6 @@ def test_an_optimizer_changes_nothing_but_updates():
 
 def test_types_follow_the_precision_unless_given():
     assert types("fp8", {"gradients": "bf16"}) == Types("fp8", "bf16", "bf16", "bf16", "fp32", "bf16")
-    # What is sent has the type of activations unless it is said.
+    # Exchanged activations have the type of activations by default.
     assert types("bf16", {"activations": "fp8"}).communication == "fp8"
     assert types("bf16", {"activations": "fp8", "communication": "bf16"}).communication == "bf16"

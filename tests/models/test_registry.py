@@ -1,4 +1,4 @@
-"""What holds for every model, and what a wrong request is told."""
+"""Properties of every model, and errors of invalid requests."""
 
 import json
 from dataclasses import replace
@@ -14,7 +14,7 @@ from syncline.models.types import Types
 names = st.sampled_from(sorted(MODELS))
 
 LARGE = {"transformer_17b": {"layers": 2}, "gpt3_175b": {"layers": 2}, "transformer_1t": {"layers": 2}}
-"""Fewer layers of models whose work for thousands of samples cannot be counted."""
+"""Fewer layers for models whose work for thousands of samples is too large to count."""
 
 
 @given(name=names, batch=st.integers(1, 64), factor=st.integers(1, 64))
@@ -26,7 +26,7 @@ def test_activations_and_operations_grow_with_the_batch(name, batch, factor):
         assert (many.inputs, many.outputs) == (factor * one.inputs, factor * one.outputs)
         for work in ("forward", "input_grad", "weight_grad"):
             assert getattr(many, work).flop == factor * getattr(one, work).flop
-            # Weights are moved once, whatever the batch.
+            # Weights are moved once, independent of the batch.
             assert getattr(one, work).moved <= getattr(many, work).moved <= factor * getattr(one, work).moved
 
 
@@ -35,7 +35,7 @@ def test_parameters_do_not_depend_on_the_batch(name, batch):
     built = [build(name, batch_per_npu=b, **LARGE.get(name, {})) for b in (1, batch)]
     counts = [[layer["parameters"] for layer in each] for each in built]
     assert counts[0] == counts[1]
-    # Of a table, what was looked up is updated.
+    # Only the looked-up rows of a table are updated.
     dense = [layer.name for layer in layers(name) if layer.updated is None]
     updates = [[layer["update"] for layer in each if layer["name"] in dense] for each in built]
     assert updates[0] == updates[1]
@@ -43,7 +43,7 @@ def test_parameters_do_not_depend_on_the_batch(name, batch):
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("data_type", DATA_TYPES)
-def test_bytes_follow_the_data_type_and_counts_do_not(name, data_type):
+def test_bytes_depend_on_the_data_type_and_counts_do_not(name, data_type):
     built = [
         build(name, types=Types.uniform(each).plain(), precision="fp32", optimizer="sgd")
         for each in ("int8", data_type)
@@ -54,7 +54,7 @@ def test_bytes_follow_the_data_type_and_counts_do_not(name, data_type):
                 assert other[key]["ops"]["flop"] == value["ops"]["flop"]
                 assert _memory(other[key]) == DATA_TYPES[data_type] * _memory(value)
             elif key.startswith("kept"):
-                # Masks of dropout have a byte and logits four, whatever the data type.
+                # Masks of dropout have one byte and logits four, with any data type.
                 assert int(value[:-1]) <= int(other[key][:-1]) <= DATA_TYPES[data_type] * int(value[:-1])
             else:
                 assert other[key] == value
@@ -84,7 +84,7 @@ def test_the_form_of_a_scenario(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_all_multiply_adds_are_those_of_matrix_products(name):
+def test_matrix_products_account_for_all_multiply_adds(name):
     built = layers(name)
     products = [product for layer in built for product in layer.forward.products]
     assert sum(p.m * p.k * p.n * p.count for p in products) == sum(layer.multiply_adds for layer in built)
@@ -96,13 +96,13 @@ def test_backward_costs_about_twice_the_forward_pass(name):
     first = built[0].forward.flop  # reads data: it has no input gradient
     forward = sum(layer.forward.flop for layer in built)
     backward = sum(layer.input_grad.flop + layer.weight_grad.flop for layer in built)
-    # Fused attention computes its scores again.
+    # Fused attention recomputes its scores.
     again = sum(layer.forward.flop for layer in built if layer.name.endswith("attention")) / 2
     assert 0.97 * (2 * forward - first) < backward < 2.01 * forward + again
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_what_the_registry_says_is_what_is_built(name):
+def test_the_registry_matches_the_built_layers(name):
     info = MODELS[name]
     assert info.description
     assert info.source
@@ -186,19 +186,19 @@ def test_a_wrong_request_is_refused_by_name(name, params, key, nearest):
         ("transformer", {"heads": 7}, "heads: found 7, allowed is a divisor of hidden, which is 512"),
     ],
 )
-def test_what_an_error_says(name, params, text):
+def test_the_text_of_an_error(name, params, text):
     with pytest.raises(ModelError) as caught:
         build(name, **params)
     assert str(caught.value) == text
 
 
-def test_several_errors_come_together():
+def test_several_errors_are_reported_together():
     errors = check("resnet50", {"batch_per_npu": 0, "precision": "fp31", "clases": 10})
     assert {error.key for error in errors} == {"batch_per_npu", "precision", "clases"}
     assert check("resnet50", {"batch_per_npu": 8}) == []
 
 
-def test_long_values_are_cut():
+def test_long_values_are_shortened_in_errors():
     with pytest.raises(ModelError) as caught:
         build("x" * 10_000)
     assert len(str(caught.value)) < 300
@@ -212,7 +212,7 @@ json_values = st.recursive(
 
 
 @given(name=names, key=st.data(), value=json_values)
-def test_any_value_builds_or_is_refused(name, key, value):
+def test_any_value_is_built_or_refused(name, key, value):
     parameter = key.draw(st.sampled_from(sorted(MODELS[name].parameters)))
     if parameter == "layers" and isinstance(value, int):
         value = min(value, 50)

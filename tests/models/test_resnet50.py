@@ -1,4 +1,4 @@
-"""ResNet-50 against published numbers and the layer file of astra2020."""
+"""ResNet-50, compared with published numbers and the layer file of astra2020."""
 
 import itertools
 
@@ -31,7 +31,7 @@ def test_multiply_adds():
     assert sum(layer.multiply_adds for layer in layers("resnet50", batch_per_npu=1, stride_in="conv1")) == 3_857_973_248
 
 
-def test_everything_but_matrix_products_is_a_small_part_of_the_operations():
+def test_operations_other_than_matrix_products_are_few():
     built = layers("resnet50", batch_per_npu=1)
     matrix = sum(2 * layer.multiply_adds for layer in built)
     assert 1 < sum(layer.forward.flop for layer in built) / matrix < 1.02
@@ -62,7 +62,7 @@ def test_gradients_equal_the_published_layer_file(published):
 
 @pytest.mark.parametrize("stride_in", ["conv1", "conv2"])
 @pytest.mark.parametrize("image_size", [32, 33, 160, 224, 225])
-def test_outputs_feed_the_next_layer(image_size, stride_in):
+def test_outputs_match_the_next_layers_inputs(image_size, stride_in):
     built = layers("resnet50", batch_per_npu=3, image_size=image_size, stride_in=stride_in)
     main = [layer for layer in built if "shortcut" not in layer.name]
     assert all(a.outputs == b.inputs for a, b in itertools.pairwise(main))

@@ -65,7 +65,7 @@ def test_a_block_of_gpt3_follows_the_rule_of_thumb():
     assert by_name["block1.scores"].forward.flop == 2 * b * s * s * d
 
 
-def test_division_is_megatrons():
+def test_layers_are_divided_as_in_megatron():
     by_name = {layer.name: layer.sharding for layer in layers("transformer", layers=1)}
     assert by_name == {
         "embedding": "row",
@@ -84,12 +84,12 @@ def test_division_is_megatrons():
     }
 
 
-def test_outputs_feed_the_next_layer():
+def test_outputs_match_the_next_layers_inputs():
     built = layers("transformer", batch_per_npu=3, layers=2, sequence=40)
     tokens, hidden = 3 * 40, 512
     for one, following in itertools.pairwise(built):
         difference = {
-            # Queries, keys and values leave together; values join again at the context.
+            # Queries, keys and values are output together; values are used again at the context.
             "qkv": tokens * hidden,
             "softmax": -tokens * hidden,
         }.get(one.name.split(".")[-1], 0)
@@ -105,7 +105,7 @@ def test_the_shared_table_is_reduced_once():
 
 
 def test_sizes_behind_the_published_layer_file(published):
-    """Its activations are those of the default; its weight gradients are 128 (the sequence length) times too large."""
+    """The file's activations match the defaults; its weight gradients are 128 (the sequence length) times too large."""
     file = {name: sizes for name, *sizes in published("Transformer_HybridParallel.txt")}
     by_name = {layer.name: layer for layer in layers("transformer")}
     ranks = 4
@@ -119,7 +119,7 @@ def test_sizes_behind_the_published_layer_file(published):
 
 
 @pytest.mark.parametrize(("name", "heads"), [("transformer", 8), ("transformer_big", 16)])
-def test_heads_are_the_smallest_parts_of_attention(name, heads):
+def test_attention_is_not_divided_below_heads(name, heads):
     def scenario(model):
         return {
             "workload": {"model": name, "parallel": {"model": model, "data": "rest"}},

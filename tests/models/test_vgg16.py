@@ -1,4 +1,4 @@
-"""VGG-16 against published numbers."""
+"""VGG-16, compared with published numbers."""
 
 import itertools
 
@@ -23,11 +23,11 @@ def test_sixteen_weighted_layers():
 
 
 @pytest.mark.parametrize("image_size", [32, 95, 224])
-def test_outputs_feed_the_next_layer(image_size):
+def test_outputs_match_the_next_layers_inputs(image_size):
     built = layers("vgg16", batch_per_npu=2, image_size=image_size)
     assert all(a.outputs == b.inputs for a, b in itertools.pairwise(built))
 
 
-def test_the_first_linear_layer_holds_most_of_it():
+def test_the_first_linear_layer_has_most_parameters():
     by_name = {layer.name: layer.parameters for layer in layers("vgg16")}
     assert by_name["fc6"] == (512 * 7 * 7 + 1) * 4096

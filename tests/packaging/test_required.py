@@ -1,4 +1,4 @@
-"""Where CI says that a machine has what a test needs, the test does not vanish in silence."""
+"""If CI says that a machine has what a test needs, skipping the test is a failure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_other():
 
 
 def outcome(tmp_path, requires):
-    """The last line of a run of tests that skip themselves."""
+    """The last output line of a pytest run with tests that skip themselves."""
     (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_runtest_makereport\n")
     (tmp_path / "test_it.py").write_text(TEST)
     done = subprocess.run(
@@ -35,11 +35,11 @@ def outcome(tmp_path, requires):
     return done.stdout.strip().splitlines()[-1]
 
 
-def test_a_skip_for_want_of_something_required_fails(tmp_path):
+def test_a_skip_for_lack_of_a_requirement_fails(tmp_path):
     assert "1 skipped, 1 error" in outcome(tmp_path, "torch")
     assert "1 skipped, 1 error" in outcome(tmp_path, "namespaces torch")
 
 
-def test_other_skips_stay_skips(tmp_path):
+def test_other_skips_are_not_failures(tmp_path):
     assert "2 skipped" in outcome(tmp_path, "")
     assert "2 skipped" in outcome(tmp_path, "namespaces")

@@ -1,4 +1,4 @@
-"""What is kept in the repository is whole."""
+"""Files of the repository contain no conflict markers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
 MARKS = r"^(<{7}|[|]{7}|>{7})( |$)"
-"""Lines that git puts round what it could not merge. A line of equal signs alone may be a heading."""
+"""Matches git's conflict markers, except the line of equal signs, which may underline a heading."""
 
 
 def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -24,19 +24,19 @@ def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def marked(folder: Path) -> list[str]:
-    """Lines of tracked files that a merge has left."""
+    """Lines of tracked files with conflict markers."""
     done = git(folder, "grep", "-nIE", MARKS)
     assert done.returncode in (0, 1), done.stderr
     return done.stdout.splitlines()
 
 
-def test_no_marks_of_a_merge_are_left() -> None:
+def test_the_repository_has_no_conflict_markers() -> None:
     if git(ROOT, "rev-parse", "--git-dir").returncode:
         pytest.skip("this is no checkout")
     assert marked(ROOT) == []
 
 
-def test_marks_of_a_merge_are_found(tmp_path: Path) -> None:
+def test_conflict_markers_are_found(tmp_path: Path) -> None:
     lines = ["a", "<" * 7 + " ours", "b", "|" * 7, "c", "=" * 7, "d", ">" * 7 + " theirs", "<" * 8, " " + ">" * 7]
     (tmp_path / "notes.md").write_text("\n".join(lines) + "\n", "utf-8")
     assert git(tmp_path, "init", "-q").returncode == 0

@@ -1,4 +1,4 @@
-"""The wheel, in an environment that has nothing else."""
+"""The wheel works in an empty virtual environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 
 
 @pytest.mark.timeout(1800)
-def test_the_wheel_works_alone(tmp_path: Path) -> None:
+def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     subprocess.run(["make", "wheel"], cwd=ROOT, check=True)
     wheel = max((ROOT / "dist").glob("syncline-*.whl"), key=lambda path: path.stat().st_mtime)
     assert "-cp311-abi3-" in wheel.name

@@ -23,7 +23,7 @@ FABRIC = {
 WORKLOAD = {"collective": "all_reduce", "bytes": "8MB"}
 
 
-def test_a_generated_ring_takes_as_long_as_the_library_s(tmp_path):
+def test_a_generated_ring_takes_as_long_as_the_built_in_one(tmp_path):
     path = plan("my_ring", "all_reduce", 8, ring).save(tmp_path / "ring.json")
     own = syncline.simulate(
         workload=WORKLOAD, fabric=FABRIC, collectives={"chunks": 1, "plans": {"all_reduce": str(path)}}
@@ -34,8 +34,8 @@ def test_a_generated_ring_takes_as_long_as_the_library_s(tmp_path):
 
 
 @pytest.mark.parametrize("first", [1, 2])
-def test_messages_leave_in_the_order_of_the_plan(tmp_path, first):
-    # Rank 0 serves one rank first, which passes it on while rank 0 serves another.
+def test_messages_are_sent_in_the_order_of_the_plan(tmp_path, first):
+    # Rank 0 sends to one rank first, which passes the data on while rank 0 sends to another.
     def relay(rank: int, ranks: int):
         if rank == 0:
             return [send(first, block=0), send(3 - first, block=0)]
@@ -58,7 +58,7 @@ def test_messages_leave_in_the_order_of_the_plan(tmp_path, first):
     assert microseconds("1us") == pytest.approx(2 * (100 + 1 + 2 * 1))
 
 
-def test_a_plan_reads_back(tmp_path):
+def test_a_saved_plan_reads_back_unchanged(tmp_path):
     mine = plan("my_ring", "all_reduce", 4, ring)
     assert Plan.load(mine.save(tmp_path / "ring.json")).content == mine.content
 
@@ -98,7 +98,7 @@ def test_a_program_is_one_stream_or_several_not_both():
         plan("mixed", "all_reduce", 2, lambda rank, ranks: [wait(), [wait()]])
 
 
-def test_what_an_algorithm_sends_is_counted():
+def test_messages_and_bytes_of_an_algorithm_are_counted():
     found = count("ring", "all_reduce", 8, 8000, [rank // 4 for rank in range(8)])
     assert (found.rounds, found.messages, found.wire_bytes) == (14, 112, 112_000)
     # Two of eight links cross, each with 1/8 of the vector in each round.
@@ -108,12 +108,12 @@ def test_what_an_algorithm_sends_is_counted():
     assert hub.sent_bytes == [900, 900, 900, 2700]
 
 
-def test_what_cannot_be_counted_is_refused():
+def test_invalid_requests_to_count_are_refused():
     with pytest.raises(syncline.SynclineError, match="there is no such algorithm"):
         count("rings", "all_reduce", 8, 8000, [0] * 8)
     with pytest.raises(syncline.SynclineError, match="parameter_server"):
         count("parameter_server", "broadcast", 8, 8000, [0] * 8)
     with pytest.raises(ValueError, match="there is no collective `sum`"):
         count("ring", "sum", 8, 8000, [0] * 8)
-    with pytest.raises(ValueError, match="4 seats, and groups of 3"):
+    with pytest.raises(ValueError, match="4 seats, but `groups` has 3 entries"):
         count("parameter_server(placement=NCC)", "all_reduce", 3, 900, [0, 0, 0])

@@ -1,4 +1,4 @@
-"""Pages in a browser, as the tests of reports and comparisons open them."""
+"""Helpers to open pages of reports and comparisons in a browser."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ PAINTED = """canvas => {
     const pixels = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, width, height).data.buffer);
     return new Set(pixels).size;
 }"""
-"""How many colours a canvas has; an empty one has one."""
+"""Script that counts the colours of a canvas; an empty canvas has one."""
 
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """A browser without a window. Leaves the tests out where playwright is not installed."""
+    """A headless browser; skips the tests if playwright is not installed."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as driver:
         opened = driver.chromium.launch(
@@ -36,12 +36,12 @@ def chromium() -> Iterator[Any]:
 
 
 class Page:
-    """A report that is open, and what the browser complained of."""
+    """An open report, and the errors that the browser reported."""
 
     def __init__(self, browser: Any, file: Path, width: int = 1280, scheme: str = "light") -> None:
         self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
         self.complaints: list[str] = []
-        # Reading pixels back is what the tests do.
+        # The tests read pixels back on purpose.
         self.page.on("console", lambda said: "getImageData" in said.text or self.complaints.append(said.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda asked: self._asked(asked.url))
@@ -52,7 +52,7 @@ class Page:
             self.complaints.append(f"asked for {url}")
 
     def charts(self) -> dict[str, Any]:
-        """Every chart by its name, once it is drawn."""
+        """All charts by name; waits until they are drawn."""
         found = {}
         for section in self.page.query_selector_all("section[data-chart]"):
             section.scroll_into_view_if_needed()

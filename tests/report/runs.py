@@ -9,7 +9,7 @@ import syncline
 from tests.conftest import ROOT
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
-"""A name that would do something in a page that does not escape it."""
+"""A name that would run a script in a page that does not escape it."""
 
 SMALL: dict[str, Any] = {
     "name": HOSTILE,
@@ -41,14 +41,14 @@ OF_FLOWS = ("contention",)
 """Charts that only runs with flows have."""
 
 OF_STAGES = ("pipeline",)
-"""Charts that only pipelines have."""
+"""Charts that only runs with pipelines have."""
 
 RARE = (*OF_PACKETS, *OF_FLOWS, *OF_STAGES)
 """Charts that few runs have."""
 
 
 def flows() -> syncline.Result:
-    """Three layers on two racks whose links between them are slow, with flows that share them."""
+    """Three layers on two racks, with flows that share slow links between the racks."""
     communication = {"weight_grad": {"collective": "all_to_all", "bytes": "2MB"}}
     layers = [
         {"name": name, "forward": "5us", "weight_grad": "10us", "communication": communication}
@@ -72,7 +72,7 @@ def flows() -> syncline.Result:
 
 
 def stages(max_spans: int = 400_000, **parallel: Any) -> syncline.Result:
-    """Four equal stages of thirty layers each, eight micro-batches, and communication that takes next to no time."""
+    """Four equal stages of thirty layers each, eight micro-batches, and communication that takes almost no time."""
     layers = [
         {
             "name": f"block{block}.{kind}",
@@ -85,7 +85,7 @@ def stages(max_spans: int = 400_000, **parallel: Any) -> syncline.Result:
         for block in range(40)
         for kind in ("a", "b", "c")
     ]
-    # Nobody needs the gradient of the samples.
+    # The gradient of the samples is not needed.
     layers[0] |= {"input_grad": "0us", "weight_grad": "20us"}
     return syncline.simulate(
         workload={"layers": layers, "micro_batches": 8, "parallel": {"pipeline": 4, **parallel}},
@@ -122,8 +122,8 @@ def resnet() -> syncline.Result:
 
 
 def packets(**network: Any) -> syncline.Result:
-    """Packets on two dimensions of switches, with one rank that is late. Unless told otherwise, some are dropped in
-    both, and connections time out."""
+    """Packets on two dimensions of switches, with one slow rank. By default, both dimensions drop packets, and
+    connections time out."""
     communication = {"weight_grad": {"collective": "all_reduce", "bytes": "500kB"}}
     layer = {"forward": "50us", "weight_grad": "80us", "communication": communication}
     direct = dict.fromkeys(("all_reduce", "reduce_scatter", "all_gather"), "direct")
@@ -144,7 +144,7 @@ def packets(**network: Any) -> syncline.Result:
 
 
 def incast(**network: Any) -> syncline.Result:
-    """Everybody sends to NPU 0 at once."""
+    """All other NPUs send to NPU 0 at once."""
     return syncline.simulate(
         workload={"collective": "all_reduce", "bytes": "500kB"},
         fabric={"shape": "Switch(16)", "rate": "100Gb/s", "latency": "0.5us"},
@@ -158,7 +158,7 @@ def incast(**network: Any) -> syncline.Result:
 
 
 def embedded(page: str) -> dict[str, Any]:
-    """The data that a page holds."""
+    """The data embedded in a page."""
     begin = page.index('id="data">') + len('id="data">')
     found: dict[str, Any] = json.loads(page[begin : page.index("</script>", begin)])
     return found

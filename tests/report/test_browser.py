@@ -1,4 +1,4 @@
-"""The report in a browser: no error, every chart drawn, its numbers those of the run."""
+"""The report in a browser: there is no error, and every chart is drawn with the numbers of the run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_chart_is_drawn(browser: Any, example: tuple[syncline.Result, Path
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_what_holds_flows_back_is_drawn(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
+def test_charts_of_flows_are_drawn(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
     file = tmp_path / "report.html"
     file.write_bytes(report(flows()))
     opened = Page(browser, file, width, scheme)
@@ -78,7 +78,7 @@ def lossy(tmp_path_factory: pytest.TempPathFactory) -> tuple[syncline.Result, Pa
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_what_became_of_packets_is_drawn(
+def test_charts_of_packets_are_drawn(
     browser: Any, lossy: tuple[syncline.Result, Path], width: int, scheme: str
 ) -> None:
     opened = Page(browser, lossy[1], width, scheme)
@@ -90,7 +90,7 @@ def test_what_became_of_packets_is_drawn(
     assert not opened.complaints
 
 
-def test_losses_are_told_by_dimension(browser: Any, lossy: tuple[syncline.Result, Path]) -> None:
+def test_losses_are_shown_by_dimension(browser: Any, lossy: tuple[syncline.Result, Path]) -> None:
     result, file = lossy
     opened, queues = Page(browser, file), result.table("queues")
     losses = opened.charts()["losses"]
@@ -103,7 +103,7 @@ def test_losses_are_told_by_dimension(browser: Any, lossy: tuple[syncline.Result
     assert head[:4] == ["up, from", "to", "utilisation", "busiest link"]
     dropped = head.index("packets dropped")
     assert [row[dropped] for row in rows] == of("up", "dropped")
-    # Known of the first two iterations.
+    # Utilisation is known only for the first two iterations.
     assert rows[0][2].endswith("%")
     assert rows[-1][2] == "-"
     losses.query_selector("select").select_option(label="out")
@@ -112,7 +112,7 @@ def test_losses_are_told_by_dimension(browser: Any, lossy: tuple[syncline.Result
     )
     assert head[0] == "out, from"
     assert [row[head.index("time-outs (RTO)")] for row in rows] == of("out", "timeouts")
-    # The tooltip of a lane of bars tells all lanes.
+    # The tooltip of one lane shows the values of all lanes.
     box = losses.query_selector(".canvas").bounding_box()
     opened.page.mouse.move(box["x"] + 400, box["y"] + 100)
     told = "document.querySelector('#losses .canvas').textContent"
@@ -129,7 +129,7 @@ def test_names_are_shown_and_never_run(browser: Any, tmp_path: Path) -> None:
     assert opened.page.text_content("h1") == SMALL["name"]
     layer = SMALL["workload"]["layers"][0]["name"]
     assert opened.table("layers")[1][0] == layer
-    # Tooltips are markup that charts write.
+    # Charts write tooltips as markup.
     box = opened.page.query_selector("#layers .canvas").bounding_box()
     opened.page.mouse.move(box["x"] + 120, box["y"] + 150)
     opened.page.wait_for_function("document.querySelector('#layers .canvas').textContent.includes('<img')")
@@ -137,7 +137,7 @@ def test_names_are_shown_and_never_run(browser: Any, tmp_path: Path) -> None:
     assert not opened.complaints
 
 
-def test_numbers_are_those_of_the_run(browser: Any, example: tuple[syncline.Result, Path]) -> None:
+def test_the_page_shows_the_numbers_of_the_run(browser: Any, example: tuple[syncline.Result, Path]) -> None:
     result, file = example
     opened, summary = Page(browser, file), result.summary
     opened.charts()
@@ -146,7 +146,7 @@ def test_numbers_are_those_of_the_run(browser: Any, example: tuple[syncline.Resu
     shown = opened.page.eval_on_selector_all(".figures dd[data-key]", "all => all.map(each => each.textContent)")
     seconds = (summary.total_time_s, summary.exposed_communication_s, summary.communication_s)
     assert shown[:3] == [time(each / steps) for each in seconds]
-    # The tables below charts are written by the page's script; they agree with the terminal's digits.
+    # The page's script writes the tables below charts; their digits equal those on the terminal.
     layers = result.table("layers")
     rows = opened.table("layers")[1:]
     assert [row[0] for row in rows] == layers["layer"]
@@ -172,7 +172,7 @@ def test_the_keyboard_zooms(browser: Any, example: tuple[syncline.Result, Path])
     assert opened.page.evaluate(DIFFERENT) > 0.05
     opened.page.keyboard.press("0")
     assert canvas.get_attribute("data-zoom") == "0 100"
-    # Nothing of what was zoomed stays; lines one pixel wide may be drawn in another order.
+    # The picture is as before, except that lines one pixel wide may be drawn in another order.
     assert opened.page.evaluate(DIFFERENT) < 0.0005
     assert not opened.complaints
 
@@ -198,11 +198,11 @@ PIXELS = """
     const pixels = new Uint32Array(data.buffer);
 """
 PICTURE = f"async () => {{ {NEXT_FRAME} {PIXELS} window.before = pixels; }}"
-"""Keeps what the timeline looks like."""
+"""Script that stores the pixels of the timeline."""
 DIFFERENT = f"""async () => {{ {NEXT_FRAME} {PIXELS}
     return pixels.reduce((sum, pixel, at) => sum + (pixel !== window.before[at]), 0) / pixels.length;
 }}"""
-"""The share of its pixels that have changed since."""
+"""Script that returns the fraction of pixels that have changed since."""
 
 
 def test_every_chart_has_a_name_and_a_table(browser: Any, example: tuple[syncline.Result, Path]) -> None:
@@ -214,7 +214,7 @@ def test_every_chart_has_a_name_and_a_table(browser: Any, example: tuple[synclin
         assert len(opened.table(name)) > 1, name
 
 
-def test_paper_shows_all_charts_in_light_colours(
+def test_all_charts_are_printed_in_light_colours(
     browser: Any, example: tuple[syncline.Result, Path], tmp_path: Path
 ) -> None:
     opened = Page(browser, example[1], scheme="dark")
@@ -250,10 +250,10 @@ def test_a_thousand_layers_and_npus_open_quickly(browser: Any, tmp_path: Path) -
     assert file.stat().st_size < 1_500_000
     opened = Page(browser, file)
     ready = opened.page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
-    # Milliseconds; a tenth of it on an idle machine.
+    # Milliseconds; an idle machine needs a tenth of that.
     assert ready < 5_000
     assert set(opened.charts()) == set(CHARTS) - set(RARE)
-    # Bars of equal height, about as wide as a pixel: one area, through which nothing shows in bands.
+    # Bars of equal height that are about a pixel wide form one even area without bands.
     shades = opened.page.query_selector("#layers canvas").evaluate(SHADES)
     assert shades == 1
     assert not opened.complaints
@@ -265,10 +265,10 @@ SHADES = """canvas => {
     const pixels = new Uint32Array(at.getImageData(0, middle, canvas.width, 1).data.buffer);
     return new Set(pixels.slice(0.2 * canvas.width, 0.8 * canvas.width)).size;
 }"""
-"""How many colours a line across the bars has."""
+"""Script that counts the colours on a line across the bars."""
 
 
-def test_labels_of_shares_are_whole_on_narrow_pages(browser: Any, example: tuple[syncline.Result, Path]) -> None:
+def test_labels_of_shares_are_not_cut_off_on_narrow_pages(browser: Any, example: tuple[syncline.Result, Path]) -> None:
     opened = Page(browser, example[1], width=390)
     left = opened.charts()["activity"].query_selector("canvas").evaluate(LEFTMOST)
     assert left > 1
@@ -279,10 +279,10 @@ LEFTMOST = """canvas => {
     const pixels = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, width, height).data.buffer);
     return pixels.reduce((least, pixel, at) => (pixel ? Math.min(least, at % width) : least), width);
 }"""
-"""The first column in which something is drawn."""
+"""Script that returns the first column with a drawn pixel."""
 
 
-def test_a_plot_is_a_page(browser: Any, tmp_path: Path) -> None:
+def test_a_plot_is_shown_in_a_notebook(browser: Any, tmp_path: Path) -> None:
     result = syncline.simulate(SMALL)
     file = tmp_path / "notebook.html"
     file.write_text(f"<!doctype html><p>a notebook</p>{result.plot('layers')._repr_html_()}", "utf-8")

@@ -1,4 +1,4 @@
-"""The bundled script is what its source gives."""
+"""The bundled script matches its source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ASSETS = ROOT / "python" / "syncline" / "report" / "assets"
 BUILT = ("report.js", "report.css", "report.js.LICENSES.txt")
 
 
-def test_the_licences_of_what_is_bundled_are_there() -> None:
+def test_the_licences_of_bundled_packages_are_included() -> None:
     text = (ASSETS / "report.js.LICENSES.txt").read_text("utf-8")
     for name in ("echarts 6.1.0", "zrender 6.1.0", "tslib 2.3.0", "Apache License", "BSD 3-Clause", "Apache ECharts"):
         assert name in text

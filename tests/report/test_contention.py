@@ -1,4 +1,4 @@
-"""What the report tells of links that hold messages back."""
+"""The report's charts of links that delay messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def shared() -> syncline.Result:
     return flows()
 
 
-def test_delays_are_those_of_the_table(shared: syncline.Result) -> None:
+def test_delays_match_the_table(shared: syncline.Result) -> None:
     table, data = shared.table("contention"), embedded(report(shared).decode())["contention"]["data"]
     by_link: dict[str, float] = {}
     for row, waited in enumerate(table["waiting_s"]):
@@ -44,7 +44,7 @@ def test_the_worst_link_is_named_with_its_layer(shared: syncline.Result) -> None
     assert f"are those of {most['name']}, the most of any layer." in chart.finding
 
 
-def test_few_causes_and_links_are_told_apart(shared: syncline.Result, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_main_causes_and_links_are_listed(shared: syncline.Result, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = CHARTS["contention"](Source(shared))
     monkeypatch.setattr(contention, "CAUSES", 1)
     monkeypatch.setattr(contention, "LINKS", 2)
@@ -59,5 +59,5 @@ def test_few_causes_and_links_are_told_apart(shared: syncline.Result, monkeypatc
     assert cut.notes == (f"{len(whole.data['link']) - 2} links more with shorter delays are not drawn.",)
 
 
-def test_runs_without_flows_have_none() -> None:
+def test_runs_without_flows_have_no_such_chart() -> None:
     assert CHARTS["contention"](Source(syncline.simulate(SMALL))) is None

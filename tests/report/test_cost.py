@@ -1,4 +1,4 @@
-"""Cost wherever a step time is: the screen, the summary, the tables, the report, comparisons, `explain`, `show`."""
+"""Cost in every output: screen, summary, tables, report, comparisons, `explain`, `show`."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ def test_performance_per_dollar_is_iterations_a_second_over_the_price() -> None:
     assert costs["power_w"] == [None, None, None]
 
 
-def test_power_is_told_where_the_list_has_it() -> None:
+def test_power_is_reported_if_the_list_has_it() -> None:
     summary = run(prices=POWER).summary
-    # Three NICs of 20 W and 3 x 10 GB/s of 0.5 W a GB/s.
+    # Three NICs of 20 W each, and 3 x 10 GB/s at 0.5 W per GB/s.
     assert summary.power_w == 75
     assert summary.iterations_per_s_per_w == pytest.approx(1 / summary.step_time_s / 75, rel=1e-12)
-    assert "cost: the list says no power of: link" in summary.notes
+    assert "cost: the list gives no power for: link" in summary.notes
     assert "75 W" in str(run(prices=POWER))
 
 
-def test_nothing_is_said_without_prices() -> None:
+def test_without_prices_there_is_no_cost() -> None:
     found = run(prices=None)
     assert found.summary.cost_usd is None
     assert not [key for key in found.summary.plain() if "usd" in key or "prices" in key or key.endswith("_w")]
@@ -76,7 +76,7 @@ def test_prices_change_no_other_number() -> None:
     assert {key: with_prices[key] for key in without} == without
 
 
-def test_the_screen_says_it() -> None:
+def test_the_screen_shows_cost_and_performance() -> None:
     found = run()
     worth = 1 / found.summary.step_time_s / 2220 * 1e6
     text = " ".join(str(found).split())
@@ -84,7 +84,7 @@ def test_the_screen_says_it() -> None:
     assert f"Performance: {worth:.0f} iterations/s per $1 M." in text
 
 
-def test_each_of_several_jobs_has_its_own() -> None:
+def test_each_of_several_jobs_has_its_own_performance_per_dollar() -> None:
     jobs = [
         {"name": name, "workload": {"collective": "all_reduce", "bytes": size}, "placement": npus}
         for name, size, npus in (("one", "1MB", "0-1"), ("two", "2MB", "2-3"))
@@ -120,7 +120,7 @@ def test_the_report_has_the_bill() -> None:
     assert found.plot("cost")
 
 
-def test_two_runs_are_compared_by_what_a_dollar_buys() -> None:
+def test_two_runs_are_compared_by_performance_per_dollar() -> None:
     slow, fast = run(), run("20GB/s")
     found = syncline.compare(slow, fast)
     worths = {each["key"]: each for each in found.json()["worths"]}
@@ -136,7 +136,7 @@ def test_two_runs_are_compared_by_what_a_dollar_buys() -> None:
 
     assert "cost of the network" in plain(found)
     assert b"iterations/s per $1 M" in page(found)
-    # Another list is told by its name, not key by key.
+    # A change to another list is reported by name, not key by key.
     changes = syncline.compare(slow, run(prices="topoopt2022")).changes
     assert changes is not None
     assert [(each.key, each.a, each.b) for each in changes] == [("prices", "hier2021", "topoopt2022")]
@@ -163,7 +163,7 @@ def test_the_command_line(tmp_path: Any) -> None:
     assert cli("simulate", "ring.yaml", "--set", "prices=hier2021", "--out", "run", "--quiet").returncode == 0
     summary = json.loads((tmp_path / "run" / "summary.json").read_text("utf-8"))
     assert summary["cost_usd"] == 200
-    # A folder holds the whole list; another may take its place.
+    # A run's folder contains the whole list; another list may replace it.
     again = cli("simulate", "run", "--set", "prices=topoopt2022", "--out", "again", "--json")
     assert json.loads(again.stdout)["summary"]["prices"] == "topoopt2022"
     told = cli("explain", "run").stdout

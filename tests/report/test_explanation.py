@@ -36,11 +36,11 @@ def test_a_training_step() -> None:
     assert "The bottleneck is compute." in text["How long a step takes, and why"]
     assert text["Where compute waits"] == "- conv1: 2.224 us a step, 100.0 % of the waiting."
     assert "The busiest link is NPU 0 -> NPU 24 in horizontal" in text["How the network is used"]
-    assert "held up longest in P2 vertical all_reduce (ring)" in text["What collectives wait for"]
+    assert "delayed longest in P2 vertical all_reduce (ring)" in text["What collectives wait for"]
     assert "1 of 32 ranks" in text["How far to trust it"]
 
 
-def test_layers_that_wait_most_come_first_and_the_rest_is_counted() -> None:
+def test_layers_with_the_longest_waits_come_first_and_the_rest_is_counted() -> None:
     layer = {"forward": "1us", "weight_grad": "1us"}
     layers = [
         {**layer, "name": name, "communication": {"forward": {"collective": "all_gather", "bytes": f"{at + 1}MB"}}}
@@ -53,7 +53,7 @@ def test_layers_that_wait_most_come_first_and_the_rest_is_counted() -> None:
     assert "7 of 7 layers make compute wait; these 5 account for" in text
 
 
-def test_blocks_of_a_model_are_told_once() -> None:
+def test_equal_blocks_of_a_model_are_merged() -> None:
     layer = {"forward": "1us", "weight_grad": "1us"}
     layers = [
         {
@@ -79,7 +79,7 @@ def test_a_job_without_waiting() -> None:
     assert "What collectives wait for" not in text
 
 
-def test_communication_alone() -> None:
+def test_communication_only() -> None:
     text = told(syncline.simulate(workload={"collective": "all_gather", "bytes": "1MB"}, fabric=FABRIC))
     assert "runs one all_gather of 1MB and nothing else on 8 ranks." in text["What was simulated"]
     assert "How long it takes, and why" in text
@@ -90,16 +90,16 @@ def test_a_run_that_was_cut_short_says_so_first() -> None:
     result = syncline.simulate(SMALL, limits={"events": 200})
     text = told(result)["How long a step takes, and why"]
     assert text.startswith("A limit was reached: all numbers describe the time before it. No iteration was completed")
-    assert "It ran to its end" not in told(result)["How far to trust it"]
+    assert "The run is complete" not in told(result)["How far to trust it"]
 
 
-def test_faults_are_told_with_their_cost() -> None:
+def test_faults_are_explained_with_their_cost() -> None:
     text = told(syncline.simulate(SMALL, faults=[{"rank": 0, "factor": 2}]))["How long a step takes, and why"]
     assert "Faults: " in text
     assert "They cost" in text
 
 
-def test_results_of_a_folder_are_told_alike(tmp_path: Path) -> None:
+def test_results_from_a_folder_have_the_same_explanation(tmp_path: Path) -> None:
     result = resnet()
     result.save(tmp_path / "run")
     loaded = syncline.Result.load(tmp_path / "run")
@@ -118,18 +118,18 @@ def test_the_port_that_drops_most_is_named() -> None:
     most = max(ports["dropped"])
     row = ports["dropped"].index(most)
     dimension = links["dimension"][links["link"].index(ports["link"][row])]
-    text = f"No port drops more than {ports['from'][row]} -> {ports['to'][row]} in {dimension}: {most} of"
+    text = f"The port with most drops is {ports['from'][row]} -> {ports['to'][row]} in {dimension}: {most} of"
     assert f"{text} {sum(ports['dropped'])}." in told(spread)["How the network is used"]
 
 
 def test_the_port_that_is_paused_longest_is_named() -> None:
     result = incast(transport="rdma", congestion="none", buffer="512KiB")
     text = told(result)["How the network is used"]
-    assert "No port is paused longer than NPU " in text
+    assert "The port paused longest is NPU " in text
     assert "drop" not in text
 
 
-def test_no_port_is_named_where_nothing_was_lost_or_paused() -> None:
+def test_no_port_is_named_if_no_packet_was_lost_or_paused() -> None:
     for result in (packets(buffer="unlimited"), syncline.simulate(SMALL)):
         text = told(result)["How the network is used"]
         assert "drop" not in text
@@ -137,7 +137,7 @@ def test_no_port_is_named_where_nothing_was_lost_or_paused() -> None:
 
 
 def test_layers_of_many_blocks_have_a_row_for_each_kind() -> None:
-    """120 layers in 40 blocks are three rows, on the screen as in the explanation, and nothing is left over."""
+    """120 layers in 40 blocks become three rows on the screen, without a row for other layers."""
     result = stages()
     screen = str(result)
     assert "Layers, per step, all blocks together" in screen

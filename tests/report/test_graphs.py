@@ -1,4 +1,4 @@
-"""Graphs in results: own names, rows of tiers, links that would carry too much, and legible pictures."""
+"""Graph fabrics in results: custom names, rows of tiers, overloaded links, and legible pictures."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def simulate(fabric: dict[str, Any], **more: Any) -> syncline.Result:
 
 
 @pytest.mark.parametrize("network", ["analytical", "queued", "flow", "packet"])
-def test_own_names_are_in_every_table(network: str) -> None:
+def test_custom_names_are_in_every_table(network: str) -> None:
     done = simulate(RACKS, network=network, faults=[{"link": ["tor0", "agg"], "factor": 2}])
     own = {*RACKS["npus"], *RACKS["switches"]}
     checked = 0
     for name in done.tables:
         table = done.table(name)
         for column in ("from", "to"):
-            # Connections of packets are between NPUs by number.
+            # Connections of packets name NPUs by number.
             if isinstance(next(iter(table.get(column, ())), None), str):
                 assert set(table[column]) <= own, (name, column)
                 checked += 1
@@ -53,7 +53,7 @@ def test_own_names_are_in_every_table(network: str) -> None:
     assert not re.search(r"NPU \d|switch \d", said), said
 
 
-def test_own_names_are_in_pictures_and_messages() -> None:
+def test_custom_names_are_in_pictures_and_messages() -> None:
     view = json.loads(_show(RACKS))
     assert view["names"] == [*RACKS["npus"], *RACKS["switches"]]
     picture = svg(view, "racks")
@@ -64,16 +64,16 @@ def test_own_names_are_in_pictures_and_messages() -> None:
 
 
 @pytest.mark.parametrize("names", [("n0", "n1", "n2"), ("node 0", "node 1", "node x")])
-def test_reports_are_written_for_hosts_with_own_names(tmp_path: Path, names: tuple[str, ...]) -> None:
-    """Several hosts with the same neighbours: their names need not end in numbers."""
+def test_reports_are_written_for_hosts_with_custom_names(tmp_path: Path, names: tuple[str, ...]) -> None:
+    """Names of several hosts with the same neighbours need not end in numbers."""
     star = [{"from": host, "to": "tor", "rate": "8Gb/s", "latency": "1us"} for host in names]
     simulate({"npus": list(names), "switches": ["tor"], "links": star}).save(tmp_path / "star")
     page = (tmp_path / "star" / "report.html").read_text("utf-8")
     assert all(host in page for host in names)
 
 
-def test_vertices_are_told_apart_by_what_they_are_not_by_their_names(tmp_path: Path) -> None:
-    """Hosts whose names end in consecutive numbers are hosts, and a switch may be called like an NPU."""
+def test_the_kind_of_a_vertex_does_not_depend_on_its_name(tmp_path: Path) -> None:
+    """Hosts with consecutively numbered names are not merged like switches, and a switch may be named like an NPU."""
     hosts, switches = ["node 0", "node 1", "node 2"], ["NPU 0", "spine 1", "spine 2"]
     up = [{"from": host, "to": "NPU 0", "rate": "8Gb/s", "latency": "1us"} for host in hosts]
     across = [{"from": "NPU 0", "to": spine, "rate": "8Gb/s", "latency": "1us"} for spine in switches[1:]]
@@ -96,7 +96,7 @@ def test_vertices_are_told_apart_by_what_they_are_not_by_their_names(tmp_path: P
         (["east", "west"], ""),
     ],
 )
-def test_equal_switches_have_a_name_in_common(names: list[str], said: str) -> None:
+def test_equal_switches_have_a_common_name(names: list[str], said: str) -> None:
     assert network._common(names) == said
 
 
@@ -104,7 +104,7 @@ def test_equal_switches_have_a_name_in_common(names: list[str], said: str) -> No
     ("shape", "vertices", "left_out"),
     [("Switch(8)_Switch(64)", 64 + 8 + 8, 64 - 8), ("Ring(8)_Ring(8)_Ring(8)", 64, 8 - 4), ("Ring(4)_Ring(4)", 16, 0)],
 )
-def test_long_dimensions_are_drawn_by_some_members(shape: str, vertices: int, left_out: int) -> None:
+def test_of_long_dimensions_only_some_members_are_drawn(shape: str, vertices: int, left_out: int) -> None:
     dims = shape.count("_") + 1
     picture = svg(json.loads(_show({"shape": shape, "rate": ["8Gb/s"] * dims, "latency": "1us"})), shape)
     root = ElementTree.fromstring(picture)
@@ -112,15 +112,15 @@ def test_long_dimensions_are_drawn_by_some_members(shape: str, vertices: int, le
     assert max(float(root.attrib[side]) for side in ("width", "height")) < 900
     assert ("members are drawn" in picture) == bool(left_out)
     assert "<title>NPU 0</title>" in picture
-    # Lines that close rings leave on one side and come in on the other.
+    # Lines that close rings leave the picture on one side and enter on the other.
     assert ("come in on the other" in picture) == shape.startswith("Ring")
-    # Nothing lies outside of the picture.
+    # No line extends outside of the picture.
     width, height = float(root.attrib["width"]), float(root.attrib["height"])
     for x, y in re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", picture):
         assert 0 <= float(x) <= width and 0 <= float(y) <= height
 
 
-def test_a_fabric_given_by_links_stands_in_levels_with_its_names() -> None:
+def test_a_fabric_given_by_links_is_drawn_in_levels_with_its_names() -> None:
     root = ElementTree.fromstring(svg(json.loads(_show(RACKS)), "racks"))
     heights = {each.text: float(each.attrib["y"]) for each in root.iter() if each.tag.endswith("text")}
     assert heights["agg"] < heights["tor0"] == heights["tor1"] < heights["h0"] == heights["h3"]
@@ -133,8 +133,8 @@ def _show(fabric: dict[str, Any]) -> str:
     return str(loaded.call(_core.show, "fabric"))
 
 
-def test_links_that_would_carry_too_much_are_told_beside_the_time() -> None:
-    """Two hosts of a rack send 2 MB each to the other rack, over a link that carries 1 MB a millisecond."""
+def test_overloaded_links_are_reported_beside_the_time() -> None:
+    """Two hosts of a rack each send 2 MB to the other rack, over a link that carries 1 MB per millisecond."""
     done = simulate(RACKS)
     over = done.summary.overload
     assert over is not None
@@ -142,14 +142,14 @@ def test_links_that_would_carry_too_much_are_told_beside_the_time() -> None:
     assert done.summary.total_time_s < 3.1e-3
     lines = answer.plain(done, 200).splitlines()
     step = next(at for at, line in enumerate(lines) if line.strip().startswith("time"))
-    assert "lets nothing wait inside the network" in lines[step + 1]
-    assert "too short at least (4 ms)" in lines[step + 1]
+    assert "ignores contention inside the network" in lines[step + 1]
+    assert "too short (4 ms)" in lines[step + 1]
     shared = simulate(RACKS, network="flow")
     assert shared.summary.overload is None
     assert subject.overload(shared.summary) == ""
     assert shared.summary.total_time_s >= over.least_time_s
     compared = screen.plain(syncline.compare(done, shared), 200)
-    assert "Mind: A is too quick." in compared
+    assert "Note: The times of A are too short." in compared
 
 
 def rails(nodes: int, npus: int) -> dict[str, Any]:
@@ -176,6 +176,6 @@ def test_a_picture_of_512_npus_is_as_wide_as_a_page() -> None:
     titles = [each.text for each in root.iter() if each.tag.endswith("title")]
     assert {"NPU 0", "NPU 15", "NPU 511", "NVSwitch 0", "NVSwitch 63", "leaf 7", "spine 7"} <= set(titles)
     assert "NPU 100" not in titles
-    # Every vertex that is drawn is joined to another.
+    # Every drawn vertex is joined to another.
     lines = sum(each.tag.endswith("path") for each in root.iter())
     assert lines > 24 + 24 + 64

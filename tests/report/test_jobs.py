@@ -1,4 +1,4 @@
-"""What the screen says of several jobs."""
+"""The screen's output for several jobs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_screen_counts_the_iterations_of_all_jobs(iterations: tuple[int, ...
     assert facts(jobs(*iterations))[-1] == said
 
 
-def test_rows_say_whose_they_are() -> None:
+def test_rows_name_their_job() -> None:
     lines = plain(jobs(4, 2)).splitlines()
     first = next(line.split() for line in lines if line.lstrip().startswith("job0"))
     assert first[:3] == ["job0", "2", "4"]

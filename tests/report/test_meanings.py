@@ -1,4 +1,4 @@
-"""Names of the results mean what the results themselves say."""
+"""Meanings of names in results match the tables' own descriptions, and names are found."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.docs.reference import manifest
 
 
 def plain(kind: str) -> str:
-    """Whether a column may be empty is seen only where it is."""
+    """The type of a column without the prefix that marks optional columns, which depends on the run."""
     return kind.removeprefix("optional_")
 
 
-def test_columns_are_those_of_a_manifest() -> None:
+def test_columns_match_a_manifest() -> None:
     listed = [
         (table["name"], column["name"], plain(column["type"]), column["meaning"], table["meaning"])
         for table in manifest()["tables"]
@@ -30,7 +30,7 @@ def test_columns_are_those_of_a_manifest() -> None:
 
 
 @pytest.mark.parametrize("each", meanings.everything(), ids=lambda each: each.full_name)
-def test_more_is_said_where_it_says_so(each: meanings.Meaning) -> None:
+def test_the_page_for_each_name_has_its_heading(each: meanings.Meaning) -> None:
     page, heading = each.page
     assert re.search(rf"^#+ {re.escape(heading)}$", (ROOT / page).read_text("utf-8"), re.M)
 
@@ -54,27 +54,27 @@ def test_names_are_found(name: str, found: list[str]) -> None:
     assert [each.full_name for each in meanings.find(name)][: len(found) or None] == found
 
 
-def test_a_table_is_all_of_its_columns() -> None:
+def test_the_name_of_a_table_finds_all_its_columns() -> None:
     assert {each.table for each in meanings.find("links.parquet")} == {"links"}
     assert {each.table for each in meanings.find("phases")} == {"phases"}
-    # Columns are called so too, and go before the table.
+    # Columns of the same name take precedence over the table.
     assert {each.name for each in meanings.find("ranks")} == {"ranks", "jobs[].ranks"}
     assert len(meanings.find("ranks.parquet")) > 5
 
 
-def test_units_are_those_of_the_names() -> None:
+def test_units_follow_from_the_names() -> None:
     (rate,) = meanings.find("links.rate_bytes_per_s")
     (share,) = meanings.find("links.utilization")
     (count,) = meanings.find("links.messages")
     assert [each.unit for each in (rate, share, count)] == ["bytes per second", "fraction", ""]
 
 
-def test_every_name_is_found_again() -> None:
+def test_every_listed_name_is_found() -> None:
     assert all(meanings.find(name) for name in meanings.names())
 
 
-def test_sent_and_carried_are_two_words() -> None:
-    """A message counts once in what is sent, and on each link in what is carried: twice through a switch."""
+def test_sent_and_carried_bytes_differ() -> None:
+    """A message counts once in sent bytes, and on each link in carried bytes: twice through a switch."""
     result = syncline.simulate(
         workload={"collective": "all_reduce", "bytes": "4MB"},
         fabric={"shape": "Switch(4)", "rate": "10GB/s", "latency": "1us"},

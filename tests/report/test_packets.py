@@ -1,4 +1,4 @@
-"""What the report tells of packets."""
+"""The report's charts of packets."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ def chart(result: syncline.Result, name: str) -> dict[str, Any]:
 
 
 def rows(result: syncline.Result, dimension: str) -> dict[str, list[Any]]:
-    """Slices of a dimension."""
+    """The rows of the table of queues for a dimension."""
     table = result.table("queues")
     kept = [row for row, name in enumerate(table["dimension"]) if name == dimension]
     return {column: [values[row] for row in kept] for column, values in table.items()}
 
 
-def test_losses_are_those_of_the_tables(lossy: syncline.Result) -> None:
+def test_losses_match_the_tables(lossy: syncline.Result) -> None:
     found = chart(lossy, "losses")
     assert {dim["name"] for dim in found["data"]["dims"]} == {"up", "out"}
     for dim in found["data"]["dims"]:
         table = rows(lossy, dim["name"])
         assert dim["dimension"] == ["up", "out"].index(dim["name"])
-        # What there was none of is left out.
+        # Kinds of events that did not occur are left out.
         assert set(dim["counts"]) == {"timeouts", "retransmissions", "dropped"}
         assert all(dim["counts"][kind] == table[kind] for kind in dim["counts"])
         assert dim["start"] == pytest.approx(table["start_s"], rel=1e-5)
         assert len(dim["utilization"]["mean"]) == len(dim["utilization"]["busiest"]) > 10
-    # The worst is told first, with its sums.
+    # The worst dimension comes first, with its sums.
     (worst, other), counts = found["data"]["dims"], found["data"]["dims"][0]["counts"]
     assert sum(counts["timeouts"]) >= sum(other["counts"]["timeouts"])
     said = f"In dimension {worst['name']}: {sum(counts['timeouts'])} time-outs, "
@@ -49,7 +49,7 @@ def test_losses_are_those_of_the_tables(lossy: syncline.Result) -> None:
     assert "first two iterations" in report(lossy).decode()
 
 
-def test_time_in_which_the_network_stands_still_is_told() -> None:
+def test_idle_time_of_the_network_is_reported() -> None:
     result = incast(buffer="1MiB", initial_window=100, min_timeout="1ms")
     finding = chart(result, "losses")["finding"]
     table = result.table("activity")
@@ -60,8 +60,8 @@ def test_time_in_which_the_network_stands_still_is_told() -> None:
     )
     share = 100 * still / result.summary.total_time_s
     assert share > 30
-    assert f"For {share:.1f} % of the time no link there carries more than a tenth" in finding
-    # Of one dimension, its name says nothing.
+    assert f"For {share:.1f} % of the time, no link there carries more than a tenth" in finding
+    # With only one dimension, its name is left out.
     assert "In dimension" not in finding
 
 
@@ -73,7 +73,7 @@ def test_time_in_which_the_network_stands_still_is_told() -> None:
     ],
     ids=["marks", "pauses"],
 )
-def test_marks_and_pauses_are_no_losses(run: Any, kind: str) -> None:
+def test_marks_and_pauses_are_not_reported_as_losses(run: Any, kind: str) -> None:
     result = run()
     found = chart(result, "losses")
     assert found["title"] == "Congestion over time"
@@ -82,7 +82,7 @@ def test_marks_and_pauses_are_no_losses(run: Any, kind: str) -> None:
     assert sum(sum(dim["counts"][kind]) for dim in found["data"]["dims"]) == sum(result.table("queues")[kind])
 
 
-def test_queues_are_those_of_the_tables_and_their_limits(lossy: syncline.Result) -> None:
+def test_queues_and_their_limits_match_the_tables(lossy: syncline.Result) -> None:
     found = chart(lossy, "queues")
     for lane in found["data"]["lanes"]:
         table = rows(lossy, lane["name"])
@@ -98,7 +98,7 @@ def test_queues_are_those_of_the_tables_and_their_limits(lossy: syncline.Result)
     assert "8 KiB that it may hold" in found["finding"]
 
 
-def test_queues_without_limits_have_none() -> None:
+def test_unlimited_queues_show_no_limit() -> None:
     for result in (
         packets(buffer="unlimited"),
         packets(sharing="dynamic", buffer="1MiB"),
@@ -109,7 +109,7 @@ def test_queues_without_limits_have_none() -> None:
         assert "may hold" not in found["finding"]
 
 
-def test_round_trips_are_those_of_the_summary(lossy: syncline.Result) -> None:
+def test_round_trips_match_the_summary(lossy: syncline.Result) -> None:
     found, answer = chart(lossy, "round_trips")["data"], lossy.summary.packets
     assert answer is not None
     curves = {curve["name"]: curve for curve in found["curves"]}
@@ -124,8 +124,8 @@ def test_round_trips_are_those_of_the_summary(lossy: syncline.Result) -> None:
     assert curves["up"]["count"] + curves["out"]["count"] == len(trips)
 
 
-def test_a_connection_belongs_to_the_highest_dimension_on_its_way(lossy: syncline.Result) -> None:
-    """`up` has four NPUs, which are numbered one after the other."""
+def test_a_connection_belongs_to_the_highest_dimension_on_its_path(lossy: syncline.Result) -> None:
+    """Dimension `up` joins four consecutively numbered NPUs."""
     flows = lossy.table("flows")
     pods = [[int(name.removeprefix("NPU ")) // 4 for name in flows[end]] for end in ("from", "to")]
     assert flows["dimension"] == ["up" if start == end else "out" for start, end in zip(*pods, strict=True)]
@@ -147,13 +147,13 @@ def test_connections_have_the_names_of_their_ends() -> None:
     assert set(flows["dimension"]) == {"network"}
 
 
-def test_percentiles_are_the_nearest_rank() -> None:
+def test_percentiles_use_the_nearest_rank() -> None:
     assert _percentiles([3.0, 1.0, 2.0])[:34] == [1.0] * 33 + [2.0]
     assert _percentiles([5.0]) == [5.0] * 100
     assert _percentiles([float(value) for value in range(1, 201)]) == [float(value) for value in range(2, 201, 2)]
 
 
-def test_a_lossless_run_has_queues_and_round_trips_alone() -> None:
+def test_a_lossless_run_has_only_queues_and_round_trips() -> None:
     found = embedded(report(packets(buffer="unlimited")).decode())
     assert [name in found for name in OF_PACKETS] == [False, True, True]
     # Without switches there are no queues of switches.
@@ -167,14 +167,14 @@ def test_a_lossless_run_has_queues_and_round_trips_alone() -> None:
     assert found["round_trips"]["finding"].startswith("All of 8 connections have round trips of about ")
 
 
-def test_other_models_have_no_packets() -> None:
+def test_other_models_have_no_charts_of_packets() -> None:
     result = syncline.simulate(SMALL)
     assert not {*OF_PACKETS} & {*embedded(report(result).decode())}
     with pytest.raises(ValueError, match="no data for the chart 'losses'"):
         result.plot("losses")
 
 
-def test_each_is_a_plot(lossy: syncline.Result) -> None:
+def test_each_chart_is_available_as_a_plot(lossy: syncline.Result) -> None:
     for name in OF_PACKETS:
         plot = lossy.plot(name)
         assert list(embedded(plot.html)) == [name]

@@ -1,4 +1,4 @@
-"""The report as a file: what it says, what it holds, and that nothing in it can be made to run."""
+"""The report as a file: its text, its data, and its protection against injected scripts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def small() -> syncline.Result:
     return syncline.simulate(SMALL)
 
 
-def test_it_is_a_file_like_every_other(tmp_path: Path, small: syncline.Result) -> None:
+def test_the_manifest_lists_it(tmp_path: Path, small: syncline.Result) -> None:
     assert "report.html" in small.save(tmp_path / "run")
     page = (tmp_path / "run" / "report.html").read_bytes()
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))
@@ -62,7 +62,7 @@ def test_only_the_bundled_script_may_run(small: syncline.Result) -> None:
     assert "default-src 'none'" in page
 
 
-def test_it_needs_nothing_from_elsewhere(small: syncline.Result) -> None:
+def test_it_loads_nothing_from_elsewhere(small: syncline.Result) -> None:
     page = report(small).decode()
     tags = re.findall(r"<[a-z][^>]*>", page[: page.index('<script type="application/json"')])
     assert tags
@@ -70,7 +70,7 @@ def test_it_needs_nothing_from_elsewhere(small: syncline.Result) -> None:
     assert "url(" not in page[: page.index("<body>")]
 
 
-def test_the_figures_are_those_of_the_summary(small: syncline.Result) -> None:
+def test_key_figures_match_the_summary(small: syncline.Result) -> None:
     page = report(small).decode()
     found = {key: float(value) for key, value in re.findall(r'data-key="(\w+)" data-value="([^"]+)"', page)}
     summary = json.loads(small._tables.summary())
@@ -78,7 +78,7 @@ def test_the_figures_are_those_of_the_summary(small: syncline.Result) -> None:
     assert found == {key: summary[key] for key in found}
 
 
-def test_charts_hold_the_numbers_of_the_tables() -> None:
+def test_charts_contain_the_numbers_of_the_tables() -> None:
     result = resnet()
     data = {name: chart["data"] for name, chart in embedded(report(result).decode()).items()}
     layers, summary = result.table("layers"), result.summary
@@ -118,7 +118,7 @@ def test_a_run_that_was_cut_short_says_so_first(tmp_path: Path) -> None:
     assert "No iteration was completed" in page
 
 
-def test_a_job_of_communication_alone(cli: Cli) -> None:
+def test_a_job_without_compute(cli: Cli) -> None:
     result = syncline.simulate(cli.folder / cli.write("ring.yaml", RING))
     page = report(result).decode()
     assert "The communication takes" in page
@@ -139,7 +139,7 @@ def test_activity_and_critical_path(small: syncline.Result) -> None:
     path = data["critical_path"]
     whole = small.summary.total_time_s
     assert sum(seconds for *_, seconds in path["data"]["sums"]) == pytest.approx(whole)
-    # Some compute goes on beside the communication that the run is as long as.
+    # Some compute overlaps with the communication on the critical path.
     compute = sum(seconds for kind, _, seconds in path["data"]["sums"] if kind == "compute")
     assert 0 < compute < small.summary.compute_s
 
@@ -157,7 +157,7 @@ def test_dimensions_have_the_same_colour_in_every_chart() -> None:
 
 
 class TestWaiting:
-    """What is said of the layers that compute waits for."""
+    """The sentence about the layers that compute waits for."""
 
     def finding(self, **exposed: float) -> str:
         table = {
@@ -167,28 +167,28 @@ class TestWaiting:
         }
         return _exposed(table).partition(" Compute is longest in")[0]
 
-    def test_one_of_several(self) -> None:
+    def test_most_of_the_wait_is_for_one_layer(self) -> None:
         start = "Compute waits 10 ms a step for the communication of 2 layers: "
         assert self.finding(a=9e-3, b=1e-3, c=0.0) == f"{start}most of it, 90.0 %, is for a."
         assert self.finding(a=5e-3, b=5e-3) == f"{start}50.0 % for each."
 
-    def test_spread(self) -> None:
+    def test_the_wait_is_spread_over_layers(self) -> None:
         start = "Compute waits 10 ms a step for the communication of 3 layers: "
         assert self.finding(a=4e-3, b=3.5e-3, c=2.5e-3) == f"{start}at most 40.0 % for one of them."
 
-    def test_many_alike(self) -> None:
+    def test_equal_layers_are_merged(self) -> None:
         blocks = {f"b.{at}.{part}": each for at in range(80) for part, each in (("q", 1e-3), ("k", 2e-3))}
         start = "Compute waits 250 ms a step for the communication of 161 layers: at most 4.0 % for one of them; "
         assert self.finding(head=1e-2, **blocks) == f"{start}most of it, 64.0 %, is for b.0.k (80 equal)."
         assert self.finding(**{f"l{at}": 1e-3 for at in range(3)}).endswith("of 3 layers: 33.3 % for each.")
 
 
-def test_slow_ranks_can_be_chosen() -> None:
+def test_the_timeline_includes_slow_ranks() -> None:
     result = syncline.simulate(SMALL, faults=[{"rank": 5, "factor": 2}])
     assert embedded(report(result).decode())["timeline"]["data"]["ranks"] == [0, 5]
 
 
-def test_a_collective_alone_is_named_once() -> None:
+def test_a_job_of_one_collective_names_it_once() -> None:
     fabric = {"shape": "Ring(4)_Switch(2)", "rate": "25GB/s"}
     result = syncline.simulate(workload={"collective": "all_reduce", "bytes": "1MB"}, fabric=fabric)
     labels = set(embedded(report(result).decode())["timeline"]["data"]["labels"])
@@ -207,7 +207,8 @@ def test_large_fabrics_are_drawn_by_groups() -> None:
 
 
 def _hierarchy(algorithm: str, size: int) -> dict[str, Any]:
-    """The drawing of a fabric of 64 NPUs times ``size``. Links are told one by one where there are at most 65,536."""
+    """The drawing of a fabric of 64 NPUs times ``size``. The run lists links individually if there are at most
+    65,536."""
     dims = [
         {"name": "ring", "shape": "ring", "size": 8},
         {"name": "fc", "shape": "fully_connected", "size": 8},
@@ -222,18 +223,18 @@ def _hierarchy(algorithm: str, size: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "direct", "halving_doubling"])
-def test_groups_of_fabrics_whose_links_are_told_by_class(algorithm: str) -> None:
+def test_groups_are_drawn_equally_if_links_are_listed_by_class(algorithm: str) -> None:
     small, large = (
         {edge[:3]: edge[3] for edge in map(tuple, _hierarchy(algorithm, size)["edges"]) if edge[2] < 2}
         for size in (16, 128)
     )
     assert small.keys() == large.keys()
     assert len(small) == 8 * 2 + 8 * 7
-    # The load is another, but not its pattern: which pairs talk in the group of all-to-all links.
+    # The load differs, but the same pairs communicate in the group of all-to-all links.
     assert {edge for edge, load in small.items() if load} == {edge for edge, load in large.items() if load}
 
 
-def test_groups_too_large_for_a_drawing_are_told_in_words() -> None:
+def test_groups_too_large_for_a_drawing_are_described_in_words() -> None:
     chart = _hierarchy("direct", 128)
     assert chart["words"] == ["", "", "128 on a switch"]
     assert {edge[2] for edge in chart["edges"]} == {0, 1}
@@ -247,7 +248,7 @@ def test_groups_too_large_for_a_drawing_are_told_in_words() -> None:
         ("FC(65)_Ring(4)", True, {1}),
     ],
 )
-def test_what_is_drawn_of_a_fabric(shape: str, groups: bool, dims: set[int]) -> None:
+def test_the_drawn_dimensions_of_a_fabric(shape: str, groups: bool, dims: set[int]) -> None:
     fabric = {"shape": shape, "rate": "25GB/s"}
     result = syncline.simulate(workload={"collective": "all_gather", "bytes": "1kB"}, fabric=fabric)
     chart = embedded(result.plot("fabric").html)["fabric"]["data"]
@@ -268,7 +269,7 @@ def test_jobs_without_time_have_a_report() -> None:
     assert b"report" in report(result)
 
 
-def test_results_of_astra_sim_runs_have_one(cli: Cli) -> None:
+def test_runs_of_the_astra_sim_drop_in_have_a_report(cli: Cli) -> None:
     assert (cli.folder / cli.astra_sim("runs/a") / "report.html").is_file()
 
 
@@ -291,7 +292,7 @@ class TestPlot:
         with pytest.raises(ValueError, match="this result has no data for the chart 'timeline', only for layers, "):
             loaded.plot("timeline")
 
-    def test_a_page_of_its_own(self, tmp_path: Path, small: syncline.Result) -> None:
+    def test_a_plot_is_saved_as_a_page(self, tmp_path: Path, small: syncline.Result) -> None:
         small.plot("layers").save(tmp_path / "layers.html")
         assert (tmp_path / "layers.html").read_text("utf-8").startswith("<!doctype html>")
 

@@ -1,4 +1,4 @@
-"""Stages over time, and layers in groups."""
+"""Charts of pipeline stages over time, and grouping of layers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STAGES, MICRO_BATCHES = 4, 8
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
-def test_bubbles_are_those_of_the_closed_form(schedule: str) -> None:
+def test_bubbles_match_the_closed_form(schedule: str) -> None:
     """With free communication each of p stages idles (p - 1) / (m + p - 1) of a step (Narayanan et al. 2021, 2.2)."""
     source = Source(stages(schedule=schedule))
     chart = CHARTS["pipeline"](source)
@@ -24,7 +24,7 @@ def test_bubbles_are_those_of_the_closed_form(schedule: str) -> None:
     for forward, backward, update, exposed, bubble, skew in chart.data["sums"]:
         assert bubble / whole == pytest.approx((STAGES - 1) / (MICRO_BATCHES + STAGES - 1), rel=1e-3)
         assert (forward, backward) == (pytest.approx(8 * 30 * 10e-6), pytest.approx(8 * 30 * 20e-6, rel=1e-2))
-        # A message takes a nanosecond, and a stage waits for up to two in each micro-batch.
+        # A message takes a nanosecond; a stage waits for up to two messages in each micro-batch.
         assert update + skew == 0
         assert 0 < exposed < 2 * MICRO_BATCHES * 1.1e-9
         assert forward + backward + exposed + bubble == pytest.approx(whole, rel=1e-6)
@@ -32,7 +32,7 @@ def test_bubbles_are_those_of_the_closed_form(schedule: str) -> None:
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
-def test_every_micro_batch_has_its_passes_once(schedule: str) -> None:
+def test_every_micro_batch_has_each_pass_once(schedule: str) -> None:
     chart = CHARTS["pipeline"](Source(stages(schedule=schedule)))
     assert chart is not None
     kinds = chart.data["kinds"]
@@ -49,7 +49,7 @@ def test_every_micro_batch_has_its_passes_once(schedule: str) -> None:
     )
 
 
-def test_a_trace_that_is_full_is_said_to_be_cut() -> None:
+def test_a_note_says_that_the_trace_was_cut() -> None:
     chart = CHARTS["pipeline"](Source(stages(max_spans=2000)))
     assert chart is not None
     assert chart.notes[-1].endswith("A higher `trace.max_spans` shows the rest.")
@@ -60,7 +60,7 @@ def test_jobs_without_stages_have_no_such_chart() -> None:
 
 
 def test_recomputation_belongs_to_the_backward_pass() -> None:
-    """Three blocks of two layers: all forward, then each block forward once more and backward; twice."""
+    """Three blocks of two layers: all forward, then each block forward again and backward; two micro-batches."""
     spans, at = [], 0
     for _ in range(2):
         for kind, layer in [(FORWARD, 0), (FORWARD, 1), (FORWARD, 2), (FORWARD, 3), (FORWARD, 4), (FORWARD, 5)]:
@@ -82,7 +82,7 @@ def test_recomputation_belongs_to_the_backward_pass() -> None:
 
 
 def test_updates_between_layers_belong_to_the_backward_pass() -> None:
-    """Each layer is updated as soon as its gradient is reduced, so the last backward pass goes on meanwhile."""
+    """Each layer is updated as soon as its gradient is reduced, while the last backward pass continues."""
     spans = [
         (0, 10, FORWARD, 0),
         (10, 20, FORWARD, 1),
@@ -101,7 +101,7 @@ def test_updates_between_layers_belong_to_the_backward_pass() -> None:
     ]
 
 
-def test_pipeline_and_timeline_name_waits_alike() -> None:
+def test_pipeline_and_timeline_show_the_same_waits() -> None:
     """A stage has the same exposed communication, bubble and skew in both charts, and in the table of ranks."""
     source = Source(transformer())
     charts = [CHARTS[name](source) for name in ("pipeline", "timeline")]
@@ -120,12 +120,12 @@ def test_pipeline_and_timeline_name_waits_alike() -> None:
         if wait == "exposed communication":
             assert sums == pytest.approx([ranks["exposed_communication_s"][rank] for rank in stages["ranks"]], rel=1e-5)
     assert all(each[stages["kinds"].index("bubble")] > 0 for each in stages["sums"])
-    # Updates follow their gradients, and no backward pass is in pieces.
+    # Updates follow their gradients, but no backward pass is split.
     backward = [n for n, kind in zip(stages["micro_batch"], stages["kind"], strict=True) if kind == BACKWARD]
     assert sorted(backward) == sorted(list(range(1, MICRO_BATCHES + 1)) * STAGES)
 
 
-def test_layers_are_in_one_group_of_each_view() -> None:
+def test_each_layer_is_in_one_group_of_each_view() -> None:
     layers = ["embedding", *(f"layers.{block}.{kind}" for block in range(50) for kind in ("q.proj", "mlp")), "head"]
     found = views(layers)
     assert [view.name for view in found] == ["block", "kind of layer", "layer"]
@@ -137,11 +137,11 @@ def test_layers_are_in_one_group_of_each_view() -> None:
 
 
 @pytest.mark.parametrize("layers", [["a", "b"], [f"layer{number}" for number in range(200)]])
-def test_layers_without_blocks_stay_alone(layers: list[str]) -> None:
+def test_layers_without_blocks_are_not_grouped(layers: list[str]) -> None:
     assert [view.name for view in views(layers)] == ["layer"]
 
 
-def test_stages_are_told_in_the_charts_of_layers() -> None:
+def test_charts_of_layers_show_stages() -> None:
     source = Source(stages())
     held = stages_of(source)
     assert [held[f"block{block}.a"] for block in (0, 9, 10, 39)] == ["stage 0", "stage 0", "stage 1", "stage 3"]
@@ -152,7 +152,7 @@ def test_stages_are_told_in_the_charts_of_layers() -> None:
     assert blocks["stages"] == [(0, "stage 0"), (10, "stage 1"), (20, "stage 2"), (30, "stage 3")]
     assert by_stage["layer"] == [f"stage {stage}" for stage in range(4)]
     assert (by_stage["layers"], kinds["stages"], len(alone["layer"])) == ([30] * 4, [], 120)
-    # Whatever the bars are, they add up to the same.
+    # The bars of every view add up to the same total.
     for view in chart.data["views"]:
         assert sum(view["compute"]) == pytest.approx(120 * 8 * 30e-6 / 4, rel=1e-2)
     assert chart.notes[0].startswith("The 120 layers are drawn as 40 blocks")

@@ -1,4 +1,4 @@
-"""Tables on narrow terminals: whole words, whole numbers."""
+"""Tables on narrow terminals do not break words or numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the report tells of tiers of links: when they are full."""
+"""The report's charts of tiers of links, and the times in which they are full."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def lanes(result: syncline.Result) -> dict[str, dict[str, list[float]]]:
     return {lane["name"]: lane for lane in chart.data["lanes"]}
 
 
-def test_a_lane_for_each_tier_and_way(racks: syncline.Result) -> None:
+def test_a_lane_for_each_tier_and_direction(racks: syncline.Result) -> None:
     table, drawn = racks.table("tiers"), lanes(racks)
     assert list(drawn) == ["compute", "host-leaf up", "host-leaf down", "leaf-spine up", "leaf-spine down"]
     for name, lane in drawn.items():
@@ -33,12 +33,12 @@ def test_a_lane_for_each_tier_and_way(racks: syncline.Result) -> None:
         rows = [row for row, each in enumerate(zip(table["tier"], table["way"], strict=True)) if each == (tier, way)]
         assert lane["mean"] == pytest.approx([table["utilization"][row] for row in rows], rel=1e-5)
         assert lane["busiest"] == pytest.approx([table["busiest_utilization"][row] for row in rows], rel=1e-5)
-    # Up and down of a tier have one colour, tiers have different ones.
+    # Both directions of a tier have the same colour; tiers have different ones.
     assert [lane.get("dimension") for lane in drawn.values()] == [None, 0, 0, 1, 1]
 
 
-def test_the_tier_that_is_full_is_told_with_its_time(racks: syncline.Result) -> None:
-    """Three hosts of a rack send to three of the other over half the rate of one: uplinks are full, others not."""
+def test_a_full_tier_is_reported_with_its_time(racks: syncline.Result) -> None:
+    """Three hosts of a rack send to three of the other over half the rate of one host: only uplinks are full."""
     chart, table = CHARTS["activity"](Source(racks)), racks.table("tiers")
     assert chart is not None
     assert "All 2 leaf-spine links up are full from " in chart.finding
@@ -51,7 +51,7 @@ def test_the_tier_that_is_full_is_told_with_its_time(racks: syncline.Result) -> 
     )
 
 
-def test_without_a_full_link_the_fullest_moment_is_told(racks: syncline.Result) -> None:
+def test_without_a_full_link_the_largest_utilisation_is_reported(racks: syncline.Result) -> None:
     calm = syncline.simulate(
         workload={"collective": "all_to_all", "bytes": "1kB"},
         fabric={"leaf_spine": {"leaves": 2, "hosts_per_leaf": 2, "spines": 1, "rate": "100Gb/s", "latency": "50us"}},
@@ -59,10 +59,10 @@ def test_without_a_full_link_the_fullest_moment_is_told(racks: syncline.Result) 
     )
     chart = CHARTS["activity"](Source(calm))
     assert chart is not None
-    assert "No link is full at any time. The fullest moment is at " in chart.finding
+    assert "No link is ever full. The network is used most at " in chart.finding
 
 
-def test_strips_of_links_are_those_of_tiers(racks: syncline.Result) -> None:
+def test_strips_of_links_are_grouped_by_tier(racks: syncline.Result) -> None:
     chart, links = CHARTS["fabric"](Source(racks)), racks.table("links")
     assert chart is not None
     counts = {strip["name"]: strip["links"] for strip in chart.data["strips"]}
@@ -71,7 +71,7 @@ def test_strips_of_links_are_those_of_tiers(racks: syncline.Result) -> None:
     assert "All links of a tier carry about the same." in chart.finding
 
 
-def test_dimensions_stay_dimensions() -> None:
+def test_regular_fabrics_keep_their_dimensions() -> None:
     result = syncline.simulate(SMALL)
     assert "tiers" not in result.tables
     assert list(lanes(result)) == ["compute", "dim1", "dim2"]
@@ -80,8 +80,8 @@ def test_dimensions_stay_dimensions() -> None:
     assert set(zip(links["tier"], links["way"], strict=True)) == {("dim1", ""), ("dim2", "up"), ("dim2", "down")}
 
 
-def test_the_busiest_link_is_told_of_tiers_where_it_is_known() -> None:
-    """With `analytical` messages pass the uplinks side by side: nobody knows when these are busy."""
+def test_the_busiest_link_of_a_tier_is_reported_if_known() -> None:
+    """With `analytical`, messages do not queue on uplinks, so the busy time of uplinks is unknown."""
     built = {
         "leaf_spine": {
             "leaves": 2,

@@ -1,4 +1,4 @@
-"""A rank that forks a process, and says how that went, as JSON. Usage: forking.py {"child": "ends" or "stays"}."""
+"""A rank that forks a process and prints the outcome as JSON. Usage: forking.py {"child": "ends" or "stays"}."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from syncline.runtime import Communicator
 
 
 def say(**what: Any) -> None:
-    """A line for whoever watches."""
+    """Prints a line of JSON for the test."""
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 
 
 def use(ranks: Communicator) -> str:
-    """What is said to a process that uses what its parent runs."""
+    """Returns the error that a child gets if it uses its parent's communicator."""
     try:
         ranks.all_reduce(array("f", [1.0]))
     except (ValueError, SynclineError) as error:
@@ -30,7 +30,7 @@ def use(ranks: Communicator) -> str:
 
 
 def main() -> None:
-    """Joins, forks, and goes on."""
+    """Joins a job, forks, and goes on in the parent."""
     how = json.loads(sys.argv[1])["child"]
     ranks = Communicator.join()
     ranks.barrier().wait()
@@ -40,7 +40,7 @@ def main() -> None:
         if how == "stays":
             signal.pause()
         os.write(writing, use(ranks).encode())
-        # Not as `os._exit` does: whatever is to be done when a process ends is done.
+        # Exit through `sys.exit`, so that exit handlers run in the child.
         ranks.close()
         sys.exit(0)
     if how == "stays":

@@ -1,4 +1,4 @@
-"""Programs of the guides, run as their pages have them."""
+"""Runs programs of the guides, taken from their pages."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ PAGES = ROOT / "docs" / "how-to"
 
 
 def write(page, title, folder):
-    """Writes a program of a page to a folder: the block with this title."""
+    """Writes the block of a page with this title to a file in a folder."""
     program = next(block for block in blocks(PAGES / page) if block.title == title)
     (folder / title).write_text("\n".join(program.lines) + "\n")
 
 
 def shown(page, word):
-    """The lines of the block of a page in which a word is."""
+    """Returns the lines of a page's first block that contains a word."""
     return next(block.lines for block in blocks(PAGES / page) if any(word in line for line in block.lines))
 
 
 def answers(page, title, folder, world, **variables):
-    """Runs a program of a page as ``world`` ranks; what each said on stdout and stderr."""
+    """Runs a program of a page as ``world`` ranks, and returns what each printed on stdout and stderr."""
     write(page, title, folder)
     common = {**os.environ, "WORLD_SIZE": str(world), **variables}
     ranks = [

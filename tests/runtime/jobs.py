@@ -1,4 +1,4 @@
-"""Jobs of several processes on this machine, which tests disturb."""
+"""Jobs of several processes on this machine, for tests that kill, stop or restart them."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from typing import Any
 WORKER = Path(__file__).parent / "worker.py"
 
 FOUND_WITHIN_S = 2.0
-"""How soon a fault is found: what the project promises."""
+"""The time within which the project promises to find a fault."""
 
 ALLOWANCE_S = 0.4
-"""What a process may take to wake up and say what it was told, on a machine that has nothing else to do."""
+"""Additional time for a process to wake up and report the fault, on an idle machine."""
 
 SLACK_S = 3.0
-"""What a machine that is busy with other tests may add."""
+"""Additional time on a machine that is busy with other tests."""
 
 IDLE = 0.1
-"""Part of the time in which work waits for a CPU, at most, on a machine that counts as idle: processes end at once."""
+"""A machine counts as idle if work waits for a CPU for at most this part of the time."""
 
 
 def _waited_s() -> float | None:
-    """For how long work has waited for a CPU, ever; none where the system does not say."""
+    """Returns the seconds for which work has waited for a CPU since boot; ``None`` if the system does not report it."""
     try:
         some = Path("/proc/pressure/cpu").read_text("ascii").splitlines()[0]
     except OSError:
@@ -40,19 +40,19 @@ def _waited_s() -> float | None:
 
 
 class Since(float):
-    """When something was done to a job (as :func:`time.time`), and how busy the machine has been since."""
+    """The time of an intervention (as :func:`time.time`), which can tell how busy the machine has been since."""
 
     waited_s: float | None
 
     @classmethod
     def now(cls) -> Since:
-        """This moment."""
+        """Returns the current time."""
         since = cls(time.time())
         since.waited_s = _waited_s()
         return since
 
     def bound_s(self) -> tuple[float, str]:
-        """How soon a fault is to be found, and why no sooner."""
+        """Returns the time within which a fault must be found, and the reason for this limit."""
         waited_s = _waited_s()
         if self.waited_s is None or waited_s is None:
             return FOUND_WITHIN_S + SLACK_S, "the system does not say whether the machine is idle"
@@ -62,13 +62,13 @@ class Since(float):
         return FOUND_WITHIN_S + ALLOWANCE_S, f"the machine is idle, work waited for a CPU {part:.0%} of the time"
 
     def found(self, *at: float) -> None:
-        """That a fault was found in time: the last of those that found it did at ``at``."""
+        """Asserts that a fault was found in time; ``at`` are the times at which ranks found it."""
         (bound_s, why), took_s = self.bound_s(), max(at) - self
-        assert took_s < bound_s, f"found after {took_s:.2f} s where {bound_s:.1f} s are allowed: {why}"
+        assert took_s < bound_s, f"found after {took_s:.2f} s, but at most {bound_s:.1f} s are allowed: {why}"
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """Returns a port at which no process listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -76,7 +76,7 @@ def free_port() -> int:
 
 @dataclass
 class Job:
-    """Processes that run collectives, by rank."""
+    """The processes of a job, by rank."""
 
     processes: list[subprocess.Popen[str]]
     address: str
@@ -95,20 +95,20 @@ class Job:
         return dict(json.loads(line))
 
     def outcome(self, rank: int, within_s: float = 30.0) -> dict[str, Any]:
-        """What a rank said last."""
+        """Waits for a rank to end, and returns the last line of JSON that it printed."""
         out, err = self.processes[rank].communicate(timeout=within_s)
         lines = [line for line in out.splitlines() if line.startswith("{")]
         assert lines, err
         return dict(json.loads(lines[-1]))
 
     def until(self, rank: int, key: str) -> Any:
-        """Reads what a rank says until it says something of ``key``: what."""
+        """Reads lines of a rank until one has ``key``, and returns the value."""
         while key not in (line := self._line(rank)):
             pass
         return line[key]
 
     def kill(self, rank: int, number: signal.Signals) -> Since:
-        """Sends a signal to a rank; when that was."""
+        """Sends a signal to a rank, and returns the time."""
         self.processes[rank].send_signal(number)
         return Since.now()
 
@@ -117,7 +117,7 @@ class Job:
 def job(
     world: int, *arguments: str, ranks: Sequence[int] | None = None, worker: Path = WORKER, **variables: str
 ) -> Iterator[Job]:
-    """Runs the worker as ``ranks`` of ``world`` (all of them); whatever happens, nothing is left of it."""
+    """Runs the worker as ``ranks`` of ``world`` (by default all); kills all its processes at the end of the block."""
     address = f"127.0.0.1:{free_port()}"
     common = {**os.environ, "MASTER_ADDR": address, "WORLD_SIZE": str(world), **variables}
     command = [sys.executable, str(worker), *arguments]

@@ -1,4 +1,4 @@
-"""Where members are, as users say it."""
+"""Addresses, interfaces and ports that users give."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.runtime.jobs import free_port, job
         ("[::1]:65535", ("::1", 65535)),
     ],
 )
-def test_an_address_is_read(text, expected):
+def test_addresses_are_parsed(text, expected):
     assert resolve(text, 7) == expected
     assert resolve(with_port(*expected), 1) == expected
 
@@ -41,21 +41,21 @@ def test_an_address_is_read(text, expected):
 @pytest.mark.parametrize(
     ("text", "message", "found"),
     [
-        ("", "an address names a host", "nothing"),
-        (":5", "an address names a host", ":5"),
-        ("[]:5", "an address names a host", "[]:5"),
-        ("[::1", "the brackets of an address are round its host", "[::1"),
-        ("[::1]5", "the brackets of an address are round its host", "[::1]5"),
-        ("127.0.0.1:", "a colon has no port behind it", "127.0.0.1:"),
-        ("[::1]:", "a colon has no port behind it", "[::1]:"),
-        ("127.0.0.1:x", "this is no port", "127.0.0.1:x"),
-        ("127.0.0.1:65536", "this is no port", "127.0.0.1:65536"),
-        (f"127.0.0.1:{'1' * 5000}", "this is no port", "127.0.0.1:1111"),
-        ("nowhere.invalid:5", "the address is not known", "nowhere.invalid"),
+        ("", "the address has no host", "nothing"),
+        (":5", "the address has no host", ":5"),
+        ("[]:5", "the address has no host", "[]:5"),
+        ("[::1", "brackets must enclose the host of an address", "[::1"),
+        ("[::1]5", "brackets must enclose the host of an address", "[::1]5"),
+        ("127.0.0.1:", "the colon has no port after it", "127.0.0.1:"),
+        ("[::1]:", "the colon has no port after it", "[::1]:"),
+        ("127.0.0.1:x", "the port is not valid", "127.0.0.1:x"),
+        ("127.0.0.1:65536", "the port is not valid", "127.0.0.1:65536"),
+        (f"127.0.0.1:{'1' * 5000}", "the port is not valid", "127.0.0.1:1111"),
+        ("nowhere.invalid:5", "the host's address cannot be found", "nowhere.invalid"),
     ],
     ids=lambda given: given[:20],
 )
-def test_what_is_no_address_is_told(text, message, found):
+def test_invalid_addresses_are_reported(text, message, found):
     with pytest.raises(SynclineError) as refused:
         resolve(text, 7)
     (problem,) = refused.value.diagnostics
@@ -66,7 +66,7 @@ def test_what_is_no_address_is_told(text, message, found):
 
 @pytest.fixture
 def hosts(monkeypatch):
-    """Names, and what they mean here, as ``/etc/hosts`` says it."""
+    """Names and the addresses that they resolve to, like an ``/etc/hosts`` of this test."""
     names = {}
     original = socket.getaddrinfo
 
@@ -87,7 +87,7 @@ def test_a_name_that_means_loopback_here_means_an_interface_elsewhere(hosts):
     hosts.update({"node": ["127.0.1.1"], "localhost": ["127.0.0.1"], "other": ["10.0.0.9"]})
     own = [Interface("10.0.0.7", "10.0.0.7"), Interface("203.0.113.7", "10.0.1.7")]
     assert listening("node:5", 7, own, None) == [("10.0.0.7", 5), ("10.0.1.7", 5), ("127.0.1.1", 5)]
-    # On one machine it is what it means; so are addresses, and names that mean something else.
+    # With loopback interfaces only, the name keeps its address; so do literal addresses, `localhost` and other names.
     assert listening("node", 7, [Interface("127.0.0.1", "127.0.0.1")], None) == [("127.0.1.1", 7)]
     for host, found in (("127.0.1.1", "127.0.1.1"), ("localhost", "127.0.0.1"), ("other", "10.0.0.9")):
         assert listening(host, 7, own, None) == [(found, 7)]
@@ -105,34 +105,34 @@ def test_the_address_toward_a_name_that_means_loopback_is_the_one_to_the_outside
     assert toward("nowhere") is None
 
 
-def test_an_interface_may_be_found_at_another_address():
+def test_an_interface_may_be_reached_at_another_address_than_its_own():
     assert Interface.read("10.0.0.7") == Interface("10.0.0.7", "10.0.0.7")
     assert Interface.read(" 203.0.113.7@10.0.0.7") == Interface("203.0.113.7", "10.0.0.7")
     for wrong in ("node", "10.0.0.7@", "@10.0.0.7", "10.0.0.7@node"):
-        with pytest.raises(SynclineError, match="an interface is an address of this host"):
+        with pytest.raises(SynclineError, match="an interface must be an address of this host"):
             Interface.read(wrong)
 
 
-def test_a_range_of_ports_is_read():
+def test_a_range_of_ports_is_parsed():
     assert [port_range(each) for each in (None, "29500-29599", "80")] == [None, (29500, 29599), (80, 80)]
     for wrong in ("", "-", "5-", "9-5", "0-5", "1-65536", "a-b"):
-        with pytest.raises(SynclineError, match="this is no range of ports"):
+        with pytest.raises(SynclineError, match="the range of ports is not valid"):
             port_range(wrong)
 
 
-def test_rank_0_listens_elsewhere_than_others_look_for_it_and_at_ports_that_it_may():
+def test_rank_0_listens_at_another_address_than_others_try_and_only_at_allowed_ports():
     port, first = free_port(), 21_000
     options = {"SYNCLINE_PORTS": f"{first}-{first + 200}", "SYNCLINE_LISTEN": f"0.0.0.0:{port}"}
     settings = json.dumps({"steps": 3, "coordinator": f"127.0.0.1:{port}", "insecure": True, "shared_memory": False})
     with job(2, settings, **options) as running:
         assert [running.outcome(rank) for rank in range(2)] == [{"done": 3}] * 2
-    with pytest.raises(SynclineError, match="rank 0 alone listens for the others"):
+    with pytest.raises(SynclineError, match="only rank 0 listens for the others"):
         Communicator.join(1, 2, "127.0.0.1:5", listen="127.0.0.1")
 
 
-def test_a_rank_that_is_alone_says_for_whom_it_waits():
+def test_a_waiting_rank_logs_which_ranks_are_missing():
     with job(3, json.dumps({"wait_s": 6}), ranks=[0, 1]) as running:
         for rank in (0, 1):
             out, err = running.processes[rank].communicate(timeout=30)
             assert re.search(rf"^rank {rank} waits for rank 2 \(3 s so far\)$", err, re.M), err
-            assert "rank 2 did not come within 6 s" in out
+            assert "rank 2 did not join within 6 s" in out

@@ -1,4 +1,4 @@
-"""Callbacks of operations: each is called, what goes wrong in one is told, and none holds up the end of a process."""
+"""Callbacks of operations: each is called, their exceptions are reported, and none keeps a process from ending."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.runtime.test_collectives import run
 
 
 def alone(body):
-    """Runs ``body`` as the only rank of a job: its exit status, and what it said."""
+    """Runs ``body`` as the only rank of a job; returns the completed process."""
     environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": f"127.0.0.1:{free_port()}"}
     head = "import threading, time\nfrom array import array\nfrom syncline.runtime import Communicator\n"
     return subprocess.run(
@@ -25,7 +25,7 @@ def alone(body):
     )
 
 
-def test_every_callback_is_called_in_turn_on_a_thread_of_its_own():
+def test_every_callback_is_called_on_the_callbacks_thread():
     body = """
         import threading
         with Communicator.join() as ranks:
@@ -36,7 +36,7 @@ def test_every_callback_is_called_in_turn_on_a_thread_of_its_own():
                 pending.then(lambda error, number=number: said.append((number, threading.current_thread().name)))
             ranks.barrier().wait()
             pending.wait()
-            pending.then(lambda error: last.set())  # it is over already
+            pending.then(lambda error: last.set())  # the operation is over already
             assert last.wait(10)
             expected = {(number, None) for number in range(50)}
             assert set(said) == expected | {(number, "syncline callbacks") for number in range(50)}, said
@@ -45,7 +45,7 @@ def test_every_callback_is_called_in_turn_on_a_thread_of_its_own():
     assert run(2, body) == ["100"] * 2
 
 
-def test_the_memory_lives_until_the_operation_is_over_and_no_longer():
+def test_memory_is_kept_until_the_operation_is_over_and_no_longer():
     body = """
         import threading, weakref
         class Values(array): pass
@@ -60,7 +60,7 @@ def test_the_memory_lives_until_the_operation_is_over_and_no_longer():
     assert run(2, body) == ["True"] * 2
 
 
-def test_what_a_callback_raises_is_told_and_others_are_called():
+def test_an_exception_in_a_callback_is_reported_and_others_are_called():
     done = alone("""
         with Communicator.join() as ranks:
             over = threading.Event()
@@ -72,7 +72,7 @@ def test_what_a_callback_raises_is_told_and_others_are_called():
     assert "ZeroDivisionError" in done.stderr and "syncline callbacks" in done.stderr
 
 
-def test_a_process_ends_while_callbacks_are_outstanding():
+def test_an_exiting_process_calls_outstanding_callbacks():
     body = """
         ranks = Communicator.join(wait_s=20)
         if ranks.rank == 0:
@@ -85,7 +85,7 @@ def test_a_process_ends_while_callbacks_are_outstanding():
     assert run(2, body) == ["told SL1202", ""]
 
 
-def test_a_callback_that_never_returns_does_not_keep_the_process():
+def test_a_callback_that_never_returns_does_not_keep_the_process_from_ending():
     began = time.monotonic()
     done = alone("""
         ranks = Communicator.join()

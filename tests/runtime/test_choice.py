@@ -1,4 +1,4 @@
-"""What is known of the network, for the choice of plans."""
+"""The description of the network, and the choice of plans on it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from syncline.runtime import Communicator, Network
 from tests.runtime.test_collectives import run
 
 
-def test_a_network_is_told_in_whole_numbers():
+def test_a_network_is_converted_to_whole_numbers():
     assert Network(gbps=10, latency_us=0.5).plain() == {
         "near_bytes_per_s": 1_250_000_000,
         "far_bytes_per_s": 625_000_000,
@@ -22,13 +22,13 @@ def test_a_network_is_told_in_whole_numbers():
 @pytest.mark.parametrize(
     "wrong", [{"gbps": 0}, {"far_gbps": float("nan")}, {"latency_us": -1}, {"message_us": float("inf")}, {"buffer": -1}]
 )
-def test_a_network_that_cannot_be_is_refused(wrong):
+def test_an_invalid_network_is_refused(wrong):
     with pytest.raises(SynclineError, match="is out of range"):
         Communicator.join(0, 1, "127.0.0.1:0", network=Network(**wrong))
 
 
-def test_ranks_that_are_told_nothing_run_every_collective_of_every_size():
-    """Three ranks, sizes on both sides of where the choice changes."""
+def test_ranks_without_rules_run_every_collective_of_every_size():
+    """Three ranks use sizes for which different plans are chosen."""
     said = run(
         3,
         """

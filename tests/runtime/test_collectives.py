@@ -21,7 +21,7 @@ from tests.runtime.jobs import free_port, job
 
 
 def run(world, body, **variables):
-    """Runs ``body`` as each rank, with its communicator as ``ranks``; what each printed."""
+    """Runs ``body`` in a process for each rank, and returns what each printed."""
     head = "from array import array\nfrom syncline.runtime import Communicator, Pace, Rule\n"
     common = {**os.environ, "MASTER_ADDR": f"127.0.0.1:{free_port()}", "WORLD_SIZE": str(world), **variables}
     processes = [
@@ -39,7 +39,7 @@ def run(world, body, **variables):
     return [out.strip() for out, _ in answers]
 
 
-def test_ranks_on_one_machine_share_memory_unless_one_will_not():
+def test_ranks_on_one_machine_share_memory_unless_one_declines():
     body = """
         import json, os
         with Communicator.join(shared_memory=os.environ["RANK"] != os.environ["ALONE"]) as ranks:
@@ -52,8 +52,8 @@ def test_ranks_on_one_machine_share_memory_unless_one_will_not():
         assert said[0]["2"] == "shared memory"
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are pinned on Linux alone")
-def test_lanes_have_a_cpu_each_where_there_are_enough():
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are pinned on Linux only")
+def test_each_lane_has_a_cpu_if_there_are_enough():
     body = """
         import json, os
         os.sched_setaffinity(0, list(os.sched_getaffinity(0))[: int(os.environ["CPUS"])])
@@ -105,7 +105,7 @@ def test_every_collective():
         assert said == f"{[6] * 10} {[2.0] * 3} {block} {gathered} {swapped} hello {sums}"
 
 
-def test_plans_orders_and_lanes_are_the_users():
+def test_users_choose_plans_order_and_lanes():
     body = """
         rules = [Rule("all_reduce", "direct", up_to=1000), Rule("all_reduce", "two_level(group=2)", message=4096)]
         with Communicator.join(rules=rules, order=[2, 0, 3, 1], pace=Pace(lanes=2)) as ranks:
@@ -117,12 +117,12 @@ def test_plans_orders_and_lanes_are_the_users():
     assert run(4, body) == ["{4.0} {8.0}"] * 4
 
 
-def test_one_rank_alone():
+def test_a_job_of_one_rank_returns_its_memory():
     body = """
         with Communicator.join() as ranks:
             values = array("f", [1.0, 2.0])
             ranks.all_reduce(values).wait()
-            values.append(3.0)  # the memory is the caller's again
+            values.append(3.0)  # the array can be resized again: its memory is released
             print(list(values))
     """
     assert run(1, body) == ["[1.0, 2.0, 3.0]"]
@@ -131,19 +131,19 @@ def test_one_rank_alone():
 @pytest.mark.parametrize(
     ("buffer", "message"),
     [
-        (b"bytes", "a collective writes to its buffer"),
-        (5, "this has no memory to work on"),
-        (memoryview(bytearray(8))[::2], "a collective writes to its buffer"),
-        (array("u", "text"), "such elements are not aggregated"),
+        (b"bytes", "a buffer must be writable and contiguous"),
+        (5, "this object has no memory buffer"),
+        (memoryview(bytearray(8))[::2], "a buffer must be writable and contiguous"),
+        (array("u", "text"), "elements of this type cannot be reduced"),
     ],
 )
-def test_buffers_that_cannot_be_used_are_refused(buffer, message):
+def test_unusable_buffers_are_refused(buffer, message):
     with pytest.raises(SynclineError) as caught:
         memory(buffer)
     assert caught.value.diagnostics[0]["message"] == message
 
 
-def test_what_makes_no_sense_is_refused_before_anybody_is_called(tmp_path, monkeypatch):
+def test_invalid_arguments_are_refused_before_connecting(tmp_path, monkeypatch):
     def why(**arguments):
         with pytest.raises(SynclineError) as caught:
             Communicator.join(**{"rank": 0, "world": 1, **arguments})
@@ -153,18 +153,18 @@ def test_what_makes_no_sense_is_refused_before_anybody_is_called(tmp_path, monke
     assert "no such algorithm" in why(rules=[Rule("all_reduce", "rng")])
     assert "needs a power of 4 ranks" in why(world=5, rules=[Rule("all_reduce", "bcube")])
     assert "does not have each rank once" in why(world=2, order=[0, 0])
-    assert "`order` has 2 ranks, and there are 3" in why(world=3, order=[0, 1])
+    assert "`order` lists 2 ranks, but there are 3" in why(world=3, order=[0, 1])
     assert "anybody who reaches this address" in why(interfaces=["10.1.2.3"])
     assert "anybody who reaches this address" in why(coordinator="10.1.2.3:5")
-    assert "the address is not known" in why(coordinator="no.such.host.invalid:5")
-    assert "this is no port" in why(coordinator="127.0.0.1:port")
+    assert "the host's address cannot be found" in why(coordinator="no.such.host.invalid:5")
+    assert "the port is not valid" in why(coordinator="127.0.0.1:port")
     for value in (0, -1):
-        assert "`wait_s` is no time to wait for" in why(wait_s=value)
-    assert "`deadline_s` is no time to wait for" in why(pace=Pace(deadline_s=-5))
-    assert "is invalid" in why(wait_s=float("inf"))
+        assert "`wait_s` is not a valid timeout" in why(wait_s=value)
+    assert "`deadline_s` is not a valid timeout" in why(pace=Pace(deadline_s=-5))
+    assert "invalid arguments for a rank" in why(wait_s=float("inf"))
     assert "rank 3 of 2" in why(rank=3, world=2)
     assert "cannot have 0 as `lanes`" in why(pace=Pace(lanes=0))
-    assert "cannot have 0 as `window`: a byte is the least" in why(pace=Pace(window=0))
+    assert "cannot have 0 as `window`: at least 1 byte is needed" in why(pace=Pace(window=0))
     assert "wait for two" in why(pace=Pace(silence_s=0.5))
     assert "has no interface" in why(interfaces=[""])
     assert "the key cannot be read" in why(key_file=tmp_path / "none")
@@ -174,12 +174,12 @@ def test_what_makes_no_sense_is_refused_before_anybody_is_called(tmp_path, monke
     assert "others may read the key" in why(key_file=key)
     key.chmod(0o600)
     key.write_bytes(b"short")
-    assert "a key has 32 bytes" in why(key_file=key)
+    assert "a key must have 32 bytes" in why(key_file=key)
     monkeypatch.delenv("RANK", raising=False)
-    assert "does not tell `RANK`" in why(rank=None)
+    assert "has no valid `RANK`" in why(rank=None)
 
 
-def test_a_key_lets_friends_in_and_nobody_else(tmp_path):
+def test_a_key_admits_its_holders_and_nobody_else(tmp_path):
     for name, content in (("key", "ab" * 32), ("other", "cd" * 32)):
         (tmp_path / name).write_text(content)
         (tmp_path / name).chmod(0o600)
@@ -187,17 +187,17 @@ def test_a_key_lets_friends_in_and_nobody_else(tmp_path):
     with job(2, json.dumps(settings)) as friends:
         assert [friends.outcome(rank) for rank in range(2)] == [{"done": 1}] * 2
     with job(2, json.dumps({**settings, "wait_s": 3}), ranks=[0]) as alone:
-        # It has the other key, and the address of the first.
+        # The stranger knows the job's address, but has another key.
         stranger = {"key_file": str(tmp_path / "other"), "rank": 1, "coordinator": alone.address, "wait_s": 2}
         with job(2, json.dumps(stranger), ranks=[1]) as other:
             refused = other.outcome(0)
         assert "does not have the key" in refused["error"]["message"]
         outcome = alone.outcome(0)
-        assert "rank 1 did not come within 3 s" in outcome["error"]["message"]
+        assert "rank 1 did not join within 3 s" in outcome["error"]["message"]
         assert (refused["status"], outcome["status"]) == (6, 6)
 
 
-def test_ctrl_c_ends_joining():
+def test_ctrl_c_interrupts_join():
     body = "from syncline.runtime import Communicator\nprint('here', flush=True)\nCommunicator.join()"
     environment = {**os.environ, "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": f"127.0.0.1:{free_port()}"}
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Jobs that go on: ranks die, stop and come back, in processes of their own."""
+"""Elastic jobs: ranks in separate processes are killed, stopped and restarted."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def test_survivors_go_on_and_keep_their_inputs(how):
             assert running.until(rank, "intact")
             assert running.until(rank, "ranks") == [0, 1, 3]
         since.found(time.time())
-        # They lose another, and go on again.
+        # The survivors lose another rank, and go on again.
         running.kill(3, signal.SIGKILL)
         assert [running.until(rank, "ranks") for rank in (0, 1)] == [[0, 1]] * 2
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_restarted_rank_comes_back_at_a_step(how):
+def test_a_restarted_rank_is_let_in_between_two_steps(how):
     """Fault: a lost rank of an elastic job is started again -> it is let in between two steps"""
     settings = {"renew": {}}
     with job(3, json.dumps(settings)) as running:
@@ -39,15 +39,15 @@ def test_a_restarted_rank_comes_back_at_a_step(how):
         with job(3, json.dumps({**settings, "coordinator": running.address}), ranks=[1]) as again:
             assert again.until(0, "step") > 0
             for rank in (0, 2):
-                # It may have come before the others went on without it.
+                # The restarted rank may join before the others have gone on without it.
                 while running.until(rank, "ranks") != [0, 1, 2]:
                     pass
             again.kill(0, signal.SIGKILL)
             assert [running.until(rank, "ranks") for rank in (0, 2)] == [[0, 2]] * 2
 
 
-def test_a_restarted_rank_is_waited_for():
-    """Fault: a rank is lost that the others wait for (`wait_s`) -> they go on once it is back"""
+def test_ranks_wait_for_a_lost_rank_to_come_back():
+    """Fault: a rank is lost, and the others wait for it (`wait_s`) -> they go on once it is back"""
     settings = {"renew": {"wait_s": 60}}
     with job(3, json.dumps(settings)) as running:
         running.wait_for_steps()
@@ -59,7 +59,7 @@ def test_a_restarted_rank_is_waited_for():
 
 
 def test_nobody_goes_on_without_the_coordinator():
-    """Fault: an elastic job loses rank 0 -> all others say so, and end"""
+    """Fault: an elastic job loses rank 0 -> all others report it, and end"""
     with job(3, json.dumps({"renew": {}})) as running:
         running.wait_for_steps()
         running.kill(0, signal.SIGKILL)
@@ -70,11 +70,11 @@ def test_nobody_goes_on_without_the_coordinator():
 
 
 def alone(**settings):
-    """A job of one rank."""
+    """Joins a job of one rank."""
     return Communicator.join(0, 1, "127.0.0.1:0", **settings)
 
 
-def test_one_rank_renews_itself_with_other_plans():
+def test_a_single_rank_renews_with_other_plans():
     with alone(elastic=True) as ranks:
         ranks.renew(rules=[])
         assert (ranks.epoch, ranks.ranks, ranks.rank, ranks.world, ranks.waiting) == (1, [0], 0, 1, [])
@@ -92,7 +92,7 @@ def test_one_rank_renews_itself_with_other_plans():
         ranks.barrier().wait()
 
 
-def test_a_job_that_is_not_elastic_says_so_and_goes_on():
+def test_renewing_a_job_that_is_not_elastic_fails_and_the_job_goes_on():
     with alone() as ranks:
         with pytest.raises(SynclineError, match="the job is not elastic") as refused:
             ranks.renew()
@@ -102,7 +102,7 @@ def test_a_job_that_is_not_elastic_says_so_and_goes_on():
         assert values[0] == 2.0
 
 
-def test_a_closed_communicator_is_not_renewed():
+def test_a_closed_communicator_cannot_be_renewed():
     ranks = alone(elastic=True)
     ranks.close()
     with pytest.raises(SynclineError, match="closed"):

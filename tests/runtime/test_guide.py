@@ -1,4 +1,4 @@
-"""The program of the guide works, as its page has it."""
+"""Runs the programs of the guide ``run-collectives.md``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages between two ranks, and groups of ranks, on the connections of collectives: nobody waits for ever."""
+"""Messages between two ranks, and groups of ranks, on the connections of collectives. Every wait ends."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ SMALL = 64 << 10
 
 
 def descriptors():
-    """What this process has open."""
+    """Returns the open files and sockets of this process."""
     return {str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()}
 
 
 @contextmanager
 def job(world, *, deadline_s=20.0, **more):
-    """The communicators of all ranks, on threads of this process."""
+    """Joins all ranks on threads of this process, yields their communicators, and closes them."""
     address = f"127.0.0.1:{free_port()}"
     pace = Pace(deadline_s=deadline_s)
 
@@ -43,7 +43,7 @@ def job(world, *, deadline_s=20.0, **more):
 
 
 def why(pending, within_s=20.0):
-    """What a message that failed says."""
+    """Waits for an operation that must fail, and returns the message of its error."""
     with pytest.raises(SynclineError) as caught:
         assert pending.wait(within_s), "it goes on"
     assert caught.value.exit_status == 6
@@ -65,8 +65,8 @@ def test_messages_of_any_size_arrive(nbytes, shared_memory):
 
 
 @pytest.mark.parametrize("shared_memory", [True, False])
-def test_what_is_sent_under_tls_is_tls(tmp_path, shared_memory):
-    """What carries a message is a connection that certificates protect, or does not leave the machine."""
+def test_messages_of_a_job_with_certificates_use_tls(tmp_path, shared_memory):
+    """A message uses a connection that certificates protect, or memory that does not leave the machine."""
     make(tmp_path / "certs", job=None, ranks=0, days=1, force=False)
     with job(2, tls=tmp_path / "certs", shared_memory=shared_memory) as (one, other):
         before = descriptors()
@@ -74,11 +74,11 @@ def test_what_is_sent_under_tls_is_tls(tmp_path, shared_memory):
         waiting = other.receive(room, 0, 1)
         assert one.send(bytearray(b"y" * 1_000_000), 1, 1).wait(10) and waiting.wait(10)
         assert set(one.transports.values()) == {"shared memory" if shared_memory else "TLS"}
-        # None was made for it.
+        # The message used no new connection.
         assert descriptors() <= before
 
 
-def test_small_messages_wait_at_the_receiver_as_long_as_they_are_few():
+def test_small_messages_are_kept_at_the_receiver_up_to_a_limit():
     with job(2) as (one, other):
         sent = [one.send(bytearray([number]) * SMALL, 1) for number in range(2 * KEPT // SMALL)]
         assert all(each.wait(10) for each in sent[: KEPT // SMALL])
@@ -92,7 +92,7 @@ def test_small_messages_wait_at_the_receiver_as_long_as_they_are_few():
             assert other.receive(room, 0).wait(10)
             assert set(room) == {number}
         assert all(each.wait(10) for each in sent)
-        # There is room again.
+        # The receiver has room again.
         assert one.send(bytearray(SMALL), 1, 1).wait(10)
 
 
@@ -103,7 +103,7 @@ def test_a_rank_that_does_not_exist_is_refused():
                 one.send(bytearray(1), rank)
 
 
-def test_different_lengths_are_told_to_both_and_the_job_goes_on():
+def test_different_lengths_fail_on_both_ranks_and_the_job_goes_on():
     with job(2) as (one, other):
         sent, waiting = one.send(bytearray(9), 1, space=4), other.receive(bytearray(8), 0, space=4)
         for each in (sent, waiting):
@@ -112,7 +112,7 @@ def test_different_lengths_are_told_to_both_and_the_job_goes_on():
         assert all(each.wait(10) for each in barriers)
 
 
-def test_a_rank_that_leaves_is_named_by_who_waits_for_it():
+def test_a_rank_that_leaves_is_named_by_the_rank_that_waits_for_it():
     with job(2) as (one, other):
         waiting = other.receive(bytearray(4), 0, 5)
         one.close()
@@ -128,7 +128,7 @@ def test_a_rank_that_leaves_is_named_by_who_waits_for_it():
     ],
     ids=["receive", "receive from any", "send"],
 )
-def test_a_deadline_ends_everything_on_all_ranks_by_name(begin, said):
+def test_a_missed_deadline_fails_everything_on_all_ranks_with_the_same_message(begin, said):
     with job(3, deadline_s=1.0) as ranks:
         late = begin(*ranks[:2])
         began = time.monotonic()
@@ -138,18 +138,18 @@ def test_a_deadline_ends_everything_on_all_ranks_by_name(begin, said):
             assert why(rank.barrier()).startswith(said)
 
 
-def test_what_is_withdrawn_ends_nothing():
+def test_withdrawing_a_receive_does_not_fail_the_job():
     with job(2, deadline_s=1.0) as (one, other):
         waiting = one.receive(bytearray(4), 1, 1)
         waiting.withdraw()
-        assert "does not wait for it any more" in why(waiting)
+        assert "no longer waits for it" in why(waiting)
         time.sleep(1.5)
         barriers = one.barrier(), other.barrier()
         assert all(each.wait(10) for each in barriers)
 
 
-def test_groups_share_connections_and_threads_and_are_made_at_once():
-    """One hundred groups take no descriptors and no threads, and milliseconds."""
+def test_groups_share_connections_and_threads_and_are_made_quickly():
+    """Making one hundred groups opens no descriptors and starts no threads, and takes milliseconds."""
     with job(4) as ranks:
         before = len(list(Path("/proc/self/fd").iterdir())), len(list(Path("/proc/self/task").iterdir()))
         groups, began = [], time.monotonic()
@@ -168,7 +168,7 @@ def test_groups_share_connections_and_threads_and_are_made_at_once():
             assert set(buffer) == {sum(rank + 1 for rank, _ in made)}
         after = len(list(Path("/proc/self/fd").iterdir())), len(list(Path("/proc/self/task").iterdir()))
         assert after <= before
-        # Ranks of a group are counted in it, and messages are its own.
+        # Ranks have their own numbers in a group, and messages stay within it.
         (_, first), (_, second), _ = groups[0]
         assert (first.rank, first.world, second.rank, first.ranks) == (0, 3, 1, [1, 2, 3])
         room = bytearray(4)
@@ -177,7 +177,7 @@ def test_groups_share_connections_and_threads_and_are_made_at_once():
         assert waiting.wait(10) and room == b"mine" and waiting.source == 0
 
 
-def test_a_group_that_is_closed_ends_nothing_else():
+def test_closing_a_group_fails_nothing_else():
     with job(3) as ranks:
         pairs = [ranks[rank].group([0, 1], "pair") for rank in (0, 1)]
         waiting = pairs[1].receive(bytearray(4), 0)
@@ -194,7 +194,7 @@ def test_a_group_that_is_closed_ends_nothing_else():
         assert all(each.wait(10) for each in barriers)
 
 
-def test_a_name_is_used_again_while_others_still_have_its_group():
+def test_a_name_may_be_used_again_while_other_members_still_have_its_first_group():
     with job(3) as ranks:
         first = [ranks[rank].group([0, 1], "pair") for rank in (0, 1)]
         barriers = [group.barrier() for group in first]
@@ -211,7 +211,7 @@ def test_a_name_is_used_again_while_others_still_have_its_group():
         assert early.wait(10) and late.wait(10)
 
 
-def test_a_deadline_that_is_set_is_that_of_what_begins_then():
+def test_set_deadline_applies_to_operations_that_begin_later():
     with job(2) as ranks:
         pair = [ranks[rank].group([0, 1], "pair", deadline_s=1.0) for rank in (0, 1)]
         pair[0].set_deadline(30.0)
@@ -227,14 +227,14 @@ def test_a_deadline_that_is_set_is_that_of_what_begins_then():
                 pair[0].set_deadline(wrong)
 
 
-def test_a_deadline_of_a_group_is_its_own_and_names_who_has_not_begun():
+def test_a_group_has_its_own_deadline_and_names_the_rank_that_has_not_begun():
     with job(3) as ranks:
         pair = [ranks[rank].group([1, 2], "pair", deadline_s=1.0) for rank in (1, 2)]
         assert why(pair[0].barrier()).startswith("rank 2 has not begun operation 1 of a group of ranks 1, 2")
         assert why(ranks[0].barrier()).startswith("rank 2 has not begun")
 
 
-def test_groups_that_make_no_sense_are_refused():
+def test_invalid_groups_are_refused():
     with job(3) as ranks:
         for members in ([1, 2], [0, 0], [0, 3]):
             with pytest.raises(SynclineError):

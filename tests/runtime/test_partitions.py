@@ -1,4 +1,4 @@
-"""Networks that break under a job, on an emulated cluster: both sides are told who is at fault, and soon."""
+"""Network partitions during a job, on an emulated cluster: both sides name the fault within the promised time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = needs_namespaces
 
 @pytest.fixture
 def bed(cli):
-    """A testbed of four hosts that is up; it is gone afterwards, whatever happens."""
+    """Brings a testbed of four hosts up, yields its name, and takes it down."""
     name = f"parts-{os.getpid()}"
     done = cli("testbed", "up", cli.write("bed.yaml", RACKS.format(name=name)), "--quiet")
     assert done.returncode == 0, done.stderr
@@ -33,7 +33,7 @@ def host(name, number, *command):
 
 
 def start(cli, name, **settings):
-    """The worker on every host, with what it prints as lines ``[rank] {...}``."""
+    """Starts the worker on every host; its output is lines ``[rank] {...}``."""
     command = [sys.executable, "-m", "syncline", "testbed", "run", name, "--"]
     return subprocess.Popen(
         [*command, sys.executable, str(WORKER), json.dumps({"insecure": True, "elements": 10_000, **settings})],
@@ -46,7 +46,7 @@ def start(cli, name, **settings):
 
 
 def steps(running, count):
-    """Waits until so many ranks have finished a step."""
+    """Waits until ``count`` ranks have finished a step."""
     assert running.stdout is not None
     for _ in range(count):
         line = running.stdout.readline()
@@ -54,7 +54,7 @@ def steps(running, count):
 
 
 def lines(running):
-    """What each rank said, in turn."""
+    """Waits for the end, and returns the lines of each rank."""
     out, err = running.communicate(timeout=100)
     said = {}
     for line in out.splitlines():
@@ -66,11 +66,11 @@ def lines(running):
 
 
 def outcomes(running):
-    """What each rank said last."""
+    """Waits for the end, and returns the last line of each rank."""
     return {rank: said[-1] for rank, said in lines(running).items()}
 
 
-def test_a_host_that_is_cut_off_is_at_fault_and_knows_it(cli, bed):
+def test_a_host_that_is_cut_off_is_named_by_all_and_reports_it(cli, bed):
     """Fault: the network of a host goes down -> the others name its rank within 2 s; it says that it hears nobody"""
     running = start(cli, bed)
     steps(running, 4)
@@ -85,9 +85,9 @@ def test_a_host_that_is_cut_off_is_at_fault_and_knows_it(cli, bed):
 
 
 def cut(cli, name, one, other, *, both=True):
-    """Has what one host sends another go nowhere, what that one sends, too, unless not ``both``, and nothing else.
+    """Drops all packets from host ``one`` to host ``other``, and with ``both`` also in the other direction.
 
-    Gives how to heal that.
+    Returns a function that removes the cut.
     """
     layout = json.loads(cli("testbed", "status", name, "--json").stdout)["testbed"]
     address = [each["nics"][0]["address"] for each in layout["hosts"]]
@@ -98,7 +98,7 @@ def cut(cli, name, one, other, *, both=True):
 
 
 @pytest.mark.parametrize("both", [True, False])
-def test_a_connection_that_breaks_between_two_that_live_is_at_fault_itself(cli, bed, both):
+def test_a_broken_connection_between_two_live_hosts_is_named(cli, bed, both):
     """Fault: nothing goes through between two hosts, one way or both -> all name that link within 2 s"""
     running = start(cli, bed)
     steps(running, 4)
@@ -113,7 +113,7 @@ def test_a_connection_that_breaks_between_two_that_live_is_at_fault_itself(cli, 
 
 
 @pytest.mark.parametrize("both", [True, False])
-def test_a_connection_that_breaks_to_the_coordinators_host_is_at_fault_itself(cli, bed, both):
+def test_a_broken_connection_to_the_coordinators_host_is_named(cli, bed, both):
     """Fault: nothing goes through between rank 0's host and another, one way or both -> others name that link in 2 s"""
     running = start(cli, bed)
     steps(running, 4)
@@ -123,15 +123,15 @@ def test_a_connection_that_breaks_to_the_coordinators_host_is_at_fault_itself(cl
     messages = {said[rank]["error"]["message"].partition(" (")[0] for rank in (0, 1, 3)}
     assert len(messages) == 1, messages
     assert messages.pop().startswith("the link between rank 0 and rank 2"), said
-    # It hears nothing of what the coordinator decides, and says what it knows.
+    # Rank 2 cannot receive the coordinator's decision, and reports what it knows.
     assert said[2]["error"]["message"].startswith("the coordinator gave no sign of life for"), said[2]
-    assert "nor did rank 0, where it is: other ranks do" in said[2]["error"]["message"], said[2]
+    assert "rank 0, which runs it, is silent too, and other ranks are not" in said[2]["error"]["message"], said[2]
     assert all(each["intact"] for each in said.values()), said
     since.found(*(each["at"] for each in said.values()))
 
 
-def test_a_cut_that_heals_soon_is_waited_for(cli, bed):
-    """Fault: nothing goes through between two hosts for 0.3 s -> it is waited for"""
+def test_ranks_wait_for_a_cut_that_heals_soon(cli, bed):
+    """Fault: nothing goes through between two hosts for 0.3 s -> ranks wait for it"""
     running = start(cli, bed, steps=400)
     steps(running, 4)
     heal = cut(cli, bed, 2, 3)
@@ -141,7 +141,7 @@ def test_a_cut_that_heals_soon_is_waited_for(cli, bed):
     assert all(each == {"done": 400} for each in said.values()), said
 
 
-def test_an_elastic_job_goes_on_with_the_lower_of_two_that_do_not_reach_each_other(cli, bed):
+def test_an_elastic_job_goes_on_with_the_lower_of_two_ranks_that_cannot_reach_each_other(cli, bed):
     """Fault: nothing goes through between two hosts of an elastic job -> it goes on without the higher rank"""
     running = start(cli, bed, renew={}, steps=1500)
     steps(running, 4)

@@ -1,4 +1,4 @@
-"""Which rack each rank is in, from a list or a file."""
+"""The rack of each rank, from a list or a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from syncline.errors import SynclineError
 from syncline.runtime import Communicator, Rule
-from syncline.runtime.communicator import Told
+from syncline.runtime.communicator import PlanChoice
 from syncline.runtime.racks import Rack, check, of_ranks, read
 from tests.runtime.test_collectives import run
 
@@ -21,24 +21,24 @@ def test_a_file_has_a_line_for_each_rack(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("0 x", ["racks.txt:1:3", "no rack", "found `x`", "RANKS, such as 0 1 2 3"]),
-        ("0\n10.0.0.9 1", ["racks.txt:2:1", "no rack", "found `10.0.0.9`"]),
-        (" : 0", ["racks.txt:1:2", "no rack"]),
-        ("a :", ["racks.txt:1:1", "no rack"]),
-        ("0 1\n\n1 2", ["racks.txt:3:1", "rank 1 is in two racks", "line 1 has it first"]),
+        ("0 x", ["racks.txt:1:3", "not a rack", "found `x`", "RANKS, such as 0 1 2 3"]),
+        ("0\n10.0.0.9 1", ["racks.txt:2:1", "not a rack", "found `10.0.0.9`"]),
+        (" : 0", ["racks.txt:1:2", "not a rack"]),
+        ("a :", ["racks.txt:1:1", "not a rack"]),
+        ("0 1\n\n1 2", ["racks.txt:3:1", "rank 1 is in two racks", "line 1 names it first"]),
         ("0 1 0", ["racks.txt:1:5", "rank 0 is named twice"]),
         ("0 2", ["rank 1 is in no rack"]),
         ("1 3 9", ["ranks 0, 2, 4, 5, 6, 7, 8 are in no rack"]),
         ("0 999999999", ["ranks 1, 2, 3, 4, 5, 6, 7, 8 and more are in no rack"]),
-        (f"0 {'9' * 5000}", ["racks.txt:1:3", "no rack"]),
+        (f"0 {'9' * 5000}", ["racks.txt:1:3", "not a rack"]),
         ("# nothing", ["the file has no racks", "RANKS, such as 0 1 2 3"]),
-        ("-1 0", ["racks.txt:1:1", "no rack"]),
-        ("0 1", ["not those of the job", "2 ranks", "each of 3 ranks", "rank 2 is in no rack"]),
-        ("0 1 2 3", ["not those of the job", "4 ranks"]),
+        ("-1 0", ["racks.txt:1:1", "not a rack"]),
+        ("0 1", ["do not match the job's ranks", "2 ranks", "each of 3 ranks", "rank 2 is in no rack"]),
+        ("0 1 2 3", ["do not match the job's ranks", "4 ranks"]),
     ],
     ids=lambda given: given[:20] if isinstance(given, str) else "",
 )
-def test_what_is_wrong_with_a_file_is_told(tmp_path, text, words):
+def test_errors_in_a_file_are_reported(tmp_path, text, words):
     file = tmp_path / "racks.txt"
     file.write_text(text)
     with pytest.raises(SynclineError) as refused:
@@ -63,7 +63,7 @@ def test_what_is_wrong_with_a_file_is_told(tmp_path, text, words):
         (b"\0\1", "b'"),
     ],
 )
-def test_what_is_no_list_of_racks_is_told(racks, found):
+def test_invalid_lists_of_racks_are_reported(racks, found):
     with pytest.raises(SynclineError) as refused:
         Communicator.join(0, 2, racks=racks)
     (problem,) = refused.value.diagnostics
@@ -73,7 +73,7 @@ def test_what_is_no_list_of_racks_is_told(racks, found):
     assert "file" in problem["help"]
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(SynclineError, match="no such file"):
         read(tmp_path / "none.txt")
 
@@ -82,25 +82,25 @@ def test_racks_are_the_groups_of_two_levels(tmp_path):
     rules = [Rule("all_reduce", "two_level"), Rule("all_reduce", "two_level(group=8)"), Rule("broadcast", "ring")]
     file = tmp_path / "racks.txt"
     file.write_text("0 2\n1 3\n")
-    plain = Told(rules, None, of_ranks(file, 4)).plain(4)
+    plain = PlanChoice(rules, None, of_ranks(file, 4)).plain(4)
     assert plain["racks"] == [0, 1, 0, 1]
     said = [(rule["algorithm"], rule.get("by_rack", False)) for rule in plain["rules"]]
     assert said == [("two_level", True), ("two_level(group=8)", False), ("ring", False)]
     for spelled in ("two_level()", " two_level ( ) "):
-        (rule,) = Told([Rule("all_reduce", spelled)], None, [0, 1, 0, 1]).plain(4)["rules"]
+        (rule,) = PlanChoice([Rule("all_reduce", spelled)], None, [0, 1, 0, 1]).plain(4)["rules"]
         assert (rule["algorithm"], rule["by_rack"]) == ("two_level", True)
-    # The core says what is wrong with it, and gives a size where nobody knows of racks.
-    assert "by_rack" not in Told([Rule("all_reduce", "two_level(")], None, [0, 1]).plain(2)["rules"][0]
-    assert "by_rack" not in Told(rules, None, None).plain(4)["rules"][0]
+    # A malformed plan is passed on: the core reports the error. Without racks, the core chooses a group size.
+    assert "by_rack" not in PlanChoice([Rule("all_reduce", "two_level(")], None, [0, 1]).plain(2)["rules"][0]
+    assert "by_rack" not in PlanChoice(rules, None, None).plain(4)["rules"][0]
 
 
-def test_racks_that_cannot_be_groups_are_told():
+def test_racks_of_unequal_sizes_are_refused_as_groups():
     two_level = [Rule("all_reduce", "two_level")]
     with pytest.raises(SynclineError, match=r"racks of 3, 2, 1 ranks"):
         check(two_level, [0, 0, 0, 1, 1, 2])
     check(two_level, [0, 1, 1, 0, 2])
     check([Rule("all_reduce", "two_level(group=3)")], [0, 0, 0, 1, 1, 2])
-    with pytest.raises(SynclineError, match="said twice"):
+    with pytest.raises(SynclineError, match="given twice"):
         Communicator.join(0, 2, order=[0, 1], racks=[0, 1])
 
 
@@ -128,7 +128,7 @@ RACKS_LOSE = """
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         ranks = Communicator.join(racks=of, rules=rules, elastic=True)
-        # Others may have been lost before this rank had met all.
+        # Another rank may be lost before this rank has met all.
         if ranks.ranks[ranks.rank] in lost:
             os._exit(0)
         while ranks.world > len(of) - len(lost):
@@ -143,13 +143,13 @@ RACKS_LOSE = """
 """
 
 
-def test_racks_that_are_left_are_groups_still():
-    """A rack that has lost a rank is the last group; nobody is told of another plan."""
+def test_racks_stay_groups_after_one_loses_a_rank():
+    """The rack that lost a rank becomes the last group, and no rank is warned of another plan."""
     for rank, said in enumerate(run(4, RACKS_LOSE, OF="[0, 1, 0, 1]", LOST="[2]")):
         assert rank == 2 or said == "{3.0}", said
 
 
-def test_racks_that_can_be_groups_no_more_are_told_of():
+def test_a_warning_says_that_racks_can_no_longer_be_groups():
     said = run(6, RACKS_LOSE, OF="[0, 0, 1, 1, 2, 2]", LOST="[2, 4]")
     told = "{4.0} `two_level` cannot run on 4 ranks: the next rule that fits applies, or else the quickest plan"
     assert [said[rank] for rank in (0, 1, 3, 5)] == [told] * 4

@@ -1,4 +1,4 @@
-"""Ranks that find each other through something that they share."""
+"""Ranks that find each other through a shared store."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Shared:
 
 
 def meet(world, rendezvous, **settings):
-    """The communicators of all ranks, each joined on a thread of its own."""
+    """Joins all ranks, each on its own thread, and returns their communicators."""
     with ThreadPoolExecutor(world) as pool:
         return list(
             pool.map(lambda rank: Communicator.join(rank, world, rendezvous=rendezvous(rank), **settings), range(world))
@@ -43,7 +43,7 @@ def meet(world, rendezvous, **settings):
 
 
 def works(group):
-    """Whether ranks sum; they are closed afterwards."""
+    """Returns whether an all-reduce over the ranks works, and closes them."""
     buffers = [bytearray([1]) for _ in group]
     pending = [ranks.all_reduce(buffer) for ranks, buffer in zip(group, buffers, strict=True)]
     done = all(each.wait(10) for each in pending)
@@ -67,10 +67,10 @@ def test_ranks_meet_share_a_key_and_leave_nothing_behind(monkeypatch):
     assert works(group)
 
 
-def test_a_group_of_the_same_name_is_made_again_whatever_is_left_of_the_first():
+def test_a_group_meets_again_despite_entries_of_an_earlier_group_of_its_name():
     shared = Shared()
     assert works(meet(2, lambda rank: shared))
-    # A job that died while its ranks met.
+    # What a job leaves that died while its ranks met.
     stale = b'{"to": "00", "coordinator": "127.0.0.1:1", "key": "' + b"00" * 32 + b'"}'
     shared.values.update({"hello/1": b"00", "welcome/1": stale})
     assert works(meet(2, lambda rank: shared))
@@ -78,7 +78,7 @@ def test_a_group_of_the_same_name_is_made_again_whatever_is_left_of_the_first():
     assert works(meet(2, lambda rank: shared))
 
 
-def test_a_rank_that_is_started_again_while_others_meet_is_answered_again():
+def test_a_rank_restarted_while_ranks_meet_is_answered_again():
     shared = Shared()
     shared.values["hello/1"] = b"of a process that died"
     with ThreadPoolExecutor(2) as pool:
@@ -89,17 +89,17 @@ def test_a_rank_that_is_started_again_while_others_meet_is_answered_again():
         assert works([first.result(20), second.result(20)])
 
 
-def test_whoever_waits_in_vain_is_told_for_whom():
+def test_a_timeout_names_the_missing_rank():
     with pytest.raises(SynclineError) as caught:
         Communicator.join(1, 2, rendezvous=Shared(), wait_s=0.3)
-    assert "rank 0 has not said within 0 s where rank 1 finds it" in str(caught.value)
+    assert "rank 1 got no address of rank 0 from the rendezvous within 0 s" in str(caught.value)
     with pytest.raises(SynclineError) as caught:
         Communicator.join(0, 2, rendezvous=Shared(), wait_s=0.3)
     assert "rank 1 did not come" in str(caught.value)
     assert caught.value.exit_status == 6
 
 
-def test_what_is_wrong_with_the_store_is_told():
+def test_errors_of_the_store_are_reported():
     class Broken(Shared):
         def fetch(self, key, timeout):
             raise ConnectionError("the store is gone")
@@ -121,13 +121,13 @@ def test_a_free_port_is_announced():
         first = pool.submit(Communicator.join, 0, 2, "127.0.0.1:0", announce=announce)
         assert said.wait(10)
         assert works([Communicator.join(1, 2, address[0]), first.result(20)])
-    with pytest.raises(SynclineError, match="only rank 0 may take any port"):
+    with pytest.raises(SynclineError, match="give the port on which rank 0 listens"):
         Communicator.join(1, 2, "127.0.0.1:0")
     with pytest.raises(ZeroDivisionError):
         Communicator.join(0, 2, "127.0.0.1:0", announce=lambda where: 1 / 0)
 
 
-def test_a_rendezvous_and_a_key_are_one_too_many(tmp_path):
+def test_a_rendezvous_and_a_key_file_exclude_each_other(tmp_path):
     key = tmp_path / "key"
     key.write_bytes(bytes(32))
     key.chmod(0o600)
@@ -137,7 +137,7 @@ def test_a_rendezvous_and_a_key_are_one_too_many(tmp_path):
 
 @pytest.fixture
 def redis_server(tmp_path):
-    """The URL of a Redis server of this test's own."""
+    """Starts a Redis server for the test, and yields its URL."""
     server = shutil.which("redis-server")
     if server is None or find_spec("redis") is None:
         pytest.skip("redis-server or the library redis is not installed")
@@ -169,11 +169,11 @@ def test_redis(redis_server):
         two = meet(2, lambda rank: RedisRendezvous(client, "two"))
         assert works(one) and works(two)
     assert all(client.get(key) == b"" and client.ttl(key) > 0 for key in client.scan_iter())
-    with pytest.raises(SynclineError, match="has not said"):
+    with pytest.raises(SynclineError, match="got no address of rank 0"):
         Communicator.join(1, 2, rendezvous=RedisRendezvous(client, "nobody"), wait_s=0.2)
 
 
-def test_redis_that_is_not_there_is_named():
+def test_an_unreachable_redis_server_is_reported():
     if find_spec("redis") is None:
         pytest.skip("the library redis is not installed")
     nobody = RedisRendezvous(f"redis://127.0.0.1:{free_port()}/0", "job")

@@ -1,6 +1,6 @@
-"""One rank: sums again and again, and says how it went in lines of JSON. Usage: worker.py [SETTINGS].
+"""One rank that sums vectors repeatedly, and prints lines of JSON about it. Usage: worker.py [SETTINGS].
 
-With ``renew`` (what :meth:`Communicator.renew` is given) it goes on where ranks are lost, and lets in those that wait.
+With ``renew`` (the arguments of :meth:`Communicator.renew`) it goes on after ranks are lost, and lets in waiting ranks.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from syncline.runtime import Communicator, Pace
 
 
 def say(**what: Any) -> None:
-    """A line for whoever watches."""
+    """Prints a line of JSON for the test."""
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 
 
 def agree(ranks: Communicator, step: int) -> int:
-    """The step that ranks go on with: that of whoever is furthest."""
+    """Returns the step at which all ranks go on: that of the rank that is furthest."""
     furthest = array("q", [step])
     ranks.all_reduce(furthest, "max", keep=True).wait()
     return furthest[0]
 
 
 def renew(ranks: Communicator, step: int, how: dict[str, Any]) -> int:
-    """Goes on in a new epoch; with which step."""
+    """Begins a new epoch, and returns the step at which ranks go on."""
     while True:
         ranks.renew(**how)
         say(ranks=ranks.ranks, epoch=ranks.epoch, at=time.time())
@@ -40,7 +40,7 @@ def renew(ranks: Communicator, step: int, how: dict[str, Any]) -> int:
 
 
 def main() -> None:
-    """Joins, and sums until something goes wrong or the steps are done."""
+    """Joins, and sums until an error occurs or the steps are done."""
     settings = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
     steps, elements = settings.pop("steps", 1 << 30), settings.pop("elements", 100_000)
     odd, again = settings.pop("odd", {}), settings.pop("renew", None)
@@ -57,7 +57,7 @@ def main() -> None:
         while step < steps:
             values[:] = array("f", [1.0 + step % 7]) * len(values)
             waits = array("i", [len(ranks.waiting)])
-            # What the vector is if the next operation that fails leaves it as it was.
+            # The value of the vector if the next operation fails and leaves it unchanged.
             kept = 1.0 + step % 7
             try:
                 ranks.all_reduce(values, keep=True).wait()

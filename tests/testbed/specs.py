@@ -1,4 +1,4 @@
-"""Testbeds that tests ask for, and whether this machine can have them."""
+"""Testbeds for tests, and a check whether this machine can run them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ fabric:
     - {{ from: b, to: p, rate: 100Mb/s }}
     - {{ from: b, to: q, rate: 100Mb/s }}
 """
-"""Two hosts, one of them with an interface on a switch that nobody else is on."""
+"""Two hosts, one of them with an interface on a switch without other hosts."""
 
 ONE = """\
 name: {name}
@@ -56,7 +56,7 @@ fabric: {{ npus: [a], switches: [s], links: [{{ from: a, to: s, rate: 1Gb/s }}] 
 
 
 def _missing() -> str | None:
-    """What this machine lacks for a testbed."""
+    """Returns what this machine lacks for a testbed, or ``None``."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     if not all(shutil.which(tool) for tool in ("ip", "tc")):

@@ -1,4 +1,4 @@
-"""Host costs: what their file looks like, what is wrong with one, and that they are measured."""
+"""Host costs: their file, errors in it, and their measurement."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_file_keeps_three_digits(tmp_path, name):
     assert again.plain() == FOUND.plain()
 
 
-def test_a_scenario_takes_them(tmp_path):
+def test_a_scenario_uses_host_costs(tmp_path):
     FOUND.save(tmp_path / "costs.yaml")
     found = from_file(str(tmp_path / "costs.yaml")).root.plain()
     fabric = {"shape": "Switch(2)", "rate": "1Gb/s", "latency": found["link_latency"]}
@@ -63,7 +63,7 @@ def test_a_scenario_takes_them(tmp_path):
         ("host-costs/1", "host-costs/2", "syncline-host-costs/1"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(tmp_path, old, new, said):
+def test_errors_in_a_file_are_reported_with_their_place(tmp_path, old, new, said):
     (tmp_path / "costs.yaml").write_text(TEXT.replace(old, new), "utf-8")
     with pytest.raises(SynclineError) as refused:
         costs.read(tmp_path / "costs.yaml")
@@ -72,14 +72,14 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path, old, new, said):
     assert refused.value.exit_status == 2
 
 
-def test_a_place_that_cannot_be_written_is_refused(tmp_path):
+def test_a_file_that_cannot_be_written_is_refused(tmp_path):
     with pytest.raises(SynclineError) as refused:
         FOUND.save(tmp_path / "none" / "costs.yaml")
     assert "cannot be written: no such file or directory" in str(refused.value)
     assert refused.value.exit_status == 3
 
 
-def test_whether_a_file_can_be_written_is_known_beforehand(tmp_path):
+def test_require_writable_checks_without_writing(tmp_path):
     costs.require_writable(tmp_path / "costs.yaml")
     assert not (tmp_path / "costs.yaml").exists()
     (tmp_path / "costs.yaml").write_text("kept")
@@ -97,7 +97,7 @@ def test_whether_a_file_can_be_written_is_known_beforehand(tmp_path):
 
 
 @needs_namespaces
-def test_a_place_that_cannot_be_written_is_refused_before_anything_comes_up(cli):
+def test_a_file_that_cannot_be_written_is_refused_before_a_testbed_comes_up(cli):
     spec = cli.write("bed.yaml", RACKS.format(name="costs"))
     done = cli("testbed", "check", spec, "--save", "none/costs.yaml")
     assert done.returncode == 3
@@ -106,8 +106,8 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_comes_up(cli)
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-def test_results_are_shown_where_costs_are_not_saved_after_all(monkeypatch, capsys, tmp_path, as_json):
-    """As where the disk is full by then."""
+def test_results_are_shown_even_if_saving_costs_fails(monkeypatch, capsys, tmp_path, as_json):
+    """The disk may be full after the measurement."""
     (tmp_path / "bed.yaml").write_text(RACKS.format(name="costs"))
     monkeypatch.chdir(tmp_path)
     found = layout(read("bed.yaml"))
@@ -140,14 +140,14 @@ def test_results_are_shown_where_costs_are_not_saved_after_all(monkeypatch, caps
 
 @needs_namespaces
 @pytest.mark.timeout(120)
-def test_check_saves_them(cli):
+def test_check_saves_host_costs(cli):
     spec = cli.write("bed.yaml", RACKS.format(name="costs"))
     done = cli("testbed", "check", spec, "--json", "--save", "costs.yaml")
     assert done.returncode in (0, 1), done.stderr
     said = json.loads(done.stdout)["host_costs"]
     found = costs.read(cli.folder / "costs.yaml")
     assert found.plain() == said
-    # Of a machine that may be busy: a message takes some microseconds, and memory is faster than a slow disk.
+    # Loose bounds, because the machine may be busy.
     assert 0 < found.link_latency_s < 0.01
     assert 0 < found.endpoint_delay_s < 0.1
     assert found.reduction_bytes_per_s > 10e6

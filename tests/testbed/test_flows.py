@@ -1,4 +1,4 @@
-"""Which flows are measured, what each should get, and what is said where one does not."""
+"""Flows that are measured, their fair shares, and the report on slow ones."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.testbed.specs import ALONE, BOX, NICS, ONE, RACKS
 
 @pytest.fixture
 def made(cli):
-    """Makes the layout of a file."""
+    """Returns a function that makes the layout of a file with a given text."""
     return lambda text: layout(read(str(cli.folder / cli.write("bed.yaml", text))))
 
 
 def totals(found):
-    """Of each pattern, Mb/s of all flows with headers."""
+    """Returns for each pattern the Mb/s of all flows together, including headers."""
     return {
         what: round(sum(share.bits for share in shares(found, flows)) / PAYLOAD / 1e6)
         for what, flows in patterns(found)
@@ -34,7 +34,7 @@ def test_flows_share_links_fairly(made):
         "one flow in a rack": 1,
         "one flow across racks": 1,
         "all hosts, in a rack": 4,
-        # Acknowledgements of one way would wait behind data of the other.
+        # Acknowledgements of one direction would wait behind data of the other.
         "all hosts, across racks (1 of 2)": 2,
         "all hosts, across racks (2 of 2)": 2,
     }
@@ -46,19 +46,19 @@ def test_flows_share_links_fairly(made):
         "all hosts, across racks (2 of 2)": 100,
     }
     a, b, c, _ = (Port(host, 0) for host in found.hosts)
-    # One of two flows from a host is held back between racks, and leaves the rest to the other.
+    # One of two flows from a host is limited by the link between racks, and leaves the rest to the other.
     near, far = shares(found, [Flow(a, b), Flow(a, c)])
     assert (near.bits + far.bits) / PAYLOAD == pytest.approx(200e6)
-    # Both fill links that both pass.
+    # Together they fill a link that both pass.
     assert near.contended
 
 
-def test_only_what_others_can_take_is_contended(made):
+def test_only_shares_that_other_flows_can_take_are_contended(made):
     found = made(RACKS.format(name="racks"))
     by_name = dict(patterns(found))
     assert not any(share.contended for share in shares(found, by_name["all hosts, in a rack"]))
     assert all(share.contended for share in shares(found, by_name["all hosts, across racks (1 of 2)"]))
-    # With the whole rate between racks each flow is held by its own link, and has it for itself.
+    # With a higher rate between racks, each flow is limited by its own link, which no other flow passes.
     wide = made(RACKS.format(name="racks").replace("uplink_rate: 100Mb/s", "uplink_rate: 400Mb/s"))
     across = dict(patterns(wide))["all hosts, across racks"]
     assert len(across) == 4
@@ -75,7 +75,7 @@ def test_every_interface_sends_and_receives(made, text):
     assert all(flow.sender.host is not flow.receiver.host for flow in flows)
 
 
-def test_interfaces_are_measured_one_by_one_and_at_once(made):
+def test_interfaces_are_measured_one_by_one_and_all_at_once(made):
     found = made(NICS)
     assert totals(found) == {
         "one flow in a rack, eth0": 100,
@@ -86,14 +86,14 @@ def test_interfaces_are_measured_one_by_one_and_at_once(made):
     }
 
 
-def test_an_interface_that_no_other_host_has_is_measured_with_their_first_ones(made):
+def test_an_interface_number_of_only_one_host_is_measured_with_first_interfaces(made):
     found = made(BOX.format(name="box"))
     (flow,) = dict(patterns(found))["one flow in a rack, eth1"]
     assert (flow.sender.name, flow.receiver.name) == ("host 0 eth1", "host 1")
     assert totals(found)["one flow in a rack, eth1"] == 100
     both = [Flow(Port(found.hosts[0], at), Port(found.hosts[1], 0)) for at in (0, 1)]
     assert sum(share.bits for share in shares(found, both)) / PAYLOAD == pytest.approx(200e6)
-    # It has a switch of its own here.
+    # Here the second interface is on another switch.
     alone = made("""\
 fabric:
   npus: [hub, worker0, worker1]
@@ -113,11 +113,11 @@ fabric:
 def test_acknowledgements_do_not_wait_behind_data(made, text):
     found = made(text)
     for what, flows in patterns(found):
-        # None is left that would be divided further.
+        # No pattern can be split further.
         assert list(parts(found, flows)) == [flows], what
 
 
-def test_parts_use_each_full_cable_one_way(made):
+def test_parts_use_each_full_cable_in_one_direction(made):
     found = made(RACKS.format(name="racks"))
     for number in (1, 2):
         flows = dict(patterns(found))[f"all hosts, across racks ({number} of 2)"]
@@ -126,10 +126,10 @@ def test_parts_use_each_full_cable_one_way(made):
         assert not data & back
 
 
-def test_a_wait_is_that_of_a_full_queue(made):
+def test_the_longest_wait_is_that_of_a_full_queue(made):
     found = made(RACKS.format(name="racks"))
     by_name = dict(patterns(found))
-    # In a rack hosts send no faster than the switch does: only what TCP has in hand waits, in the host.
+    # In a rack hosts send no faster than the switch: only the bytes that TCP has passed down wait, in the host.
     assert queueing_s(found, by_name["all hosts, in a rack"]) == pytest.approx(8 * 131_072 / 200e6)
     assert queueing_s(found, by_name["one flow across racks"]) == pytest.approx(8e6 / 100e6)
 
@@ -142,7 +142,7 @@ def test_latencies_of_a_file_are_added_up(made):
     assert latency_s(found, Flow(a, c)) == pytest.approx(0.022)
 
 
-def test_interfaces_that_reach_nobody_are_named(made, capsys):
+def test_interfaces_that_reach_no_other_host_are_named(made, capsys):
     from syncline.cli.streams import show
     from syncline.testbed.screen import checked
 
@@ -153,12 +153,12 @@ def test_interfaces_that_reach_nobody_are_named(made, capsys):
     done = Checked((rate(found, 1.0),), (), (port,))
     assert done.plain()["alone"] == ["host 1 eth1"]
     show(*checked(done, found, 2))
-    assert "Not measured is host 1 eth1, which reaches no other host." in capsys.readouterr().out
+    assert "Not measured: host 1 eth1, which reaches no other host." in capsys.readouterr().out
     for text in (RACKS.format(name="racks"), NICS, BOX.format(name="box")):
         assert alone(made(text)) == []
 
 
-def test_one_host_is_nothing_to_measure(made):
+def test_a_testbed_of_one_host_cannot_be_measured(made):
     with pytest.raises(SynclineError) as refused:
         require(made(ONE.format(name="one")))
     assert "there is nothing to measure" in str(refused.value)
@@ -168,9 +168,9 @@ def test_one_host_is_nothing_to_measure(made):
 SLOW = "fabric: {{ leaf_spine: {{ leaves: 2, hosts_per_leaf: 4, spines: 1, rate: {0}, uplink_rate: {0} }} }}\n"
 
 
-def test_a_check_knows_how_long_it_takes(made):
+def test_the_time_of_a_check_is_computed(made):
     found = made(SLOW.format("10Mb/s"))
-    # Before a link of 10 Mb/s a packet waits for 0.8 s: 8 s to settle, and 20 s where flows share it.
+    # A packet waits up to 0.8 s for a link of 10 Mb/s: 8 s to settle, and 20 s of measurement if flows share the link.
     assert [window(found, flows, 1.0) for _, flows in patterns(found)] == [
         (pytest.approx(1.05, rel=0.01), 1.0),
         (pytest.approx(1.05, rel=0.01), 1.0),
@@ -183,26 +183,29 @@ def test_a_check_knows_how_long_it_takes(made):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (SLOW.format("1Mb/s"), ["takes 9 min 58 s", "found `1 MB`", "waits in queues for up to 8 s", "queue: 256KiB"]),
-        ("queue: 4GB\n" + SLOW.format("1Gb/s"), ["takes 37 min 27 s", "found `4 GB`", "queue: 256MiB"]),
-        # The queues of hosts are as long as Linux has them.
-        (SLOW.format("100kb/s"), ["takes 1 h 38 min", "help: give it faster links"]),
+        (
+            SLOW.format("1Mb/s"),
+            ["would take 9 min 58 s", "found `1 MB`", "waits in queues for up to 8 s", "queue: 256KiB"],
+        ),
+        ("queue: 4GB\n" + SLOW.format("1Gb/s"), ["would take 37 min 27 s", "found `4 GB`", "queue: 256MiB"]),
+        # The queues of hosts cannot be shortened.
+        (SLOW.format("100kb/s"), ["would take 1 h 38 min", "help: give it faster links"]),
     ],
 )
-def test_a_check_of_hours_is_refused(made, text, words):
+def test_a_check_that_would_take_too_long_is_refused(made, text, words):
     with pytest.raises(SynclineError) as refused:
         require(made(text))
-    for word in ("`queue`", "allowed: what is measured in 5 min", *words):
+    for word in ("`queue`", "allowed: a queue with which it takes at most 5 min", *words):
         assert word in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["queue: 256KiB\n" + SLOW.format("1Mb/s"), "queue: 256MiB\n" + SLOW.format("1Gb/s")])
-def test_a_check_with_the_queue_that_is_proposed_is_not(made, text):
+def test_a_check_with_the_proposed_queue_is_short_enough(made, text):
     assert require(made(text)) < LONGEST_S
 
 
 def rate(found, *parts_of_share, contended=False):
-    """Flows from host to host that got so much of 100 Mb/s each."""
+    """Returns a measurement of flows that each got a part of 100 Mb/s."""
     ports = [Port(host, 0) for host in found.hosts]
     share = Share(100e6, contended)
     each = [Measured(Flow(ports[0], ports[1]), share, part * share.bits, part * share.bits) for part in parts_of_share]
@@ -213,7 +216,7 @@ def test_one_slow_host_of_sixteen_does_not_hold(made):
     found = made(NICS)
     assert rate(found, *[1.0] * 16).holds
     slow = rate(found, *[1.0] * 15, 0.6)
-    # All together are within 5 %.
+    # The rate of all flows together is within 5 %.
     assert slow.measured_bits / slow.expected_bits > 0.95
     assert not slow.holds
     assert [one.bits for one in slow.slow] == [0.6 * 100e6]
@@ -231,11 +234,11 @@ def test_one_slow_host_of_sixteen_does_not_hold(made):
     ]
 
 
-def test_flows_that_take_from_each_other_need_not_be_even(made):
+def test_contended_flows_need_not_be_equal(made):
     found = made(NICS)
     assert rate(found, 0.5, 1.5, contended=True).holds
     assert not rate(found, FAIR * 0.9, 2 - FAIR * 0.9, contended=True).holds
-    # All together are what the file says.
+    # The rate of all flows together must be that of the file.
     assert not rate(found, 0.5, 1.2, contended=True).holds
 
 
@@ -247,9 +250,9 @@ def test_the_screen_names_slow_flows_and_the_files_latency(made, capsys):
     latency = Latency("in a rack", 0.02, 30e-6, 40e-6)
     show(*checked(Checked((rate(found, *[1.0] * 15, 0.6),), (latency,)), found, 2))
     said = " ".join(capsys.readouterr().out.split())
-    assert "all hosts: from host 0 eth0 to host 1 eth0 come 60 Mb/s, and 100 Mb/s are its share" in said
+    assert "all hosts: the flow from host 0 eth0 to host 1 eth0 got 60 Mb/s; its share is 100 Mb/s" in said
     assert "in a rack 20 ms 30 us 40 us" in said
-    assert "Latencies of the file are not emulated" in said
+    assert "Latencies in the file are not emulated" in said
     assert "does not hold" in said
     one = replace(latency, file_s=0.0)
     show(*checked(Checked((rate(found, 1.0),), (one,)), found, 2))

@@ -1,4 +1,4 @@
-"""The commands of the guide work."""
+"""Runs the commands of the guide ``testbed.md``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.testbed.specs import needs_namespaces
 
 GUIDE = ROOT / "docs" / "how-to" / "testbed.md"
 NOT_HERE = ("python train.py", "torchrun", "bash")
-"""What the guide only mentions: programs that a reader has."""
+"""Programs that the guide mentions, but that only its readers have."""
 
 
 @needs_namespaces

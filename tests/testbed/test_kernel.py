@@ -1,4 +1,4 @@
-"""What is said where a machine cannot have a testbed: no root, no tools, a kernel that refuses."""
+"""Errors on machines that cannot run a testbed: no root, no tools, or a kernel that refuses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPEC = "name: nobody\nfabric: { switch: { hosts: 2, rate: 1Gb/s } }\n"
 
 
 def refused(call):
-    """The one diagnostic that a call raises."""
+    """Returns the only diagnostic of the error that a call raises."""
     with pytest.raises(SynclineError) as raised:
         call()
     (problem,) = raised.value.diagnostics
@@ -31,7 +31,7 @@ def refused(call):
 
 @pytest.fixture
 def tools(monkeypatch):
-    """Says which tools are installed."""
+    """Returns a function that sets which tools are installed."""
 
     def having(*there):
         monkeypatch.setattr(shutil, "which", lambda tool: f"/sbin/{tool}" if tool in there else None)
@@ -42,7 +42,7 @@ def tools(monkeypatch):
 
 @pytest.fixture
 def nobody(monkeypatch, tools):
-    """An ordinary user on a machine that has all tools."""
+    """Makes this process look like one of an ordinary user, on a machine with all tools."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
 
@@ -56,12 +56,12 @@ def test_missing_tools_are_named(tools, there, missing):
     assert problem["help"] == "install iproute2: sudo apt-get install iproute2"
 
 
-def test_a_kernel_without_namespaces_is_told(monkeypatch):
+def test_a_kernel_without_namespaces_is_reported(monkeypatch):
     monkeypatch.setattr(Path, "exists", lambda path: str(path) != "/proc/self/ns/net")
     assert refused(kernel.require)["message"] == "a testbed needs network namespaces, which only Linux has"
 
 
-def test_everything_there_is_no_error(monkeypatch, tools):
+def test_a_machine_with_everything_is_accepted(monkeypatch, tools):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     kernel.require()
 
@@ -79,7 +79,7 @@ def test_everything_there_is_no_error(monkeypatch, tools):
     ],
     ids=["up", "run file", "run name", "check file", "check name", "down", "down all"],
 )
-def test_commands_ask_for_root(monkeypatch, tmp_path, nobody, call):
+def test_commands_need_root(monkeypatch, tmp_path, nobody, call):
     def never(*given, **_):
         pytest.fail(f"started {given}")
 
@@ -93,7 +93,7 @@ def test_commands_ask_for_root(monkeypatch, tmp_path, nobody, call):
 
 
 def says(monkeypatch, text, status=1):
-    """Has iproute2 fail with these words."""
+    """Makes iproute2 fail with this output."""
 
     def run(given, **_):
         return subprocess.CompletedProcess(given, status, "", text)
@@ -118,7 +118,7 @@ def test_the_line_that_failed_is_shown(monkeypatch):
 
 
 @pytest.mark.parametrize("number", ["0", "4", "x", ""])
-def test_a_line_that_is_none_of_ours_is_not_shown(monkeypatch, number):
+def test_an_invalid_line_number_is_ignored(monkeypatch, number):
     says(monkeypatch, f"RTNETLINK answers: Operation not supported\nCommand failed -:{number}\n")
     problem = refused(lambda: kernel.batch("ip", "syncline.bed.h0", LINES))
     assert problem["found"] == f"ip -n syncline.bed.h0 -batch -, 3 lines, the first of which is `{LINES[0]}`"
@@ -140,7 +140,7 @@ def test_a_line_that_is_none_of_ours_is_not_shown(monkeypatch, number):
         ),
     ],
 )
-def test_the_remedy_follows_from_the_kernels_words(monkeypatch, said, remedy):
+def test_the_remedy_depends_on_the_kernels_message(monkeypatch, said, remedy):
     says(monkeypatch, f"{said}\n")
     problem = refused(lambda: kernel.add_namespace("syncline.bed.h0"))
     assert problem["found"] == "ip netns add syncline.bed.h0"
@@ -170,24 +170,24 @@ def test_usage_texts_are_left_out(monkeypatch):
         ("tc", "class add dev eth0 parent 1: classid 1:1 htb rate 8bit", "limit the rate of the interface eth0"),
     ],
 )
-def test_what_failed_is_said_in_words(monkeypatch, program, line, deed):
+def test_the_failed_command_is_described(monkeypatch, program, line, deed):
     says(monkeypatch, "Error: no.\nCommand failed -:1\n")
     problem = refused(lambda: kernel.batch(program, "syncline.bed.h12", [line]))
     assert problem["message"] == f"cannot {deed} of host 12 of bed"
 
 
-def test_a_failure_without_words_is_told_all_the_same(monkeypatch):
+def test_a_failure_without_output_is_reported(monkeypatch):
     says(monkeypatch, "", status=255)
     problem = refused(lambda: kernel.settings("syncline.bed.h0", {"net/ipv4/ip_forward": "0"}))
     assert problem["found"].startswith("ip netns exec syncline.bed.h0")
-    assert problem["notes"] == ["ip ends with status 255 and says nothing"]
+    assert problem["notes"] == ["ip exited with status 255 without any output"]
 
 
 @pytest.mark.parametrize(
     ("script", "note", "remedy"),
     [
-        ("exit 3", "tc ends with status 3 and says nothing", "/tc -V` should name iproute2"),
-        ("kill -SEGV $$", "tc is killed by signal 11 and says nothing", "apt-get install --reinstall iproute2"),
+        ("exit 3", "tc exited with status 3 without any output", "/tc -V` should name iproute2"),
+        ("kill -SEGV $$", "tc was killed by signal 11 without any output", "apt-get install --reinstall iproute2"),
         (
             "echo 'RTNETLINK answers: Invalid argument' >&2; exit 2",
             "tc says: RTNETLINK answers: Invalid argument",
@@ -195,7 +195,7 @@ def test_a_failure_without_words_is_told_all_the_same(monkeypatch):
         ),
     ],
 )
-def test_a_tc_that_fails_is_told_with_what_it_was_asked(monkeypatch, tmp_path, script, note, remedy):
+def test_a_failure_of_tc_is_reported_with_its_input(monkeypatch, tmp_path, script, note, remedy):
     fake = tmp_path / "tc"
     fake.write_text(f"#!/bin/sh\n{script}\n")
     fake.chmod(0o755)
@@ -207,7 +207,7 @@ def test_a_tc_that_fails_is_told_with_what_it_was_asked(monkeypatch, tmp_path, s
     assert remedy in problem["help"]
 
 
-def test_a_congestion_control_that_the_kernel_lacks_is_told(monkeypatch, tmp_path):
+def test_a_missing_congestion_control_is_reported(monkeypatch, tmp_path):
     listed = tmp_path / "available"
     listed.write_text("reno cubic\n")
     monkeypatch.setattr(congestions, "_AVAILABLE", listed)
@@ -219,7 +219,7 @@ def test_a_congestion_control_that_the_kernel_lacks_is_told(monkeypatch, tmp_pat
     kernel.require_congestion_control("cubik")
 
 
-def test_the_namespace_that_this_process_is_in_is_found(monkeypatch, tmp_path):
+def test_the_namespace_of_this_process_is_found(monkeypatch, tmp_path):
     monkeypatch.setattr(kernel, "NAMESPACES", tmp_path)
     (tmp_path / "syncline.bed.h0").touch()
     assert kernel.own_namespace(["syncline.bed.h0", "syncline.bed.h1"]) is None
@@ -227,7 +227,7 @@ def test_the_namespace_that_this_process_is_in_is_found(monkeypatch, tmp_path):
     assert kernel.own_namespace(["syncline.bed.h0", "syncline.bed.h1"]) == "syncline.bed.h1"
 
 
-def test_ctrl_c_waits_for_what_a_program_has_begun(monkeypatch):
+def test_ctrl_c_waits_until_a_program_has_ended(monkeypatch):
     done = []
 
     def run(given, **_):

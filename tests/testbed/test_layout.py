@@ -1,4 +1,4 @@
-"""What a fabric becomes: hosts, bridges, addresses, and what the kernel is told."""
+"""Layouts of fabrics: hosts, bridges, addresses, and the commands for the kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ONE_SWITCH = "fabric: { switch: { hosts: 3, rate: 1Gb/s } }\n"
 
 @pytest.fixture
 def made(cli):
-    """Makes the layout of a file."""
+    """Returns a function that makes the layout of a file with a given text."""
     return lambda text, name="bed.yaml": layout(read(str(cli.folder / cli.write(name, text))))
 
 
@@ -48,7 +48,7 @@ def test_rates_that_tc_cannot_hold_are_refused_with_their_link(made, rate):
 
 
 @pytest.mark.parametrize("rate", ["8b/s", "34Tb/s"])
-def test_what_tc_is_told_fits_into_its_fields(made, rate):
+def test_values_for_tc_fit_into_its_fields(made, rate):
     found = made(ONE_SWITCH.replace("1Gb/s", rate))
     for line in (line for program, _, lines in commands.batches(found) if program == "tc" for line in lines):
         words = line.split()
@@ -70,13 +70,13 @@ def test_hosts_may_have_several_interfaces(made):
     assert (told["SYNCLINE_ADDRESSES"], told["SYNCLINE_INTERFACES"]) == ("10.77.0.3,10.77.1.3", "eth0,eth1")
 
 
-def test_a_scenario_is_a_testbed_too(made, ring):
+def test_a_scenario_may_be_used_as_a_testbed(made, ring):
     text = "schema: syncline/1\nname: My Job\nworkload: { collective: all_reduce, bytes: 1MB }\n" + ONE_SWITCH
     assert made(text, "Three hosts.yaml").name == "three-hosts"
     assert len(made(text).hosts) == 3
 
 
-def test_ranks_are_told_what_launchers_tell(made):
+def test_ranks_get_the_variables_that_launchers_set(made):
     found = made(RACKS.format(name="racks"))
     told = [environment(found, [0, 2, 1, 3], rank) for rank in range(4)]
     assert [each["RANK"] for each in told] == ["0", "1", "2", "3"]
@@ -87,7 +87,7 @@ def test_ranks_are_told_what_launchers_tell(made):
     assert [each["PET_NODE_RANK"] for each in told] == ["0", "1", "2", "3"]
 
 
-def test_several_ranks_of_a_host_are_counted_there(made):
+def test_ranks_of_a_host_have_local_numbers(made):
     found = made(RACKS.format(name="racks"))
     told = [environment(found, [2, 0, 2, 2], rank) for rank in range(4)]
     for prefix in ("", "SYNCLINE_"):
@@ -99,7 +99,7 @@ def test_several_ranks_of_a_host_are_counted_there(made):
         ("0", "2"),
         ("0", "2"),
     ]
-    # A torchrun for each rank is a node of one process, wherever it runs.
+    # A torchrun of each rank is a node with one process, on any host.
     assert [(each["PET_NODE_RANK"], each["PET_NNODES"], each["PET_NPROC_PER_NODE"]) for each in told] == [
         (str(rank), "4", "1") for rank in range(4)
     ]
@@ -128,7 +128,7 @@ def test_both_ends_of_every_cable_are_shaped(made, shaper):
             if program == "tc" and "rate" in words:
                 shaped[namespace, words[3]] = words[words.index("rate") + 1]
             if program == "tc" and "limit" in words:
-                # Ports of switches drop what is too much, and hosts do not drop what is their own.
+                # Switch ports have short queues that drop packets; queues of hosts are long enough not to drop.
                 limit = int(words[words.index("limit") + 1])
                 assert limit == 65536 if namespace == found.fabric_namespace else limit > 1 << 24
     assert set(shaped) == made_links
@@ -163,13 +163,13 @@ def test_a_hub_may_have_more_interfaces_than_workers(made):
 
 
 def links(*pairs):
-    """A fabric of hosts a, b, c and switches p, q, r that nothing joins but these."""
+    """Returns a fabric of hosts a, b, c and switches p, q, r with these links only."""
     listed = ", ".join(f"{{ from: {a}, to: {b}, rate: 100Mb/s }}" for a, b in (pair.split("-") for pair in pairs))
     return f"fabric: {{ npus: [a, b, c], switches: [p, q, r], links: [{listed}] }}\n"
 
 
 def test_a_host_without_an_interface_in_a_segment_does_not_reach_it(made):
-    # Host c has none on q, and a subnet belongs to one segment.
+    # Host c has no interface on q, and a subnet belongs to one segment.
     found = made(links("a-p", "b-p", "c-p", "a-q", "b-q", "c-r"))
     assert [[nic.address for nic in host.nics] for host in found.hosts] == [
         ["10.77.0.1", "10.77.1.1"],
@@ -182,7 +182,7 @@ def test_a_host_without_an_interface_in_a_segment_does_not_reach_it(made):
     assert main == ["10.77.0.0/24", "10.77.2.0/24"]
 
 
-def test_first_interfaces_may_be_in_two_segments_where_all_reach_both(made):
+def test_first_interfaces_may_be_in_two_segments_if_all_hosts_reach_both(made):
     found = made(links("a-p", "a-q", "b-q", "b-p", "c-p", "c-q"))
     assert [host.nics[0].bridge for host in found.hosts] == ["switch0", "switch1", "switch0"]
     assert [host.nics[0].address for host in found.hosts] == ["10.77.0.1", "10.77.1.2", "10.77.0.3"]
@@ -196,11 +196,11 @@ def test_hosts_that_cannot_reach_each_other_are_named(made):
     assert "host 2 on switch1, host 0 on switch0" in str(refused.value)
 
 
-def test_latencies_and_efficiency_are_told_not_to_be_emulated(cli):
+def test_warnings_say_that_latencies_and_efficiency_are_not_emulated(cli):
     text = "fabric: { shape: Switch(3), rate: 1Gb/s, latency: 10ms, efficiency: 0.9 }\n"
     request = read(str(cli.folder / cli.write("bed.yaml", text)))
     found = layout(request)
-    # Links have their whole rate: headers are real.
+    # Links have their full rate, because packets have real headers.
     assert {(nic.up_bits, nic.down_bits) for host in found.hosts for nic in host.nics} == {(10**9, 10**9)}
     told = list(warnings(request, found))
     assert [(each["code"], each["severity"], each["found"]) for each in told] == [
@@ -215,17 +215,17 @@ def test_latencies_and_efficiency_are_told_not_to_be_emulated(cli):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("hosts: 3", "hosts: 5", "number of hosts: 3 there, 5 in the file"),
-        ("1Gb/s", "100Mb/s", "rate of eth0 of host 0: 1 Gb/s there, 100 Mb/s in the file"),
-        ("1Gb/s", "999999999b/s", "rate of eth0 of host 0: 1 Gb/s there, 999999999 b/s in the file"),
+        ("hosts: 3", "hosts: 5", "number of hosts: 3 in the testbed, 5 in the file"),
+        ("1Gb/s", "100Mb/s", "rate of eth0 of host 0: 1 Gb/s in the testbed, 100 Mb/s in the file"),
+        ("1Gb/s", "999999999b/s", "rate of eth0 of host 0: 1 Gb/s in the testbed, 999999999 b/s in the file"),
         ("rate", "latency: 1ms, rate", None),
-        ("fabric", "queue: 2MB\nfabric", "`queue`: 1 MB there, 2 MB in the file"),
-        ("fabric", "shaper: tbf\nfabric", "`shaper`: htb there, tbf in the file"),
-        ("fabric", "congestion_control: reno\nfabric", "`congestion_control`: cubic there, reno in the file"),
+        ("fabric", "queue: 2MB\nfabric", "`queue`: 1 MB in the testbed, 2 MB in the file"),
+        ("fabric", "shaper: tbf\nfabric", "`shaper`: htb in the testbed, tbf in the file"),
+        ("fabric", "congestion_control: reno\nfabric", "`congestion_control`: cubic in the testbed, reno in the file"),
         (
             "fabric",
             "network: 10.78.0.0/16\nfabric",
-            "address of eth0 of host 0: 10.77.0.1 there, 10.78.0.1 in the file",
+            "address of eth0 of host 0: 10.77.0.1 in the testbed, 10.78.0.1 in the file",
         ),
     ],
 )
@@ -237,19 +237,22 @@ def test_differences_between_switches_are_named(made):
     text = RACKS.format(name="racks")
     found = made(text)
     slower = made(text.replace("uplink_rate: 100Mb/s", "uplink_rate: 50Mb/s"))
-    assert difference(found, slower) == "rate from leaf0 to spine0: 100 Mb/s there, 50 Mb/s in the file"
+    assert difference(found, slower) == "rate from leaf0 to spine0: 100 Mb/s in the testbed, 50 Mb/s in the file"
     box = BOX.format(name="box")
     assert difference(made(box), made(box.replace(", count: 2", ""))) == (
-        "host 0: 2 interfaces there, 1 interface in the file"
+        "host 0: 2 interfaces in the testbed, 1 interface in the file"
     )
 
 
 @pytest.mark.parametrize(
     ("fabric", "words"),
     [
-        ("{ leaf_spine: { leaves: 2, hosts_per_leaf: 2, spines: 2, rate: 1Gb/s } }", "bridges send everything one way"),
+        (
+            "{ leaf_spine: { leaves: 2, hosts_per_leaf: 2, spines: 2, rate: 1Gb/s } }",
+            "bridges support one path; this fabric has several",
+        ),
         ("{ fat_tree: { k: 4, rate: 1Gb/s } }", "one spine, cables: 1"),
-        ("{ torus: { sizes: 4x4, rate: 1Gb/s } }", "hosts are joined to each other"),
+        ("{ torus: { sizes: 4x4, rate: 1Gb/s } }", "hosts are connected directly to each other"),
         ("{ shape: Ring(4), rate: 1Gb/s }", "hosts"),
         ("{ switch: { hosts: 251, rate: 1Gb/s } }", "too many hosts for one machine"),
         (
@@ -258,7 +261,7 @@ def test_differences_between_switches_are_named(made):
         ),
     ],
 )
-def test_what_bridges_cannot_be_is_refused(made, fabric, words):
+def test_fabrics_that_bridges_cannot_emulate_are_refused(made, fabric, words):
     with pytest.raises(SynclineError) as refused:
         made(f"fabric: {fabric}\n")
     assert words in str(refused.value)
@@ -292,7 +295,7 @@ def test_what_bridges_cannot_be_is_refused(made, fabric, words):
         ("network: 10.77.3.0/24\n" + NICS, "SL1102", "host 0 with 2 interfaces in 10.77.3.0/24"),
     ],
 )
-def test_a_wrong_file_is_refused_with_its_line(made, text, code, words):
+def test_an_invalid_file_is_refused(made, text, code, words):
     with pytest.raises(SynclineError) as refused:
         made(text)
     problem = refused.value.diagnostics[0]
@@ -302,7 +305,7 @@ def test_a_wrong_file_is_refused_with_its_line(made, text, code, words):
 
 
 def test_hosts_and_switches_may_have_any_names(made):
-    """A switch called like an NPU is a switch, and a host called like a network card is a host."""
+    """A switch named like an NPU is still a switch, and a host named like a network card is still a host."""
     found = made(
         "fabric:\n  npus: [NIC 0, switch 1]\n  switches: [NPU 5]\n  links:\n"
         "    - { from: NIC 0, to: NPU 5, rate: 1Gb/s }\n    - { from: switch 1, to: NPU 5, rate: 1Gb/s }\n"

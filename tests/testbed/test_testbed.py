@@ -1,4 +1,4 @@
-"""Testbeds on this machine: they come up, run commands, hold their rates, and are always gone afterwards."""
+"""Testbeds on this machine: they come up, run commands, keep to their rates, and are always gone afterwards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = needs_namespaces
 
 @pytest.fixture
 def name():
-    """The name of a testbed that is gone afterwards, whatever happens."""
+    """Yields the name of a testbed, and takes that testbed down."""
     chosen = f"test-{os.getpid()}"
     yield chosen
     subprocess.run([sys.executable, "-m", "syncline", "testbed", "down", chosen], capture_output=True, check=False)
@@ -29,26 +29,26 @@ def name():
 
 @pytest.fixture
 def spec(cli, name):
-    """The file of a small testbed."""
+    """Writes the file of a small testbed, and returns its name."""
     return cli.write("bed.yaml", RACKS.format(name=name))
 
 
 @pytest.fixture
 def bed(cli, spec, name):
-    """A testbed that is up."""
+    """Brings a testbed up, and returns its name."""
     done = cli("testbed", "up", spec, "--quiet")
     assert done.returncode == 0, done.stderr
     return name
 
 
 def left(name):
-    """Namespaces of a testbed."""
+    """Returns the namespaces of a testbed."""
     folder = Path("/run/netns")
     return sorted(each.name for each in folder.glob(f"syncline.{name}.*")) if folder.is_dir() else []
 
 
 def gone(name, within_s=20.0):
-    """Waits until nothing of a testbed is left."""
+    """Waits until nothing of a testbed is left, and returns whether that is so."""
     until = time.monotonic() + within_s
     while left(name) and time.monotonic() < until:
         time.sleep(0.05)
@@ -56,12 +56,12 @@ def gone(name, within_s=20.0):
 
 
 def up(cli):
-    """Names of testbeds that came up as a whole."""
+    """Returns the names of testbeds that are up as a whole."""
     return [layout["name"] for layout in json.loads(cli("testbed", "status", "--json").stdout)["testbeds"]]
 
 
 def start(cli, *arguments):
-    """The command line, running."""
+    """Starts a command ``syncline testbed``."""
     return subprocess.Popen(
         [sys.executable, "-m", "syncline", "testbed", *arguments],
         cwd=cli.folder,
@@ -74,7 +74,7 @@ def start(cli, *arguments):
 
 
 def processes(word):
-    """Processes with a word in their command line."""
+    """Returns the processes with a word in their command line."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -86,7 +86,7 @@ def processes(word):
     return found
 
 
-def test_it_comes_up_and_goes_down(cli, spec, name):
+def test_a_testbed_comes_up_and_goes_down(cli, spec, name):
     done = cli("testbed", "up", spec)
     assert done.returncode == 0, done.stderr
     assert f"{name}  4 hosts in 2 racks, 200 Mb/s, 100 Mb/s between switches" in done.stdout
@@ -106,7 +106,7 @@ def test_it_comes_up_and_goes_down(cli, spec, name):
     assert "there is no such testbed" in once_more.stderr
 
 
-def test_each_host_runs_a_process_that_knows_its_place(cli, bed):
+def test_each_process_gets_its_rank_and_host(cli, bed):
     script = "echo $RANK of $WORLD_SIZE on $SYNCLINE_HOST; cat /proc/net/dev | grep -c eth0 >&2"
     done = cli("testbed", "run", bed, "--hosts", "2,0-1", "--", "sh", "-c", script)
     assert done.returncode == 0, done.stderr
@@ -114,7 +114,7 @@ def test_each_host_runs_a_process_that_knows_its_place(cli, bed):
     assert sorted(done.stderr.splitlines()) == ["[0] 1", "[1] 1", "[2] 1"]
 
 
-def test_hosts_reach_each_other_with_the_congestion_control_asked_for(cli, bed):
+def test_hosts_reach_each_other_with_the_files_congestion_control(cli, bed):
     program = """
 import os, socket
 rank, peers = int(os.environ["RANK"]), os.environ["SYNCLINE_PEERS"].split(",")
@@ -152,14 +152,14 @@ def test_a_process_that_fails_is_named_and_ends_the_others(cli, bed):
     assert "rank 0 on host 1 was ended by SIGKILL" in done.stderr
 
 
-def test_time_may_run_out(cli, bed):
+def test_a_command_may_time_out(cli, bed):
     done = cli("testbed", "run", bed, "--timeout", "1s", "--", "sh", "-c", "[ $RANK = 1 ] || sleep 600")
     assert done.returncode == 6
-    assert "time ran out after 1 s" in done.stderr
+    assert "the command timed out after 1 s" in done.stderr
     assert "still running: rank 0, 2, 3" in done.stderr
 
 
-def test_long_lines_and_bytes_that_are_no_text_come_through(cli, bed):
+def test_long_lines_and_invalid_utf8_are_printed(cli, bed):
     program = "import os; os.write(1, b'x' * 200_000 + b'\\n\\xff\\nlast')"
     done = cli("testbed", "run", bed, "--hosts", "0,1", "--", sys.executable, "-c", program)
     assert done.returncode == 0, done.stderr
@@ -168,19 +168,19 @@ def test_long_lines_and_bytes_that_are_no_text_come_through(cli, bed):
     assert of_first[-2:] == ["\N{REPLACEMENT CHARACTER}", "last"]
 
 
-def test_what_a_process_has_started_is_not_waited_for(cli, bed):
-    # It writes as fast as it can, and nobody reads as fast.
+def test_background_processes_are_not_waited_for(cli, bed):
+    # The background process writes faster than its output is read.
     script = "printf first; [ $RANK = 1 ] || (exec yes) & sleep 1"
     done = cli("testbed", "run", bed, "--hosts", "0,1", "--timeout", "40s", "--", "sh", "-c", script)
     assert done.returncode == 0, done.stderr
-    # The last line has no end, and the other holds the stream.
+    # The last line has no newline, and a background process keeps the stream open.
     script = "sleep 30 & printf last"
     done = cli("testbed", "run", bed, "--hosts", "0,1", "--", "sh", "-c", script)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["[0] last", "[1] last"]
 
 
-def test_a_testbed_of_a_file_is_there_only_for_now(cli, spec, name):
+def test_a_testbed_made_for_a_command_is_gone_afterwards(cli, spec, name):
     done = cli("testbed", "run", spec, "--", "sh", "-c", "echo $SYNCLINE_TESTBED")
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == [f"[{rank}] {name}" for rank in range(4)]
@@ -192,7 +192,7 @@ def test_rates_are_those_of_the_file(cli, spec):
     assert done.returncode in (0, 1), done.stderr
     found = json.loads(done.stdout)
     rates = {rate["what"]: rate for rate in found["rates"]}
-    # Shaping never lets more through; how much less, a busy machine decides.
+    # Shaping never lets through more than the rate. A busy machine may let through less.
     for rate in rates.values():
         assert rate["measured_bits"] < (1 + TOLERANCE) * rate["expected_bits"], rate
         if rate["cores"] < BUSY * (os.cpu_count() or 1):
@@ -205,10 +205,10 @@ def test_rates_are_those_of_the_file(cli, spec):
     assert all(0 < latency["least_s"] <= latency["median_s"] < 0.1 for latency in found["latencies"])
 
 
-def test_one_slow_host_of_many_is_found(cli, name):
+def test_check_finds_one_slow_host_of_many(cli, name):
     spec = cli.write("bed.yaml", f"name: {name}\nfabric: {{ switch: {{ hosts: 12, rate: 50Mb/s }} }}\n")
     assert cli("testbed", "up", spec, "--quiet").returncode == 0
-    # All together lose a thirtieth of their rate.
+    # The slow host lowers the rate of all hosts together by only a thirtieth.
     slower = ["class", "change", "dev", "eth0", "parent", "1:", "classid", "1:1", "htb", "rate", "30mbit"]
     subprocess.run(["tc", "-n", f"syncline.{name}.h7", *slower, "burst", "64k", "cburst", "64k"], check=True)
     done = cli("testbed", "check", name, "--json")
@@ -218,7 +218,7 @@ def test_one_slow_host_of_many_is_found(cli, name):
     assert [(each["from"], each["to"]) for each in rate["slow"]][:1] == [("host 7", "host 8")]
 
 
-def test_a_file_of_another_fabric_does_not_use_a_testbed_that_is_up(cli, spec, bed):
+def test_a_file_with_another_fabric_cannot_use_a_testbed_that_is_up(cli, spec, bed):
     other = cli.write(
         "other.yaml", (cli.folder / spec).read_text("utf-8").replace("hosts_per_leaf: 2", "hosts_per_leaf: 3")
     )
@@ -227,18 +227,18 @@ def test_a_file_of_another_fabric_does_not_use_a_testbed_that_is_up(cli, spec, b
         assert done.returncode == 2
         assert "SL1103" in done.stderr
         assert "a testbed of this name is up with another fabric" in done.stderr
-        assert "number of hosts: 4 there, 6 in the file" in done.stderr
+        assert "number of hosts: 4 in the testbed, 6 in the file" in done.stderr
         assert f"syncline testbed down {bed}" in done.stderr
     done = cli("testbed", "run", spec, "--set", "fabric.leaf_spine.rate=100Mb/s", "--", "true")
     assert done.returncode == 2
-    assert "rate of eth0 of host 0: 200 Mb/s there, 100 Mb/s in the file" in done.stderr
-    # The same fabric is the same testbed, and what nothing emulates makes no difference.
+    assert "rate of eth0 of host 0: 200 Mb/s in the testbed, 100 Mb/s in the file" in done.stderr
+    # A file with the same fabric uses the testbed; latencies do not matter, because they are not emulated.
     done = cli("testbed", "run", spec, "--set", "fabric.leaf_spine.latency=1ms", "--", "true")
     assert done.returncode == 0, done.stderr
     assert len(left(bed)) == 5
 
 
-def test_what_is_not_emulated_is_told(cli, spec, name):
+def test_warnings_name_what_is_not_emulated(cli, spec, name):
     late = "fabric.leaf_spine.latency=10ms"
     done = cli("testbed", "run", spec, "--set", late, "--hosts", "0", "--", "true")
     assert done.returncode == 0, done.stderr
@@ -303,11 +303,11 @@ if rank == 0:
     after, took = counters("tx" if outward else "rx"), time.monotonic() - began
     print(json.dumps({"bits": 8 * 2 * size / took, "bytes": [after[each] - before[each] for each in before]}))
 """
-"""Rank 0 sends to two others, or they to it, by an address of its own each; it says what its interfaces counted."""
+"""Rank 0 sends to two ranks, or they send to it, each through another address; it prints its interfaces' counters."""
 
 
 @pytest.mark.parametrize("direction", ["out", "in"])
-def test_a_hub_sends_and_receives_by_each_of_its_interfaces(cli, name, direction):
+def test_a_hub_sends_and_receives_through_each_of_its_interfaces(cli, name, direction):
     spec = cli.write("bed.yaml", BOX.format(name=name))
     done = cli("testbed", "up", spec, "--json")
     assert done.returncode == 0, done.stderr
@@ -317,7 +317,7 @@ def test_a_hub_sends_and_receives_by_each_of_its_interfaces(cli, name, direction
     done = cli("testbed", "run", name, "--timeout", "40s", "--", *program)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.removeprefix("[0] "))
-    # One interface alone would take 100 Mb/s and count all bytes.
+    # A single interface would carry only 100 Mb/s and count all bytes.
     assert found["bits"] < 200e6
     assert found["bits"] > 130e6
     for count in found["bytes"]:
@@ -357,12 +357,12 @@ def test_ranks_may_share_a_host(cli, bed):
     assert sorted(done.stdout.splitlines()) == ["[0] 0 0 of 2 on 1", "[1] 1 0 of 1 on 0", "[2] 2 1 of 2 on 1"]
 
 
-def test_a_testbed_of_another_is_left_alone(cli, bed):
+def test_a_testbed_of_another_process_is_left_alone(cli, bed):
     from syncline.errors import SynclineError
     from syncline.testbed import lifecycle
     from syncline.testbed.spec import read
 
-    # As if it had come up after this process looked.
+    # A testbed of the same name is up already.
     with (
         pytest.raises(SynclineError, match="a testbed of this name is up"),
         lifecycle.temporary(read(str(cli.folder / "bed.yaml"))),
@@ -373,7 +373,7 @@ def test_a_testbed_of_another_is_left_alone(cli, bed):
     assert cli("testbed", "run", bed, "--", "true").returncode == 0
 
 
-def test_a_testbed_that_came_up_meanwhile_is_left_alone(cli, spec, name):
+def test_a_testbed_that_replaced_ours_is_left_alone(cli, spec, name):
     from syncline.testbed import lifecycle
     from syncline.testbed.spec import read
 
@@ -384,35 +384,35 @@ def test_a_testbed_that_came_up_meanwhile_is_left_alone(cli, spec, name):
     assert cli("testbed", "run", name, "--", "true").returncode == 0
 
 
-def test_a_testbed_is_not_taken_down_from_one_of_its_hosts(cli, bed):
+def test_a_testbed_cannot_be_taken_down_from_one_of_its_hosts(cli, bed):
     down = [sys.executable, "-m", "syncline", "testbed", "down"]
     for which in (bed, "bed.yaml"):
         done = cli("testbed", "run", bed, "--hosts", "3", "--", *down, which)
         assert done.returncode == 6
-        assert "a testbed is not taken down from one of its hosts" in done.stderr
+        assert "a testbed cannot be taken down from one of its hosts" in done.stderr
         assert f"host 3 of {bed}" in done.stderr
         assert "rank 0 on host 3 ended with status 2" in done.stderr
     assert len(left(bed)) == 5
 
 
-def test_one_host_alone_has_nothing_to_measure(cli, name):
+def test_check_refuses_a_testbed_of_one_host(cli, name):
     done = cli("testbed", "check", cli.write("one.yaml", ONE.format(name=name)), "--json")
     assert done.returncode == 2
     assert json.loads(done.stdout)["diagnostics"][0]["message"] == "there is nothing to measure"
 
 
-def test_an_interface_that_reaches_nobody_is_named(cli, name):
+def test_check_names_an_interface_that_reaches_no_other_host(cli, name):
     done = cli("testbed", "check", cli.write("bed.yaml", ALONE.format(name=name)))
     assert done.returncode in (0, 1), done.stderr
-    assert "Not measured is host 1 eth1, which reaches no other host." in done.stdout
+    assert "Not measured: host 1 eth1, which reaches no other host." in done.stdout
     assert "Measuring takes about" in done.stderr
 
 
-def test_one_host_alone_is_no_testbed(cli, name):
+def test_a_host_without_links_is_refused(cli, name):
     file = cli.write("one.yaml", f"name: {name}\nfabric: {{ switch: {{ hosts: 1, rate: 1Gb/s }} }}\n")
     done = cli("testbed", "check", file)
     assert done.returncode == 2
-    assert "a host is joined to nothing" in done.stderr
+    assert "a host has no links" in done.stderr
 
 
 def test_ctrl_c_ends_everything(cli, spec, name):
@@ -427,7 +427,7 @@ def test_ctrl_c_ends_everything(cli, spec, name):
     assert not processes(word)
 
 
-def test_a_killed_run_takes_its_processes_and_its_testbed_with_it(cli, spec, name):
+def test_a_killed_run_leaves_no_processes_and_no_testbed(cli, spec, name):
     word = f"for-{name}"
     running = start(cli, "run", spec, "--", "sh", "-c", f"echo {word}; sleep 600")
     assert word in running.stdout.readline()
@@ -437,7 +437,7 @@ def test_a_killed_run_takes_its_processes_and_its_testbed_with_it(cli, spec, nam
     assert not processes(word)
 
 
-def test_a_killed_run_leaves_a_testbed_that_was_up(cli, bed):
+def test_a_killed_run_keeps_a_testbed_that_was_up_before(cli, bed):
     word = f"for-{bed}"
     running = start(cli, "run", bed, "--", "sh", "-c", f"echo {word}; sleep 600")
     assert word in running.stdout.readline()
@@ -452,7 +452,7 @@ def test_a_killed_run_leaves_a_testbed_that_was_up(cli, bed):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_nothing_is_left_of_what_did_not_come_up(cli, spec, name, number):
+def test_nothing_is_left_of_a_testbed_that_did_not_come_up(cli, spec, name, number):
     for pause in (0.0, 0.05, 0.15):
         running = start(cli, "up", spec)
         until = time.monotonic() + 30
@@ -462,15 +462,15 @@ def test_nothing_is_left_of_what_did_not_come_up(cli, spec, name, number):
         running.send_signal(number)
         running.communicate(timeout=30)
         if running.returncode == 0:
-            # It was faster than the signal.
+            # The command ended before the signal.
             assert cli("testbed", "down", name).returncode == 0
         elif name in up(cli):
-            # It was up, but had not said so: it stays, or its guardian takes it down at this moment.
+            # The testbed was up, but the command had not ended: it stays, or its guardian takes it down at this moment.
             cli("testbed", "down", name)
         assert gone(name), f"left over after {pause} s: {left(name)}"
 
 
-def test_down_ends_what_runs_on_hosts(cli, bed):
+def test_down_ends_processes_on_hosts(cli, bed):
     word = f"for-{bed}"
     running = start(cli, "run", bed, "--", "sh", "-c", f"echo {word}; trap '' TERM; sleep 600")
     assert word in running.stdout.readline()
@@ -496,14 +496,14 @@ def test_down_ends_what_runs_on_hosts(cli, bed):
         (["run", "no-such-bed", "--timeout", "5", "--", "true"], "unit"),
     ],
 )
-def test_misuse_is_told(cli, arguments, words):
+def test_invalid_arguments_are_reported(cli, arguments, words):
     done = cli("testbed", *arguments)
     assert done.returncode in (2, 3)
     assert words in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_hosts_that_are_not_there_are_told_before_anything_comes_up(cli, spec, name):
+def test_invalid_hosts_are_reported_before_a_testbed_comes_up(cli, spec, name):
     for hosts, found in (("0,9", 9), ("0-999999999999", 999999999999), ("1-4", 4)):
         done = cli("testbed", "run", spec, "--hosts", hosts, "--", "true")
         assert done.returncode == 2
@@ -514,7 +514,7 @@ def test_hosts_that_are_not_there_are_told_before_anything_comes_up(cli, spec, n
     assert "`--hosts`, found `4100 ranks`, allowed: at most 4096" in done.stderr
 
 
-def test_hosts_that_are_not_there_and_commands_that_are_not_are_told(cli, bed):
+def test_missing_hosts_and_commands_are_reported(cli, bed):
     done = cli("testbed", "run", bed, "--hosts", "0,9", "--", "true")
     assert done.returncode == 2
     assert "there is no such host" in done.stderr
@@ -523,7 +523,7 @@ def test_hosts_that_are_not_there_and_commands_that_are_not_are_told(cli, bed):
     assert "rank" in done.stderr
 
 
-def test_a_congestion_control_that_is_not_there_is_refused(cli, spec, name):
+def test_an_unknown_congestion_control_is_refused(cli, spec, name):
     done = cli("testbed", "up", spec, "--set", "congestion_control=cubik")
     assert done.returncode == 2
     assert "this kernel has no such congestion control" in done.stderr

@@ -1,4 +1,4 @@
-"""What ranks do in tests, each as a process of its own: ``python -m tests.torch.cases NAME``. Assertions end it."""
+"""Programs for the ranks of a test, each in its own process: ``python -m tests.torch.cases NAME``."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ MOVED = [*SUMMED, torch.float8_e4m3fn, torch.uint16]
 
 
 def begin(seconds=30, **more):
-    """The default group: this rank, and how many there are."""
+    """Makes the default group; returns the number of this rank, and the number of ranks."""
     dist.init_process_group("syncline", timeout=timedelta(seconds=seconds), **more)
     return dist.get_rank(), dist.get_world_size()
 
 
 def same(found, expected):
-    """That tensors are equal, bit for bit."""
+    """Asserts that tensors are equal, bit for bit."""
     if found.dtype in (torch.float8_e4m3fn, torch.uint16):
         found, expected = found.view(torch.int8), expected.view(torch.int8)
     assert torch.equal(found, expected), (found, expected)
 
 
 def refused(call, *words):
-    """That a call is refused, in words."""
+    """Asserts that a call raises a ``SynclineError`` with these words."""
     try:
         call()
     except SynclineError as error:
@@ -49,7 +49,7 @@ def refused(call, *words):
 
 
 def numbers(rank, dtype, size=6):
-    """Small numbers of a rank, exact in every type."""
+    """Returns small numbers of a rank that are exact in every type."""
     values = (torch.arange(size) + rank) % 3
     if dtype.is_complex:
         return torch.complex(values.double(), (values + 1).double()).to(dtype)
@@ -59,7 +59,7 @@ def numbers(rank, dtype, size=6):
 
 
 def reductions():
-    """Every reduction of every type against what one process makes of it."""
+    """Compares every reduction of every type with the result of one process."""
     rank, world = begin()
     fold = {
         dist.ReduceOp.SUM: torch.add,
@@ -75,7 +75,7 @@ def reductions():
             tensor = numbers(rank, dtype)
             bits = op in (dist.ReduceOp.BAND, dist.ReduceOp.BOR, dist.ReduceOp.BXOR)
             if (bits and dtype.is_floating_point) or (dtype.is_complex and op != dist.ReduceOp.SUM):
-                # What PyTorch refuses itself it refuses in its own words.
+                # PyTorch refuses some of these itself, by a ValueError.
                 with contextlib.suppress(ValueError):
                     refused(lambda op=op, tensor=tensor: dist.all_reduce(tensor, op=op), "all_reduce")
                 continue
@@ -106,7 +106,7 @@ def reductions():
 
 
 def movements():
-    """Everything that only moves elements, of every type."""
+    """Runs every operation that only moves elements, with every type."""
     rank, world = begin()
     for dtype in MOVED:
         tensor = numbers(rank, dtype)
@@ -143,7 +143,7 @@ def movements():
 
 
 def uneven():
-    """Blocks that differ in size."""
+    """Runs operations on blocks that differ in size."""
     rank, world = begin()
     # Rank r sends r + 2 * to rows of two to rank `to`.
     ins = [rank + 2 * to for to in range(world)]
@@ -175,7 +175,7 @@ def uneven():
 
 
 def messages():
-    """Sends and receives: tags in any order, both directions at once, from whomever, large ones."""
+    """Sends and receives: tags in any order, both directions at once, from any rank, and large messages."""
     rank, world = begin()
     to, source = (rank + 1) % world, (rank - 1) % world
     large = torch.full((3_000_000,), float(rank))
@@ -191,19 +191,19 @@ def messages():
         same(room, torch.full_like(room, float(source)))
     for work in works:
         work.wait()
-    # One behind the other under the same tag.
+    # Several messages under the same tag arrive in order.
     for number in range(20):
         works.append(dist.isend(torch.tensor([number]), to))
     for number in range(20):
         dist.recv(tags, source)
         assert tags.item() == number
-    # From whomever it comes.
+    # Receive from any rank.
     if rank == 0:
         found = {dist.recv(tags, tag=7): tags.item() for _ in range(1, world)}
         assert found == {other: 100 * other for other in range(1, world)}, found
     else:
         dist.send(torch.tensor([100 * rank]), 0, tag=7)
-    # As pipelines do it.
+    # Batches, as pipelines use them.
     one, other = torch.full((4,), float(rank)), torch.empty(4)
     for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, one, to), dist.P2POp(dist.irecv, other, source)]):
         work.wait()
@@ -219,10 +219,10 @@ def messages():
         work = dist.isend(torch.empty(size), peer, tag=30)
         refused(lambda: dist.recv(torch.empty(size), peer, tag=30), "sends", "400000 bytes", "400004 bytes")
         refused(work.wait, "sends", "400000 bytes", "400004 bytes")
-        # Small messages are sent before anybody waits for them: both ranks may send first.
+        # The send of a small message does not wait for its receiver: both ranks may send first.
         dist.send(torch.empty(5 + rank), peer, tag=31)
         refused(lambda: dist.recv(torch.empty(5 + rank), peer, tag=31), "sends", "20 bytes", "24 bytes")
-        # As long as they are not too many for whoever has to keep them.
+        # Further sends wait once the receiver cannot keep more messages.
         sent = [dist.isend(torch.full((16_000,), float(number)), peer, tag=32) for number in range(40)]
         same(torch.tensor([sent[0].wait(), sent[-1].is_completed()]), torch.tensor([True, False]))
         for number in range(40):
@@ -234,7 +234,7 @@ def messages():
 
 
 def works():
-    """What is under way, as PyTorch's users see it."""
+    """Uses works and futures as PyTorch's users do."""
     rank, world = begin()
     tensor = torch.ones(1000)
     work = dist.all_reduce(tensor, async_op=True)
@@ -247,13 +247,13 @@ def works():
     work = dist.all_reduce(tensor, async_op=True)
     work.get_future().then(lambda future: said.append(future.value()[0][0].item())).wait()
     assert said == [world * world]
-    # Polling, as it is often written.
+    # Polling.
     work = dist.barrier(async_op=True)
     deadline = time.monotonic() + 20
     while not work.is_completed():
         assert time.monotonic() < deadline
         time.sleep(0.001)
-    # Two at once on one tensor are two in turn, and others keep their places behind them.
+    # Two operations on one tensor run one after the other, and later operations stay behind them.
     for _ in range(20):
         tensor, other = torch.full((100_000,), 1.0), torch.full((10,), 1.0)
         under_way = [dist.all_reduce(tensor, async_op=True), dist.all_reduce(tensor, async_op=True)]
@@ -263,7 +263,7 @@ def works():
         same(tensor[10:], torch.full((99_990,), float(world**2)))
         same(tensor[:10], torch.full((10,), float(world**3)))
         same(other, torch.full((10,), float(world)))
-    # The caller forgets its tensor.
+    # A work keeps a tensor alive that the caller has released.
     tensor = torch.ones(2_000_000)
     gone = weakref.ref(tensor)
     work = dist.all_reduce(tensor, async_op=True)
@@ -271,13 +271,13 @@ def works():
     gc.collect()
     assert gone() is not None
     same(work.result()[0], torch.full((2_000_000,), float(world)))
-    # Nobody waits for it at all: it is let go of with an operation that comes later.
+    # No caller waits for this work: a later operation releases its tensor.
     tensor = torch.ones(1000)
     gone = weakref.ref(tensor)
     dist.all_reduce(tensor, async_op=True)
     del tensor
     dist.barrier()
-    time.sleep(0.5)  # a barrier may be through sooner than what was asked for before it
+    time.sleep(0.5)  # a barrier may end sooner than an earlier operation
     dist.barrier()
     assert gone() is None
     dist.barrier()
@@ -299,7 +299,7 @@ def works():
 
 
 def odd():
-    """Tensors that are empty, have gaps, or are one number."""
+    """Uses tensors that are empty, not contiguous, or a single number."""
     rank, world = begin()
     for empty in (torch.empty(0), torch.empty(3, 0, 2)):
         dist.all_reduce(empty)
@@ -350,25 +350,25 @@ def odd():
 
 
 def sockets():
-    """The sockets of this process."""
+    """Returns the sockets of this process."""
     links = [each.readlink() for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
     return {str(link) for link in links if "socket" in str(link)}
 
 
 def held():
-    """How many descriptors and threads this process has."""
+    """Returns the numbers of descriptors and threads of this process."""
     return [len(list(Path(f"/proc/self/{what}").iterdir())) for what in ("fd", "task")]
 
 
 def secure():
-    """With certificates, beside the key that comes through the store; a rank without is not let in."""
+    """Uses certificates in addition to the key from the store: all transports are TLS or shared memory."""
     folder = os.environ["CERTS"]
     rank, world = begin(pg_options=syncline.torch.Options(tls=folder))
     assert set(dist.group.WORLD.backend.communicator.transports.values()) <= {"shared memory", "TLS"}
     tensor = torch.full((1000,), float(rank))
     dist.all_reduce(tensor)
     same(tensor, torch.full((1000,), float(sum(range(world)))))
-    # Messages and groups have the same connections, and no others.
+    # Messages and groups use the same connections, and no others.
     opened = sockets()
     pair = dist.new_group([0, 1])
     for group in (None, pair):
@@ -388,14 +388,14 @@ def secure():
 
 
 def groups():
-    """Several groups at once, and a group that is made again."""
+    """Uses several groups at once, and makes the default group again."""
     rank, world = begin(pg_options=syncline.torch.Options(order=[2, 0, 1], in_order=True))
     assert dist.get_backend() == "syncline"
     dist.barrier()
     before = held()
     pairs = [dist.new_group([0, 1]), dist.new_group([1, 2]), dist.new_group([0, 1])]
     dist.barrier()
-    # They run on what the first group has.
+    # Further groups use the connections and threads of the first group.
     assert held() == before
     everybody = torch.ones(200_000)
     under_way = [dist.all_reduce(everybody, async_op=True)]
@@ -432,9 +432,9 @@ def groups():
 
 
 def mismatch():
-    """Ranks that ask for different things are told both, all of them."""
+    """Begins different operations on different ranks: every rank gets both in its error."""
     rank, _ = begin()
-    # Two dimensions of two ranks, one of the third: all are told how many elements, and their own shape.
+    # Two ranks have 10 elements, the third has 11: each error has both numbers, and the rank's own shape.
     mine = torch.ones(11) if rank == 2 else torch.ones(2, 5)
     refused(lambda: dist.all_reduce(mine), "10 f32", "11 f32", f"all_reduce of this rank: {tuple(mine.shape)}")
     dist.destroy_process_group()
@@ -450,9 +450,9 @@ def mismatch():
     except SynclineError as error:
         assert "12 bytes" in str(error) and "8 bytes" in str(error), error
     else:
-        # Whoever has all that it expects may be through before it hears of it.
+        # Rank 2 has received all that it expects, and may end before it learns of the error.
         assert rank == 2
-    # That was no plan's business: the group goes on.
+    # The error was in messages, and not in a plan: the group goes on.
     tensor = torch.ones(2)
     dist.all_reduce(tensor)
     same(tensor, torch.full((2,), float(world)))
@@ -460,7 +460,7 @@ def mismatch():
 
 
 def late():
-    """Time-outs of PyTorch are deadlines, and say who is missing."""
+    """Lets timeouts expire: PyTorch's timeouts are deadlines, and errors name the missing rank."""
     rank, _ = begin(seconds=3)
     if rank == 1:
         time.sleep(9)
@@ -473,7 +473,7 @@ def late():
     waiting = dist.irecv(torch.ones(4), 1)
     work = dist.all_reduce(torch.ones(4), async_op=True)
     refused(lambda: work.wait(timedelta(seconds=0.2)), "all_reduce was not complete within its timeout of 0.200 s")
-    # Whichever is late first, it is rank 1 that is told, and everything ends.
+    # Whichever operation times out first, its error names rank 1, and everything fails.
     refused(work.wait, "rank 1 has not", "all_reduce of 4 f32 (sum), 16 bytes")
     refused(waiting.wait, "rank 1 has not", "recv of 16 bytes from rank 1, tag 0")
     assert 3 <= time.monotonic() - began < 20
@@ -482,7 +482,7 @@ def late():
 
 
 def patient():
-    """What is given longer than the group may take longer: monitored barriers, and all after ``_set_pg_timeout``."""
+    """Uses timeouts longer than that of the group: of monitored barriers, and by ``_set_pg_timeout``."""
     rank, world = begin(seconds=2)
     if rank == 1:
         time.sleep(5)
@@ -502,7 +502,7 @@ def patient():
 
 
 def killed():
-    """Rank 1 dies while others sum, and wait for a message."""
+    """Kills rank 1 while the others sum, and wait for a message."""
     rank, _ = begin()
     dist.barrier()
     if rank == 1:
@@ -520,7 +520,7 @@ def killed():
 
 
 def large():
-    """A tensor of 1 GB."""
+    """Sums a tensor of 1 GB."""
     _, world = begin(seconds=100)
     tensor = torch.ones(1 << 28)
     dist.all_reduce(tensor)
@@ -528,7 +528,7 @@ def large():
 
 
 def model():
-    """A small transformer."""
+    """Returns a small transformer."""
     torch.manual_seed(0)
     layer = torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
     return torch.nn.Sequential(
@@ -537,13 +537,13 @@ def model():
 
 
 def losses(trained, rank, optimizer=None, steps=12):
-    """Trains on generated data; every rank has data of its own. The losses of this rank."""
+    """Trains on generated data, which differs by rank; returns the losses of this rank."""
     optimizer = optimizer or torch.optim.SGD(trained.parameters(), lr=0.2, momentum=0.9)
     data = torch.Generator().manual_seed(rank)
     found = []
     for _ in range(steps):
         words = torch.randint(0, 25, (8, 10), generator=data)
-        # What follows a word is twice the word.
+        # The next word is twice the word.
         optimizer.zero_grad()
         loss = torch.nn.functional.cross_entropy(trained(words).flatten(0, 1), (2 * words).flatten())
         loss.backward()
@@ -553,11 +553,11 @@ def losses(trained, rank, optimizer=None, steps=12):
 
 
 def train(*ways):
-    """Trains in several ways, one after the other; prints the losses of each, exactly."""
+    """Trains in several ways, one after the other, and prints the exact losses of each."""
     for way in ways:
         backend, how = way.split("+")
         if not dist.is_initialized() or dist.get_backend() != backend:
-            # Gloo finds what it left in the store itself when it is made again: it comes once.
+            # A second Gloo group would find old keys of the first in the store: make it only once.
             if dist.is_initialized():
                 dist.destroy_process_group()
             options = syncline.torch.Options(in_order=True) if backend == "syncline" else None
@@ -571,7 +571,7 @@ def train(*ways):
                 fully_shard(each)
             fully_shard(trained)
         elif how != "optimizer":
-            # Several buckets.
+            # Small enough for several buckets.
             trained = DistributedDataParallel(trained, bucket_cap_mb=0.05)
         if how == "hook":
             ranks = syncline.torch.join()
@@ -588,7 +588,7 @@ def train(*ways):
 
 
 def hook_fails():
-    """An error in a hook reaches `backward`, and says what was under way."""
+    """Makes a hook fail: `backward` raises an error that names the operation."""
     dist.init_process_group("gloo", timeout=timedelta(seconds=20))
     rank = dist.get_rank()
     trained = DistributedDataParallel(torch.nn.Linear(100, 100))
@@ -608,7 +608,7 @@ def hook_fails():
 
 
 def at_exit():
-    """Processes end with operations under way, and without leaving their groups."""
+    """Exits with operations under way, and without leaving the group."""
     rank, _ = begin()
     tensor = torch.ones(1_000_000)
     dist.all_reduce(tensor)
@@ -618,7 +618,7 @@ def at_exit():
 
 
 def empty_bucket():
-    """DDP with a layer that has no elements, one that is not used, and one of another type."""
+    """Runs DDP with a parameter without elements, an unused one, and one of another type."""
     rank, world = begin()
     trained = torch.nn.ParameterDict(
         {"none": torch.empty(0), "idle": torch.ones(3), "short": torch.ones(2).bfloat16(), "long": torch.ones(2)}
@@ -641,7 +641,7 @@ def empty_bucket():
 
 
 def cuda():
-    """Tensors of a GPU, through pinned memory."""
+    """Uses tensors on a GPU, which are copied through pinned memory."""
     rank, world = begin()
     device = torch.device("cuda", rank % torch.cuda.device_count())
     torch.cuda.set_device(device)

@@ -1,7 +1,7 @@
-"""One rank of a training that goes on: it says in lines of JSON which step counted, and with whom.
+"""One rank of an elastic training. It prints lines of JSON with each step that counted, and the ranks that took part.
 
 Usage: elastic.py SETTINGS, with ``steps``, ``wait_s``, ``whole`` (does not end before lost ranks are back),
-``dies`` (while it gets the state of the others).
+``dies`` (exits while it gets the state of the others).
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from syncline.runtime import Communicator
 
 
 def network() -> torch.nn.Module:
-    """What is trained. Ranks begin with parameters of their own, which are replaced."""
+    """Returns the model. Each rank begins with different parameters, which are replaced."""
     return torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.Tanh(), torch.nn.Linear(32, 4))
 
 
 def loss(net: torch.nn.Module, step: int, rank: int) -> torch.Tensor:
-    """What a rank learns from in a step."""
+    """Returns the loss on a rank's data for a step."""
     draw = torch.Generator().manual_seed(1000 * step + rank)
     inputs, targets = torch.randn(8, 16, generator=draw), torch.randn(8, 4, generator=draw)
     return torch.nn.functional.mse_loss(net(inputs), targets)
 
 
 def optimizer(net: torch.nn.Module) -> torch.optim.Optimizer:
-    """It has a state, which must come along."""
+    """Returns an optimizer with state, which restarted ranks must receive."""
     return torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
 
 
 def say(**what: Any) -> None:
-    """A line for whoever watches."""
+    """Prints a line of JSON for the test."""
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    """Trains for so many steps."""
+    """Trains for the number of steps in the settings."""
     settings = json.loads(sys.argv[1])
     torch.set_num_threads(1)
     rank = int(os.environ["RANK"])
@@ -53,10 +53,10 @@ def main() -> None:
     ranks = Communicator.join(elastic=True, **settings.get("join", {}))
     training = syncline.torch.Elastic(ranks, net, descent, wait_s=settings.get("wait_s", 0.0), bucket_mb=0.001)
     if settings.get("dies"):
-        # In the middle of what others give it.
+        # Exit while the others send the state.
         training._give = lambda _: os._exit(9)
     least = int(os.environ["WORLD_SIZE"]) if settings.get("whole") else 1
-    # How many had a part in the last step.
+    # Number of ranks that took part in the last step.
     parts = 0
     try:
         while (step := training.begin()) < settings["steps"] or parts < least:

@@ -1,4 +1,4 @@
-"""What ranks do in tests of hubs under PyTorch: ``python -m tests.torch.hub_cases NAME``."""
+"""Programs for the ranks of tests with hubs under PyTorch: ``python -m tests.torch.hub_cases NAME``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.torch.cases import refused, same
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 NEAR = {torch.float32: 2e-5, torch.float64: 1e-12}
-"""How far parameters are from those of torch.optim after six steps: PyTorch multiplies and adds in one rounding."""
+"""Tolerance of parameters against torch.optim after six steps: PyTorch rounds only once when it multiplies and adds."""
 
 EXACT = [
     Sgd(lr=0.125),
@@ -27,7 +27,7 @@ EXACT = [
     Sgd(lr=0.125, momentum=0.5, dampening=0.5),
     Sgd(lr=0.125, momentum=0.5, nesterov=True, weight_decay=0.25),
 ]
-"""With powers of two no product is rounded, and results are those of torch.optim bit for bit."""
+"""With powers of two no product is rounded, so results equal those of torch.optim bit for bit."""
 
 CLOSE = [
     Sgd(lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-3),
@@ -38,26 +38,26 @@ CLOSE = [
 
 
 def mlp(dtype=torch.float32, seed=0):
-    """A small network."""
+    """Returns a small network."""
     torch.manual_seed(seed)
     layers = [torch.nn.Linear(6, 40), torch.nn.Tanh(), torch.nn.Linear(40, 40), torch.nn.Tanh(), torch.nn.Linear(40, 3)]
     return torch.nn.Sequential(*layers).to(dtype)
 
 
 def data(rank, step, dtype=torch.float32):
-    """What a rank sees in a step."""
+    """Returns the data of a rank in a step."""
     drawn = torch.Generator().manual_seed(1000 * rank + step)
     return torch.randn(5, 6, generator=drawn, dtype=torch.float64).to(dtype)
 
 
 def loss_of(network, rank, step):
-    """The loss of a rank's data."""
+    """Returns the loss on a rank's data."""
     dtype = next(network.parameters()).dtype
     return network(data(rank, step, dtype)).square().mean()
 
 
 def known(optimizer, params):
-    """The optimizer of PyTorch with the same settings."""
+    """Returns PyTorch's optimizer with the same settings."""
     if isinstance(optimizer, Sgd):
         return torch.optim.SGD(
             params,
@@ -73,7 +73,7 @@ def known(optimizer, params):
 
 
 def averaged(network, reference, step):
-    """One step of PyTorch's optimizer with the mean of all ranks' gradients, combined in the order of ranks."""
+    """Does one step of PyTorch's optimizer with the mean of all ranks' gradients, combined in the order of ranks."""
     sums = None
     for rank in range(WORLD):
         network.zero_grad()
@@ -86,12 +86,12 @@ def averaged(network, reference, step):
 
 
 def near(found, expected, rel):
-    """That tensors are equal, but for rounding."""
+    """Asserts that tensors are equal up to rounding."""
     torch.testing.assert_close(found, expected, rtol=rel, atol=rel)
 
 
 def steps():
-    """Every optimizer, beside that of PyTorch on the averaged gradient: losses and parameters."""
+    """Compares losses and parameters of every optimizer with PyTorch's on the averaged gradient."""
     for dtype in (torch.float32, torch.float64):
         for number, chosen in enumerate([*EXACT, *CLOSE]):
             ours, theirs = mlp(dtype, seed=RANK), mlp(dtype)
@@ -122,7 +122,7 @@ def steps():
 
 
 def schedules():
-    """Groups with settings of their own, and learning rates that change."""
+    """Uses groups with different settings, and changes learning rates."""
     ours, theirs = mlp(), mlp()
 
     def groups(network):
@@ -148,7 +148,7 @@ def schedules():
     state["param_groups"][0]["lr"] = 0.5
     optimizer.load_state_dict(state)
     reference.param_groups[0]["lr"] = 0.5
-    # Parameters of a checkpoint; momentum stays what it is.
+    # Load the parameters of a checkpoint; momentum does not change.
     with torch.no_grad():
         for param in [*ours.parameters(), *theirs.parameters()]:
             param.mul_(0.5)
@@ -163,7 +163,7 @@ def schedules():
 
 
 def accumulated():
-    """Several backward passes in a step, clipped gradients, closures."""
+    """Runs several backward passes in a step, clips gradients, and uses closures."""
     for overlap in (True, False):
         ours, theirs = mlp(), mlp()
         optimizer = HubOptimizer(ours.parameters(), Sgd(lr=0.125), job=f"{overlap}", in_order=True, overlap=overlap)
@@ -236,7 +236,7 @@ class Odd(torch.nn.Module):
 
 
 def odd():
-    """Non-contiguous parameters, several types, one number, none; without gradient, frozen."""
+    """Trains unusual parameters: non-contiguous, of several types, scalar, empty, without gradient, frozen."""
     ours, theirs = Odd(RANK), Odd(0)
     strides = ours.turned.stride(), ours.last.stride()
     optimizer = HubOptimizer(ours.parameters(), Sgd(lr=0.125, weight_decay=0.25), in_order=True)
@@ -249,7 +249,7 @@ def odd():
         ours(torch.tensor(1.0 + RANK)).backward()
         optimizer.step()
     assert (ours.turned.stride(), ours.last.stride()) == strides
-    # By the float32 copies of the hubs; the value is the mean of 1 ... WORLD.
+    # Expected parameters, computed with copies like the hubs' float32 copies. The mean input is that of 1 to WORLD.
     masters = {name: param.detach().double() for name, param in theirs.named_parameters()}
     mean = (1.0 + WORLD) / 2
     for _ in range(3):
@@ -264,7 +264,7 @@ def odd():
     ours.frozen.requires_grad_(True)
     refused(optimizer.step, "frozen when the optimizer was made", "a new HubOptimizer")
     optimizer.close()
-    # One optimizer after another on the same parameters: hooks of the first are gone.
+    # A second optimizer may train the same parameters, because the first one's hooks are removed.
     again = HubOptimizer(ours.parameters(), Sgd(lr=0.125), job="again")
     ours(torch.tensor(1.0)).backward()
     again.step()
@@ -272,7 +272,7 @@ def odd():
 
 
 def refusals():
-    """What is invalid is told."""
+    """Makes invalid calls, which raise errors."""
     network = mlp()
 
     def make(params=None, chosen=None, **more):
@@ -280,9 +280,12 @@ def refusals():
         return lambda: HubOptimizer(given, chosen or Sgd(lr=0.1), **more)
 
     refused(
-        make(chosen=torch.optim.SGD(network.parameters(), lr=0.1)), "no optimizer of a hub", "SGD", "syncline.hub.Sgd"
+        make(chosen=torch.optim.SGD(network.parameters(), lr=0.1)),
+        "not an optimizer of a hub",
+        "SGD",
+        "syncline.hub.Sgd",
     )
-    refused(make(keys={}), "`keys`", "HubOptimizer says this itself")
+    refused(make(keys={}), "`keys`", "HubOptimizer sets this argument itself")
     refused(make(bucket_mb=0), "bucket_mb=0", "more than 0")
     groups = [{"params": network.parameters(), "wieght_decay": 0.1}]
     refused(make(groups), "`wieght_decay`", "did you mean `weight_decay`?")
@@ -292,7 +295,7 @@ def refusals():
     refused(make(chosen=Sgd(lr=-1.0)), "`lr` is -1")
     refused(make(policy="carry on"), "carry on", "shrink")
     optimizer = make(job="one")()
-    refused(lambda: optimizer.add_param_group({"params": [torch.ones(1)]}), "takes no more parameters")
+    refused(lambda: optimizer.add_param_group({"params": [torch.ones(1)]}), "cannot be added to a HubOptimizer")
     optimizer.param_groups[0]["momentum"] = 0.5
     refused(lambda: loss_of(network, RANK, 0).backward(), "group 0", "`momentum` from 0.0 to 0.5", "another `lr`")
     optimizer.close()
@@ -300,9 +303,9 @@ def refusals():
     other = torch.optim.Adam(network.parameters())
     loss_of(network, RANK, 0).backward()
     other.step()
-    refused(lambda: optimizer.load_state_dict(other.state_dict()), "state of a HubOptimizer is on its hubs")
+    refused(lambda: optimizer.load_state_dict(other.state_dict()), "hubs hold the state of a HubOptimizer")
     refused(lambda: loss_of(network, RANK, 1).backward(), "second gradient before step()", "no_sync()", "(3,)")
-    refused(optimizer.set_parameters, "between steps", "step() first")
+    refused(optimizer.set_parameters, "only between steps", "step() first")
     optimizer.close()
     refused(optimizer.step, "changed")
     network.zero_grad()
@@ -316,7 +319,7 @@ def refusals():
     optimizer = HubOptimizer(embedding.parameters(), Sgd(lr=0.1), job="sparse")
     refused(
         lambda: embedding(torch.tensor([1])).sum().backward(),
-        "gradients have to be dense",
+        "gradients must be dense",
         "sparse_coo of shape (4, 3)",
     )
     optimizer.close()
@@ -326,7 +329,7 @@ def refusals():
 
 
 def shapes():
-    """Ranks whose parameters differ are all told both shapes."""
+    """Uses different parameters on each rank: every rank gets both shapes in its error."""
     size = 5 + RANK
     if RANK:
         time.sleep(0.5)
@@ -348,7 +351,7 @@ def shapes():
 
 
 def two():
-    """Two optimizers at once, and a parameter of one of them that is shared within its module."""
+    """Uses two optimizers at once, one of them with a parameter that two layers share."""
     one, other = mlp(), mlp(seed=3)
     one[0].bias = one[2].bias
     optimizers = [HubOptimizer(each.parameters(), Adam(lr=0.01), job=f"{n}") for n, each in enumerate((one, other))]
@@ -366,7 +369,7 @@ def two():
 
 
 def large():
-    """A parameter of 1 GB."""
+    """Trains a parameter of 1 GB."""
     param = torch.nn.Parameter(torch.full((1 << 28,), 1.0))
     optimizer = HubOptimizer([param], Sgd(lr=0.5), chunk=1 << 20, deadline_s=100)
     param.grad = torch.full((1 << 28,), float(RANK))
@@ -376,7 +379,7 @@ def large():
 
 
 class Grads(torch.nn.Module):
-    """Parameters whose gradients are odd: none, with gaps, of several types, a bucket of their own without elements."""
+    """Parameters with unusual gradients: none, not contiguous, of several types, and a bucket without elements."""
 
     def __init__(self):
         super().__init__()
@@ -394,7 +397,7 @@ class Grads(torch.nn.Module):
 
 
 def two_hooks(way):
-    """The hook of two modules at once, by plans or on hubs: odd gradients are averaged."""
+    """Averages unusual gradients of two modules at once, by hooks with plans or hubs."""
     dist.init_process_group("gloo")
     wrapped = []
     for number in range(2):
@@ -405,7 +408,7 @@ def two_hooks(way):
         else:
             ddp.register_comm_hook(None, syncline.torch.hook(syncline.torch.join(name=f"{number}")))
         wrapped.append(ddp)
-    # DDP lays out its buckets anew after the first step.
+    # DDP changes its buckets after the first step.
     for step in range(3):
         for ddp in wrapped:
             ddp.zero_grad()
@@ -423,7 +426,7 @@ def two_hooks(way):
 
 
 class Gradients:
-    """A bucket, as DDP hands it to a hook."""
+    """A bucket with the methods that DDP's buckets have for hooks."""
 
     def __init__(self, module, buffer):
         self._params, self._buffer = list(module.parameters()), buffer
@@ -439,7 +442,7 @@ class Gradients:
 
 
 def hook_shapes():
-    """Ranks whose buckets differ are all told both sizes."""
+    """Uses buckets of different sizes on each rank: every rank gets both sizes in its error."""
     dist.init_process_group("gloo")
     ranks = syncline.torch.join()
     future = syncline.torch.hook(ranks)(None, Gradients(mlp(), torch.ones(10 + RANK)))
@@ -453,14 +456,14 @@ def hook_shapes():
     tiny = torch.nn.ParameterList([torch.nn.Parameter(torch.ones(2).to(torch.float8_e4m3fn))])
     refused(lambda: syncline.torch.vectors(tiny), "`0` of float8_e4m3fn", "bfloat16")
     hub = Hub.join(None, syncline.torch.vectors(network))
-    refused(lambda: syncline.torch.hook(hub), "has to know the module", "hook(hub, module)")
-    refused(lambda: syncline.torch.hook(hub, network, in_order=True), "told so when it is joined")
+    refused(lambda: syncline.torch.hook(hub), "needs the module", "hook(hub, module)")
+    refused(lambda: syncline.torch.hook(hub, network, in_order=True), "only when a job is joined")
     refused(lambda: syncline.torch.hook(hub, torch.nn.Linear(3, 3)), "`weight` is not there", "vectors(module)")
     dist.barrier()
 
 
 def hook_large(way):
-    """A bucket of 1 GB."""
+    """Averages a bucket of 1 GB."""
     dist.init_process_group("gloo")
     module = torch.nn.ParameterList([torch.nn.Parameter(torch.empty(1 << 28, device="meta"))])
     buffer = torch.full((1 << 28,), float(RANK))
@@ -475,7 +478,7 @@ def hook_large(way):
 
 
 def cuda():
-    """Parameters on a GPU."""
+    """Trains parameters on a GPU."""
     ours, theirs = mlp().cuda(), mlp()
     optimizer = HubOptimizer(ours.parameters(), Sgd(lr=0.125), in_order=True)
     reference = torch.optim.SGD(theirs.parameters(), lr=0.125)

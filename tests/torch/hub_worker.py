@@ -1,6 +1,6 @@
-"""One rank that trains on hubs, for tests that disturb it: with ``HubOptimizer``, or with DDP and its hook.
+"""One rank that trains on hubs, with ``HubOptimizer`` or with DDP and its hook, for tests that kill or restart ranks.
 
-Says as JSON what happens: ``step`` once it has done one, and at last how it ended.
+It prints lines of JSON: one with ``step`` after each step, and a last one with the outcome.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from syncline.hub import Hub, Sgd
 
 
 def say(**what: object) -> None:
-    """Says something, in a line."""
+    """Prints a line of JSON."""
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 
 
 def network() -> torch.nn.Module:
-    """A small network, of several buckets."""
+    """Returns a small network whose parameters need several buckets."""
     torch.manual_seed(0)
     return torch.nn.Sequential(torch.nn.Linear(6, 40), torch.nn.Tanh(), torch.nn.Linear(40, 40), torch.nn.Linear(40, 3))
 
 
 def main() -> None:
-    """Trains until it has done its steps, or something goes wrong."""
+    """Trains until all steps are done, or an error occurs."""
     settings = json.loads(sys.argv[1])
     way, steps, pause = settings.pop("way"), settings.pop("steps"), settings.pop("pause", 0.0)
     hubs = settings.pop("hubs")
@@ -71,7 +71,7 @@ def main() -> None:
     intact = all(torch.equal(one, other) for one, other in zip(now, before, strict=True))
     last = [value.hex() for param in now for value in param.flatten().tolist()]
     say(status=status, error=error, at=at, intact=intact, last=last, contributors=sorted(set(contributors)))
-    # A process group that has lost a rank is not waited for.
+    # Exit without waiting for a process group that may have lost a rank.
     sys.stdout.flush()
     if way == "optimizer" and error is None:
         optimizer.close()

@@ -1,4 +1,4 @@
-"""What ranks do where other backends are the example: ``python -m tests.torch.parity_cases NAME``."""
+"""Programs for the ranks of tests of what other backends offer: ``python -m tests.torch.parity_cases NAME``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.torch.cases import begin, same
 
 
 def coalesced():
-    """``all_gather_coalesced`` has a list for each rank, with all its tensors: as many as ranks, or not."""
+    """Runs ``all_gather_coalesced`` with fewer tensors than ranks, as many, and more."""
     rank, world = begin()
     for count in (1, world, world + 1):
         shapes = [(number + 1, 2) for number in range(count)]
@@ -39,7 +39,7 @@ def coalesced():
 
 
 def nested():
-    """Callbacks of futures wait for operations whose callbacks wait, four deep, several at a time."""
+    """Waits in callbacks of futures for operations whose callbacks also wait, four deep."""
     _, world = begin()
 
     def down(depth):
@@ -55,7 +55,7 @@ def nested():
     for _ in range(3):
         future = dist.all_reduce(torch.ones(10), async_op=True).get_future().then(down(4))
         same(future.wait(), torch.full((10,), float(world**5)))
-    # A callback waits for a later operation of its own thread's caller.
+    # A callback waits for an operation that begins after the callback was attached.
     later = threading.Event()
     works = []
 
@@ -67,7 +67,7 @@ def nested():
     works.append(dist.all_reduce(torch.full((1,), 2.0), async_op=True))
     later.set()
     same(future.wait(), torch.full((1,), 2.0 * world))
-    # Many operations make few threads, and these end.
+    # Many operations use few threads, which end when idle.
     for _ in range(200):
         dist.all_reduce(torch.ones(1), async_op=True).get_future().then(lambda _: None).wait()
     most = callbacks.POOL.threads
@@ -77,14 +77,14 @@ def nested():
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
-    # What a callback raises ends its future, and nothing else.
+    # An exception in a callback fails its future, and nothing else.
     def bad(_):
         raise ValueError("a mistake of the user's")
 
     broken = dist.all_reduce(torch.ones(1), async_op=True).get_future().then(bad)
     try:
         broken.wait()
-    except Exception as error:  # noqa: BLE001 - PyTorch raises what it likes
+    except Exception as error:  # noqa: BLE001 - the type of the exception is PyTorch's choice
         assert "a mistake of the user's" in str(error), error
     else:
         raise AssertionError("the error was lost")
@@ -94,7 +94,7 @@ def nested():
 
 
 def order():
-    """Callbacks of one future run in the order in which they were attached."""
+    """Attaches callbacks to one future: they run in the order in which they were attached."""
     begin()
     said = []
     future = dist.all_reduce(torch.ones(100_000), async_op=True).get_future()
@@ -105,7 +105,7 @@ def order():
 
 
 def power():
-    """PyTorch's PowerSGD hook, which waits in callbacks, trains as over Gloo."""
+    """Trains with PyTorch's PowerSGD hook, which waits in callbacks: losses are the same as over Gloo."""
     found = {}
     for backend in ("gloo", "syncline"):
         dist.init_process_group(backend, timeout=timedelta(seconds=30))
@@ -129,7 +129,7 @@ def power():
 
 
 def held():
-    """Works that only C++ holds still tell it their results."""
+    """Trains with uneven inputs, where only C++ holds some works: it still gets their results."""
     rank, world = begin()
     model = torch.nn.Linear(4, 1, bias=False)
     with torch.no_grad():
@@ -140,13 +140,13 @@ def held():
             trained.zero_grad()
             trained(torch.full((1, 4), 2.0)).sum().backward()
             gc.collect()
-    # The last rank is alone at last: its gradient is divided by the one rank that is left.
+    # The last rank trains the last step alone: its gradient is divided by 1.
     if rank == world - 1:
         same(trained.module.weight.grad, torch.full((1, 4), 2.0))
 
 
 def errors():
-    """Errors are those that PyTorch's users catch; what took too long says "timeout"."""
+    """Checks that errors have the types that PyTorch's users catch, and that timeouts say "timeout"."""
     rank, _ = begin(seconds=3)
     for call in (
         lambda: dist.all_reduce(torch.ones(2).to(torch.float8_e4m3fn)),
@@ -167,7 +167,7 @@ def errors():
     waits = [
         (lambda: dist.monitored_barrier(timeout=timedelta(0)), "Rank 1 failed to pass monitoredBarrier within 0.000 s"),
         (lambda: dist.all_reduce(torch.ones(1), async_op=True).wait(timedelta(seconds=0.1)), "its timeout of 0.100 s"),
-        # Whichever is late first, all that is under way ends with it.
+        # Whichever operation times out first, all operations under way fail with it.
         (lambda: dist.recv(torch.ones(4), 1), "rank 1 has not"),
         (lambda: dist.all_reduce(torch.ones(4)), "rank 1 has not"),
     ]
@@ -184,7 +184,7 @@ def errors():
 
 
 def barrier_at_once():
-    """A monitored barrier without time passes where all ranks are there already."""
+    """Runs a monitored barrier with a timeout of 0 after all ranks have arrived: it passes."""
     rank, _ = begin()
     if rank:
         dist.monitored_barrier(timeout=timedelta(seconds=20))
@@ -195,7 +195,7 @@ def barrier_at_once():
 
 
 def averages():
-    """Averages of integers are integers: the sum divided, towards zero, as NCCL does it."""
+    """Averages integers: the result is the sum, divided and rounded towards zero, as with NCCL."""
     rank, world = begin()
     for dtype in (torch.int64, torch.int32, torch.uint8, torch.int16):
         tensor = torch.tensor([rank, 7, 2 * rank], dtype=dtype)
@@ -214,7 +214,7 @@ def averages():
 
 
 def sparse():
-    """Sparse tensors, summed: ranks differ in how many elements they have; one has none."""
+    """Sums sparse tensors with different numbers of elements on each rank; one rank has none."""
     rank, world = begin()
     dense = torch.zeros(world + 2, 3)
     for other in range(world):
@@ -236,7 +236,7 @@ def sparse():
         assert "all_reduce can only sum sparse tensors" in str(error), error
     else:
         raise AssertionError("a maximum of sparse tensors was taken")
-    # DDP.
+    # DDP with sparse gradients.
     torch.manual_seed(0)
     model = DistributedDataParallel(torch.nn.EmbeddingBag(10, 4, mode="sum", sparse=True))
     model(torch.tensor([[rank, 9]])).sum().backward()
@@ -247,7 +247,7 @@ def sparse():
 
 
 def split():
-    """Parts of a group, and parts of these."""
+    """Splits a group, and splits the parts."""
     rank, world = begin()
     halves = [list(range(world // 2)), list(range(world // 2, world))]
     half = dist.split_group(split_ranks=halves)
@@ -268,7 +268,7 @@ def split():
 
 
 def names():
-    """A group is named after its backend."""
+    """Checks that groups have the name of the backend."""
     begin()
     for group in (dist.group.WORLD, dist.new_group()):
         assert (group.name(), dist.get_backend(group)) == ("syncline", "syncline")
@@ -276,7 +276,7 @@ def names():
 
 
 def traced():
-    """Traces show operations, with their shapes, for as long as they take."""
+    """Records a trace: it shows operations with their shapes."""
     _, world = begin()
     with torch.profiler.profile(record_shapes=True) as profiler:
         tensor = torch.ones(3, 4)
@@ -295,7 +295,7 @@ def traced():
 
 
 def compiled():
-    """``torch.compile`` over collectives, and over DDP."""
+    """Uses ``torch.compile`` on collectives, and on DDP."""
     rank, world = begin(seconds=90)
 
     @torch.compile(fullgraph=True, backend="aot_eager")

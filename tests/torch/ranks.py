@@ -1,4 +1,4 @@
-"""Jobs of several processes that run a case of :mod:`tests.torch.cases`."""
+"""Runs jobs of several processes that execute a case, such as those in :mod:`tests.torch.cases`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def start(world, case, *arguments, cases="cases", **variables):
-    """The processes of a job, by rank; ``cases`` is the module that has the case."""
+    """Starts the processes of a job, and returns them by rank; ``cases`` is the module with the case."""
     common = {
         **os.environ,
         "MASTER_ADDR": "127.0.0.1",
@@ -36,7 +36,7 @@ def start(world, case, *arguments, cases="cases", **variables):
 
 
 def end(processes, within_s=100):
-    """What each process printed, and its exit status; none is left, whatever happens."""
+    """Waits for processes; returns the exit status and output of each. Kills those that have not ended in time."""
     try:
         answers = [process.communicate(timeout=within_s) for process in processes]
     finally:
@@ -46,7 +46,7 @@ def end(processes, within_s=100):
 
 
 def run(world, case, *arguments, within_s=100, **more):
-    """Runs a case as each rank of a job; what each printed."""
+    """Runs a case as each rank of a job, and returns what each printed."""
     answers = end(start(world, case, *arguments, **more), within_s)
     assert all(status == 0 for status, _, _ in answers), "\n".join(err for _, _, err in answers)
     return [out for _, out, _ in answers]

@@ -1,4 +1,4 @@
-"""The backend `syncline` of torch.distributed: every collective, messages, groups, odd tensors."""
+"""The backend `syncline` of torch.distributed: every collective, messages, groups, unusual tensors."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def test_certificates_beside_the_store(tmp_path):
     run(2, "secure", CERTS=str(tmp_path / "certs"))
 
 
-def test_mismatched_shapes_are_told_to_all_ranks():
+def test_mismatched_shapes_are_reported_on_all_ranks():
     run(3, "mismatch")
 
 
-def test_time_outs_are_deadlines():
+def test_timeouts_become_deadlines():
     answers = end(start(2, "late"))
     assert [status for status, _, _ in answers] == [0, 0], answers
 
 
-def test_what_is_given_longer_than_the_group_may_take_longer():
+def test_a_timeout_may_be_longer_than_that_of_the_group():
     answers = end(start(2, "patient"), within_s=60)
     assert [status for status, _, _ in answers] == [0, 0], answers
 

@@ -1,4 +1,4 @@
-"""Training goes on where ranks are killed or stopped, and with those that come back, with the right parameters."""
+"""Training goes on after ranks are killed or stopped, and with ranks that come back, with the right parameters."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from syncline.runtime import Communicator
 from tests.runtime.jobs import job
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: see `make test-torch`")
-import syncline.torch  # noqa: E402 - after it is known that PyTorch is there
+import syncline.torch  # noqa: E402 - the import needs PyTorch
 
 WORKER = Path(__file__).parent / "elastic.py"
 STEPS = 40
 
 
 def start(world, *, ranks=None, **settings):
-    """Ranks that train."""
+    """Starts ranks that train."""
     return job(world, json.dumps({"steps": STEPS, "pause_s": 0.02, **settings}), ranks=ranks, worker=WORKER)
 
 
 def rest(running, rank):
-    """Steps that counted for a rank, with the ranks that had a part in each; and its parameters."""
+    """Waits for a rank; returns its steps that counted, with the ranks that took part, and its parameters."""
     out, err = running.processes[rank].communicate(timeout=120)
     lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
     assert lines and "done" in lines[-1], (lines[-1:], err)
@@ -34,7 +34,7 @@ def rest(running, rank):
 
 
 def expected(parts):
-    """Parameters after steps in which those ranks had a part, without any communication."""
+    """Computes the parameters after steps in which the given ranks took part, without communication."""
     from tests.torch import elastic
 
     torch.manual_seed(0)
@@ -49,7 +49,7 @@ def expected(parts):
 
 
 def check(told, parts):
-    """All that are left have the same parameters, and those that the steps lead to."""
+    """Checks that all ranks have the same parameters, and that these are the expected ones."""
     for steps, parameters in told:
         assert parameters == told[0][1]
         assert all(parts[step] == ranks for step, ranks in steps.items())
@@ -71,8 +71,8 @@ def test_survivors_lose_no_step(how):
 
 
 @pytest.mark.parametrize("wait_s", [0.0, 60.0])
-def test_a_rank_that_is_started_again_gets_the_state_of_the_others(wait_s):
-    """Fault: it is started again -> it gets the state of the others, and takes part in the next step"""
+def test_a_restarted_rank_gets_the_state_of_the_others(wait_s):
+    """Fault: the rank is started again -> it gets the state of the others, and takes part in the next step"""
     with start(3, wait_s=wait_s, whole=True) as running:
         for rank in range(3):
             assert running.until(rank, "step") == 0
@@ -87,8 +87,8 @@ def test_a_rank_that_is_started_again_gets_the_state_of_the_others(wait_s):
     check(told, parts)
 
 
-def test_a_rank_that_dies_while_it_gets_the_state_ends_nothing():
-    """Fault: it dies while it gets the state -> the others go on"""
+def test_a_rank_that_dies_while_it_gets_the_state_does_not_stop_the_others():
+    """Fault: the rank dies while it gets the state -> the others go on"""
     with start(3, whole=True) as running:
         for rank in range(3):
             assert running.until(rank, "step") == 0
@@ -101,7 +101,7 @@ def test_a_rank_that_dies_while_it_gets_the_state_ends_nothing():
     check(told, {0: [0, 1, 2], **told[0][0]})
 
 
-def test_without_the_first_rank_backward_says_so():
+def test_a_lost_first_rank_is_reported():
     with start(3) as running:
         for rank in range(3):
             assert running.until(rank, "step") == 0
@@ -111,12 +111,12 @@ def test_without_the_first_rank_backward_says_so():
 
 
 def alone(net, **settings):
-    """A training of one rank."""
+    """Begins a training of one rank."""
     ranks = Communicator.join(0, 1, "127.0.0.1:0", elastic=True)
     return syncline.torch.Elastic(ranks, net, torch.optim.SGD(net.parameters(), lr=1.0), **settings)
 
 
-def test_gradients_add_up_where_they_are_not_summed_yet():
+def test_gradients_accumulate_within_no_sync():
     net = torch.nn.Linear(2, 1, bias=False)
     training = alone(net)
     training.begin()
@@ -133,7 +133,7 @@ def test_gradients_add_up_where_they_are_not_summed_yet():
     training.ranks.close()
 
 
-def test_parameters_without_gradient_get_one_of_zeros_and_frozen_ones_none():
+def test_parameters_without_gradient_get_zeros_and_frozen_ones_get_none():
     net = torch.nn.ModuleList([torch.nn.Linear(2, 2) for _ in range(3)])
     net[2].requires_grad_(False)
     training = alone(net)
@@ -148,7 +148,7 @@ def test_parameters_without_gradient_get_one_of_zeros_and_frozen_ones_none():
     training.ranks.close()
 
 
-def test_what_makes_no_sense_is_refused():
+def test_calls_in_the_wrong_order_are_refused():
     net = torch.nn.Linear(2, 2)
     training = alone(net)
 
@@ -156,13 +156,13 @@ def test_what_makes_no_sense_is_refused():
         net(torch.ones(1, 2)).sum().backward()
 
     for refused, words in (
-        (backward, "a step has not begun"),
-        (training.optimizer.step, "a step has not begun"),
+        (backward, "no step has begun"),
+        (training.optimizer.step, "no step has begun"),
         (training.begin, None),
-        (training.begin, "a step has begun"),
+        (training.begin, "a step has already begun"),
         (lambda: training.optimizer.step(backward), "gradients of a closure"),
         (backward, None),
-        (training.begin, "gradients are on their way"),
+        (training.begin, "gradients are being exchanged"),
         (lambda: net.weight.grad.mul_(0.5), None),
         (training.optimizer.step, "gradients were changed"),
     ):
@@ -171,7 +171,7 @@ def test_what_makes_no_sense_is_refused():
     training.ranks.close()
 
 
-def test_gradients_may_be_clipped_once_they_are_averages():
+def test_gradients_may_be_clipped_once_they_are_averaged():
     net = torch.nn.Linear(2, 1, bias=False)
     with torch.no_grad():
         net.weight.zero_()
@@ -185,8 +185,8 @@ def test_gradients_may_be_clipped_once_they_are_averages():
     training.ranks.close()
 
 
-def test_what_is_refused_when_it_is_made():
-    with pytest.raises(SynclineError, match="a bucket has some bytes"):
+def test_invalid_arguments_are_refused():
+    with pytest.raises(SynclineError, match="a bucket must have some bytes"):
         alone(torch.nn.Linear(2, 2), bucket_mb=0)
     with pytest.raises(SynclineError, match="cpu"):
         alone(torch.nn.Linear(2, 2, device="meta"))

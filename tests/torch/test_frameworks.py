@@ -1,4 +1,4 @@
-"""Frameworks train over the backend, as the guide has it, and come to what they come to over Gloo."""
+"""Frameworks train over the backend with the guide's programs, and give the same results as over Gloo."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROGRAMS = {
 
 
 def train(program, folder):
-    """Runs a program on two ranks; the line that says how it went."""
+    """Runs a program on two ranks, and returns the line with its result."""
     command = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run([*command, program], cwd=folder, capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stderr
@@ -37,7 +37,7 @@ def test_training(program, tmp_path):
             pytest.skip(f"{package} is not installed")
     write(GUIDE, program, tmp_path)
     ours = train(program, tmp_path)
-    # Of two contributions there is one sum: not a digit differs.
+    # A sum of two contributions does not depend on their order, so results are equal in every digit.
     text = (tmp_path / program).read_text()
     (tmp_path / program).write_text(text.replace('"syncline"', '"gloo"'))
     assert ours.replace("syncline: ", "gloo: ") == train(program, tmp_path)

@@ -1,4 +1,4 @@
-"""The programs of the guide work, as its page has them."""
+"""Runs the programs of the guide ``train-with-pytorch.md``."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def test_training_on_a_hub(tmp_path):
     assert [out for out, _ in said] == [shown(GUIDE, "python hub.py")[-1] + "\n", ""], said
 
 
-def test_training_that_goes_on(tmp_path):
+def test_elastic_training(tmp_path):
     said = answers(GUIDE, "elastic.py", tmp_path, 2)
     assert [out for out, _ in said] == [f"rank {rank} of [0, 1] is through\n" for rank in range(2)], said

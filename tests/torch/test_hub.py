@@ -1,4 +1,4 @@
-"""Parameter hubs under PyTorch: the optimizer, and the hook of DDP. Ranks are processes of their own."""
+"""Parameter hubs under PyTorch: the optimizer, and the hook of DDP. Each rank is a process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORKER = Path(__file__).parent / "hub_worker.py"
 
 @pytest.fixture
 def hub():
-    """The address of a hub that serves."""
+    """Runs a hub, and yields its address."""
     with Service(port=0, cores=2) as service:
         yield service.addresses[0]
 
@@ -32,7 +32,7 @@ def cases(hub, world, case, *arguments, **more):
     return run(world, case, *arguments, cases="hub_cases", SYNCLINE_HUBS=hub, **more)
 
 
-def test_steps_are_those_of_torch_on_the_averaged_gradient(hub):
+def test_steps_equal_those_of_torch_optim_on_the_averaged_gradient(hub):
     cases(hub, 2, "steps")
 
 
@@ -46,17 +46,17 @@ def test_the_optimizer(hub, world, case):
     cases(hub, world, case)
 
 
-def test_ranks_whose_shapes_differ_are_all_told_both(hub):
+def test_ranks_whose_shapes_differ_all_get_both_in_their_errors(hub):
     cases(hub, 2, "shapes")
 
 
 @pytest.mark.parametrize("way", ["hub", "plans"])
 @pytest.mark.parametrize("world", [1, 2])
-def test_two_hooks_at_once_average_odd_gradients(hub, world, way):
+def test_two_hooks_at_once_average_unusual_gradients(hub, world, way):
     cases(hub, world, "two_hooks", way)
 
 
-def test_ranks_whose_buckets_differ_are_all_told_both(hub):
+def test_ranks_whose_buckets_differ_all_get_both_in_their_errors(hub):
     cases(hub, 2, "hook_shapes")
 
 
@@ -80,19 +80,19 @@ def test_gpu(hub):
 
 
 def disturbed(hub, world, ranks=None, **settings):
-    """A job whose ranks train on a hub."""
+    """Starts a job whose ranks train on a hub."""
     told = json.dumps({"way": "optimizer", "hubs": hub, "in_order": True, **settings})
     return job(world, told, ranks=ranks, worker=WORKER, OMP_NUM_THREADS="1")
 
 
 def running_for(running, steps, ranks):
-    """Waits until ranks have said so many lines."""
+    """Waits until ranks have printed ``steps`` lines."""
     for _ in range(steps):
         for rank in ranks:
             assert running.processes[rank].stdout.readline(), running.processes[rank].communicate()[1]
 
 
-def test_all_are_told_which_rank_is_lost_and_parameters_are_as_they_were(hub):
+def test_a_lost_rank_is_named_by_all_and_parameters_are_unchanged(hub):
     with disturbed(hub, 3, steps=10**6) as running:
         running_for(running, 5, range(3))
         since = running.kill(1, signal.SIGKILL)
@@ -109,7 +109,7 @@ def test_all_are_told_which_rank_is_lost_and_parameters_are_as_they_were(hub):
     ("number", "what"), [(signal.SIGKILL, "closed its connection"), (signal.SIGSTOP, "gave no sign of life")]
 )
 @pytest.mark.parametrize("way", ["optimizer", "hook"])
-def test_a_hub_that_is_lost_is_named(way, number, what):
+def test_a_lost_hub_is_named(way, number, what):
     port = free_port()
     command = [sys.executable, "-m", "syncline", "hub", "serve", "--port", str(port), "--cores", "2"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as served:
@@ -128,7 +128,7 @@ def test_a_hub_that_is_lost_is_named(way, number, what):
 
 
 @pytest.mark.parametrize("way", ["optimizer", "hook"])
-def test_those_that_are_left_go_on(hub, way):
+def test_the_remaining_ranks_go_on(hub, way):
     with disturbed(hub, 3, way=way, steps=150, policy="shrink", pause=0.01) as running:
         running_for(running, 5, range(3))
         running.kill(1, signal.SIGKILL)
@@ -139,7 +139,7 @@ def test_those_that_are_left_go_on(hub, way):
         assert outcomes[0]["contributors"] == [2, 3]
 
 
-def test_a_rank_that_is_started_again_joins_between_steps(hub):
+def test_a_restarted_rank_joins_between_steps(hub):
     # PyTorch takes seconds to import, longer on a busy machine.
     sets = {"steps": 900, "policy": "shrink", "pause": 0.02}
     with disturbed(hub, 2, **sets) as running:
@@ -155,7 +155,7 @@ def test_a_rank_that_is_started_again_joins_between_steps(hub):
     assert outcomes[0]["last"] == outcomes[1]["last"]
 
 
-def test_a_rank_that_is_waited_for_changes_nothing(hub):
+def test_waiting_for_a_rank_does_not_change_results(hub):
     sets = {"steps": 60, "policy": "wait", "pause": 0.01}
     with disturbed(hub, 2, job="undisturbed", **sets) as running:
         expected = [running.outcome(rank) for rank in range(2)]

@@ -1,4 +1,4 @@
-"""PyTorch is never imported unless it is asked for."""
+"""PyTorch is imported only by ``syncline.torch``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 
 
-def test_nothing_but_its_own_package_imports_pytorch():
+def test_other_packages_do_not_import_pytorch():
     program = (
         "import sys, syncline, syncline.runtime, syncline.cli\n"
         "assert not {'torch', 'redis', 'numpy'} & set(sys.modules)\n"
@@ -18,13 +18,13 @@ def test_nothing_but_its_own_package_imports_pytorch():
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
-def test_a_pytorch_that_is_too_old_is_told():
+def test_a_pytorch_that_is_too_old_is_refused():
     program = "import importlib.metadata as m\nm.version = lambda name: '2.13.1+cpu'\nimport syncline.torch\n"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "needs PyTorch 2.14 or newer, and this is 2.13.1+cpu" in done.stderr.splitlines()[-1]
 
 
-def test_without_pytorch_its_own_package_says_how_to_get_it():
+def test_without_pytorch_the_import_error_says_how_to_install_it():
     program = (
         "import importlib.util as u, sys\n"
         "real = u.find_spec\n"

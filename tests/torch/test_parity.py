@@ -1,4 +1,4 @@
-"""What PyTorch's users know from other backends: nested callbacks, errors, sparse sums, splits, traces, compilers."""
+"""Features of other backends that PyTorch's users rely on: nested callbacks, errors, sparse sums, splits, traces."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_power_sgd():
     run(2, "power", cases="parity_cases")
 
 
-@pytest.mark.skipif(find_spec("torch") and TORCH < [2, 15], reason="PyTorch splits groups on GPUs alone before 2.15")
+@pytest.mark.skipif(find_spec("torch") and TORCH < [2, 15], reason="PyTorch splits groups on GPUs only before 2.15")
 def test_split_groups():
     run(4, "split", cases="parity_cases")
 

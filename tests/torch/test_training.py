@@ -1,4 +1,4 @@
-"""Training on generated data: over the backend, over the hook, with FSDP2, and over Gloo; the losses are the same."""
+"""Training on generated data: losses over the backend, over the hook and with FSDP2 are the same as over Gloo."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.torch.ranks import ROOT, end, run, start
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 
 NEAR = 1e-4
-"""How near losses are after twelve steps: sums of floats in another order differ in their last digits."""
+"""Relative tolerance of losses after twelve steps: sums of floats in another order differ in their last digits."""
 
 
 WAYS = ["gloo+ddp", "gloo+hook", "gloo+hub", "gloo+optimizer", "syncline+ddp", "syncline+hook", "syncline+fsdp"]
@@ -24,7 +24,7 @@ WAYS = ["gloo+ddp", "gloo+hook", "gloo+hub", "gloo+optimizer", "syncline+ddp", "
 
 @cache
 def losses(world, *ways):
-    """The losses of each rank, in each of the ways: by way, rank and step."""
+    """Returns the losses of each way of training, by rank and step."""
     with Service(port=0, cores=2) as service:
         outs = run(world, "train", *ways, SYNCLINE_HUBS=service.addresses[0])
     said = [[[float.fromhex(value) for value in line.split()] for line in out.splitlines()] for out in outs]
@@ -38,15 +38,15 @@ def test_losses_are_those_of_gloo():
     for way, found in zip(WAYS[1:], others, strict=False):
         for ours, theirs in zip(found, gloo, strict=True):
             assert ours == pytest.approx(theirs, rel=NEAR), way
-    # In order, another run gives the same bits.
+    # With in_order, a second run gives the same bits.
     assert others[-1] == others[WAYS.index("syncline+ddp") - 1]
 
 
 def test_two_ranks_give_the_same_bits_as_gloo():
-    # Of two contributions there is one sum.
+    # A sum of two contributions does not depend on their order.
     gloo, hook, hub, optimizer, backend = losses(2, *WAYS[:5])
     assert [hook, hub, backend] == [gloo] * 3
-    # PyTorch's optimizer multiplies and adds in one rounding.
+    # PyTorch's optimizer rounds only once when it multiplies and adds.
     for ours, theirs in zip(optimizer, gloo, strict=True):
         assert ours == pytest.approx(theirs, rel=NEAR)
 
@@ -63,7 +63,7 @@ def test_an_error_of_the_hook_says_what_was_under_way():
         assert words in said, said
 
 
-def test_torchrun_and_a_backend_that_nobody_has_imported(tmp_path):
+def test_torchrun_finds_a_backend_that_the_program_has_not_imported(tmp_path):
     (tmp_path / "job.py").write_text(
         "import os, torch, torch.distributed as dist\n"
         "dist.init_process_group('syncline')\n"

@@ -1,9 +1,9 @@
 """PyTorch's own tests of process groups, run over Gloo and over ``syncline``, side by side.
 
-The tests come with PyTorch (``torch.testing._internal.distributed.distributed_test``); nothing of them is copied.
+The tests come with PyTorch (``torch.testing._internal.distributed.distributed_test``); none of their code is copied.
 
-- ``__main__``: runs them over both backends and prints a table;
-- ``suite``: what makes tests for "gloo" run over another backend;
-- ``cpu``: what makes tests for GPUs run on CPUs;
+- ``__main__``: runs the tests over both backends and prints a table;
+- ``suite``: makes tests for "gloo" run over another backend;
+- ``cpu``: makes tests for GPUs run on CPUs;
 - ``runner``: the process that runs tests over one backend.
 """

@@ -1,6 +1,7 @@
 """Runs PyTorch's tests over Gloo and over ``syncline``: ``python -m tests.torch_suite [NAME...]``.
 
-Prints what differs, and how many pass. The exit status is 1 where a test passes over Gloo and not over ``syncline``.
+Prints tests whose results differ, and how many pass. Exits with status 1 if a test passes over Gloo but not over
+``syncline``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Runner:
             **os.environ,
             "WORLD_SIZE": str(WORLD),
             "TEMP_DIR": tempfile.mkdtemp(prefix="torch-suite-"),
-            "INIT_METHOD": "file:///dev/null",  # only looked at: ranks meet at a file of their own for each test
+            "INIT_METHOD": "file:///dev/null",  # must be set, but is not used: ranks of each test meet at another file
             "OMP_NUM_THREADS": "1",
             "MASTER_ADDR": "127.0.0.1",
             "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": str(timeout_s),
@@ -41,11 +42,11 @@ class Runner:
     def _answer(self):
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit("the process that runs tests has ended: see its log")
+            raise SystemExit("the process that runs the tests has ended: see its log")
         return json.loads(line)
 
     def run(self, name: str) -> dict[str, object]:
-        """Runs a test; how it went."""
+        """Runs a test, and returns the answer."""
         self._process.stdin.write(f"{name}\n")
         self._process.stdin.flush()
         return self._answer()
@@ -57,15 +58,15 @@ class Runner:
 
 
 def main() -> int:
-    """Runs tests; the exit status."""
+    """Runs the tests, and returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.torch_suite", description=__doc__)
-    parser.add_argument("names", nargs="*", help="tests to run, by parts of their names; all without any")
-    parser.add_argument("--from", dest="file", type=Path, help="a file with a name of a test in each line")
+    parser.add_argument("names", nargs="*", help="tests to run, by parts of their names; by default all")
+    parser.add_argument("--from", dest="file", type=Path, help="a file with the name of one test in each line")
     parser.add_argument(
         "--logs", type=Path, default=Path(tempfile.gettempdir()) / "torch-suite", help="folder for logs"
     )
-    parser.add_argument("--timeout", type=int, default=100, help="seconds that a test may take")
-    parser.add_argument("--all", action="store_true", help="show tests that agree, too")
+    parser.add_argument("--timeout", type=int, default=100, help="maximum seconds for a test")
+    parser.add_argument("--all", action="store_true", help="also show tests with equal results")
     chosen = parser.parse_args()
     chosen.logs.mkdir(parents=True, exist_ok=True)
     runners = {each: Runner(each, chosen.logs / f"{each}.log", chosen.timeout) for each in BACKENDS}
@@ -81,7 +82,7 @@ def main() -> int:
         for name in names:
             both = {"test": name}
             both["gloo"] = runners["gloo"].run(name)
-            # What Gloo fails or skips says nothing about another backend.
+            # A test that Gloo fails or skips is no standard for another backend.
             if both["gloo"]["status"] == "passed":
                 both["syncline"] = runners["syncline"].run(name)
             answers.append(both)

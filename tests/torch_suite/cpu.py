@@ -1,4 +1,4 @@
-"""Tests that use one GPU for each rank, on CPUs: whatever they put on a GPU stays on the CPU."""
+"""Runs tests that need one GPU for each rank on CPUs: tensors for a GPU stay on the CPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.testing._internal import common_distributed
 CPU = torch.device("cpu")
 
 SILENT = ["set_device", "synchronize", "manual_seed", "empty_cache", "manual_seed_all"]
-"""Functions of ``torch.cuda`` that have nothing to do on a CPU."""
+"""Functions of ``torch.cuda`` that do nothing on a CPU."""
 
 
 def _on_cpu(value: Any) -> Any:
@@ -24,7 +24,7 @@ def _on_cpu(value: Any) -> Any:
 
 
 class OnCpu(TorchFunctionMode):
-    """Whoever asks for a GPU gets the CPU."""
+    """Replaces GPUs by the CPU in all calls of PyTorch functions."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -33,27 +33,27 @@ class OnCpu(TorchFunctionMode):
         if "device" in kwargs:
             kwargs["device"] = CPU if isinstance(kwargs["device"], int) else _on_cpu(kwargs["device"])
         if func is torch.Tensor.to:
-            # A number is the number of a GPU.
+            # An integer is the number of a GPU.
             args = (args[0], *(CPU if type(value) is int else _on_cpu(value) for value in args[1:]))
         return func(*args, **kwargs)
 
 
 def gates() -> None:
-    """Opens the gates of tests that need GPUs; to be called before the tests are imported."""
+    """Disables the checks that skip tests without GPUs. Call it before the tests are imported."""
 
     def open_gate(function: Any) -> Any:
         return function
 
     common_distributed.skip_if_no_gpu = open_gate
     common_distributed.skip_if_lt_x_gpu = lambda *_, **__: open_gate
-    # The tests behind this gate need four ranks, and not the eight that it asks for.
+    # The tests with this check need four ranks, rather than the eight that it requires.
     common_distributed.skip_if_small_worldsize = open_gate
     common_distributed.nccl_skip_if_lt_x_gpu = lambda *_, **__: open_gate
     common_distributed.init_multigpu_helper = lambda world, _: {rank: [rank] for rank in range(world)}
 
 
 def ranks() -> None:
-    """Has this process, a rank, use no GPU."""
+    """Makes this process, which is a rank, use no GPU."""
     for name in SILENT:
         setattr(torch.cuda, name, lambda *_, **__: None)
     torch.cuda.current_device = lambda: 0

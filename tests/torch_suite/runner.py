@@ -1,6 +1,7 @@
-"""Runs tests over one backend: ``python -m tests.torch_suite.runner BACKEND``, names on stdin, answers on stdout.
+"""Runs tests over one backend: ``python -m tests.torch_suite.runner BACKEND``.
 
-An answer is a line of JSON: the test, whether it passed, failed or was skipped, seconds, and why.
+It reads names of tests from stdin and prints an answer for each: a line of JSON with the test, whether it passed,
+failed or was skipped, the seconds that it took, and the reason.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tests.torch_suite.suite import names, widened
 
 
 def run(tests: type[unittest.TestCase], name: str) -> dict[str, object]:
-    """Runs a test; how it went."""
+    """Runs a test, and returns the answer."""
     began = time.monotonic()
     result = unittest.TestResult()
     tests(name).run(result)
@@ -29,8 +30,8 @@ def run(tests: type[unittest.TestCase], name: str) -> dict[str, object]:
 
 
 def main(backend: str) -> None:
-    """Answers until there are no more names; the first answer has the names of all tests."""
-    # What tests print is not an answer.
+    """Answers until stdin ends; the first answer is the list of all tests."""
+    # Redirect the output of tests to stderr, so that stdout has only answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     tests = widened(backend)

@@ -1,4 +1,4 @@
-"""PyTorch's tests with their gates widened: what is for Gloo is run over any backend."""
+"""Makes PyTorch's tests for Gloo run over any backend, by changing the checks that select tests by backend."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch.testing._internal import common_distributed
 from tests.torch_suite import cpu
 
 TABLES = ["PROFILING_SUPPORTED_BACKENDS", "CUDA_PROFILING_SUPPORTED_BACKENDS", "SEND_RECV_PROFILING_SUPPORTED_BACKENDS"]
-"""Lists of backends that the tests look at while they run."""
+"""Lists of backends that the tests consult while they run."""
 
 
 class Widened(str):
-    """The name of a backend that is also taken for Gloo."""
+    """The name of a backend that also equals "gloo"."""
 
     __slots__ = ()
 
@@ -30,14 +30,14 @@ class Widened(str):
 
 
 def widened(backend: str) -> type[unittest.TestCase]:
-    """The tests, to be run over a backend.
+    """Returns the tests for a backend.
 
-    Gates look at ``BACKEND`` while the module is imported, so it says "gloo" then; afterwards it is the backend's name,
-    which is equal to "gloo", too.
+    While the module of the tests is imported, checks read ``BACKEND``, so it must be "gloo" then. Afterwards it is the
+    backend's name, which also equals "gloo".
     """
     os.environ["BACKEND"] = "gloo"
     cpu.gates()
-    # It registers itself; ranks are copies of this process, and do not import it again.
+    # The backend registers itself here. Ranks are copies of this process, and do not import it again.
     dist.Backend._ensure_backend_registered(backend)
     for feature in common_distributed.DistTestCases.backend_feature.values():
         if "gloo" in feature:
@@ -54,7 +54,7 @@ def widened(backend: str) -> type[unittest.TestCase]:
     class Suite(distributed_test.TestDistBackend, distributed_test.DistributedTest._DistTestBase):
         def setUp(self):
             super().setUp()
-            # Every rank is a copy of this process, which has imported PyTorch already.
+            # Fork ranks, because this process has imported PyTorch already.
             self._start_processes(torch.multiprocessing.get_context("fork").Process)
 
         @classmethod
@@ -66,5 +66,5 @@ def widened(backend: str) -> type[unittest.TestCase]:
 
 
 def names(tests: type[unittest.TestCase]) -> list[str]:
-    """The names of all tests, skipped ones too."""
+    """Returns the names of all tests, including skipped ones."""
     return unittest.TestLoader().getTestCaseNames(tests)

@@ -1,4 +1,5 @@
-//! CPU seconds and messages a second of two cases that ASTRA-sim 2 is slow at, event by event:
+//! CPU seconds and messages per second for two cases on which ASTRA-sim 2 is slow, because it simulates every
+//! event:
 //!
 //! - 8 ranks of 10,000 layers, each a computation and an all-reduce of 1 MiB in 4 chunks, on a ring;
 //! - one all-reduce of 1 GiB in 64 chunks on Ring(8)_FC(8)_Switch(16).
@@ -9,7 +10,8 @@ use syncline_diagnostics::Diagnostics;
 use syncline_formats::astra2::{Groups, Memory, Network, Source, System};
 use syncline_formats::chakra::{CollectiveType, Graph, Metadata, Node, Reader, Traces, Writer};
 
-/// CPU seconds of this process so far, where the system tells them; else wall-clock seconds since `start`.
+/// Returns the CPU seconds of this process so far, if the system reports them; otherwise wall-clock seconds
+/// since `start`.
 fn cpu_seconds(start: Instant) -> f64 {
     let ticks = std::fs::read_to_string("/proc/self/stat").ok().and_then(|text| {
         let fields: Vec<&str> = text.rsplit(')').next()?.split_whitespace().collect();

@@ -1,7 +1,7 @@
 //! The event queue: a time-ordered list, first in first out within one time, as ASTRA-sim 2's
 //! `common/event-queue/EventQueue.cpp` keeps it.
 //!
-//! Events of one time share a bucket, so the cost of ordering is paid once a distinct time, not once an event.
+//! Events of one time share a bucket, so ordering costs are paid once per distinct time, not once per event.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ struct Bucket<E> {
     events: Vec<E>,
 }
 
-/// How many of the times used last are found without a search.
+/// Number of recently used times that are found without a search.
 const CACHED: usize = 16;
 
 /// A time-ordered queue of events.
@@ -19,9 +19,9 @@ pub(crate) struct EventQueue<E> {
     buckets: Vec<Bucket<E>>,
     unused: Vec<u32>,
     index: BTreeMap<u64, u32>,
-    /// Buckets of times used lately. An entry of a past time is stale, but a past time is never asked for.
+    /// Buckets of recently used times. An entry of a past time is stale, but past times are never looked up.
     cache: [(u64, u32); CACHED],
-    /// The bucket being emptied and how far it is.
+    /// The bucket being emptied, and the position in it.
     current: Option<(u32, usize)>,
 }
 
@@ -36,7 +36,7 @@ impl<E: Copy> EventQueue<E> {
         }
     }
 
-    /// Adds an event. `time` is never before the time of the event that was taken last.
+    /// Adds an event. `time` must not be before the time of the event removed last.
     #[inline]
     pub(crate) fn push(&mut self, time: u64, event: E) {
         let slot = &mut self.cache[(time ^ (time >> 4)) as usize % CACHED];
@@ -46,7 +46,7 @@ impl<E: Copy> EventQueue<E> {
         self.buckets[slot.1 as usize].events.push(event);
     }
 
-    /// Takes the next event and its time.
+    /// Removes and returns the next event and its time.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(u64, E)> {
         loop {
@@ -67,7 +67,7 @@ impl<E: Copy> EventQueue<E> {
     }
 }
 
-/// The bucket of `time`, made where there is none.
+/// Returns the bucket of `time`, creating it if there is none.
 fn bucket_of<E>(
     index: &mut BTreeMap<u64, u32>,
     unused: &mut Vec<u32>,

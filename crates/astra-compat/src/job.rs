@@ -1,4 +1,4 @@
-//! What is simulated: five inputs and a few options, as ASTRA-sim 2's command line takes them.
+//! What is simulated: five inputs and a few options, the same as on ASTRA-sim 2's command line.
 
 use crate::Pattern;
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use syncline_formats::astra2::{Custom, Groups, Memory, Network, System};
 use syncline_formats::chakra::load::rank_file;
 use syncline_formats::chakra::{Loading, Traces};
 
-/// Which of ASTRA-sim 2's analytical networks.
+/// One of ASTRA-sim 2's analytical networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Backend {
     /// `AstraSim_Analytical_Congestion_Unaware`.
@@ -28,24 +28,25 @@ pub struct Inputs {
     pub system: PathBuf,
     /// `--network-configuration`.
     pub network: PathBuf,
-    /// `--remote-memory-configuration`; without one there is no remote memory.
+    /// `--remote-memory-configuration`; `None` means no remote memory.
     pub memory: Option<PathBuf>,
-    /// `--comm-group-configuration`; as in ASTRA-sim, a path that contains `empty` stands for none.
+    /// `--comm-group-configuration`; as in ASTRA-sim, a path that contains `empty` means no groups.
     pub groups: Option<PathBuf>,
 }
 
 /// Options of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// Which network.
+    /// The network.
     pub backend: Backend,
     /// `--num-queues-per-dim`.
     pub queues_per_dim: u32,
-    /// `--injection-scale`: multiplies `endpoint-delay` where the system file has it, and cuts to whole nanoseconds.
+    /// `--injection-scale`: multiplies `endpoint-delay` if the system file has it, and truncates to whole
+    /// nanoseconds.
     pub injection_scale: f64,
     /// `--rendezvous-protocol`.
     pub rendezvous: bool,
-    /// Stop after so many events.
+    /// Stop after this many events.
     pub max_events: Option<u64>,
     /// Stop before the first event after this time.
     pub max_time_ns: Option<u64>,
@@ -67,7 +68,7 @@ impl Default for Options<'_> {
     }
 }
 
-/// Inputs that were read.
+/// The inputs, after reading.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The network.
@@ -82,13 +83,13 @@ pub struct Job {
     pub traces: Traces,
     /// Collective algorithms given as execution traces.
     pub custom: Vec<CustomAlgorithm>,
-    /// Warnings of the readers.
+    /// Warnings from reading the inputs.
     pub warnings: Diagnostics,
 }
 
 impl Job {
-    /// Reads all inputs. The configuration files are read before the traces; all that is wrong with them is reported
-    /// together.
+    /// Reads all inputs. The configuration files are read before the traces, and all errors in them are
+    /// reported together.
     pub fn load(inputs: &Inputs) -> Result<Self> {
         let mut problems = Diagnostics::new();
         let network = keep(&mut problems, Network::read(&inputs.network)).map(|(network, warnings)| {
@@ -134,7 +135,7 @@ impl Job {
         Ok(Self { network, system, memory, groups, traces, custom, warnings: problems })
     }
 
-    /// The algorithm that is given as an execution trace for a collective with this promise, whose node has this id.
+    /// Returns the custom algorithm for a collective with this pattern whose node has this id.
     pub(crate) fn custom_for(&self, pattern: Pattern, node: u64) -> Option<u32> {
         let custom = &self.system.custom;
         let of_pattern = match pattern {
@@ -151,7 +152,7 @@ impl Job {
 /// A collective algorithm given as an execution trace for each position of a group.
 #[derive(Clone, Debug)]
 pub struct CustomAlgorithm {
-    /// The prefix of its files, as the system file has it.
+    /// The prefix of its files, as in the system file.
     pub prefix: String,
     /// The traces, by position.
     pub traces: Traces,
@@ -167,7 +168,7 @@ fn custom_algorithms(system: &System, npus: u32) -> Result<Vec<CustomAlgorithm>>
     for prefix in prefixes {
         let path = Path::new(prefix);
         let files = (0..npus).take_while(|&position| rank_file(path, position).is_file()).count() as u32;
-        // Where there is none at all, the reader says so, and which similar ones there are.
+        // If there is no file at all, the reader reports that, with similar names.
         match Traces::load(path, files.max(1), Loading::default()) {
             Ok(traces) => algorithms.push(CustomAlgorithm { prefix: prefix.clone(), traces }),
             Err(errors) => problems.extend(Diagnostics(
@@ -187,12 +188,12 @@ fn custom_algorithms(system: &System, npus: u32) -> Result<Vec<CustomAlgorithm>>
     Ok(algorithms)
 }
 
-/// The value, or its errors added to the others.
+/// Returns the value, or adds its errors to the others.
 fn keep<T>(problems: &mut Diagnostics, read: Result<T>) -> Option<T> {
     read.map_err(|errors| problems.extend(errors)).ok()
 }
 
-/// A warning where a file of groups is there and yet ignored for its name.
+/// Warns that a groups file exists but is ignored because of its name.
 fn ignored_groups(path: &Path) -> Diagnostics {
     if !path.is_file() {
         return Diagnostics::new();
@@ -202,6 +203,6 @@ fn ignored_groups(path: &Path) -> Diagnostics {
         "the communicator-group file is ignored, as in ASTRA-sim, because its path contains \"empty\"",
     )
     .at(path.display().to_string(), 0)
-    .help("rename the file if its groups are meant")
+    .help("rename the file to use its groups")
     .into()
 }

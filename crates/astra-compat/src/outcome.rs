@@ -1,4 +1,4 @@
-//! What a run leaves, and ASTRA-sim 2's lines about it.
+//! The results of a run, and ASTRA-sim 2's lines about it.
 
 use crate::algorithms::Pattern;
 use std::fmt::Write as _;
@@ -13,19 +13,20 @@ pub enum Ended {
     EventLimit,
     /// At the limit on simulated time.
     TimeLimit,
-    /// By the user's wish.
+    /// Cancelled by the user.
     Cancelled,
 }
 
-/// What became of one rank. Times are cycles, which ASTRA-sim takes for nanoseconds.
+/// The result of one rank. Times are cycles, which ASTRA-sim equates with nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RankResult {
     /// The rank.
     pub rank: u32,
-    /// When it was done.
+    /// When it finished.
     pub cycles: u64,
-    /// `cycles` less the time of its accelerator's operations: waiting for memory or for other ranks counts as exposed
-    /// communication too. Negative where replayed operations overlap; ASTRA-sim prints that as a number near 2^64.
+    /// `cycles` minus the time of its accelerator's operations, so waiting for memory or for other ranks also
+    /// counts as exposed communication. Negative if replayed operations overlap; ASTRA-sim prints that as a
+    /// number near 2^64.
     pub exposed: i64,
     /// When its last operation ended.
     pub wall: u64,
@@ -37,19 +38,19 @@ pub struct RankResult {
     pub cpu: Option<u64>,
     /// Time covered by remote-memory operations, if there were any.
     pub memory: Option<u64>,
-    /// Averages of the roofline model, where it is on.
+    /// Averages of the roofline model, if it is on.
     pub roofline: Option<Roofline>,
 }
 
 impl RankResult {
-    /// Time in which both computation and communication ran, where there were both; ASTRA-sim computes it as the sum of
-    /// both less the wall time, so idle time lowers it.
+    /// Returns the time in which both computation and communication ran, if there were both. ASTRA-sim
+    /// computes it as the sum of both minus the wall time, so idle time lowers it.
     pub fn overlap(&self) -> Option<u64> {
         let both = u128::from(self.gpu?) + u128::from(self.comm?);
         both.checked_sub(self.wall.into()).and_then(|overlap| u64::try_from(overlap).ok())
     }
     /// Whether ASTRA-sim prints the times of this rank: an operation on the host or on remote memory ends its
-    /// statistics with an exception that nobody reports.
+    /// statistics with an exception that is never reported.
     pub const fn prints_times(&self) -> bool {
         self.cpu.is_none() && self.memory.is_none()
     }
@@ -58,22 +59,22 @@ impl RankResult {
 /// Averages over the operations of a rank, weighted by time. ASTRA-sim 2, `Statistics.cc:extract_utilizations`.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Roofline {
-    /// Share of time in operations that computing bounds.
+    /// Share of time in operations that are bound by computation.
     pub compute_bound: f64,
     /// Share of the peak rate of computing.
     pub compute_utilization: f64,
     /// Share of the memory's bandwidth.
     pub memory_utilization: f64,
-    /// Operations a byte.
+    /// Operations per byte.
     pub intensity: f64,
 }
 
-/// One collective of the job, over all ranks that took part in it together.
+/// One collective of the job, over all its ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectiveRecord {
     /// Name of the node of the first rank that issued it.
     pub name: String,
-    /// What it promises; `None` for a broadcast, which ASTRA-sim merely replays.
+    /// Its pattern; `None` for a broadcast, which ASTRA-sim only replays.
     pub kind: Option<Pattern>,
     /// The communicator group's number; `None` for all ranks.
     pub group: Option<u32>,
@@ -81,24 +82,24 @@ pub struct CollectiveRecord {
     pub bytes: u64,
     /// When the first rank issued it.
     pub start: u64,
-    /// When the last rank was done with it.
+    /// When the last rank finished it.
     pub finish: u64,
     /// How many ranks issued it.
     pub ranks: u32,
-    /// How many ranks were done with it.
+    /// How many ranks finished it.
     pub finished: u32,
     /// The rank that issued it first.
     pub first_rank: u32,
-    /// The id of its node there.
+    /// The id of the node on that rank.
     pub first_node: u64,
 }
 
-/// What a run leaves.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// How many ranks there are.
     pub npus: u32,
-    /// The ranks that are done, in the order in which they were.
+    /// The ranks that finished, in the order in which they did.
     pub ranks: Vec<RankResult>,
     /// The collectives, in the order in which they were first issued.
     pub collectives: Vec<CollectiveRecord>,
@@ -110,17 +111,17 @@ pub struct Outcome {
     pub events: u64,
     /// How many messages were sent.
     pub messages: u64,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Diagnostics,
 }
 
 impl Outcome {
-    /// The cycles of the rank that was done last; `None` where not all are done.
+    /// Returns the cycles of the rank that finished last; `None` if not all finished.
     pub fn cycles(&self) -> Option<u64> {
         let all = self.ranks.len() == self.npus as usize;
         all.then(|| self.ranks.iter().map(|rank| rank.cycles).max()).flatten()
     }
-    /// A diagnostic that says why the run did not go to its end, if it did not.
+    /// Returns a diagnostic that says why the run stopped early, if it did.
     pub fn limit(&self) -> Option<Diagnostic> {
         let what = match self.ended {
             Ended::Finished => return None,
@@ -130,11 +131,11 @@ impl Outcome {
         };
         Some(
             Diagnostic::error(Code::LimitReached, what)
-                .note(format!("{} of {} ranks were done by then", self.ranks.len(), self.npus))
+                .note(format!("{} of {} ranks had finished", self.ranks.len(), self.npus))
                 .note(format!("{} ns of simulated time, {} events", self.simulated_ns, self.events)),
         )
     }
-    /// What ASTRA-sim 2 prints about the ranks, without its time stamps.
+    /// Returns what ASTRA-sim 2 prints about the ranks, without its time stamps.
     /// ASTRA-sim 2, `Workload.cc:report`, `Statistics.cc:report`, `Sys.cc:exit_sim_loop`.
     pub fn astra_text(&self) -> String {
         let mut text = String::with_capacity(self.ranks.len() * 400);

@@ -1,7 +1,7 @@
-//! An outcome as a timeline, so that a drop-in run leaves the same results folder as any other.
+//! Converts an outcome to a timeline, so that a drop-in run leaves the same results folder as any other.
 //!
-//! These are ASTRA-sim's numbers by ASTRA-sim's rules: ports that are never busy may make a collective faster than its
-//! network interface. The summary says so; none of the checks of native runs applies.
+//! These are ASTRA-sim's numbers by ASTRA-sim's rules: since ports are never busy, a collective may be faster
+//! than its network interface. The summary says so; the checks of native runs do not apply.
 
 use crate::outcome::{Ended, Outcome};
 use crate::{Backend, algorithms::Pattern};
@@ -9,7 +9,7 @@ use syncline_timeline::{Ended as RunEnded, Summary, Table, Timeline};
 
 const NS: f64 = 1e-9;
 
-/// Derives the timeline of an outcome.
+/// Returns the timeline of an outcome.
 pub fn timeline(outcome: &Outcome, backend: Backend) -> Timeline {
     let ranks = f64::from(outcome.npus.max(1));
     let total = outcome.cycles().unwrap_or(outcome.simulated_ns) as f64 * NS;
@@ -64,38 +64,43 @@ fn collectives(outcome: &Outcome) -> Table {
         None => "broadcast",
     };
     let time = |cycles: u64| cycles as f64 * NS;
-    Table::new(
-        "collectives",
-        "One collective, over all ranks that took part in it together, in the order of issue",
-    )
-    .with("name", "Name of the first rank's node", rows.iter().map(|r| r.name.clone()).collect::<Vec<_>>())
-    .with("kind", "What it promises", rows.iter().map(|r| kind(r.kind).to_owned()).collect::<Vec<_>>())
-    .with(
-        "group",
-        "Communicator group; empty for all ranks",
-        rows.iter().map(|r| r.group.map_or(String::new(), |g| g.to_string())).collect::<Vec<_>>(),
-    )
-    .with(
-        "group_ranks",
-        "Ranks that issued it",
-        rows.iter().map(|r| i64::from(r.ranks)).collect::<Vec<i64>>(),
-    )
-    .with(
-        "size_bytes",
-        "comm_size of the trace: the shard of an all-gather, else one rank's vector",
-        rows.iter().map(|r| i64::try_from(r.bytes).unwrap_or(i64::MAX)).collect::<Vec<i64>>(),
-    )
-    .with("issue_s", "When the first rank issued it", rows.iter().map(|r| time(r.start)).collect::<Vec<_>>())
-    .with(
-        "finish_s",
-        "When the last rank was done with it",
-        rows.iter().map(|r| time(r.finish)).collect::<Vec<_>>(),
-    )
-    .with(
-        "duration_s",
-        "From first issue to last result",
-        rows.iter().map(|r| time(r.finish.saturating_sub(r.start))).collect::<Vec<_>>(),
-    )
+    Table::new("collectives", "A collective over all its ranks, in the order of issue")
+        .with(
+            "name",
+            "Name of the first rank's node",
+            rows.iter().map(|r| r.name.clone()).collect::<Vec<_>>(),
+        )
+        .with("kind", "Kind of collective", rows.iter().map(|r| kind(r.kind).to_owned()).collect::<Vec<_>>())
+        .with(
+            "group",
+            "Communicator group; empty for all ranks",
+            rows.iter().map(|r| r.group.map_or(String::new(), |g| g.to_string())).collect::<Vec<_>>(),
+        )
+        .with(
+            "group_ranks",
+            "Ranks that issued it",
+            rows.iter().map(|r| i64::from(r.ranks)).collect::<Vec<i64>>(),
+        )
+        .with(
+            "size_bytes",
+            "comm_size of the trace: the shard of an all-gather, else one rank's vector",
+            rows.iter().map(|r| i64::try_from(r.bytes).unwrap_or(i64::MAX)).collect::<Vec<i64>>(),
+        )
+        .with(
+            "issue_s",
+            "When the first rank issued it",
+            rows.iter().map(|r| time(r.start)).collect::<Vec<_>>(),
+        )
+        .with(
+            "finish_s",
+            "When the last rank finished it",
+            rows.iter().map(|r| time(r.finish)).collect::<Vec<_>>(),
+        )
+        .with(
+            "duration_s",
+            "From first issue to last result",
+            rows.iter().map(|r| time(r.finish.saturating_sub(r.start))).collect::<Vec<_>>(),
+        )
 }
 
 fn ranks_table(outcome: &Outcome) -> Table {
@@ -103,7 +108,7 @@ fn ranks_table(outcome: &Outcome) -> Table {
     rows.sort_by_key(|rank| rank.rank);
     let time = |cycles: u64| cycles as f64 * NS;
     Table::new("ranks", "A rank that finished")
-        .with("rank", "Its number", rows.iter().map(|r| i64::from(r.rank)).collect::<Vec<i64>>())
+        .with("rank", "Number of the rank", rows.iter().map(|r| i64::from(r.rank)).collect::<Vec<i64>>())
         .with("finish_s", "When it finished", rows.iter().map(|r| time(r.cycles)).collect::<Vec<_>>())
         .with(
             "compute_s",
@@ -112,7 +117,7 @@ fn ranks_table(outcome: &Outcome) -> Table {
         )
         .with(
             "exposed_communication_s",
-            "Finish less the accelerator's operations, as ASTRA-sim defines it",
+            "Finish time minus the accelerator's operations, as ASTRA-sim defines it",
             rows.iter().map(|r| r.exposed as f64 * NS).collect::<Vec<_>>(),
         )
         .with(

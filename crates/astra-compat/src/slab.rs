@@ -1,6 +1,6 @@
-//! Numbered places that are used again.
+//! Numbered slots that are reused.
 
-/// Values by number; a freed number is given out again.
+/// Values by number; freed numbers are reused.
 #[derive(Debug, Default)]
 pub(crate) struct Slab<T> {
     places: Vec<T>,
@@ -29,7 +29,7 @@ impl<T: Default> Slab<T> {
         self.unused.push(number);
         std::mem::take(&mut self.places[number as usize])
     }
-    /// Every place, freed ones as they were left by [`Self::remove`].
+    /// Returns all slots; freed ones are as [`Self::remove`] left them.
     pub(crate) fn places(&self) -> &[T] {
         &self.places
     }

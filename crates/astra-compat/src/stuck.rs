@@ -1,5 +1,5 @@
-//! Who waits for what when nothing is left to happen. ASTRA-sim 2 exits 0 in this case; the ranks are merely missing
-//! from its output.
+//! Reports which ranks wait for what when no events are left. ASTRA-sim 2 exits 0 in this case; the ranks are
+//! just missing from its output.
 
 use crate::network::channel::{Awaits, Channel};
 use crate::system::tags;
@@ -7,13 +7,13 @@ use crate::world::World;
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic};
 
-/// How many ranks are described.
+/// Most ranks that are described.
 const MAX_RANKS: usize = 12;
-/// How many waits of a rank are described.
+/// Most waits of a rank that are described.
 const MAX_WAITS: usize = 3;
 
 impl World<'_> {
-    /// The report on ranks that wait for ever.
+    /// Returns the report on ranks that wait forever.
     pub(crate) fn stuck_report(&self) -> Diagnostic {
         let stuck: Vec<u32> =
             (0..self.ranks.len() as u32).filter(|&rank| !self.ranks[rank as usize].work.done).collect();
@@ -80,12 +80,12 @@ impl World<'_> {
             problem.notes.push(format!("{} more ranks wait", stuck.len() - MAX_RANKS));
         }
         problem.help(
-            "ranks must issue their collectives and messages in orders that fit together; streams of collectives are \
-             numbered by each rank, those of communicator groups included, and only equal numbers meet",
+            "ranks must issue their collectives and messages in compatible orders: each rank numbers its streams of \
+             collectives, including those of communicator groups, and only equal numbers match",
         )
     }
 
-    /// A message that does not come, and what its sender does instead.
+    /// Describes a message that does not arrive, and what its sender does instead.
     fn describe(&self, channel: &Channel) -> String {
         format!(
             "{} bytes from rank {} ({}), which {}",
@@ -96,7 +96,7 @@ impl World<'_> {
         )
     }
 
-    /// What a rank does.
+    /// Describes what a rank does.
     fn doing(&self, rank: u32) -> String {
         let work = &self.ranks[rank as usize].work;
         if work.done {

@@ -2,7 +2,7 @@
 
 /// A key that can be hashed the same way everywhere.
 pub(crate) trait Key: Copy + Eq {
-    /// Some 64 bits of it.
+    /// Returns 64 bits derived from it.
     fn bits(&self) -> u64;
 }
 
@@ -20,7 +20,7 @@ pub(crate) struct Table<K> {
     used: usize,
 }
 
-/// Spreads bits over a word; the constant is 2^64 over the golden ratio.
+/// Spreads bits over a word; the constant is 2^64 divided by the golden ratio.
 #[inline]
 fn spread(bits: u64) -> u64 {
     let product = u128::from(bits ^ 0x243f_6a88_85a3_08d3) * 0x9e37_79b9_7f4a_7c15_u128;
@@ -37,7 +37,7 @@ impl<K: Key> Table<K> {
         spread(key.bits()) as usize & (self.places.len() - 1)
     }
 
-    /// The number of `key`; where it has none, it gets `new`, and this is said.
+    /// Returns the number of `key` and false. A missing key gets the number `new`, and this returns true with it.
     #[inline]
     pub(crate) fn find_or_insert(&mut self, key: K, new: u32) -> (u32, bool) {
         if self.used * 4 >= self.places.len() * 3 {
@@ -58,7 +58,7 @@ impl<K: Key> Table<K> {
         }
     }
 
-    /// Forgets `key`.
+    /// Removes `key`.
     #[inline]
     pub(crate) fn remove(&mut self, key: K) {
         if self.places.is_empty() {
@@ -78,7 +78,7 @@ impl<K: Key> Table<K> {
         loop {
             at = (at + 1) & mask;
             let Some((key, number)) = self.places[at] else { break };
-            // A key may fill the hole if its home does not lie between the hole and its place.
+            // A key may fill the hole unless its home is between the hole and its slot.
             let from_home = at.wrapping_sub(self.home(&key)) & mask;
             let from_hole = at.wrapping_sub(hole) & mask;
             if from_home >= from_hole {

@@ -25,7 +25,7 @@ use syncline_formats::astra2::SharedBus;
 
 /// Bytes of a rendezvous message. ASTRA-sim 2, `Sys.cc:rendezvous_sim_send`.
 const RENDEZVOUS_BYTES: u64 = 8192;
-/// After how many events the cancel flag is looked at.
+/// Number of events between checks of the cancel flag.
 const CANCEL_INTERVAL: u64 = 1 << 12;
 
 /// An event of the network's queue.
@@ -35,9 +35,9 @@ enum Event {
     Timers(u32),
     /// A message of this channel arrives.
     Arrived(u32, Sent),
-    /// A message that was there before it was awaited is delivered to this rank.
+    /// A message that arrived before its receive was posted is delivered to this rank.
     Awaited(u32, Awaits),
-    /// A message reaches the next device on its way.
+    /// A message reaches the next device on its path.
     Hop(u32),
     /// A link is free.
     LinkFree(u32),
@@ -49,7 +49,7 @@ enum Net {
     Aware(Box<Aware>),
 }
 
-/// Numbers that hold for the whole run.
+/// Numbers that are fixed for the whole run.
 pub(crate) struct Settings {
     pub(crate) endpoint_delay: u64,
     pub(crate) local_bytes_per_s: f64,
@@ -68,7 +68,7 @@ pub(crate) struct Rank {
     timers: Timers,
     pub(crate) queues: Queues,
     pub(crate) bus: Bus,
-    /// Streams that were numbered so far, and in each group the next number.
+    /// How many streams were numbered so far, and in each group the next number.
     pub(crate) streams: u64,
     groups: Vec<(u32, u64)>,
     pub(crate) priority: i64,
@@ -78,7 +78,7 @@ pub(crate) struct Rank {
 }
 
 impl Rank {
-    /// The next stream number in a group.
+    /// Returns the next stream number in a group, and advances it.
     pub(crate) fn next_of_group(&mut self, group: u32, id: u32) -> u64 {
         let at = self.groups.iter().position(|&(known, _)| known == group).unwrap_or_else(|| {
             self.groups.push((group, tags::first_of_group(id)));
@@ -88,7 +88,7 @@ impl Rank {
         *next += 1;
         *next - 1
     }
-    /// The number that the next stream would get.
+    /// Returns the number that the next stream would get.
     pub(crate) fn upcoming(&self, group: Option<(u32, u32)>) -> u64 {
         match group {
             None => self.streams,
@@ -101,7 +101,7 @@ impl Rank {
     }
 }
 
-/// A send or receive that a rendezvous puts off.
+/// A send or receive that a rendezvous defers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Deferred {
     channel: Channel,
@@ -109,11 +109,11 @@ struct Deferred {
     awaits: Awaits,
 }
 
-/// Where ranks meet for a collective: group, number of its first stream, dimensions that take part, first rank of those
-/// that take part together.
+/// What identifies where ranks meet for a collective: group, number of its first stream, dimensions that take
+/// part, and first of the ranks that take part together.
 pub(crate) type Meeting = (Option<u32>, u64, u64, u32);
 
-/// What tells one collective of the job from another: where ranks meet, what it promises, its bytes.
+/// What distinguishes collectives of the job: where ranks meet, pattern, and bytes.
 pub(crate) type RecordKey = (Meeting, Option<crate::Pattern>, u64);
 
 /// A simulation.
@@ -138,16 +138,17 @@ pub(crate) struct World<'a> {
     pub(crate) finished: Vec<RankResult>,
     pub(crate) records: Vec<CollectiveRecord>,
     pub(crate) record_of: BTreeMap<RecordKey, u32>,
-    /// Of each rank, group and promise, the algorithm that its first collective chose: later ones keep to it.
+    /// For each rank, group and pattern, the algorithm that its first collective chose; later ones use the
+    /// same.
     pub(crate) group_choices: BTreeMap<(u32, u32, crate::Pattern), Option<u32>>,
     /// The first collective at each meeting.
     pub(crate) first_at: BTreeMap<Meeting, u32>,
-    /// The first collective that met one unlike itself, and how many more there were.
+    /// The warning for the first collective that met a different one, and how many more there were.
     pub(crate) unlike: Option<(Box<Diagnostic>, u64)>,
 }
 
 impl<'a> World<'a> {
-    /// A job that passed the checks, before anything has happened.
+    /// A simulation of a job that passed the checks, at its start.
     pub(crate) fn new(job: &'a Job, tasks: &'a Tasks, options: &Options<'_>) -> Result<Self> {
         let network = &job.network;
         let net = match options.backend {
@@ -214,7 +215,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Runs until all ranks are done, nothing is left to happen, or a limit is reached.
+    /// Runs until all ranks finish, no events are left, or a limit is reached.
     pub(crate) fn run(mut self, options: &Options<'_>, warnings: Diagnostics) -> Result<Outcome> {
         for rank in 0..self.ranks.len() as u32 {
             self.fire(rank);
@@ -366,7 +367,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Schedules what happens to a message on a link: first its arrival, then the freeing of the link.
+    /// Schedules the events of a message on a link: first its arrival, then the freeing of the link.
     #[inline]
     fn on_link(&mut self, start: Option<Start>) {
         if let Some(start) = start {
@@ -375,7 +376,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A message is at its destination: the sender is told, then the receiver.
+    /// Handles a message at its destination: notifies the sender, then the receiver.
     #[inline]
     fn arrived(&mut self, channel: u32, sent: Sent) {
         let (channel, awaits) = self.channels.arrive(channel);
@@ -407,12 +408,12 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The send that waits for a rendezvous, for reports.
+    /// Returns the send that waits for a rendezvous, for reports.
     pub(crate) fn deferred_send(&self, number: u32) -> Channel {
         self.deferred[number].channel
     }
 
-    /// Notes that a rank's part in a collective is over.
+    /// Records that a rank finished its part in a collective.
     pub(crate) fn record_end(&mut self, record: u32) {
         let record = &mut self.records[record as usize];
         record.finish = record.finish.max(self.now);
@@ -420,7 +421,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// The message by which a receiver asks for a message.
+/// Returns the channel of the message by which a receiver requests a message.
 const fn request_of(channel: &Channel) -> Channel {
     Channel {
         tag: channel.tag + tags::RENDEZVOUS,

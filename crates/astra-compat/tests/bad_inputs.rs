@@ -1,5 +1,5 @@
-//! Every way in which ASTRA-sim 2 aborts, hangs or is silently wrong (reference README 5) is an error here that says
-//! where and what to do.
+//! Every way in which ASTRA-sim 2 aborts, hangs or is silently wrong (reference README 5) is an error here,
+//! which says where the problem is and what to do.
 
 mod common;
 
@@ -24,14 +24,15 @@ fn compute(id: u64) -> Node {
     Node::compute(id, format!("comp{id}"), 5)
 }
 
-/// The warning of that code of a job that runs on the congestion-unaware network.
+/// Runs a job on the congestion-unaware network, and returns the warning with this code.
 #[track_caller]
 fn warning(case: &Case, code: Code) -> Diagnostic {
     let outcome = case.run(&UNAWARE).unwrap_or_else(|errors| panic!("{errors}"));
     outcome.warnings.0.into_iter().find(|problem| problem.code == code).expect("there is such a warning")
 }
 
-/// The error of a job on the congestion-unaware network, which must be of that kind and mention all of that.
+/// Returns the error of a job on the congestion-unaware network; it must have this code and mention all of
+/// `mentions`.
 #[track_caller]
 fn refused(case: &Case, code: Code, mentions: &[&str]) -> Diagnostic {
     expect(case.error(&UNAWARE), code, mentions)
@@ -167,8 +168,9 @@ fn ranks_with_collectives_of_different_sizes() {
 fn ranks_with_collectives_in_different_orders() {
     let (a, b) = (collective(1, CollectiveType::AllReduce), collective(2, CollectiveType::ReduceScatter));
     let case = Case::new(&[a.clone(), b.clone().after(&[1])]).rank(3, &[a.after(&[2]), b]);
-    // In ASTRA-sim the first messages of the two meet, being of equal size; then rank 3 has no more of that number.
-    let errors = case.run(&UNAWARE).expect_err("they wait for each other");
+    // In ASTRA-sim the first messages of the two match, because their sizes are equal; then rank 3 has no
+    // more with that number.
+    let errors = case.run(&UNAWARE).expect_err("the ranks wait for each other");
     let told = errors.0.iter().find(|problem| problem.code == Code::Unmatched).expect("a warning");
     assert_eq!(told.severity, syncline_diagnostics::Severity::Warning);
     let text = told.to_string();
@@ -179,9 +181,9 @@ fn ranks_with_collectives_in_different_orders() {
 }
 
 #[test]
-fn collectives_in_different_orders_whose_messages_fit_finish_as_in_astra_sim() {
-    // On a ring of two a reduce-scatter of 2 MiB sends one message of 1 MiB, as an all-gather of 1 MiB does: whichever
-    // rank does which first, every message finds its receiver.
+fn collectives_in_different_orders_with_matching_messages_finish_as_in_astra_sim() {
+    // On a ring of two, a reduce-scatter of 2 MiB sends one message of 1 MiB, as does an all-gather of 1 MiB:
+    // whichever comes first on a rank, every message finds its receiver.
     let gather = collective(1, CollectiveType::AllGather);
     let scatter = Node::collective(2, "scatter", CollectiveType::ReduceScatter, 2 << 20);
     let both = [gather.clone(), scatter.clone().after(&[1])];
@@ -202,19 +204,20 @@ fn collectives_in_different_orders_whose_messages_fit_finish_as_in_astra_sim() {
 
 #[test]
 fn stream_numbers_that_do_not_meet() {
-    // A group's streams count among the rank's own: ranks outside the group then number the next collective otherwise.
+    // A group's streams count as streams of the rank, so ranks outside the group give the next collective a
+    // different number.
     let first = collective(1, CollectiveType::AllReduce).in_group("1");
     let second = collective(2, CollectiveType::AllReduce);
     let mut case = Case::new(std::slice::from_ref(&second)).groups("{\"1\": [0, 1]}");
     for rank in [0, 1] {
         case = case.rank(rank, &[first.clone(), second.clone().after(&[1])]);
     }
-    refused(&case, Code::AstraStuck, &["8 of 8 ranks", "streams", "numbered"]);
+    refused(&case, Code::AstraStuck, &["8 of 8 ranks", "numbers its streams"]);
 }
 
 #[test]
 fn a_misspelt_key_of_the_system_file() {
-    // ASTRA-sim ignores it, and so does the drop-in, but not in silence.
+    // ASTRA-sim ignores it, and so does the drop-in, but with a warning.
     let told = warning(&Case::all_reduce().set("prefered-dataset-splits", "4"), Code::AstraIgnored);
     let text = told.to_string();
     assert!(
@@ -251,7 +254,7 @@ fn an_implementation_list_that_is_too_short_or_too_long() {
     assert_eq!(error.place.map(|place| place.line), Some(6));
     let long = Case::all_reduce().algorithms("[\"ring\", \"ring\"]");
     refused(&long, Code::BadAstraFile, &["more entries", "2 entries, 1 dimensions"]);
-    // The other lists do not matter where they are not used.
+    // Lists of unused collectives do not matter.
     let unused = Case::all_reduce().on(&two).set("all-reduce-implementation", "[\"ring\", \"ring\"]");
     assert_eq!(unused.cycles(&UNAWARE).len(), 8);
 }
@@ -260,7 +263,7 @@ fn an_implementation_list_that_is_too_short_or_too_long() {
 fn an_implementation_list_that_is_absent() {
     let case = Case::all_reduce().without("all-reduce-implementation");
     refused(&case, Code::BadAstraFile, &["all-reduce-implementation is missing", "w.0.et"]);
-    // Absent and unused is no matter.
+    // A missing list that is not used does not matter.
     Case::all_reduce().without("all-gather-implementation").run(&UNAWARE).expect("it runs");
 }
 
@@ -387,7 +390,7 @@ fn process_groups() {
         .rank(2, &[collective(1, CollectiveType::AllReduce).in_group("1")])
         .rank(3, &[collective(1, CollectiveType::AllReduce).in_group("1")]);
     refused(&tree, Code::BadAstraFile, &["doubleBinaryTree does not run in a group"]);
-    // Members that disagree.
+    // Members disagree.
     let alone = Case::new(&[compute(9)])
         .groups("{\"1\": [2, 3]}")
         .rank(2, &[collective(1, CollectiveType::AllReduce).in_group("1")]);
@@ -395,7 +398,7 @@ fn process_groups() {
 }
 
 #[test]
-fn messages_to_nobody() {
+fn messages_to_invalid_ranks() {
     let send = |dst| Case::new(&[compute(1)]).rank(1, &[Node::send(1, "send", 1, dst, 8, 0)]);
     refused(&send(1), Code::ChakraNode, &["same sender and receiver", "rank 1"]);
     refused(&send(8), Code::ChakraNode, &["does not exist", "rank 8", "0 to 7"]);
@@ -538,7 +541,7 @@ fn computations_without_work() {
     let roofline = |node: Node| Case::new(&[node]).set("peak-perf", "1").set("roofline-enabled", "1");
     refused(&roofline(compute(1)), Code::ChakraNode, &["num_ops"]);
     refused(&roofline(Node::roofline(1, "c", 0, 5)), Code::ChakraNode, &["num_ops above 0"]);
-    // A computation that moves no bytes is skipped, and nobody looks at what waits for it.
+    // A computation that moves no bytes is skipped, and nothing starts the node that depends on it.
     let stuck = [Node::roofline(1, "skipped", 5, 0), Node::roofline(2, "next", 5, 5).after(&[1])];
     let case = Case::new(&stuck).set("peak-perf", "1").set("roofline-enabled", "1");
     refused(&case, Code::AstraStuck, &["rank 0 node 2 `next` could start"]);
@@ -570,7 +573,7 @@ fn files_that_are_not_traces() {
     refused(&after(&[0x80]), Code::BadChakra, &["ends within the length"]);
     refused(&after(&[0xff, 0xff, 0xff, 0xff, 0x0f]), Code::BadChakra, &["longer than 64 MiB"]);
     refused(&after(&[0xff; 12]), Code::BadChakra, &["not a valid varint"]);
-    refused(&after(&[0x02, 0x08, 0x80]), Code::BadChakra, &["varint is cut off", "node number 1"]);
+    refused(&after(&[0x02, 0x08, 0x80]), Code::BadChakra, &["varint is truncated", "node number 1"]);
     refused(&after(&[0x04, 0x08, 0x01, 0x18, 0x2a]), Code::BadChakra, &["unknown type", "42"]);
     refused(&after(&[0x02, 0x0f, 0x01]), Code::BadChakra, &["unknown wire type"]);
 }
@@ -615,7 +618,8 @@ fn custom_algorithms() {
         let nodes = [collective(1, CollectiveType::AllReduce)];
         Case::new(&nodes).on(&[("FullyConnected", 2, 50.0, 500.0)]).set("preferred-dataset-splits", "1")
     };
-    // Each sends 1 MiB to the other, receives as much, and computes for 7 us: no endpoint, no reduction.
+    // Each sends 1 MiB to the other, receives as much, and computes for 7 us: no endpoint delay, no
+    // reduction.
     let swap = |position: i32| {
         let other = 1 - position;
         vec![
@@ -637,13 +641,13 @@ fn custom_algorithms() {
     for options in [&UNAWARE, &AWARE] {
         assert_eq!(with(case(), &swap, 2).cycles(options), [net + 7000; 2]);
     }
-    // ASTRA-sim would wait for three more chunks for ever.
+    // ASTRA-sim would wait for three more chunks forever.
     let chunks = with(case(), &swap, 2).set("preferred-dataset-splits", "4");
     refused(&chunks, Code::BadAstraFile, &["one chunk", "4 chunks", "preferred-dataset-splits"]);
     refused(&with(case(), &swap, 1), Code::RankMismatch, &["1 traces, 2 ranks", "swap.1.et"]);
     refused(&with(case(), &swap, 0), Code::Unreadable, &["no trace with this prefix", "working directory"]);
     let alone = |position| vec![Node::send(0, "give", position, position, 64, 0)];
-    refused(&with(case(), &alone, 2), Code::ChakraNode, &["a peer that is none", "swap.0.et"]);
+    refused(&with(case(), &alone, 2), Code::ChakraNode, &["an invalid peer", "swap.0.et"]);
     let nested = |_| vec![collective(0, CollectiveType::AllReduce)];
     refused(&with(case(), &nested, 2), Code::ChakraNode, &["a node of type COMM_COLL_NODE"]);
     // A receive without a sender is reported with its own node.

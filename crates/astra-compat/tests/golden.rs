@@ -19,7 +19,7 @@ const UNAWARE: Options<'static> = Options {
 };
 const AWARE: Options<'static> = Options { backend: Backend::Aware, ..UNAWARE };
 
-/// Runs a job of equal ranks on one dimension with both backends; the last rank's cycles.
+/// Runs a job of equal ranks on one dimension with both backends, and returns the last rank's cycles.
 fn both(case: &Case) -> (u64, u64) {
     let last = |options| case.cycles(options).into_iter().max().expect("there are ranks");
     (last(&UNAWARE), last(&AWARE))
@@ -161,7 +161,7 @@ fn messages_between_ranks() {
     let idle = &outcome.ranks[0];
     assert_eq!((idle.rank, idle.cycles, idle.exposed, idle.gpu, idle.comm), (1, 1000, 0, Some(1000), None));
     let last: Vec<u32> = outcome.ranks.iter().map(|rank| rank.rank).rev().take(2).collect();
-    assert_eq!(last, [3, 0], "the sender is told before the receiver");
+    assert_eq!(last, [3, 0], "the sender is notified before the receiver");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn groups_are_rings_of_their_own() {
     }
     assert_eq!(case.cycles(&UNAWARE), [49000; 8]);
     assert_eq!(case.cycles(&AWARE), [63640; 8]);
-    // A group of all ranks is no group.
+    // A group of all ranks counts as no group.
     let all = Case::new(&in_group("5")).groups("{\"5\": [7, 6, 5, 4, 3, 2, 1, 0]}");
     assert_eq!(all.cycles(&UNAWARE), [64440; 8]);
 }

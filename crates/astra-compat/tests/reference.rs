@@ -1,9 +1,10 @@
-//! ASTRA-sim 2's own results on the same inputs, to the nanosecond: every case of the reference folder.
+//! Compares with ASTRA-sim 2's own results on the same inputs, to the nanosecond: every case of the reference
+//! folder.
 //!
-//! The folder is `$SYNCLINE_SHARED/reference/astra-sim`, or `../shared/reference/astra-sim` beside the workspace. Without
-//! it these tests print a line and pass.
+//! The folder is `$SYNCLINE_SHARED/reference/astra-sim`, or `../shared/reference/astra-sim` beside the
+//! workspace. If it is missing, these tests print a line and pass.
 
-// What was compared, or why nothing was, belongs into the test's output.
+// The test's output says what was compared, or why nothing was.
 #![allow(clippy::print_stderr)]
 
 use std::collections::BTreeMap;
@@ -23,9 +24,9 @@ fn reference() -> Option<PathBuf> {
     if folder.join("results.csv").is_file() {
         return Some(folder);
     }
-    // Where the shared folder is, the results must be in it.
+    // If the shared folder exists, it must contain the results.
     assert!(!shared.is_dir(), "{} has no results of ASTRA-sim", folder.display());
-    // Straight to the terminal, as what a test that passes prints is not shown.
+    // Straight to the terminal, because the output of a passing test is not shown.
     let _ = writeln!(std::io::stderr(), "skipped: there is no {}; set SYNCLINE_SHARED", folder.display());
     None
 }
@@ -45,8 +46,8 @@ fn number(row: &Row, key: &str) -> u64 {
     row[key].parse().unwrap_or_else(|_| panic!("{key} of {}", row["case"]))
 }
 
-/// The traces of `inputs/wl`, by prefix: of each rank the graph. Most are in a compressed archive; they are read from
-/// there without unpacking it to the disk.
+/// Reads the traces of `inputs/wl`, by prefix: the graph of each rank. Most are in a compressed archive,
+/// which is not unpacked to the disk.
 fn traces(folder: &Path) -> BTreeMap<String, Traces> {
     let mut bytes: BTreeMap<String, BTreeMap<u32, Vec<u8>>> = BTreeMap::new();
     let mut add = |path: &str, content: Vec<u8>| {
@@ -188,7 +189,7 @@ fn special(folder: &Path, row: &Row) -> Result<Outcome, Diagnostics> {
     run(&inputs, &options)
 }
 
-/// What is refused: the case, and the code of the error.
+/// Cases that are rejected, and the code of the error.
 const REFUSED: [(&str, Code); 10] = [
     ("dbt_ring6", Code::BadAstraFile),
     ("endpoint_0", Code::BadAstraFile),
@@ -220,7 +221,7 @@ fn every_special_case_is_exact_or_refused() {
                 }
                 refused += 1;
             }
-            // ASTRA-sim aborts at a metadata node, which says nothing about what is to be done.
+            // ASTRA-sim aborts at a metadata node, so there is nothing to compare with.
             Ok(outcome) if row["case"] == "metadata_node" => {
                 if outcome.cycles() != Some(64440) {
                     wrong.push(format!("{case}: {:?} cycles", outcome.cycles()));

@@ -1,21 +1,21 @@
-//! Efficiency curves: the part of a peak rate that is reached, by the size of the work.
+//! Efficiency curves: the fraction of a peak rate that a task reaches, depending on the size of its work.
 //!
-//! A curve is given by points, such as measured ones. Between two points the *time* is interpolated linearly in the
-//! work. That is how a kernel behaves that needs a fixed time to start and then runs at a constant rate (Hockney's
-//! *n* 1/2, 1977), and it is exact in integers. Below the first and above the last point, efficiency stays what it is
-//! there. So a curve of one point is a constant.
+//! A curve is given by points, such as measured ones. Between two points, the *time* is interpolated linearly in the
+//! work. A kernel behaves like that if it needs a fixed time to start and then runs at a constant rate (Hockney's
+//! *n* 1/2, 1977), and the interpolation is exact in integers. Below the first and above the last point, the efficiency
+//! is that of the point. So a curve of one point is a constant.
 
 use crate::out_of_range;
 use syncline_diagnostics::Diagnostic;
 use syncline_units::{FlopRate, Flops, Rate, Time};
 
-/// Most points of a curve.
+/// Largest number of points of a curve.
 pub const MAX_POINTS: usize = 10_000;
 
-/// Efficiency by operations.
+/// Efficiency as a function of the number of operations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// Operations and fraction of the peak, by rising operations; at least one.
+    /// Operations and fraction of the peak, in order of increasing operations; at least one point.
     points: Vec<(Flops, f64)>,
 }
 
@@ -32,7 +32,7 @@ impl Curve {
     /// A curve through `points`.
     ///
     /// # Errors
-    /// No point or too many, efficiencies outside (0, 1], sizes that do not rise.
+    /// No point or too many; efficiencies outside (0, 1]; sizes that do not increase.
     pub fn new(points: &[(Flops, f64)]) -> Result<Self, Diagnostic> {
         if points.is_empty() || points.len() > MAX_POINTS {
             let allowed = format!("1 to {MAX_POINTS} points");
@@ -45,14 +45,14 @@ impl Curve {
                 return Err(out_of_range(
                     &format!("efficiency.{index}.flop"),
                     flop.to_string(),
-                    &format!("more than {before}: points stand by rising work"),
+                    &format!("more than {before}: list points by increasing work"),
                 ));
             }
         }
         Ok(Self { points: points.to_vec() })
     }
 
-    /// Time for `flop` at `peak`, rounded up; `None` where it does not fit.
+    /// Time for `flop` at `peak`, rounded up; `None` if it is too long to represent.
     pub fn time(&self, flop: Flops, peak: FlopRate) -> Option<Time> {
         let after = self.points.partition_point(|point| point.0 < flop);
         let at = |point: (Flops, f64), flop| reached(peak, point.1).time_for(flop);
@@ -62,12 +62,12 @@ impl Curve {
         let (low, high) = (self.points[after - 1], self.points[after]);
         let (start, end) = (at(low, low.0)?, at(high, high.0)?);
         let (done, all) = (u128::from(flop.0 - low.0.0), u128::from(high.0.0 - low.0.0));
-        // Between two times, so it fits; more work may take less time.
+        // The result lies between two times, so it fits. More work may take less time.
         let between = u128::from(start.0) * (all - done) + u128::from(end.0) * done;
         u64::try_from(between.div_ceil(all)).ok().map(Time)
     }
 
-    /// In words: a number, or where the curve leads.
+    /// The curve in words: its number, or its first and last efficiency.
     pub fn label(&self) -> String {
         let (first, last) = (self.points[0].1, self.points[self.points.len() - 1].1);
         match self.points.len() {
@@ -77,7 +77,7 @@ impl Curve {
     }
 }
 
-/// `efficiency` of `peak`, by the same rounding as for links: six decimal places, rounded down to a whole rate.
+/// `efficiency` times `peak`, rounded as for links: six decimal places, rounded down to a whole rate.
 fn reached(peak: FlopRate, efficiency: f64) -> FlopRate {
     FlopRate(Rate(peak.0).scaled(efficiency).0.max(1))
 }
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(time(5_000), 14_000);
         assert_eq!(time(5_001), 14_001);
         assert_eq!(time(9_000), 18_000);
-        // Efficiency may rise so fast that more work takes less time, as where a kernel fits a larger tile.
+        // Efficiency may rise so fast that more work takes less time, for example if a kernel fits a larger tile.
         assert_eq!(time(9_500), 14_000);
     }
 

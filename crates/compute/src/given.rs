@@ -1,13 +1,13 @@
-//! The model that invents nothing: only times that the workload states.
+//! The model `given`: uses only times that the workload gives.
 
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_units::{Bytes, Flops};
 
-/// Why operations cannot be timed without an accelerator.
+/// The error for operations, which cannot be timed without an accelerator.
 pub(crate) fn refuse(flop: Flops, memory: Bytes) -> Diagnostic {
     Diagnostic::error(
         Code::BadWorkload,
-        "the workload gives operations, not times, and no compute model turns them into time",
+        "the workload gives operations instead of times, and no compute model converts them to time",
     )
     .key("compute")
     .found(format!("{flop} and {memory} of memory traffic, with compute model `given`"))

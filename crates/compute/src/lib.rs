@@ -1,13 +1,14 @@
-//! Compute models: they turn a layer's work into time, late, so that one workload can be run on many accelerators.
+//! Compute models convert a layer's work to time. Workloads hold work, not time, so that one workload can run on many
+//! accelerators.
 //!
-//! - [`given`]: times that the workload states;
+//! - [`given`]: times that the workload gives;
 //! - [`roofline`]: the larger of operations over peak rate and bytes over memory bandwidth;
-//! - [`curve`]: the part of the peak that a roofline reaches, by the size of the work;
+//! - [`curve`]: the fraction of the peak that a roofline reaches, depending on the size of the work;
 //! - [`systolic`]: an array of multiply-accumulate units through which the operands of matrix products flow;
 //! - [`throughput`]: matrix products at a fixed rate, lookups at memory bandwidth;
 //! - [`table`]: measured times by layer and pass;
-//! - [`power`]: how many times faster than that the NPU is;
-//! - [`ComputeModel`]: any of them. Times that the workload states are taken by every model as they are.
+//! - [`power`]: a factor by which the NPU is faster than its model;
+//! - [`ComputeModel`]: any of these models. Every model uses times that the workload gives unchanged.
 
 pub mod curve;
 pub mod given;
@@ -28,25 +29,25 @@ use syncline_diagnostics::Diagnostic;
 use syncline_units::Time;
 use syncline_workload::Work;
 
-/// What turns work into time.
+/// Converts work to time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComputeModel {
     /// How long work takes.
     pub timing: Timing,
-    /// What all times are divided by.
+    /// The factor by which all times are divided.
     pub power: Power,
 }
 
 /// How long work takes on an NPU of power 1.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Timing {
-    /// Only given times.
+    /// Only times that the workload gives.
     Given,
     /// Peak rate and memory bandwidth.
     Roofline(Roofline),
     /// A systolic array.
     Systolic(Systolic),
-    /// Two rates.
+    /// A fixed rate of operations, and memory bandwidth.
     Throughput(Throughput),
     /// Measured times.
     Table(Table),
@@ -56,7 +57,7 @@ impl ComputeModel {
     /// Time for `work`.
     ///
     /// # Errors
-    /// Work that the model cannot time, or a time that does not fit.
+    /// Work that the model cannot time; a time that is too long to represent.
     pub fn time(&self, work: &Work) -> Result<Time, Diagnostic> {
         let time = match (work, &self.timing) {
             (Work::None, _) => Time::ZERO,
@@ -76,7 +77,7 @@ impl ComputeModel {
         self.power.scale(time)
     }
 
-    /// How it obtains times, for labels on results.
+    /// The model in words, for labels on results.
     pub fn label(&self) -> String {
         let label = match &self.timing {
             Timing::Given => "given".to_owned(),
@@ -89,7 +90,7 @@ impl ComputeModel {
     }
 }
 
-/// A parameter that no accelerator can have.
+/// The error for a parameter that no accelerator can have.
 pub(crate) fn out_of_range(key: &str, found: String, allowed: &str) -> Diagnostic {
     Diagnostic::error(syncline_diagnostics::Code::BadValue, "value out of range")
         .key(format!("compute.{key}"))
@@ -97,7 +98,7 @@ pub(crate) fn out_of_range(key: &str, found: String, allowed: &str) -> Diagnosti
         .allowed(allowed)
 }
 
-/// A time of more than 213 days.
+/// The error for a time of more than 213 days.
 pub(crate) fn too_long(found: String) -> Diagnostic {
     Diagnostic::error(
         syncline_diagnostics::Code::Overflow,
@@ -112,7 +113,7 @@ mod tests {
     use syncline_units::{Bytes, Flops};
 
     #[test]
-    fn power_divides_every_time_and_is_said() {
+    fn power_divides_every_time_and_is_in_the_label() {
         let model = |power| ComputeModel { timing: Timing::Given, power: Power::new(power).unwrap() };
         assert_eq!(model(1.0).time(&Work::Time(Time(1001))).unwrap(), Time(1001));
         assert_eq!(model(2.0).time(&Work::Time(Time(1001))).unwrap(), Time(501));

@@ -1,24 +1,24 @@
-//! Compute power: how many times faster an NPU is than its compute model says, as in astra2020 Fig. 18.
+//! Compute power: the factor by which an NPU is faster than its compute model, as in astra2020 Fig. 18.
 
 use crate::{out_of_range, too_long};
 use syncline_diagnostics::Diagnostic;
 use syncline_units::Time;
 
-/// Parts of a power of 1. A power is taken to six decimal places, so that times are the same on every machine.
+/// A power of 1. Powers are stored in millionths, so that times are the same on every machine.
 const PARTS: u64 = 1_000_000;
 
 /// Largest power.
 pub const LARGEST: f64 = 1e6;
 
-/// What all times are divided by, in millionths.
+/// The factor by which all times are divided, in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Power(u64);
 
 impl Power {
-    /// Checks and holds `power`.
+    /// Checks `power`.
     ///
     /// # Errors
-    /// Below a millionth, above a million, no number.
+    /// A power below a millionth or above a million, or NaN.
     pub fn new(power: f64) -> Result<Self, Diagnostic> {
         if !(1.0 / PARTS as f64..=LARGEST).contains(&power) {
             return Err(out_of_range("compute_power", power.to_string(), "0.000001 to 1000000"));
@@ -29,19 +29,19 @@ impl Power {
     /// `time` on an NPU of this power, rounded up.
     ///
     /// # Errors
-    /// A time that does not fit.
+    /// A time that is too long to represent.
     pub fn scale(self, time: Time) -> Result<Time, Diagnostic> {
         let scaled = (u128::from(time.0) * u128::from(PARTS)).div_ceil(u128::from(self.0));
         let fits = u64::try_from(scaled).map(Time);
         fits.map_err(|_| too_long(format!("{time}{}", self.label())))
     }
 
-    /// The power itself.
+    /// The power as a number.
     pub fn factor(self) -> f64 {
         self.0 as f64 / PARTS as f64
     }
 
-    /// What it adds to a label: nothing where it is 1.
+    /// The text that the power adds to a label; empty if the power is 1.
     pub fn label(self) -> String {
         if self.0 == PARTS {
             String::new()

@@ -1,5 +1,5 @@
 //! The roofline model (Williams, Waterman, Patterson, CACM 2009): an operator is bound by the peak rate of the compute
-//! units or by memory bandwidth, whichever takes longer. An upper bound of speed, labelled as such.
+//! units or by memory bandwidth, whichever takes longer. It is an upper bound on speed.
 
 use crate::curve::Curve;
 use crate::{out_of_range, too_long};
@@ -14,7 +14,7 @@ pub struct Roofline {
     pub accelerator: String,
     /// Peak rate for the type that the job computes in.
     pub peak: FlopRate,
-    /// Peak rates for other types that some of its work is in; without an entry, `peak` holds.
+    /// Peak rates for other types in which some of the work is computed. For a type without an entry, `peak` counts.
     pub peaks: BTreeMap<DataType, FlopRate>,
     /// Memory bandwidth.
     pub memory: Rate,
@@ -43,10 +43,10 @@ impl Roofline {
         Ok(Self { accelerator, peak, peaks, memory, efficiency })
     }
 
-    /// Time for `flop` operations that move `memory` bytes, in a type other than the job's where one is given.
+    /// Time for `flop` operations that move `memory` bytes. `data_type` is their type if it differs from the job's.
     ///
     /// # Errors
-    /// A time that does not fit.
+    /// A time that is too long to represent.
     pub fn time(&self, flop: Flops, memory: Bytes, data_type: Option<DataType>) -> Result<Time, Diagnostic> {
         let peak = data_type.and_then(|each| self.peaks.get(&each)).copied().unwrap_or(self.peak);
         match (self.efficiency.time(flop, peak), self.memory.transfer_time(memory)) {
@@ -55,7 +55,7 @@ impl Roofline {
         }
     }
 
-    /// How it obtains times.
+    /// The model in words.
     pub fn label(&self) -> String {
         let name = if self.accelerator.is_empty() { String::new() } else { format!(" {}", self.accelerator) };
         format!("roofline{name} ({} at {}, memory {})", self.peak, self.efficiency.label(), self.memory)

@@ -10,26 +10,26 @@
 //! | output stationary | M | N | K |
 //! | input stationary | K | M | N |
 //!
-//! What does not fit is cut into tiles, done one after the other. A tile of `r` rows and `c` columns takes
-//! `2 r + c + T - 2` cycles, where `T` is the streamed size: `r` to fill (or, output stationary, to drain), then `T`
-//! values enter the first row and column, and the last of them needs `r + c - 2` more to cross. Tiles at the edges use
-//! only the rows and columns that they fill. With S rows and U columns in all, cut into `a` and `b` parts, the sum over
-//! all tiles is `2 S b + U a + a b (T - 2)`.
+//! A product that does not fit on the array is cut into tiles, which run one after the other. A tile of `r` rows and
+//! `c` columns takes `2 r + c + T - 2` cycles, where `T` is the streamed size: `r` to fill the array (or, output
+//! stationary, to drain it); then `T` values enter the first row and column, and the last of them needs `r + c - 2`
+//! more cycles to cross. Tiles at the edges use only the rows and columns that they fill. If S rows and U columns in
+//! all are cut into `a` and `b` parts, the sum over all tiles is `2 S b + U a + a b (T - 2)`.
 //!
-//! **Memory**: each product moves each operand once, while it computes; where that takes longer, the array stalls. So a
-//! product takes the larger of the two times. There is no limit on the memory of the chip.
+//! **Memory**: each product moves each operand once, while it computes. If moving takes longer, the array stalls, so a
+//! product takes the larger of the two times. The size of on-chip memory is not limited.
 //!
-//! **The rest** of the work (activations, norms, pooling, softmax, updates) runs on a vector unit, after the products:
-//! the larger of its operations over the unit's rate and its bytes over memory bandwidth. Or it is free, as if it were
-//! done while results leave the array. A fixed delay for each pass of a layer can be added: astra2020 IV-A times products
-//! and has such delays as parameters, without giving values.
+//! **The rest** of the work (activations, norms, pooling, softmax, updates) runs on a vector unit after the products.
+//! It takes the larger of its operations over the unit's rate and its bytes over memory bandwidth. Without a vector
+//! unit it takes no time, as if it were done while results leave the array. A fixed delay can be added to each pass of
+//! a layer: astra2020 IV-A times products and has such delays as parameters, without giving values.
 
 use crate::{out_of_range, too_long};
 use syncline_diagnostics::Diagnostic;
 use syncline_units::{Bytes, FlopRate, Flops, Frequency, Rate, Time};
 use syncline_workload::Product;
 
-/// What stays in the array while the rest flows through it.
+/// Which matrix stays in the array while the others flow through it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dataflow {
     /// The right operand, as in Google's TPU.
@@ -56,15 +56,15 @@ impl Dataflow {
 pub struct Systolic {
     /// Rows of multiply-accumulate units.
     pub rows: u32,
-    /// Columns of them.
+    /// Columns of multiply-accumulate units.
     pub columns: u32,
     /// Cycles per second.
     pub clock: Frequency,
     /// Memory bandwidth.
     pub memory: Rate,
-    /// What stays in the array.
+    /// Which matrix stays in the array.
     pub dataflow: Dataflow,
-    /// Rate of operations that are no matrix products; `None` where these take no time.
+    /// Rate of operations that are not matrix products; `None` if these take no time.
     pub vector: Option<FlopRate>,
     /// Added to each pass of each layer.
     pub delay: Time,
@@ -74,7 +74,7 @@ impl Systolic {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// The first size or rate of zero.
+    /// The first size or rate that is zero.
     pub fn check(self) -> Result<Self, Diagnostic> {
         let zeros = [
             ("rows", self.rows == 0, "at least 1"),
@@ -89,7 +89,7 @@ impl Systolic {
         }
     }
 
-    /// Cycles of `product`; `None` where they do not fit.
+    /// Cycles of `product`; `None` if they exceed 64 bits.
     pub fn cycles(&self, product: &Product) -> Option<u64> {
         let Product { m, k, n, count, .. } = *product;
         let (down, across, streamed) = match self.dataflow {
@@ -106,15 +106,15 @@ impl Systolic {
         let filled = (2 * u128::from(down)).checked_mul(tiles_across)?;
         let crossed = u128::from(across).checked_mul(tiles_down)?;
         let flowed = tiles.checked_mul(u128::from(streamed))?;
-        // Every tile has a row, a column and a streamed value, so this stays above zero.
+        // Every tile has at least one row, column and streamed value, so the difference stays above zero.
         let cycles = filled.checked_add(crossed)?.checked_add(flowed)?.checked_sub(2 * tiles)?;
         u64::try_from(cycles.checked_mul(u128::from(count))?).ok()
     }
 
-    /// Time for `flop` operations that move `memory` bytes, among them those of `products`.
+    /// Time for `flop` operations that move `memory` bytes, including those of `products`.
     ///
     /// # Errors
-    /// A time that does not fit.
+    /// A time that is too long to represent.
     pub fn time(&self, flop: Flops, memory: Bytes, products: &[Product]) -> Result<Time, Diagnostic> {
         let overflow = || too_long(format!("{flop} and {memory} on {}", self.label()));
         let (mut sum, mut rest_flop, mut rest_memory) = (self.delay, flop, memory);
@@ -123,7 +123,8 @@ impl Systolic {
             let stream = self.memory.transfer_time(product.memory);
             let (Some(array), Some(stream)) = (array, stream) else { return Err(overflow()) };
             sum = sum.0.checked_add(array.max(stream).0).map(Time).ok_or_else(overflow)?;
-            // Shares of a divided layer are rounded up, one by one.
+            // Saturate: each rank's shares of a divided layer are rounded up, so products may slightly exceed the
+            // total.
             rest_flop = rest_flop.saturating_sub(Flops(product.flop().unwrap_or(u64::MAX)));
             rest_memory = rest_memory.saturating_sub(product.memory);
         }
@@ -136,7 +137,7 @@ impl Systolic {
         }
     }
 
-    /// How it obtains times.
+    /// The model in words.
     pub fn label(&self) -> String {
         let delay = if self.delay.is_zero() { String::new() } else { format!(", delay {}", self.delay) };
         let vector = self.vector.map_or_else(|| "free".to_owned(), |rate| rate.to_string());
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn its_label_says_all_of_it() {
+    fn the_label_names_every_parameter() {
         let mut array = array(128, 64, Dataflow::OutputStationary);
         assert_eq!(
             array.label(),

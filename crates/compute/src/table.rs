@@ -1,7 +1,7 @@
 //! A table of measured times, by layer and pass.
 //!
-//! Its times take the place of the operations of a workload's layers *before* these are divided among ranks, so that a
-//! rank's share of a measured time is what a share of a given time is. Times that the workload states stay.
+//! Its times replace the operations of a workload's layers *before* these are divided among ranks, so that a measured
+//! time is divided in the same way as a given time. Times that the workload gives stay unchanged.
 
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
@@ -9,7 +9,7 @@ use syncline_units::Time;
 use syncline_workload::layer::Layer;
 use syncline_workload::{Part, Work};
 
-/// Measured times of one layer; a pass that was not measured has none.
+/// Measured times of one layer; `None` for a pass that was not measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Measured {
     /// Forward pass.
@@ -25,17 +25,17 @@ pub struct Measured {
 /// Measured times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Which table, and what was measured; for labels.
+    /// Name of the table and of what was measured, for labels.
     pub name: String,
-    /// By the layer's name.
+    /// Times by layer name.
     pub layers: BTreeMap<String, Measured>,
 }
 
 impl Table {
-    /// Puts the table's times in the place of operations.
+    /// Replaces operations with the table's times.
     ///
     /// # Errors
-    /// Every layer and pass that has operations and no time in the table.
+    /// Every layer and pass that has operations but no time in the table.
     pub fn apply(&self, layers: &mut [Layer]) -> Result<()> {
         let mut errors = Diagnostics::new();
         for layer in layers {
@@ -56,7 +56,7 @@ impl Table {
                     )
                     .key("compute.layers")
                     .one_of(&layer.name, self.layers.keys().map(String::as_str))
-                    .help("measure the layer and add its passes, or give the workload's own times"),
+                    .help("measure the layer and add its passes, or give its times in the workload"),
                 );
                 continue;
             };
@@ -79,7 +79,7 @@ impl Table {
                             ),
                         )
                         .key("compute.layers")
-                        .help("add it; where the pass takes no time, write 0s"),
+                        .help("add it; if the pass takes no time, write 0s"),
                     ),
                 }
             }
@@ -87,18 +87,18 @@ impl Table {
         errors.into_result().map(|_| ())
     }
 
-    /// Why operations of a job without layers cannot be timed.
+    /// The error for operations of a job without layers, which a table cannot time.
     pub(crate) fn refuse(&self) -> Diagnostic {
         Diagnostic::error(
             Code::BadWorkload,
-            "the workload gives operations of its own, and a table has times for the layers of a model",
+            "the workload gives operations, but a table of times only times the layers of a model",
         )
         .key("compute")
         .found(self.label())
         .allowed("a compute model such as `roofline`, or a workload of layers")
     }
 
-    /// How it obtains times.
+    /// The model in words.
     pub fn label(&self) -> String {
         format!("measured ({})", self.name)
     }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_lacking_is_said_with_the_nearest_name() {
+    fn all_missing_times_are_reported_with_the_nearest_name() {
         let errors = table().apply(&mut [layer("conv_1", Work::None), layer("conv1", ops())]).unwrap_err();
         let text = errors.to_string();
         assert!(text.contains("did you mean `conv1`?"), "{text}");

@@ -1,14 +1,14 @@
-//! A fixed throughput: matrix products take their operations at one rate, whatever their shape and traffic, as in
-//! dlrm2020 Table IV, which says of a GPU that it has a compute power of 60 TFLOPS. What else a pass does is done
-//! meanwhile. Work without matrix products, such as a lookup or a parameter update, takes the larger of its operations at
-//! that rate and its bytes over memory bandwidth.
+//! A fixed throughput: matrix products run at one rate of operations, whatever their shape and memory traffic, as in
+//! dlrm2020 Table IV, which gives a GPU a compute power of 60 TFLOPS. All other work of a pass with matrix products
+//! runs in parallel and takes no time. Work without matrix products, such as a lookup or a parameter update, takes the
+//! larger of its operations at that rate and its bytes over memory bandwidth.
 
 use crate::{out_of_range, too_long};
 use syncline_diagnostics::Diagnostic;
 use syncline_units::{Bytes, FlopRate, Flops, Rate, Time};
 use syncline_workload::Product;
 
-/// An accelerator of two rates.
+/// An accelerator with a fixed rate of operations and a memory bandwidth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Throughput {
     /// Rate of operations.
@@ -32,10 +32,10 @@ impl Throughput {
         Ok(Self { rate, memory })
     }
 
-    /// Time for `flop` operations that move `memory` bytes, among them those of `products`.
+    /// Time for `flop` operations that move `memory` bytes, including those of `products`.
     ///
     /// # Errors
-    /// A time that does not fit.
+    /// A time that is too long to represent.
     pub fn time(&self, flop: Flops, memory: Bytes, products: &[Product]) -> Result<Time, Diagnostic> {
         let time = if products.is_empty() {
             self.rate.time_for(flop).zip(self.memory.transfer_time(memory)).map(|(ops, bytes)| ops.max(bytes))
@@ -46,7 +46,7 @@ impl Throughput {
         time.ok_or_else(|| too_long(format!("{flop} and {memory} of memory traffic at {}", self.label())))
     }
 
-    /// How it obtains times.
+    /// The model in words.
     pub fn label(&self) -> String {
         format!("throughput ({}, memory {})", self.rate, self.memory)
     }
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn products_take_their_operations_alone() {
+    fn with_products_only_their_operations_count() {
         // dlrm2020 Table V, the largest layer: 512 samples, 4160 inputs, 2048 outputs.
         let largest = [product(512, 4160, 2048)];
         let time = gpu().time(Flops(8_724_152_320 + 1_000_000), Bytes(1 << 40), &largest).unwrap();

@@ -1,18 +1,19 @@
 //! The codes. A code is stable: once released, its number keeps its meaning.
 //!
-//! Numbers are grouped by the room that reports them: 01 scenario and units, 02 fabric, 03 workload, 04 plan,
-//! 05 engine, 06 Chakra, 07 ASTRA-sim, 08 results, 09 environment, 10 searches, 11 testbed.
+//! The first two digits say which part of the program reports the problem: 01 scenario and units, 02 fabric, 03
+//! workload, 04 plan, 05 engine, 06 Chakra, 07 ASTRA-sim, 08 results, 09 environment, 10 searches, 11 testbed, 12
+//! runtime.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What a process exits with.
+/// Exit status of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExitStatus {
-    /// Done.
+    /// Success.
     Done = 0,
-    /// Done, and the answer is no: infeasible, `check` found errors, a tolerance was exceeded.
+    /// The command ran and its answer is no: infeasible, `check` found errors, a tolerance was exceeded.
     AnswerNo = 1,
-    /// Usage or configuration.
+    /// Wrong usage or configuration.
     Config = 2,
     /// Unreadable or corrupt input.
     Input = 3,
@@ -22,7 +23,7 @@ pub enum ExitStatus {
     Limit = 5,
     /// A peer or host failed.
     Peer = 6,
-    /// A bug of this project.
+    /// A bug in this project.
     Bug = 70,
     /// Interrupted by the user.
     Interrupted = 130,
@@ -45,11 +46,11 @@ macro_rules! codes {
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title),+ }
             }
-            /// What it means and what to do, in a few sentences.
+            /// What the code means and what to do, in a few sentences.
             pub const fn explanation(self) -> &'static str {
                 match self { $(Self::$variant => $explanation),+ }
             }
-            /// What the process exits with; `Done` for what is only ever a warning.
+            /// Exit status of a process that reports this code; `Done` for codes that are only ever warnings.
             pub const fn exit(self) -> ExitStatus {
                 match self { $(Self::$variant => ExitStatus::$exit),+ }
             }
@@ -59,7 +60,7 @@ macro_rules! codes {
 
 codes! {
     UnknownKey = "0101", Config, "unknown key",
-        "The file has a key that is not known at this place. A typing error would otherwise silently fall back to a default.";
+        "The file has a key that is not known at this place. It is refused because a misspelt key would otherwise silently mean the default.";
     BadValue = "0102", Config, "value not allowed",
         "The value has the wrong type, is out of range, or is not one of the allowed words.";
     MissingKey = "0103", Config, "missing key",
@@ -75,9 +76,9 @@ codes! {
     NoRoute = "0202", Config, "no route",
         "Two NPUs that must exchange messages are not connected by the fabric's links.";
     BadPlacement = "0203", Config, "impossible placement",
-        "Every rank needs an NPU of its own that exists in the fabric.";
+        "Every rank needs its own NPU, and that NPU must exist in the fabric.";
     NoPrice = "0204", Config, "no price",
-        "The fabric has something for which the price list has no price: a component, a tier of links, or a switch with so many ports.";
+        "The fabric contains something that the price list has no price for: a component, a tier of links, or a switch of that number of ports.";
     BadWorkload = "0301", Config, "impossible workload",
         "The workload's layers, sizes or parallelisation contradict each other.";
     BadGroup = "0302", Config, "impossible process group",
@@ -87,53 +88,53 @@ codes! {
     Cycle = "0304", Config, "cyclic dependencies",
         "Tasks depend on each other in a circle, so none of them can ever start.";
     RankMismatch = "0305", Config, "rank count differs from the fabric",
-        "The job has another number of ranks than the fabric has NPUs, or than the files give.";
+        "The number of ranks of the job differs from the number of NPUs of the fabric, or from the number of ranks that the files describe.";
     Untraceable = "0306", Config, "operator cannot be traced",
-        "A PyTorch module runs an operator whose result depends on values, of which PyTorch does not know what it gives, or whose cost is not known. The message says which one, in which submodule, and in which line of the module's own code.";
+        "A PyTorch module runs an operator whose result depends on the values of its inputs, whose result PyTorch cannot predict, or whose cost is not known. The message names the operator, the submodule, and the line of the module's own code.";
     BadModule = "0307", Config, "module cannot be built or run",
-        "The factory of a PyTorch module does not exist, does not take these arguments, fails, or gives no module; or the module does not take these inputs, or cannot be run on tensors without values.";
+        "The factory of a PyTorch module does not exist, does not take these arguments, fails, or does not return a module; or the module does not take these inputs, or cannot run on tensors without values.";
     DoesNotFit = "0308", AnswerNo, "job does not fit into memory",
-        "A rank's parameters, gradients, optimiser states and activations take more than its NPU's memory. The message has the numbers, and the nearest changes with which the job fits.";
+        "A rank's parameters, gradients, optimiser states and activations need more memory than its NPU has. The message has the numbers, and the smallest changes that make the job fit.";
     NoPlan = "0401", Config, "no such plan",
         "The algorithm does not offer this collective for this number of ranks.";
     WrongPlan = "0402", Config, "plan does not compute its collective",
-        "Symbolic execution of the plan shows that some rank does not end with what the collective promises, or that the plan waits for a message that is never sent.";
+        "Symbolic execution of the plan shows that some rank does not end with the result of the collective, or that the plan waits for a message that is never sent.";
     BadMsccl = "0403", Input, "MSCCL program is malformed",
         "An MSCCL XML file has an element in the wrong place, an unknown type of step, a number out of range, or a step that refers to something that does not exist.";
-    NotMsccl = "0404", Config, "plan is no MSCCL program",
-        "The plan uses what MSCCL programs do not have, such as seats that are not ranks or more chunks than they count.";
+    NotMsccl = "0404", Config, "plan is not an MSCCL program",
+        "The plan uses something that MSCCL programs cannot express, such as seats that are not ranks, or more chunks than MSCCL allows.";
     MscclIgnored = "0405", Done, "MSCCL attribute without effect",
-        "An MSCCL XML file has an attribute or element that MSCCL's runtimes ignore; so does this program. Often its name is misspelt.";
+        "An MSCCL XML file has an attribute or element that MSCCL's runtimes ignore. This program ignores it too. Often its name is misspelt.";
     Deadlock = "0501", Deadlock, "simulated deadlock",
-        "No event is left, and some ranks have not finished: each of them waits for something that never comes. The report says who waits for what.";
+        "No event is left, and some ranks have not finished: each of them waits for something that never comes. The report says which rank waits for what.";
     LimitReached = "0502", Limit, "limit reached",
         "The run stopped at a limit on events, simulated time or wall time. What was finished is kept and valid.";
     Impossible = "0503", Bug, "physically impossible result",
-        "A check of the result failed: a link above its capacity, bytes sent unlike bytes received, or a time below the lower bound. This is a bug; please report it.";
+        "A check of the result failed: a link carried more than its capacity, the bytes sent and received differ, or a time is below its lower bound. This is a bug; please report it.";
     Overflow = "0504", Config, "simulated time overflows",
         "Simulated time exceeds 213 days, the range of 64-bit picoseconds. Rates are too low or sizes too large.";
     ManyRanks = "0505", Done, "many ranks are simulated one by one",
-        "Ranks that do the same are simulated once; here something sets so many apart that the run takes long and much memory. The message says what. Without it, or on a smaller fabric, the run is short.";
+        "Ranks that do the same are simulated once. Here something makes so many ranks differ that the run takes long and needs much memory. The message says what it is. Without it, or on a smaller fabric, the run is short.";
     TooLarge = "0506", Config, "run needs too much memory",
-        "By its ranks, links, chunks and messages, the run is estimated to need more memory than `limits.memory` allows. It is refused before it begins.";
+        "The run needs more memory than `limits.memory` allows, as estimated from its ranks, links, chunks and messages. It is refused before it begins.";
     BadChakra = "0601", Input, "not a valid Chakra execution trace",
-        "The .et file is empty, truncated, not a Chakra trace, or holds a node that cannot be understood.";
+        "The .et file is empty or truncated, is not a Chakra trace, or contains a node that cannot be read.";
     ChakraGraph = "0602", Input, "Chakra graph is inconsistent",
         "A node depends on one that does not exist, two nodes share an id, or the dependencies form a circle.";
     ChakraNode = "0603", Config, "Chakra node is not supported",
-        "The node's type or attributes ask for something that is not modelled.";
+        "The node has a type or an attribute that this program does not model.";
     BadAstraFile = "0701", Config, "ASTRA-sim file is invalid",
-        "An ASTRA-sim network, system, memory or communicator-group file lacks a key, or has a wrong type or an impossible value.";
+        "An ASTRA-sim network, system, memory or communicator-group file lacks a key, or has a value of the wrong type or an impossible value.";
     AstraUnsupported = "0702", Config, "ASTRA-sim feature is not supported",
-        "The input asks for a feature of ASTRA-sim that is refused by name rather than ignored.";
+        "The input asks for a feature of ASTRA-sim that this program does not have. The feature is named in the message rather than ignored.";
     AstraDefault = "0703", Done, "ASTRA-sim default used",
-        "A key is absent; the value that ASTRA-sim would use is taken.";
+        "A key is absent, so the run uses ASTRA-sim's default for it.";
     AstraStuck = "0704", Deadlock, "ranks never finish",
-        "The simulated ranks wait for each other for ever. ASTRA-sim itself exits 0 in this case without a word.";
+        "The simulated ranks wait for each other for ever. In this case ASTRA-sim itself exits with status 0 and prints nothing.";
     AstraIgnored = "0705", Done, "ASTRA-sim key without effect",
-        "Neither ASTRA-sim nor this program does anything with the key: it belongs to another version or to a feature that is off, or its name is misspelt.";
+        "Neither ASTRA-sim nor this program uses the key: it belongs to another version or to a feature that is off, or its name is misspelt.";
     BadAstraText = "0706", Input, "ASTRA-sim 1 workload is malformed",
-        "A text workload of ASTRA-sim 1 has an unknown word, a number out of range, or fewer or more layers than it says.";
+        "A text workload of ASTRA-sim 1 has an unknown word, a number out of range, or a different number of layers than its header says.";
     CannotWrite = "0801", Input, "results cannot be written",
         "The output folder, a file or standard output cannot be written. No folder was left half-written.";
     BadResults = "0802", Input, "results cannot be read",
@@ -141,21 +142,21 @@ codes! {
     Internal = "0901", Bug, "internal error",
         "Something that should be impossible happened. This is a bug; please report it with the input.";
     MissingPackage = "0902", Config, "a package is not installed",
-        "What was asked for needs a Python package that is optional and not installed here, or that cannot be imported.";
+        "The command needs an optional Python package that is not installed here or cannot be imported.";
     Infeasible = "1001", AnswerNo, "constraints cannot be met",
-        "What is searched for does not exist: a budget is smaller than what bounds ask for together, or bounds contradict each other. The notes name the constraint.";
+        "No candidate meets the constraints: the bounds together require more than a budget allows, or they contradict each other. The notes name the constraint.";
     NoTestbed = "1101", Config, "machine cannot have a testbed",
-        "Network namespaces, links or queues cannot be made here: root, a program or a feature of the kernel is missing. The notes have the kernel's words.";
+        "Network namespaces, links or queues cannot be created on this machine: root privileges, a program or a kernel feature is missing. The notes quote the kernel's message.";
     BadTestbed = "1102", Config, "fabric cannot be emulated",
-        "Hosts and bridges of one machine cannot be such a fabric. Bridges send everything one way, and hosts pass nothing on.";
-    WhichTestbed = "1103", Config, "no such testbed, or one too many",
-        "A testbed or a host of this name does not exist, or a testbed of this name is up already.";
+        "The hosts and bridges of one machine cannot emulate this fabric: bridges support a single path, and hosts do not forward.";
+    WhichTestbed = "1103", Config, "testbed missing or already up",
+        "No testbed or host has this name, or a testbed of this name is already up.";
     HostFailed = "1104", Peer, "a process on a host failed",
-        "A command on a host of the testbed ended with another status than 0, was ended by a signal, or took too long.";
-    NoMeeting = "1201", Peer, "members of a job did not meet",
-        "Not all ranks came in time, one was refused, or two could not be joined. The message names who and why.";
+        "A command on a host of the testbed exited with a status other than 0, was killed by a signal, or timed out.";
+    NoMeeting = "1201", Peer, "ranks of a job did not connect",
+        "Not all ranks joined in time, a rank was refused, or two ranks could not connect. The message names the ranks and says why.";
     PeerFailed = "1202", Peer, "a peer or a link failed",
-        "A collective ended because a rank, or the link between two ranks, is at fault. The message names it, what happened, and what was under way.";
+        "A collective failed because of a rank, or because of the link between two ranks. The message names it, and says what happened and which operations were under way.";
 }
 
 impl Serialize for Code {

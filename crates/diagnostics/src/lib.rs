@@ -1,11 +1,11 @@
-//! One data type for everything that can be wrong, rendered for people and as JSON.
+//! One data type for errors and warnings, rendered as text and as JSON.
 //!
-//! - [`Diagnostic`]: a code, a sentence, where it is, what was found, what is allowed, the nearest valid name and
-//!   a remedy;
-//! - [`Diagnostics`]: several of them, the error type of every function that reads a user's input;
+//! - [`Diagnostic`]: a code, a sentence, the place, what was found, what is allowed, the nearest valid name and a
+//!   remedy;
+//! - [`Diagnostics`]: several of them; the error type of every function that reads a user's input;
 //! - [`code`]: the list of codes with their exit status and explanation;
-//! - [`nearest`]: the nearest valid name to a misspelt one;
-//! - [`render`]: the terminal form.
+//! - [`nearest`]: the valid name closest to a misspelt one;
+//! - [`render`]: the form for terminals.
 
 pub mod code;
 mod nearest;
@@ -17,7 +17,7 @@ pub use nearest::nearest;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How much a diagnostic matters.
+/// How severe a diagnostic is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -27,7 +27,7 @@ pub enum Severity {
     Error,
 }
 
-/// What the system says of a file that cannot be used, without the number of its error: `no such file or directory`.
+/// The operating system's text for an I/O error, without the error number: `no such file or directory`.
 #[must_use]
 pub fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
@@ -36,32 +36,32 @@ pub fn reason(error: &std::io::Error) -> String {
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
-/// Where in which file.
+/// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Place {
     /// The file as the user named it; empty for the command line.
     pub file: String,
-    /// Line, from 1; 0 where the place has none (binary files).
+    /// Line, from 1; 0 where the file has no lines (binary files).
     pub line: u32,
     /// Column, from 1; 0 where unknown.
     pub column: u32,
-    /// Number of characters that are meant; 0 where unknown.
+    /// Number of characters to underline; 0 where unknown.
     pub width: u32,
     /// The text of the line, for display.
     pub text: String,
 }
 
-/// One thing that is wrong.
+/// One error or warning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnostic {
-    /// What kind of problem.
+    /// Kind of problem.
     pub code: Code,
-    /// How much it matters.
+    /// Severity.
     pub severity: Severity,
-    /// One sentence that says the rule that was broken, without a final stop.
+    /// One sentence that states the broken rule, without a full stop.
     pub message: String,
-    /// Where.
+    /// The place in the input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
     /// The key or name concerned, such as `fabric.dims.2.rate`, `rank 3 node 17`.
@@ -79,13 +79,13 @@ pub struct Diagnostic {
     /// What to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
-    /// Further facts, one a line.
+    /// Further facts, one per line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
 impl Diagnostic {
-    /// An error of kind `code`.
+    /// Returns an error of kind `code`.
     pub fn error(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -100,41 +100,41 @@ impl Diagnostic {
             notes: Vec::new(),
         }
     }
-    /// A warning of kind `code`.
+    /// Returns a warning of kind `code`.
     pub fn warning(code: Code, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(code, message) }
     }
-    /// Says in which file; `line` 0 where there is none.
+    /// Sets the file and the line; `line` is 0 where the file has none.
     #[must_use]
     pub fn at(mut self, file: impl Into<String>, line: u32) -> Self {
         self.place = Some(Place { file: file.into(), line, ..Place::default() });
         self
     }
-    /// Says where exactly.
+    /// Sets the place.
     #[must_use]
     pub fn in_place(mut self, place: Place) -> Self {
         self.place = Some(place);
         self
     }
-    /// Names the key, rank or node concerned.
+    /// Sets the key, rank or node concerned.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
-    /// Says what was found.
+    /// Sets what was found.
     #[must_use]
     pub fn found(mut self, found: impl Into<String>) -> Self {
         self.found = Some(found.into());
         self
     }
-    /// Says what is allowed.
+    /// Sets what is allowed.
     #[must_use]
     pub fn allowed(mut self, allowed: impl Into<String>) -> Self {
         self.allowed = Some(allowed.into());
         self
     }
-    /// Lists the names that are allowed, and picks the one nearest to `found`.
+    /// Lists the allowed names, and suggests the one nearest to `found`.
     #[must_use]
     pub fn one_of<'a>(mut self, found: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
         let names: Vec<&str> = names.into_iter().collect();
@@ -143,13 +143,13 @@ impl Diagnostic {
         self.allowed = Some(names.join(", "));
         self
     }
-    /// Says what to do.
+    /// Sets the remedy.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
-    /// Adds a fact.
+    /// Adds a note.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
@@ -169,11 +169,11 @@ impl fmt::Display for Diagnostic {
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
 impl Diagnostics {
-    /// None so far.
+    /// No diagnostics.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
-    /// Adds one.
+    /// Adds a diagnostic.
     pub fn push(&mut self, diagnostic: Diagnostic) {
         self.0.push(diagnostic);
     }
@@ -181,11 +181,11 @@ impl Diagnostics {
     pub fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
     }
-    /// Whether one of them is an error.
+    /// Whether any diagnostic is an error.
     pub fn has_errors(&self) -> bool {
         self.0.iter().any(|d| d.severity == Severity::Error)
     }
-    /// `Err(self)` where one of them is an error; else the warnings.
+    /// Returns `Err(self)` if any diagnostic is an error, else the warnings.
     pub fn into_result(self) -> std::result::Result<Self, Self> {
         if self.has_errors() { Err(self) } else { Ok(self) }
     }
@@ -193,7 +193,7 @@ impl Diagnostics {
     pub fn exit(&self) -> ExitStatus {
         self.0.iter().find(|d| d.severity == Severity::Error).map_or(ExitStatus::Done, |d| d.code.exit())
     }
-    /// As a JSON array.
+    /// The diagnostics as a JSON array.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("diagnostics are plain data")
     }

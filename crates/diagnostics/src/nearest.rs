@@ -1,7 +1,8 @@
 //! The nearest valid name.
 
-/// The name of `names` that `found` was most likely meant to be, if one is near: equal up to case and separators,
-/// or at a Damerau-Levenshtein distance of at most a third of its length. A number is no misspelt name.
+/// The name among `names` that `found` is most likely a misspelling of, if one is close: equal up to case and
+/// separators, or at a Damerau-Levenshtein distance of at most a third of its length. Numbers are never treated as
+/// misspelt names.
 pub fn nearest<'a>(found: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let number = found.bytes().any(|byte| byte.is_ascii_digit()) && found.trim().parse::<f64>().is_ok();
     if number {

@@ -1,15 +1,15 @@
-//! Diagnostics as people read them: the code and the sentence, the place with its line, what was found and what is
+//! Renders diagnostics for people: the code and the sentence, the place with its line, what was found and what is
 //! allowed, the remedy.
 
 use crate::{Diagnostic, Severity};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-/// Without colour.
+/// Renders without colour.
 pub fn plain(diagnostic: &Diagnostic) -> String {
     with(diagnostic, &Renderer::plain())
 }
 
-/// With terminal colours.
+/// Renders with terminal colours.
 pub fn coloured(diagnostic: &Diagnostic) -> String {
     with(diagnostic, &Renderer::styled())
 }
@@ -72,12 +72,13 @@ fn with(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
     renderer.render(&[group])
 }
 
-/// Characters that what is said beside a line of a file may have.
+/// Longest label beside a line of a file, in characters.
 const LABEL: usize = 80;
-/// Columns that a note fills.
+/// Width of a note, in columns.
 const NOTE: usize = 68;
 
-/// What was found and what is allowed, in one line; or what is allowed apart, where that would be long.
+/// The label with what was found and what is allowed. If that would be too long, what is allowed is returned
+/// separately.
 fn label(diagnostic: &Diagnostic) -> (String, Option<String>) {
     let mut parts = Vec::new();
     if let (Some(key), true) = (&diagnostic.key, diagnostic.place.as_ref().is_none_or(|p| p.text.is_empty()))
@@ -97,7 +98,7 @@ fn label(diagnostic: &Diagnostic) -> (String, Option<String>) {
     (parts.join(", "), None)
 }
 
-/// `text` in lines that a terminal holds, broken between words.
+/// `text` wrapped to [`NOTE`] columns, between words.
 fn folded(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

@@ -1,29 +1,31 @@
-//! When something was busy: the time of a run in slices, and of each slice how long each row (a port, a rank) was busy.
+//! Records when ports and ranks were busy: the run is divided into time slices, and each slice stores how long each
+//! row (a port, a rank) was busy in it.
 //!
-//! A run's length is not known before its end, so slices begin short and are joined in pairs whenever the time no longer
-//! fits. Bookings may lie ahead of the present, as a queue's do.
+//! The length of a run is not known in advance, so slices start short; when the run outgrows them, pairs of slices
+//! are merged. Bookings may lie in the future, as those of a queue do.
 
 use syncline_units::Time;
 
-/// Slices that a run is cut into, at most; at least half of them where it lasts longer than the shortest ones.
+/// Most slices of a run. A run that lasts longer than [`SLICES`] of the shortest slices has at least half as many.
 pub const SLICES: usize = 128;
 
-/// Most slices of all rows together; of more rows than [`SLICES`] fit for, each has fewer.
+/// Most slices over all rows together. If there are more rows than [`SLICES`] slices each allow, each row has fewer.
 const CELLS: usize = 1 << 26;
 
-/// Slices that a row has at least.
+/// Fewest slices of a row.
 const LEAST: usize = 8;
 
-/// A slice begins with this power of two of picoseconds: 16 ns.
+/// Initial length of a slice: 2 to this power picoseconds, which is 16 ns.
 const SHORTEST: u32 = 14;
 
-/// A row without slices.
+/// A row that has no slices yet.
 const NONE: u32 = u32::MAX;
 
-/// What a row booked last, kept with whatever the row is about: most bookings go to the slice of the one before.
+/// The slice in which a row was busy last. Callers store it beside the object that the row describes, because most
+/// bookings go to the same slice as the one before.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recent {
-    /// A time in the slice.
+    /// A time within the slice.
     at: Time,
     busy: u64,
 }
@@ -31,28 +33,28 @@ pub struct Recent {
 /// How long each row was busy in each slice.
 #[derive(Clone, Debug)]
 pub struct Activity {
-    /// A slice is this power of two of picoseconds.
+    /// A slice is 2 to this power picoseconds long.
     shift: u32,
-    /// Slices of a row, a power of two.
+    /// Slices of each row, a power of two.
     slices: usize,
-    /// By row: its slices in `busy`.
+    /// By row: index of its slices in `busy`.
     places: Vec<u32>,
     busy: Vec<u64>,
-    /// Nothing is booked any more; what counts is the time before.
+    /// When booking stopped; only the time before it counts.
     stopped: Option<Time>,
 }
 
 /// A slice of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// Its begin.
+    /// When it begins.
     pub start: Time,
-    /// Its end.
+    /// When it ends.
     pub end: Time,
 }
 
 impl Activity {
-    /// Rows that were never busy.
+    /// Creates `rows` rows that were never busy.
     pub fn new(rows: usize) -> Self {
         let fitting = (CELLS / rows.max(1)).clamp(LEAST, SLICES);
         // The largest power of two that fits.
@@ -65,17 +67,17 @@ impl Activity {
         self.places.push(NONE);
     }
 
-    /// The end of the slice that holds time `at`.
+    /// The end of the slice that contains `at`.
     pub fn slice_end(&self, at: Time) -> Time {
         Time(((at.0 >> self.shift) + 1) << self.shift)
     }
 
-    /// Whether nothing is booked any more.
+    /// Whether booking has stopped.
     pub fn is_stopped(&self) -> bool {
         self.stopped.is_some()
     }
 
-    /// Books that `row` is busy from `start` to `end`, once for each of what it stands for.
+    /// Books that `row` is busy from `start` to `end`.
     #[inline]
     pub fn book(&mut self, row: usize, recent: &mut Recent, start: Time, end: Time) {
         let slice = start.0 >> self.shift;
@@ -86,7 +88,7 @@ impl Activity {
         }
     }
 
-    /// Books that `row` is busy for as long as `busy`, evenly spread from `start` to `end`.
+    /// Books `busy` for `row`, spread evenly from `start` to `end`.
     #[inline]
     pub fn book_part(&mut self, row: usize, recent: &mut Recent, (start, end): (Time, Time), busy: Time) {
         let slice = start.0 >> self.shift;
@@ -117,7 +119,7 @@ impl Activity {
         *recent = Recent { at: Time(from), busy: busy - booked };
     }
 
-    /// The slice of `row` that holds time `at`.
+    /// The slice of `row` that contains `at`.
     fn of(&mut self, row: usize, at: u64) -> &mut u64 {
         let place = &mut self.places[row];
         if *place == NONE {
@@ -134,7 +136,7 @@ impl Activity {
         }
     }
 
-    /// Makes slices twice as long.
+    /// Doubles the length of slices.
     fn join(&mut self) {
         self.shift += 1;
         let half = self.slices / 2;
@@ -146,14 +148,14 @@ impl Activity {
         }
     }
 
-    /// Books what rows still hold and ends the booking: only the time before `now` counts.
+    /// Books what `recents` still hold and stops booking. Only the time before `now` counts.
     pub fn stop<'a>(&mut self, now: Time, recents: impl Iterator<Item = &'a mut Recent>) {
         if self.stopped.is_some() {
             return;
         }
         for (row, recent) in recents.enumerate() {
             self.flush(row, recent);
-            // No booking is in the slice of a time that never comes.
+            // [`Time::MAX`] lies in no slice, so later bookings leave the fast path and are ignored.
             recent.at = Time::MAX;
         }
         self.stopped = Some(now);
@@ -172,8 +174,8 @@ impl Activity {
         }
     }
 
-    /// The slices before the time at which booking was stopped. Where the run went on, or was cut off, what was booked
-    /// ahead may lie in the slice of that time: it is left out, unless there is no other.
+    /// The slices before the time at which booking stopped. If the run was not `finished` then, the last slice may
+    /// contain bookings for later times, so it is omitted unless it is the only one.
     pub fn slices(&self, finished: bool) -> Vec<Slice> {
         let end = self.stopped.unwrap_or_default();
         let whole = (end.0 >> self.shift) as usize;
@@ -182,7 +184,7 @@ impl Activity {
         (0..whole + usize::from(rest)).map(|slice| Slice { start: at(slice), end: at(slice + 1) }).collect()
     }
 
-    /// How long `row` was busy in each slice; nothing where it never was.
+    /// How long `row` was busy in each slice; empty if it never was.
     pub fn row(&self, row: usize) -> &[u64] {
         match self.places[row] {
             NONE => &[],
@@ -197,7 +199,7 @@ mod tests {
     use proptest::prelude::*;
     use syncline_units::Time;
 
-    /// Books intervals one by one; what the slices say.
+    /// Books intervals one by one; returns the activity and its slices.
     fn booked(intervals: &[(usize, u64, u64)], rows: usize, end: u64) -> (Activity, Vec<Slice>) {
         let mut activity = Activity::new(rows);
         let mut recents = vec![Recent::default(); rows];
@@ -211,7 +213,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn slices_hold_what_overlaps_them(
+        fn slices_sum_the_intervals_that_overlap_them(
             intervals in prop::collection::vec((0usize..3, 0u64..50_000_000, 0u64..9_000_000), 0..40),
         ) {
             let end = intervals.iter().map(|&(_, start, length)| start + length).max().unwrap_or(0);
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn few_slices_hold_as_much() {
+    fn fewer_slices_hold_the_same_total() {
         let (mut wide, mut narrow) = (Activity::new(1), Activity::new(1));
         narrow.slices = LEAST;
         for activity in [&mut wide, &mut narrow] {

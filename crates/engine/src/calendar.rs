@@ -1,8 +1,8 @@
-//! The calendar: what will happen, in the order in which it will.
+//! The calendar: future events in the order in which they are handled.
 //!
-//! Events of equal time are ordered by a key that is a function of what they are about (kind, then collective, chunk,
-//! phase and relative position; then the stream, or the hop), and those of equal key by when they were put in; never by
-//! memory addresses or threads.
+//! Events at the same time are ordered by a key, which is a function of what they are about (kind, then collective,
+//! chunk, phase and relative position; then the stream, or the hop). Events with the same key are ordered by
+//! insertion. Memory addresses and threads never matter.
 
 use crate::path::Trail;
 use crate::radix::{Radix, Timed};
@@ -10,17 +10,18 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use syncline_units::Time;
 
-// Events of one time come out of the radix heap together, and are put in order by one stable sort, which is linear where
+// The radix heap returns the events of one time together. One stable sort orders them, which takes linear time when
 // ranks run in step.
 
-/// What an event is, in the order in which events of one time are handled.
+/// Kind of an event. Events at the same time are handled in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The network model's own.
+    /// An event of the network model.
     Network = 0,
-    /// A message has left its NPU, which the model did not know when it took it. Before its delivery, which ends it.
+    /// A message has left its NPU, for models that did not know this time when they accepted it. Comes before the
+    /// delivery of the message, which frees it.
     Left = 1,
-    /// A message is there for the endpoint.
+    /// The endpoint has received a message.
     Deliver = 2,
     /// A received message has been combined with local data.
     Reduced = 3,
@@ -30,15 +31,15 @@ pub(crate) enum Kind {
     ComputeDone = 5,
     /// A memory task is done.
     MemoryDone = 6,
-    /// A message that waited for its injection latency enters the network.
+    /// A message enters the network, after its injection latency.
     Inject = 7,
     /// A point-to-point message has left.
     Sent = 8,
-    /// Ranks that have not begun what another has, do so. The last of its time: most have begun by themselves.
+    /// Ranks begin a chunk that another rank has begun. Handled late, because most ranks begin it by themselves.
     Admit = 9,
-    /// A rank begins its first iteration, later than others.
+    /// A rank that starts late begins its first iteration.
     Begin = 10,
-    /// The network model's own, after all that happens at a time.
+    /// An event of the network model, after everything else at that time.
     Settle = 11,
 }
 
@@ -64,7 +65,7 @@ pub(crate) const KEY_BITS: u32 = 60;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) time: Time,
-    /// Kind in the highest bits, then what orders events of one kind.
+    /// The kind in the highest bits, then the order among events of that kind.
     key: u64,
     pub(crate) a: u32,
     pub(crate) b: u32,
@@ -74,7 +75,7 @@ impl Event {
     pub(crate) fn kind(&self) -> Kind {
         KINDS[(self.key >> KEY_BITS) as usize]
     }
-    /// What orders events of one kind.
+    /// The order among events of one kind.
     pub(crate) fn key(&self) -> u64 {
         self.key & ((1 << KEY_BITS) - 1)
     }
@@ -87,7 +88,7 @@ impl Timed for Event {
     }
 }
 
-/// An event that was put in during its own time, and how many were before it.
+/// An event that was added at its own time, and the number of such events before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Late {
     event: Event,
@@ -95,7 +96,7 @@ struct Late {
 }
 
 impl Ord for Late {
-    // The first is the greatest: the standard heap gives out the greatest.
+    // Reversed: the standard heap returns its greatest element first.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.event.key, other.event.b, other.order).cmp(&(self.event.key, self.event.b, self.order))
     }
@@ -106,25 +107,25 @@ impl PartialOrd for Late {
     }
 }
 
-/// Future events. Network models see it as the place to put their own events and deliveries.
+/// Future events. Network models add their own events and deliveries to it.
 #[derive(Debug, Default)]
 pub struct Calendar {
-    /// Events of the present, in order; those before `taken` have been handled.
+    /// Events at the present time, in order; those before `taken` have been handled.
     present: Vec<Event>,
     taken: usize,
-    /// Events of the present that were added during it.
+    /// Events that were added at their own time.
     added: BinaryHeap<Late>,
-    /// How many were added during any present.
+    /// Number of events ever added at their own time.
     late: u64,
-    /// Events after the present, which is the time of the next event once that was looked for.
+    /// Events after the present. Looking for the next event advances the present to its time.
     later: Radix<Event>,
-    /// Nothing after this time is handled now.
+    /// Events after this time are not handled now.
     pub(crate) limit: Time,
-    /// Time from arrival at the NPU until the endpoint has the message.
+    /// Time from a message's arrival at the NPU until the endpoint has it.
     pub(crate) endpoint: Time,
-    /// Set where simulated time would not fit; the run ends with an error.
+    /// Set when a time does not fit; the run then ends with an error.
     pub(crate) overflow: bool,
-    /// What comes after what.
+    /// Records what followed what, for the critical path.
     pub trail: Trail,
 }
 
@@ -150,20 +151,20 @@ impl Calendar {
         self.overflow |= time.0 > u64::MAX / 4;
     }
 
-    /// Message `id`, which was taken with [`Sent::Later`](crate::Sent::Later), leaves its NPU at `time`.
+    /// Message `id`, which was accepted with [`Sent::Later`](crate::Sent::Later), leaves its NPU at `time`.
     #[inline]
     pub fn left(&mut self, time: Time, id: u32, key: u64) {
         self.at(time, Kind::Left, key, id, 0);
         self.overflow |= time.0 > u64::MAX / 4;
     }
 
-    /// Time from a message's arrival at its NPU to that at which the engine hears of it.
+    /// Time from a message's arrival at its NPU until the engine handles it.
     pub fn endpoint_delay(&self) -> Time {
         self.endpoint
     }
 
-    /// Up to when nothing else happens: a model that keeps events of its own may handle those up to then, and puts
-    /// itself into the calendar for the rest.
+    /// The time until which no other event happens. A model with an event queue of its own may handle its events up
+    /// to then, and adds a call to itself for the rest.
     pub fn horizon(&self) -> Time {
         if self.taken < self.present.len() || !self.added.is_empty() {
             return Time(self.later.time());
@@ -171,20 +172,20 @@ impl Calendar {
         self.later.next_time().map_or(self.limit, |next| Time(next).min(self.limit))
     }
 
-    /// Calls the model back at `time` with `a` and `b`. `key`, then `b`, orders calls of equal time.
+    /// Calls the model at `time` with `a` and `b`. Calls at the same time are ordered by `key`, then by `b`.
     #[inline]
     pub fn call_back(&mut self, time: Time, key: u64, a: u32, b: u32) {
         self.overflow |= time.0 > u64::MAX / 4;
         self.at(time, Kind::Network, key, a, b);
     }
 
-    /// Calls the model at `time`, after everything else that is known to happen then.
+    /// Calls the model at `time`, after everything else that happens then.
     #[inline]
     pub fn call_last(&mut self, time: Time, a: u32, b: u32) {
         self.at(time, Kind::Settle, 0, a, b);
     }
 
-    /// The next event, removed.
+    /// Removes and returns the next event.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Event> {
         self.next_time()?;
@@ -200,7 +201,7 @@ impl Calendar {
         }
     }
 
-    /// Every event to come, in the order in which they would be handled; `None` where some were added to the present.
+    /// All future events, in the order in which they would be handled; `None` if some were added at the present time.
     pub(crate) fn pending(&self) -> Option<Vec<Event>> {
         if !self.added.is_empty() {
             return None;
@@ -211,7 +212,7 @@ impl Calendar {
         Some(events)
     }
 
-    /// Moves every event `by` later, with the key that `key` gives it.
+    /// Moves all events `by` later, and replaces their keys with `key`.
     pub(crate) fn shift(&mut self, by: Time, key: impl Fn(&Event) -> u64) {
         let events = self.pending().unwrap_or_default();
         self.present.clear();
@@ -227,13 +228,13 @@ impl Calendar {
         self.added.pop().map(|late| late.event)
     }
 
-    /// An event of the present that comes `later` events after the next one, where there is one.
+    /// The event `later` places after the next one, if it is at the present time.
     #[inline]
     pub(crate) fn peek(&self, later: usize) -> Option<&Event> {
         self.present.get(self.taken + later)
     }
 
-    /// Time of the next event.
+    /// The time of the next event.
     #[inline]
     pub(crate) fn next_time(&mut self) -> Option<Time> {
         if self.taken == self.present.len() && self.added.is_empty() {
@@ -242,7 +243,7 @@ impl Calendar {
         Some(Time(self.later.time()))
     }
 
-    /// Makes the time of the next event the present.
+    /// Advances the present to the time of the next event.
     fn advance(&mut self) -> Option<()> {
         self.present.clear();
         self.taken = 0;
@@ -258,7 +259,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever is filed when, events come out by time and then by key.
+        /// Events come out by time and then by key, whenever they are added.
         #[test]
         fn events_come_out_in_order(steps in prop::collection::vec((0u64..50, 0u64..4, 0u8..3), 1..200)) {
             let mut calendar = Calendar::new(Time::ZERO);
@@ -280,7 +281,7 @@ mod tests {
                 got.push((event.time, event.key, event.a));
             }
             prop_assert!(got.windows(2).all(|pair| pair[0].0 <= pair[1].0));
-            // What was put in first comes out first among equals.
+            // Equal events come out in the order in which they were added.
             let in_turn = |pair: &[(Time, u64, u32)]| {
                 (pair[0].0, pair[0].1) != (pair[1].0, pair[1].1) || pair[0].2 < pair[1].2
             };

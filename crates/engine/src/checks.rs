@@ -1,4 +1,4 @@
-//! Impossible numbers are impossible: checked in every run, in release builds too.
+//! Checks that results are physically possible. They run in every simulation, in release builds too.
 
 use crate::record::CollectiveRecord;
 use crate::{Engine, Network};
@@ -20,7 +20,7 @@ impl<N: Network> Engine<'_, N> {
         }
     }
 
-    /// Checks of the whole run.
+    /// Checks the results of the whole run.
     pub(crate) fn check_results(&self) -> Diagnostics {
         let mut found = Diagnostics::new();
         let record = &self.record;

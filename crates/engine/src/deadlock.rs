@@ -1,4 +1,4 @@
-//! Who waits for what, when no event is left and some ranks have not finished.
+//! The deadlock report: what each rank waits for when no event is left and some ranks have not finished.
 
 use crate::state::{At, DONE, NONE};
 use crate::{Engine, Network};
@@ -8,10 +8,10 @@ use syncline_units::rank_list;
 use syncline_workload::TaskKind;
 use syncline_workload::graph::describe;
 
-/// Most different waits that are listed, and of each rank.
+/// Most distinct waits in a report, and most of each rank.
 const LISTED: usize = 8;
 const OF_A_RANK: usize = 4;
-/// Most messages that are listed of those that have been sent and not received.
+/// Most messages in a report that were sent and not received.
 const LISTED_SENT: usize = 4;
 
 impl<N: Network> Engine<'_, N> {
@@ -27,7 +27,7 @@ impl<N: Network> Engine<'_, N> {
                 self.job.workload.ranks
             ),
         )
-        .help("make every rank reach the same sends, receives and collectives in an order that does not wait in a circle");
+        .help("make every rank reach the same sends, receives and collectives in an order without circular waits");
         if let Some((why, help)) = self.network.stuck() {
             report = report.note(format!("network: {why}")).help(help);
         }
@@ -36,8 +36,8 @@ impl<N: Network> Engine<'_, N> {
         {
             report = report.at(file, 0);
         }
-        // The first wait of every rank comes before the second of any. Ranks that wait for the same are listed once, in
-        // the order of the first of them.
+        // Lists the first wait of every rank before the second of any. Ranks that wait for the same thing share one
+        // line, at the place of the first of them.
         let mut waits: Vec<(String, Vec<u32>)> = Vec::new();
         let mut known = BTreeMap::new();
         let mut of_ranks: Vec<_> = stuck.iter().map(|&index| self.waits_of(index).into_iter()).collect();
@@ -66,12 +66,12 @@ impl<N: Network> Engine<'_, N> {
         }
         if sent.len() > LISTED_SENT {
             report = report
-                .note(format!("and {} more messages that nobody has received", sent.len() - LISTED_SENT));
+                .note(format!("and {} more messages that have not been received", sent.len() - LISTED_SENT));
         }
         report
     }
 
-    /// Messages between two ranks that are under way for ever, or have arrived where no receive has taken them yet.
+    /// Messages between two ranks that never arrive, or have arrived and that no receive has taken yet.
     fn sent_in_vain(&self, stuck: &[u32]) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         for alone in self.alone.alive() {
@@ -99,7 +99,7 @@ impl<N: Network> Engine<'_, N> {
         lines
     }
 
-    /// The task by which the rank with index `from` sends to rank `to` with `tag`, and how many others do so.
+    /// Names the task of rank index `from` that sends to rank `to` with `tag`, and counts other such tasks.
     fn senders(&self, from: u32, to: u32, tag: u32) -> String {
         let rank = self.quotient.rank(from);
         let mut sends = self.graph(from).tasks.iter().zip(0..).filter(|(task, _)| {
@@ -127,14 +127,14 @@ impl<N: Network> Engine<'_, N> {
         }
     }
 
-    /// What `rank` waits for, without its own number, so that equal waits read equal. Collectives and receives take
-    /// turns, so that many of one kind do not hide the other.
+    /// Describes what `rank` waits for, without naming `rank`, so that equal waits give equal text. Alternates
+    /// collectives and receives, so that many of one kind do not hide the other.
     fn waits_of(&self, rank: u32) -> Vec<String> {
         let (collectives, receives) = (self.collectives_of(rank), self.receives_of(rank));
         let longer = collectives.len().max(receives.len());
         let mut lines: Vec<String> =
             (0..longer).flat_map(|at| [collectives.get(at), receives.get(at)]).flatten().cloned().collect();
-        // A rank may also wait for nothing but its own message to leave, which is listed as sent.
+        // A rank may wait only for its own message to leave; that message is listed as sent.
         if lines.is_empty() && !self.alone.alive().any(|alone| alone.from == rank) {
             lines.push(format!("{} tasks wait for each other", self.ranks[rank as usize].tasks_left));
         }
@@ -181,7 +181,7 @@ impl<N: Network> Engine<'_, N> {
                 absent.sort_unstable();
                 let (name, group) = (self.name(rank, at), &role.name);
                 lines.push(if absent.is_empty() {
-                    format!("{name} in group `{group}` waits for messages that do not come")
+                    format!("{name} in group `{group}` waits for messages that never arrive")
                 } else {
                     format!("{name} waits for {} to join it in group `{group}`", rank_list(&absent))
                 });

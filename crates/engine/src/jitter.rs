@@ -1,17 +1,18 @@
-//! Seeded jitter: ranks that begin apart, and compute whose time varies from task to task.
+//! Seeded jitter: ranks start at different times, and compute times vary from task to task.
 //!
-//! Every number is drawn by its place alone: the seed, the rank, the iteration and the task. It does not depend on what
-//! was drawn before, so the same task of the same rank takes the same time under every network model and plan. If
-//! several jobs run, each has its own seed and numbers its ranks from 0, so it draws the same alone and beside others.
+//! Each number depends only on the seed, the rank, the iteration and the task, not on the numbers drawn before it. So
+//! the same task of the same rank takes the same time under every network model and plan. If several jobs run, each
+//! has its own seed and numbers its ranks from 0, so a job draws the same numbers whether it runs by itself or beside
+//! others.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use syncline_units::Time;
 
-/// Streams of the generator that are not used for anything else that follows from the same seed.
+/// Streams of the generator that nothing else derived from the same seed uses.
 const STARTS: u64 = 1 << 63;
 const COMPUTE: u64 = STARTS | 1 << 62;
-/// Words of a block of the generator: each number that is drawn has a block of its own.
+/// Words in a block of the generator. Each drawn number has its own block.
 const BLOCK: u128 = 16;
 
 /// What varies, and by how much.
@@ -20,7 +21,7 @@ pub struct Jitter {
     /// The first rank of each job, ascending from 0, and the job's generator.
     generators: Vec<(u32, ChaCha8Rng)>,
     start: Time,
-    /// Parameters of the logarithm of the factor: mean and standard deviation. `None` where compute does not vary.
+    /// Mean and standard deviation of the factor's logarithm; `None` if compute times do not vary.
     compute: Option<(f64, f64)>,
 }
 
@@ -31,7 +32,7 @@ impl Default for Jitter {
 }
 
 impl Jitter {
-    /// Ranks begin up to `start` late, and compute times have a coefficient of variation of `compute`.
+    /// Ranks start up to `start` late, and compute times have a coefficient of variation of `compute`.
     pub fn new(start: Time, compute: f64, seed: u64) -> Self {
         // A lognormal factor of mean 1: s^2 = ln(1 + c^2), m = -s^2 / 2.
         let square = libm::log1p(compute * compute);
@@ -39,7 +40,8 @@ impl Jitter {
         Self { generators: vec![(0, ChaCha8Rng::seed_from_u64(seed))], start, compute }
     }
 
-    /// Jitter of several jobs, given as `(first rank, seed)`, ascending from rank 0: each rank draws as it does in its job alone.
+    /// Jitter for several jobs, given as `(first rank, seed)`, ascending from rank 0. Each rank draws the same
+    /// numbers as when its job runs by itself.
     #[must_use]
     pub fn of_jobs(mut self, jobs: impl IntoIterator<Item = (u32, u64)>) -> Self {
         self.generators =
@@ -53,7 +55,7 @@ impl Jitter {
         self.compute.is_some()
     }
 
-    /// When `rank` begins: drawn evenly from 0 to the latest start, both included.
+    /// When `rank` starts: uniform from 0 to the latest start, both included.
     pub fn start(&self, rank: u32) -> Time {
         if self.start.is_zero() {
             return Time::ZERO;
@@ -63,7 +65,8 @@ impl Jitter {
         Time(((u128::from(number) * spread) >> u64::BITS) as u64)
     }
 
-    /// How long `work` takes: `task` of `rank` in `iteration`. The factor is lognormal with mean 1.
+    /// Duration of `task` of `rank` in `iteration`, which takes `work` without jitter. The factor is lognormal with
+    /// mean 1.
     #[inline]
     pub(crate) fn time(&self, rank: u32, iteration: u32, task: u32, work: Time) -> Time {
         match self.compute {
@@ -82,13 +85,13 @@ impl Jitter {
     ) -> Time {
         let place = u64::from(iteration) << 32 | u64::from(task);
         let [a, b] = self.draw(COMPUTE, rank, place).map(unit);
-        // Box and Muller; `1 - a` is never 0.
+        // Box-Muller transform; `1 - a` is never 0.
         let normal = libm::sqrt(-2.0 * libm::log(1.0 - a)) * libm::cos(2.0 * std::f64::consts::PI * b);
         let factor = libm::exp(mean + deviation * normal);
         Time((work.0 as f64 * factor).round() as u64)
     }
 
-    /// Two numbers that belong to a place.
+    /// Draws two numbers for a place.
     fn draw(&self, stream: u64, rank: u32, place: u64) -> [u64; 2] {
         let job = self.generators.partition_point(|&(first, _)| first <= rank) - 1;
         let (first, generator) = &self.generators[job];
@@ -99,7 +102,7 @@ impl Jitter {
     }
 }
 
-/// A number of at least 0 and below 1, of the 53 bits that a float holds.
+/// A number in [0, 1), made of the 53 bits that a float holds.
 fn unit(number: u64) -> f64 {
     (number >> 11) as f64 / (1u64 << 53) as f64
 }
@@ -115,9 +118,9 @@ mod tests {
         assert_eq!((jitter.start(3), jitter.time(3, 1, 2, Time(77))), (Time::ZERO, Time(77)));
     }
 
-    /// Mean and variance of an even distribution on 0 to L: L / 2 and L^2 / 12; all of it is reached.
+    /// Uniform on 0 to L: mean L / 2, variance L^2 / 12, and both ends are reached.
     #[test]
-    fn ranks_begin_evenly_apart() {
+    fn starts_are_uniform() {
         let (latest, ranks) = (1_000_000u64, 40_000u32);
         let jitter = Jitter::new(Time(latest), 0.0, 7);
         let starts: Vec<f64> = (0..ranks).map(|rank| jitter.start(rank).0 as f64 / latest as f64).collect();
@@ -130,9 +133,9 @@ mod tests {
         assert_eq!((0..100).map(|rank| Jitter::new(Time(1), 0.0, 0).start(rank).0).max(), Some(1));
     }
 
-    /// A lognormal factor: mean 1, the coefficient of variation that was asked for, median exp(-s^2 / 2).
+    /// The factor is lognormal: mean 1, the requested coefficient of variation, median exp(-s^2 / 2).
     #[test]
-    fn compute_varies_as_was_asked_for() {
+    fn compute_times_have_the_requested_variation() {
         for wanted in [0.02, 0.3] {
             let jitter = Jitter::new(Time::ZERO, wanted, 7);
             let work = 1e9;
@@ -151,9 +154,9 @@ mod tests {
         }
     }
 
-    /// Ranks of joined jobs draw the same numbers as in their job alone.
+    /// Ranks of joined jobs draw the same numbers as when their job runs by itself.
     #[test]
-    fn jobs_draw_as_they_do_alone() {
+    fn joined_jobs_draw_the_same_numbers_as_single_jobs() {
         let jitter = |seed| Jitter::new(Time(1 << 40), 0.1, seed);
         let joined = jitter(0).of_jobs([(0, 5), (3, 7), (4, 5)]);
         for (rank, seed, own) in [(0, 5, 0), (2, 5, 2), (3, 7, 0), (4, 5, 0), (9, 5, 5)] {
@@ -164,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn seed_rank_iteration_and_task_decide() {
+    fn numbers_depend_on_seed_rank_iteration_and_task() {
         let time = |seed, rank, iteration, task| {
             Jitter::new(Time::ZERO, 0.1, seed).time(rank, iteration, task, Time(1 << 40)).0
         };
@@ -172,7 +175,7 @@ mod tests {
             (time(1, 2, 3, 4), [time(0, 2, 3, 4), time(1, 0, 3, 4), time(1, 2, 0, 4), time(1, 2, 3, 0)]);
         assert_eq!(first, time(1, 2, 3, 4));
         assert!(others.iter().all(|&other| other != first), "{first} {others:?}");
-        // The same everywhere: these do not depend on the machine's mathematics.
+        // Golden values: results do not depend on the machine's mathematics library.
         assert_eq!([first, time(7, 0, 0, 0)], [1_355_756_247_565, 1_043_371_159_880]);
     }
 }

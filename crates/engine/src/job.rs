@@ -1,4 +1,4 @@
-//! What the engine executes: a workload whose work has become time and whose collectives have become plans.
+//! What the engine executes: a workload with durations for its work and plans for its collectives.
 
 use crate::jitter::Jitter;
 use crate::slow::Slowdowns;
@@ -13,7 +13,7 @@ use syncline_workload::Workload;
 pub struct Job<'a> {
     /// Task graphs and groups.
     pub workload: &'a Workload,
-    /// Duration of each compute task, by class and task; unused for other tasks.
+    /// Duration of each compute task, by class and task; entries of other tasks are unused.
     pub durations: Vec<Vec<Time>>,
     /// Ranks whose compute is slower.
     pub slow: Slowdowns,
@@ -21,31 +21,31 @@ pub struct Job<'a> {
     pub jitter: Jitter,
     /// Distinct plans.
     pub plans: Vec<CollectivePlan>,
-    /// Plan of each collective task, by class and task; unused for other tasks.
+    /// Plan of each collective task, by class and task; entries of other tasks are unused.
     pub plan_of: Vec<Vec<u32>>,
-    /// NPU of each rank; empty means that rank `i` is on NPU `i`.
+    /// NPU of each rank; if empty, rank `i` is on NPU `i`.
     pub placement: Vec<NpuId>,
-    /// When each rank begins; empty means at time zero.
+    /// When each rank begins; if empty, at time zero.
     pub starts: Vec<Time>,
-    /// The first rank of each job, where several share the fabric; empty for one.
+    /// The first rank of each job, if several share the fabric; empty for a single job.
     pub jobs: Vec<u32>,
-    /// Which ranks are simulated. Where some stand for others, rank `i` is on NPU `i`, everything is the same after every
-    /// turn, and point-to-point tasks keep to one coordinate of every axis that is turned.
+    /// Which ranks are simulated. If ranks stand for others, rank `i` must be on NPU `i`, every turn must leave
+    /// everything unchanged, and point-to-point tasks must stay at one coordinate of every turned axis.
     pub symmetry: Symmetry,
-    /// Whether iterations that are like earlier ones are left out of the simulation.
+    /// Whether to skip iterations that repeat earlier ones.
     pub repeat: bool,
     /// How endpoints schedule.
     pub schedule: Schedule,
-    /// Logical scheduling queues and ways round of each accounting dimension (see [`PhasePlan::dim`]).
+    /// Scheduling queues and directions of each accounting dimension (see [`PhasePlan::dim`]).
     pub dims: Vec<Lanes>,
-    /// Ranks whose spans are kept, ascending.
+    /// Ranks whose spans are recorded, ascending.
     pub traced: Vec<u32>,
-    /// Most spans kept.
+    /// Most spans recorded.
     pub max_spans: u64,
 }
 
 impl Job<'_> {
-    /// The number of the job that `rank` belongs to, of several.
+    /// The number of the job that `rank` belongs to.
     #[inline]
     pub fn number(&self, rank: u32) -> u32 {
         (self.jobs.partition_point(|&first| first <= rank) as u32).saturating_sub(1)
@@ -63,34 +63,34 @@ impl Job<'_> {
 pub struct Lanes {
     /// Queues of a phase.
     pub queues: u32,
-    /// 2 where every other queue runs against the usual direction.
+    /// 2 if every other queue runs in the opposite direction, else 1.
     pub ways: u32,
-    /// Queues of a broadcast or reduce, of at most `queues`.
+    /// Queues of a broadcast or reduce, at most `queues`.
     pub rooted_queues: u32,
     /// `ways` of a broadcast or reduce.
     pub rooted_ways: u32,
 }
 
 impl Lanes {
-    /// Queues and ways that are the same for all collectives.
+    /// The same queues and directions for all collectives.
     #[must_use]
     pub fn of_all(queues: u32, ways: u32) -> Self {
         Self { queues, ways, rooted_queues: queues, rooted_ways: ways }
     }
 
-    /// The queues of a phase.
+    /// Number of queues of a phase.
     #[must_use]
     pub fn queues_of(self, kind: CollectiveKind) -> u32 {
         self.of(kind).0
     }
 
-    /// Whether the chunks of a phase in queue `lane` run against the usual direction.
+    /// Whether the chunks of a phase in queue `lane` run in the opposite direction.
     #[must_use]
     pub fn reverses(self, kind: CollectiveKind, lane: u32) -> bool {
         self.of(kind).1 == 2 && lane % 2 == 1
     }
 
-    /// How many queues of a phase run against the usual direction.
+    /// How many queues of a phase run in the opposite direction.
     #[must_use]
     pub fn backward(self, kind: CollectiveKind) -> u32 {
         let (queues, ways) = self.of(kind);
@@ -108,28 +108,28 @@ impl Lanes {
 /// One collective, planned for its group's shape.
 #[derive(Clone, Debug)]
 pub struct CollectivePlan {
-    /// What it promises.
+    /// Its kind.
     pub kind: CollectiveKind,
     /// Its size.
     pub bytes: Bytes,
     /// Bytes of one element.
     pub element: u64,
-    /// The chunks that the set is cut into, in elements.
+    /// The chunks that the vector is cut into, in elements.
     pub chunks: Vec<Extent>,
-    /// What every chunk goes through.
+    /// The phases that each chunk goes through.
     pub phases: Vec<PhasePlan>,
-    /// No execution can be faster than this.
+    /// Lower bound: no execution can be faster than this.
     pub bound: Time,
 }
 
 /// One phase of a plan.
 #[derive(Clone, Debug)]
 pub struct PhasePlan {
-    /// What the phase promises along its axis.
+    /// What the phase computes along its axis.
     pub kind: CollectiveKind,
     /// Ranks along the axis.
     pub size: u32,
-    /// Positions in the group between neighbours along the axis.
+    /// Distance, in group positions, between neighbours along the axis.
     pub weight: u32,
     /// Axes along which the vector is already divided: `(weight, size)`, in the order in which it was cut.
     pub cuts: Vec<(u32, u32)>,
@@ -137,15 +137,15 @@ pub struct PhasePlan {
     pub gates: Vec<(u32, u32)>,
     /// Accounting dimension: one of the fabric's, or the last one of [`Job::dims`] for everything else.
     pub dim: u16,
-    /// Tells phases of one dimension apart: 0 on the way up, 1 on the way down.
+    /// Distinguishes phases of one dimension: 0 on the way up, 1 on the way down.
     pub leg: u8,
     /// What the ranks along the axis do.
     pub algorithm: Arc<dyn Algorithm>,
     /// Its number of streams.
     pub streams: u32,
-    /// How its programs follow from one another ([`Algorithm::turn`]).
+    /// How its programs are translated into one another ([`Algorithm::turn`]).
     pub turn: Option<Turn>,
-    /// How its axis is turned, where [`Job::symmetry`] turns it.
+    /// How its axis is turned, if [`Job::symmetry`] turns it.
     pub turned: Option<Turned>,
 }
 
@@ -155,7 +155,8 @@ impl PhasePlan {
     pub fn coordinate(&self, position: u32) -> u32 {
         position / self.weight % self.size
     }
-    /// How far `to` is from `from` along the axis, as all ranks see it that follow from one another.
+    /// The distance from `from` to `to` along the axis, which is the same for all ranks that are translations of each
+    /// other.
     #[inline]
     pub fn distance(&self, from: u32, to: u32) -> u32 {
         self.turn.unwrap_or(Turn::Cyclic).seen_from(from, to, self.size)
@@ -175,22 +176,23 @@ impl PhasePlan {
 /// Which set goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Order {
-    /// Issued first.
+    /// The set issued first.
     #[default]
     Fifo,
-    /// Issued last.
+    /// The set issued last.
     Lifo,
-    /// All-to-all first, then blocking ones, then the one issued last (dlrm2020 III-C.1).
+    /// All-to-all first, then blocking collectives, then the set issued last (dlrm2020 III-C.1).
     Priority,
 }
 
-/// Which chunks share a ready queue and scheduling queues, and thus `issue_threshold`, `issue_batch` and `active_chunks`.
+/// Which chunks share a ready queue and scheduling queues, and thus `issue_threshold`, `issue_batch` and
+/// `active_chunks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Schedulers {
-    /// Those of one process group: groups run independently of each other, as NCCL's communicators do.
+    /// The chunks of one process group: groups run independently of each other, as NCCL's communicators do.
     #[default]
     PerGroup,
-    /// All of a rank (astra2020 IV-B).
+    /// All chunks of a rank (astra2020 IV-B).
     PerRank,
 }
 
@@ -203,24 +205,24 @@ pub struct Schedule {
     pub schedulers: Schedulers,
     /// T: chunks are issued while fewer than this many are in their first phase.
     pub issue_threshold: u32,
-    /// P: how many are issued at once.
+    /// P: how many chunks are issued at once.
     pub issue_batch: u32,
-    /// Running chunks per queue.
+    /// Most running chunks per queue.
     pub active_chunks: u32,
-    /// Running chunks per dimension.
+    /// Most running chunks per dimension.
     pub outstanding: u32,
-    /// Collectives under way at once.
+    /// Most collectives under way at once.
     pub concurrent: u32,
     /// Constant delay after a message arrives.
     pub endpoint_delay: Time,
-    /// Time between memory and network interface, paid on both sides.
+    /// Time between memory and network interface, added on both sides.
     pub injection_latency: Time,
-    /// Rate of local reduction; `None` costs no time.
+    /// Rate of local reduction; with `None`, reduction takes no time.
     pub reduction_rate: Option<syncline_units::Rate>,
 }
 
 impl Schedule {
-    /// Whether there is any limit on what runs at once.
+    /// Whether anything limits how much runs at once.
     pub fn is_limited(&self) -> bool {
         [self.issue_threshold, self.active_chunks, self.outstanding, self.concurrent]
             .iter()

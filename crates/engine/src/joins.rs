@@ -1,18 +1,19 @@
-//! What waits for several things keeps when the earlier ones happened, so that the critical path knows which one would be
-//! the last after a change ([`Trail::meet`]).
+//! Something that waits for several things keeps when the earlier ones happened. The critical path then knows which
+//! of them would be the last after a change ([`Trail::meet`]).
 
 use crate::path::{Moment, Origin, Purpose, Trail};
 use crate::state::{Iteration, Rank, Resource, Run, Set};
 use syncline_units::Time;
 
-/// Visits the number of a stretch.
+/// Visits a stretch number.
 type Visit<'a> = &'a mut dyn FnMut(&mut u32);
 
 impl Iteration {
-    /// A dependency of `task` has ended now with stretch `after`. Returns the stretch that the task begins after, if this
-    /// was the last one.
+    /// A dependency of `task` has just ended with stretch `after`. If it was the last one, returns the stretch that
+    /// the task follows.
     ///
-    /// A dependency that `is_known` to the unit that runs `task` is not kept: compute that follows compute begins after it anyway.
+    /// A dependency that `is_known` to the unit that runs `task` is not kept: compute that follows compute begins
+    /// after it anyway.
     pub(crate) fn meets(
         &mut self,
         task: u32,
@@ -42,7 +43,7 @@ impl Resource {
     fn visit(&mut self, visit: Visit<'_>) {
         visit(&mut self.stretch);
         visit(self.free.stretch_mut());
-        // Their order does not depend on it.
+        // The order of `ready` does not depend on the stretches.
         let ready = std::mem::take(&mut self.ready).into_vec().into_iter();
         self.ready = ready
             .map(|mut entry| {
@@ -54,7 +55,7 @@ impl Resource {
 }
 
 impl Rank {
-    /// Visits the stretches that it refers to.
+    /// Visits the stretches that this refers to.
     pub(crate) fn visit(&mut self, visit: Visit<'_>) {
         self.compute.visit(visit);
         self.memory.visit(visit);
@@ -73,7 +74,7 @@ impl Rank {
 }
 
 impl Set {
-    /// Visits the stretches that it refers to.
+    /// Visits the stretches that this refers to.
     pub(crate) fn visit(&mut self, visit: Visit<'_>) {
         visit(self.issue.stretch_mut());
         visit(self.reached.stretch_mut());
@@ -81,7 +82,7 @@ impl Set {
 }
 
 impl Run {
-    /// Visits the stretches that it refers to.
+    /// Visits the stretches that this refers to.
     pub(crate) fn visit(&mut self, visit: Visit<'_>) {
         visit(&mut self.last_left);
         visit(self.reached.stretch_mut());

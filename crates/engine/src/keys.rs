@@ -1,9 +1,9 @@
-//! Keys: what orders events of one time and kind that are about collectives.
+//! Keys: the order among events of one time and kind that belong to collectives.
 //!
-//! From the highest bit down: number of the collective, chunk, phase, channel, distance from receiver to sender. A job
-//! says how many chunks, phases and ranks its largest plan has, and each field is wide enough for that, so that no two
-//! of them share a key. The collective's number takes the bits that are left, [`NUMBER_BITS`] at most; a job with more
-//! collectives than that begins the numbers anew.
+//! Fields from the highest bit down: number of the collective, chunk, phase, channel, distance from receiver to
+//! sender. Each field is wide enough for the chunks, phases and ranks of the job's largest plan, so no two of them
+//! share a key. The collective's number takes the remaining bits, at most [`NUMBER_BITS`]; in a job with more
+//! collectives the numbers wrap around.
 
 use crate::calendar::KEY_BITS;
 use crate::job::CollectivePlan;
@@ -11,16 +11,16 @@ use syncline_diagnostics::{Code, Diagnostic, Result};
 
 /// Bits of the channel.
 const CHANNEL_BITS: u32 = 5;
-/// Least bits of distance, phase and chunk.
+/// Fewest bits of distance, phase and chunk.
 const LEAST: Widths = Widths { distance: 18, phase: 5, chunk: 12 };
 /// Most bits of a collective's number.
 const NUMBER_BITS: u32 = 20;
-/// Least bits of a collective's number, so that those under way at one time differ.
+/// Fewest bits of a collective's number, so that collectives under way at one time differ.
 const FEWEST_NUMBER_BITS: u32 = 8;
-/// Bits below a phase that [`Keys::of_phase`] leaves out: they are 0 where a key is about a whole phase.
+/// Bits below a phase that [`Keys::of_phase`] omits: they are 0 in keys about a whole phase.
 const BELOW_PHASE: u32 = 8;
 
-/// Bits of the fields whose width a job decides.
+/// Widths, in bits, of the fields that depend on the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Widths {
     distance: u32,
@@ -28,7 +28,7 @@ struct Widths {
     chunk: u32,
 }
 
-/// Where the fields of a key lie.
+/// Positions of the fields of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Keys {
     distance: u64,
@@ -39,15 +39,15 @@ pub(crate) struct Keys {
     numbers: u64,
 }
 
-/// Bits that tell `count` things apart.
+/// Bits needed to distinguish `count` things.
 fn bits(count: u64) -> u32 {
     u64::BITS - count.saturating_sub(1).leading_zeros()
 }
 
-/// Whether keys can tell apart all chunks, phases and ranks of `plans`.
+/// Checks that keys can distinguish all chunks, phases and ranks of `plans`.
 ///
 /// # Errors
-/// [`Code::BadValue`] for `collectives.chunks`, with the most chunks that are possible.
+/// [`Code::BadValue`] for `collectives.chunks`, with the largest possible number of chunks.
 pub fn check(plans: &[CollectivePlan]) -> Result<()> {
     let widths = Widths::of(plans);
     let most = Widths { chunk: KEY_BITS - FEWEST_NUMBER_BITS - widths.below_chunk(), ..widths };
@@ -59,7 +59,7 @@ pub fn check(plans: &[CollectivePlan]) -> Result<()> {
     let allowed = 1u64 << most.chunk;
     Err(Diagnostic::error(
         Code::BadValue,
-        format!("a collective is cut into {chunks} chunks; with phases over {ranks} ranks, at most {allowed} are possible"),
+        format!("a collective is cut into {chunks} chunks; the limit with phases over {ranks} ranks is {allowed}"),
     )
     .key("collectives.chunks")
     .found(format!("{chunks} chunks"))
@@ -86,7 +86,7 @@ impl Widths {
 }
 
 impl Keys {
-    /// Keys that tell apart all that `plans`, which [`check`] accepts, have.
+    /// Keys for `plans`, which [`check`] has accepted.
     pub(crate) fn new(plans: &[CollectivePlan]) -> Self {
         let widths = Widths::of(plans);
         let number = widths.below_chunk() + widths.chunk;
@@ -100,7 +100,7 @@ impl Keys {
         }
     }
 
-    /// Orders events by collective, chunk and phase, which all ranks number alike.
+    /// Orders events by collective, chunk and phase, which have the same numbers on all ranks.
     #[inline]
     pub(crate) fn order(&self, number: u64, chunk: u32, phase: u8) -> u64 {
         (number & (self.numbers - 1)) << self.number
@@ -122,32 +122,32 @@ impl Keys {
         key >> self.phase << self.phase
     }
 
-    /// The same order as that of [`Keys::order`], in as many bits less as a generation takes above it.
+    /// The order of [`Keys::order`] with the generation above it; drops the low bits to make room for the generation.
     #[inline]
     pub(crate) fn in_generation(&self, generation: u8, order: u64) -> u64 {
         u64::from(generation) << GENERATION | order >> BELOW_PHASE
     }
 
-    /// A key without the collective's number.
+    /// The key without the collective's number.
     pub(crate) fn within(&self, key: u64) -> u64 {
         key & ((1 << self.number) - 1)
     }
 
-    /// The key that is `numbers` collectives later.
+    /// The key of the collective whose number is `numbers` higher.
     pub(crate) fn later(&self, key: u64, numbers: u64) -> u64 {
         key.wrapping_add(numbers << self.number)
     }
 
-    /// How many collectives keys tell apart; beyond, their order is not repeated.
+    /// How many collectives keys can distinguish; with more, the order of keys does not repeat.
     pub(crate) fn numbers(&self) -> u64 {
         self.numbers
     }
 }
 
-/// The lowest bit of a generation in keys of [`Keys::in_generation`].
+/// The lowest bit of the generation in keys of [`Keys::in_generation`].
 const GENERATION: u32 = KEY_BITS - BELOW_PHASE;
 
-/// The generation of such a key.
+/// The generation in a key of [`Keys::in_generation`].
 pub(crate) fn generation(key: u64) -> u8 {
     (key >> GENERATION) as u8
 }
@@ -187,15 +187,16 @@ mod tests {
     }
 
     #[test]
-    fn fields_have_the_widths_that_they_always_need() {
+    fn small_jobs_use_the_least_field_widths() {
         let keys = Keys::new(&[plan(16, 2, 8)]);
         assert_eq!((keys.channel, keys.phase, keys.chunk, keys.number), (18, 23, 28, 40));
         assert_eq!(keys.numbers, 1 << 20);
     }
 
-    /// The largest number of chunks that a collective may have, in the most phases that a group can have.
+    /// The largest number of chunks that a collective may have, in the largest number of phases that a group can
+    /// have.
     #[test]
-    fn a_million_chunks_and_all_phases_are_told_apart() {
+    fn a_million_chunks_and_all_phases_have_distinct_keys() {
         let plans = [plan(1 << 20, 62, 2)];
         assert!(check(&plans).is_ok());
         let keys = Keys::new(&plans);
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_the_limit() {
+    fn too_many_chunks_are_refused_with_the_limit() {
         let found = check(&[plan(1 << 20, 62, 1 << 24)]).unwrap_err();
         let found = found.to_string();
         assert!(found.contains("is cut into 1048576 chunks"), "{found}");
@@ -217,7 +218,7 @@ mod tests {
     }
 
     proptest! {
-        /// Keys of messages are ordered as their fields are, and those of generations as their orders.
+        /// Keys of messages are ordered like their fields, and keys of generations like their orders.
         #[test]
         fn keys_are_ordered_by_their_fields(
             most in (1usize..5000, 1usize..63, 2u32..1 << 20),
@@ -227,7 +228,7 @@ mod tests {
             let plans = [plan(most.0, most.1, most.2)];
             prop_assume!(check(&plans).is_ok());
             let keys = Keys::new(&plans);
-            // Some leading fields are equal, so that each field comes to decide.
+            // Some leading fields are equal, so that each field decides in some cases.
             let [first, mut second] = [fields[0], fields[1]];
             second.0 = if equal > 0 { first.0 } else { second.0 };
             second.1 = if equal > 1 { first.1 } else { second.1 };

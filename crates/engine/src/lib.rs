@@ -1,21 +1,21 @@
-//! One engine for every network model: it executes task graphs and collective plans, event by event.
+//! The engine: executes task graphs and collective plans event by event, with any network model.
 //!
 //! In reading order:
 //!
-//! - [`job`]: what is executed: a workload with durations and plans, and how endpoints schedule;
-//! - [`network`]: the interface behind which every network model lives;
-//! - [`calendar`]: future events, [`radix`]: filed by time;
-//! - [`Engine`]: the run loop; its parts are `tasks` (task graphs and compute), `numbers` (of collectives), [`keys`] (of events), `sets` (the endpoint: chunks and
-//!   scheduling queues), `programs` (plans, instruction by instruction), `quotient` (which ranks stand for others),
-//!   `steady` (which iterations do), `slow` (ranks that compute slower), `jitter` (when they
-//!   begin, and how compute times vary), `checks` (impossible numbers) and `deadlock` (who waits for what);
-//! - [`record`]: what is written down; [`activity`]: when things were busy; [`path`]: the critical path.
+//! - [`job`]: the input: a workload with durations and plans, and how endpoints schedule;
+//! - [`network`]: the interface that every network model implements;
+//! - [`calendar`]: future events; [`radix`]: the heap that files them by time;
+//! - [`Engine`]: the run loop; its parts are `tasks` (task graphs and compute), `numbers` (of collectives), [`keys`]
+//!   (of events), `sets` (the endpoint: chunks and scheduling queues), `programs` (plans, instruction by
+//!   instruction), `quotient` (which ranks stand for others), `steady` (which iterations are skipped because they
+//!   repeat), `slow` (ranks that compute slower), `jitter` (late starts and varying compute times), `checks` (of
+//!   results) and `deadlock` (which rank waits for what);
+//! - [`record`]: the results; [`activity`]: when things were busy; [`path`]: the critical path.
 //!
-//! In the engine an iteration is a micro-batch: a step of training takes
-//! [`micro_batches`](syncline_workload::Workload::micro_batches) of them, nearly always one. What is told outside is told
-//! of steps.
+//! In the engine an iteration is a micro-batch: a training step consists of
+//! [`micro_batches`](syncline_workload::Workload::micro_batches) of them, usually one. Reports to users count steps.
 //!
-//! The engine reads no clock and no file; limits and interruptions are decided by its caller between steps.
+//! The engine reads no clock and no file. Its caller decides about limits and interruptions between steps.
 
 pub mod activity;
 pub mod calendar;
@@ -79,30 +79,30 @@ pub struct Engine<'a, N> {
     classes: Vec<ClassIndex>,
     numbers: Numbers,
     keys: Keys,
-    /// Index of the first queue of each accounting dimension in a scheduler; each dimension has two legs.
+    /// Index of the first queue of each accounting dimension in a scheduler. Each dimension has two legs.
     first_queue: Vec<u32>,
     ranks: Vec<Rank>,
     sets: Slab<Set>,
     runs: Slab<Run>,
     messages: Slab<Message>,
-    /// Tasks whose message has not left: `(rank, task)`, and with the end of which stretch it does.
+    /// Tasks whose message has not left: rank, task, and the stretch that ends when it leaves.
     leaving: Slab<(u32, At, u32)>,
     /// Messages that belong to no collective.
     alone: Slab<Alone>,
     instances: Slab<Instance>,
-    /// How many rounds of telling there were at this time.
+    /// How many rounds of [`Kind::Admit`] have been handled at this time.
     generation: u8,
-    /// What other ranks are still to be told of.
+    /// Phases that one rank has begun and the other ranks have not been notified of yet.
     to_tell: Slab<Begun>,
     /// By role and group.
     windows: Vec<Vec<Window>>,
-    /// By class of ranks: whether they compute.
+    /// Whether ranks compute, by class of ranks.
     computes: Vec<bool>,
     /// Tasks that may start now.
     startable: VecDeque<(u32, At, Cause, u32)>,
     /// Runs whose program has ended.
     ended: VecDeque<(u32, u32)>,
-    /// Ranks of which a unit, compute or memory, may start its next task.
+    /// Ranks whose compute or memory unit may start its next task.
     to_start: VecDeque<u32>,
     record: Record,
     tracer: Tracer,
@@ -112,17 +112,17 @@ pub struct Engine<'a, N> {
     after: u32,
     watched: Watched,
     unfinished: u32,
-    /// Whether endpoints have limits, so that ranks may come to begin different chunks.
+    /// Whether endpoints have limits, so that ranks may begin different chunks.
     limited: bool,
     failure: Option<Diagnostic>,
-    /// Whether rank 0 is in the iterations that are watched, for their activity or their critical path.
+    /// Whether rank 0 is still in the iterations that are watched for activity or the critical path.
     watching: bool,
     /// Rank 0 has opened an iteration, and the events of that time are not all done.
     boundary: bool,
     steady: Steady,
 }
 
-/// The place of `rank` in each role, and how many schedulers it has; `scheduled` says which roles have collectives.
+/// The place of `rank` in each role, and its number of schedulers. `scheduled` says which roles have collectives.
 fn places(job: &Job<'_>, quotient: &Quotient<'_>, scheduled: &[bool], rank: u32) -> (Vec<Place>, u32) {
     let mut schedulers = 0;
     let mut place = |number: u16, Seating { group, position }| {
@@ -131,7 +131,7 @@ fn places(job: &Job<'_>, quotient: &Quotient<'_>, scheduled: &[bool], rank: u32)
             Schedulers::PerGroup => schedulers,
             Schedulers::PerRank => 0,
         };
-        // `NONE` wraps to 0: it needs no scheduler.
+        // `NONE` wraps to 0, because it needs no scheduler.
         schedulers = schedulers.max(scheduler.wrapping_add(1));
         Place { group, slot: quotient.slot(number, position), scheduler }
     };
@@ -142,10 +142,10 @@ fn places(job: &Job<'_>, quotient: &Quotient<'_>, scheduled: &[bool], rank: u32)
     (places, schedulers)
 }
 
-/// What a step of the run loop found.
+/// Why [`Engine::step`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// There is more to do.
+    /// There are more events to handle.
     More,
     /// Every rank has finished.
     Finished,
@@ -154,7 +154,7 @@ pub enum Step {
 }
 
 impl<'a, N: Network> Engine<'a, N> {
-    /// Sets a job up at time zero.
+    /// Sets up a job at time zero.
     pub fn new(job: &'a Job<'a>, network: N) -> Self {
         let workload = job.workload;
         let classes: Vec<ClassIndex> =
@@ -253,7 +253,7 @@ impl<'a, N: Network> Engine<'a, N> {
                 match job.starts.get(rank as usize).copied().unwrap_or_default() {
                     Time::ZERO => engine.open_iteration(rank, Cause::Start),
                     start => {
-                        // Before its job begins, a rank waits for nothing.
+                        // A rank waits for nothing before its job begins.
                         engine.ranks[rank as usize].compute.idle_since = start;
                         engine.calendar.at(start, Kind::Begin, u64::from(rank), rank, 0);
                     }
@@ -267,13 +267,13 @@ impl<'a, N: Network> Engine<'a, N> {
     /// Handles up to `events` events, none of them after `until`.
     ///
     /// # Errors
-    /// A deadlock report, or an impossible number.
+    /// A deadlock report, or a result that failed a check.
     pub fn step(&mut self, events: u64, until: Time) -> Result<Step> {
         for _ in 0..events {
             if self.failure.is_some() || self.calendar.overflow {
                 return self.checked(Step::More);
             }
-            // What the network still does, such as acknowledging, nobody waits for.
+            // Nobody waits for what the network still does, such as acknowledging.
             if self.unfinished == 0 {
                 return self.checked(Step::Finished);
             }
@@ -343,8 +343,8 @@ impl<'a, N: Network> Engine<'a, N> {
         self.checked(Step::More)
     }
 
-    /// Asks for what coming events will need: in a large job every event is about another rank, whose state is in no
-    /// near cache.
+    /// Prefetches the state that coming events need. In a large job each event is about another rank, whose state is
+    /// not in a near cache.
     #[inline]
     fn read_ahead(&self) {
         if let Some(event) = self.calendar.peek(24).filter(|event| event.kind() == Kind::Deliver) {
@@ -361,7 +361,8 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    /// Does everything that takes no time. A unit picks its next task last, from all that an event has made ready.
+    /// Does everything that takes no time. Units pick their next tasks last, from everything that the event has made
+    /// ready.
     fn settle(&mut self) {
         loop {
             if let Some((rank, at, cause, after)) = self.startable.pop_front() {
@@ -393,11 +394,11 @@ impl<'a, N: Network> Engine<'a, N> {
         Ok(step)
     }
 
-    /// Simulated time.
+    /// The simulated time.
     pub fn now(&self) -> Time {
         self.now
     }
-    /// Events so far.
+    /// Events handled so far.
     pub fn events(&self) -> u64 {
         self.record.events + self.network.events()
     }
@@ -409,22 +410,22 @@ impl<'a, N: Network> Engine<'a, N> {
     pub fn tasks_done(&self) -> u64 {
         self.record.tasks_done * u64::from(self.quotient.members())
     }
-    /// Messages, chunks and sets that are alive now: what memory is proportional to.
+    /// Messages, chunks and sets that exist now. Memory use is proportional to them.
     pub fn alive(&self) -> [usize; 3] {
         [self.messages.len(), self.runs.len(), self.sets.len()]
     }
 
-    /// Ends the run: after [`Step::Finished`], or early.
+    /// Ends the run, after [`Step::Finished`] or early.
     ///
     /// # Errors
-    /// Impossible numbers.
+    /// Results that failed a check.
     pub fn finish(mut self, ended: Ended) -> Result<(Record, N)> {
         self.record.ended = ended;
         self.record.finish = match ended {
             Ended::Finished => self.record.ranks.iter().map(|rank| rank.finish).max().unwrap_or_default(),
             _ => self.now,
         };
-        // A rank's iterations are dropped when they are done, from the first on.
+        // A rank drops its iterations in order, as they are done.
         let working = self.ranks.iter().filter(|rank| rank.opened > 0);
         let done = working.map(|rank| rank.first_iteration).min().unwrap_or(0);
         let micro_batches = self.job.workload.micro_batches();
@@ -462,7 +463,7 @@ impl<'a, N: Network> Engine<'a, N> {
         Ok((self.record, self.network))
     }
 
-    /// Ends what is watched of the first iterations, where rank 0 is done with these and has more.
+    /// Stops watching the first iterations once rank 0 is done with them, if it has more.
     #[inline]
     fn stop_what_is_past(&mut self) {
         let Rank { first_iteration, tasks_left, .. } = self.ranks[0];
@@ -479,7 +480,7 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    /// What is looked at moment by moment ends.
+    /// Stops recording activity.
     #[cold]
     fn stop_watching(&mut self, now: Time) {
         let ranks = self.ranks.iter_mut().map(|rank| &mut rank.compute.recent);
@@ -487,7 +488,7 @@ impl<'a, N: Network> Engine<'a, N> {
         self.network.stop_activity(now);
     }
 
-    /// Finds the critical path of what was watched.
+    /// Finds the critical path of the watched iterations.
     #[cold]
     fn stop_path(&mut self) {
         if !self.calendar.trail.is_on() {
@@ -503,7 +504,7 @@ impl<'a, N: Network> Engine<'a, N> {
         self.watched.iterations = 0;
     }
 
-    /// Drops stretches that nothing refers to any more.
+    /// Drops stretches that nothing refers to.
     #[cold]
     fn collect(&mut self) {
         let mut trail = std::mem::take(&mut self.calendar.trail);
@@ -521,10 +522,10 @@ impl<'a, N: Network> Engine<'a, N> {
         self.calendar.trail = trail;
     }
 
-    /// Books what is under way when a run stops early.
+    /// Books work that is under way when a run stops early.
     fn close_early(&mut self) {
         let now = self.now;
-        // Sends are drawn up to when they will have left.
+        // Spans of sends extend to when the message will have left.
         for mark in &mut self.tracer.marks {
             mark.end = mark.end.min(now);
         }
@@ -562,22 +563,22 @@ impl<'a, N: Network> Engine<'a, N> {
     }
 }
 
-/// What a task is called.
+/// The name of a task.
 pub fn task_name(job: &Job<'_>, rank: u32, task: u32) -> String {
     label_text(job, Label::Task { class: job.workload.class_of(rank), task })
 }
 
-/// Those words that there are.
+/// Joins the words that are not empty.
 fn words(all: &[&str]) -> String {
     all.iter().filter(|word| !word.is_empty()).copied().collect::<Vec<_>>().join(" ")
 }
 
-/// `what`, unless the layer's name begins with it: a collective that stands alone has given its layer its name.
+/// `what`, unless the layer's name begins with it. A workload of one collective names its layer after the collective.
 fn unless_said<'a>(name: &str, what: &'a str) -> &'a str {
     if name.starts_with(what) { "" } else { what }
 }
 
-/// A span's label.
+/// The text of a span's label.
 fn label_text(job: &Job<'_>, label: Label) -> String {
     let layer_name = |layer: u32| job.workload.layers.get(layer as usize).map_or("", String::as_str);
     match label {

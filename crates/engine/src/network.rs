@@ -1,5 +1,5 @@
-//! The network interface (the "network API" of dlrm2020 III-C): send a message now, be told when it has left and when
-//! it has arrived, read counters. Workloads, plans and fabrics never know which model answers.
+//! The interface that network models implement (the "network API" of dlrm2020 III-C): send a message now, report when
+//! it has left and when it has arrived, read counters. Workloads, plans and fabrics do not know which model is used.
 
 use crate::activity::Activity;
 use crate::calendar::Calendar;
@@ -9,153 +9,154 @@ use syncline_timeline::{Packets, Table};
 use syncline_units::{Bytes, CollectiveKind, LinkId, NpuId, Time};
 use syncline_workload::graph::NO_LAYER;
 
-/// What a message is for.
+/// What a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
     /// The layer, or [`NO_LAYER`].
     pub layer: u32,
-    /// The collective; none of a message between two ranks alone.
+    /// The collective; `None` for a message between two ranks outside collectives.
     pub kind: Option<CollectiveKind>,
 }
 
 impl Owner {
-    /// Nobody asked.
+    /// For models that do not record owners.
     pub const UNKNOWN: Self = Self { layer: NO_LAYER, kind: None };
 }
 
-/// How long messages of one owner were held back by a link.
+/// How long a link delayed the messages of one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contention {
     /// The link.
     pub link: LinkId,
-    /// Whose messages.
+    /// The layer and collective of the messages.
     pub owner: Owner,
-    /// How many messages.
+    /// Number of messages.
     pub messages: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// How much later they were through than if each had been alone, summed.
+    /// Total delay: how much later the messages were through than if each had had the link to itself.
     pub delay: Time,
 }
 
-/// A connection stood still until its retransmission timer ran out.
+/// A stall: a connection sent nothing until its retransmission timer ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// Who sends on it.
+    /// Sender.
     pub from: NpuId,
-    /// Who receives.
+    /// Receiver.
     pub to: NpuId,
-    /// Which of several parallel ways it takes.
+    /// Which of several parallel paths it takes.
     pub lane: u32,
-    /// When the timer was started last.
+    /// When the timer was last started.
     pub start: Time,
     /// When it ran out.
     pub end: Time,
-    /// From here to `end` no link on its ways sent anything: what the time-out cost at least, where others wait for it.
+    /// From here to `end` no link on its path sent anything. This is the least that the time-out cost, if others wait
+    /// for the connection.
     pub idle_from: Time,
-    /// Whether the time-out was the initial one: no round trip had been measured.
+    /// Whether this was the initial time-out, before any round trip was measured.
     pub initial: bool,
-    /// Time-outs without news between them, this one included.
+    /// Consecutive time-outs without progress, including this one.
     pub in_a_row: u32,
 }
 
 /// A message as a network model sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
-    /// Number by which the engine knows it; free for reuse once it is delivered.
+    /// Number of the message in the engine; reused once the message is delivered.
     pub id: u32,
     /// Sender.
     pub from: NpuId,
     /// Receiver.
     pub to: NpuId,
-    /// Which of several parallel ways to take.
+    /// Which of several parallel paths to take.
     pub lane: u32,
-    /// Number of the sender's job among several. Jobs are programs of their own, and so have connections of their own.
+    /// Number of the sender's job. Jobs are separate programs, so each has its own connections.
     pub job: u32,
     /// Payload.
     pub bytes: Bytes,
-    /// Orders events of equal time.
+    /// Orders events at the same time.
     pub key: u64,
-    /// What it is for, where the model asks ([`Network::OWNERS`]).
+    /// What it belongs to, for models that need it ([`Network::OWNERS`]).
     pub owner: Owner,
-    /// What it comes after on the critical path.
+    /// What it follows on the critical path.
     pub origin: Origin,
 }
 
 /// When a message has left its NPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// At this time.
+    /// It leaves at this time.
     At(Time),
-    /// Not known yet: the model says so with [`Calendar::left`].
+    /// Not known yet: the model calls [`Calendar::left`] once it is.
     Later,
-    /// There is no way to the receiver; nothing was sent.
+    /// There is no path to the receiver; nothing was sent.
     NoRoute,
-    /// The way has more links than the model can count; nothing was sent.
+    /// The path has more links than the model can count; nothing was sent.
     TooFar,
 }
 
-/// What a link did.
+/// Counters of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct LinkUse {
     /// Bytes sent.
     pub bytes: u64,
     /// Messages sent.
     pub messages: u64,
-    /// Time in which it was sending.
+    /// Time in which it sent.
     pub busy: Time,
-    /// Time that messages waited for it.
+    /// Time that messages waited for it, summed.
     pub waited: Time,
 }
 
 /// A network model.
 pub trait Network {
-    /// Whether the model asks what messages are for.
+    /// Whether the model needs the owners of messages.
     const OWNERS: bool = false;
 
-    /// Name for reports.
+    /// The model's name in reports.
     fn name(&self) -> &'static str;
 
-    /// How many tiers of links it has: those that it names in the calendar's [`trail`](Calendar::trail).
+    /// Number of tiers of links that the model names in the calendar's [`trail`](Calendar::trail).
     fn tiers(&self) -> usize {
         0
     }
 
-    /// Takes a message at time `now`. The model puts its delivery, or calls to itself, into the calendar, and says in the
-    /// calendar's [`trail`](Calendar::trail) with which stretches it leaves its NPU and arrives.
+    /// Accepts a message at time `now`. The model adds its delivery, or calls to itself, to the calendar, and tells
+    /// the calendar's [`trail`](Calendar::trail) the stretches with which the message leaves its NPU and arrives.
     fn send(&mut self, now: Time, transfer: &Transfer, calendar: &mut Calendar) -> Sent;
 
-    /// A call that the model asked for with [`Calendar::call_back`].
+    /// Handles a call that the model requested with [`Calendar::call_back`].
     fn call(&mut self, now: Time, a: u32, b: u32, calendar: &mut Calendar);
 
-    /// What link `id` did so far.
+    /// Counters of link `id` so far.
     fn link_use(&self, id: LinkId) -> LinkUse;
 
-    /// The run ends at `now`, perhaps before all that was begun is over: what ports would do later is not booked.
+    /// The run ends at `now`, perhaps early: the model does not book what ports would do later.
     fn cut(&mut self, now: Time);
 
-    /// A port that was busy for longer than it took to the end of its last message, which cannot be: its name, and by how
-    /// much.
+    /// Names a port that was busy for longer than the time to the end of its last message, which is impossible, and
+    /// says by how much.
     fn overbooked(&self) -> Option<String>;
 
     /// When each of the model's ports was busy.
     fn activity(&mut self) -> &mut Activity;
 
-    /// From `now` on nobody asks any more when ports were busy.
+    /// Stops recording when ports were busy. Called at `now`.
     fn stop_activity(&mut self, now: Time);
 
-    /// Events of its own that it handled without the engine.
+    /// Number of events that the model handled in its own queue.
     fn events(&self) -> u64 {
         0
     }
 
-    /// Why messages that were sent do not come, where the network itself has come to a halt, and what to do about it.
+    /// Why messages do not arrive, if the network itself has come to a halt, and what to do about it.
     fn stuck(&self) -> Option<(String, &'static str)> {
         None
     }
 
-    /// What the model cannot do and has come to, where nothing happens any more: told in place of a deadlock, which is no
-    /// fault of the job's then.
+    /// An error about something that the model cannot do, if no event is left because of it. Reported instead of a
+    /// deadlock, since the job is not at fault.
     fn refusal(&self) -> Option<Diagnostic> {
         None
     }
@@ -165,56 +166,58 @@ pub trait Network {
         let _ = visit;
     }
 
-    /// What became of packets; `None` for a model that has none.
+    /// Packet counters; `None` for models without packets.
     fn packets(&self) -> Option<Packets> {
         None
     }
 
-    /// What else the model has to tell of a run that ended at `finish`.
+    /// Further tables of a run that ended at `finish`.
     fn tables(&self, finish: Time) -> Vec<Table> {
         let _ = finish;
         Vec::new()
     }
 
-    /// Which links held back whose messages, in any order; nothing in a model where messages do not share links.
+    /// Which links delayed which messages, in any order; empty in models where messages do not share links.
     fn contention(&self) -> Vec<Contention> {
         Vec::new()
     }
 
-    /// The longest stalls, in the order in which they ended; nothing in a model without retransmissions.
+    /// The longest stalls, in the order in which they ended; empty in models without retransmissions.
     fn stalls(&self) -> Vec<Stall> {
         Vec::new()
     }
 
-    /// What repetition in time needs; `None` for a model whose state does not come again.
+    /// Support for skipping repeated iterations; `None` for models whose state does not recur.
     fn repeats(&self) -> Option<&dyn Repeats> {
         None
     }
 
-    /// The same, to be moved in time.
+    /// Mutable access to [`Network::repeats`].
     fn repeats_mut(&mut self) -> Option<&mut dyn Repeats> {
         None
     }
 }
 
-/// A network model whose state can be compared, and moved in time: iterations that are like earlier ones need not be
-/// simulated.
+/// A network model whose state can be compared and moved in time, so that iterations that repeat earlier ones can be
+/// skipped.
 pub trait Repeats {
-    /// The message that a call with `a` is about.
+    /// The message that a call with `a` concerns.
     fn message(&self, a: u32) -> u32;
 
-    /// Adds to `state` what a call with `a` will do, relative to `now`; the message that it is about.
+    /// Appends what a call with `a` will do to `state`, relative to `now`. Returns the message that the call
+    /// concerns.
     fn pending(&self, now: Time, a: u32, state: &mut Vec<u64>) -> u32;
 
-    /// Adds to `state` what else decides about the future, relative to `now`: two equal states have the same future.
+    /// Appends everything else that the future depends on to `state`, relative to `now`. Equal states have equal
+    /// futures.
     fn state(&self, now: Time, state: &mut Vec<u64>);
 
-    /// Moves everything `by` later. `key` gives the new key of a message under way.
+    /// Moves everything `by` later. `key` returns the new key of a message under way.
     fn shift(&mut self, by: Time, key: &mut dyn FnMut(u32) -> u64);
 
-    /// What each of the model's ports did so far.
+    /// Counters of each of the model's ports so far.
     fn uses(&self) -> Vec<LinkUse>;
 
-    /// Books `times` over what ports did since they had done `before`.
+    /// Adds `times` times the difference between the ports' present counters and `before`.
     fn repeat(&mut self, before: &[LinkUse], times: u32);
 }

@@ -1,31 +1,31 @@
-//! How collectives are numbered: without gaps, and alike on all ranks, so that ranks agree which collective is meant and
-//! in which order several are.
+//! Numbers of collectives. All ranks number them alike and without gaps, so they agree which collective is meant and
+//! which comes first.
 //!
-//! Two numberings go through a run. A *sequence* counts the collectives of one role. *Numbers* count those of all roles:
-//! by iteration, then role, then their place among the role's; two of them are then in the same order in every
-//! iteration, however many of them other roles have. The last micro-batch of a step may have more than the others, so
-//! whatever is counted is counted for both: `[usual, last]`.
+//! There are two numberings. A *sequence* number counts the collectives of one role. A *number* counts those of all
+//! roles: by iteration, then role, then place within the role. So any two collectives have the same order in every
+//! iteration, however many collectives other roles have. The last micro-batch of a step may have more collectives
+//! than the others, so each count is a pair: `[usual, last]`.
 
 use syncline_workload::{TaskGraph, TaskKind};
 
-/// Of each task of a class, what the engine looks up often.
+/// What the engine often looks up about the tasks of a class.
 #[derive(Debug)]
 pub(crate) struct ClassIndex {
-    /// Of collective tasks: their number among the role's collectives of one iteration.
+    /// By task: for collectives, the number among the role's collectives of one iteration.
     ordinal: Vec<[u32; 2]>,
     /// Collectives of each role in one iteration.
     of_role: Vec<[u32; 2]>,
 }
 
 impl ClassIndex {
-    /// Counts the collectives of `graph`, over so many roles.
+    /// Counts the collectives of `graph`, which uses `roles` roles.
     pub(crate) fn new(graph: &TaskGraph, roles: usize) -> Self {
         let mut of_role = vec![[0; 2]; roles];
         let ordinal = (0u32..).zip(&graph.tasks).map(|(index, task)| match task.kind {
             TaskKind::Collective { role, .. } => {
                 let [usual, last] = &mut of_role[role.index()];
                 let ordinal = [*usual, *last];
-                // Where there is one micro-batch, it is the last.
+                // A single micro-batch is the last one.
                 *usual += u32::from(graph.times_a_step(index) > 1);
                 *last += 1;
                 ordinal
@@ -36,15 +36,15 @@ impl ClassIndex {
     }
 }
 
-/// How collectives of all roles are numbered.
+/// The numbering of the collectives of all roles.
 #[derive(Debug)]
 pub(crate) struct Numbers {
     micro_batches: u32,
     /// Collectives of each role in one iteration; the same for every class that has any.
     of_role: Vec<[u32; 2]>,
-    /// Of each role, those of the roles before it.
+    /// By role: collectives of the roles before it.
     before: Vec<[u64; 2]>,
-    /// Those of all roles.
+    /// Collectives of all roles.
     all: [u64; 2],
 }
 
@@ -62,14 +62,14 @@ impl Numbers {
         Self { micro_batches, of_role, before, all }
     }
 
-    /// How many there are before `iteration`, of which each has so many.
+    /// How many collectives precede `iteration`, with the given counts per iteration.
     fn until(&self, iteration: u32, [usual, last]: [u64; 2]) -> u64 {
         let [step, micro_batch] = [iteration / self.micro_batches, iteration % self.micro_batches];
         let of_step = u64::from(self.micro_batches - 1) * usual + last;
         u64::from(step).wrapping_mul(of_step).wrapping_add(u64::from(micro_batch) * usual)
     }
 
-    /// Which of the two counts holds for `iteration`.
+    /// Which of the two counts applies to `iteration`.
     fn which(&self, iteration: u32) -> usize {
         usize::from(iteration % self.micro_batches == self.micro_batches - 1)
     }
@@ -79,8 +79,8 @@ impl Numbers {
         self.until(iteration, self.of_role[role].map(u64::from)) as u32
     }
 
-    /// The sequence number and the number of a class's collective task of `role` in `iteration`. Numbers begin at 1: keys
-    /// of messages that belong to no collective are below those of all that do.
+    /// The sequence number and the number of a class's collective task of `role` in `iteration`. Numbers start at 1,
+    /// so that keys of messages outside collectives are below all others.
     pub(crate) fn of(&self, class: &ClassIndex, role: usize, iteration: u32, task: u32) -> (u32, u64) {
         let which = self.which(iteration);
         let ordinal = class.ordinal[task as usize][which];
@@ -88,17 +88,17 @@ impl Numbers {
         (self.first(role, iteration) + ordinal, 1 + number)
     }
 
-    /// How far numbers go on in so many `iterations` from `start`.
+    /// By how much numbers grow over `iterations` iterations from `start`.
     pub(crate) fn all_in(&self, start: u32, iterations: u32) -> u64 {
         self.until(start + iterations, self.all) - self.until(start, self.all)
     }
 
-    /// How far the sequence of a role goes on in so many `iterations` from `start`.
+    /// By how much the sequence numbers of `role` grow over `iterations` iterations from `start`.
     pub(crate) fn of_role_in(&self, role: usize, start: u32, iterations: u32) -> u32 {
         self.first(role, start + iterations).wrapping_sub(self.first(role, start))
     }
 
-    /// How many collectives a rank of `class` issues in so many `iterations` from `start`.
+    /// How many collectives a rank of `class` issues in `iterations` iterations from `start`.
     pub(crate) fn issued_in(&self, class: &ClassIndex, start: u32, iterations: u32) -> u64 {
         let in_all = |own: &[u32; 2]| {
             let own = own.map(u64::from);
@@ -115,7 +115,7 @@ mod tests {
     use syncline_workload::{GraphBuilder, Part, RoleId, Task};
 
     #[test]
-    fn numbers_have_no_gaps_whatever_the_last_micro_batch_adds() {
+    fn numbers_have_no_gaps_with_extra_collectives_in_the_last_micro_batch() {
         for micro_batches in [1, 2, 5] {
             let mut builder = GraphBuilder::new();
             for (role, only_last) in [(1, false), (0, true), (0, false), (1, true)] {

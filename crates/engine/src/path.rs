@@ -1,19 +1,21 @@
-//! The critical path: the chain of work and messages that takes as long as the run.
+//! The critical path: a chain of work and messages that takes as long as the whole run.
 //!
-//! An event is the last thing that its followers waited for. So the engine keeps one number, the *stretch* of the path that
-//! the current event ends, and everything that begins during the event follows that stretch. A message that waits for a port
-//! follows the message that kept the port busy. Walking back from the task that ended last gives a chain without gaps
-//! ([`mod@walk`]), which changes rank where one rank waited for another.
+//! Each event is the last thing that its followers waited for. So the engine keeps one number, the *stretch* of the
+//! path that the current event ends, and everything that begins during the event follows that stretch. A message that
+//! waits for a port follows the message that kept the port busy. Walking back from the task that ended last gives a
+//! chain without gaps ([`mod@walk`]); it changes rank where one rank waited for another.
 //!
-//! The chain consists of compute, memory operations, local reduction, bytes on tiers of links, and latency. As long as ports
-//! serve messages in the same order, a run takes at least as long as any of its chains. So a faster part saves at most its
-//! share of this chain, and exactly that until another chain is longer; for a small change to the picosecond. A large change
-//! may reorder messages, and then the run becomes longer or shorter by a jump.
+//! The chain consists of compute, memory operations, local reduction, bytes on tiers of links, and latency. As long
+//! as ports serve messages in the same order, a run takes at least as long as any of its chains. So making a part
+//! faster saves at most its share of this chain, and exactly that until another chain becomes longer; for small
+//! changes this is exact to the picosecond. A large change may reorder messages, and then the length of the run may
+//! jump up or down.
 //!
-//! *Queueing* is the time that a message waits for messages of other senders on a link, in addition to its own bytes. Where
-//! a message leaves its NPU, and behind messages of the same sender and receiver, the bytes ahead count as the sender's own.
+//! *Queueing* is the time that a message waits for messages of other senders on a link, in addition to the time for
+//! its own bytes. Where a message leaves its NPU, and behind messages of the same sender and receiver, the bytes
+//! ahead count as the sender's own bytes, not as queueing.
 //!
-//! [`mod@trail`] records stretches and drops those that nothing refers to; [`mod@savings`] says what a faster part saves.
+//! [`mod@trail`] records stretches and drops unreferenced ones; [`mod@savings`] computes what a faster part saves.
 
 mod collect;
 mod savings;
@@ -32,13 +34,13 @@ const WATCHED_STEPS: u32 = 2;
 /// Most micro-batches on the path of two steps.
 const WATCHED_MICRO_BATCHES: u32 = 64;
 
-/// Micro-batches in the table `activity`: those of two steps; if these are too many, of one; if that has too many, its
-/// first ones.
+/// Micro-batches in the table `activity`: those of two steps; if these are too many, those of one step; if these are
+/// too many, the first ones of it.
 pub fn watched(micro_batches: u32) -> u32 {
     watched_by_path(micro_batches).min(WATCHED_MICRO_BATCHES.max(WATCHED_STEPS))
 }
 
-/// Micro-batches on the critical path: those of two steps, or of one where two have too many.
+/// Micro-batches on the critical path: those of two steps, or of one step if two have too many.
 pub fn watched_by_path(micro_batches: u32) -> u32 {
     (WATCHED_MICRO_BATCHES / micro_batches).clamp(1, WATCHED_STEPS) * micro_batches
 }
@@ -50,17 +52,17 @@ pub enum Spent {
     Compute,
     /// A memory operation.
     Memory,
-    /// Combining what was received with local data.
+    /// Combining received data with local data.
     Reduction,
     /// Bytes of messages on links of this tier, at the links' rate.
     Bytes(u16),
-    /// Waiting for messages of others that share a link of this tier.
+    /// Waiting for messages of other senders on a link of this tier.
     Queueing(u16),
     /// Latency of links, injection and endpoints.
     Latency,
 }
 
-/// A part of the critical path.
+/// A segment of the critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// When it begins.
@@ -80,14 +82,14 @@ pub struct Segment {
 /// The critical path of the first steps ([`watched_by_path`]).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CriticalPath {
-    /// In the order of time, without those of micro-batches that were not simulated, and without the earliest ones where
-    /// there are too many to keep.
+    /// Segments in time order. Omits micro-batches that were not simulated, and the earliest segments if there are
+    /// too many to keep.
     pub segments: Vec<Segment>,
-    /// All of its time, by what it is spent on, sorted by [`Spent`].
+    /// All time on the path by what it is spent on, sorted by [`Spent`].
     pub spent: Vec<(Spent, Time)>,
-    /// How much shorter these steps would be if one kind of time were.
+    /// How much shorter these steps would be if one kind of time were shorter.
     pub saved: Savings,
-    /// Compute of each rank in these steps; like [`Record::ranks`](crate::Record::ranks).
+    /// Compute time of each rank in these steps; indexed like [`Record::ranks`](crate::Record::ranks).
     pub computed: Vec<Time>,
     /// The rank on which it ends.
     pub rank: u32,

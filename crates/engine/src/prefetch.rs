@@ -1,4 +1,4 @@
-//! Asks for memory before it is needed. The only place with `unsafe`: the standard library has no safe prefetch yet.
+//! Prefetches memory. The only `unsafe` code of this crate: the standard library has no safe prefetch yet.
 
 /// Asks the processor to fetch every cache line of `value`, without waiting for it.
 #[inline(always)]

@@ -1,4 +1,4 @@
-//! Plans, instruction by instruction, and the messages that they exchange.
+//! Executes plans instruction by instruction, and handles the messages that they exchange.
 
 use crate::calendar::Kind;
 use crate::network::{Owner, Sent, Transfer};
@@ -9,9 +9,9 @@ use syncline_diagnostics::{Code, Diagnostic};
 use syncline_plan::{Blocks, Buffer, Op, Seat};
 use syncline_units::{Bytes, Extent, Time};
 
-/// Bits that tell apart messages of one place in a plan's order, by the distance from receiver to sender.
+/// Bits for the distance from receiver to sender, which orders messages at the same place of a plan.
 const DISTANCE_BITS: u32 = 18;
-/// Places in a plan's order that are told apart.
+/// Number of places in a plan's order that can be distinguished.
 const PLACES: u32 = (1 << (32 - DISTANCE_BITS)) - 1;
 
 impl<N: Network> Engine<'_, N> {
@@ -29,7 +29,7 @@ impl<N: Network> Engine<'_, N> {
         }
     }
 
-    /// Carries out instructions of one stream until it must wait.
+    /// Executes instructions of one stream until it must wait.
     pub(crate) fn advance(&mut self, run_id: u32, stream: u32) {
         let phase = self.phase(run_id);
         let algorithm = &*phase.algorithm;
@@ -88,7 +88,7 @@ impl<N: Network> Engine<'_, N> {
         self.after = event;
     }
 
-    /// Puts a message of a run on its way.
+    /// Sends a message of a run.
     fn send_blocks(&mut self, run_id: u32, seat: &Seat, channel: u32, to: u32, blocks: Blocks, part: Extent) {
         let run = &mut self.runs[run_id];
         let plan = &self.job.plans[run.plan as usize];
@@ -99,14 +99,14 @@ impl<N: Network> Engine<'_, N> {
         let position = run.first + to * phase.weight;
         let instance = &self.instances[run.instance];
         let receiver = match run.peers {
-            // The line has no arithmetic.
+            // The axis is not evenly spaced, so ranks are looked up.
             (_, 0) => {
                 let record = &instance.record;
                 self.job.workload.roles[usize::from(record.role)].rank(record.group, position)
             }
             (first, step) => first + to * step,
         };
-        // Equal times are ordered by collective, chunk and distance, which all ranks see alike.
+        // Messages at the same time are ordered by collective, chunk and distance, which are the same on all ranks.
         let distance = phase.distance(seat.index, to);
         let order = self.keys.order(instance.number, run.chunk, run.phase);
         let key = self.keys.message(order, channel, distance);
@@ -116,7 +116,7 @@ impl<N: Network> Engine<'_, N> {
             sent: self.now,
             key,
             target: NONE,
-            // The receiver's representative sees the sender where the turn moves it.
+            // The receiver's representative sees the sender at the coordinate that the turn moves it to.
             from: phase.turned.map_or(seat.index, |turn| turn.seen_from(seat.index, to, phase.size)),
             channel,
             phase: run.phase,
@@ -127,7 +127,7 @@ impl<N: Network> Engine<'_, N> {
             after: self.after,
         };
         let (instance, chunk) = (run.instance, run.chunk);
-        // The receiver's run cannot end before this message has come: verified plans receive what is sent.
+        // The receiver's run cannot end before this message arrives: verified plans receive everything that is sent.
         message.target = self.run_of(instance, chunk, slot);
         self.enter(message);
     }
@@ -143,7 +143,8 @@ impl<N: Network> Engine<'_, N> {
         let (mut key, mut place) = (message.key, 0);
         if message.run != NONE {
             let run = &mut self.runs[message.run];
-            // What a rank sends at one time enters the network in the order of its plan, as without the latency.
+            // Messages that a rank sends at one time enter the network in the order of its plan, as they do without
+            // the latency.
             (key, place) = (self.keys.of_phase(message.key), run.unsent.min(PLACES) << DISTANCE_BITS);
             place |= message.key as u32 & ((1 << DISTANCE_BITS) - 1);
             run.unsent += 1;
@@ -151,7 +152,7 @@ impl<N: Network> Engine<'_, N> {
         self.calendar.at(self.now.saturating_add(latency), Kind::Inject, key, id, place);
     }
 
-    /// The injection latency of a message is over.
+    /// The injection latency of a message has passed.
     pub(crate) fn inject(&mut self, id: u32) {
         let message = self.messages[id];
         self.after = message.after;
@@ -175,7 +176,7 @@ impl<N: Network> Engine<'_, N> {
         }
     }
 
-    /// One send less that the end of a run's phase waits for.
+    /// Counts a send as entered or left; the run's phase ends after the last one.
     fn entered_or_left(&mut self, id: u32) {
         let run = &mut self.runs[id];
         run.unsent -= 1;
@@ -184,7 +185,7 @@ impl<N: Network> Engine<'_, N> {
         }
     }
 
-    /// What a message is for.
+    /// The layer and collective that a message belongs to.
     fn owner(&self, message: &Message) -> Owner {
         if message.run == NONE {
             let task = self.alone[message.from].at.task;
@@ -195,7 +196,7 @@ impl<N: Network> Engine<'_, N> {
         Owner { layer: self.instances[run.instance].record.layer, kind: Some(kind) }
     }
 
-    /// Where a message comes from on the critical path.
+    /// The origin of a message on the critical path.
     #[inline]
     fn origin_of(&mut self, message: &Message) -> Origin {
         if !self.calendar.trail.is_on() {
@@ -210,7 +211,8 @@ impl<N: Network> Engine<'_, N> {
         Origin { after: message.after, since: message.sent, of }
     }
 
-    /// The stretch of a message that has left or arrived. If the network model records none, the whole time counts as queueing.
+    /// The stretch of a message that has left or arrived. If the network model records none, the whole time counts as
+    /// queueing.
     #[inline]
     fn known_stretch(&mut self, id: u32) -> u32 {
         match self.calendar.trail.take(id) {
@@ -219,7 +221,7 @@ impl<N: Network> Engine<'_, N> {
         }
     }
 
-    /// A stretch for a message for which the network model recorded none.
+    /// A stretch for a message of which the network model records none.
     #[cold]
     fn unknown_stretch(&mut self, id: u32) -> u32 {
         let message = self.messages[id];
@@ -228,7 +230,7 @@ impl<N: Network> Engine<'_, N> {
         self.calendar.trail.queueing(&origin, NO_TIER, time)
     }
 
-    /// Hands a message to the network now.
+    /// Sends a message into the network now.
     #[inline]
     fn give(&mut self, id: u32, message: &Message) {
         let sender = self.quotient.rank(message.sender);
@@ -262,7 +264,7 @@ impl<N: Network> Engine<'_, N> {
         }
     }
 
-    /// A message is there for its endpoint.
+    /// A message has reached its endpoint.
     pub(crate) fn deliver(&mut self, id: u32) {
         let Message { bytes, sent, target, from, channel, phase, .. } = self.messages[id];
         self.after = self.known_stretch(id);
@@ -301,7 +303,7 @@ impl<N: Network> Engine<'_, N> {
         }
     }
 
-    /// A stream expects a message; true where it is there already, and combined.
+    /// A stream expects a message. Returns true if it is there already and combined.
     fn expect(&mut self, run_id: u32, channel: u32, from: u32, stream: u32, reduce: bool) -> bool {
         let run = &mut self.runs[run_id];
         let phase = run.phase;
@@ -310,7 +312,7 @@ impl<N: Network> Engine<'_, N> {
             Some(index) => {
                 let Early { bytes, delay, arrived, .. } = run.early.remove(index);
                 run.tally.network_delay += delay.0;
-                // It is combined after it has come, and after what makes the stream expect it.
+                // It is combined after it has arrived and after the stream has come to expect it.
                 let event = self.after;
                 self.after = self.calendar.trail.meet(event, self.now, arrived);
                 let there = self.combine(run_id, stream, reduce, bytes);
@@ -326,8 +328,8 @@ impl<N: Network> Engine<'_, N> {
         }
     }
 
-    /// Combines a received message with local data where the plan says so; false where that takes time, after which
-    /// the stream is told.
+    /// Combines a received message with local data if the plan says so. Returns false if that takes time; the stream
+    /// goes on when [`Kind::Reduced`] is handled.
     fn combine(&mut self, run_id: u32, stream: u32, reduce: bool, bytes: u64) -> bool {
         let run = &mut self.runs[run_id];
         run.tally.messages += 1;
@@ -379,14 +381,14 @@ impl<N: Network> Engine<'_, N> {
             return;
         }
         self.advance(run_id, stream);
-        // Another stream may have waited for this one to get so far.
+        // Another stream may have waited for this stream's progress.
         let streams = self.runs[run_id].streams.len() as u32;
         if streams > 1 && self.runs[run_id].stage == Stage::Running {
             self.wake_streams(run_id, streams);
         }
     }
 
-    /// Lets every stream go on as far as it can, until none can.
+    /// Advances every stream as far as possible.
     fn wake_streams(&mut self, run_id: u32, streams: u32) {
         loop {
             let before: u32 = self.runs[run_id].streams.iter().map(|s| s.pc).sum();

@@ -1,14 +1,15 @@
-//! The symmetry quotient: of ranks that cannot be told apart, one is simulated.
+//! The symmetry quotient: of ranks that are indistinguishable, only one is simulated.
 //!
-//! A [`Symmetry`] says which axes may be turned without anything changing: fabric, groups, tasks and plans. Of each
-//! class of ranks the engine then runs the representative alone. What it sends to a rank goes to that rank's
-//! representative, as if it came from where the turn moves the sender; links are one port a class (that is the network
-//! model's part). Whoever would send to the representative is in a class too, whose representative does send to it, at
-//! the same time. Messages outside collectives go only to ranks with the same coordinates along turned axes, so those of a
-//! representative are for another one. Nothing is approximated: the events left out are copies of those handled.
+//! A [`Symmetry`] says which axes may be turned without any change: fabric, groups, tasks and plans stay the same.
+//! The engine runs only one rank of each class, the representative. A message that it sends to some rank goes to the
+//! representative of that rank, and its sender is moved by the same turn. The links of a class share one port (the
+//! network model does this). Each rank that would send to a representative has a representative of its own, which
+//! sends to it at the same time. Messages outside collectives go only to ranks with the same coordinates along turned
+//! axes, so a representative sends them to another representative. Nothing is approximated: the omitted events are
+//! copies of simulated events.
 //!
-//! Ranks are numbered by class in the engine's tables, and positions in a group by *slot*: positions that turns move onto
-//! each other share one. Without turned axes both numberings are the usual ones.
+//! In the engine's tables, ranks are numbered by class. Positions in a group are numbered by *slot*: positions that
+//! turns map onto each other share a slot. Without turned axes, both numberings are the ordinary ones.
 
 use crate::job::{Job, PhasePlan};
 use syncline_fabric::Symmetry;
@@ -16,18 +17,18 @@ use syncline_timeline::{Flow, Span, Spans};
 use syncline_units::{NpuId, RankId};
 use syncline_workload::{Axis, Role, TaskKind};
 
-/// The classes of ranks, and what follows for groups and plans.
+/// The classes of ranks, and the resulting tables for groups and plans.
 #[derive(Debug)]
 pub(crate) struct Quotient<'a> {
     symmetry: &'a Symmetry,
-    /// By class.
+    /// The representative of each class.
     representatives: Vec<u32>,
     roles: Vec<Slots>,
     /// By plan and phase.
     lines: Vec<Vec<Line>>,
 }
 
-/// The slots of a role's groups.
+/// The slots in the groups of a role.
 #[derive(Debug)]
 struct Slots {
     axes: Vec<SlotAxis>,
@@ -37,22 +38,22 @@ struct Slots {
 /// An axis of a group on which positions have different slots.
 #[derive(Clone, Copy, Debug)]
 struct SlotAxis {
-    /// Positions between neighbours.
+    /// Distance between neighbours, in positions.
     weight: u32,
-    /// Positions along it.
+    /// Number of positions.
     size: u32,
-    /// Slots along it: as many as positions, or as the turn's step where it is turned.
+    /// Number of slots: as many as positions, or the turn's step if the axis is turned.
     slots: u32,
-    /// Slots between neighbours.
+    /// Distance between neighbours, in slots.
     between: u32,
 }
 
-/// The axis of a phase, in slots.
+/// The axis of a phase, measured in slots.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
-    /// Slots between neighbours.
+    /// Distance between neighbours, in slots.
     pub(crate) weight: u32,
-    /// Slots along the axis.
+    /// Number of slots along the axis.
     pub(crate) size: u32,
 }
 
@@ -79,27 +80,27 @@ impl<'a> Quotient<'a> {
         Self { symmetry, representatives, roles, lines }
     }
 
-    /// Ranks that are simulated.
+    /// Number of ranks that are simulated.
     pub(crate) fn ranks(&self, all: u32) -> u32 {
         if self.symmetry.is_none() { all } else { self.symmetry.classes() }
     }
-    /// Ranks that each of them stands for.
+    /// Number of ranks that each simulated rank stands for.
     pub(crate) fn members(&self) -> u32 {
         self.symmetry.members()
     }
 
-    /// The rank with number `index` in the engine's tables.
+    /// The rank at `index` in the engine's tables.
     #[inline]
     pub(crate) fn rank(&self, index: u32) -> u32 {
         if self.representatives.is_empty() { index } else { self.representatives[index as usize] }
     }
-    /// Where `rank` is found in the engine's tables.
+    /// The index of `rank` in the engine's tables.
     #[inline]
     pub(crate) fn index(&self, rank: u32) -> u32 {
         if self.representatives.is_empty() { rank } else { self.symmetry.class(NpuId(rank)) }
     }
 
-    /// Spans are of representatives: gives every traced rank those of its own.
+    /// Replaces the spans of representatives by copies for each traced rank.
     pub(crate) fn copy_spans(&self, job: &Job<'_>, spans: &mut Spans) {
         if self.representatives.is_empty() {
             return;
@@ -115,20 +116,20 @@ impl<'a> Quotient<'a> {
         spans.left_out += copies.len().saturating_sub(most) as u64;
         copies.truncate(most);
         spans.spans = copies.iter().map(|&(from, rank)| Span { rank: RankId(rank), ..own[from] }).collect();
-        // Both ends of a message are as far from their representatives.
+        // Both ends of a message are equally far from their representatives.
         for Flow { from, to } in std::mem::take(&mut spans.flows) {
             let [sent, received] = [from, to].map(|at| &own[at as usize]);
             let [sender, receiver] = [sent, received].map(|span| self.rank(span.rank.0));
             spans.flows.extend(like(sent).filter_map(|rank| {
                 let ends = [(from as usize, rank), (to as usize, receiver + (rank - sender))];
-                // Copies are in the order of what they are of, and then of ranks.
+                // Copies are sorted by their original, then by rank.
                 let [from, to] = ends.map(|end| copies.binary_search(&end).ok().map(|at| at as u32));
                 Some(Flow { from: from?, to: to? })
             }));
         }
     }
 
-    /// Slots of a group of role `role`.
+    /// Number of slots in a group of role `role`.
     pub(crate) fn slots(&self, role: u16) -> u32 {
         self.roles[usize::from(role)].slots
     }
@@ -141,7 +142,7 @@ impl<'a> Quotient<'a> {
         let axes = self.roles[usize::from(role)].axes.iter();
         axes.map(|axis| position / axis.weight % axis.size % axis.slots * axis.between).sum()
     }
-    /// The position of a slot's representative.
+    /// The position of the representative of a slot.
     pub(crate) fn position(&self, role: u16, slot: u32) -> u32 {
         if self.representatives.is_empty() {
             return slot;
@@ -149,7 +150,7 @@ impl<'a> Quotient<'a> {
         let axes = self.roles[usize::from(role)].axes.iter();
         axes.map(|axis| slot / axis.between % axis.slots * axis.weight).sum()
     }
-    /// The axis of a phase, in slots.
+    /// The axis of a phase, measured in slots.
     #[inline]
     pub(crate) fn line(&self, plan: u32, phase: u8) -> Line {
         self.lines[plan as usize][usize::from(phase)]

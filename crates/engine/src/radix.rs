@@ -1,22 +1,22 @@
-//! What is to come, filed by time: a radix heap (Ahuja, Mehlhorn, Orlin, Tarjan, JACM 1990).
+//! A radix heap, which files future events by time (Ahuja, Mehlhorn, Orlin, Tarjan, JACM 1990).
 //!
-//! Simulated time never runs backwards, so what is to come can be filed by the highest bit in which its time differs from
-//! the present.
+//! Simulated time never runs backwards, so events can be filed by the highest bit in which their time differs from
+//! the present time.
 
-/// Something that happens at a time.
+/// Something that happens at a certain time.
 pub trait Timed: Copy {
     /// Its time in picoseconds.
     fn time(&self) -> u64;
 }
 
-/// What comes after the present.
+/// The items after the present time.
 #[derive(Clone, Debug)]
 pub struct Radix<T> {
-    /// The present.
+    /// The present time.
     time: u64,
-    /// Bucket `b` holds what differs from the present in bit `b`, and in none above it.
+    /// Bucket `b` contains the items whose time differs from the present in bit `b` and in no higher bit.
     buckets: Vec<Vec<T>>,
-    /// Bit `b` is set where bucket `b` holds something.
+    /// Bit `b` is set if bucket `b` is not empty.
     filled: u64,
 }
 
@@ -27,13 +27,13 @@ impl<T> Default for Radix<T> {
 }
 
 impl<T: Timed> Radix<T> {
-    /// The present, in picoseconds.
+    /// The present time, in picoseconds.
     #[inline]
     pub fn time(&self) -> u64 {
         self.time
     }
 
-    /// Files what comes later; what is of the present is handed back.
+    /// Files a future item. Returns an item of the present time to the caller.
     #[inline]
     pub fn file(&mut self, item: T) -> Option<T> {
         let difference = item.time() ^ self.time;
@@ -47,15 +47,15 @@ impl<T: Timed> Radix<T> {
         None
     }
 
-    /// The time of what comes next.
+    /// The time of the next item.
     #[inline]
     pub fn next_time(&self) -> Option<u64> {
         let lowest = self.buckets.get(self.filled.trailing_zeros() as usize)?;
         lowest.iter().map(Timed::time).min()
     }
 
-    /// Makes the time of what comes next the present, if it is not after `until`, and moves all of that time to
-    /// `present`, in the order in which it was filed; whether there was any.
+    /// Advances the present to the time of the next item, if that is not after `until`, and moves all items of that
+    /// time to `present`, in the order in which they were filed. Returns whether there were any.
     #[inline]
     pub fn advance(&mut self, until: u64, present: &mut Vec<T>) -> bool {
         let Some(time) = self.next_time().filter(|&time| time <= until) else { return false };
@@ -64,17 +64,17 @@ impl<T: Timed> Radix<T> {
         self.filled &= !(1 << lowest);
         let mut opened = std::mem::take(&mut self.buckets[lowest]);
         present.extend(opened.drain(..).filter_map(|item| self.file(item)));
-        // Its allocation is used again, so that steady states allocate nothing.
+        // Reuses the bucket's allocation, so that steady states allocate nothing.
         self.buckets[lowest] = opened;
         true
     }
 
-    /// Everything, in no order.
+    /// All items, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.buckets.iter().flatten()
     }
 
-    /// Forgets everything; `time` is the present.
+    /// Removes all items and sets the present to `time`.
     pub fn clear(&mut self, time: u64) {
         (self.time, self.filled) = (time, 0);
         self.buckets.iter_mut().for_each(Vec::clear);

@@ -1,4 +1,4 @@
-//! What is written down while a job runs: sums and one row per collective, never one per message.
+//! Results collected while a job runs: sums, and one row per collective, never one per message.
 
 use crate::activity::Slice;
 use crate::path::CriticalPath;
@@ -9,17 +9,17 @@ use syncline_workload::Part;
 /// One collective of one group, over all its ranks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CollectiveRecord {
-    /// Role and group within it.
+    /// Role; `group` is a group of it.
     pub role: u16,
     /// Group within the role.
     pub group: u32,
     /// Which plan.
     pub plan: u32,
-    /// Layer and part that it belongs to.
+    /// The layer that it belongs to.
     pub layer: u32,
-    /// Part of the layer.
+    /// The part of the layer.
     pub part: Part,
-    /// Iteration of training, from 0; while the job runs, its micro-batch, counted from the first of all.
+    /// Iteration of training, from 0. While the job runs: its micro-batch, counted from the start of the run.
     pub iteration: u32,
     /// When the first rank issued it.
     pub first_issue: Time,
@@ -33,14 +33,14 @@ pub struct CollectiveRecord {
     pub ranks_done: u32,
     /// Sum over ranks and chunks of the time in the ready queue (P0 of astra2020 Fig. 12b).
     pub ready_wait: u128,
-    /// Chunks, over all ranks.
+    /// Number of chunks, over all ranks.
     pub chunks: u64,
     /// Per phase.
     pub phases: Vec<PhaseRecord>,
 }
 
 impl CollectiveRecord {
-    /// Counts every rank that took part `members` times.
+    /// Scales the sums to `members` ranks per simulated rank.
     pub(crate) fn multiply(&mut self, members: u32) {
         let (small, large) = (u64::from(members), u128::from(members));
         self.duration_sum *= large;
@@ -84,9 +84,9 @@ pub struct LayerRecord {
     pub communication: [u128; 5],
     /// Time in which compute was idle only because it waited for this layer's communication.
     pub exposed: u128,
-    /// Part of it after the last forward or backward compute of a rank; updates may lie between.
+    /// The part of `exposed` after a rank's last forward or backward compute; updates may lie in between.
     pub exposed_at_end: u128,
-    /// Bytes of its collectives, as their size is defined.
+    /// Bytes of its collectives; [`CollectiveKind`] defines what size means.
     pub bytes: u128,
 }
 
@@ -103,11 +103,11 @@ pub struct RankRecord {
     pub bubble: Time,
     /// Time in which compute was idle because another rank had not issued a collective yet.
     pub skew: Time,
-    /// Part of `exposed_communication` after the last forward or backward compute; updates may lie between.
+    /// The part of `exposed_communication` after the last forward or backward compute; updates may lie in between.
     pub exposed_at_end: Time,
-    /// Likewise for memory operations.
+    /// Time in which compute was idle only because it waited for memory operations.
     pub exposed_memory: Time,
-    /// Time in which a communication was under way.
+    /// Time in which any communication was under way.
     pub communication: Time,
     /// Bytes sent.
     pub sent: u64,
@@ -118,42 +118,43 @@ pub struct RankRecord {
 /// One accounting dimension, over all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct DimRecord {
-    /// Chunks running in it now.
+    /// Number of chunks running in it now.
     pub(crate) running: u64,
-    /// Since when at least one runs.
+    /// When the first of the running chunks started.
     pub(crate) since: Time,
     /// Time in which at least one chunk ran in it.
     pub active: Time,
 }
 
-/// Most collectives that are kept one by one, so that long jobs do not fill the memory: tables of results take about 3 KB
+/// Most collectives recorded individually, so that long jobs do not fill the memory: result tables need about 3 KB
 /// for each.
 pub const MAX_COLLECTIVES: usize = 1 << 17;
 
-/// Everything that a run leaves, in the engine's own numbers.
+/// Everything that a run records, in the engine's numbering.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
     /// How the run ended.
     pub ended: Ended,
     /// When the last rank finished, or the run stopped.
     pub finish: Time,
-    /// Collectives of the groups that were simulated, in the order in which they finished.
+    /// Collectives of the simulated groups, in the order in which they finished.
     pub collectives: Vec<CollectiveRecord>,
-    /// Collectives that finished after there were [`MAX_COLLECTIVES`]; they are in all sums.
+    /// Number of collectives beyond [`MAX_COLLECTIVES`]. They have no record of their own but are included in all
+    /// sums.
     pub collectives_left_out: u64,
-    /// By the workload's layers; the last is for tasks without a layer.
+    /// By layer of the workload; the last entry is for tasks without a layer.
     pub layers: Vec<LayerRecord>,
-    /// By class of ranks, or by rank where each is a class of its own.
+    /// By class of ranks, or by rank if no ranks are symmetric.
     pub ranks: Vec<RankRecord>,
     /// By accounting dimension.
     pub dims: Vec<DimRecord>,
-    /// Exposed communication over all ranks: by role, and last of messages that belong to no collective.
+    /// Exposed communication over all ranks, by role; the last entry is for messages outside collectives.
     pub axes: Vec<u128>,
     /// Spans of the traced ranks.
     pub spans: Spans,
-    /// Slices of the time that was looked at moment by moment: the first iterations.
+    /// Time slices of the period in which activity was recorded: the first iterations.
     pub slices: Vec<Slice>,
-    /// How long compute was busy in each slice, like `ranks`; empty where it never was.
+    /// How long compute was busy in each slice, indexed like `ranks`; empty if it never was.
     pub computing: Vec<Vec<u64>>,
     /// The critical path of the first training steps.
     pub path: CriticalPath,
@@ -161,7 +162,7 @@ pub struct Record {
     pub events: u64,
     /// Messages delivered.
     pub messages: u64,
-    /// Bytes sent and bytes delivered.
+    /// Bytes sent.
     pub sent: u64,
     /// Bytes delivered.
     pub delivered: u64,
@@ -169,18 +170,18 @@ pub struct Record {
     pub tasks_done: u64,
     /// Iterations of training that every rank has completed.
     pub iterations_done: u32,
-    /// Those that were left out because they are like earlier ones.
+    /// Training iterations that were skipped because they repeat earlier ones.
     pub iterations_repeated: u32,
-    /// Micro-batches that every rank has completed; where iterations have one, the same.
+    /// Micro-batches that every rank has completed; equals `iterations_done` if iterations have one each.
     pub micro_batches_done: u32,
-    /// Those that were left out, in iterations that were left out and in others.
+    /// Micro-batches that were skipped, in skipped iterations and in simulated ones.
     pub micro_batches_repeated: u32,
-    /// Whether every iteration was simulated because there are more collectives than are told apart.
+    /// Whether all iterations were simulated because there are more collectives than keys can distinguish.
     pub too_many_to_repeat: bool,
 }
 
 impl Record {
-    /// Keeps a collective that has finished, or counts it.
+    /// Records a finished collective, or counts it if there are too many.
     pub(crate) fn finished(&mut self, collective: CollectiveRecord) {
         if self.collectives.len() < MAX_COLLECTIVES {
             self.collectives.push(collective);
@@ -189,7 +190,7 @@ impl Record {
         }
     }
 
-    /// Counts every rank `members` times in what is summed over ranks, but not in what is summed over a collective's.
+    /// Scales sums over ranks by `members`, except sums over the ranks of a collective.
     pub(crate) fn multiply(&mut self, members: u32) {
         let (small, large) = (u64::from(members), u128::from(members));
         for layer in &mut self.layers {
@@ -209,7 +210,7 @@ impl Record {
     }
 }
 
-/// A span of a traced rank whose label is not yet text.
+/// A span of a traced rank, with a label that is not yet text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     pub(crate) rank: u32,
@@ -220,10 +221,10 @@ pub(crate) struct Mark {
     pub(crate) bytes: u64,
 }
 
-/// What a span's label says.
+/// Meaning of a span's label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Label {
-    /// A task of a class.
+    /// A task of a class of ranks.
     Task { class: u32, task: u32 },
     /// A chunk in a phase.
     Chunk { kind: CollectiveKind, layer: u32 },
@@ -231,7 +232,7 @@ pub(crate) enum Label {
     Wait { layer: u32 },
 }
 
-/// Collects spans up to a cap.
+/// Collects spans up to a limit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tracer {
     pub(crate) ranks: Vec<u32>,
@@ -246,7 +247,7 @@ impl Tracer {
     fn traces(&self, rank: u32) -> bool {
         !self.ranks.is_empty() && self.ranks.binary_search(&rank).is_ok()
     }
-    /// Keeps a span of a traced rank; its number, where it was kept.
+    /// Records a span of a traced rank. Returns its number if it was recorded.
     #[inline]
     pub(crate) fn mark(&mut self, mark: Mark) -> Option<u32> {
         if mark.start == mark.end || !self.traces(mark.rank) {

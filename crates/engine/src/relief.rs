@@ -1,27 +1,28 @@
-//! What limits may not do: let ranks wait for each other for ever.
+//! Prevents limits on chunks from making ranks wait for each other for ever.
 //!
-//! Limits on running chunks are rank-local. A rank may fill its own with chunks of a collective that others have not
-//! reached yet, while what they need to get there waits behind the same limit, on both of its ends: nobody has begun it,
-//! so nobody is made to (see `sets`). Where no event is left, what waits for nothing but limits begins in spite of them:
-//! of the collectives that all of their ranks have issued, the one with the lowest number, on every rank.
+//! Limits on running chunks are local to a rank. A rank may use up its limit with chunks of a collective that other
+//! ranks have not reached yet, while the chunks that those ranks need to get there wait behind the same limit at both
+//! of their ends. No rank has begun those chunks, so no rank is made to begin them (see `sets`). So when no event is
+//! left, chunks that wait only for limits begin regardless: of the collectives that all of their ranks have issued,
+//! the one with the lowest number begins, on every rank.
 
 use crate::state::{DONE, NONE, Stage};
 use crate::{Engine, Network};
 use std::cmp::Reverse;
 
-/// What begins.
+/// What begins despite a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Begins {
     /// A run that waits in a queue.
     Run(u32),
-    /// The next chunk of a set in the ready queue.
+    /// The next chunk of a set in a ready queue.
     Chunk(u32),
-    /// A set that is held back.
+    /// A set that waits for the limit on concurrent sets.
     Set(u32),
 }
 
 impl<N: Network> Engine<'_, N> {
-    /// Lets something begin that only limits hold back; false where there is nothing.
+    /// Begins chunks that only limits hold back. Returns false if there are none.
     pub(crate) fn relieve(&mut self) -> bool {
         let mut first: Option<(u64, u32, u8)> = None;
         let mut begin: Vec<Begins> = Vec::new();
@@ -59,7 +60,7 @@ impl<N: Network> Engine<'_, N> {
         for &what in &begin {
             match what {
                 Begins::Run(run) => {
-                    // Another one that began may have taken it along.
+                    // An earlier entry may have started this run already.
                     if self.runs[run].stage == Stage::Waiting {
                         self.start_waiting(run);
                     }
@@ -75,7 +76,7 @@ impl<N: Network> Engine<'_, N> {
         !begin.is_empty()
     }
 
-    /// The number of a collective that all of its ranks have issued.
+    /// The number of the collective, if all of its ranks have issued it.
     fn number_if_complete(&self, instance: u32) -> Option<u64> {
         let instance = &self.instances[instance];
         let issued = |&set: &u32| set == DONE || set != NONE && self.sets[set].issued.is_some();

@@ -1,10 +1,10 @@
-//! The endpoint (astra2020 IV-B, Fig. 7): sets are cut into chunks, chunks are issued from the ready queue and move
-//! through the scheduling queues of their phases.
+//! The endpoint (astra2020 IV-B, Fig. 7). Collective sets are cut into chunks; chunks are issued from the ready queue
+//! and move through the scheduling queues of their phases.
 //!
-//! Limits are rank-local, so two ranks may come to begin different chunks, and each would wait for the other for ever.
-//! A phase of a chunk that one rank of its group has begun is therefore begun by the others as soon as they can, whatever
-//! their limits, and so are its earlier phases. Ranks that run in step begin the same chunks by themselves, and nothing
-//! changes for them.
+//! Limits are local to a rank, so two ranks could begin different chunks and wait for each other for ever. To prevent
+//! that, once one rank of a group has begun a phase of a chunk, the others begin that phase and its earlier phases as
+//! soon as they can, whatever their limits. Ranks that run in step begin the same chunks anyway, so nothing changes
+//! for them.
 
 use crate::calendar::Kind;
 use crate::job::{Order, PhasePlan};
@@ -29,7 +29,7 @@ impl<'a, N: Network> Engine<'a, N> {
         &self.job.plans[run.plan as usize].phases[usize::from(run.phase)]
     }
 
-    /// Rank `rank` reaches its collective task.
+    /// Rank `rank` reaches a collective task.
     pub(crate) fn issue(&mut self, rank: u32, at: At) {
         let class = self.ranks[rank as usize].class as usize;
         let TaskKind::Collective { role, kind, blocking, .. } = self.task(rank, at.task).kind else { return };
@@ -68,7 +68,7 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    /// The set of a collective at `slot`, made where it does not exist yet. The collective is not over there.
+    /// The set of a collective at `slot`; created if it does not exist. The collective must not be over at that slot.
     fn set_of(&mut self, instance: u32, slot: u32) -> u32 {
         let known = &self.instances[instance];
         let id = known.sets[slot as usize];
@@ -100,7 +100,7 @@ impl<'a, N: Network> Engine<'a, N> {
         id
     }
 
-    /// The collective that `rank` issues now, over its group; made where no other rank has issued it yet.
+    /// The collective that `rank` issues now, over its group; created if no other rank has issued it yet.
     fn instance(
         &mut self,
         (role, group): (u16, u32),
@@ -153,7 +153,7 @@ impl<'a, N: Network> Engine<'a, N> {
         id
     }
 
-    /// The collective of a group with this sequence number; `None` where it is over or has not begun.
+    /// The collective of a group with this sequence number; `None` if it is over or has not begun.
     fn instance_under_way(&self, role: u16, group: u32, sequence: u32) -> Option<u32> {
         let window = &self.windows[usize::from(role)][group as usize];
         let offset = sequence.checked_sub(window.base)?;
@@ -190,7 +190,7 @@ impl<'a, N: Network> Engine<'a, N> {
         while threshold == 0 || self.scheduler(rank, scheduler).first_phase < threshold {
             let Scheduler { first_phase, left_first, .. } = *self.scheduler(rank, scheduler);
             if first_phase + 1 == threshold {
-                // One chunk more in its first phase, and none could be issued.
+                // An additional chunk in its first phase would have exceeded the threshold.
                 self.after = self.calendar.trail.meet(event, self.now, left_first);
             }
             let issued = (0..batch).all(|_| self.issue_next(rank, scheduler));
@@ -201,7 +201,7 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    /// Issues the next chunk of a set in a ready queue, whatever goes first.
+    /// Issues the next chunk of a set in a ready queue, regardless of the order of sets.
     pub(crate) fn issue_first(&mut self, id: u32) {
         let set = &mut self.sets[id];
         let (rank, instance, scheduler) = (set.rank, set.instance, set.scheduler);
@@ -212,7 +212,7 @@ impl<'a, N: Network> Engine<'a, N> {
             self.scheduler(rank, scheduler).ready.retain(|&Reverse((_, ready))| ready != id);
         }
         let run = if chunk < chunks { self.instances[instance].run(chunk, self.sets[id].slot) } else { DONE };
-        // It may have gone ahead because another rank had begun it.
+        // The chunk may have been issued already because another rank had begun it.
         if run == NONE || run != DONE && self.runs[run].stage == Stage::Unissued {
             self.issue_chunk(id, chunk);
         }
@@ -227,13 +227,13 @@ impl<'a, N: Network> Engine<'a, N> {
         self.start(run_id);
     }
 
-    /// Issues the next chunk of the set that goes first; false where there is none.
+    /// Issues the next chunk of the set that goes first. Returns false if there is none.
     fn issue_next(&mut self, rank: u32, scheduler: u32) -> bool {
         while let Some(&Reverse((_, id))) = self.scheduler(rank, scheduler).ready.peek() {
             let set = &mut self.sets[id];
             let instance = &self.instances[set.instance];
             let chunks = instance.chunks.len() as u32;
-            // Skip chunks that went ahead because another rank had begun them.
+            // Skip chunks that were issued early because another rank had begun them.
             while set.begun > 0
                 && set.next_chunk < chunks
                 && match instance.run(set.next_chunk, set.slot) {
@@ -258,7 +258,7 @@ impl<'a, N: Network> Engine<'a, N> {
         false
     }
 
-    /// The run of a chunk at `slot`, made where it does not exist yet. The chunk is not over there.
+    /// The run of a chunk at `slot`; created if it does not exist. The chunk must not be over at that slot.
     #[inline]
     pub(crate) fn run_of(&mut self, instance: u32, chunk: u32, slot: u32) -> u32 {
         match self.instances[instance].run(chunk, slot) {
@@ -308,7 +308,7 @@ impl<'a, N: Network> Engine<'a, N> {
         run
     }
 
-    /// Takes a chunk from a ready queue into its first phase.
+    /// Moves a chunk from a ready queue into its first phase.
     pub(crate) fn issue_chunk(&mut self, set_id: u32, chunk: u32) {
         let set = &self.sets[set_id];
         let run = self.run_of(set.instance, chunk, set.slot);
@@ -319,15 +319,15 @@ impl<'a, N: Network> Engine<'a, N> {
         record.chunks += 1;
         let (rank, scheduler, issue) = (set.rank, set.scheduler, set.issue);
         self.scheduler(rank, scheduler).first_phase += 1;
-        // What makes room for it may come sooner than its collective is issued.
+        // Room for the chunk may become free before its collective is issued.
         let event = self.after;
         self.after = self.calendar.trail.meet(event, self.now, issue);
         self.enter_phase(run);
         self.after = event;
     }
 
-    /// Takes a run into the first phase, from the one it is numbered with, that its rank takes part in; ends the chunk
-    /// where there is none.
+    /// Moves a run to the next phase that its rank takes part in, starting with the run's current phase number. If
+    /// there is none, ends the chunk.
     fn enter_phase(&mut self, run_id: u32) {
         let run = &self.runs[run_id];
         let set_id = run.set;
@@ -367,7 +367,7 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    /// Puts a run into the scheduling queue of its phase, and starts it if it may start.
+    /// Puts a run into the scheduling queue of its phase, and starts it if limits allow.
     fn enqueue(&mut self, run_id: u32) {
         let phase = self.phase(run_id);
         let run = &self.runs[run_id];
@@ -376,7 +376,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let chunks = instance.chunks.len() as u32;
         let dim = usize::from(phase.dim);
         let lanes = self.job.dims[dim];
-        // Every rank of the group computes the same lane.
+        // All ranks of the group compute the same lane.
         let lane =
             instance.sequence.wrapping_mul(chunks).wrapping_add(run.chunk) % lanes.queues_of(phase.kind);
         let queue = self.first_queue[dim] + u32::from(phase.leg) * lanes.queues + lane;
@@ -395,7 +395,7 @@ impl<'a, N: Network> Engine<'a, N> {
             return;
         }
         self.scheduler(rank, scheduler).queues[queue as usize].waiting.insert(key);
-        // Room that this chunk has itself just left may be another one's by now.
+        // The room that this chunk has just freed may now go to another chunk.
         if !unlimited {
             self.fill(rank, scheduler, dim);
         }
@@ -408,14 +408,14 @@ impl<'a, N: Network> Engine<'a, N> {
             && (outstanding == 0 || state.running[dim] < outstanding)
     }
 
-    /// How many ranks of the line through `slot` have begun a phase of a chunk.
+    /// The number of ranks on the line through `slot` that have begun a phase of a chunk.
     fn begun(&mut self, instance: u32, chunk: u32, phase: u8, slot: u32) -> &mut u32 {
         let instance = &mut self.instances[instance];
         let slots = instance.sets.len() as u32;
         let all = self.quotient.lines(instance.record.plan);
         let lines = |phases: &[Line]| phases.iter().map(|line| slots / line.size).sum::<u32>();
         let (before, axis) = (lines(&all[..usize::from(phase)]), &all[usize::from(phase)]);
-        // Slots that differ only along the axis share everything below and above it.
+        // Slots on one line have the same coordinates below and above the axis.
         let line = slot / (axis.weight * axis.size) * axis.weight + slot % axis.weight;
         let begun = &mut instance.chunks[chunk as usize].begun;
         if begun.is_empty() {
@@ -424,7 +424,7 @@ impl<'a, N: Network> Engine<'a, N> {
         &mut begun[(before + line) as usize]
     }
 
-    /// Books that a rank of the line along the phase's axis has begun; the first one tells the others.
+    /// Counts a rank on the line along the phase's axis as begun. The first one notifies the others.
     fn tell_begun(&mut self, run_id: u32) {
         let run = &self.runs[run_id];
         let set = &self.sets[run.set];
@@ -435,8 +435,8 @@ impl<'a, N: Network> Engine<'a, N> {
         if *begun == 1 {
             let instance = &self.instances[instance];
             let (role, group, sequence) = (instance.record.role, instance.record.group, instance.sequence);
-            // Whatever was to be told before at this time goes first, also where this one follows from it: else ranks that
-            // are alike would hear of it in different orders.
+            // Earlier notifications of this time are handled first, even if they caused this one. Otherwise symmetric
+            // ranks would be notified in different orders.
             let order = self.keys.order(instance.number, chunk, phase);
             let key = self.keys.in_generation(self.generation, order);
             let after = self.after;
@@ -446,7 +446,7 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    /// The other ranks along the phase's axis begin it too, or will when they get there.
+    /// The other ranks along the phase's axis begin the phase now, or when they reach it.
     pub(crate) fn admit_begun(&mut self, id: u32) {
         let Begun { role, group, sequence, chunk, phase: phase_index, position, slot, after } =
             self.to_tell[id];
@@ -464,7 +464,7 @@ impl<'a, N: Network> Engine<'a, N> {
         for there in (0..phase.size).filter(|&there| there != here) {
             let other = position + there * phase.weight - here * phase.weight;
             let other = self.quotient.slot(role, other);
-            // Ranks of one slot begin it together.
+            // Ranks of one slot begin together.
             if other == slot || self.instances[instance].run(chunk, other) == DONE {
                 continue;
             }
@@ -472,7 +472,7 @@ impl<'a, N: Network> Engine<'a, N> {
             let run = &mut self.runs[run_id];
             let (set_id, rank) = (run.set, run.rank as usize);
             self.sets[set_id].begun += u32::from(run.begun == 0);
-            // Earlier phases too: whoever has begun this one waits for this rank to get through them.
+            // Earlier phases too: the ranks that have begun this phase wait for this rank to finish those.
             run.begun |= u64::MAX >> (u64::BITS - 1 - u32::from(phase_index));
             match run.stage {
                 Stage::Waiting if run.phase <= phase_index => self.start_waiting(run_id),
@@ -486,7 +486,7 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    /// Begins the phase of a run, which has waited for its turn and for whatever ends now.
+    /// Begins the phase of a run that has waited for its turn and for the current event.
     fn start(&mut self, run_id: u32) {
         let now = self.after;
         self.begin_phase(run_id);
@@ -538,7 +538,7 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    /// The program of a run has ended; it leaves its phase when its last send has left.
+    /// A run's program has ended. The run leaves its phase when its last send has left.
     pub(crate) fn program_ended(&mut self, run_id: u32) {
         let run = &mut self.runs[run_id];
         let trail = &mut self.calendar.trail;
@@ -601,7 +601,7 @@ impl<'a, N: Network> Engine<'a, N> {
         run.phase += 1;
         run.last_sent = Time::ZERO;
         self.tracer.mark(mark);
-        // Chunks that it makes room for come after it, not after the end of its collective.
+        // Chunks that get its room follow the end of this chunk's phase, not the end of its collective.
         let event = self.after;
         self.enter_phase(run_id);
         self.after = event;
@@ -611,8 +611,9 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    /// Starts chunks that wait in a scheduler's queues of a dimension, as far as there is room. With a limit on the chunks of
-    /// the dimension (`outstanding`), the first chunk goes first, in whichever queue of whichever scheduler it waits.
+    /// Starts chunks that wait in a scheduler's queues of a dimension, as far as there is room. With a limit on the
+    /// chunks of the dimension (`outstanding`), the chunk that goes first is chosen among the queues of all
+    /// schedulers.
     fn fill(&mut self, rank: u32, scheduler: u32, dim: usize) {
         let first = self.first_queue[dim];
         let queues = first..first + 2 * self.job.dims[dim].queues;
@@ -653,7 +654,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let (rank, slot, instance, scheduler) = (set.rank, set.slot, set.instance, set.scheduler);
         let was_active = set.active;
         if was_active && (set.next_chunk as usize) < self.job.plans[set.plan as usize].chunks.len() {
-            // Other ranks began all its chunks before their turn; its number may be used again.
+            // Other ranks began all its chunks before their turn. Its number may be reused.
             self.scheduler(rank, scheduler).ready.retain(|&Reverse((_, waiting))| waiting != id);
         }
         let (at, issued) = self.sets[id].issued.expect("a set that is done was issued");

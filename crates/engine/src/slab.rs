@@ -1,8 +1,8 @@
-//! Numbered slots that are reused: memory follows what is alive, not what ever was.
+//! Numbered slots that are reused: memory grows with the number of live values, not of all values ever.
 
 use std::collections::BTreeSet;
 
-/// A pool of values by number.
+/// A pool of numbered values.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     slots: Vec<T>,
@@ -30,21 +30,21 @@ impl<T> Slab<T> {
             }
         }
     }
-    /// Gives number `id` back. Its value stays readable until the number is used again.
+    /// Frees number `id`. Its value stays readable until the number is reused.
     #[inline]
     pub(crate) fn remove(&mut self, id: u32) {
         self.free.push(id);
     }
-    /// Every slot, those that are free included.
+    /// All slots, including free ones.
     pub(crate) fn slots_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut()
     }
-    /// What is alive, by number.
+    /// The live values, by number.
     pub(crate) fn alive(&self) -> impl Iterator<Item = &T> {
         let free: BTreeSet<u32> = self.free.iter().copied().collect();
         self.slots.iter().zip(0..).filter(move |(_, id)| !free.contains(id)).map(|(value, _)| value)
     }
-    /// How many are alive.
+    /// Number of live values.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

@@ -1,32 +1,32 @@
-//! Ranks whose compute is slower for a while.
+//! Ranks whose compute is slower for some time.
 
 use std::collections::BTreeMap;
 use syncline_units::Time;
 
-/// Factors are whole millionths.
+/// Factors are stored in millionths.
 const ONE: u64 = 1_000_000;
 
-/// One rank's compute takes `factor` times as long from `from` to `until`.
+/// The compute of one rank takes `factor` times as long from `from` to `until`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slowdown {
-    /// Whose.
+    /// The rank.
     pub rank: u32,
-    /// How many times as long, in millionths, at least one million.
+    /// The factor in millionths, at least one million.
     pub factor: u64,
-    /// From when.
+    /// Start of the slowdown.
     pub from: Time,
-    /// To when; [`Time::MAX`] is for ever.
+    /// End of the slowdown; [`Time::MAX`] means for ever.
     pub until: Time,
 }
 
-/// All slowdowns of a job. Where several hold at once, their factors multiply.
+/// All slowdowns of a job. The factors of overlapping slowdowns multiply.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Slowdowns {
     of: BTreeMap<u32, Vec<Slowdown>>,
 }
 
 impl Slowdowns {
-    /// These.
+    /// Collects slowdowns.
     pub fn new(slowdowns: impl IntoIterator<Item = Slowdown>) -> Self {
         let mut of: BTreeMap<u32, Vec<Slowdown>> = BTreeMap::new();
         for slowdown in slowdowns {
@@ -40,20 +40,20 @@ impl Slowdowns {
         self.of.is_empty()
     }
 
-    /// Whether two ranks are slow alike.
+    /// Whether two ranks have the same slowdowns.
     pub fn alike(&self, a: u32, b: u32) -> bool {
         let of = |rank| self.of.get(&rank).map_or(&[][..], Vec::as_slice);
         let same = |(a, b): (&Slowdown, &Slowdown)| Slowdown { rank: b.rank, ..*a } == *b;
         of(a).len() == of(b).len() && of(a).iter().zip(of(b)).all(same)
     }
 
-    /// When nothing changes any more.
+    /// The time after which no slowdown begins or ends.
     pub(crate) fn settled(&self) -> Time {
         let edges = self.of.values().flatten().flat_map(|slow| [slow.from, slow.until]);
         edges.filter(|&edge| edge != Time::MAX).max().unwrap_or(Time::ZERO)
     }
 
-    /// When compute of `rank` that starts at `start` and would take `work` ends.
+    /// When compute of `rank` ends that starts at `start` and takes `work` at full speed.
     #[inline]
     pub(crate) fn end(&self, rank: u32, start: Time, work: Time) -> Time {
         if self.of.is_empty() {
@@ -66,7 +66,7 @@ impl Slowdowns {
     }
 }
 
-/// From edge to edge, between which the pace does not change.
+/// Steps from one begin or end of a slowdown to the next; the speed is constant in between.
 fn end(slowdowns: &[Slowdown], start: Time, work: Time) -> Time {
     let (mut now, mut left) = (start, work.0);
     loop {
@@ -98,21 +98,21 @@ mod tests {
     }
 
     #[test]
-    fn compute_slows_down_while_a_window_lasts() {
+    fn compute_is_slower_only_during_a_slowdown() {
         let slowdowns = Slowdowns::new([slow(2 * ONE, 100, 200), slow(3 * ONE / 2, 150, u64::MAX)]);
         let end = |rank, start, work| slowdowns.end(rank, Time(start), Time(work)).0;
         assert_eq!(end(2, 0, 1000), 1000);
         assert_eq!(end(3, 0, 100), 100);
-        // 100 at full pace; 25 from 100 to 150 at half of it; at a third 10 in 30.
+        // 100 at full speed; 25 from 100 to 150 at half speed; 10 in 30 at a third.
         assert_eq!(end(3, 0, 100 + 25 + 10), 180);
-        // 50 / 3 = 16.7 until 200; what is left goes by the second factor alone.
+        // 50 / 3 = 16.7 until 200; for the rest only the second factor applies.
         assert_eq!(end(3, 150, 16 + 100), 200 + 150);
         assert_eq!(end(3, 300, 3), 305);
         assert_eq!(slowdowns.settled(), Time(200));
     }
 
     #[test]
-    fn ranks_are_slow_alike_or_not() {
+    fn ranks_with_equal_slowdowns_are_alike() {
         let twin = Slowdown { rank: 4, ..slow(2 * ONE, 0, 9) };
         let slowdowns = Slowdowns::new([slow(2 * ONE, 0, 9), twin]);
         assert!(slowdowns.alike(3, 4) && slowdowns.alike(0, 1) && !slowdowns.alike(0, 3));

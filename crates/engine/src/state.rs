@@ -1,4 +1,4 @@
-//! The state of a run: ranks, sets, chunks, messages.
+//! The state of a run: ranks, collective sets, chunks, messages.
 
 use crate::activity::Recent;
 use crate::path::{Moment, Purpose};
@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use syncline_units::{Extent, Time};
 
-/// No number.
+/// No index.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Why a wait ended.
@@ -17,27 +17,27 @@ pub(crate) enum Cause {
     /// Nothing was waited for.
     #[default]
     Start,
-    /// Compute of the rank itself.
+    /// A compute task of the rank.
     Compute,
-    /// Communication of this layer.
+    /// A communication of this layer.
     Communication(u32),
     /// A memory operation.
     Memory,
 }
 
-/// A part of the time in which a rank's compute is idle, and the reason.
+/// A part of the time in which a rank's compute was idle, and the reason.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Piece {
     pub(crate) layer: u32,
-    /// The role of a collective; the number of roles for other messages; `None` for a memory operation.
+    /// The role of a collective; the number of roles for messages outside collectives; `None` for a memory operation.
     pub(crate) axis: Option<u16>,
-    /// Waiting for the network.
+    /// Time spent waiting for the network.
     pub(crate) exposed: Time,
-    /// As much of that as lies before waiting for others.
+    /// The part of `exposed` that precedes waiting for others.
     pub(crate) first: Time,
-    /// Waiting for a message to be sent.
+    /// Time spent waiting for a message to be sent.
     pub(crate) bubble: Time,
-    /// Waiting for other ranks to issue a collective.
+    /// Time spent waiting for other ranks to issue a collective.
     pub(crate) skew: Time,
 }
 
@@ -47,13 +47,13 @@ impl Piece {
     }
 }
 
-/// Why compute has been idle since it became so, in the order of time.
+/// Why compute has been idle since it last ran, in time order.
 pub(crate) type Pieces = SmallVec<[Piece; 1]>;
 
 /// Why compute had been idle when a communication or memory task began.
 #[derive(Clone, Debug)]
 pub(crate) struct Before {
-    /// When it began.
+    /// When the task began.
     pub(crate) until: Time,
     pub(crate) pieces: Pieces,
 }
@@ -63,22 +63,22 @@ pub(crate) struct Before {
 pub(crate) struct Waited {
     /// When it ended.
     pub(crate) until: Time,
-    /// As the cause of what begins then.
+    /// Cause of what begins when it ends.
     pub(crate) cause: Cause,
-    /// Why compute has been idle, if it waits for this task.
+    /// Why compute has been idle, if compute waits for this task.
     pub(crate) pieces: Pieces,
 }
 
-/// When a communication of a rank began, and when all that it needs of other ranks was there.
+/// When a communication of a rank began, and when everything that it needs from other ranks was there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits {
     pub(crate) since: Time,
     pub(crate) ready: Time,
-    /// The role of a collective.
+    /// The role, for collectives.
     pub(crate) role: Option<u16>,
 }
 
-/// A task of an iteration.
+/// A task in an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct At {
     pub(crate) iteration: u32,
@@ -88,38 +88,38 @@ pub(crate) struct At {
 /// An iteration in progress.
 #[derive(Debug)]
 pub(crate) struct Iteration {
-    /// Dependencies left, by task.
+    /// By task: dependencies left.
     pub(crate) waits: Box<[u32]>,
     /// Tasks left.
     pub(crate) left: u32,
-    /// By task: when the last communication was over that it waited for, besides others.
+    /// By task: when the latest communication that it waits for was over, if it waits for other things too.
     pub(crate) reached: BTreeMap<u32, Moment>,
 }
 
-/// One serial resource of a rank: its compute, or its path to remote memory.
+/// A serial resource of a rank: its compute, or its path to remote memory.
 #[derive(Debug, Default)]
 pub(crate) struct Resource {
     pub(crate) ready: BinaryHeap<Reverse<(At, Cause, Moment)>>,
     pub(crate) running: Option<(At, Time)>,
-    /// The stretch of what runs.
+    /// The stretch of the running task.
     pub(crate) stretch: u32,
-    /// When it was done with what ran last.
+    /// When the previous task ended.
     pub(crate) free: Moment,
     pub(crate) idle_since: Time,
-    /// What was booked last of when it was busy.
+    /// The latest busy time booked.
     pub(crate) recent: Recent,
 }
 
-/// Where a rank sits in one role.
+/// A rank's place in one role.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) group: u32,
     pub(crate) slot: u32,
-    /// Index in [`Rank::schedulers`] of the group's scheduler; [`NONE`] if the role has no collective.
+    /// Index of the group's scheduler in [`Rank::schedulers`]; [`NONE`] if the role has no collective.
     pub(crate) scheduler: u32,
 }
 
-/// A finished collective, set or run.
+/// Index of a finished collective, set or run.
 pub(crate) const DONE: u32 = u32::MAX - 1;
 
 /// The collectives of one group that are under way.
@@ -127,7 +127,7 @@ pub(crate) const DONE: u32 = u32::MAX - 1;
 pub(crate) struct Window {
     /// Sequence number of the first entry.
     pub(crate) base: u32,
-    /// Instances by sequence number; `NONE` for those not begun, `DONE` for those finished.
+    /// Instances by sequence number; `NONE` if not begun, `DONE` if finished.
     pub(crate) instances: VecDeque<u32>,
 }
 
@@ -135,18 +135,18 @@ pub(crate) struct Window {
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) sequence: u32,
-    /// Tells it from all others on the critical path.
+    /// Unique number on the critical path.
     pub(crate) visit: u32,
     /// Orders collectives of all roles.
     pub(crate) number: u64,
-    /// Set of each slot; `NONE` for those not begun, `DONE` for those finished.
+    /// Set at each slot; `NONE` if not begun, `DONE` if finished.
     pub(crate) sets: Vec<u32>,
     pub(crate) chunks: Vec<Chunk>,
     pub(crate) record: CollectiveRecord,
 }
 
 impl Instance {
-    /// The run of `chunk` at `slot`, `NONE` or `DONE`.
+    /// The run of `chunk` at `slot`, or `NONE` or `DONE`.
     #[inline]
     pub(crate) fn run(&self, chunk: u32, slot: u32) -> u32 {
         let chunk = &self.chunks[chunk as usize];
@@ -161,11 +161,11 @@ impl Instance {
 /// A chunk of a collective, over all ranks of the group.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
-    /// Run of each slot; empty before the first has begun and after the last has ended.
+    /// Run at each slot; empty before the first has begun and after the last has ended.
     pub(crate) runs: Vec<u32>,
-    /// Of each phase, of each line along its axis, how many ranks have begun; kept only where endpoints have limits.
+    /// By phase and line along its axis: how many ranks have begun. Used only if endpoints have limits.
     pub(crate) begun: Vec<u32>,
-    /// Runs that have not ended.
+    /// Number of runs that have not ended.
     pub(crate) left: u32,
 }
 
@@ -173,9 +173,10 @@ pub(crate) struct Chunk {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     pub(crate) running: u32,
-    /// When a chunk left it last.
+    /// When a chunk last left the queue.
     pub(crate) freed: Moment,
-    /// `(priority, sequence, chunk, run)`; the first goes first. Others begin out of turn, so they are found in it too.
+    /// `(priority, sequence, chunk, run)`; the first entry goes first. A set, because other ranks make runs begin out
+    /// of turn.
     pub(crate) waiting: BTreeSet<(u64, u32, u32, u32)>,
 }
 
@@ -184,9 +185,9 @@ pub(crate) struct Queue {
 pub(crate) struct Scheduler {
     /// Ready queue: sets with chunks that are not issued yet, as `(priority, set)`.
     pub(crate) ready: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Chunks in their first phase.
+    /// Number of chunks in their first phase.
     pub(crate) first_phase: u32,
-    /// When a chunk left its first phase last.
+    /// When a chunk last left its first phase.
     pub(crate) left_first: Moment,
     pub(crate) queues: Vec<Queue>,
 }
@@ -197,12 +198,12 @@ impl Scheduler {
     }
 }
 
-/// Messages of one sender and tag.
+/// Messages with the same sender and tag.
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
-    /// Those that no receive has waited for.
+    /// Arrived messages that no receive has waited for.
     pub(crate) arrived: VecDeque<Moment>,
-    /// Receives that wait, and since when.
+    /// Waiting receives, and since when they wait.
     pub(crate) posted: VecDeque<(At, Time, Moment)>,
 }
 
@@ -220,7 +221,7 @@ pub(crate) struct Rank {
     pub(crate) memory: Resource,
     /// By role.
     pub(crate) places: Vec<Place>,
-    /// Sets that wait for their turn because of the limit on concurrent ones: `(priority, set)`.
+    /// Sets that wait because of the limit on concurrent sets: `(priority, set)`.
     pub(crate) held: BinaryHeap<Reverse<(u64, u32)>>,
     pub(crate) schedulers: Vec<Scheduler>,
     pub(crate) active_sets: u32,
@@ -228,28 +229,28 @@ pub(crate) struct Rank {
     pub(crate) issued: u64,
     /// Running chunks by accounting dimension.
     pub(crate) running: Vec<u32>,
-    /// When the unit that combines received with local data is free.
+    /// When the unit that combines received with local data becomes free.
     pub(crate) reducer_free: Time,
     pub(crate) reducer: Moment,
-    /// Stretches of what it has to combine, in the order in which it does.
+    /// Stretches of the pending combinations, in the order in which they are done.
     pub(crate) reducing: VecDeque<u32>,
     pub(crate) channels: BTreeMap<(u32, u32), Channel>,
-    /// Communications under way, and since when.
+    /// Number of communications under way.
     pub(crate) communicating: u32,
     pub(crate) communicating_since: Time,
-    /// Communications and memory operations that ended last, all at the same time.
+    /// Communications and memory operations that ended most recently, all at the same time.
     pub(crate) waited: Vec<Waited>,
-    /// Of communications and memory operations that began while compute was idle: why it had been.
+    /// For communications and memory operations that began while compute was idle: why it was idle.
     pub(crate) before: BTreeMap<At, Before>,
-    /// What ended the last wait, for the time after the last compute task.
+    /// What ended the last wait; used for the time after the last compute task.
     pub(crate) last_cause: Cause,
-    /// Exposed communication since the last forward or backward compute: the layer's index, and how long. Updates do not
-    /// end it: they follow the reductions that a run ends with.
+    /// Exposed communication since the last forward or backward compute, as `(layer index, time)`. Updates do not
+    /// reset it, because they follow the reductions at the end of a run.
     pub(crate) tail: Vec<(usize, Time)>,
 }
 
 impl Rank {
-    /// What ended at `now` and was waited for, if `cause` is a communication or a memory operation.
+    /// The entry that ended at `now` because of `cause`, if `cause` is a communication or a memory operation.
     pub(crate) fn waited_for(&self, cause: Cause, now: Time) -> Option<&Waited> {
         if matches!(cause, Cause::Start | Cause::Compute) {
             return None;
@@ -259,7 +260,7 @@ impl Rank {
     }
 }
 
-/// A collective as one rank sees it.
+/// A collective from the point of view of one rank.
 #[derive(Debug)]
 pub(crate) struct Set {
     pub(crate) rank: u32,
@@ -267,7 +268,7 @@ pub(crate) struct Set {
     pub(crate) slot: u32,
     pub(crate) instance: u32,
     pub(crate) plan: u32,
-    /// The task that issued it; `None` while only other ranks have.
+    /// The task that issued it, and when; `None` if only other ranks have begun it.
     pub(crate) issued: Option<(At, Time)>,
     /// Whether its chunks may be issued.
     pub(crate) active: bool,
@@ -275,17 +276,17 @@ pub(crate) struct Set {
     pub(crate) scheduler: u32,
     pub(crate) priority: u64,
     pub(crate) next_chunk: u32,
-    /// Chunks that have not ended.
+    /// Number of chunks that have not ended.
     pub(crate) left: u32,
-    /// Chunks that another rank has begun, as far as this one was told.
+    /// Number of chunks that another rank is known to have begun.
     pub(crate) begun: u32,
     /// When its task issued it.
     pub(crate) issue: Moment,
-    /// When its task issued it, and then when a chunk ended last.
+    /// When its task issued it; later, when its latest chunk ended.
     pub(crate) reached: Moment,
 }
 
-/// A chunk at one rank: all that a message needs, in one place.
+/// A chunk at one rank. Contains everything that a message needs, so that it is in one place.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) phase: u8,
@@ -299,36 +300,36 @@ pub(crate) struct Run {
     pub(crate) first: u32,
     /// Coordinate along the phase's axis.
     pub(crate) coordinate: u32,
-    /// The rank at coordinate `c` is `peers.0 + c * peers.1`; the step is 0 where ranks must be looked up.
+    /// The rank at coordinate `c` is `peers.0 + c * peers.1`. If `peers.1` is 0, ranks must be looked up.
     pub(crate) peers: (u32, u32),
     pub(crate) lane: u32,
     pub(crate) streams_left: u32,
     pub(crate) streams: SmallVec<[Stream; 1]>,
-    /// Receives without their message.
+    /// Receives whose message has not arrived.
     pub(crate) receives: SmallVec<[Receive; 2]>,
-    /// What the rank works on in this phase.
+    /// The elements that the rank works on in this phase.
     pub(crate) extent: Extent,
     pub(crate) last_sent: Time,
     /// The stretch at whose end its last message leaves.
     pub(crate) last_left: u32,
-    /// What it is on the critical path, once it runs.
+    /// What it belongs to on the critical path, once it runs.
     pub(crate) purpose: Purpose,
     /// Sums over this phase, booked at its end.
     pub(crate) tally: Tally,
-    /// Messages without their receive: of later phases, or of this one before the program came to it.
+    /// Messages that no receive has asked for yet: of later phases, or ahead of the program in this one.
     pub(crate) early: Vec<Early>,
-    /// Sends that have not entered the network, or of which it will say when they have left.
+    /// Number of sends that have not entered the network, or whose leaving time the network has yet to report.
     pub(crate) unsent: u32,
-    /// Bit `p` is set where another rank has begun phase `p` of the chunk. A group of 2^32 ranks has 62 phases at most.
+    /// Bit `p` is set if another rank has begun phase `p` of the chunk. A group of 2^32 ranks has at most 62 phases.
     pub(crate) begun: u64,
     pub(crate) queue: u32,
-    /// When it entered its stage.
+    /// When it entered its present stage.
     pub(crate) entered: Time,
-    /// When it was ready to begin its phase, and then when its program ended.
+    /// When it was ready to begin its phase; later, when its program ended.
     pub(crate) reached: Moment,
 }
 
-/// A receive without its message.
+/// A receive whose message has not arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Receive {
     pub(crate) channel: u32,
@@ -338,7 +339,7 @@ pub(crate) struct Receive {
     pub(crate) reduce: bool,
 }
 
-/// A message without its receive.
+/// A message that no receive has asked for yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Early {
     pub(crate) phase: u8,
@@ -349,7 +350,7 @@ pub(crate) struct Early {
     pub(crate) arrived: Moment,
 }
 
-/// What a run sums up during a phase.
+/// Sums of a run during a phase.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) sent: u64,
@@ -359,7 +360,7 @@ pub(crate) struct Tally {
     pub(crate) reduction: u64,
 }
 
-/// A phase of a chunk that a rank has begun first of its line.
+/// A phase of a chunk that one rank has begun as the first on its line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
     pub(crate) role: u16,
@@ -369,55 +370,56 @@ pub(crate) struct Begun {
     pub(crate) phase: u8,
     pub(crate) position: u32,
     pub(crate) slot: u32,
-    /// What it began after.
+    /// The stretch that it began after.
     pub(crate) after: u32,
 }
 
-/// Where a chunk is.
+/// Stage of a chunk at a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// In the ready queue (and known because another rank has begun it).
+    /// In the ready queue; known only because another rank has begun it.
     Unissued,
     /// In a scheduling queue.
     Waiting,
-    /// Its program runs.
+    /// Running its program.
     Running,
-    /// Its program has ended, its last send has not left.
+    /// Its program has ended, but its last send has not left.
     Leaving,
 }
 
-/// A program in progress.
+/// A stream of a program in progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stream {
     pub(crate) pc: u32,
-    /// Receives that are not complete.
+    /// Number of receives that are not complete.
     pub(crate) outstanding: u32,
-    /// It has come to a wait, and `pc` is that.
+    /// Whether it has reached a wait, which is the instruction at `pc`.
     pub(crate) waits: bool,
     pub(crate) done: bool,
-    /// When what it has received since it waited last was complete.
+    /// When everything received since its last wait was complete.
     pub(crate) reached: Moment,
 }
 
-/// A message under way. One cache line: most of a large run is spent on waiting for them.
+/// A message under way. Fits in one cache line, because a large run spends most of its time on cache misses for
+/// messages.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct Message {
     pub(crate) bytes: u64,
     pub(crate) sent: Time,
     pub(crate) key: u64,
-    /// The receiving run; `NONE` where the message belongs to no collective.
+    /// The receiving run; `NONE` if the message belongs to no collective.
     pub(crate) target: u32,
-    /// Coordinate of the sender, or the number of a message that belongs to no collective.
+    /// Coordinate of the sender; for messages outside collectives, the index in the slab `Engine::alone`.
     pub(crate) from: u32,
     pub(crate) channel: u32,
     pub(crate) phase: u8,
     pub(crate) lane: u32,
     /// The sending run.
     pub(crate) run: u32,
-    /// By its place in the engine's tables.
+    /// Index of the sender in the engine's tables.
     pub(crate) sender: u32,
-    /// By its own number.
+    /// Rank number of the receiver.
     pub(crate) receiver: u32,
     /// The stretch of the critical path that it was sent after.
     pub(crate) after: u32,
@@ -426,13 +428,13 @@ pub(crate) struct Message {
 /// A message that belongs to no collective.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Alone {
-    /// The task that sends it.
+    /// The sending task.
     pub(crate) at: At,
-    /// The sender's index.
+    /// Index of the sender in the engine's tables.
     pub(crate) from: u32,
-    /// The receiver.
+    /// Rank number of the receiver.
     pub(crate) to: u32,
     pub(crate) tag: u32,
-    /// The span of its sending, where that is kept.
+    /// The span of the send, if it is recorded.
     pub(crate) span: Option<u32>,
 }

@@ -1,14 +1,15 @@
-//! Repetition in time: iterations that are like earlier ones are not simulated again.
+//! Skips iterations that repeat earlier ones.
 //!
-//! Whenever rank 0 opens an iteration, and the events of that time are done, everything that decides about the future is
-//! written down, relative to the present and to the iteration ([`mod@state`]). Where an earlier boundary reads the same,
-//! what lies between the two comes again and again, for as long as no rank runs out of iterations: the engine moves its
-//! clock and its counters over as many such periods as there are ([`mod@skip`]), books what they would have left
-//! ([`mod@accounts`]), and simulates what is left. Nothing is approximated: equal states have equal futures.
+//! Whenever rank 0 opens an iteration and the events of that time are done (a *boundary*), the engine saves
+//! everything that the future depends on, relative to the present time and iteration ([`mod@state`]). If the state
+//! equals that of an earlier boundary, the period between the two repeats until some rank runs out of iterations. The
+//! engine then advances its clock and counters over as many periods as remain ([`mod@skip`]), books what they would
+//! have added to the record ([`mod@accounts`]), and simulates the rest. Nothing is approximated: equal states have
+//! equal futures.
 //!
-//! Where a training step has several micro-batches, which are the iterations of the engine, a period is either so many
-//! whole steps, or so many micro-batches within a step. The latter comes again only before the step's last micro-batch,
-//! whose tasks are others, but does so in every step that is simulated.
+//! If a training step has several micro-batches (the engine's iterations), a period is either a number of whole
+//! steps, or a number of micro-batches within a step. The latter repeats only up to the step's last micro-batch,
+//! which has other tasks, but it is found again in every simulated step.
 
 mod accounts;
 mod skip;
@@ -18,56 +19,56 @@ use crate::{Engine, Network};
 use accounts::Accounts;
 use syncline_units::Time;
 
-/// Boundaries of steps, and within a step, that are remembered: the longest period that is found.
+/// Number of boundaries remembered, of steps and within a step. This is the longest period that is found.
 const REMEMBERED: usize = 8;
 
-/// What is known of earlier boundaries.
+/// What is known about earlier boundaries.
 #[derive(Debug, Default)]
 pub(crate) struct Steady {
-    /// Nothing more is looked for.
+    /// The search is over.
     pub(crate) off: bool,
-    /// Until then what is to come depends on the hour: ranks begin, or become slower or faster.
+    /// Before this time, the future depends on absolute time: ranks start late, or become slower or faster.
     settled: Time,
-    /// No more steps are left out.
+    /// No more whole steps are skipped.
     steps_off: bool,
-    /// No more micro-batches of the present step are left out.
+    /// No more micro-batches of the present step are skipped.
     within_off: bool,
-    /// The step that rank 0 has opened last.
+    /// The step that rank 0 opened last.
     step: u32,
-    /// In the order of time: the first of each step, and the others of the present one.
+    /// In time order: the first boundary of each step, and the others of the present step.
     boundaries: Vec<Boundary>,
-    /// Iterations of rank 0 that were not simulated: micro-batches.
+    /// Iterations (micro-batches) of rank 0 that were skipped.
     pub(crate) skipped: u32,
-    /// Steps of which none was simulated.
+    /// Steps that were skipped entirely.
     pub(crate) skipped_steps: u32,
 }
 
 #[derive(Debug)]
 struct Boundary {
-    /// Iterations that rank 0 had opened.
+    /// Number of iterations that rank 0 had opened.
     opened: u32,
-    /// Whether it was the first that was met in its step.
+    /// Whether it was the first boundary of its step.
     first: bool,
     now: Time,
     state: Vec<u64>,
-    /// Beginnings of what was not over.
+    /// Start times of what was under way.
     beginnings: Vec<Time>,
     accounts: Accounts,
 }
 
 impl Steady {
-    /// Nothing known yet; `off` where nothing is to be looked for, and nothing is before `settled`.
+    /// Nothing is known yet. `off` turns the search off; before `settled` nothing is searched.
     pub(crate) fn new(off: bool, settled: Time) -> Self {
         Self { off, settled, step: u32::MAX, ..Self::default() }
     }
 
-    /// Forgets everything, and looks for nothing more.
+    /// Forgets everything and ends the search.
     fn end(&mut self) {
         self.off = true;
         self.boundaries = Vec::new();
     }
 
-    /// Rank 0 is in `step`; whether this is the first boundary there.
+    /// Notes that rank 0 is in `step`. Returns whether this is the first boundary of the step.
     fn enter(&mut self, step: u32) -> bool {
         let first = self.step != step;
         if first {
@@ -77,7 +78,7 @@ impl Steady {
         first
     }
 
-    /// Makes room among the boundaries for one that is the `first` of its step, or not.
+    /// Makes room for a boundary that is, or is not, the `first` of its step.
     fn make_room(&mut self, first: bool) {
         if self.boundaries.iter().filter(|known| known.first == first).count() == REMEMBERED
             && let Some(oldest) = self.boundaries.iter().position(|known| known.first == first)
@@ -88,7 +89,7 @@ impl Steady {
 }
 
 impl<N: Network> Engine<'_, N> {
-    /// Looks for a period that ends here, and leaves out its repetitions up to time `until`.
+    /// Looks for a period that ends now, and skips its repetitions up to time `until`.
     #[cold]
     pub(crate) fn look_back(&mut self, until: Time) {
         if self.steady.off {
@@ -117,7 +118,7 @@ impl<N: Network> Engine<'_, N> {
             known.state == state
                 && pairs().all(|(&then, &this)| this == then || this == then.saturating_add(length))
         };
-        // How often the time since a boundary may come again.
+        // How often the period since a boundary can repeat.
         let often = |known: &Boundary| {
             let period = opened - known.opened;
             if period.is_multiple_of(micro_batches) {
@@ -128,13 +129,13 @@ impl<N: Network> Engine<'_, N> {
         };
         let found = (0..).zip(&self.steady.boundaries).filter(|(_, known)| like(known));
         let found = found.filter_map(|(index, known)| Some((index, often(known)?)));
-        // Whole steps rather than micro-batches.
+        // Prefers whole steps to micro-batches.
         let known = found.min_by_key(|&(index, _)| {
             let period = opened - self.steady.boundaries[index].opened;
             (!period.is_multiple_of(micro_batches), index)
         });
         if let Some((index, times)) = known {
-            // What is looked at moment by moment is simulated.
+            // Iterations whose activity is recorded are simulated.
             if self.activity.is_stopped() {
                 self.leave_out(index, times, until, &beginnings);
             }
@@ -145,7 +146,8 @@ impl<N: Network> Engine<'_, N> {
         self.steady.boundaries.push(Boundary { opened, first, now, state, beginnings, accounts });
     }
 
-    /// Goes over up to `most` repetitions of the time since a boundary, given beginnings of what is not over.
+    /// Skips up to `most` repetitions of the period since a boundary. `beginnings` are the start times of what is
+    /// under way.
     fn leave_out(&mut self, index: usize, most: u32, until: Time, beginnings: &[Time]) {
         let known = &self.steady.boundaries[index];
         let (period, length) = (self.ranks[0].opened - known.opened, self.now.saturating_sub(known.now));
@@ -182,7 +184,7 @@ impl<N: Network> Engine<'_, N> {
         self.steady.step = (self.ranks[0].opened - 1) / micro_batches;
     }
 
-    /// Iterations that every rank has still to open.
+    /// Number of iterations that all ranks have still to open.
     fn iterations_left(&self) -> u32 {
         (0..self.ranks.len() as u32)
             .map(|rank| self.graph(rank).iterations - self.ranks[rank as usize].opened)
@@ -190,7 +192,7 @@ impl<N: Network> Engine<'_, N> {
             .unwrap_or(0)
     }
 
-    /// How often the last `period` iterations may come again within a step; `None` where they are no such.
+    /// How often the last `period` iterations can repeat within a step; `None` if they are not within one step.
     fn repetitions_within(&self, period: u32) -> Option<u32> {
         let of_rank = |rank: u32| {
             let (opened, of_step) = (self.ranks[rank as usize].opened, self.graph(rank).micro_batches);
@@ -201,7 +203,7 @@ impl<N: Network> Engine<'_, N> {
         (0..self.ranks.len() as u32).map(of_rank).min().flatten()
     }
 
-    /// Whether all collectives of the run have numbers of their own in keys.
+    /// Whether keys can distinguish all collectives of the run.
     fn repeats_order(&self) -> bool {
         let iterations = self.job.workload.classes.iter().map(|graph| graph.iterations).max().unwrap_or(0);
         self.numbers.all_in(0, iterations) < self.keys.numbers() - 1

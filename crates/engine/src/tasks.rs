@@ -1,4 +1,4 @@
-//! Task graphs: what a rank may start, and what its compute waits for.
+//! Executes task graphs: starts tasks, and books what compute waits for.
 
 use crate::calendar::Kind;
 use crate::path::{Purpose, START};
@@ -27,7 +27,7 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    /// Makes the next iteration of `rank` known; its tasks without dependencies may start.
+    /// Opens the next iteration of `rank`: its tasks without dependencies may start.
     pub(crate) fn open_iteration(&mut self, rank: u32, cause: Cause) {
         let graph = self.graph(rank);
         let state = &mut self.ranks[rank as usize];
@@ -88,7 +88,7 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    /// Books a finished task and starts what waited only for it.
+    /// Books a finished task and starts the tasks that waited only for it.
     pub(crate) fn task_done(&mut self, rank: u32, at: At, cause: Cause) {
         if at.iteration < self.watched.iterations {
             self.watched.ends(self.now, rank, self.after, &mut self.calendar.trail);
@@ -151,14 +151,14 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    /// Notes that `rank` goes on with its passes: what was exposed so far is not the end of the run.
+    /// `rank` continues its passes, so the communication exposed so far was not at the end of the run.
     fn works(&mut self, rank: u32, at: At) {
         if self.task(rank, at.task).part != Part::Update {
             self.ranks[rank as usize].tail.clear();
         }
     }
 
-    /// Starts the next task of each unit of `rank` that is idle.
+    /// Starts the next task of each idle unit of `rank`.
     pub(crate) fn start_units(&mut self, rank: u32) {
         self.start_compute(rank);
         self.start_memory(rank);
@@ -249,7 +249,7 @@ impl<'a, N: Network> Engine<'a, N> {
         self.enter(message);
     }
 
-    /// A point-to-point message has entered the network and will have left its NPU at `time`, with the end of a stretch.
+    /// A point-to-point message has entered the network. It leaves its NPU at `time`, when `stretch` ends.
     pub(crate) fn alone_sent(&mut self, message: &Message, time: Time, stretch: u32) {
         let at = self.alone[message.from].at;
         let id = self.leaving.insert((message.sender, at, stretch));
@@ -279,7 +279,7 @@ impl<'a, N: Network> Engine<'a, N> {
         self.communication_done(receiver, at, Waits { since, ready: message.sent, role: None });
     }
 
-    /// The span of a send or receive, kept where its rank is traced.
+    /// Records the span of a send or receive if its rank is traced.
     fn transfer(&mut self, rank: u32, at: At, (start, end): (Time, Time), bytes: u64) -> Option<u32> {
         let label = Label::Task { class: self.ranks[rank as usize].class, task: at.task };
         self.tracer.mark(Mark { rank, track: Track::Communication, start, end, label, bytes })

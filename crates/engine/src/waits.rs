@@ -1,9 +1,9 @@
-//! Why compute was idle.
+//! Finds out why compute was idle.
 //!
-//! A compute task waits for the last of its dependencies to end. If that is a communication or a memory operation which began
-//! while compute was idle already, because another one had ended, the time before its begin belongs to that other one, and
-//! so on. So each of them that begins while compute is idle keeps the reasons for the idle time so far, and adds itself when
-//! it ends.
+//! A compute task waits for the last of its dependencies to end. Suppose that dependency is a communication or a
+//! memory operation that began when compute was already idle, because another such task had just ended. Then the idle
+//! time before its beginning is attributed to that other task, and so on. So each such task that begins while compute
+//! is idle saves the reasons for the idle time so far, and adds itself when it ends.
 
 use crate::record::{Label, Mark};
 use crate::state::{At, Before, Cause, Piece, Waited, Waits};
@@ -25,7 +25,8 @@ impl<N: Network> Engine<'_, N> {
         self.keep_reasons(rank, at, cause);
     }
 
-    /// A communication or memory task of `rank` begins because of `cause`: if compute is idle, keeps the reasons so far.
+    /// A communication or memory task of `rank` begins because of `cause`. If compute is idle, saves the reasons so
+    /// far.
     pub(crate) fn keep_reasons(&mut self, rank: u32, at: At, cause: Cause) {
         let now = self.now;
         let state = &mut self.ranks[rank as usize];
@@ -53,13 +54,13 @@ impl<N: Network> Engine<'_, N> {
         self.task_done(rank, at, Cause::Communication(layer));
     }
 
-    /// A memory task of `rank` has ended: notes why compute was idle, if it waited for this task.
+    /// A memory task of `rank` has ended. Notes why compute was idle if it waited for this task.
     pub(crate) fn memory_noted(&mut self, rank: u32, at: At) {
         let waits = Waits { since: self.now, ready: Time::ZERO, role: None };
         self.note(rank, at, (Cause::Memory, NO_LAYER, None), waits);
     }
 
-    /// Notes why compute of `rank` was idle, if it waited for the task that ends now.
+    /// Notes why compute of `rank` was idle if it waited for the task that ends now.
     fn note(
         &mut self,
         rank: u32,
@@ -77,12 +78,13 @@ impl<N: Network> Engine<'_, N> {
         if state.compute.running.is_some() || idle_since == now {
             return;
         }
-        // It was idle when this began, and has been since.
+        // Compute was idle when this task began, and has been since.
         let lasts = |before: &Before| idle_since + length(&before.pieces) == before.until;
         let mut pieces = before.filter(lasts).map(|before| before.pieces).unwrap_or_default();
         let begin = idle_since + length(&pieces);
         let all = now.saturating_sub(begin);
-        // Others that came later than this rank's compute stood still; before, it had work to do itself.
+        // Others are late only from when this rank's compute became idle; before that, the rank had work to do
+        // itself.
         let late = ready.min(now).saturating_sub(since.max(begin)).min(all);
         let (bubble, skew) = if role.is_some() { (Time::ZERO, late) } else { (late, Time::ZERO) };
         let exposed = all.saturating_sub(late);
@@ -99,7 +101,7 @@ impl<N: Network> Engine<'_, N> {
         state.waited.push(Waited { until: now, cause, pieces });
     }
 
-    /// Books the time in which compute was idle to its reasons, of which `cause` is the last.
+    /// Books the time in which compute was idle to its reasons; `cause` is the last one.
     pub(crate) fn book_idle(&mut self, rank: u32, since: Time, cause: Cause) {
         let idle = self.now.saturating_sub(since);
         if idle.is_zero() {
@@ -124,7 +126,7 @@ impl<N: Network> Engine<'_, N> {
         }
     }
 
-    /// Books a part of the time in which compute of `rank` was idle, for one reason.
+    /// Books the part of the idle time of `rank` that has one reason.
     fn book(&mut self, rank: u32, start: Time, piece: &Piece) {
         let Piece { layer, axis, exposed, first, bubble, skew } = *piece;
         let record = &mut self.record.ranks[rank as usize];
@@ -150,12 +152,12 @@ impl<N: Network> Engine<'_, N> {
     }
 }
 
-/// How long pieces are together.
+/// Total length of `pieces`.
 fn length(pieces: &[Piece]) -> Time {
     pieces.iter().fold(Time::ZERO, |sum, piece| sum + piece.length())
 }
 
-/// Whether ranks of a task graph compute.
+/// Whether the graph contains compute tasks.
 pub(crate) fn computes(graph: &syncline_workload::TaskGraph) -> bool {
     graph.tasks.iter().any(|task| matches!(task.kind, TaskKind::Compute(_)))
 }

@@ -1,11 +1,14 @@
-//! All-reduce of f32 between processes of this machine, over each transport: `cargo bench -p syncline-runtime --bench transports`.
+//! All-reduces of f32 between processes of this machine, over each transport:
+//! `cargo bench -p syncline-executor --bench transports`.
 //!
-//! Four processes (`--ranks=N`) are joined by shared memory, Unix sockets, TCP and TLS over loopback in turn, and run all-reduces of
-//! 4 B to 100 MB in place. For each size it prints the median and the least wall time of a call, the bus bandwidth
-//! 2 (N-1)/N S/t of the median, and the CPU time of all processes for each GB that a rank puts on the bus (core-seconds).
+//! Four processes (`--ranks=N`) connect over shared memory, Unix sockets, TCP and TLS over loopback in turn,
+//! and run all-reduces of 4 B to 100 MB in place. For each size the bench prints the median and the least
+//! wall time of a call, the bus bandwidth 2 (N-1)/N S/t of the median, and the CPU time of all processes for
+//! each GB that a rank puts on the bus (core-seconds).
 //!
-//! After `--`: `shared`, `unix`, `tcp`, `tls` for some transports; `--plan=ring` (`direct`), `--message=BYTES`, `--window=BYTES`,
-//! `--lanes=N`, `--ring=BYTES`, `--congestion=reno`, `--size=BYTES` for one size alone, `--rounds=N`, `--keep`.
+//! Arguments after `--`: `shared`, `unix`, `tcp`, `tls` select transports; `--plan=ring` (default `direct`),
+//! `--message=BYTES`, `--window=BYTES`, `--lanes=N`, `--ring=BYTES`, `--congestion=reno`, `--size=BYTES` for
+//! only one size, `--rounds=N`, `--keep`.
 
 use mio::net::UnixStream;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -21,7 +24,7 @@ use syncline_protocol::lane::Pace;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::operation::{Association, Operation};
 use syncline_protocol::settings::Settings;
-use syncline_protocol::shape::{Book, Rule};
+use syncline_protocol::shape::{PlanBook, Rule};
 use syncline_reduction::{Element, Reduction};
 use syncline_transport::Connection;
 use syncline_transport::certificates::Identity;
@@ -32,16 +35,17 @@ use syncline_units::CollectiveKind;
 
 const SIZES: [(&str, usize); 5] =
     [("4 B", 4), ("64 KB", 64 << 10), ("1 MB", 1 << 20), ("25 MB", 25 << 20), ("100 MB", 100 << 20)];
-/// How long a size is measured, and how often at least.
-const MOMENT: Duration = Duration::from_millis(1500);
-const LEAST: usize = 7;
+/// How long each size is measured.
+const MEASURE: Duration = Duration::from_millis(1500);
+/// Minimum number of measured calls of each size.
+const MIN_ROUNDS: usize = 7;
 
 fn option(name: &str) -> Option<String> {
     std::env::args().find_map(|each| Some(each.strip_prefix(&format!("--{name}="))?.to_owned()))
 }
 
-fn number(name: &str, otherwise: usize) -> usize {
-    option(name).map_or(otherwise, |text| text.parse().expect("a number"))
+fn number(name: &str, default: usize) -> usize {
+    option(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
 fn main() {
@@ -54,7 +58,7 @@ fn main() {
     }
 }
 
-/// Starts the ranks and reads what the first one measures.
+/// Starts the ranks, and prints what the first one measures.
 #[expect(clippy::print_stdout, reason = "a bench prints")]
 fn lead(ranks: u32) {
     let all = ["shared", "unix", "tcp", "tls"];
@@ -68,7 +72,7 @@ fn lead(ranks: u32) {
         let folder = std::env::temp_dir().join(format!("syncline-bench-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let issued = issue(None, 0, 1).expect("certificates");
-        let pair = issued.rank.expect("one for ranks");
+        let pair = issued.rank.expect("a certificate for ranks");
         for (name, text) in [("ca.pem", issued.ca), ("rank.pem", pair.certificate), ("rank.key", pair.key)] {
             std::fs::write(folder.join(name), text).expect("a file");
         }
@@ -82,33 +86,34 @@ fn lead(ranks: u32) {
                 command.spawn().expect("a process")
             })
             .collect();
-        let first = members[0].stdout.take().expect("it is piped");
+        let first = members[0].stdout.take().expect("stdout is piped");
         for line in BufReader::new(first).lines() {
             println!("{transport:<8} {}", line.expect("text"));
         }
         for member in &mut members {
-            assert!(member.wait().expect("it ran").success());
+            assert!(member.wait().expect("the process ran").success());
         }
         _ = std::fs::remove_dir_all(&folder);
     }
 }
 
-/// The same socket with TLS.
+/// Begins TLS on a socket.
 fn secured(socket: Socket, begins: bool, folder: &Path) -> Socket {
-    let read = |name: &str| std::fs::read(folder.join(name)).expect("it was written");
-    let identity = Identity::new(&read("ca.pem"), &read("rank.pem"), &read("rank.key")).expect("it fits");
+    let read = |name: &str| std::fs::read(folder.join(name)).expect("the file was written");
+    let identity = Identity::new(&read("ca.pem"), &read("rank.pem"), &read("rank.key"))
+        .expect("the key fits the certificate");
     socket.secured(&identity, begins).expect("TLS begins")
 }
 
-/// Where a rank listens.
+/// The Unix socket at which a rank listens.
 fn path(folder: &Path, rank: u32) -> PathBuf {
     folder.join(rank.to_string())
 }
 
-/// A connection to each other rank, for each lane.
+/// Connections to all other ranks, by lane and rank.
 fn connections(rank: u32, ranks: u32, lanes: u32, folder: &Path) -> Vec<Vec<Option<Connection>>> {
     let over = option("over").expect("a transport");
-    let door = UnixListener::bind(path(folder, rank)).expect("a door");
+    let listener = UnixListener::bind(path(folder, rank)).expect("a socket");
     let mut all: Vec<Vec<Option<Connection>>> =
         (0..lanes).map(|_| (0..ranks).map(|_| None).collect()).collect();
     let ready = |socket: Unix, begins: bool| -> Connection {
@@ -140,7 +145,7 @@ fn connections(rank: u32, ranks: u32, lanes: u32, folder: &Path) -> Vec<Vec<Opti
                 } else {
                     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
                     let port = listener.local_addr().expect("an address").port();
-                    socket.write_all(&port.to_le_bytes()).expect("it is told");
+                    socket.write_all(&port.to_le_bytes()).expect("the peer reads");
                     listener.accept().expect("a connection").0
                 };
                 stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true)).expect("a socket");
@@ -160,20 +165,20 @@ fn connections(rank: u32, ranks: u32, lanes: u32, folder: &Path) -> Vec<Vec<Opti
                 Err(_) => std::thread::sleep(Duration::from_millis(2)),
             }
         };
-        socket.write_all(&[rank as u8, lane as u8]).expect("it is told");
+        socket.write_all(&[rank as u8, lane as u8]).expect("the peer reads");
         all[lane as usize][peer as usize] = Some(ready(socket, true));
     }
     for _ in 0..(ranks - 1 - rank) * lanes {
-        let (mut socket, _) = door.accept().expect("a peer");
-        let mut who = [0; 2];
-        socket.read_exact(&mut who).expect("who it is");
-        all[usize::from(who[1])][usize::from(who[0])] = Some(ready(socket, false));
+        let (mut socket, _) = listener.accept().expect("a peer");
+        let mut peer = [0; 2];
+        socket.read_exact(&mut peer).expect("its rank and lane");
+        all[usize::from(peer[1])][usize::from(peer[0])] = Some(ready(socket, false));
     }
     all
 }
 
-/// Seconds of CPU that this process has used.
-fn used() -> f64 {
+/// Seconds of CPU time that this process has used.
+fn cpu_seconds() -> f64 {
     let mut all = 0.0;
     for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
         let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
@@ -191,7 +196,7 @@ struct Rank {
 
 impl Rank {
     fn all_reduce(&self, buffer: &mut Buffer) -> Duration {
-        // SAFETY: the operation is over, well, when this returns, and nobody else has the buffer.
+        // SAFETY: the operation has succeeded when this returns, and nothing else uses the buffer.
         #[allow(unsafe_code)]
         let region = unsafe { buffer.lend() };
         let operation = Operation {
@@ -203,13 +208,17 @@ impl Rank {
             association: Association::Arrival,
         };
         let began = Instant::now();
-        let pending = self.communicator.begin(&operation, region, region, self.keep).expect("it makes sense");
-        pending.wait(Duration::from_secs(120)).expect("it ends").expect("it ends well");
+        let pending =
+            self.communicator.begin(&operation, region, region, self.keep).expect("the operation is valid");
+        pending
+            .wait(Duration::from_secs(120))
+            .expect("the operation ends in time")
+            .expect("the operation succeeds");
         began.elapsed()
     }
 
-    /// A number that all agree on: the sum.
-    fn agree(&self, number: f32) -> f32 {
+    /// The sum of a number over all ranks.
+    fn sum(&self, number: f32) -> f32 {
         let mut buffer = Buffer::new(4);
         buffer.as_mut_slice().copy_from_slice(&number.to_ne_bytes());
         self.all_reduce(&mut buffer);
@@ -226,7 +235,7 @@ fn member(rank: u32, ranks: u32, folder: &Path) {
         algorithm: by_name(&plan).expect("a plan"),
         message: number("message", 64 << 10) as u64,
     };
-    let book = Book::new(rank, ranks, (0..ranks).collect(), vec![rule]).expect("a book");
+    let book = PlanBook::new(rank, ranks, (0..ranks).collect(), vec![rule]).expect("a book");
     let pace = Pace { lanes, window: number("window", 512 << 10), ..Settings::default().pace };
     let settings = Settings { pace, ..Settings::default() };
     let connections = connections(rank, ranks, lanes, folder);
@@ -241,14 +250,14 @@ fn member(rank: u32, ranks: u32, folder: &Path) {
 #[expect(clippy::print_stdout, reason = "a bench prints")]
 fn measure(member: &Rank, name: &str, bytes: usize) {
     let mut buffer = Buffer::new(bytes);
-    // Zeros stay zeros: sums must not grow beyond all bounds.
+    // The buffer is all zeros, so that repeated sums do not overflow.
     let first = member.all_reduce(&mut buffer).as_secs_f32() + member.all_reduce(&mut buffer).as_secs_f32();
-    let mean = member.agree(first / 2.0) / member.ranks as f32;
-    let rounds = number("rounds", ((MOMENT.as_secs_f32() / mean) as usize).clamp(LEAST, 5000));
-    let rounds = (member.agree(rounds as f32) / member.ranks as f32) as usize;
-    let cpu = used();
+    let mean = member.sum(first / 2.0) / member.ranks as f32;
+    let rounds = number("rounds", ((MEASURE.as_secs_f32() / mean) as usize).clamp(MIN_ROUNDS, 5000));
+    let rounds = (member.sum(rounds as f32) / member.ranks as f32) as usize;
+    let cpu = cpu_seconds();
     let mut times: Vec<f64> = (0..rounds).map(|_| member.all_reduce(&mut buffer).as_secs_f64()).collect();
-    let cpu = f64::from(member.agree((used() - cpu) as f32));
+    let cpu = f64::from(member.sum((cpu_seconds() - cpu) as f32));
     times.sort_by(f64::total_cmp);
     let median = times[times.len() / 2];
     let n = f64::from(member.ranks);

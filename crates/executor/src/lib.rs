@@ -1,11 +1,12 @@
-//! Runs collectives and transfers on threads and sockets: a [`Communicator`] has one thread for each lane, and one that watches
-//! them.
+//! Runs collectives and transfers on threads and sockets. A [`Communicator`] has one thread for each lane,
+//! and one that monitors them.
 //!
-//! - [`group`]: operations and transfers of all its members, or of some, over the same threads and connections;
-//! - `worker`: a lane's thread;
-//! - `monitor`: the thread that watches them;
-//! - [`pending`]: an operation under way;
-//! - [`session`]: the members of a job that meet and run them.
+//! - [`group`]: collectives and transfers among all ranks of a job, or some, over the same threads and
+//!   connections;
+//! - `worker`: the thread of a lane;
+//! - `monitor`: the thread that monitors the lanes' threads;
+//! - [`pending`]: an operation under way, as its caller sees it;
+//! - [`session`]: joins the members of a job, and begins its epochs.
 
 pub mod group;
 mod monitor;
@@ -13,12 +14,11 @@ pub mod pending;
 pub mod session;
 mod worker;
 
-pub(crate) use group::Gauge;
-use group::{Circle, Crew, Group, Shared};
+use group::{Counters, Group, GroupInfo, Shared};
 use monitor::Monitor;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use syncline_diagnostics::{Code, Diagnostic};
@@ -28,11 +28,12 @@ use syncline_protocol::fault::{Blame, Trouble};
 use syncline_protocol::lane::Lane;
 use syncline_protocol::operation::Operation;
 use syncline_protocol::settings::Settings;
-use syncline_protocol::shape::Book;
+use syncline_protocol::shape::PlanBook;
 use syncline_transport::Connection;
-use worker::{Command, Report, Worker};
+use worker::{Command, LaneHandle, Report, Worker};
 
-/// The ranks of a job that run collectives together: the [group](Group) of all of them, and what its smaller groups run on.
+/// The [group](Group) of all ranks of a job, with the threads and connections that its smaller groups use,
+/// too.
 #[derive(Debug)]
 pub struct Communicator {
     group: Group,
@@ -54,148 +55,150 @@ impl Deref for Communicator {
 #[derive(Debug)]
 struct Threads {
     reports: Sender<Report>,
-    gauge: Arc<Gauge>,
+    counters: Arc<Counters>,
 }
 
 impl Executor for Threads {
     fn verdict(&self, blame: Blame, trouble: Trouble) {
-        // Nobody receives it where the communicator is being dropped.
-        _ = self.reports.send(Report::Verdict(blame, trouble));
+        // Fails only while the communicator is being dropped.
+        _ = self.reports.send(Report::Verdict { blame, trouble });
     }
 
     fn alone(&self) {
-        _ = self.reports.send(Report::Alone);
+        _ = self.reports.send(Report::ArbiterGone);
     }
 
     fn progress(&self, group: u64) -> Progress {
-        self.gauge.read(group)
+        self.counters.progress(group)
     }
 
     fn hears(&self) -> Vec<u32> {
-        self.gauge.hears()
+        self.counters.heard_peers()
     }
 }
 
-/// What a communicator has moved and keeps, over all lanes.
+/// Received bytes that a communicator keeps until they are needed, over all lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// Bytes of plans' messages that came before this rank needed them.
+    /// Bytes of collectives' messages that arrived before this rank needed them.
     pub early: u64,
-    /// The most that `early` has been.
+    /// The maximum of `early` so far.
     pub most_early: u64,
-    /// Bytes of transfers that nobody has received yet.
+    /// Bytes of transfers that arrived before this rank received them.
     pub transfers: u64,
 }
 
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Communicator {
-    /// A communicator of the book's member. `connections` has those of each lane, by member; none for the own.
+    /// Starts the threads of the book's member. `connections` is indexed by lane and member; the own member's
+    /// entries are `None`.
     ///
     /// # Errors
-    /// Where the system gives no thread, or nothing to wait on.
+    /// The system cannot start a thread, or cannot create what a thread waits on.
     pub fn new(
-        book: Arc<Book>,
+        book: Arc<PlanBook>,
         settings: Settings,
         epoch: u16,
         connections: Vec<Vec<Option<Connection>>>,
     ) -> std::io::Result<Self> {
-        Self::begin_threads(book, settings, epoch, connections, Vec::new(), |_| Ok(None))
+        Self::start_threads(book, settings, epoch, connections, Vec::new(), |_| Ok(None))
     }
 
-    /// The same, under a court, and with a CPU for each lane's thread, if any.
-    pub(crate) fn under<C: Arbiter + 'static>(
-        book: Arc<Book>,
+    /// As [`Communicator::new`], with an arbiter, and with a CPU for each lane's thread unless `cpus` is
+    /// empty.
+    pub(crate) fn with_arbiter<C: Arbiter + 'static>(
+        book: Arc<PlanBook>,
         settings: Settings,
         epoch: u16,
         connections: Vec<Vec<Option<Connection>>>,
         cpus: Vec<usize>,
-        court: impl FnOnce(Box<dyn Executor>) -> std::io::Result<C>,
+        arbiter: impl FnOnce(Box<dyn Executor>) -> std::io::Result<C>,
     ) -> std::io::Result<Self> {
-        Self::begin_threads(book, settings, epoch, connections, cpus, |executor| {
-            Ok(Some(Box::new(court(executor)?)))
+        Self::start_threads(book, settings, epoch, connections, cpus, |executor| {
+            Ok(Some(Box::new(arbiter(executor)?)))
         })
     }
 
-    fn begin_threads(
-        book: Arc<Book>,
+    fn start_threads(
+        book: Arc<PlanBook>,
         settings: Settings,
         epoch: u16,
         connections: Vec<Vec<Option<Connection>>>,
         cpus: Vec<usize>,
-        court: impl FnOnce(Box<dyn Executor>) -> std::io::Result<Option<Box<dyn Arbiter>>>,
+        arbiter: impl FnOnce(Box<dyn Executor>) -> std::io::Result<Option<Box<dyn Arbiter>>>,
     ) -> std::io::Result<Self> {
         assert_eq!(connections.len(), settings.pace.lanes as usize, "connections for every lane");
         let transports = describe(&connections);
-        let (reports, listen) = channel();
+        let (reports, received_reports) = channel();
         let (senders, receivers): (Vec<_>, Vec<_>) = connections.iter().map(|_| channel()).unzip();
-        let gauge = Arc::new(Gauge::default());
-        // Threads that have begun end, too, where the next cannot.
-        let mut lanes = Lanes { commands: Vec::new(), threads: Vec::new() };
+        let counters = Arc::new(Counters::default());
+        // If a thread cannot start, dropping `lanes` ends the threads before it.
+        let mut lanes = Lanes { handles: Vec::new(), threads: Vec::new() };
         for (index, (connections, commands)) in (0u32..).zip(connections.into_iter().zip(receivers)) {
             let siblings = (0u32..).zip(&senders).filter(|(other, _)| *other != index);
             let siblings = siblings.map(|(_, sender): (u32, &Sender<Command>)| sender.clone()).collect();
             let lane = Lane::new(index, settings.pace, epoch, Arc::clone(&book));
-            let (worker, bell) = Worker::new(
+            let (worker, waker) = Worker::new(
                 lane,
                 connections,
                 settings.patience,
                 commands,
                 siblings,
-                (reports.clone(), gauge.lane()),
+                reports.clone(),
+                counters.add_lane(),
             )?;
             let cpu = cpus.get(index as usize).copied();
             let thread = std::thread::Builder::new().name(format!("lane {index}"));
             let thread = thread.spawn(move || worker.run(cpu))?;
-            lanes.commands.push((senders[index as usize].clone(), bell));
+            lanes.handles.push(LaneHandle { commands: senders[index as usize].clone(), waker });
             lanes.threads.push(thread);
         }
-        let circle = Circle::whole(book, gauge.whole());
-        gauge.listen(lanes.commands.iter().map(|(_, bell)| Arc::clone(bell)).collect(), &circle.book);
-        let crew = Arc::new(Crew::new(lanes.commands.clone(), settings, Arc::clone(&gauge), &circle));
-        let court = court(Box::new(Threads { reports, gauge }))?;
-        let monitor = Monitor::new(Arc::clone(&crew), Arc::clone(&circle), listen, court);
+        let info = GroupInfo::of_job(book, counters.of_job());
+        counters.set_wakers(lanes.handles.iter().map(|lane| Arc::clone(&lane.waker)).collect(), &info.book);
+        let shared = Arc::new(Shared::new(lanes.handles.clone(), settings, Arc::clone(&counters), &info));
+        let arbiter = arbiter(Box::new(Threads { reports, counters }))?;
+        let monitor = Monitor::new(Arc::clone(&shared), Arc::clone(&info), received_reports, arbiter);
         let monitor = std::thread::Builder::new().name("monitor".to_owned()).spawn(|| monitor.run())?;
-        let group = Group::new(crew, circle);
+        let group = Group::new(shared, info);
         Ok(Self { group, transports, cpus, lanes, monitor: Some(monitor) })
     }
 
-    /// What carries bytes to and from each member, for people: `shared memory`, `TCP`, and why it is no better. Lanes of one
-    /// member may differ. Nothing for the own.
+    /// Describes the connections to each member, for people: `shared memory`, or `TCP` and why it is not
+    /// shared memory. Lists several if lanes differ. The own member's entry is empty.
     pub fn transports(&self) -> &[String] {
         &self.transports
     }
 
-    /// The CPU that each lane's thread has to itself; none where the system's scheduler chooses.
+    /// The CPU of each lane's thread, which no other lane of this job uses; empty if the system's scheduler
+    /// places the threads.
     pub fn cpus(&self) -> &[usize] {
         &self.cpus
     }
 
-    /// What is kept because nobody has needed it yet.
+    /// Received bytes that are kept because this rank has not needed them yet.
     pub fn kept(&self) -> Kept {
-        self.group.crew().gauge().kept()
+        self.group.shared().counters().kept()
     }
 
-    /// The first operation that failed and whose input is gone, because it was not to be kept, or whose input would be if it
-    /// failed now: its number, and what it is.
+    /// An operation that was begun without `keep` and has failed, so that its input is lost, or else one
+    /// under way whose input would be lost if it failed now: its number, and what it is.
     pub fn consumed(&self) -> Option<(u64, Operation)> {
-        lock(self.group.crew().shared()).gone()
+        self.group.shared().lock().lost_input()
     }
 
-    /// Makes a group of some members of the job, by their places in it; this member's is the book's place among them. `name` is
-    /// its number on all its members, which no other group has that this one has not left; all members make groups of one
-    /// name in the same order. Nobody is waited for: its operations begin once all its members have made it. Its operations
-    /// and transfers have its own deadline.
+    /// Makes a group of some members of the job, given by their places in the job. The book's member is this
+    /// member's place in the group. `name` is a number that all members of the group use for it; it must
+    /// differ from those of all groups that this member has not left. Members make groups of one name in the
+    /// same order. The call does not wait: the group's operations begin once all its members have made it.
+    /// `deadline` applies to its operations and transfers.
     ///
     /// # Errors
-    /// [`Code::BadValue`] where the members are not some of the job's, the number is taken, or there are too many groups.
+    /// [`Code::BadValue`] if `members` are not distinct members of the job with this one in its place, `name`
+    /// is in use, or this member is in too many groups.
     pub fn group(
         &self,
         name: u64,
         members: Vec<u32>,
-        book: Book,
+        book: PlanBook,
         deadline: Duration,
     ) -> syncline_diagnostics::Result<Group> {
         let whole = self.group.book();
@@ -207,52 +210,50 @@ impl Communicator {
         once.sort_unstable();
         once.dedup();
         if !own || !within || once.len() != members.len() || book.members() as usize != members.len() {
-            return Err(bad("the ranks of a group are not some of the job's, each once").into());
+            return Err(
+                bad("a group consists of distinct ranks of the job, with this rank at its place").into()
+            );
         }
         let names = members.iter().map(|&member| whole.name(member)).collect();
-        Group::made(self.group.crew(), name, members, book.called(names), deadline)
+        Group::create(self.group.shared(), name, members, book.called(names), deadline)
     }
 }
 
-/// What carries bytes to and from each member, over all lanes.
+/// Describes the connections to each member, over all lanes.
 fn describe(connections: &[Vec<Option<Connection>>]) -> Vec<String> {
     let members = connections.first().map_or(0, Vec::len);
-    let of = |member: usize| {
+    let describe_member = |member: usize| {
         let lanes = connections.iter().filter_map(|lane| lane[member].as_ref());
         let mut words: Vec<String> = lanes.map(|connection| connection.describe()).collect();
         words.dedup();
         words.join(", ")
     };
-    (0..members).map(of).collect()
+    (0..members).map(describe_member).collect()
 }
 
-/// The threads of lanes. They end when it is dropped, and say goodbye to peers.
+/// The lanes' threads. Dropping it tells peers that this member leaves, and ends the threads.
 #[derive(Debug)]
 struct Lanes {
-    commands: Vec<group::Handle>,
+    handles: Vec<LaneHandle>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Drop for Lanes {
     fn drop(&mut self) {
-        for (commands, bell) in &self.commands {
-            if commands.send(Command::Stop).is_ok() {
-                bell.ring();
-            }
-        }
+        self.handles.iter().for_each(|lane| lane.send(Command::Stop));
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so.
+            // A thread that panicked has reported it to the monitor.
             _ = thread.join();
         }
     }
 }
 
 impl Drop for Communicator {
-    /// Says goodbye to peers. What is under way fails, in all groups.
+    /// Tells peers that this member leaves. Operations and transfers under way fail, in all groups.
     fn drop(&mut self) {
-        let (commands, threads) =
-            (std::mem::take(&mut self.lanes.commands), std::mem::take(&mut self.lanes.threads));
-        drop(Lanes { commands, threads });
+        let (handles, threads) =
+            (std::mem::take(&mut self.lanes.handles), std::mem::take(&mut self.lanes.threads));
+        drop(Lanes { handles, threads });
         if let Some(monitor) = self.monitor.take() {
             _ = monitor.join();
         }
@@ -278,10 +279,10 @@ mod tests {
         (a, vec![None, Some(Box::new(Stream::new(Socket::Unix(b))) as Connection)])
     }
 
-    /// Whoever cannot even hear of trouble.
-    struct Faulty;
+    /// An arbiter that panics at the first report.
+    struct PanickingArbiter;
 
-    impl Arbiter for Faulty {
+    impl Arbiter for PanickingArbiter {
         fn report(&self, _: u32, _: Trouble) {
             panic!("a test");
         }
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_ever_where_the_thread_that_watches_fails() {
+    fn operations_fail_if_the_monitor_panics() {
         let (peer, connections) = connection();
         let rule = Rule {
             kind: CollectiveKind::AllReduce,
@@ -298,10 +299,11 @@ mod tests {
             algorithm: syncline_plan::by_name("ring").unwrap(),
             message: 16 << 10,
         };
-        let book = Arc::new(Book::new(0, 2, vec![0, 1], vec![rule]).unwrap());
-        let court = |_: Box<dyn Executor>| Ok(Faulty);
+        let book = Arc::new(PlanBook::new(0, 2, vec![0, 1], vec![rule]).unwrap());
+        let arbiter = |_: Box<dyn Executor>| Ok(PanickingArbiter);
         let settings = Settings::default();
-        let member = Communicator::under(book, settings, 0, vec![connections], Vec::new(), court).unwrap();
+        let member =
+            Communicator::with_arbiter(book, settings, 0, vec![connections], Vec::new(), arbiter).unwrap();
         let operation = Operation {
             kind: CollectiveKind::AllReduce,
             elements: 0,
@@ -312,7 +314,7 @@ mod tests {
         };
         let begin = || member.begin(&operation, Region::EMPTY, Region::EMPTY, true).unwrap();
         let pending = [begin(), begin()];
-        // What is called back may fail, too.
+        // A callback may panic, too.
         pending[0].then(|_| panic!("a test"));
         drop(peer);
         for pending in pending.into_iter().chain([begin()]) {
@@ -322,22 +324,24 @@ mod tests {
         }
     }
 
-    struct Nobody;
+    struct SilentArbiter;
 
-    impl Arbiter for Nobody {
+    impl Arbiter for SilentArbiter {
         fn report(&self, _: u32, _: Trouble) {}
         fn late(&self, _: (u64, Vec<u32>), _: u64, _: Trouble) {}
     }
 
     #[test]
-    fn threads_that_have_begun_end_where_the_next_cannot() {
+    fn lane_threads_end_if_the_arbiter_cannot_start() {
         let (mut streams, connections): (Vec<_>, Vec<_>) = (0..2).map(|_| connection()).unzip();
         let settings =
             Settings { pace: Pace { lanes: 2, ..Settings::default().pace }, ..Settings::default() };
-        let book = Book::new(0, 2, vec![0, 1], Vec::new()).unwrap();
-        let refuse = |_: Box<dyn Executor>| Err::<Nobody, _>(std::io::ErrorKind::OutOfMemory.into());
-        assert!(Communicator::under(Arc::new(book), settings, 0, connections, Vec::new(), refuse).is_err());
-        // Both lanes have said goodbye and are gone.
+        let book = PlanBook::new(0, 2, vec![0, 1], Vec::new()).unwrap();
+        let refuse = |_: Box<dyn Executor>| Err::<SilentArbiter, _>(std::io::ErrorKind::OutOfMemory.into());
+        assert!(
+            Communicator::with_arbiter(Arc::new(book), settings, 0, connections, Vec::new(), refuse).is_err()
+        );
+        // Both lanes have sent their last frames and closed their connections.
         for stream in &mut streams {
             let mut all = Vec::new();
             assert!(stream.read_to_end(&mut all).is_ok() && all.len() == 2 * syncline_protocol::wire::HEADER);

@@ -1,7 +1,7 @@
-//! The thread that watches lanes: ends what failed, and what takes too long.
+//! The thread that monitors the lanes: it fails operations after a fault, and finds those that miss their
+//! deadlines.
 
-use super::group::{Circle, Crew, Sent, Shared, UnderWay, end};
-use super::lock;
+use super::group::{GroupInfo, RunningOperation, RunningTransfer, Shared, State, fail_all};
 use super::worker::{Command, Report};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,134 +9,141 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use syncline_membership::arbiter::Arbiter;
 use syncline_membership::judge::{Act, Judge, Late, Oldest};
-use syncline_protocol::fault::{Blame, Errand, Fault, Kind, Trouble};
+use syncline_protocol::fault::{Blame, Fault, Kind, Task, Trouble};
 
-/// Watches the lanes: ends what failed, and what takes too long.
+/// The monitor of a communicator's lanes.
 pub(super) struct Monitor {
     reports: Receiver<Report>,
-    crew: Arc<Crew>,
+    shared: Arc<Shared>,
     /// The group of all members.
-    whole: Arc<Circle>,
-    court: Option<Box<dyn Arbiter>>,
+    job: Arc<GroupInfo>,
+    /// `None` if this rank decides by itself who is at fault.
+    arbiter: Option<Box<dyn Arbiter>>,
     judge: Judge,
     started: Instant,
-    /// Lanes that have given up, and whose threads have ended.
+    /// Lanes that have given up.
     aborted: usize,
+    /// Lanes whose threads have ended.
     stopped: usize,
 }
 
-/// A transfer that takes too long: its group, and what is to be said, of whom.
+/// A transfer that has missed its deadline.
 struct LateTransfer {
-    group: u32,
+    /// The group, by its number on this rank.
+    slot: u32,
     trouble: Trouble,
+    /// The name of the rank at the other side; absent in a receive from any rank.
     peer: Option<u32>,
 }
 
 impl Monitor {
-    /// Of lanes that report to `reports`, under a court, if there is one.
+    /// Creates the monitor of lanes that send to `reports`.
     pub(super) fn new(
-        crew: Arc<Crew>,
-        whole: Arc<Circle>,
+        shared: Arc<Shared>,
+        job: Arc<GroupInfo>,
         reports: Receiver<Report>,
-        court: Option<Box<dyn Arbiter>>,
+        arbiter: Option<Box<dyn Arbiter>>,
     ) -> Self {
-        let us = whole.book.name(whole.book.member());
-        let judge = Judge::new(us, court.is_some(), crew.settings.patience);
+        let judge = Judge::new(job.own_name(), arbiter.is_some(), shared.settings.patience);
         let (started, aborted, stopped) = (Instant::now(), 0, 0);
-        Self { reports, crew, whole, court, judge, started, aborted, stopped }
+        Self { reports, shared, job, arbiter, judge, started, aborted, stopped }
     }
 
-    /// Watches until all lanes have ended. Where that fails, which is a bug, nobody waits for ever: what is under way ends as
-    /// it does after any fault, once inputs are as they were.
+    /// Monitors the lanes until all their threads have ended. If the monitor itself panics, which is a bug,
+    /// operations under way still fail as after any fault, once their inputs are restored, so that no caller
+    /// waits for ever.
     pub(super) fn run(mut self) {
-        let goes_well = |monitor: &mut Self| catch_unwind(AssertUnwindSafe(|| monitor.watch())).is_ok();
-        if goes_well(&mut self) {
+        let runs_to_end =
+            |monitor: &mut Self| catch_unwind(AssertUnwindSafe(|| monitor.monitor_lanes())).is_ok();
+        if runs_to_end(&mut self) {
             return;
         }
-        // Whoever judges may be what failed.
-        self.court = None;
+        // The arbiter may be what panicked.
+        self.arbiter = None;
         self.judge.alone();
-        self.verdict(Blame::Rank(self.us()), Trouble::bug());
-        // It may have failed between a decision and what follows from it.
-        self.abort(Blame::Rank(self.us()), Trouble::bug());
-        if !goes_well(&mut self) {
-            self.end();
+        self.verdict(Blame::Rank(self.own_name()), Trouble::bug());
+        // The panic may have come between a verdict and the abort that follows from it.
+        self.abort(Blame::Rank(self.own_name()), Trouble::bug());
+        if !runs_to_end(&mut self) {
+            self.fail_all();
         }
     }
 
-    fn watch(&mut self) {
-        const GLANCE: Duration = Duration::from_millis(100);
-        // The court has a sender of reports, too: the lanes' end is told by their number.
-        while self.stopped < self.crew.lanes.len() {
-            match self.reports.recv_timeout(GLANCE) {
-                Ok(Report::Trouble(rank, trouble)) => self.trouble(rank, trouble),
-                Ok(Report::Verdict(blame, trouble)) => self.verdict(blame, trouble),
-                Ok(Report::Alone) => self.judge.alone(),
+    /// Handles reports and checks deadlines until all lanes' threads have ended.
+    fn monitor_lanes(&mut self) {
+        const INTERVAL: Duration = Duration::from_millis(100);
+        // The arbiter has a sender of reports, too, so the channel stays open when the lanes end: count them.
+        while self.stopped < self.shared.lanes.len() {
+            match self.reports.recv_timeout(INTERVAL) {
+                Ok(Report::Trouble { peer, trouble }) => self.trouble(peer, trouble),
+                Ok(Report::Verdict { blame, trouble }) => self.verdict(blame, trouble),
+                Ok(Report::ArbiterGone) => self.judge.alone(),
                 Ok(Report::Failed(trouble)) => self.failed(trouble),
-                Ok(Report::Deserted(slot, lost)) => self.desert(slot, lost),
-                Ok(Report::Released(slot)) => self.crew.release(slot),
-                Ok(Report::Aborted) => self.gave_up(),
+                Ok(Report::Deserted { slot, member }) => self.close_deserted_group(slot, member),
+                Ok(Report::Released { slot }) => self.shared.release(slot),
+                Ok(Report::Aborted) => self.lane_aborted(),
                 Ok(Report::Stopped { aborted }) => {
                     self.stopped += 1;
                     if !aborted {
-                        self.gave_up();
+                        self.lane_aborted();
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => self.stopped = self.crew.lanes.len(),
+                Err(RecvTimeoutError::Disconnected) => self.stopped = self.shared.lanes.len(),
             }
-            self.look();
+            self.check_deadlines();
         }
-        self.left();
+        self.fail_rest();
     }
 
-    /// What this member is called.
-    fn us(&self) -> u32 {
-        self.whole.book.name(self.whole.book.member())
+    /// The name of this rank.
+    fn own_name(&self) -> u32 {
+        self.job.own_name()
     }
 
-    /// A lane works no more.
-    fn gave_up(&mut self) {
+    /// Counts a lane that has given up. Once all have, fails everything under way.
+    fn lane_aborted(&mut self) {
         self.aborted += 1;
-        if self.aborted == self.crew.lanes.len() {
-            self.end();
+        if self.aborted == self.shared.lanes.len() {
+            self.fail_all();
         }
     }
 
-    /// Whether this member hears nobody, of two or more.
+    /// Whether this rank has two or more peers and hears none of them.
     fn cut_off(&self) -> bool {
-        self.crew.lanes.iter().all(|(_, bell)| bell.cut_off())
+        self.shared.lanes.iter().all(|lane| lane.waker.cut_off())
     }
 
-    /// Looks for what takes too long.
-    fn look(&mut self) {
-        let mut shared = lock(self.crew.shared());
-        shared.prune();
-        if shared.failed.is_some() {
+    /// Looks for operations and transfers that have missed their deadlines.
+    fn check_deadlines(&mut self) {
+        let mut state = self.shared.lock();
+        state.remove_finished();
+        if state.failed.is_some() {
             return;
         }
         let mut oldest: Vec<Oldest> = Vec::new();
-        for (&(group, sequence), each) in &shared.under_way {
+        for (&(group, sequence), each) in &state.operations {
             if oldest.last().is_none_or(|last| last.group != group) {
                 oldest.push(Oldest { group, sequence, deadline: each.deadline });
             }
         }
-        let transfer = Self::late_transfer(&shared);
-        drop(shared);
+        let transfer = Self::late_transfer(&state);
+        drop(state);
         let (cut_off, now) = (self.cut_off(), self.started.elapsed());
         let act = self.judge.look(oldest, cut_off, now).or_else(|| {
-            let LateTransfer { group, trouble, peer } = transfer?;
-            self.judge.late_transfer(group, peer, trouble, cut_off, now)
+            let LateTransfer { slot, trouble, peer } = transfer?;
+            self.judge.late_transfer(slot, peer, trouble, cut_off, now)
         });
         self.act(act);
     }
 
-    /// A transfer that takes longer than its group allows.
-    fn late_transfer(shared: &Shared) -> Option<LateTransfer> {
-        let is_late = |each: &&Sent| !each.completion.over() && each.began.elapsed() > each.deadline;
-        let Sent { errand, circle, began, .. } = shared.transfers.values().find(is_late)?;
-        let Errand::Transfer { sends, peer, .. } = *errand else { return None };
-        let us = circle.book.name(circle.book.member());
+    /// Finds a transfer that has missed its deadline.
+    fn late_transfer(state: &State) -> Option<LateTransfer> {
+        let is_late =
+            |each: &&RunningTransfer| !each.completion.over() && each.began.elapsed() > each.deadline;
+        let RunningTransfer { task, group, began, .. } = state.transfers.values().find(is_late)?;
+        let Task::Transfer { sends, peer, .. } = *task else { return None };
+        let us = group.own_name();
         let seconds = began.elapsed().as_secs_f64();
         let what = match (sends, peer) {
             (true, _) => format!("has not taken what rank {us} sends, after {seconds:.1} s"),
@@ -146,30 +153,31 @@ impl Monitor {
             }
         };
         let trouble = Trouble { kind: Kind::Deadline, what };
-        Some(LateTransfer { group: circle.slot, trouble, peer })
+        Some(LateTransfer { slot: group.slot, trouble, peer })
     }
 
-    /// A group cannot go on without a member, which has left it.
-    fn desert(&self, slot: u32, lost: u32) {
-        let rank = self.whole.book.name(lost);
+    /// Closes a group, because a member that it needs has left it.
+    fn close_deserted_group(&self, slot: u32, member: u32) {
+        let rank = self.job.book.name(member);
         let what = "has left the group and is needed".to_owned();
         let trouble = Trouble { kind: Kind::Left, what };
         let fault = Arc::new(Fault { blame: Blame::Rank(rank), trouble, during: None });
-        self.crew.disband(slot, &fault, Some(lost));
+        self.shared.close_group(slot, &fault, Some(member));
     }
 
-    fn trouble(&mut self, rank: u32, trouble: Trouble) {
-        let rank = self.whole.book.name(rank);
-        let act = self.judge.trouble(rank, trouble, self.cut_off(), self.started.elapsed());
+    /// Handles trouble with a peer, given by its place in the job.
+    fn trouble(&mut self, peer: u32, trouble: Trouble) {
+        let peer = self.job.book.name(peer);
+        let act = self.judge.trouble(peer, trouble, self.cut_off(), self.started.elapsed());
         self.act(act);
     }
 
-    /// Reports to the coordinator that this rank has failed, and fails what is under way.
+    /// Reports to the arbiter that this rank has failed, and aborts.
     fn failed(&mut self, trouble: Trouble) {
-        if let Some(court) = self.court.as_ref().filter(|_| !self.judge.decided()) {
-            court.report(self.us(), trouble.clone());
+        if let Some(arbiter) = self.arbiter.as_ref().filter(|_| !self.judge.decided()) {
+            arbiter.report(self.own_name(), trouble.clone());
         }
-        self.verdict(Blame::Rank(self.us()), trouble);
+        self.verdict(Blame::Rank(self.own_name()), trouble);
     }
 
     fn verdict(&mut self, blame: Blame, trouble: Trouble) {
@@ -177,16 +185,17 @@ impl Monitor {
         self.act(act);
     }
 
+    /// Does what the judge has decided.
     fn act(&self, act: Option<Act>) {
-        match (act, &self.court) {
-            (Some(Act::Report(rank, trouble)), Some(court)) => court.report(rank, trouble),
-            (Some(Act::Late(Late { group, sequence, trouble })), Some(court)) => {
-                let shared = lock(self.crew.shared());
-                let circle = shared.groups.get(&group).map(|standing| Arc::clone(&standing.circle));
-                drop(shared);
-                // A group that was left meanwhile is late no more.
-                if let Some(circle) = circle {
-                    court.late((circle.id, circle.names()), sequence, trouble);
+        match (act, &self.arbiter) {
+            (Some(Act::Report(rank, trouble)), Some(arbiter)) => arbiter.report(rank, trouble),
+            (Some(Act::Late(Late { group, sequence, trouble })), Some(arbiter)) => {
+                let state = self.shared.lock();
+                let group = state.groups.get(&group).map(|group| Arc::clone(&group.info));
+                drop(state);
+                // Nothing is late in a group that was left meanwhile.
+                if let Some(group) = group {
+                    arbiter.late((group.id, group.names()), sequence, trouble);
                 }
             }
             (Some(Act::Abort(blame, trouble)), _) => self.abort(blame, trouble),
@@ -194,41 +203,37 @@ impl Monitor {
         }
     }
 
-    /// Operations end once inputs are as they were.
+    /// Tells all lanes to abort. Operations fail once every lane has restored their inputs.
     fn abort(&self, blame: Blame, trouble: Trouble) {
-        let mut shared = lock(self.crew.shared());
-        if shared.failed.is_some() {
+        let mut state = self.shared.lock();
+        if state.failed.is_some() {
             return;
         }
-        shared.failed = Some(Arc::new(Fault { blame, trouble, during: None }));
-        drop(shared);
-        for (commands, bell) in &self.crew.lanes {
-            if commands.send(Command::Abort).is_ok() {
-                bell.ring();
-            }
-        }
+        state.failed = Some(Arc::new(Fault { blame, trouble, during: None }));
+        drop(state);
+        self.shared.lanes.iter().for_each(|lane| lane.send(Command::Abort));
     }
 
-    /// Ends everything that is under way.
-    fn end(&self) {
-        let mut shared = lock(self.crew.shared());
-        let Some(fault) = shared.failed.clone() else { return };
-        // Whoever is told that it failed may ask at once whether its input is gone.
-        shared.consumed = shared.gone();
-        let operations: Vec<(u64, UnderWay)> = std::mem::take(&mut shared.under_way)
+    /// Fails all operations and transfers under way, if there was a fault.
+    fn fail_all(&self) {
+        let mut state = self.shared.lock();
+        let Some(fault) = state.failed.clone() else { return };
+        // Before operations end: a caller may ask at once whether an input is lost.
+        state.consumed = state.lost_input();
+        let operations: Vec<(u64, RunningOperation)> = std::mem::take(&mut state.operations)
             .into_iter()
             .map(|((_, sequence), each)| (sequence, each))
             .collect();
-        let transfers: Vec<Sent> = std::mem::take(&mut shared.transfers).into_values().collect();
-        drop(shared);
-        end(&fault, operations, transfers);
+        let transfers: Vec<RunningTransfer> = std::mem::take(&mut state.transfers).into_values().collect();
+        drop(state);
+        fail_all(&fault, operations, transfers);
     }
 
-    /// The communicator is dropped.
-    fn left(&self) {
-        lock(self.crew.shared()).failed.get_or_insert_with(|| {
-            Arc::new(Fault { blame: Blame::Rank(self.us()), trouble: Trouble::left(), during: None })
+    /// Fails what is still under way when the communicator is dropped.
+    fn fail_rest(&self) {
+        self.shared.lock().failed.get_or_insert_with(|| {
+            Arc::new(Fault { blame: Blame::Rank(self.own_name()), trouble: Trouble::left(), during: None })
         });
-        self.end();
+        self.fail_all();
     }
 }

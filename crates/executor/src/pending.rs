@@ -1,7 +1,6 @@
-//! An operation under way, as whoever began it sees it.
+//! An operation or transfer under way, as its caller sees it.
 
-use super::group::Handle;
-use super::worker::Command;
+use super::worker::{Command, LaneHandle};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +9,7 @@ use std::time::{Duration, Instant};
 use syncline_protocol::fault::Fault;
 use syncline_protocol::lane::transfers::Label;
 
-/// What became of an operation.
+/// How an operation or transfer ended.
 pub type Outcome = Result<(), Arc<Fault>>;
 
 type Callback = Box<dyn FnOnce(Outcome) + Send>;
@@ -18,21 +17,28 @@ type Callback = Box<dyn FnOnce(Outcome) + Send>;
 #[derive(Default)]
 struct State {
     outcome: Option<Outcome>,
-    /// Whether it can only fail: a lane has given up.
+    /// Whether a lane has given up, so that the operation can only fail.
     sealed: bool,
     callbacks: Vec<Callback>,
 }
 
-/// Shared by the lanes and whoever waits.
+/// How to withdraw a transfer: send its label and number to its lane.
+struct Withdrawal {
+    lane: LaneHandle,
+    label: Label,
+    number: u64,
+}
+
+/// The end of an operation or transfer, which lanes set and callers wait for.
 #[derive(Default)]
 pub struct Completion {
+    /// Lanes that have not finished.
     lanes: AtomicU32,
     state: Mutex<State>,
     ended: Condvar,
-    /// Which rank of its group the other side of a transfer is, once that is known.
+    /// The rank at the other side of a transfer, by its place in the group, once it is known.
     source: OnceLock<u32>,
-    /// How to await a transfer no longer.
-    withdrawal: OnceLock<(Handle, Label, u64)>,
+    withdrawal: OnceLock<Withdrawal>,
 }
 
 impl fmt::Debug for Completion {
@@ -42,22 +48,23 @@ impl fmt::Debug for Completion {
 }
 
 impl Completion {
-    /// A completion that ends once all of `lanes` have.
+    /// The completion of an operation that runs on this number of lanes.
     pub fn new(lanes: u32) -> Arc<Self> {
         Arc::new(Self { lanes: AtomicU32::new(lanes), ..Self::default() })
     }
 
-    /// Who the other side of a transfer is.
-    pub fn came_from(&self, source: u32) {
+    /// Sets the rank at the other side of a transfer, by its place in the group.
+    pub fn set_source(&self, source: u32) {
         _ = self.source.set(source);
     }
 
-    /// One lane is through; whether it was the last.
+    /// Counts a lane that has finished. Returns whether it was the last.
     pub fn lane_done(&self) -> bool {
         self.lanes.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// It is over; whether this is what counts. Only the first outcome does, and nothing ends well once a lane has given up.
+    /// Ends the operation, and returns whether this outcome counts. Only the first outcome counts, and
+    /// success does not count once a lane has given up.
     pub fn end(&self, outcome: Outcome) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.outcome.is_some() || (state.sealed && outcome.is_ok()) {
@@ -68,18 +75,19 @@ impl Completion {
         drop(state);
         self.ended.notify_all();
         for callback in callbacks {
-            // Others are told all the same where one panics, which has said so.
+            // The other callbacks run even if one panics. The panic hook has reported it.
             _ = catch_unwind(AssertUnwindSafe(|| callback(outcome.clone())));
         }
         true
     }
 
-    /// Whether it is over.
+    /// Whether the operation is over.
     pub fn over(&self) -> bool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).outcome.is_some()
     }
 
-    /// A lane gives up; whether it may, because the operation has not ended well before.
+    /// A lane gives up, so the operation can only fail. Returns false, and changes nothing, if it has
+    /// succeeded already.
     pub fn seal(&self) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.sealed |= state.outcome.is_none();
@@ -87,48 +95,47 @@ impl Completion {
     }
 }
 
-/// An operation under way.
+/// An operation or transfer under way.
 #[derive(Clone, Debug)]
 pub struct Pending {
     completion: Arc<Completion>,
 }
 
 impl Pending {
-    /// The operation that a completion ends.
+    /// The operation that `completion` ends.
     pub fn new(completion: Arc<Completion>) -> Self {
         Self { completion }
     }
 
-    /// It can be withdrawn: by telling that lane its label and number.
-    pub(super) fn can_withdraw(&self, lane: Handle, label: Label, number: u64) {
-        _ = self.completion.withdrawal.set((lane, label, number));
+    /// Makes [`Pending::withdraw`] withdraw this transfer from its lane.
+    pub(super) fn allow_withdrawal(&self, lane: LaneHandle, label: Label, number: u64) {
+        _ = self.completion.withdrawal.set(Withdrawal { lane, label, number });
     }
 
-    /// Which rank of its group the other side of a transfer is, once it is over and has gone well.
+    /// The rank at the other side of a transfer that has succeeded, by its place in the group.
     pub fn source(&self) -> Option<u32> {
         self.completion.source.get().copied()
     }
 
-    /// Awaits a transfer no longer. Where nothing of it has come in yet it fails soon; else it goes on. So does what is sent,
-    /// and a collective.
+    /// Cancels a receive. It fails soon, unless part of the message has arrived already. Has no effect on
+    /// sends and collectives.
     pub fn withdraw(&self) {
-        let Some(((commands, bell), label, number)) = self.completion.withdrawal.get() else { return };
-        if commands.send(Command::Withdraw(*label, *number)).is_ok() {
-            bell.ring();
+        if let Some(Withdrawal { lane, label, number }) = self.completion.withdrawal.get() {
+            lane.send(Command::Withdraw { label: *label, number: *number });
         }
     }
 
-    /// What became of it, if it is over.
+    /// How the operation ended, if it is over.
     pub fn outcome(&self) -> Option<Outcome> {
         self.completion.state.lock().unwrap_or_else(PoisonError::into_inner).outcome.clone()
     }
 
-    /// Waits until it is over, or until the time is up: then nothing. (The operation goes on; its communicator ends it when
-    /// its own deadline has passed.)
+    /// Waits until the operation is over, at most for `most`. Returns `None` if it is not over by then. The
+    /// operation goes on in that case; its communicator fails it when its own deadline passes.
     pub fn wait(&self, most: Duration) -> Option<Outcome> {
-        // Most operations are small: to sleep and be woken would take longer than they do.
-        const LOOKS: usize = 10;
-        for _ in 0..LOOKS {
+        // Most operations are small: sleeping and waking would take longer than they do.
+        const YIELDS: usize = 10;
+        for _ in 0..YIELDS {
             if self.completion.over() || most.is_zero() {
                 break;
             }
@@ -147,9 +154,9 @@ impl Pending {
         state.outcome.clone()
     }
 
-    /// Has `callback` called once it is over: on a lane's thread, which must not be kept; or at once, where it is over
-    /// already. Several callbacks are called in the order in which they were given; one that panics keeps nobody else from
-    /// hearing.
+    /// Calls `callback` once the operation is over: on a lane's or the monitor's thread, which it must not
+    /// block, or at once if the operation is over already. Callbacks run in the order in which they were
+    /// given. If one panics, the others still run.
     pub fn then(&self, callback: impl FnOnce(Outcome) + Send + 'static) {
         let mut state = self.completion.state.lock().unwrap_or_else(PoisonError::into_inner);
         match state.outcome.clone() {
@@ -168,18 +175,18 @@ mod tests {
     use syncline_protocol::fault::{Blame, Trouble};
 
     #[test]
-    fn a_callback_that_panics_keeps_nobody_from_hearing() {
+    fn a_callback_that_panics_does_not_stop_the_next() {
         let completion = Completion::new(1);
         let pending = Pending::new(Arc::clone(&completion));
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         pending.then(|_| panic!("a test"));
-        pending.then(move |outcome| tell.send(outcome.is_ok()).unwrap());
+        pending.then(move |outcome| sender.send(outcome.is_ok()).unwrap());
         assert!(completion.end(Ok(())));
-        assert_eq!(told.recv(), Ok(true));
+        assert_eq!(receiver.recv(), Ok(true));
     }
 
     #[test]
-    fn once_a_lane_has_given_up_nothing_ends_well() {
+    fn an_operation_cannot_succeed_once_a_lane_has_given_up() {
         let given_up = Completion::new(2);
         assert!(given_up.seal() && !given_up.end(Ok(())));
         let fault = Fault { blame: Blame::Nobody, trouble: Trouble::left(), during: None };
@@ -189,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn callbacks_come_once_and_late_ones_at_once() {
+    fn callbacks_run_once_and_late_ones_at_once() {
         let (sender, receiver) = std::sync::mpsc::channel();
         let completion = Completion::new(1);
         let pending = Pending::new(Arc::clone(&completion));

@@ -1,5 +1,5 @@
-//! Members of a job meet: all connect to the coordinator, learn where the others listen, and connect each two of them with one
-//! connection for each lane: shared memory where both are on one machine, TCP elsewhere.
+//! Joins the members of a job. All members connect to the coordinator and learn where the others listen. Each
+//! two of them then make one connection for each lane: shared memory if both are on one machine, else TCP.
 
 use crate::Communicator;
 use std::net::SocketAddr;
@@ -9,19 +9,21 @@ use std::time::Duration;
 use syncline_membership::coordinator_thread::{self, CoordinatorThread};
 use syncline_membership::hooks::{Hooks, Wanted};
 use syncline_membership::meeting::{self, Listeners};
-use syncline_membership::member_connection::{self, Meet, MemberConnection, MemberThread};
-use syncline_membership::place::{Absence, Place};
+use syncline_membership::member_connection::{self, MemberConnection, MemberThread, Roster};
+use syncline_membership::place::{JoinError, Place};
 use syncline_protocol::settings::Settings;
-use syncline_protocol::shape::Book;
+use syncline_protocol::shape::PlanBook;
 use syncline_transport::affinity;
 
-/// Makes the book of an epoch: of this member's place among the ranks that take part, and those ranks, in their order.
-pub type Books<'a> = dyn FnMut(u32, &[u32]) -> syncline_diagnostics::Result<Book> + 'a;
+/// Makes the book of an epoch, from this member's place among the ranks that take part and from those ranks,
+/// in ascending order.
+pub type Books<'a> = dyn FnMut(u32, &[u32]) -> syncline_diagnostics::Result<PlanBook> + 'a;
 
-/// A member of a job: a [`Communicator`] of the ranks that take part in this epoch, and the way to the next.
+/// A member of a job: a [`Communicator`] of the ranks that take part in this epoch, which can begin the next
+/// epoch.
 pub struct Session {
     communicator: Communicator,
-    watch: Arc<MemberThread>,
+    member_thread: Arc<MemberThread>,
     place: Place,
     settings: Settings,
     ranks: Vec<u32>,
@@ -42,192 +44,213 @@ impl Deref for Session {
     }
 }
 
-/// Joins the members of a job. Rank 0 is also the coordinator: it must be able to listen where the others look for it. Returns
-/// once all are there and joined; in a job that is [elastic](Place::elastic) and has begun, once the others have begun an
-/// epoch with this member.
+/// Joins a job. Rank 0 is also the coordinator: it must be able to listen where the others look for it.
+/// Returns once all members have joined. If the job is [elastic](Place::elastic) and has begun already,
+/// returns once the others have begun an epoch with this member.
 ///
 /// # Errors
-/// Where not all come in time, one is refused, or a connection cannot be made: who, and why.
-pub fn join(place: &Place, books: &mut Books<'_>, settings: Settings) -> Result<Session, Absence> {
+/// A member does not come in time or is refused, or a connection cannot be made. The error says which, and
+/// why.
+pub fn join(place: &Place, books: &mut Books<'_>, settings: Settings) -> Result<Session, JoinError> {
     let (announce, wanted, notice) = (&mut |_: &[SocketAddr]| Ok(()), &mut || true, &mut |_: &str| {});
     join_with(place, books, settings, Hooks { announce, wanted, notice })
 }
 
-/// As [`join`], and calls hooks meanwhile.
+/// As [`join`], and calls hooks while it waits.
 ///
 /// # Errors
-/// As [`join`]; what [`Hooks::announce`] says; and where the member is not wanted any more.
+/// As [`join`]; the error of [`Hooks::announce`]; and if [`Hooks::wanted`] returns false.
 pub fn join_with(
     place: &Place,
     books: &mut Books<'_>,
     settings: Settings,
     hooks: Hooks<'_>,
-) -> Result<Session, Absence> {
+) -> Result<Session, JoinError> {
     let Hooks { announce, wanted, notice } = hooks;
     place.check(settings)?;
     let mut place = place.clone();
-    // What is invalid for all ranks is said before anybody is called.
+    // Find invalid plans before the first connection.
     let all: Vec<u32> = (0..place.world).collect();
-    books(place.rank, &all).map_err(|error| Absence::nonsense(error.to_string()))?;
-    let mut wanted = wishes(&place, wanted);
-    let hall = (place.rank == 0).then(|| coordinator_thread::open(&place, settings)).transpose()?;
-    if let Some(hall) = &hall {
-        place.coordinator = hall.addresses().to_vec();
-        announce(hall.addresses())?;
+    books(place.rank, &all).map_err(|error| JoinError::nonsense(error.to_string()))?;
+    let mut wanted = check_wanted(&place, wanted);
+    let coordinator = (place.rank == 0).then(|| coordinator_thread::open(&place, settings)).transpose()?;
+    if let Some(coordinator) = &coordinator {
+        place.coordinator = coordinator.addresses().to_vec();
+        announce(coordinator.addresses())?;
     }
-    let (post, meet, listeners) = member_connection::enter(&place, settings, &mut wanted, notice)?;
-    match begin(&place, books, (post, meet, listeners), &mut wanted) {
-        Ok(begun) => begun.session(place, settings, hall),
-        Err((post, absence)) if place.elastic && post.may_go_on() => {
-            go_on(place, settings, books, (post, hall), absence, Duration::ZERO, &mut wanted)
+    let (connection, roster, listeners) = member_connection::enter(&place, settings, &mut wanted, notice)?;
+    match connect_members(&place, books, (connection, roster, listeners), &mut wanted) {
+        Ok(epoch) => epoch.into_session(place, settings, coordinator),
+        Err((connection, error)) if place.elastic && connection.may_go_on() => {
+            let job = Rejoining { place, settings, connection, coordinator, patience: Duration::ZERO };
+            job.begin_next_epoch(books, error, &mut wanted)
         }
-        Err((_, absence)) => Err(absence),
+        Err((_, error)) => Err(error),
     }
 }
 
 impl Session {
-    /// The ranks that take part in this epoch, by their places in it: what ranks were when the job began.
+    /// The ranks that take part in this epoch, by their places in it. They keep the numbers with which the
+    /// job began.
     pub fn ranks(&self) -> &[u32] {
         &self.ranks
     }
 
-    /// Counts the epochs of the job, from 0.
+    /// The number of this epoch; the job's first is 0.
     pub fn epoch(&self) -> u16 {
         self.epoch
     }
 
-    /// Ranks that wait for the next epoch, as far as is known here: such as were started again, or have asked for it.
+    /// Ranks that wait for the next epoch, as far as this rank knows: they were started again, or have called
+    /// [`Session::renew`].
     pub fn waiting(&self) -> Vec<u32> {
-        self.watch.waiting()
+        self.member_thread.waiting()
     }
 
-    /// Why there can be no other epoch, if that is so.
+    /// Why no other epoch can begin, if none can.
     pub fn binds(&self) -> Option<String> {
         if !self.place.elastic {
             return Some("the job is not elastic".to_owned());
         }
         let (sequence, operation) = self.communicator.consumed()?;
-        Some(format!("the input of operation {sequence} ({operation}) was not to be kept, and is gone"))
+        Some(format!(
+            "the input of operation {sequence} ({operation}) is lost: the operation was begun without `keep`"
+        ))
     }
 
-    /// Ends this epoch, and begins the next with all ranks that are there: survivors, those that came back, and those that
-    /// the coordinator lets go on. Every rank that is to take part has to call it, at the same step of its work. Ranks that
-    /// were lost are waited for as long as `patience` says, which is not at all where it is zero. What is under way fails.
+    /// Ends this epoch, and begins the next with all ranks that are there: survivors that the coordinator
+    /// lets go on, and ranks that came back. Every rank that takes part must call this, at the same step of
+    /// its work. The coordinator waits for lost ranks for up to `patience`; zero means that it does not wait.
+    /// Operations and transfers under way fail.
     ///
-    /// Where only nothing goes through between two ranks, the lower one stays. A rank that is lost while the epoch begins is
-    /// left behind, too.
+    /// If two ranks are both alive but cannot reach each other, the lower one stays in the job. A rank that
+    /// is lost while the epoch begins is left behind, too.
     ///
     /// # Errors
-    /// As [`join`]; where the coordinator is lost; where this rank is left behind; and where there can be no other epoch
+    /// As [`join`]; the coordinator is lost; this rank is left behind; or no other epoch can begin
     /// ([`Session::binds`]). The member has left the job then.
     pub fn renew(
         self,
         books: &mut Books<'_>,
         patience: Duration,
         wanted: &mut dyn FnMut() -> bool,
-    ) -> Result<Self, Absence> {
+    ) -> Result<Self, JoinError> {
         if let Some(why) = self.binds() {
-            return Err(Absence::nonsense(format!("there is no other epoch: {why}")));
+            return Err(JoinError::nonsense(format!("no other epoch can begin: {why}")));
         }
-        let Self { communicator, watch, place, settings, .. } = self;
+        let Self { communicator, member_thread, place, settings, .. } = self;
         drop(communicator);
-        let watch = Arc::into_inner(watch).expect("a communicator that is gone has no court");
-        let (post, hall) = watch.recall();
-        let mut wanted = wishes(&place, wanted);
-        let post = post.map_err(|why| Absence::here(place.rank, &why))?;
-        let never = Absence::here(place.rank, "never met the others");
-        go_on(place, settings, books, (post, hall), never, patience, &mut wanted)
+        let member_thread = Arc::into_inner(member_thread).expect("the communicator has dropped its arbiter");
+        let (connection, coordinator) = member_thread.recall();
+        let mut wanted = check_wanted(&place, wanted);
+        let connection = connection.map_err(|why| JoinError::here(place.rank, &why))?;
+        let not_tried = JoinError::here(place.rank, "has not tried to begin an epoch");
+        let job = Rejoining { place, settings, connection, coordinator, patience };
+        job.begin_next_epoch(books, not_tried, &mut wanted)
     }
 }
 
-/// Asks whether the member is to go on.
-fn wishes<'a>(
+/// Turns [`Hooks::wanted`] into a check that fails once the caller no longer wants to join.
+fn check_wanted<'a>(
     place: &Place,
     wanted: &'a mut dyn FnMut() -> bool,
-) -> impl FnMut() -> Result<(), Absence> + use<'a> {
-    let gives_up = Absence::here(place.rank, "was told to give up");
-    move || if wanted() { Ok(()) } else { Err(gives_up.clone()) }
+) -> impl FnMut() -> Result<(), JoinError> + use<'a> {
+    let stopped = JoinError::here(place.rank, "stopped joining, as its caller asked");
+    move || if wanted() { Ok(()) } else { Err(stopped.clone()) }
 }
 
-/// Tries to begin one epoch after the other, until one has begun, or none can; `why` the last did not, then.
-fn go_on(
+/// A member between two epochs.
+struct Rejoining {
     place: Place,
     settings: Settings,
-    books: &mut Books<'_>,
-    (mut post, hall): (MemberConnection, Option<CoordinatorThread>),
-    mut why: Absence,
+    connection: MemberConnection,
+    /// The coordinator's thread, on rank 0.
+    coordinator: Option<CoordinatorThread>,
+    /// How long the coordinator waits for lost ranks.
     patience: Duration,
-    wanted: &mut Wanted<'_>,
-) -> Result<Session, Absence> {
-    // Each try leaves somebody behind, or meets somebody new.
-    const MORE: u32 = 3;
-    for _ in 0..place.world.saturating_add(MORE) {
-        let (meet, listeners) = post.again(&place, settings, patience, wanted)?;
-        match begin(&place, books, (post, meet, listeners), wanted) {
-            Ok(begun) => return begun.session(place, settings, hall),
-            Err((back, absence)) if back.may_go_on() => (post, why) = (back, absence),
-            Err((_, absence)) => return Err(absence),
-        }
-    }
-    Err(why)
 }
 
-/// The CPUs of a member's lanes, where each is to have one.
-fn cpus(place: &Place, meet: &Meet, lanes: usize) -> Vec<usize> {
-    let (neighbours, which) = meet.neighbours(place.rank).filter(|_| place.pin).unzip();
+impl Rejoining {
+    /// Tries to begin an epoch until one begins or none can. `last` is the error of the try before.
+    fn begin_next_epoch(
+        self,
+        books: &mut Books<'_>,
+        mut last: JoinError,
+        wanted: &mut Wanted<'_>,
+    ) -> Result<Session, JoinError> {
+        // Each try leaves a rank behind or gains one.
+        const MORE: u32 = 3;
+        let Self { place, settings, mut connection, coordinator, patience } = self;
+        for _ in 0..place.world.saturating_add(MORE) {
+            let (roster, listeners) = connection.again(&place, settings, patience, wanted)?;
+            match connect_members(&place, books, (connection, roster, listeners), wanted) {
+                Ok(epoch) => return epoch.into_session(place, settings, coordinator),
+                Err((returned, error)) if returned.may_go_on() => (connection, last) = (returned, error),
+                Err((_, error)) => return Err(error),
+            }
+        }
+        Err(last)
+    }
+}
+
+/// Chooses a CPU for each lane of a member. Empty if lanes are not pinned, or there are too few CPUs.
+fn cpus(place: &Place, roster: &Roster, lanes: usize) -> Vec<usize> {
+    let (neighbours, which) = roster.neighbours(place.rank).filter(|_| place.pin).unzip();
     let chosen = neighbours.zip(which).and_then(|(neighbours, which)| {
         affinity::choose(&affinity::allowed(), neighbours, which, lanes, crc32c::crc32c(place.job.as_bytes()))
     });
     chosen.unwrap_or_default()
 }
 
-/// An epoch that has begun.
-struct Begun {
-    post: MemberConnection,
-    meet: Meet,
-    book: Book,
+/// An epoch whose members are connected.
+struct ConnectedEpoch {
+    connection: MemberConnection,
+    roster: Roster,
+    book: PlanBook,
     connections: Vec<Vec<Option<syncline_transport::Connection>>>,
 }
 
-/// Joins this member with the others of an epoch. The connection to the coordinator comes back where that fails.
-fn begin(
+/// Connects this member with the others of an epoch. On failure, returns the connection to the coordinator
+/// with the error.
+fn connect_members(
     place: &Place,
     books: &mut Books<'_>,
-    (mut post, meet, listeners): (MemberConnection, Meet, Listeners),
+    (mut connection, roster, listeners): (MemberConnection, Roster, Listeners),
     wanted: &mut Wanted<'_>,
-) -> Result<Begun, (MemberConnection, Absence)> {
-    let ranks: Vec<u32> = meet.ranks().collect();
-    let seat = meet.seat(place.rank).unwrap_or_default() as u32;
+) -> Result<ConnectedEpoch, (MemberConnection, JoinError)> {
+    let ranks: Vec<u32> = roster.ranks().collect();
+    let seat = roster.seat(place.rank).unwrap_or_default() as u32;
     let book = match books(seat, &ranks) {
         Ok(book) => book.called(ranks),
-        Err(error) => return Err((post, Absence::nonsense(error.to_string()))),
+        Err(error) => return Err((connection, JoinError::nonsense(error.to_string()))),
     };
-    match meeting::join(place, &meet, listeners, &mut post, wanted) {
-        Ok(connections) => Ok(Begun { post, meet, book, connections }),
-        Err(absence) => Err((post, absence)),
+    match meeting::join(place, &roster, listeners, &mut connection, wanted) {
+        Ok(connections) => Ok(ConnectedEpoch { connection, roster, book, connections }),
+        Err(error) => Err((connection, error)),
     }
 }
 
-impl Begun {
-    fn session(
+impl ConnectedEpoch {
+    /// Starts the communicator's threads, and hands the connection to the coordinator to a thread.
+    fn into_session(
         self,
         place: Place,
         settings: Settings,
-        hall: Option<CoordinatorThread>,
-    ) -> Result<Session, Absence> {
-        let Self { post, meet, book, connections } = self;
-        let mut kept = None;
+        coordinator: Option<CoordinatorThread>,
+    ) -> Result<Session, JoinError> {
+        let Self { connection, roster, book, connections } = self;
+        let mut started = None;
         let arbiter = |executor| {
-            let watch = Arc::new(post.watch(settings.patience, executor, hall)?);
-            kept = Some(Arc::clone(&watch));
-            Ok(watch)
+            let thread = Arc::new(connection.watch(settings.patience, executor, coordinator)?);
+            started = Some(Arc::clone(&thread));
+            Ok(thread)
         };
-        let cpus = cpus(&place, &meet, connections.len());
+        let cpus = cpus(&place, &roster, connections.len());
         let communicator =
-            Communicator::under(Arc::new(book), settings, meet.epoch, connections, cpus, arbiter)
-                .map_err(|error| Absence::here(place.rank, &format!("starts no threads: {error}")))?;
-        let watch = kept.expect("a communicator under a court");
-        let ranks = meet.ranks().collect();
-        Ok(Session { communicator, watch, place, settings, ranks, epoch: meet.epoch })
+            Communicator::with_arbiter(Arc::new(book), settings, roster.epoch, connections, cpus, arbiter)
+                .map_err(|error| JoinError::here(place.rank, &format!("cannot start threads: {error}")))?;
+        let member_thread = started.expect("the communicator has its arbiter");
+        let ranks = roster.ranks().collect();
+        Ok(Session { communicator, member_thread, place, settings, ranks, epoch: roster.epoch })
     }
 }

@@ -1,6 +1,6 @@
-//! The thread of a lane: does what it is told, and has bytes moved between the lane and its connections.
+//! The thread of a lane: executes commands, and moves bytes between the lane and its connections.
 
-use super::group::{Circle, Stock};
+use super::group::{GroupInfo, LaneCounters};
 use super::pending::Completion;
 use std::collections::BTreeMap;
 use std::io;
@@ -9,85 +9,103 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::Instant;
 use syncline_protocol::extract::take_out;
-use syncline_protocol::fault::{Blame, Errand, Fault, Kind, Trouble};
+use syncline_protocol::fault::{Blame, Fault, Kind, Task, Trouble};
 use syncline_protocol::heartbeat::Patience;
-use syncline_protocol::lane::transfers::{Delivery, Label, Transfer};
+use syncline_protocol::lane::transfers::{Label, Mismatch, Transfer};
 use syncline_protocol::lane::{Job, Lane, Opening, key};
 use syncline_protocol::machine::Machine;
 use syncline_transport::Connection;
 use syncline_transport::affinity;
-use syncline_transport::bell::Bell;
-use syncline_transport::wires::Wires;
+use syncline_transport::connections::Connections;
+use syncline_transport::lane_waker::LaneWaker;
 
-/// What a lane's thread is told.
+/// A command to a lane's thread. A group is given by its slot, the group's number on this rank.
 #[derive(Debug)]
 pub(super) enum Command {
     /// Begin an operation of a group.
-    Start(u32, Arc<Job>, Arc<Completion>),
-    /// Let go of an operation's input, by its [key].
+    Start { slot: u32, job: Arc<Job>, completion: Arc<Completion> },
+    /// Drop the saved input of an operation, by the operation's [key].
     Forget(u64),
     /// Take part in a group.
     Open(Opening),
-    /// Leave one, which has lost a member, if that is why; let go of `done` once nothing of it touches callers' memory.
+    /// Leave a group, because the member `lost` has left it and is needed, or for another reason. Drop `done`
+    /// once no operation or transfer of the group uses callers' memory.
     Close { slot: u32, lost: Option<u32>, done: Sender<()> },
     /// Begin a transfer.
-    Transfer(Box<Posted>),
-    /// Await one no longer.
-    Withdraw(Label, u64),
-    /// Give up: restore inputs and say so.
+    Transfer(Box<LaneTransfer>),
+    /// Cancel a receive, unless part of the message has arrived.
+    Withdraw { label: Label, number: u64 },
+    /// Give up all operations and transfers: restore inputs, then report [`Report::Aborted`].
     Abort,
-    /// End.
+    /// Leave the job, and end the thread.
     Stop,
 }
 
-/// A transfer that begins.
+/// Sends commands to a lane's thread, and wakes it.
+#[derive(Clone, Debug)]
+pub(super) struct LaneHandle {
+    pub commands: Sender<Command>,
+    pub waker: Arc<LaneWaker>,
+}
+
+impl LaneHandle {
+    /// Sends a command. Does nothing if the thread has ended.
+    pub(super) fn send(&self, command: Command) {
+        if self.commands.send(command).is_ok() {
+            self.waker.ring();
+        }
+    }
+}
+
+/// A transfer, as its lane's thread keeps it.
 #[derive(Debug)]
-pub(super) struct Posted {
+pub(super) struct LaneTransfer {
     pub sends: bool,
     pub transfer: Transfer,
     pub completion: Arc<Completion>,
-    pub errand: Errand,
+    pub task: Task,
     pub began: Instant,
-    pub circle: Arc<Circle>,
+    pub group: Arc<GroupInfo>,
 }
 
-/// What a lane's thread tells.
+/// A report to the monitor, from a lane's thread or the arbiter. Members are given by their places in the
+/// job.
 #[derive(Debug)]
 pub(super) enum Report {
     /// Something is wrong with a peer.
-    Trouble(u32, Trouble),
-    /// Whoever decides has decided who is at fault.
-    Verdict(Blame, Trouble),
-    /// The coordinator has left, as it said: this rank decides for itself.
-    Alone,
+    Trouble { peer: u32, trouble: Trouble },
+    /// The arbiter has decided who is at fault.
+    Verdict { blame: Blame, trouble: Trouble },
+    /// The coordinator has left, as it announced: this rank decides for itself from now on.
+    ArbiterGone,
     /// This rank itself cannot go on.
     Failed(Trouble),
-    /// A group cannot go on without a member, which has left it.
-    Deserted(u32, u32),
-    /// Nothing of a group that was left can come any more.
-    Released(u32),
-    /// Inputs are as they were.
+    /// A group cannot go on, because a member that it needs has left it.
+    Deserted { slot: u32, member: u32 },
+    /// A lane no longer uses the slot of a group that was left.
+    Released { slot: u32 },
+    /// A lane has given up, and has restored inputs.
     Aborted,
-    /// The thread ends, and inputs are as they were; whether it has said so before.
+    /// A lane's thread ends, and has restored inputs. `aborted`: it has sent [`Report::Aborted`] before.
     Stopped { aborted: bool },
 }
 
-/// Where to tell another lane's thread something that is not urgent.
+/// Sends commands that are not urgent to another lane's thread, without waking it.
 pub(super) type Sibling = Sender<Command>;
 
-/// Says that the thread ends, also where it panics.
+/// Reports [`Report::Stopped`] when it is dropped at the end of the thread, even if the thread panics.
 #[derive(Debug)]
-struct Farewell {
+struct StopReporter {
     reports: Sender<Report>,
     aborted: bool,
 }
 
-impl Drop for Farewell {
+impl Drop for StopReporter {
     fn drop(&mut self) {
         if std::thread::panicking() {
             _ = self.reports.send(Report::Failed(Trouble::bug()));
         }
-        // Nobody listens where the communicator is gone.
+        // Fails only if the monitor has ended.
         _ = self.reports.send(Report::Stopped { aborted: self.aborted });
     }
 }
@@ -95,75 +113,80 @@ impl Drop for Farewell {
 /// The thread of a lane.
 pub(super) struct Worker {
     lane: Lane,
-    wires: Wires,
+    connections: Connections,
     commands: Receiver<Command>,
     reports: Sender<Report>,
     siblings: Vec<Sibling>,
-    /// By the operations' [keys](key).
+    /// Of operations under way, by their [keys](key).
     completions: BTreeMap<u64, Arc<Completion>>,
-    transfers: BTreeMap<u64, Posted>,
-    stock: Arc<Stock>,
-    /// Peers without a connection, and why.
-    gone: BTreeMap<u32, Trouble>,
+    /// Transfers under way, by their numbers.
+    transfers: BTreeMap<u64, LaneTransfer>,
+    counters: Arc<LaneCounters>,
+    /// Peers whose connections are lost, and why.
+    lost: BTreeMap<u32, Trouble>,
     aborted: bool,
-    /// Dropped last: what is under way ends once all threads have said so.
-    farewell: Farewell,
+    /// The last field, so that it is dropped last: the monitor fails operations once all lanes have reported.
+    stop_reporter: StopReporter,
 }
 
 impl Drop for Worker {
-    /// However the thread ends, and be it by a bug, inputs are as they were before anybody is told.
+    /// Restores inputs before the thread reports its end, even if it panics.
     fn drop(&mut self) {
         self.abort();
     }
 }
 
 impl Worker {
-    /// A worker with connections to ranks, and what wakes it after a command.
+    /// Creates a worker from its lane and its connections, by member. Also returns what wakes it after a
+    /// command.
     pub(super) fn new(
         mut lane: Lane,
         connections: Vec<Option<Connection>>,
         patience: Patience,
         commands: Receiver<Command>,
         siblings: Vec<Sibling>,
-        (reports, stock): (Sender<Report>, Arc<Stock>),
-    ) -> io::Result<(Self, Arc<Bell>)> {
-        let (mut wires, bell) = Wires::new(patience)?;
-        for (rank, connection) in (0u32..).zip(connections) {
+        reports: Sender<Report>,
+        counters: Arc<LaneCounters>,
+    ) -> io::Result<(Self, Arc<LaneWaker>)> {
+        let peers = connections;
+        let (mut connections, waker) = Connections::new(patience)?;
+        for (peer, connection) in (0u32..).zip(peers) {
             if let Some(connection) = connection {
-                wires.add(&mut lane, rank, connection)?;
-                lane.beat(rank);
+                connections.add(&mut lane, peer, connection)?;
+                lane.beat(peer);
             }
         }
         let aborted = false;
-        let farewell = Farewell { reports: reports.clone(), aborted };
+        let stop_reporter = StopReporter { reports: reports.clone(), aborted };
         let worker = Self {
             lane,
-            wires,
+            connections,
             commands,
             reports,
             siblings,
             completions: BTreeMap::new(),
             transfers: BTreeMap::new(),
-            stock,
-            gone: BTreeMap::new(),
+            counters,
+            lost: BTreeMap::new(),
             aborted,
-            farewell,
+            stop_reporter,
         };
-        Ok((worker, bell))
+        Ok((worker, waker))
     }
 
-    /// Works until it is told to end, or nobody is left to tell it; on one CPU, if that is given.
+    /// Works until it gets [`Command::Stop`], or until no sender of commands is left; on one CPU, if `cpu`
+    /// gives one.
     pub(super) fn run(mut self, cpu: Option<usize>) {
-        // Whoever may not choose is placed by the system.
+        // If pinning fails, the system's scheduler places the thread.
         _ = cpu.map(affinity::pin);
-        while self.obey() {
-            let Self { lane, wires, completions, transfers, siblings, .. } = &mut self;
-            let lost = wires.work(lane, |lane| finish(lane, completions, transfers, siblings));
-            for (rank, trouble) in lost {
-                self.lose(rank, trouble);
+        while self.execute_commands() {
+            let Self { lane, connections, completions, transfers, siblings, .. } = &mut self;
+            let lost = connections.work(lane, |lane| complete(lane, completions, transfers, siblings));
+            for (peer, trouble) in lost {
+                self.lose_peer(peer, trouble);
             }
-            self.tell();
-            if let Err(error) = self.wires.wait(&self.lane) {
+            self.report_groups_and_counters();
+            if let Err(error) = self.connections.wait(&self.lane) {
                 let what = format!("cannot wait for its connections: {error}");
                 _ = self.reports.send(Report::Failed(Trouble { kind: Kind::Closed, what }));
                 return;
@@ -171,23 +194,23 @@ impl Worker {
         }
     }
 
-    /// Does what it is told; whether it goes on.
-    fn obey(&mut self) -> bool {
+    /// Executes the commands that have arrived. Returns whether the thread goes on.
+    fn execute_commands(&mut self) -> bool {
         loop {
             match self.commands.try_recv() {
-                Ok(Command::Start(slot, job, completion)) => self.start(slot, job, completion),
+                Ok(Command::Start { slot, job, completion }) => self.start(slot, job, completion),
                 Ok(Command::Forget(key)) => {
                     self.completions.remove(&key);
                     self.lane.forget(key);
                 }
-                Ok(Command::Transfer(posted)) => self.transfer(*posted),
-                Ok(Command::Withdraw(label, number)) => {
+                Ok(Command::Transfer(transfer)) => self.transfer(*transfer),
+                Ok(Command::Withdraw { label, number }) => {
                     if self.lane.withdraw(label, number)
-                        && let Some(posted) = self.transfers.remove(&number)
+                        && let Some(transfer) = self.transfers.remove(&number)
                     {
-                        let what = "does not wait for it any more".to_owned();
-                        let us = posted.circle.book.name(posted.circle.book.member());
-                        posted.fail(Blame::Rank(us), Trouble { kind: Kind::Deadline, what });
+                        let what = "no longer waits for it".to_owned();
+                        let blame = Blame::Rank(transfer.group.own_name());
+                        transfer.fail(blame, Trouble { kind: Kind::Deadline, what });
                     }
                 }
                 Ok(Command::Open(opening)) => {
@@ -201,15 +224,15 @@ impl Worker {
                 }
                 Ok(Command::Abort) => {
                     self.abort();
-                    self.wires.clear();
+                    self.connections.clear();
                     if self.reports.send(Report::Aborted).is_err() {
                         return false;
                     }
-                    self.farewell.aborted = true;
+                    self.stop_reporter.aborted = true;
                 }
                 Ok(Command::Stop) | Err(TryRecvError::Disconnected) => {
-                    // Says goodbye, and lets what is under way arrive.
-                    self.wires.leave(&mut self.lane, || {});
+                    // Tells peers that this rank leaves, and waits until what was sent has arrived.
+                    self.connections.leave(&mut self.lane, || {});
                     return false;
                 }
                 Err(TryRecvError::Empty) => return true,
@@ -217,57 +240,58 @@ impl Worker {
         }
     }
 
-    /// Begins an operation. After an abort nothing begins; whoever asked is told by whoever aborted.
+    /// Begins an operation. Does nothing after an abort: the monitor fails the operation.
     fn start(&mut self, slot: u32, job: Arc<Job>, completion: Arc<Completion>) {
         if self.aborted {
             return;
         }
         self.completions.insert(key(slot, job.sequence), completion);
         let shape = Arc::clone(&job.shape);
-        if let Err((rank, broken)) = self.lane.start_in(slot, job) {
-            // What the peer asked for stands between us, whether it is still there or has left since.
-            self.wires.remove(rank);
+        if let Err((peer, broken)) = self.lane.start_in(slot, job) {
+            // The peer asked for another operation, whether it is still connected or has left since.
+            self.connections.remove(peer);
             let trouble = Trouble::from(broken);
-            self.gone.insert(rank, trouble.clone());
-            _ = self.reports.send(Report::Trouble(rank, trouble));
+            self.lost.insert(peer, trouble.clone());
+            _ = self.reports.send(Report::Trouble { peer, trouble });
             return;
         }
-        if self.gone.is_empty() {
+        if self.lost.is_empty() {
             return;
         }
         let needed = shape.script.peers();
         let members = needed.into_iter().map(|seat| self.lane.member(slot, shape.ranks()[seat as usize]));
         let members: Vec<u32> = members.flatten().collect();
-        members.into_iter().for_each(|rank| self.miss(rank));
+        members.into_iter().for_each(|peer| self.report_if_missed(peer));
     }
 
-    /// Says that a rank is gone, if it is and is needed.
-    fn miss(&self, rank: u32) {
-        if let Some(trouble) = self.gone.get(&rank)
-            && (trouble.kind != Kind::Left || self.lane.needs(rank))
+    /// Reports a lost peer, unless it has left and is not needed.
+    fn report_if_missed(&self, peer: u32) {
+        if let Some(trouble) = self.lost.get(&peer)
+            && (trouble.kind != Kind::Left || self.lane.needs(peer))
         {
-            _ = self.reports.send(Report::Trouble(rank, trouble.clone()));
+            _ = self.reports.send(Report::Trouble { peer, trouble: trouble.clone() });
         }
     }
 
-    /// Begins a transfer. After an abort none begins, as with operations.
-    fn transfer(&mut self, posted: Posted) {
+    /// Begins a transfer. Does nothing after an abort: the monitor fails the transfer.
+    fn transfer(&mut self, begun: LaneTransfer) {
         if self.aborted {
             return;
         }
-        let Posted { sends, transfer, .. } = posted;
-        self.transfers.insert(transfer.id, posted);
+        let LaneTransfer { sends, transfer, .. } = begun;
+        self.transfers.insert(transfer.id, begun);
         match sends {
             true => self.lane.send(transfer),
             false => self.lane.receive(transfer),
         }
         match transfer.peer {
-            Some(peer) => self.miss(peer),
-            None => self.gone.keys().for_each(|&peer| self.miss(peer)),
+            Some(peer) => self.report_if_missed(peer),
+            None => self.lost.keys().for_each(|&peer| self.report_if_missed(peer)),
         }
     }
 
-    /// Leaves a group. What another lane has ended stays.
+    /// Leaves a group, and restores the inputs of its operations, except those that have succeeded on all
+    /// lanes.
     fn close(&mut self, slot: u32, lost: Option<u32>) {
         let keys = key(slot, 0)..key(slot + 1, 0);
         for (key, completion) in take_out(&mut self.completions, |key, _| keys.contains(key)) {
@@ -275,64 +299,66 @@ impl Worker {
                 self.lane.forget(key);
             }
         }
-        self.transfers.retain(|_, posted| posted.circle.slot != slot);
+        self.transfers.retain(|_, transfer| transfer.group.slot != slot);
         self.lane.close(slot, lost);
     }
 
-    /// Tells what has become of groups, and what is kept.
-    fn tell(&mut self) {
-        while let Some((slot, lost)) = self.lane.deserted() {
-            _ = self.reports.send(Report::Deserted(slot, lost));
+    /// Reports groups that cannot go on or whose slots are free, and updates the lane's counters.
+    fn report_groups_and_counters(&mut self) {
+        while let Some((slot, member)) = self.lane.deserted() {
+            _ = self.reports.send(Report::Deserted { slot, member });
         }
         while let Some(slot) = self.lane.released() {
-            _ = self.reports.send(Report::Released(slot));
+            _ = self.reports.send(Report::Released { slot });
         }
         let (early, most, transfers) = self.lane.kept();
-        self.stock.early.store(early as u64, Ordering::Relaxed);
-        self.stock.most_early.store(most as u64, Ordering::Relaxed);
-        self.stock.transfers.store(transfers as u64, Ordering::Relaxed);
+        self.counters.early.store(early as u64, Ordering::Relaxed);
+        self.counters.most_early.store(most as u64, Ordering::Relaxed);
+        self.counters.transfers.store(transfers as u64, Ordering::Relaxed);
     }
 
-    /// Gives up what is not over: its inputs are as they were. What another lane has ended stays.
+    /// Gives up all operations and transfers, and restores the inputs of operations, except those that have
+    /// succeeded on all lanes.
     fn abort(&mut self) {
         self.aborted = true;
-        for (sequence, completion) in std::mem::take(&mut self.completions) {
+        for (key, completion) in std::mem::take(&mut self.completions) {
             if !completion.seal() {
-                self.lane.forget(sequence);
+                self.lane.forget(key);
             }
         }
         self.transfers.clear();
         self.lane.abort();
     }
 
-    /// A connection is gone. Whoever leaves is missed only where it is needed.
-    fn lose(&mut self, rank: u32, trouble: Trouble) {
-        let trouble = self.lane.reason(rank, trouble);
-        if trouble.kind != Kind::Left || self.lane.needs(rank) {
-            _ = self.reports.send(Report::Trouble(rank, trouble.clone()));
+    /// Records that the connection to a peer is lost, and reports it, unless the peer has left and is not
+    /// needed.
+    fn lose_peer(&mut self, peer: u32, trouble: Trouble) {
+        let trouble = self.lane.reason(peer, trouble);
+        if trouble.kind != Kind::Left || self.lane.needs(peer) {
+            _ = self.reports.send(Report::Trouble { peer, trouble: trouble.clone() });
         }
-        self.gone.insert(rank, trouble);
+        self.lost.insert(peer, trouble);
     }
 }
 
-impl Posted {
+impl LaneTransfer {
     fn fail(self, blame: Blame, trouble: Trouble) {
-        let during = Some((0, self.errand, self.began.elapsed()));
+        let during = Some((0, self.task, self.began.elapsed()));
         self.completion.end(Err(Arc::new(Fault { blame, trouble, during })));
     }
 
-    /// It is over.
-    fn end(self, outcome: Delivery) {
-        let circle = &self.circle;
-        let name = |member: u32| circle.place(member).map_or(member, |place| circle.book.name(place));
-        match outcome.1 {
+    /// Ends the transfer: it has succeeded, or both ranks disagree about its length.
+    fn end(self, outcome: Result<u32, Mismatch>) {
+        let group = &self.group;
+        let name = |member: u32| group.place(member).map_or(member, |place| group.book.name(place));
+        match outcome {
             Ok(peer) => {
-                circle.place(peer).into_iter().for_each(|place| self.completion.came_from(place));
+                group.place(peer).into_iter().for_each(|place| self.completion.set_source(place));
                 self.completion.end(Ok(()));
             }
             Err(mismatch) => {
-                let us = circle.members[circle.book.member() as usize];
-                let (from, to) = if self.sends { (us, mismatch.peer) } else { (mismatch.peer, us) };
+                let own = group.members[group.book.member() as usize];
+                let (from, to) = if self.sends { (own, mismatch.peer) } else { (mismatch.peer, own) };
                 let (sent, expected) = (mismatch.sent, mismatch.expected);
                 let what = format!("sends {sent} bytes where rank {} expects {expected} bytes", name(to));
                 let blame = Blame::Rank(name(from));
@@ -342,12 +368,12 @@ impl Posted {
     }
 }
 
-/// Tells which operations and transfers are through. What an input was is kept until the last lane is: until then another may
-/// fail.
-fn finish(
+/// Ends operations and transfers that the lane has finished. A lane keeps a copy of an operation's input
+/// until the last lane has finished, because another lane may still fail.
+fn complete(
     lane: &mut Lane,
     completions: &mut BTreeMap<u64, Arc<Completion>>,
-    transfers: &mut BTreeMap<u64, Posted>,
+    transfers: &mut BTreeMap<u64, LaneTransfer>,
     siblings: &[Sibling],
 ) {
     while let Some(key) = lane.finished() {
@@ -361,9 +387,9 @@ fn finish(
             _ = sibling.send(Command::Forget(key));
         }
     }
-    while let Some(delivery) = lane.delivered() {
-        if let Some(posted) = transfers.remove(&delivery.0) {
-            posted.end(delivery);
+    while let Some((number, outcome)) = lane.delivered() {
+        if let Some(transfer) = transfers.remove(&number) {
+            transfer.end(outcome);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Jobs that go on in new epochs: ranks are lost, come back, and cannot reach each other.
+//! Elastic jobs that begin new epochs after ranks are lost or come back.
 
 use crate::lending::Lent;
 use crate::members::{self, WAIT, all_reduce, are, book, enter, free_port, place, settings, vector};
@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use syncline_executor::pending::Pending;
 use syncline_executor::session::Session;
-use syncline_membership::place::{Absence, Place};
+use syncline_membership::place::{JoinError, Place};
 use syncline_protocol::fault::Blame;
 use syncline_protocol::memory::Buffer;
 
@@ -21,8 +21,8 @@ fn meet(world: u32) -> (u16, Vec<Session>) {
     (port, members::meet((0..world).map(|rank| elastic(rank, world, port)).collect(), settings()))
 }
 
-/// All ask for the next epoch at the same time.
-fn renew(members: Vec<Session>, patience: Duration) -> Vec<Result<Session, Absence>> {
+/// Calls `renew` on all members at the same time.
+fn renew(members: Vec<Session>, patience: Duration) -> Vec<Result<Session, JoinError>> {
     let renewed: Vec<_> = members
         .into_iter()
         .map(|member| thread::spawn(move || member.renew(&mut book, patience, &mut || true)))
@@ -30,7 +30,7 @@ fn renew(members: Vec<Session>, patience: Duration) -> Vec<Result<Session, Absen
     renewed.into_iter().map(|member| member.join().unwrap()).collect()
 }
 
-fn all(members: Vec<Result<Session, Absence>>) -> Vec<Session> {
+fn all(members: Vec<Result<Session, JoinError>>) -> Vec<Session> {
     members.into_iter().map(Result::unwrap).collect()
 }
 
@@ -50,7 +50,7 @@ fn begin(members: &[Session], buffers: &mut [Buffer]) -> Vec<Pending> {
     .collect()
 }
 
-/// Members sum what their names say.
+/// Checks that an all-reduce of the members sums their original ranks plus one.
 fn sums(members: &[Session]) {
     let mut buffers = buffers(members);
     for pending in begin(members, &mut buffers) {
@@ -61,7 +61,7 @@ fn sums(members: &[Session]) {
 }
 
 #[test]
-fn survivors_go_on_with_their_inputs_as_they_were() {
+fn survivors_begin_a_new_epoch_with_restored_inputs() {
     let (_, mut members) = meet(4);
     sums(&members);
     let lost = members.remove(2);
@@ -80,7 +80,7 @@ fn survivors_go_on_with_their_inputs_as_they_were() {
 }
 
 #[test]
-fn faults_of_a_later_epoch_name_ranks_as_the_job_began_with_them() {
+fn faults_in_a_later_epoch_name_ranks_by_their_original_numbers() {
     let (_, mut members) = meet(4);
     drop(members.remove(1));
     let mut members = all(renew(members, AT_ONCE));
@@ -97,7 +97,7 @@ fn faults_of_a_later_epoch_name_ranks_as_the_job_began_with_them() {
 }
 
 #[test]
-fn the_last_one_goes_on_alone() {
+fn a_single_survivor_begins_a_new_epoch() {
     let (_, mut members) = meet(3);
     members.truncate(1);
     let members = all(renew(members, AT_ONCE));
@@ -106,7 +106,7 @@ fn the_last_one_goes_on_alone() {
 }
 
 #[test]
-fn whoever_is_waited_for_comes_back() {
+fn survivors_wait_for_a_rank_that_comes_back() {
     let (port, mut members) = meet(3);
     drop(members.remove(1));
     let back = thread::spawn(move || {
@@ -120,14 +120,14 @@ fn whoever_is_waited_for_comes_back() {
 }
 
 #[test]
-fn whoever_comes_back_late_is_let_in_at_the_next_step() {
+fn a_rank_that_comes_back_late_joins_the_next_epoch() {
     let (port, mut members) = meet(3);
     drop(members.remove(2));
     let members = all(renew(members, AT_ONCE));
     let back = enter(elastic(2, 3, port), settings());
     let began = Instant::now();
     while members.iter().any(|member| member.waiting() != [2]) {
-        assert!(began.elapsed() < WAIT, "nobody is told");
+        assert!(began.elapsed() < WAIT, "members do not learn that rank 2 waits");
         sums(&members);
     }
     let mut members = all(renew(members, AT_ONCE));
@@ -137,7 +137,7 @@ fn whoever_comes_back_late_is_let_in_at_the_next_step() {
 }
 
 #[test]
-fn nobody_lets_a_newcomer_in_for_ever() {
+fn a_newcomer_gives_up_if_no_epoch_begins() {
     let (port, mut members) = meet(2);
     drop(members.pop());
     let members = all(renew(members, AT_ONCE));
@@ -148,7 +148,7 @@ fn nobody_lets_a_newcomer_in_for_ever() {
 }
 
 #[test]
-fn whoever_does_not_ask_is_left_behind() {
+fn a_rank_that_does_not_ask_for_the_next_epoch_is_left_behind() {
     let port = free_port();
     let hasty = |rank| Place { wait: Duration::from_secs(1), ..elastic(rank, 3, port) };
     let mut members = members::meet((0..3).map(hasty).collect(), settings());
@@ -161,7 +161,7 @@ fn whoever_does_not_ask_is_left_behind() {
 }
 
 #[test]
-fn without_the_coordinator_there_is_no_other_epoch() {
+fn without_the_coordinator_no_other_epoch_begins() {
     let (_, mut members) = meet(3);
     drop(members.remove(0));
     for refused in renew(members, AT_ONCE) {
@@ -171,11 +171,11 @@ fn without_the_coordinator_there_is_no_other_epoch() {
 }
 
 #[test]
-fn a_job_that_is_not_elastic_or_has_lost_its_input_has_one_epoch() {
+fn a_job_has_one_epoch_if_it_is_not_elastic_or_lost_an_input() {
     let port = free_port();
     let members = members::meet((0..2).map(|rank| place(rank, 2, port)).collect(), settings());
-    let absence = renew(members, AT_ONCE).pop().unwrap().unwrap_err();
-    assert!(absence.nonsense && absence.why.contains("not elastic"), "{absence}");
+    let error = renew(members, AT_ONCE).pop().unwrap().unwrap_err();
+    assert!(error.nonsense && error.why.contains("not elastic"), "{error}");
 
     let (_, mut members) = meet(2);
     let mut buffer = vector(1.0, ELEMENTS);
@@ -183,16 +183,16 @@ fn a_job_that_is_not_elastic_or_has_lost_its_input_has_one_epoch() {
     let pending = members[0].begin(&all_reduce(ELEMENTS as u64), region, region, false).unwrap();
     drop(members.pop());
     assert!(pending.wait(WAIT).unwrap().is_err());
-    let absence = renew(members, AT_ONCE).pop().unwrap().unwrap_err();
-    assert!(absence.nonsense && absence.why.contains("is gone"), "{absence}");
+    let error = renew(members, AT_ONCE).pop().unwrap().unwrap_err();
+    assert!(error.nonsense && error.why.contains("is lost"), "{error}");
 }
 
 #[test]
-fn epochs_follow_each_other_under_way() {
+fn epochs_follow_each_other_while_operations_are_under_way() {
     let (_, mut members) = meet(3);
     for epoch in 1..=5 {
         let mut left = buffers(&members);
-        // Some have begun what others never do.
+        // One member begins an operation that the others never begin.
         let pending = begin(&members[..1], &mut left[..1]);
         members = all(renew(members, AT_ONCE));
         assert!(pending.into_iter().all(|pending| pending.wait(WAIT).unwrap().is_err()));
@@ -204,7 +204,7 @@ fn epochs_follow_each_other_under_way() {
 #[test]
 fn plans_may_change_with_the_epoch() {
     use syncline_plan::by_name;
-    use syncline_protocol::shape::{Book, Rule};
+    use syncline_protocol::shape::{PlanBook, Rule};
     let (_, members) = meet(4);
     let renewed: Vec<_> = members
         .into_iter()
@@ -214,7 +214,7 @@ fn plans_may_change_with_the_epoch() {
                     let algorithm = by_name("halving_doubling")?;
                     let kind = syncline_units::CollectiveKind::AllReduce;
                     let rules = vec![Rule { kind, up_to: None, algorithm, message: 16 << 10 }];
-                    Book::new(seat, ranks.len() as u32, (0..ranks.len() as u32).rev().collect(), rules)
+                    PlanBook::new(seat, ranks.len() as u32, (0..ranks.len() as u32).rev().collect(), rules)
                 };
                 member.renew(&mut other, AT_ONCE, &mut || true)
             })
@@ -224,12 +224,12 @@ fn plans_may_change_with_the_epoch() {
 }
 
 #[test]
-fn whoever_is_started_again_before_it_is_missed_waits_for_its_place() {
+fn a_rank_that_is_restarted_before_it_is_lost_waits_for_its_place() {
     let (port, mut members) = meet(3);
     let slow = members.remove(1);
     let back = enter(elastic(1, 3, port), settings());
     thread::sleep(Duration::from_millis(300));
-    assert!(!back.is_finished(), "its place is taken");
+    assert!(!back.is_finished(), "its place is still taken");
     drop(slow);
     let mut members = all(renew(members, WAIT));
     members.insert(1, back.join().unwrap().unwrap());

@@ -18,7 +18,7 @@ use syncline_protocol::lane::Pace;
 use syncline_protocol::memory::{Buffer, Region};
 use syncline_protocol::operation::{Association, Operation};
 use syncline_protocol::settings::Settings;
-use syncline_protocol::shape::{Book, Rule};
+use syncline_protocol::shape::{PlanBook, Rule};
 use syncline_protocol::wire::{Header, Kind as Frame};
 use syncline_reduction::{Element, Reduction};
 use syncline_transport::shared::Agreement;
@@ -26,7 +26,7 @@ use syncline_transport::socket::{Socket, Stream};
 use syncline_transport::{Connection, Halt, Intake, Transport};
 use syncline_units::CollectiveKind;
 
-/// How members are joined.
+/// How members are connected.
 #[derive(Clone, Copy, Debug)]
 enum Join {
     Tcp,
@@ -73,7 +73,7 @@ fn settings(lanes: u32) -> Settings {
     }
 }
 
-/// Communicators of all members of a plan, joined pairwise.
+/// Communicators of all members of a plan, with a connection between each two.
 fn joined(name: &str, ranks: u32, join: Join, settings: Settings) -> Vec<Communicator> {
     let algorithm = by_name(name).unwrap();
     let members = algorithm.seats(ranks);
@@ -96,7 +96,7 @@ fn joined(name: &str, ranks: u32, join: Join, settings: Settings) -> Vec<Communi
     };
     (0..members)
         .map(|member| {
-            let book = Book::new(member, members, (0..ranks).collect(), rules.clone()).unwrap();
+            let book = PlanBook::new(member, members, (0..ranks).collect(), rules.clone()).unwrap();
             Communicator::new(Arc::new(book), settings, 0, streams_of(member)).unwrap()
         })
         .collect()
@@ -119,7 +119,7 @@ fn fill(buffer: &mut Buffer, rank: u32) {
     }
 }
 
-/// Whether a buffer holds the sum over ranks of what `fill` put there.
+/// Whether a buffer holds the sum over ranks of what `fill` wrote.
 fn is_sum(buffer: &mut Buffer, ranks: i32) -> bool {
     let factor = ranks * (ranks + 1) / 2;
     let mut values = (0i32..).zip(buffer.as_mut_slice().chunks_exact(4));
@@ -195,7 +195,7 @@ fn many_operations(join: Join) {
 }
 
 #[test]
-fn a_member_that_leaves_is_missed_only_when_it_is_needed() {
+fn a_member_that_left_fails_the_operations_that_need_it() {
     JOINS.into_iter().for_each(a_member_leaves);
 }
 
@@ -210,7 +210,8 @@ fn a_member_leaves(join: Join) {
         let region = region(&mut buffers, member);
         outcomes.push(communicator.begin(&all_reduce(1000), region, region, true).unwrap());
     }
-    // Without a coordinator each decides for itself, and the second may only see that the first has given up.
+    // Without a coordinator each member decides by itself, and the second may only see that the first has
+    // given up.
     let faults: Vec<_> = outcomes.iter().map(|outcome| outcome.wait(WAIT).unwrap().unwrap_err()).collect();
     assert_eq!((faults[0].blame, faults[0].trouble.kind), (Blame::Rank(2), Kind::Left), "{}", faults[0]);
     for (rank, buffer) in (0u32..).zip(&mut buffers) {
@@ -220,29 +221,29 @@ fn a_member_leaves(join: Join) {
     }
 }
 
-/// A member of two, which run all-reduces as a ring and broadcasts, with its connection to the other.
+/// One of two members, with its connection to the other. They run all-reduces as a ring, and broadcasts.
 fn one_of_two(member: u32, connection: Connection, settings: Settings) -> Communicator {
     let rule = |kind, name| Rule { kind, up_to: None, algorithm: by_name(name).unwrap(), message: 16 << 10 };
     let rules = vec![rule(CollectiveKind::AllReduce, "ring"), rule(CollectiveKind::Broadcast, "direct")];
-    let book = Book::new(member, 2, vec![0, 1], rules).unwrap();
+    let book = PlanBook::new(member, 2, vec![0, 1], rules).unwrap();
     let connections = if member == 0 { vec![None, Some(connection)] } else { vec![Some(connection), None] };
     Communicator::new(Arc::new(book), settings, 0, vec![connections]).unwrap()
 }
 
-/// Two members with these ends of a connection.
+/// Two members, each with its end of a connection.
 fn between(first: Connection, second: Connection, settings: Settings) -> [Communicator; 2] {
     [one_of_two(0, first, settings), one_of_two(1, second, settings)]
 }
 
-/// A communicator of the first of two members, and the connection to it.
+/// The first of two members, and the other end of its connection.
 fn half(join: Join, settings: Settings) -> (Communicator, Connection) {
     let (ours, theirs) = pair(join);
     (one_of_two(0, ours, settings), theirs)
 }
 
-/// Fault: a rank asks for something else and leaves -> who waits for it is told both, at once
+/// Fault: a rank begins a different operation and leaves -> a rank that needs it gets an error with both operations, at once
 #[test]
-fn whoever_asked_for_something_else_and_left_is_told_of_with_both() {
+fn a_rank_that_began_a_different_operation_and_left_is_named_with_both_operations() {
     for join in JOINS {
         for gone in [false, true] {
             let mut members = joined("ring", 2, join, settings(2));
@@ -273,9 +274,9 @@ fn whoever_asked_for_something_else_and_left_is_told_of_with_both() {
     }
 }
 
-/// Fault: a lane's thread fails, which is a bug -> the operation fails, and the input is as it was
+/// Fault: a lane's thread panics, which is a bug -> the operation fails, and its input is restored
 #[test]
-fn a_thread_that_fails_gives_back_what_it_worked_on() {
+fn a_lane_thread_that_panics_restores_inputs() {
     let (ours, theirs) = pair(Join::Tcp);
     let members = between(Box::new(Faulty { connection: ours, left: 200_000 }), theirs, settings(1));
     let mut buffers = [Buffer::new(400_000), Buffer::new(400_000)];
@@ -295,7 +296,7 @@ fn a_thread_that_fails_gives_back_what_it_worked_on() {
     assert!(buffers.iter().all(|buffer| buffer.as_slice() == before.as_slice()));
 }
 
-/// A connection that fails as none should, once so many bytes have come.
+/// A connection that panics once it has received `left` bytes.
 #[derive(Debug)]
 struct Faulty {
     connection: Connection,
@@ -334,11 +335,11 @@ impl Transport for Faulty {
     }
 }
 
-/// Fault: a rank leaves while what it has sent is still under way on a slow network -> all of it arrives
+/// Fault: a rank leaves while bytes that it sent are still under way on a slow network -> all of them arrive
 #[test]
-fn whoever_leaves_waits_as_long_as_its_last_bytes_are_taken() {
+fn a_leaving_rank_waits_until_its_last_bytes_are_received() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    // The system keeps much of what is sent, and little of what has come.
+    // Large send buffer, small receive buffer.
     SockRef::from(&listener).set_recv_buffer_size(64 << 10).unwrap();
     let ours = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     SockRef::from(&ours).set_send_buffer_size(4 << 20).unwrap();
@@ -353,7 +354,7 @@ fn whoever_leaves_waits_as_long_as_its_last_bytes_are_taken() {
     let reader = std::thread::spawn(move || {
         let (mut all, mut bytes, mut beats) = (0, vec![0; 32 << 10], 0);
         loop {
-            // A network of 2 MB/s, on which this side shows that it lives.
+            // A network of 2 MB/s, on which this side sends heartbeats.
             let beat = Header { kind: Frame::Heartbeat, epoch: 0, sequence: 0, chunk: 0 }.encode(beats, &[]);
             _ = theirs.write_all(&beat);
             beats += 1;
@@ -369,11 +370,11 @@ fn whoever_leaves_waits_as_long_as_its_last_bytes_are_taken() {
     let began = Instant::now();
     drop(member);
     assert!(reader.join().unwrap() > region.len());
-    assert!(began.elapsed() > Duration::from_millis(400), "it was slow: {:?}", began.elapsed());
+    assert!(began.elapsed() > Duration::from_millis(400), "it returned too early: {:?}", began.elapsed());
 }
 
 #[test]
-fn whoever_leaves_does_not_wait_for_one_who_takes_nothing() {
+fn a_leaving_rank_does_not_wait_for_a_peer_that_receives_nothing() {
     for join in JOINS {
         let patience = Patience { interval: Duration::from_millis(50), silence: Duration::from_millis(400) };
         let (member, peer) = half(join, Settings { patience, ..settings(1) });
@@ -389,9 +390,9 @@ fn whoever_leaves_does_not_wait_for_one_who_takes_nothing() {
     }
 }
 
-/// Fault: a whole frame comes again -> that link is named
+/// Fault: a whole frame arrives twice -> that link is named
 #[test]
-fn a_frame_that_is_replayed_is_told_as_such() {
+fn a_replayed_frame_is_reported_as_corruption() {
     for join in JOINS {
         let (member, mut peer) = half(join, settings(1));
         let mut buffers = [Buffer::new(4000)];
@@ -405,23 +406,24 @@ fn a_frame_that_is_replayed_is_told_as_such() {
     }
 }
 
-/// Fault: a message begins and does not go on, while its sender lives -> that link is named, as soon as if it were silent
+/// Fault: a message stops in the middle while its sender's heartbeats go on -> that link is named, as soon as a silent one
 #[test]
-fn a_message_that_stops_in_its_middle_is_found_while_signs_of_life_go_on() {
+fn a_message_that_stops_in_the_middle_is_found_while_heartbeats_go_on() {
     for join in JOINS {
         let patience = Patience { interval: Duration::from_millis(50), silence: Duration::from_millis(400) };
         let (member, mut peer) = half(join, Settings { patience, ..settings(1) });
         let mut buffers = [Buffer::new(400_000)];
         let region = region(&mut buffers, 0);
         let pending = member.begin(&all_reduce(100_000), region, region, true).unwrap();
-        // What this rank announces the other would announce, too: it comes back as it went, then a message that has no end.
+        // The peer announces the same operation: send the announcement back, then a message that does not
+        // end.
         std::thread::sleep(Duration::from_millis(100));
-        let mut said = Said::default();
-        while said.0.len() < 64 {
-            assert!(peer.receive(&mut said).is_ok_and(|read| read > 0));
+        let mut received = Received::default();
+        while received.0.len() < 64 {
+            assert!(peer.receive(&mut received).is_ok_and(|read| read > 0));
         }
-        let begin = said.0.chunks_exact(16).position(|frame| frame[..2] == [0, 0xff]).unwrap() * 16;
-        let asked = &said.0[begin + 16..begin + 48];
+        let begin = received.0.chunks_exact(16).position(|frame| frame[..2] == [0, 0xff]).unwrap() * 16;
+        let asked = &received.0[begin + 16..begin + 48];
         let header = |kind| Header { kind, epoch: 0, sequence: 1, chunk: 0 };
         let began = Instant::now();
         let begin = header(Frame::Begin).encode(0, asked);
@@ -440,11 +442,11 @@ fn a_message_that_stops_in_its_middle_is_found_while_signs_of_life_go_on() {
     }
 }
 
-/// Keeps what a connection has brought.
+/// The bytes that a connection has received.
 #[derive(Default)]
-struct Said(Vec<u8>);
+struct Received(Vec<u8>);
 
-impl Intake for Said {
+impl Intake for Received {
     fn fill(
         &mut self,
         read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> std::io::Result<usize>,
@@ -479,9 +481,9 @@ fn a_peer_that_dies_in_the_middle_of_a_frame_is_found_at_once() {
     }
 }
 
-/// Fault: garbage comes on a connection -> that link is named
+/// Fault: garbage arrives on a connection -> that link is named
 #[test]
-fn garbage_is_told_as_such() {
+fn garbage_is_reported_as_corruption() {
     for join in JOINS {
         let (member, mut peer) = half(join, settings(1));
         let mut buffers = [Buffer::new(4000)];
@@ -495,14 +497,14 @@ fn garbage_is_told_as_such() {
 
 /// Fault: a peer goes silent, over TCP, Unix sockets or shared memory -> it is found by its silence
 #[test]
-fn a_peer_that_stops_is_silent_over_any_transport() {
+fn a_peer_that_goes_silent_is_found_over_any_transport() {
     for join in JOINS {
         let patience = Patience { interval: Duration::from_millis(50), silence: Duration::from_millis(400) };
         let (member, mut peer) = half(join, Settings { patience, ..settings(1) });
         let mut buffers = [Buffer::new(4000)];
         let region = region(&mut buffers, 0);
         let pending = member.begin(&all_reduce(1000), region, region, true).unwrap();
-        // One sign of life, and nothing more.
+        // One heartbeat, and nothing more.
         let beat = Header { kind: Frame::Heartbeat, epoch: 0, sequence: 0, chunk: 0 }.encode(0, &[]);
         peer.send(&[IoSlice::new(&beat)]).unwrap();
         let fault = pending.wait(WAIT).unwrap().unwrap_err();
@@ -511,7 +513,7 @@ fn a_peer_that_stops_is_silent_over_any_transport() {
     }
 }
 
-/// Fault: a rank never begins an operation -> the others are told at the deadline
+/// Fault: a rank never begins an operation -> it fails on the others at the deadline
 #[test]
 fn a_member_that_never_begins_is_found_by_the_deadline() {
     let settings = Settings { deadline: Duration::from_millis(500), ..settings(1) };
@@ -536,11 +538,11 @@ fn wrong_lengths_are_refused_before_anything_begins() {
     assert_eq!(error.0[0].found.as_deref(), Some("4000 bytes"));
     let odd = Operation { kind: CollectiveKind::ReduceScatter, ..all_reduce(999) };
     let error = members[0].begin(&odd, region, region, false).unwrap_err();
-    assert!(error.0[0].message.contains("divide"), "{error:?}");
+    assert!(error.0[0].message.contains("must be a multiple of the number of ranks"), "{error:?}");
 }
 
 #[test]
-fn whatever_happens_a_buffer_holds_its_input_or_the_sum() {
+fn a_buffer_holds_its_input_or_the_sum_whenever_a_rank_leaves() {
     for round in 0..60 {
         let mut members = joined("ring", 3, JOINS[round as usize % 3], settings(3));
         let mut buffers: Vec<Buffer> = (0..3).map(|_| Buffer::new(4 * 300_000)).collect();
@@ -550,7 +552,7 @@ fn whatever_happens_a_buffer_holds_its_input_or_the_sum() {
             let region = buffer.region();
             pending.push(member.begin(&all_reduce(300_000), region, region, true).unwrap());
         }
-        // One goes while the others are at it: sooner or later.
+        // A rank leaves during the operation, later in each round.
         std::thread::sleep(Duration::from_micros(300 * round));
         drop(members.remove(2));
         for (rank, (pending, buffer)) in (0u32..).zip(pending.into_iter().zip(&mut buffers)) {
@@ -561,7 +563,7 @@ fn whatever_happens_a_buffer_holds_its_input_or_the_sum() {
             match pending.outcome() {
                 Some(Ok(())) => assert!(sum, "rank {rank} in round {round}"),
                 Some(Err(_)) => assert!(kept, "rank {rank} in round {round}"),
-                None => panic!("it is over"),
+                None => panic!("the operation is not over"),
             }
         }
     }
@@ -574,7 +576,7 @@ fn buffer_after<'a>(pending: &syncline_executor::pending::Pending, buffer: &'a m
 }
 
 #[test]
-fn memory_that_overlaps_is_refused_unless_it_lies_where_it_belongs() {
+fn overlapping_input_and_output_are_refused_except_in_place() {
     let mut buffers = [Buffer::new(8000)];
     let members = joined("ring", 2, Join::Unix, settings(1));
     let whole = region(&mut buffers, 0);
@@ -587,7 +589,7 @@ fn memory_that_overlaps_is_refused_unless_it_lies_where_it_belongs() {
 }
 
 #[test]
-fn memory_of_an_operation_under_way_is_refused_to_others_that_would_write_it() {
+fn memory_in_use_is_refused_to_operations_that_would_write_it() {
     let members = joined("ring", 2, Join::Unix, settings(1));
     let mut buffers = [Buffer::new(8000), Buffer::new(8000)];
     let (here, there) = (region(&mut buffers, 0), region(&mut buffers, 1));
@@ -605,17 +607,16 @@ fn memory_of_an_operation_under_way_is_refused_to_others_that_would_write_it() {
         members[1].begin(&all_reduce(1000), there.part(half.clone()), there.part(half), false).unwrap();
     }
     assert!([first, second].into_iter().all(|pending| pending.wait(WAIT) == Some(Ok(()))));
-    // What both only read they may share.
+    // Operations may share memory that both only read.
     let broadcast = Operation { kind: CollectiveKind::AllGather, ..all_reduce(1000) };
     for part in [0..4000, 4000..8000] {
         members[0].begin(&broadcast, there.part(0..2000), here.part(part), false).unwrap();
     }
-    // And what is over disturbs nobody.
     drop(members);
 }
 
 #[test]
-fn no_more_operations_begin_than_frames_can_tell_apart() {
+fn operations_beyond_those_that_frames_can_number_are_refused() {
     let members = joined("ring", 2, Join::Unix, settings(1));
     let mut buffers = [Buffer::new(4 << 14), Buffer::new(4 << 14)];
     let (here, there) = (region(&mut buffers, 0), region(&mut buffers, 1));
@@ -638,7 +639,7 @@ fn no_more_operations_begin_than_frames_can_tell_apart() {
 }
 
 #[test]
-fn whoever_hears_nobody_says_that_it_is_cut_off() {
+fn a_rank_that_hears_nobody_reports_that_it_is_cut_off() {
     let patience = Patience { interval: Duration::from_millis(100), silence: Duration::from_millis(500) };
     let (ours, theirs): (Vec<_>, Vec<_>) = (0..2).map(|_| pair(Join::Tcp)).unzip();
     let rule = Rule {
@@ -647,7 +648,7 @@ fn whoever_hears_nobody_says_that_it_is_cut_off() {
         algorithm: by_name("ring").unwrap(),
         message: 16 << 10,
     };
-    let book = Book::new(2, 3, vec![0, 1, 2], vec![rule]).unwrap();
+    let book = PlanBook::new(2, 3, vec![0, 1, 2], vec![rule]).unwrap();
     let connections = vec![ours.into_iter().map(Some).chain([None]).collect()];
     let settings = Settings { patience, ..settings(1) };
     let member = Communicator::new(Arc::new(book), settings, 0, connections).unwrap();
@@ -670,14 +671,14 @@ fn whoever_hears_nobody_says_that_it_is_cut_off() {
 }
 
 #[test]
-fn a_peer_that_left_before_its_connection_broke_has_left() {
+fn a_peer_that_left_before_its_connection_broke_counts_as_left() {
     for join in JOINS {
         let (member, mut peer) = half(join, settings(1));
         let mut buffers = [Buffer::new(40_000_000)];
         let region = region(&mut buffers, 0);
         let leave = Header { kind: Frame::Leave, epoch: 0, sequence: 0, chunk: 0 }.encode(0, &[]);
         peer.send(&[IoSlice::new(&leave)]).unwrap();
-        // With bytes unread: a reset, where the transport knows such a thing.
+        // The peer has unread bytes, so a transport that knows resets sends one.
         let pending = member.begin(&all_reduce(10_000_000), region, region, true).unwrap();
         std::thread::sleep(Duration::from_millis(100));
         drop(peer);

@@ -1,7 +1,8 @@
-//! Many ranks on one machine, each a process of its own: all send, gather, scatter and exchange blocks of all sizes without a
-//! loss, in one hundred groups, with the descriptors of one.
+//! Many ranks on one machine, each in its own process. They send, gather, scatter and exchange blocks of all
+//! sizes without a loss, in one hundred groups, which need no more descriptors than one.
 //!
-//! Sixteen by default. `make test-many` runs as many as the variable `RANKS` says, 256 without it, in a build for speed.
+//! There are sixteen ranks. `make test-many` runs as many as the variable `RANKS` says, by default 256, in a
+//! release build.
 
 use crate::lending::Lent;
 use crate::members::{self, all_reduce, are, place, settings, vector};
@@ -16,28 +17,28 @@ use syncline_protocol::lane::Pace;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::settings::Settings;
 
-/// How long a rank waits for what should come.
+/// How long a rank waits for others, and for operations.
 const WAIT: Duration = Duration::from_secs(300);
 
-/// Groups that a rank makes.
+/// Groups of the job; a rank makes those that it is in.
 const GROUPS: u32 = 100;
 
-/// Most descriptors of a process, as systems have it by default.
+/// The usual limit of a process's descriptors.
 const DESCRIPTORS: usize = 1024;
 
-/// What a rank's process is told: its rank, their number, and rank 0's port.
-const TOLD: &str = "SYNCLINE_TEST_MANY";
+/// The variable that gives a process its rank, the number of ranks, and rank 0's port.
+const ARGUMENTS: &str = "SYNCLINE_TEST_MANY";
 
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
 }
 
-/// Bytes that tell a message from all others.
+/// Bytes by which a message differs from others.
 fn content(from: u32, to: u32, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at as u32 * 31 + from * 7 + to * 13) as u8).collect()
 }
 
-/// Messages under way, with their memory and what is to come.
+/// Messages under way: sent ones with their memory, received ones also with the expected bytes.
 #[derive(Default)]
 struct Exchange {
     sent: Vec<(Pending, Buffer)>,
@@ -58,16 +59,16 @@ impl Exchange {
 
     fn end(self) {
         for (pending, buffer, expected) in self.received {
-            pending.wait(WAIT).expect("it is received in time").unwrap();
-            assert!(buffer.as_slice() == expected, "something else came");
+            pending.wait(WAIT).expect("the message is received in time").unwrap();
+            assert!(buffer.as_slice() == expected, "the message differs");
         }
         for (pending, _) in self.sent {
-            pending.wait(WAIT).expect("it is sent in time").unwrap();
+            pending.wait(WAIT).expect("the message is sent in time").unwrap();
         }
     }
 }
 
-/// Waits until all ranks of a group are here.
+/// Waits until all ranks of a group have called this.
 fn meet(group: &Group) {
     let mut buffer = vector(1.0, 1);
     let region = buffer.region();
@@ -75,7 +76,7 @@ fn meet(group: &Group) {
     assert!(are(&buffer, group.book().ranks() as f32));
 }
 
-/// What every rank of a group does.
+/// Runs transfers between all ranks of a group, and checks them.
 fn exchange(group: &Group) {
     let (rank, ranks) = (group.book().member(), group.book().ranks());
     let size = |from: u32, to: u32| (from * 7 + to * 3) as usize % 4097;
@@ -98,16 +99,16 @@ fn exchange(group: &Group) {
     all.end();
 }
 
-/// One rank's process.
-#[expect(clippy::print_stdout, reason = "the time that it takes is what one wants to see")]
+/// Runs one rank in its process.
+#[expect(clippy::print_stdout, reason = "the test reports how long it takes")]
 fn rank(rank: u32, ranks: u32, port: u16) {
     let began = Instant::now();
     let mut here = place(rank, ranks, port);
     here.interfaces = vec![IpAddr::V4(Ipv4Addr::LOCALHOST).into()];
     here.wait = WAIT;
-    // As between hosts.
+    // Use TCP, as between hosts.
     here.shared_memory = false;
-    // So many processes on few CPUs run seldom.
+    // Many processes share few CPUs, so each runs seldom.
     let patience = Patience { interval: Duration::from_secs(5), silence: Duration::from_secs(120) };
     let pace = Pace { lanes: 1, ..settings().pace };
     let session: Session =
@@ -122,7 +123,7 @@ fn rank(rank: u32, ranks: u32, port: u16) {
     let mut groups = Vec::new();
     let (mut making, mut made) = (Duration::ZERO, 0);
     for number in 0..GROUPS {
-        // Ranks of a stride, from another one on each time.
+        // Every `stride`-th rank, beginning at another one each time.
         let stride = 1 + number % 7;
         let ranks: Vec<u32> = (0..ranks).filter(|each| each % stride == number % stride).collect();
         let Some(place) = ranks.iter().position(|&each| each == rank).filter(|_| ranks.len() > 1) else {
@@ -136,7 +137,7 @@ fn rank(rank: u32, ranks: u32, port: u16) {
     }
     groups.iter().for_each(|(_, group)| meet(group));
     groups.iter().filter(|(number, _)| *number < 3).for_each(|(_, group)| exchange(group));
-    // Whoever is through may leave: what it has sent comes before that.
+    // A rank that has finished may leave: what it has sent arrives before others learn that it left.
     let after = descriptors();
     assert!(after <= before, "{made} groups took {before} to {after} descriptors");
     assert!(after < DESCRIPTORS, "{after} descriptors");
@@ -145,7 +146,8 @@ fn rank(rank: u32, ranks: u32, port: u16) {
     meet(&session);
     if rank == 0 {
         println!(
-            "{ranks} ranks: joined in {:.1} s, exchanged in {:.1} s; {made} groups made in {:.2} ms each; {after} descriptors",
+            "{ranks} ranks: joined in {:.1} s, exchanged in {:.1} s; \
+             {made} groups made in {:.2} ms each; {after} descriptors",
             joined.as_secs_f64(),
             exchanged.as_secs_f64(),
             making.as_secs_f64() * 1e3 / f64::from(made.max(1)),
@@ -153,16 +155,16 @@ fn rank(rank: u32, ranks: u32, port: u16) {
     }
 }
 
-/// What this binary does as one rank.
+/// Runs as one rank in the processes that the other tests start.
 #[test]
-#[ignore = "the processes of other tests are this one"]
+#[ignore = "other tests start it in processes"]
 fn one_rank() {
-    let Ok(told) = std::env::var(TOLD) else { return };
-    let numbers: Vec<u32> = told.split(' ').map(|number| number.parse().unwrap()).collect();
+    let Ok(arguments) = std::env::var(ARGUMENTS) else { return };
+    let numbers: Vec<u32> = arguments.split(' ').map(|number| number.parse().unwrap()).collect();
     rank(numbers[0], numbers[1], numbers[2] as u16);
 }
 
-/// Runs as many ranks, and waits for all of them.
+/// Starts a process for each rank, and waits until all have ended.
 #[expect(clippy::print_stdout, reason = "as above")]
 fn run(ranks: u32) {
     let began = Instant::now();
@@ -171,14 +173,15 @@ fn run(ranks: u32) {
         .map(|rank| {
             Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "many::one_rank", "--ignored", "--nocapture"])
-                .env(TOLD, format!("{rank} {ranks} {port}"))
+                .env(ARGUMENTS, format!("{rank} {ranks} {port}"))
                 .stdout(if rank == 0 { Stdio::inherit() } else { Stdio::null() })
                 .spawn()
                 .unwrap()
         })
         .collect();
-    let well: Vec<bool> = processes.iter_mut().map(|process| process.wait().unwrap().success()).collect();
-    let failed: Vec<usize> = (0..well.len()).filter(|&rank| !well[rank]).collect();
+    let succeeded: Vec<bool> =
+        processes.iter_mut().map(|process| process.wait().unwrap().success()).collect();
+    let failed: Vec<usize> = (0..succeeded.len()).filter(|&rank| !succeeded[rank]).collect();
     assert!(failed.is_empty(), "ranks {failed:?} failed");
     println!("{ranks} processes took {:.1} s", began.elapsed().as_secs_f64());
 }

@@ -1,4 +1,4 @@
-//! Members that meet over TCP, each on a thread of its own.
+//! Members that join a job over TCP, each on its own thread.
 
 use crate::lending::Lent;
 use crate::members::{self, WAIT, all_reduce, book, enter, free_port, place, settings};
@@ -9,7 +9,7 @@ use syncline_executor::Communicator;
 use syncline_executor::pending::Pending;
 use syncline_executor::session::{Session, join, join_with};
 use syncline_membership::hooks::Hooks;
-use syncline_membership::place::{Absence, Interface, Place};
+use syncline_membership::place::{Interface, JoinError, Place};
 use syncline_protocol::fault::{Blame, Kind};
 use syncline_protocol::handshake::{Acceptor, Authentication, Key, Next};
 use syncline_protocol::lane::Pace;
@@ -24,14 +24,14 @@ fn meet(world: u32, settings: Settings) -> Vec<Session> {
     members::meet((0..world).map(|rank| place(rank, world, port)).collect(), settings)
 }
 
-/// What a member's connections to others are.
+/// Descriptions of all members' connections.
 fn transports(members: &[Session]) -> Vec<&str> {
     let all = members.iter().flat_map(|member| member.transports());
     all.map(String::as_str).filter(|words| !words.is_empty()).collect()
 }
 
 #[test]
-fn members_on_one_machine_share_memory_unless_one_will_not() {
+fn members_on_one_machine_share_memory_unless_one_refuses() {
     let all = meet(3, settings());
     if cfg!(target_os = "linux") {
         assert_eq!(transports(&all), ["shared memory"; 6]);
@@ -50,34 +50,36 @@ fn members_on_one_machine_share_memory_unless_one_will_not() {
 }
 
 #[test]
-fn the_first_rank_takes_a_free_port_and_says_which() {
-    let (tell, told) = std::sync::mpsc::channel();
+fn rank_0_listens_at_a_free_port_and_announces_it() {
+    let (sender, receiver) = std::sync::mpsc::channel();
     let first = thread::spawn(move || {
         let announce = &mut |addresses: &[SocketAddr]| {
-            tell.send(addresses[0]).unwrap();
+            sender.send(addresses[0]).unwrap();
             Ok(())
         };
         let hooks = Hooks { announce, wanted: &mut || true, notice: &mut |_| {} };
         join_with(&place(0, 2, 0), &mut book, settings(), hooks)
     });
-    let address: SocketAddr = told.recv_timeout(WAIT).unwrap();
+    let address: SocketAddr = receiver.recv_timeout(WAIT).unwrap();
     assert_ne!(address.port(), 0);
     let second = enter(place(1, 2, address.port()), settings());
     assert!(first.join().unwrap().is_ok() && second.join().unwrap().is_ok());
 }
 
 #[test]
-fn whoever_cannot_announce_waits_for_nobody_and_others_need_a_port() {
-    let announce = &mut |_: &[SocketAddr]| Err(Absence { why: "nobody listens".to_owned(), nonsense: false });
+fn joining_fails_if_rank_0_cannot_announce_or_another_rank_has_port_0() {
+    let announce =
+        &mut |_: &[SocketAddr]| Err(JoinError { why: "nobody listens".to_owned(), nonsense: false });
     let hooks = Hooks { announce, wanted: &mut || true, notice: &mut |_| {} };
     let refused = join_with(&place(0, 2, 0), &mut book, settings(), hooks);
     assert_eq!(refused.unwrap_err().why, "nobody listens");
     let lost = join(&place(1, 2, 0), &mut book, settings()).unwrap_err();
-    assert!(lost.nonsense && lost.why.contains("only rank 0 may take any port"), "{}", lost.why);
+    assert!(lost.nonsense && lost.why.contains("give the port on which rank 0 listens"), "{}", lost.why);
 }
 
-/// What a member says while it waits, until it has waited for so long in all.
-fn said(place: &Place, most: Duration) -> Vec<(f64, String)> {
+/// The notices of a member that waits in vain, with the seconds after which each came. The member gives up
+/// after `most`.
+fn notices(place: &Place, most: Duration) -> Vec<(f64, String)> {
     let (began, mut said) = (Instant::now(), Vec::new());
     let notice = &mut |what: &str| said.push((began.elapsed().as_secs_f64(), what.to_owned()));
     let hooks = Hooks { announce: &mut |_| Ok(()), wanted: &mut || began.elapsed() < most, notice };
@@ -85,13 +87,13 @@ fn said(place: &Place, most: Duration) -> Vec<(f64, String)> {
     said
 }
 
-/// Fault: some ranks do not come, or rank 0 does not -> those who wait say for whom after 3 s, and again later
+/// Fault: some ranks, or rank 0, do not come -> waiting ranks say after 3 s which ranks they wait for, and again later
 #[test]
-fn whoever_waits_says_for_whom_within_seconds() {
+fn waiting_ranks_say_within_seconds_for_which_ranks_they_wait() {
     let port = free_port();
     let waits = Duration::from_secs(8);
-    let others = [0, 2].map(|rank| thread::spawn(move || said(&place(rank, 4, port), waits)));
-    let alone = said(&place(1, 2, free_port()), waits);
+    let others = [0, 2].map(|rank| thread::spawn(move || notices(&place(rank, 4, port), waits)));
+    let alone = notices(&place(1, 2, free_port()), waits);
     assert!(alone[0].1.contains("rank 1 has not reached rank 0 at 127.0.0.1:"), "{alone:?}");
     assert!(alone[0].1.contains("refused") && alone.len() == 2 && alone[0].0 < 5.0, "{alone:?}");
     for (rank, said) in [0, 2].into_iter().zip(others.map(|other| other.join().unwrap())) {
@@ -104,7 +106,7 @@ fn whoever_waits_says_for_whom_within_seconds() {
 fn all_addresses_of_the_coordinator_are_tried() {
     let (port, other) = (free_port(), IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3)));
     let nobody = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9)), port);
-    // An address that this host has not is none of those at which rank 0 listens.
+    // Rank 0 skips an address that this host does not have.
     let elsewhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), port);
     let here = SocketAddr::new(other, port);
     let places = [vec![elsewhere, here], vec![nobody, here], vec![here]];
@@ -112,12 +114,12 @@ fn all_addresses_of_the_coordinator_are_tried() {
         (0u32..).zip(places).map(|(rank, coordinator)| Place { coordinator, ..place(rank, 3, port) });
     assert_eq!(members::meet(places.collect(), settings()).len(), 3);
     let places = [0, 1].map(|rank| Place { coordinator: vec![elsewhere], ..place(rank, 2, port) });
-    let absence = join(&places[0], &mut book, settings()).unwrap_err();
-    assert!(absence.why.contains("cannot listen on 192.0.2.1"), "{absence}");
+    let error = join(&places[0], &mut book, settings()).unwrap_err();
+    assert!(error.why.contains("cannot listen on 192.0.2.1"), "{error}");
 }
 
 #[test]
-fn members_listen_at_the_ports_that_they_are_given_and_at_the_addresses_that_they_say() {
+fn members_listen_at_the_ports_and_addresses_that_they_are_given() {
     // Three members with two lanes each, and the coordinator.
     let first = 20_000 + (std::process::id() % 20_000) as u16;
     let told = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -129,16 +131,16 @@ fn members_listen_at_the_ports_that_they_are_given_and_at_the_addresses_that_the
         shared_memory: false,
         ..place(rank, 3, port)
     };
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let zero = thread::spawn(move || {
         let announce = &mut |addresses: &[SocketAddr]| {
-            tell.send(addresses[0].port()).unwrap();
+            sender.send(addresses[0].port()).unwrap();
             Ok(())
         };
         let hooks = Hooks { announce, wanted: &mut || true, notice: &mut |_| {} };
         join_with(&of(0, 0, 40), &mut book, settings(), hooks)
     });
-    let port = told.recv_timeout(WAIT).unwrap();
+    let port = receiver.recv_timeout(WAIT).unwrap();
     assert!((first..first + 40).contains(&port), "{port}");
     let others = [1, 2].map(|rank| enter(of(rank, port, 40), settings()));
     let all: Vec<Session> = others
@@ -149,19 +151,19 @@ fn members_listen_at_the_ports_that_they_are_given_and_at_the_addresses_that_the
     assert!(transports(&all).iter().all(|words| *words == "TCP"));
     drop(all);
     let taken = TcpListener::bind((Ipv4Addr::UNSPECIFIED, first)).unwrap();
-    let absence = join(&of(1, port, 1), &mut book, settings()).unwrap_err();
-    assert!(absence.why.contains(&format!("none of the ports {first} to {first} is free")), "{absence}");
+    let error = join(&of(1, port, 1), &mut book, settings()).unwrap_err();
+    assert!(error.why.contains(&format!("none of the ports {first} to {first} is free")), "{error}");
     drop(taken);
 }
 
 #[test]
-fn members_meet_and_sum() {
+fn members_join_and_sum() {
     for shared_memory in [true, false] {
-        meet_and_sum(shared_memory);
+        join_and_sum(shared_memory);
     }
 }
 
-fn meet_and_sum(shared_memory: bool) {
+fn join_and_sum(shared_memory: bool) {
     let port = free_port();
     let places = (0..4).map(|rank| Place { shared_memory, ..place(rank, 4, port) });
     let members = members::meet(places.collect(), settings());
@@ -179,14 +181,14 @@ fn meet_and_sum(shared_memory: bool) {
         let expected = (10.0 * round as f32).to_ne_bytes();
         assert!(buffers.iter_mut().all(|b| b.as_mut_slice().chunks_exact(4).all(|bytes| bytes == expected)));
     }
-    // Members end in any order, and nobody waits for long.
+    // Members may leave in any order, and none waits long for another.
     let began = Instant::now();
     drop(members);
     assert!(began.elapsed() < Duration::from_secs(20));
 }
 
 #[test]
-fn all_are_told_the_same_of_one_who_does_not_begin() {
+fn all_ranks_get_the_same_error_if_one_does_not_begin() {
     let members = meet(4, settings());
     let mut buffers: Vec<Buffer> = (0..4).map(|_| Buffer::new(4000)).collect();
     let mut pending = Vec::new();
@@ -202,7 +204,7 @@ fn all_are_told_the_same_of_one_who_does_not_begin() {
 }
 
 #[test]
-fn all_are_told_both_shapes_where_they_differ() {
+fn all_ranks_get_both_operations_in_the_error_if_they_differ() {
     let members = meet(3, settings());
     let mut buffers: Vec<Buffer> = (0..3).map(|_| Buffer::new(4004)).collect();
     let mut pending = Vec::new();
@@ -222,24 +224,24 @@ fn all_are_told_both_shapes_where_they_differ() {
     assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");
 }
 
-/// Fault: ranks do not come -> those who did are told which are missing
+/// Fault: some ranks do not come in time -> the errors of the others name them
 #[test]
-fn who_is_missing_is_named() {
+fn missing_ranks_are_named() {
     let port = free_port();
     let short = |rank| Place { wait: Duration::from_millis(500), ..place(rank, 4, port) };
     let members = [enter(short(0), settings()), enter(short(2), settings())];
     for member in members {
-        let absence = member.join().unwrap().unwrap_err();
+        let error = member.join().unwrap().unwrap_err();
         assert!(
-            absence.why.contains("rank 1 did not come within") && absence.why.contains("missing, too: 3"),
-            "{absence}"
+            error.why.contains("rank 1 did not join within") && error.why.contains("also missing: 3"),
+            "{error}"
         );
     }
 }
 
-/// Fault: strangers, second comers, ranks of another world size, key or job join -> each is told why it is refused, and the others meet
+/// Fault: strangers, duplicate ranks, and ranks with another world size, key or job try to join -> each is refused with the reason, and the others join
 #[test]
-fn strangers_and_second_comers_are_refused_and_the_others_meet() {
+fn strangers_and_duplicate_ranks_are_refused_and_the_others_join() {
     let port = free_port();
     let first = enter(place(0, 3, port), settings());
     let second = enter(place(1, 3, port), settings());
@@ -249,9 +251,9 @@ fn strangers_and_second_comers_are_refused_and_the_others_meet() {
         enter(place, settings).join().unwrap().unwrap_err().why
     };
     let why = refused(place(1, 3, port), settings());
-    assert!(why.contains("rank 1 is here already"), "{why}");
+    assert!(why.contains("rank 1 has already joined"), "{why}");
     let why = refused(place(2, 4, port), settings());
-    assert!(why.contains("4 ranks there meet 3 ranks here"), "{why}");
+    assert!(why.contains("this job has 3 ranks, and not 4"), "{why}");
     let why = refused(Place { trust: Trust::Key(Key::new([4; 32])), ..place(2, 3, port) }, settings());
     assert!(why.contains("key"), "{why}");
     let why = refused(Place { trust: Trust::Everybody, ..place(2, 3, port) }, settings());
@@ -259,8 +261,8 @@ fn strangers_and_second_comers_are_refused_and_the_others_meet() {
     let why = refused(Place { job: "other".to_owned(), ..place(2, 3, port) }, settings());
     assert!(why.contains("another name"), "{why}");
     let why = refused(place(2, 3, port), Settings::default());
-    assert!(why.contains("1 lanes there meet 2 lanes here"), "{why}");
-    // Garbage, and a connection that says nothing.
+    assert!(why.contains("this job has 2 lanes, and not 1"), "{why}");
+    // Garbage, and a connection that sends nothing.
     let silent = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     for _ in 0..100 {
         use std::io::Write;
@@ -273,16 +275,16 @@ fn strangers_and_second_comers_are_refused_and_the_others_meet() {
     drop((members, silent));
 }
 
-/// A message as it goes over the line, behind its length.
+/// A message as it is sent: its length, then its text.
 fn framed(text: &str) -> Vec<u8> {
     [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat()
 }
 
-/// Fault: a rank runs another version -> it and whoever it meets are told both versions, at once
+/// Fault: a rank runs another version -> both sides get an error with both versions, at once
 #[test]
-fn a_rank_of_another_version_is_told_so_by_either_side() {
+fn ranks_of_different_versions_refuse_each_other_and_name_both() {
     use std::io::{Read, Write};
-    // A newer one comes to this version.
+    // A newer rank connects to a rank of this version.
     let port = free_port();
     let first = enter(place(0, 2, port), settings());
     thread::sleep(Duration::from_millis(300));
@@ -296,7 +298,7 @@ fn a_rank_of_another_version_is_told_so_by_either_side() {
     assert!(text.contains("refused") && text.contains("protocol 99 meets protocol"), "{text}");
     let second = enter(place(1, 2, port), settings());
     drop([first, second].map(|member| member.join().unwrap().unwrap()));
-    // This version comes to a newer one.
+    // A rank of this version connects to a newer rank.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let second = enter(place(1, 2, port), settings());
@@ -309,14 +311,14 @@ fn a_rank_of_another_version_is_told_so_by_either_side() {
     assert!(String::from_utf8(hello).unwrap().starts_with(r#"{"name":"syncline","protocol":"#));
     let refusal = r#"{"is":"refused","why":"protocol 1 meets protocol 99","since":"then"}"#;
     stream.write_all(&framed(refusal)).unwrap();
-    let absence = second.join().unwrap().unwrap_err();
-    assert!(absence.why.contains("refused: protocol 1 meets protocol 99"), "{absence}");
-    assert!(began.elapsed() < Duration::from_secs(5), "it is not tried again");
+    let error = second.join().unwrap().unwrap_err();
+    assert!(error.why.contains("refused: protocol 1 meets protocol 99"), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(5), "the rank tried again");
 }
 
-/// Fault: the coordinator goes silent before the first epoch, while its connections stay -> who waits there says so within 2 s
+/// Fault: the coordinator goes silent before the first epoch, while its connections stay -> the ranks that wait for it say so within 2 s
 #[test]
-fn a_coordinator_that_is_silent_before_it_begins_is_found() {
+fn a_coordinator_that_goes_silent_before_the_first_epoch_is_found() {
     use std::io::{Read, Write};
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let second = enter(place(1, 2, listener.local_addr().unwrap().port()), settings());
@@ -335,13 +337,13 @@ fn a_coordinator_that_is_silent_before_it_begins_is_found() {
         }
     }
     let began = Instant::now();
-    let absence = second.join().unwrap().unwrap_err();
-    assert!(absence.why.contains("lost the coordinator: it gave no sign of life"), "{absence}");
+    let error = second.join().unwrap().unwrap_err();
+    assert!(error.why.contains("lost the coordinator: it gave no sign of life"), "{error}");
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
 }
 
 #[test]
-fn members_wait_for_each_other_for_longer_than_any_silence() {
+fn members_wait_for_a_late_rank_longer_than_the_silence_limit() {
     let port = free_port();
     let mut members = vec![enter(place(0, 3, port), settings()), enter(place(2, 3, port), settings())];
     thread::sleep(Duration::from_secs(3));
@@ -350,7 +352,7 @@ fn members_wait_for_each_other_for_longer_than_any_silence() {
 }
 
 #[test]
-fn the_coordinator_address_that_is_taken_is_named() {
+fn a_coordinator_address_that_is_in_use_is_named() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let place = place(0, 2, taken.local_addr().unwrap().port());
     let why = enter(place, settings()).join().unwrap().unwrap_err().why;
@@ -358,7 +360,7 @@ fn the_coordinator_address_that_is_taken_is_named() {
 }
 
 #[test]
-fn a_rank_that_leaves_while_others_wait_for_it_is_at_fault_everywhere() {
+fn all_ranks_blame_a_rank_that_leaves_while_they_wait_for_it() {
     let mut members = meet(3, settings());
     let mut buffers: Vec<Buffer> = (0..2).map(|_| Buffer::new(4000)).collect();
     let mut pending = Vec::new();
@@ -381,7 +383,7 @@ fn begin(member: &Communicator, operation: &Operation, buffer: &mut Buffer) -> P
 }
 
 #[test]
-fn whoever_has_given_all_it_owed_may_leave() {
+fn a_rank_may_leave_once_it_has_sent_all_that_others_need() {
     let mut buffers: Vec<Buffer> = (0..3).map(|_| Buffer::new(400_000)).collect();
     let mut members = meet(3, settings());
     let reduce = Operation { kind: CollectiveKind::Reduce, ..all_reduce(100_000) };
@@ -395,7 +397,7 @@ fn whoever_has_given_all_it_owed_may_leave() {
 }
 
 #[test]
-fn the_first_rank_may_leave_before_the_others_have_begun() {
+fn rank_0_may_leave_before_the_others_have_begun() {
     let mut buffers: Vec<Buffer> = (0..3).map(|_| Buffer::new(400_000)).collect();
     let mut members = meet(3, settings());
     let broadcast = Operation { kind: CollectiveKind::Broadcast, ..all_reduce(100_000) };
@@ -409,7 +411,7 @@ fn the_first_rank_may_leave_before_the_others_have_begun() {
     }
 }
 
-/// Fault: rank 0 ends, and with it the coordinator; then another is lost -> the rest name it at once
+/// Fault: rank 0 leaves, and the coordinator with it; then another rank is lost -> the others name it at once
 #[test]
 fn a_rank_that_is_lost_after_the_coordinator_has_left_is_named_at_once() {
     let mut buffers: Vec<Buffer> = (0..2).map(|_| Buffer::new(400_000)).collect();
@@ -427,7 +429,7 @@ fn a_rank_that_is_lost_after_the_coordinator_has_left_is_named_at_once() {
 }
 
 #[test]
-fn whoever_is_through_with_a_job_waits_for_the_next_one_of_its_name() {
+fn a_rank_that_left_and_joins_again_waits_for_the_next_job_of_that_name() {
     let port = free_port();
     let mut first = members::meet((0..3).map(|rank| place(rank, 3, port)).collect(), settings());
     drop(first.remove(1));
@@ -442,7 +444,7 @@ fn whoever_is_through_with_a_job_waits_for_the_next_one_of_its_name() {
 }
 
 #[test]
-fn what_is_wanted_now_is_read_behind_what_is_early() {
+fn messages_of_the_current_operation_are_read_behind_early_ones() {
     let settings = Settings { pace: Pace { lanes: 1, ahead: 1 << 16, ..settings().pace }, ..settings() };
     let mut small: Vec<Buffer> = (0..2).map(|_| Buffer::new(8)).collect();
     let mut large: Vec<Buffer> = (0..2).map(|_| Buffer::new(16 << 20)).collect();
@@ -458,9 +460,9 @@ fn what_is_wanted_now_is_read_behind_what_is_early() {
     assert!(pending.into_iter().all(|pending| pending.wait(WAIT) == Some(Ok(()))));
 }
 
-/// Fault: strangers connect and say nothing -> they keep nobody out
+/// Fault: strangers connect and send nothing -> ranks still join
 #[test]
-fn many_strangers_who_say_nothing_keep_nobody_out() {
+fn many_silent_strangers_keep_no_rank_out() {
     let port = free_port();
     let first = enter(place(0, 2, port), settings());
     thread::sleep(Duration::from_millis(200));
@@ -471,9 +473,9 @@ fn many_strangers_who_say_nothing_keep_nobody_out() {
     drop(silent);
 }
 
-/// Fault: more strangers connect and say nothing than there is room for -> whoever talks, however slowly, is heard to its end
+/// Fault: more silent strangers connect than there is room for -> a connection that sends, however slowly, is served to its end
 #[test]
-fn whoever_is_silent_for_longest_makes_room() {
+fn the_connection_that_is_silent_longest_is_dropped_first() {
     use std::io::{Read, Write};
     let port = free_port();
     let first = enter(place(0, 2, port), settings());
@@ -498,18 +500,21 @@ fn whoever_is_silent_for_longest_makes_room() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told_before_anybody_is_called() {
+fn invalid_places_are_refused_before_any_connection() {
     let alone = |place: Place| join(&place, &mut book, settings()).unwrap_err();
     let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    let absence = alone(Place { interfaces: vec![any.into()], ..place(0, 2, free_port()) });
-    assert!(absence.nonsense && absence.why.contains("name those that they reach it at"), "{absence}");
+    let error = alone(Place { interfaces: vec![any.into()], ..place(0, 2, free_port()) });
+    assert!(
+        error.nonsense && error.why.contains("give the addresses at which others reach this host"),
+        "{error}"
+    );
     let congestion = Some("no-such-thing".to_owned());
-    let absence = alone(Place { congestion, ..place(0, 2, free_port()) });
-    assert!(absence.nonsense && absence.why.contains("`no-such-thing`"), "{absence}");
+    let error = alone(Place { congestion, ..place(0, 2, free_port()) });
+    assert!(error.nonsense && error.why.contains("`no-such-thing`"), "{error}");
 }
 
 #[test]
-fn joining_ends_when_it_is_not_wanted_any_more() {
+fn joining_stops_when_its_caller_asks() {
     for (rank, world) in [(0, 2), (1, 2)] {
         let mut asked = 0;
         let mut wanted = || {
@@ -518,9 +523,9 @@ fn joining_ends_when_it_is_not_wanted_any_more() {
         };
         let began = Instant::now();
         let hooks = Hooks { announce: &mut |_| Ok(()), wanted: &mut wanted, notice: &mut |_| {} };
-        let absence = join_with(&place(rank, world, free_port()), &mut book, settings(), hooks);
-        let why = absence.unwrap_err().why;
-        assert!(why.contains("told to give up"), "{why}");
+        let error = join_with(&place(rank, world, free_port()), &mut book, settings(), hooks);
+        let why = error.unwrap_err().why;
+        assert!(why.contains("stopped joining, as its caller asked"), "{why}");
         assert!(began.elapsed() < Duration::from_secs(3));
     }
 }

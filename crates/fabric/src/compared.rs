@@ -1,9 +1,11 @@
-//! Classes of links from comparing routes: whether axes may be turned for all that NPUs send each other.
+//! Classes of links from comparing routes: decides whether axes may be turned for everything that NPUs send
+//! each other.
 //!
-//! A representative's messages stand for those of its class where a move of sender and receiver leads every link of the route
-//! onto another one of the same rate and latency, and no two moves onto the same. For every hop of every flow these links are
-//! a class, which is the same whichever flow finds it: so each link of a class carries as many messages as any other, of the
-//! same flows, at the same times. It is not asked that one and the same permutation of links serves all flows.
+//! A turn moves senders and receivers along an axis. A representative's messages stand for those of its class
+//! if a turn maps every link of the route onto another link of the same rate and latency, and no two turns
+//! map to the same link. For every hop of every flow these links form a class, whichever flow finds it. So
+//! each link of a class carries as many messages as any other, of the same flows, at the same times. A single
+//! permutation of links need not serve all flows.
 
 use crate::Fabric;
 use crate::symmetry::{Symmetry, Table};
@@ -17,43 +19,44 @@ pub struct Flow {
     pub from: NpuId,
     /// Receiver.
     pub to: NpuId,
-    /// Which of several parallel ways they take.
+    /// Which of several parallel paths they take.
     pub lane: u32,
-    /// Messages of flows with the same number may be ordered by their senders' numbers where they come to a link at one time;
-    /// of others it is known which goes first.
+    /// Flows with the same number may have their messages ordered by sender number if they arrive at a link
+    /// at the same time. For other flows the order is known.
     pub tie: u32,
 }
 
-/// What happens on links that are neither the first nor the last of a route.
+/// What happens on links that are neither first nor last on a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inside {
-    /// Messages pass them, as if each were alone there.
+    /// Messages pass them without affecting each other.
     Passed,
-    /// Messages share their rate, whichever came first.
+    /// Messages share the link's rate, in no particular order.
     Shared,
-    /// Messages wait for those that came before.
+    /// Messages wait for those that arrived earlier.
     Queued,
 }
 
 /// Why axes may not be turned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unlike {
-    /// A moved route has other links, or there is no route.
+    /// A moved route has different links, or there is no route.
     Routes,
-    /// What alike NPUs send meets on a link, or is not spread evenly.
+    /// Messages of equivalent NPUs meet on a link, or are not spread evenly.
     Spread,
-    /// A message comes to a link that others use in no time, so that the order of NPUs would count.
+    /// A message reaches a link that others use with zero latency, so the order of NPUs would matter.
     Latency,
-    /// Messages that may come to a link inside the network at one time would wait in the order of their senders' numbers,
-    /// which moves change.
+    /// Messages that may arrive at a link inside the network at the same time would wait in the order of
+    /// their senders' numbers, which turns change.
     Order,
 }
 
-/// Of a link that is in no class yet.
+/// The class of a link that is in no class yet.
 const NONE: u32 = u32::MAX;
 
 impl Symmetry {
-    /// These classes of NPUs with the classes of links that follow, where `flows` are all that representatives send.
+    /// Returns these classes of NPUs with the resulting classes of links; `flows` are all that
+    /// representatives send.
     ///
     /// # Errors
     /// Why the axes may not be turned.
@@ -66,7 +69,7 @@ impl Symmetry {
             Err(Unlike::Spread) if inside == Inside::Passed => (classes(fabric, &self, flows, None)?, true),
             Err(why) => return Err(why),
         };
-        // Numbered by their first links; whatever nothing is sent over is by itself.
+        // Classes are numbered by their first links; an unused link is a class of its own.
         let (mut first, mut members) = (Vec::new(), Vec::new());
         let mut ports_of = vec![NONE; of.len()];
         for (link, class) in (0..).map(LinkId).zip(&mut of) {
@@ -87,7 +90,7 @@ impl Symmetry {
     }
 }
 
-/// The class of each link that is used; without `inside`, of each one that is the first or last of a route.
+/// Returns the class of each used link; without `inside`, only of the first and last links of routes.
 fn classes(
     fabric: &Fabric,
     npus: &Symmetry,
@@ -96,9 +99,9 @@ fn classes(
 ) -> Result<Vec<u32>, Unlike> {
     let links = fabric.links() as usize;
     let (mut of, mut classes) = (vec![NONE; links], 0);
-    // For which hop of which flow a link was last seen.
+    // The hop of which flow each link was last seen in.
     let (mut seen, mut hop) = (vec![0u32; links], 0);
-    // Links inside of routes, and the move of those that send over them, by what ties them.
+    // Links inside routes, and the turn of the senders that use them, by what breaks ties.
     let (mut passed, mut senders) = (vec![false; links], BTreeMap::new());
     let mut routes: Vec<LinkId> = Vec::new();
     for &Flow { from, to, lane, tie } in flows {
@@ -129,7 +132,7 @@ fn classes(
             }
         }
     }
-    // Inner links then have a port each; first and last links have one for each class.
+    // Inner links then get a port each; first and last links get one per class.
     let both = |(&class, &passed): (&u32, &bool)| class != NONE && passed;
     match inside.is_none() && of.iter().zip(&passed).any(both) {
         true => Err(Unlike::Spread),
@@ -137,7 +140,8 @@ fn classes(
     }
 }
 
-/// The routes of a flow after each move, one after the other, the first being its own; how many links each has.
+/// Returns the routes of a flow after each turn, concatenated, its own first, and the number of links of
+/// each.
 fn moved_routes(
     fabric: &Fabric,
     npus: &Symmetry,

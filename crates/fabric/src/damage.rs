@@ -1,4 +1,4 @@
-//! Links that are slower than they were built, or dead, and the ways round them.
+//! Slow links, dead links, and the paths around them.
 
 use crate::{Fabric, Graph, GraphLink, Routing};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use syncline_units::{LinkId, NpuId, Rate};
 pub(crate) struct Damage {
     slow: BTreeMap<LinkId, Rate>,
     dead: BTreeSet<LinkId>,
-    /// What is left where links are dead, and each link's number in the fabric.
+    /// The fabric without its dead links, if there are any, and each remaining link's number in the fabric.
     rest: Option<(Graph, Vec<LinkId>)>,
 }
 
@@ -34,23 +34,23 @@ impl Damage {
         Self { slow, dead, rest }
     }
 
-    /// The rate that is left of link `id`, whose rate was `rate`: nothing of a dead one.
+    /// Returns the remaining rate of link `id`, whose rate was `rate`: zero if it is dead.
     pub(crate) fn rate(&self, id: LinkId, rate: Rate) -> Rate {
         if self.dead.contains(&id) { Rate(0) } else { self.slow.get(&id).copied().unwrap_or(rate) }
     }
 
-    /// What is left of the fabric, where links are dead.
+    /// Returns the fabric without its dead links, if there are any.
     pub(crate) fn rest(&self) -> Option<&Graph> {
         self.rest.as_ref().map(|(graph, _)| graph)
     }
 
-    /// Whether a path leads over no dead link.
+    /// Whether a path uses no dead link.
     pub(crate) fn is_alive(&self, path: &[LinkId]) -> bool {
         !path.iter().any(|link| self.dead.contains(link))
     }
 
-    /// Replaces a path that leads over a dead link, from `path[start..]`, by a shortest one without any. Returns false,
-    /// and leaves nothing of the path, where there is none.
+    /// Replaces a path, `path[start..]`, that uses a dead link by a shortest one that does not. If there is
+    /// none, removes the path and returns false.
     #[cold]
     pub(crate) fn lead_round(
         &self,
@@ -70,7 +70,8 @@ impl Damage {
         found
     }
 
-    /// Leaves of several paths those without a dead link; where none is left, shortest ones of what is left of the fabric.
+    /// Keeps those of several paths that use no dead link; if none is left, returns shortest paths that avoid
+    /// dead links.
     pub(crate) fn lead_all_round(
         &self,
         from: NpuId,

@@ -1,33 +1,33 @@
-//! One dimension of a regular fabric: how the NPUs that differ only in this coordinate are joined.
+//! One dimension of a regular fabric: how NPUs that differ only in this coordinate are joined.
 
 use crate::Link;
 use serde::{Deserialize, Serialize};
 use syncline_units::{DimKind, LinkId, Rate, Time};
 
-/// Which way rings run.
+/// The direction of rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// Each ring is a pair of rings, one each way.
+    /// Each ring is a pair of rings, one in either direction.
     #[default]
     Both,
     /// One way, towards higher coordinates.
     OneWay,
 }
 
-/// What chooses among the parallel switches of a dimension.
+/// What selects one of the parallel switches of a dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
-    /// The lane, and how far round the message goes: what an NPU sends to all others takes all switches, and so does what
-    /// it sends to one in all lanes.
+    /// The lane, and how far around the message goes. So an NPU's messages to all others use all switches,
+    /// and so do its messages to one other NPU in all lanes.
     #[default]
     Lane,
     /// The two NPUs: switch (source + destination) mod count, by their coordinates (dlrm2020 III-C.2).
     Pair,
 }
 
-/// A dimension (hier2021 Fig. 6; astra2020 III-C). Links leave each NPU as follows, `count` times in parallel:
+/// A dimension (hier2021 Fig. 6; astra2020 III-C). Each NPU has these links, `count` times in parallel:
 ///
 /// | kind | links of one NPU | hops between neighbours |
 /// |---|---|---|
@@ -44,17 +44,17 @@ pub struct Dimension {
     pub size: u32,
     /// Parallel rings, parallel links per pair, or switches.
     pub count: u32,
-    /// Whether rings run both ways.
+    /// Direction of rings.
     pub direction: Direction,
-    /// What chooses among switches.
+    /// What selects one of the switches.
     pub spread: Spread,
     /// Payload rate of one link.
     pub rate: Rate,
-    /// Rate of one link with headers and all: what is paid for.
+    /// Rate of one link including headers, which is what is paid for.
     pub wire_rate: Rate,
     /// Latency of one link.
     pub latency: Time,
-    /// By which name price lists know it; empty where they know it by its own.
+    /// Its name in price lists; empty if that is `name`.
     pub tier: String,
     pub(crate) stride: u32,
     pub(crate) first_link: u32,
@@ -63,7 +63,7 @@ pub struct Dimension {
     pub(crate) first_switch: u32,
 }
 
-/// `x % n`, without a division where there is nothing to divide: routes are asked for once a message.
+/// Returns `x % n`. Avoids the division if possible, because routes are requested once per message.
 #[inline]
 fn wrapped(x: u32, n: u32) -> u32 {
     match n {
@@ -99,13 +99,13 @@ impl Dimension {
         self.count = count;
         self
     }
-    /// Sets which way rings run.
+    /// Sets the direction of rings.
     #[must_use]
     pub fn with_direction(mut self, direction: Direction) -> Self {
         self.direction = direction;
         self
     }
-    /// Sets what chooses among switches.
+    /// Sets what selects one of the switches.
     #[must_use]
     pub fn with_spread(mut self, spread: Spread) -> Self {
         self.spread = spread;
@@ -118,20 +118,21 @@ impl Dimension {
         self.wire_rate = rate;
         self
     }
-    /// Divides what one NPU sends into this dimension evenly over its links (hier2021 Eq. 8).
+    /// Sets the rate at which one NPU sends into this dimension, divided evenly over its links (hier2021 Eq.
+    /// 8).
     #[must_use]
     pub fn with_rate_per_npu(mut self, rate: Rate) -> Self {
         self.rate = Rate(rate.0 / u64::from(self.egress_links()));
         self.wire_rate = self.rate;
         self
     }
-    /// Sets the payload rate of one link, where headers take some of its rate.
+    /// Sets the payload rate of one link, if headers take part of its rate.
     #[must_use]
     pub fn with_payload(mut self, rate: Rate) -> Self {
         self.rate = rate;
         self
     }
-    /// Sets the name by which price lists know it.
+    /// Sets its name in price lists.
     #[must_use]
     pub fn with_tier(mut self, tier: String) -> Self {
         self.tier = tier;
@@ -144,18 +145,18 @@ impl Dimension {
         self
     }
 
-    /// Difference of NPU numbers between neighbours.
+    /// Returns the difference of NPU numbers between neighbours.
     pub fn stride(&self) -> u32 {
         self.stride
     }
 
-    /// Ways round: 2 for a ring that runs both ways, else 1.
+    /// Returns the number of directions: 2 for a ring that runs both ways, else 1.
     #[inline]
     pub fn ways(&self) -> u32 {
         if self.kind == DimKind::Ring && self.direction == Direction::Both { 2 } else { 1 }
     }
 
-    /// Links by which one NPU sends.
+    /// Returns the number of links by which one NPU sends.
     #[inline]
     pub fn egress_links(&self) -> u32 {
         match self.kind {
@@ -165,8 +166,8 @@ impl Dimension {
         }
     }
 
-    /// Independent lanes that chunks can take (astra2020 IV-B): rings by direction, or switches; 1 where every NPU has
-    /// a link to every other, or where the pair chooses the switch.
+    /// Returns the number of independent lanes for chunks (astra2020 IV-B): rings by direction, or switches;
+    /// 1 if every NPU has a link to every other, or if the pair selects the switch.
     pub fn lanes(&self) -> u32 {
         match self.kind {
             DimKind::Switch if self.spread == Spread::Pair => 1,
@@ -175,13 +176,13 @@ impl Dimension {
         }
     }
 
-    /// What one NPU can send into this dimension, over all its links.
+    /// Returns the rate at which one NPU can send into this dimension, over all its links.
     pub fn rate_per_npu(&self) -> Rate {
         Rate(self.rate.0.saturating_mul(u64::from(self.egress_links())))
     }
 
-    /// The part of it that can be used at all: where the pair chooses the switch, an NPU uses no more switches than it has
-    /// peers.
+    /// Returns the part of that rate that can be used. If the pair selects the switch, an NPU uses at most as
+    /// many switches as it has peers.
     pub fn usable_rate_per_npu(&self) -> Rate {
         match (self.kind, self.spread) {
             (DimKind::Switch, Spread::Pair) => {
@@ -192,7 +193,7 @@ impl Dimension {
         }
     }
 
-    /// Links numbered per NPU. A dimension of one NPU has none.
+    /// Returns the number of links numbered per NPU. A dimension of one NPU has none.
     #[inline]
     pub(crate) fn links_per_npu(&self) -> u32 {
         match (self.size, self.kind) {
@@ -202,7 +203,7 @@ impl Dimension {
         }
     }
 
-    /// Switches of this dimension in a fabric of `npus` NPUs.
+    /// Returns the number of switches of this dimension in a fabric of `npus` NPUs.
     pub(crate) fn switches(&self, npus: u32) -> u32 {
         match self.kind {
             DimKind::Switch if self.size > 1 => (npus / self.size).saturating_mul(self.count),
@@ -210,18 +211,18 @@ impl Dimension {
         }
     }
 
-    /// Coordinate of an NPU in this dimension.
+    /// Returns an NPU's coordinate in this dimension.
     #[inline]
     pub fn coordinate(&self, npu: u32) -> u32 {
         wrapped(if self.stride == 1 { npu } else { npu / self.stride }, self.size)
     }
 
-    /// The NPU at coordinate `to` that is otherwise like `npu`.
+    /// Returns the NPU at coordinate `to` whose other coordinates are those of `npu`.
     fn moved(&self, npu: u32, to: u32) -> u32 {
         npu + to * self.stride - self.coordinate(npu) * self.stride
     }
 
-    /// Which of the dimension's groups of joined NPUs `npu` belongs to.
+    /// Returns the number of the group of joined NPUs that `npu` belongs to.
     fn group(&self, npu: u32) -> u32 {
         npu % self.stride + npu / (self.stride * self.size) * self.stride
     }
@@ -231,7 +232,7 @@ impl Dimension {
         LinkId(self.first_link + npu * self.per_npu + local)
     }
 
-    /// Link `id` of this dimension, which is number `dim` in the fabric.
+    /// Returns link `id` of this dimension, which is number `dim` in the fabric.
     pub(crate) fn link(&self, id: LinkId, dim: u16) -> Link {
         let per_npu = self.links_per_npu();
         let npu = (id.0 - self.first_link) / per_npu;
@@ -252,7 +253,8 @@ impl Dimension {
         Link { from, to, rate: self.rate, latency: self.latency, dim }
     }
 
-    /// The coordinate of an NPU, whose number is divided by the stride already, and the number divided by the next stride.
+    /// Splits an NPU number already divided by the stride: returns the coordinate, and the number divided by
+    /// the next stride.
     #[inline]
     pub(crate) fn split(&self, number: u32) -> (u32, u32) {
         if self.size.is_power_of_two() {
@@ -262,7 +264,8 @@ impl Dimension {
         }
     }
 
-    /// Adds the links that lead from `at`, whose coordinate is `here`, to coordinate `there`; the NPU that has it.
+    /// Appends the links from `at`, whose coordinate is `here`, to coordinate `there`. Returns the NPU at
+    /// that coordinate.
     #[inline]
     pub(crate) fn route(&self, at: u32, here: u32, there: u32, lane: u32, path: &mut Vec<LinkId>) -> u32 {
         let base = at - here * self.stride;
@@ -291,7 +294,7 @@ impl Dimension {
             }
             DimKind::Switch => {
                 let switch = match self.spread {
-                    // Peers are spread over the switches, so that direct exchanges use all of them at once.
+                    // Peers are spread over the switches, so direct exchanges use all of them at once.
                     Spread::Lane => wrapped(lane + forward - 1, self.count),
                     Spread::Pair => ((u64::from(here) + u64::from(there)) % u64::from(self.count)) as u32,
                 };

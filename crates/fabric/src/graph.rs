@@ -1,8 +1,8 @@
 //! A fabric given link by link, and shortest, hashed or explicit paths through it.
 //!
-//! What is known of a destination is kept for the *core* of the graph alone. A vertex with one neighbour only, such as a
-//! host on its leaf, is left out: all ways to it and from it lead through that neighbour, its *gate*, so tables are by
-//! switches, not by hosts.
+//! Routing tables cover only the *core* of the graph. A vertex with a single neighbour, such as a host on its
+//! leaf, is outside the core: all paths to it and from it lead through that neighbour, its *gate*. So tables
+//! are per switch, not per host.
 
 use crate::Link;
 use crate::multipath::Equal;
@@ -28,19 +28,20 @@ pub struct GraphLink {
 /// How paths are found.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Routing {
-    /// Fewest links; among equals, the next vertex with the smallest number.
+    /// Fewest links; ties go to the next vertex with the smallest number.
     #[default]
     Shortest,
-    /// Fewest links; among equals, each vertex chooses by a hash of source, destination, lane and seed: equal-cost
-    /// multi-path (RFC 2992). Every link that lies on a shortest path is a choice.
+    /// Fewest links; at ties, each vertex chooses by a hash of source, destination, lane and seed: equal-cost
+    /// multi-path (RFC 2992). Every link on a shortest path is a candidate.
     Ecmp {
-        /// What hashes begin with.
+        /// Seed of the hash.
         seed: u64,
     },
-    /// These paths, as vertices; every other pair is routed by `Shortest`.
+    /// These paths, as vertices; all other pairs use `Shortest`.
     Explicit(Vec<Vec<u32>>),
-    /// NPU `i` stands at coordinate `i / stride % size` of a grid of these sizes, lowest dimension first, and is joined to
-    /// its neighbours: coordinates are put right one after the other, the lowest first (e-cube, Dally and Seitz 1987).
+    /// NPU `i` is at coordinate `i / stride % size` of a grid of these sizes, lowest dimension first, and is
+    /// joined to its neighbours. Routes correct one coordinate after the other, the lowest first (e-cube,
+    /// Dally and Seitz 1987).
     DimensionOrder(Vec<u32>),
 }
 
@@ -49,30 +50,31 @@ pub enum Routing {
 pub struct Graph {
     npus: u32,
     links: Vec<GraphLink>,
-    /// Links that leave vertex `v`, by receiving vertex then number: `out[starts[v]..starts[v + 1]]`.
+    /// Links that leave vertex `v`, ordered by receiving vertex, then number: `out[starts[v]..starts[v +
+    /// 1]]`.
     starts: Vec<u32>,
     out: Vec<LinkId>,
-    /// Links that enter, likewise.
+    /// Links that enter a vertex, indexed likewise.
     in_starts: Vec<u32>,
     into: Vec<LinkId>,
-    /// The only neighbour of a vertex that is no part of the core; [`NOWHERE`] of the others.
+    /// The only neighbour of a vertex outside the core; [`NOWHERE`] for vertices in the core.
     gates: Vec<u32>,
-    /// Number of a vertex within the core; [`NOWHERE`] of the others.
+    /// Number of a vertex within the core; [`NOWHERE`] for vertices outside.
     core: Vec<u32>,
-    /// What may pass through each vertex; empty where everything may.
+    /// What may pass through each vertex; empty if everything may.
     passages: Vec<Passage>,
-    /// Node of each vertex, [`NOWHERE`] for vertices outside of nodes; empty if there are no nodes.
+    /// Node of each vertex, [`NOWHERE`] for vertices outside nodes; empty if there are no nodes.
     nodes: Vec<u32>,
-    /// `next[destination][vertex of the core]`: the vertex to go to, found when a destination is first asked for.
+    /// `next[destination][vertex of the core]`: the next vertex, computed when a destination is first used.
     next: Vec<OnceLock<Box<[u32]>>>,
-    /// All shortest paths to each destination, likewise.
+    /// All shortest paths to each destination, computed likewise.
     equal: Vec<OnceLock<Equal>>,
-    /// The seed of hashes, where they choose.
+    /// The seed of hashes, if they break ties.
     ecmp: Option<u64>,
     explicit: BTreeMap<(u32, u32), Vec<u32>>,
-    /// Sizes of the grid, where its dimensions are taken in order.
+    /// Sizes of the grid, if routes take its dimensions in order.
     order: Option<Vec<u32>>,
-    /// What people call the vertices; empty where they have numbers alone.
+    /// Names of the vertices; empty if they only have numbers.
     names: Vec<String>,
 }
 
@@ -82,16 +84,16 @@ impl Graph {
     /// Checks and indexes a graph.
     ///
     /// # Errors
-    /// Links between vertices that do not exist or from a vertex to itself, links of rate zero, no NPU, explicit paths
-    /// that use links that do not exist or come to a vertex twice; all of them at once.
+    /// Reports all at once: links between vertices that do not exist or from a vertex to itself, links of
+    /// rate zero, no NPU, and explicit paths that use links that do not exist or visit a vertex twice.
     pub fn new(npus: u32, switches: u32, links: Vec<GraphLink>, routing: Routing) -> Result<Self> {
         Self::named(Vec::new(), npus, switches, links, routing)
     }
 
-    /// The same with names of the vertices, NPUs first; none where they have numbers alone.
+    /// Does the same with names of the vertices, NPUs first; empty if they only have numbers.
     ///
     /// # Errors
-    /// Those of [`Graph::new`], and names that are not as many as vertices.
+    /// Those of [`Graph::new`], and a number of names that differs from that of vertices.
     pub fn named(
         names: Vec<String>,
         npus: u32,
@@ -109,7 +111,7 @@ impl Graph {
         }
         if !names.is_empty() && names.len() != vertices as usize {
             errors.push(
-                Diagnostic::error(Code::BadFabric, "every vertex has a name, or none has")
+                Diagnostic::error(Code::BadFabric, "either all vertices or none must have names")
                     .key("fabric.graph.names")
                     .found(format!("{} names", names.len()))
                     .allowed(format!("{vertices} names, or none")),
@@ -194,7 +196,7 @@ impl Graph {
         Ok(graph)
     }
 
-    /// Says what may pass through each vertex, in the order of their numbers.
+    /// Sets what may pass through each vertex, in the order of their numbers.
     #[must_use]
     pub(crate) fn with_passages(mut self, passages: Vec<Passage>) -> Self {
         debug_assert_eq!(passages.len(), self.vertices() as usize);
@@ -203,8 +205,8 @@ impl Graph {
         self
     }
 
-    /// Sets the node of each vertex, [`NOWHERE`] for vertices outside of nodes. Messages between two NPUs of a node stay on the
-    /// node's switches if these connect them, as in NCCL.
+    /// Sets the node of each vertex, [`NOWHERE`] for vertices outside nodes. Messages between two NPUs of a
+    /// node stay on the node's switches if these connect them, as in NCCL.
     #[must_use]
     pub(crate) fn with_nodes(mut self, nodes: Vec<u32>) -> Self {
         debug_assert_eq!(nodes.len(), self.vertices() as usize);
@@ -212,13 +214,13 @@ impl Graph {
         self
     }
 
-    /// Node of each vertex; empty if there are no nodes.
+    /// Returns the node of each vertex; empty if there are no nodes.
     pub(crate) fn nodes(&self) -> &[u32] {
         &self.nodes
     }
 
-    /// Whether the step from the NPU `from` to its neighbour `to` leaves the node although a switch of the node connects it with
-    /// `destination`.
+    /// Whether the step from the NPU `from` to its neighbour `to` leaves the node although a switch of the
+    /// node connects `from` with `destination`.
     fn leaves_node(&self, from: u32, to: u32, destination: u32) -> bool {
         let node = |vertex: u32| self.nodes.get(vertex as usize).copied().unwrap_or(NOWHERE);
         let own = node(from);
@@ -233,7 +235,7 @@ impl Graph {
             })
     }
 
-    /// What may pass through each vertex; empty where everything may.
+    /// Returns what may pass through each vertex; empty if everything may.
     pub(crate) fn passages(&self) -> &[Passage] {
         &self.passages
     }
@@ -242,7 +244,7 @@ impl Graph {
         self.passages.get(vertex as usize).copied().unwrap_or_default()
     }
 
-    /// Tells the core from vertices that have one neighbour only.
+    /// Separates the core from vertices with a single neighbour.
     fn find_core(&mut self) {
         let vertices = self.vertices();
         let sole: Vec<u32> = (0..vertices).map(|vertex| self.sole_neighbour(vertex)).collect();
@@ -261,7 +263,8 @@ impl Graph {
         self.gates = gates;
     }
 
-    /// The one vertex to which and from which all links of `vertex` lead; [`NOWHERE`] where there are several, or none.
+    /// Returns the one vertex that all links of `vertex` lead to and come from; [`NOWHERE`] if there are
+    /// several, or none.
     fn sole_neighbour(&self, vertex: u32) -> u32 {
         let ends = |ids: &[LinkId], end: fn(&GraphLink) -> u32| {
             let at = |id: Option<&LinkId>| id.map(|id| end(&self.links[id.index()]));
@@ -273,7 +276,7 @@ impl Graph {
         }
     }
 
-    /// Whether every NPU of a grid is joined to its neighbours.
+    /// Checks that every NPU of a grid is joined to its neighbours.
     fn check_order(&self, sizes: &[u32]) -> Result<()> {
         let mut stride = 1u32;
         for &size in sizes {
@@ -311,12 +314,12 @@ impl Graph {
                         .found(self.path_name(&path)),
                 );
             } else if let Some(twice) = repeated(&path) {
-                let message = format!("a path comes to {} twice: a routing loop", self.vertex_name(twice));
+                let message = format!("a path visits {} twice: a routing loop", self.vertex_name(twice));
                 errors.push(
                     Diagnostic::error(Code::BadFabric, message)
                         .key(key)
                         .found(self.path_name(&path))
-                        .help("leave out what lies between the two"),
+                        .help("remove the part between the two visits"),
                 );
             } else if self.explicit.insert((first, last), path).is_some() {
                 errors.push(
@@ -331,12 +334,12 @@ impl Graph {
         errors.into_result().map(|_| ())
     }
 
-    /// A path as people call its vertices.
+    /// Returns a path by the names of its vertices.
     fn path_name(&self, path: &[u32]) -> String {
         path.iter().map(|&vertex| self.vertex_name(vertex)).collect::<Vec<_>>().join(", ")
     }
 
-    /// A vertex as people call it.
+    /// Returns the name of a vertex.
     pub(crate) fn vertex_name(&self, vertex: u32) -> String {
         if let Some(name) = self.names.get(vertex as usize) {
             return name.clone();
@@ -346,19 +349,19 @@ impl Graph {
             .map_or_else(|| format!("NPU {vertex}"), |index| format!("switch {index}"))
     }
 
-    /// Own names of the vertices; none where they have numbers alone.
+    /// Returns the names given to vertices; empty if they only have numbers.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
-    /// Number of NPUs.
+    /// Returns the number of NPUs.
     pub fn npus(&self) -> u32 {
         self.npus
     }
-    /// Number of NPUs and switches.
+    /// Returns the number of NPUs and switches.
     pub fn vertices(&self) -> u32 {
         self.starts.len() as u32 - 1
     }
-    /// All links.
+    /// Returns all links.
     pub fn links(&self) -> &[GraphLink] {
         &self.links
     }
@@ -367,45 +370,45 @@ impl Graph {
         Link { from, to, rate, latency, dim: 0 }
     }
 
-    /// The seed by which flows are hashed, where equal paths are chosen so.
+    /// Returns the seed of the hash that chooses among equal paths; `None` if there is no hash.
     pub fn ecmp(&self) -> Option<u64> {
         self.ecmp
     }
-    /// Whether the dimensions of a grid are taken in order.
+    /// Whether routes take the dimensions of a grid in order.
     pub fn in_dimension_order(&self) -> bool {
         self.order.is_some()
     }
-    /// Pairs that have an explicit path.
+    /// Returns the number of pairs with an explicit path.
     pub fn explicit_paths(&self) -> usize {
         self.explicit.len()
     }
 
-    /// Links that leave a vertex, by receiving vertex, then by number.
+    /// Returns the links that leave a vertex, by receiving vertex, then by number.
     pub(crate) fn leaving(&self, from: u32) -> &[LinkId] {
         &self.out[self.starts[from as usize] as usize..self.starts[from as usize + 1] as usize]
     }
 
-    /// Links that enter a vertex, by sending vertex, then by number.
+    /// Returns the links that enter a vertex, by sending vertex, then by number.
     pub(crate) fn entering(&self, to: u32) -> &[LinkId] {
         &self.into[self.in_starts[to as usize] as usize..self.in_starts[to as usize + 1] as usize]
     }
 
-    /// The only neighbour of a vertex that is no part of the core.
+    /// Returns the only neighbour of a vertex outside the core.
     pub(crate) fn gate(&self, vertex: u32) -> Option<u32> {
         Some(self.gates[vertex as usize]).filter(|&gate| gate != NOWHERE)
     }
 
-    /// Number of a vertex of the core within it.
+    /// Returns the number of a core vertex within the core.
     pub(crate) fn in_core(&self, vertex: u32) -> usize {
         self.core[vertex as usize] as usize
     }
 
-    /// All shortest paths from the core to a vertex of it.
+    /// Returns all shortest paths from the core to a vertex of the core.
     pub(crate) fn equal(&self, destination: u32) -> &Equal {
         self.equal[destination as usize].get_or_init(|| Equal::new(self, destination))
     }
 
-    /// Parallel links from one vertex to another.
+    /// Returns the parallel links from one vertex to another.
     fn between(&self, from: u32, to: u32) -> &[LinkId] {
         let out = self.leaving(from);
         let first = out.partition_point(|id| self.links[id.index()].to < to);
@@ -413,8 +416,8 @@ impl Graph {
         &out[first..first + count]
     }
 
-    /// How far each vertex of the core is from `destination`, which is one of them, in links; [`NOWHERE`] where no path leads
-    /// there. With it, the vertices that have one, by distance.
+    /// Returns the distance in links from each vertex of the core to `destination`, itself in the core;
+    /// [`NOWHERE`] if there is no path. Also returns the vertices that have one, by distance.
     pub(crate) fn distances(&self, destination: u32) -> (Box<[u32]>, Vec<u32>) {
         let size = self.core.iter().filter(|&&number| number != NOWHERE).count();
         let mut distance = vec![NOWHERE; size].into_boxed_slice();
@@ -436,7 +439,7 @@ impl Graph {
         (distance, found)
     }
 
-    /// Whether a flow may go on to `destination` when it comes from `from` to its neighbour `at`.
+    /// Whether a flow to `destination` may step from `from` to its neighbour `at`.
     fn may_enter(&self, from: u32, at: u32, destination: u32, distance: &[u32]) -> bool {
         if self.leaves_node(from, at, destination) {
             return false;
@@ -450,8 +453,8 @@ impl Graph {
             }
     }
 
-    /// Whether the shortest ways on from `at` to `destination` begin with an NPU. Where others are as short, those are
-    /// taken.
+    /// Whether a shortest path from `at` to `destination` begins with an NPU. Such a path is preferred to others
+    /// of the same length.
     fn leads_to_npu(&self, at: u32, destination: u32, distance: &[u32]) -> bool {
         let nearer = distance[self.in_core(at)].checked_sub(1);
         self.leaving(at).iter().map(|id| self.links[id.index()].to).take_while(|&to| to < self.npus).any(
@@ -462,7 +465,7 @@ impl Graph {
         )
     }
 
-    /// Whether the link `id`, which leaves a vertex of the core, lies on a shortest path to `destination`.
+    /// Whether the link `id`, which leaves a core vertex, is on a shortest path to `destination`.
     pub(crate) fn leads_on(&self, id: LinkId, destination: u32, distance: &[u32]) -> bool {
         let GraphLink { from, to, .. } = self.links[id.index()];
         let Some(nearer) = distance[self.in_core(from)].checked_sub(1) else { return false };
@@ -472,13 +475,13 @@ impl Graph {
                 || (to < self.npus) == self.leads_to_npu(from, destination, distance))
     }
 
-    /// Next vertex towards `destination` from every vertex of the core, which it is one of.
+    /// Returns the next vertex towards `destination`, a core vertex, from every vertex of the core.
     fn towards(&self, destination: u32) -> &[u32] {
         self.next[destination as usize].get_or_init(|| {
             let (distance, found) = self.distances(destination);
             let mut next = vec![NOWHERE; distance.len()].into_boxed_slice();
             for at in found {
-                // Links are in the order of the vertices that they lead to: the smallest wins.
+                // Links are ordered by the vertices they lead to: the smallest wins.
                 let first = self.leaving(at).iter().find(|&&id| self.leads_on(id, destination, &distance));
                 if let Some(id) = first {
                     next[self.in_core(at)] = self.links[id.index()].to;
@@ -488,9 +491,10 @@ impl Graph {
         })
     }
 
-    /// Which vertices `first` reaches, or with `back` which ones reach it.
+    /// Returns which vertices `first` reaches, or with `back` which ones reach it.
     pub(crate) fn reach(&self, first: u32, back: bool) -> Vec<bool> {
-        // Of a vertex that joins NPUs with others, from which side it was come to; of all others, that it was.
+        // For a vertex that joins NPUs with others, from which side it was reached; for all others, whether
+        // it was.
         let mut reached = vec![[false; 2]; self.vertices() as usize];
         reached[first as usize] = [true; 2];
         let mut queue = VecDeque::from([(first, None)]);
@@ -535,7 +539,7 @@ impl Graph {
         if from == to {
             return true;
         }
-        // Ways to a vertex outside the core, and from one, lead over its gate.
+        // Paths to and from a vertex outside the core lead through its gate.
         let goal = self.gate(to.0).unwrap_or(to.0);
         let mut at = from.0;
         if let Some(gate) = self.gate(at) {
@@ -561,7 +565,7 @@ impl Graph {
         true
     }
 
-    /// The steps from one vertex of a grid to another, dimension by dimension.
+    /// Visits the steps from one vertex of a grid to another, dimension by dimension.
     fn in_order(&self, sizes: &[u32], from: u32, to: u32, mut step: impl FnMut(u32, u32)) {
         let (mut at, mut stride) = (from, 1);
         for &size in sizes {
@@ -577,8 +581,8 @@ impl Graph {
         }
     }
 
-    /// Several paths of one flow: its explicit one alone, or that in the order of dimensions, or equal ones (see
-    /// [`crate::Fabric::routes`]).
+    /// Returns several paths of one flow: only its explicit path, only the dimension-order path, or equal
+    /// ones (see [`crate::Fabric::routes`]).
     pub(crate) fn routes(&self, from: NpuId, to: NpuId, lane: u32, limit: u32) -> Vec<Vec<LinkId>> {
         if self.order.is_none() && !self.explicit.contains_key(&(from.0, to.0)) {
             return self.equal_routes(from, to, lane, limit);
@@ -589,7 +593,7 @@ impl Graph {
     }
 }
 
-/// A vertex that a path comes to again.
+/// Returns a vertex that a path visits twice.
 fn repeated(path: &[u32]) -> Option<u32> {
     let mut sorted = path.to_vec();
     sorted.sort_unstable();
@@ -613,7 +617,7 @@ mod tests {
 
     #[test]
     fn shortest_paths_prefer_small_vertices() {
-        // A square 0-1-3-2-0: from 0 to 3 both ways are equally long.
+        // A square 0-1-3-2-0: the two paths from 0 to 3 are equally long.
         let graph = Graph::new(4, 0, duplex(&[(0, 2), (2, 3), (0, 1), (1, 3)]), Routing::Shortest).unwrap();
         assert_eq!(hops(&graph, 0, 3, 0), [1, 3]);
         assert_eq!(hops(&graph, 3, 0, 0), [1, 0]);
@@ -631,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn explicit_paths_win_and_missing_ones_are_told() {
+    fn explicit_paths_win_and_missing_ones_are_reported() {
         let links = duplex(&[(0, 1), (1, 2), (0, 2)]);
         let graph = Graph::new(3, 0, links.clone(), Routing::Explicit(vec![vec![0, 1, 2]])).unwrap();
         assert_eq!(hops(&graph, 0, 2, 0), [1, 2]);

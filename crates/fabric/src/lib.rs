@@ -1,18 +1,19 @@
-//! The network as data: NPUs, switches, directed links, and, where it is regular, its dimensions.
+//! The network as data: NPUs, switches, directed links, and, if it is regular, its dimensions.
 //!
 //! - [`dimension`]: one dimension of a regular fabric: a ring, full connection or switch, and its links;
 //! - [`graph`]: a fabric given link by link, and paths through it;
-//! - `multipath`: which of several equal paths a flow takes, and several at once;
-//! - `damage`: slow and dead links, and the ways round them;
-//! - [`symmetry`]: NPUs and links that cannot be told apart; [`compared`]: links by the routes that lead over them;
+//! - `multipath`: which of several equal paths a flow takes, and several paths of one flow;
+//! - `damage`: slow and dead links, and the paths around them;
+//! - [`symmetry`]: classes of equivalent NPUs and links; [`compared`]: classes of links from the routes over
+//!   them;
 //! - `passage`: what may pass through a vertex;
 //! - [`parts`]: what vertices and links are: levels and tiers;
 //! - [`build`](mod@build): families of fabrics, from a few numbers;
 //! - [`measure`]: degree, diameter, bisection;
-//! - [`cost`]: price lists, and what a fabric costs by them;
-//! - [`Fabric`]: either of them behind one interface: links by number, routes between NPUs.
+//! - [`cost`]: price lists, and what a fabric costs;
+//! - [`Fabric`]: regular fabrics and graphs behind one interface: links by number, routes between NPUs.
 //!
-//! A regular fabric is never written out: links are numbered by arithmetic, so a million NPUs cost nothing.
+//! The links of a regular fabric are not stored but numbered by arithmetic, so a million NPUs take no memory.
 
 pub mod build;
 pub mod compared;
@@ -41,13 +42,13 @@ use std::sync::Arc;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_units::{LinkId, NpuId, Rate, Shape, ShapeDim, Time};
 
-/// Most paths that [`Fabric::routes`] gives.
+/// Most paths that [`Fabric::routes`] returns.
 pub const MOST_ROUTES: u32 = 256;
 
 /// Most NPUs of a regular fabric. The fabric itself is a few numbers, but tables have a row for each rank.
 pub const MOST_NPUS: u32 = 1 << 24;
 
-/// Lanes that it looks at in a regular fabric.
+/// Number of lanes that [`Fabric::routes`] tries in a regular fabric.
 pub const LANES: u32 = 256;
 
 /// A directed link.
@@ -74,7 +75,7 @@ pub struct Fabric {
     built: Option<Arc<Built>>,
 }
 
-/// What is known of a fabric that was built.
+/// What is known about a fabric that was built.
 #[derive(Debug)]
 struct Built {
     parts: Parts,
@@ -88,10 +89,11 @@ enum Kind {
 }
 
 impl Fabric {
-    /// A regular fabric, lowest dimension first. NPU `i` has coordinate `i / stride % size` in each dimension.
+    /// A regular fabric, lowest dimension first. NPU `i` has coordinate `i / stride % size` in each
+    /// dimension.
     ///
     /// # Errors
-    /// No dimension, two of one name, more NPUs or links than 32 bits can number.
+    /// No dimension, two with the same name, or more NPUs or links than 32 bits can number.
     pub fn regular(mut dims: Vec<Dimension>) -> Result<Self> {
         let mut errors = Diagnostics::new();
         let product = dims.iter().fold(1u64, |product, dim| product.saturating_mul(u64::from(dim.size)));
@@ -100,7 +102,7 @@ impl Fabric {
                 .key("fabric.dims")
                 .found(if product == u64::MAX { "more than 2^64".to_owned() } else { product.to_string() })
                 .allowed(format!("at most {MOST_NPUS}"))
-                .help("simulate a smaller one of its kind: what repeats in it repeats in smaller ones too")
+                .help("simulate a smaller fabric of the same kind: it has the same repeating pattern")
                 .into());
         }
         let mut npus: u32 = 1;
@@ -129,7 +131,7 @@ impl Fabric {
             let message = if dims.is_empty() {
                 "a fabric needs a dimension"
             } else {
-                "more links or switches than 32 bits can number"
+                "the fabric has more links or switches than 32 bits can number"
             };
             errors.push(Diagnostic::error(Code::BadFabric, message).key("fabric.dims"));
         }
@@ -150,13 +152,13 @@ impl Fabric {
         Self { npus: graph.npus(), kind: Kind::Graph(Box::new(graph)), damage: None, built: None }
     }
 
-    /// A graph of which more is known.
+    /// A graph with further knowledge.
     pub(crate) fn built(graph: Graph, parts: Parts, known: Known) -> Self {
         Self { built: Some(Arc::new(Built { parts, known })), ..Self::graph(graph) }
     }
 
-    /// What its vertices and links are. Of a regular fabric: NPUs, the switches of each dimension, the links of each
-    /// dimension. Of one that was given link by link nothing is known but NPUs, switches and links.
+    /// Returns what its vertices and links are. A regular fabric has NPUs, and the switches and links of each
+    /// dimension. A fabric given link by link just has NPUs, switches and links.
     pub fn parts(&self) -> Cow<'_, Parts> {
         match (&self.built, &self.kind) {
             (Some(built), _) => Cow::Borrowed(&built.parts),
@@ -167,14 +169,14 @@ impl Fabric {
         }
     }
 
-    /// Names and sizes of the axes in which the NPUs of a graph are naturally arranged, lowest first; empty where they are
-    /// one alone.
+    /// Returns the names and sizes of the natural axes of a graph's NPUs, lowest first; empty if there is a
+    /// single axis.
     pub fn axes(&self) -> &[(String, u32)] {
         self.built.as_ref().map_or(&[], |built| &built.parts.axes)
     }
 
-    /// The fabric with `slow` links, at the rate that is left of each, and `dead` ones, which routes lead round. It was
-    /// whole before.
+    /// Returns the fabric with `slow` links, each with its remaining rate, and `dead` ones, which routes
+    /// avoid. `self` must be undamaged.
     #[must_use]
     pub fn damaged(mut self, slow: BTreeMap<LinkId, Rate>, dead: BTreeSet<LinkId>) -> Self {
         debug_assert!(self.damage.is_none());
@@ -184,13 +186,13 @@ impl Fabric {
         self
     }
 
-    /// Whether a link is slow or dead.
+    /// Whether any link is slow or dead.
     pub fn is_damaged(&self) -> bool {
         self.damage.is_some()
     }
 
-    /// Which vertices `npu` reaches, or with `back` which ones reach it; `None` where all do, as in every regular fabric
-    /// without dead links.
+    /// Returns which vertices `npu` reaches, or with `back` which ones reach it; `None` if all do, as in
+    /// every regular fabric without dead links.
     pub fn reach(&self, npu: NpuId, back: bool) -> Option<Vec<bool>> {
         match (self.damage.as_ref().and_then(|damage| damage.rest()), &self.kind) {
             (Some(rest), _) => Some(rest.reach(npu.0, back)),
@@ -199,12 +201,12 @@ impl Fabric {
         }
     }
 
-    /// Number of NPUs.
+    /// Returns the number of NPUs.
     pub fn npus(&self) -> u32 {
         self.npus
     }
 
-    /// Number of vertices: NPUs and switches.
+    /// Returns the number of vertices: NPUs and switches.
     pub fn vertices(&self) -> u32 {
         match &self.kind {
             Kind::Regular(dims) => {
@@ -214,7 +216,7 @@ impl Fabric {
         }
     }
 
-    /// Dimensions, lowest first; none on a graph.
+    /// Returns its dimensions, lowest first; empty for a graph.
     pub fn dims(&self) -> &[Dimension] {
         match &self.kind {
             Kind::Regular(dims) => dims,
@@ -222,12 +224,12 @@ impl Fabric {
         }
     }
 
-    /// Whether it is a graph, which is held link by link.
+    /// Whether it is a graph, which is stored link by link.
     pub fn is_graph(&self) -> bool {
         matches!(self.kind, Kind::Graph(_))
     }
 
-    /// The seed by which switches hash flows; `None` where they do not.
+    /// Returns the seed by which switches hash flows; `None` if they do not.
     pub fn ecmp(&self) -> Option<u64> {
         match &self.kind {
             Kind::Regular(_) => None,
@@ -235,7 +237,7 @@ impl Fabric {
         }
     }
 
-    /// Whether paths take the dimensions of a grid in order, as they do in every regular fabric.
+    /// Whether routes take the dimensions of a grid in order, as they do in every regular fabric.
     pub fn in_dimension_order(&self) -> bool {
         match &self.kind {
             Kind::Regular(_) => true,
@@ -243,7 +245,7 @@ impl Fabric {
         }
     }
 
-    /// What may pass through each vertex; empty where everything may.
+    /// Returns what may pass through each vertex; empty if everything may.
     fn passages(&self) -> &[Passage] {
         match &self.kind {
             Kind::Regular(_) => &[],
@@ -251,7 +253,7 @@ impl Fabric {
         }
     }
 
-    /// Node of each vertex; empty if there are no nodes.
+    /// Returns the node of each vertex; empty if there are no nodes.
     fn nodes(&self) -> &[u32] {
         match &self.kind {
             Kind::Regular(_) => &[],
@@ -259,7 +261,7 @@ impl Fabric {
         }
     }
 
-    /// Pairs of NPUs that have an explicit path.
+    /// Returns the number of NPU pairs with an explicit path.
     pub fn explicit_paths(&self) -> usize {
         match &self.kind {
             Kind::Regular(_) => 0,
@@ -267,7 +269,7 @@ impl Fabric {
         }
     }
 
-    /// `Ring(4)_FC(2)`; none on a graph.
+    /// Returns its shape, such as `Ring(4)_FC(2)`; `None` for a graph.
     pub fn shape(&self) -> Option<Shape> {
         match &self.kind {
             Kind::Regular(dims) => {
@@ -277,7 +279,7 @@ impl Fabric {
         }
     }
 
-    /// Number of directed links.
+    /// Returns the number of directed links.
     pub fn links(&self) -> u32 {
         match &self.kind {
             Kind::Regular(dims) => {
@@ -287,7 +289,7 @@ impl Fabric {
         }
     }
 
-    /// Link `id`; the rate of a dead one is zero.
+    /// Returns link `id`; the rate of a dead link is zero.
     pub fn link(&self, id: LinkId) -> Link {
         let link = match &self.kind {
             Kind::Regular(dims) => {
@@ -302,7 +304,7 @@ impl Fabric {
         }
     }
 
-    /// Rate and latency of link `id`: what [`Fabric::link`] says, without looking for its ends.
+    /// Returns the rate and latency of link `id`, as [`Fabric::link`] does, without computing its ends.
     #[inline]
     pub fn speed(&self, id: LinkId) -> (Rate, Time) {
         let (rate, latency) = match &self.kind {
@@ -322,13 +324,13 @@ impl Fabric {
         }
     }
 
-    /// The path from `from` to `to`: its links in order, appended to `path`. `lane` chooses among parallel rings,
-    /// links and (see [`Spread`]) switches, and the way round a ring where both are equally long. In a regular fabric dimensions are
-    /// taken in order, lowest first.
+    /// Appends the links of the path from `from` to `to`, in order, to `path`. `lane` selects among parallel
+    /// rings, links and (see [`Spread`]) switches, and the direction around a ring if both are equally long.
+    /// In a regular fabric, routes take dimensions in order, lowest first.
     ///
-    /// Where that leads over a dead link, a path with the fewest links takes its place; other flows keep theirs.
+    /// If that path uses a dead link, a path with the fewest links replaces it; other flows keep theirs.
     ///
-    /// Returns false, and leaves `path` as it was, where there is no path.
+    /// If there is no path, returns false and leaves `path` unchanged.
     #[inline]
     pub fn route(&self, from: NpuId, to: NpuId, lane: u32, path: &mut Vec<LinkId>) -> bool {
         let start = path.len();
@@ -339,17 +341,19 @@ impl Fabric {
         }
     }
 
-    /// Several paths from `from` to `to`, all different and equally long, for packets of one flow to take in turn: at most
-    /// `limit` of them and [`MOST_ROUTES`], none where there is no path. The first is that of [`Fabric::route`], and all
-    /// begin with its first link: by which port an NPU sends is the flow's own, and what lies behind is shared out.
+    /// Returns several different paths of equal length from `from` to `to`, for packets of one flow to take
+    /// in turn: at most `limit` and at most [`MOST_ROUTES`], none if there is no path. The first is that of
+    /// [`Fabric::route`], and all begin with its first link: the flow alone decides by which port an NPU
+    /// sends, and only the rest is divided.
     ///
-    /// In a graph they are shortest paths, or a pair's explicit one alone. They are dealt in turn to the next hops of each
-    /// vertex, beginning with the one that the flow takes without them, and none gets more than it has paths: so
-    /// neighbours in the list part as early as they can, and each next hop is used as often as its others, as far as it has
-    /// paths. In a regular fabric they are the paths of `lane` and of the lanes that follow, of which [`LANES`] are
-    /// looked at: what the lane does not choose is the same in all.
+    /// In a graph they are shortest paths, or only the pair's explicit path. At each vertex they are dealt in
+    /// turn to the next hops, beginning with the flow's usual one, and no next hop gets more than it has
+    /// paths. So neighbours in the list part as early as they can, and next hops are used equally often as
+    /// far as they have paths. In a regular fabric they are the paths of `lane` and of the lanes that follow,
+    /// of which [`LANES`] are tried; whatever the lane does not select is the same in all.
     ///
-    /// Those over dead links are left out. Where none is left, they are shortest paths of what is left of the fabric.
+    /// Paths over dead links are left out. If none is left, shortest paths that avoid dead links are
+    /// returned.
     pub fn routes(&self, from: NpuId, to: NpuId, lane: u32, limit: u32) -> Vec<Vec<LinkId>> {
         let limit = limit.min(MOST_ROUTES);
         let routes = match &self.kind {
@@ -376,12 +380,12 @@ impl Fabric {
         }
     }
 
-    /// The path in the fabric as it was built.
+    /// Appends the path in the undamaged fabric.
     #[inline]
     fn built_route(&self, from: NpuId, to: NpuId, lane: u32, path: &mut Vec<LinkId>) -> bool {
         match &self.kind {
             Kind::Regular(dims) => {
-                // Coordinates of this dimension and the ones above; below, the way is already behind.
+                // Coordinates of this dimension and those above; those below are already correct.
                 let (mut at, mut ahead, mut target) = (from.0, from.0, to.0);
                 for dim in dims {
                     if ahead == target {
@@ -400,7 +404,7 @@ impl Fabric {
         }
     }
 
-    /// Own names of the vertices, NPUs first; none where they were not given any.
+    /// Returns the names given to vertices, NPUs first; empty if there are none.
     pub fn names(&self) -> &[String] {
         match &self.kind {
             Kind::Graph(graph) => graph.names(),
@@ -408,7 +412,7 @@ impl Fabric {
         }
     }
 
-    /// A vertex for people: by its own name where the fabric was given with names.
+    /// Returns the name of a vertex, its own if the fabric was given with names.
     pub fn vertex_name(&self, vertex: u32) -> String {
         if let Some(built) = &self.built {
             return built.parts.vertex_name(vertex);
@@ -455,7 +459,8 @@ mod tests {
         )
     }
 
-    /// Links by their ends: how many there are between two NPUs of a dimension, and which NPUs a switch of one is joined to.
+    /// Links by their ends: the number of links between two NPUs of a dimension, and the NPUs joined to each
+    /// switch.
     #[derive(Debug, Default)]
     struct Drawn {
         between: BTreeMap<(u16, u32, u32), u32>,
@@ -463,7 +468,7 @@ mod tests {
         down: BTreeMap<(u16, u32), Vec<u32>>,
     }
 
-    /// The graph of a regular fabric as the table of [`Dimension`] defines it, drawn NPU by NPU from coordinates.
+    /// Draws a regular fabric NPU by NPU from coordinates, as the table of [`Dimension`] defines it.
     fn definition(dims: &[(DimKind, u32, u32, Direction)]) -> Drawn {
         let npus: u32 = dims.iter().map(|&(_, size, ..)| size).product();
         let (mut drawn, mut stride, mut switches) = (Drawn::default(), 1, 0);
@@ -481,7 +486,7 @@ mod tests {
                         }
                     }
                     DimKind::FullyConnected => (0..size).filter(|&to| to != here).for_each(|to| link(at(to))),
-                    // The NPU at coordinate 0 draws the switches of all.
+                    // The NPU at coordinate 0 draws the switches for all.
                     DimKind::Switch if here == 0 => {
                         for _ in 0..count {
                             drawn.up.insert((number, switches), (0..size).map(at).collect());
@@ -517,10 +522,10 @@ mod tests {
             prop_assert_eq!(at, b);
         }
 
-        /// Link numbers and ends agree with the graph as its definition draws it: each link has one number, and each
-        /// number is one link.
+        /// Link numbers and ends agree with the definition: each link has one number, and each number is one
+        /// link.
         #[test]
-        fn links_are_those_of_the_graph(dims in prop::collection::vec(any_dim(), 1..4)) {
+        fn links_agree_with_the_definition(dims in prop::collection::vec(any_dim(), 1..4)) {
             let fabric = fabric(&dims);
             let mut drawn = Drawn::default();
             for id in 0..fabric.links() {
@@ -535,7 +540,7 @@ mod tests {
             }
             let expected = definition(&dims);
             prop_assert_eq!(&drawn.between, &expected.between);
-            // Which number a switch has is not defined, only that each has its own.
+            // The definition does not say which number a switch has, only that numbers are distinct.
             prop_assert_eq!(drawn.up.len(), drawn.up.keys().map(|key| key.1).collect::<BTreeSet<_>>().len());
             prop_assert_eq!(drawn.up.len() as u32, fabric.vertices() - fabric.npus());
             let joined = |of: BTreeMap<(u16, u32), Vec<u32>>| {
@@ -552,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn dead_links_are_led_round_and_slow_ones_are_slow() {
+    fn routes_avoid_dead_links_and_slow_links_are_slow() {
         let whole = fabric(&[(DimKind::Ring, 6, 2, Direction::Both)]);
         let over = |fabric: &Fabric, to, lane| {
             let mut path = vec![LinkId(99)];
@@ -567,7 +572,7 @@ mod tests {
         assert_eq!(over(&slowed, 1, 0), over(&whole, 1, 0));
         assert!(slowed.reach(NpuId(0), false).is_none());
 
-        // The other of two parallel links; with both dead, the long way round; with all dead, none.
+        // First the other of two parallel links; with both dead, the long way around; with all dead, no path.
         let between = |a, b| (0..whole.links()).map(LinkId).filter(move |&id| whole_link(id) == (a, b));
         fn whole_link(id: LinkId) -> (u32, u32) {
             let link = fabric(&[(DimKind::Ring, 6, 2, Direction::Both)]).link(id);
@@ -616,7 +621,7 @@ mod tests {
         ];
         let both = Direction::Both;
         let first = spread(&[(DimKind::Switch, 8, 7, both)], Spread::Pair);
-        // The same above another dimension, whose coordinates count for nothing.
+        // The same above another dimension, whose coordinates have no effect.
         let second = spread(&[(DimKind::Ring, 3, 1, both), (DimKind::Switch, 8, 7, both)], Spread::Pair);
         for (from, to) in (0..8).flat_map(|from| (0..8).map(move |to| (from, to))).filter(|(a, b)| a != b) {
             let switch = TABLE[from as usize][to as usize];
@@ -637,7 +642,7 @@ mod tests {
         }
         let (dim, seven) = (&first.dims()[0], Rate(7 * 8_000_000_000));
         assert_eq!((dim.lanes(), dim.rate_per_npu(), dim.usable_rate_per_npu()), (1, seven, seven));
-        // With two peers no more than two switches are used.
+        // With two peers, at most two switches are used.
         let few = spread(&[(DimKind::Switch, 3, 7, both)], Spread::Pair);
         assert_eq!(few.dims()[0].usable_rate_per_npu(), Rate(2 * 8_000_000_000));
     }

@@ -1,18 +1,18 @@
 //! Equal paths through a graph: which of several next hops a flow takes, and several paths of one flow.
 //!
-//! Every vertex knows, of a destination, how far it is and how many shortest paths lead there. That is all that is kept,
-//! so memory is vertices times destinations, however many paths there are. Next hops are links, as a switch's ports are:
-//! two parallel links are two of them, whatever their rates.
+//! For each destination, every vertex stores its distance and its number of shortest paths. Nothing else is
+//! stored, so memory is proportional to vertices times destinations, however many paths there are. Next hops
+//! are links, like a switch's ports: two parallel links are two next hops, whatever their rates.
 
 use crate::graph::Graph;
 use syncline_units::{LinkId, NpuId};
 
-/// What is known of a destination in the core of the graph, from every vertex of the core.
+/// Shortest paths from every vertex of the core to one destination in the core.
 #[derive(Clone, Debug)]
 pub(crate) struct Equal {
-    /// Links to go; [`NOWHERE`](crate::graph::NOWHERE) where none lead there.
+    /// Distance in links; [`NOWHERE`](crate::graph::NOWHERE) if there is no path.
     distance: Box<[u32]>,
-    /// Shortest paths, as far as 32 bits can count them.
+    /// Number of shortest paths, saturating at 32 bits.
     paths: Box<[u32]>,
 }
 
@@ -21,7 +21,7 @@ impl Equal {
         let (distance, found) = graph.distances(destination);
         let mut paths = vec![0u32; distance.len()].into_boxed_slice();
         paths[graph.in_core(destination)] = 1;
-        // Vertices come by distance, so all paths of those ahead are counted by now.
+        // Vertices are ordered by distance, so the paths of those closer are already counted.
         for &at in &found[1..] {
             let on = graph.leaving(at).iter().filter(|&&id| graph.leads_on(id, destination, &distance));
             let ways = |id: &LinkId| paths[graph.in_core(graph.links()[id.index()].to)];
@@ -31,14 +31,14 @@ impl Equal {
     }
 }
 
-/// All shortest paths to a destination: those of the core to its gate, or to itself.
+/// All shortest paths to a destination: those of the core to its gate, or to the destination itself.
 #[derive(Clone, Copy)]
 struct Goal<'a> {
     graph: &'a Graph,
     to: u32,
-    /// The vertex of the core that all paths lead through; `to` where that is one.
+    /// The core vertex that all paths lead through; `to` if that is in the core.
     through: u32,
-    /// Links from there.
+    /// Links from there to the destination.
     last: u32,
     equal: &'a Equal,
 }
@@ -51,7 +51,7 @@ impl<'a> Goal<'a> {
         Self { graph, to, through, last, equal: graph.equal(through) }
     }
 
-    /// Links to go from `at`; [`NOWHERE`](crate::graph::NOWHERE) where none lead there.
+    /// Returns the distance from `at` in links; [`NOWHERE`](crate::graph::NOWHERE) if there is no path.
     fn distance(&self, at: u32) -> u32 {
         if at == self.to {
             return 0;
@@ -61,7 +61,7 @@ impl<'a> Goal<'a> {
         self.equal.distance[self.graph.in_core(core)].saturating_add(before + after)
     }
 
-    /// Shortest paths from `at`, as far as 32 bits can count them.
+    /// Returns the number of shortest paths from `at`, saturating at 32 bits.
     fn paths(&self, at: u32) -> u32 {
         if at == self.to {
             return 1;
@@ -71,10 +71,11 @@ impl<'a> Goal<'a> {
         self.equal.paths[self.graph.in_core(core)].saturating_mul(first).saturating_mul(self.last)
     }
 
-    /// The links by which shortest paths leave `at`, by the vertex that they lead to, then by number.
+    /// Returns the links by which shortest paths leave `at`, by the vertex that they lead to, then by number.
     fn next_hops(self, at: u32) -> impl Iterator<Item = LinkId> + Clone + 'a {
         let Self { graph, to, through, equal, .. } = self;
-        // From outside the core, all links lead to the gate; from the destination's gate, those to it lead on.
+        // From outside the core, all links lead to the gate; from the destination's gate, those to the
+        // destination lead on.
         let (out, leave) = (graph.gate(at).is_some(), at == through);
         let leads_on = move |id: &LinkId| match (out, leave) {
             _ if at == to => false,
@@ -94,7 +95,8 @@ fn mixed(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// What a switch hashes of a flow: with SplitMix64's step `m`, `m(m(m(seed) ^ (source << 32 | destination)) ^ lane)`.
+/// A switch's hash of a flow: with SplitMix64's step `m`, `m(m(m(seed) ^ (source << 32 | destination)) ^
+/// lane)`.
 #[derive(Clone, Copy, Debug)]
 struct Flow(u64);
 
@@ -103,15 +105,16 @@ impl Flow {
         Self(mixed(mixed(mixed(seed) ^ (u64::from(from.0) << 32 | u64::from(to.0))) ^ u64::from(lane)))
     }
 
-    /// Which of `choices` next hops `vertex` takes: the upper half of `m(flow ^ vertex) * choices`, which is the
-    /// hash-threshold of RFC 2992, 2. Each vertex hashes for itself: with one hash for all, the flows that a switch gets
-    /// would have chosen alike before, and would again (polarisation).
+    /// Returns which of `choices` next hops `vertex` takes: the upper half of `m(flow ^ vertex) * choices`,
+    /// which is the hash-threshold of RFC 2992, 2. Each vertex hashes differently. With one hash for all, the
+    /// flows that reach a switch would be those that chose alike before, and would choose alike again
+    /// (polarisation).
     fn choice(self, vertex: u32, choices: usize) -> usize {
         ((u128::from(mixed(self.0 ^ u64::from(vertex))) * choices as u128) >> 64) as usize
     }
 }
 
-/// A path that is being dealt, with the numbers of the paths that it will become.
+/// A path that is being dealt out, with the numbers of the paths that it will become.
 struct Hand {
     at: u32,
     path: Vec<LinkId>,
@@ -119,7 +122,7 @@ struct Hand {
 }
 
 impl Graph {
-    /// The path of a flow where each vertex hashes it among its next hops; false where there is none.
+    /// Appends the path of a flow whose next hops are chosen by hash; returns false if there is none.
     pub(crate) fn hashed_route(
         &self,
         seed: u64,
@@ -144,7 +147,7 @@ impl Graph {
         true
     }
 
-    /// Different shortest paths from `from` to `to` by the link that the flow takes first, as many as there are, at most
+    /// Returns different shortest paths from `from` to `to` that begin with the flow's first link, at most
     /// `limit`: see [`crate::Fabric::routes`].
     pub(crate) fn equal_routes(&self, from: NpuId, to: NpuId, lane: u32, limit: u32) -> Vec<Vec<LinkId>> {
         let goal = Goal::new(self, to.0);
@@ -164,7 +167,7 @@ impl Graph {
         hands.into_iter().map(|hand| hand.path).collect()
     }
 
-    /// The next hops of a vertex, the flow's own first.
+    /// Returns the next hops of a vertex, the flow's own first.
     fn next_hops(&self, at: u32, goal: Goal<'_>, flow: Option<Flow>, lane: u32) -> Vec<LinkId> {
         let mut hops: Vec<LinkId> = goal.next_hops(at).collect();
         let end = |link: LinkId| self.links()[link.index()].to;
@@ -179,8 +182,8 @@ impl Graph {
         hops
     }
 
-    /// Deals the numbers of a path in turn to its next hops, of which the flow's own is the first; none gets more than it
-    /// has paths.
+    /// Deals the numbers of a path in turn to its next hops, the flow's own first; none gets more than it has
+    /// paths.
     fn deal(&self, hand: Hand, goal: Goal<'_>, flow: Option<Flow>, lane: u32) -> Vec<Hand> {
         let hops = self.next_hops(hand.at, goal, flow, lane);
         let end = |link: LinkId| self.links()[link.index()].to;
@@ -201,7 +204,7 @@ impl Graph {
             .into_iter()
             .map(|(link, numbers)| Hand { at: end(link), path: [&path[..], &[link]].concat(), numbers })
             .collect();
-        // The last one goes on with the path itself: where nothing branches, nothing is copied.
+        // The last next hop continues the path itself: without branches, nothing is copied.
         hands.extend(last.map(|(link, numbers)| {
             path.push(link);
             Hand { at: end(link), path: std::mem::take(&mut path), numbers }
@@ -260,7 +263,7 @@ mod tests {
         path.iter().map(|&link| fabric.link(link).to).collect()
     }
 
-    /// Pearson's statistic of counts that are expected to be equal.
+    /// Pearson's statistic of counts that should be equal.
     fn chi_square(counts: &BTreeMap<Vec<u32>, u32>, cells: usize) -> f64 {
         let flows: u32 = counts.values().sum();
         let expected = f64::from(flows) / cells as f64;
@@ -268,8 +271,9 @@ mod tests {
         counts.values().map(|&count| (f64::from(count) - expected).powi(2) / expected).sum::<f64>() + missing
     }
 
-    /// Over 100 seeds, the statistic of `cells` equal paths stays below the 99.9th percentile of its distribution but for
-    /// two seeds, and its mean is within 10 % of the degrees of freedom: flows are as even as if paths were drawn.
+    /// Over 100 seeds, the statistic of `cells` equal paths exceeds the 99.9th percentile of its distribution
+    /// for at most two seeds, and its mean is within 10 % of the degrees of freedom: flows are spread as
+    /// evenly as random draws.
     fn assert_even(cells: usize, percentile: f64, counts: impl Fn(u64) -> BTreeMap<Vec<u32>, u32>) {
         let found: Vec<f64> = (0..100).map(|seed| chi_square(&counts(seed), cells)).collect();
         let beyond = found.iter().filter(|&&statistic| statistic > percentile).count();
@@ -292,8 +296,8 @@ mod tests {
         });
     }
 
-    /// 16 ways through a fat tree of 128 hosts, by aggregation and core switch: what came to an aggregation switch by its
-    /// hash is hashed anew there. 15 degrees of freedom.
+    /// 16 paths through a fat tree of 128 hosts, by aggregation and core switch: flows that a hash sent to an
+    /// aggregation switch are hashed anew there. 15 degrees of freedom.
     #[test]
     fn flows_spread_evenly_in_every_layer() {
         assert_even(16, 37.70, |seed| {
@@ -312,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_are_what_is_documented() {
+    fn hashes_match_the_documentation() {
         // The first outputs of SplitMix64 from state 0, as Vigna's reference program prints them.
         let gamma = 0x9e37_79b9_7f4a_7c15u64;
         assert_eq!(mixed(0), 0xe220_a839_7b1d_cdaf);
@@ -334,7 +338,7 @@ mod tests {
         assert!((0..64).any(|lane| spine(&fabric, 0, 2, lane) != spine(&fabric, 2, 0, lane)));
     }
 
-    /// Parallel links are next hops of their own.
+    /// Parallel links are separate next hops.
     #[test]
     fn parallel_links_share_flows() {
         let fabric = built(2, 1, duplex([(0, 2), (0, 2), (0, 2), (2, 1)]), Routing::Ecmp { seed: 0 });
@@ -352,7 +356,7 @@ mod tests {
         assert_eq!(first_hops[1], first_hops[3]);
         assert_ne!(first_hops[0], first_hops[1]);
         assert_eq!(fabric.routes(NpuId(0), NpuId(15), 0, 2), all[..2]);
-        // To itself there is one path without links; to nowhere there is none.
+        // A path from a vertex to itself has no links; an unreachable vertex has no path.
         assert_eq!(fabric.routes(NpuId(0), NpuId(0), 0, 9), [vec![]]);
         let apart = built(2, 0, vec![], Routing::Ecmp { seed: 0 });
         assert_eq!(apart.routes(NpuId(0), NpuId(1), 0, 9), Vec::<Vec<LinkId>>::new());
@@ -360,7 +364,7 @@ mod tests {
         assert!(fat_tree(34, 0).routes(NpuId(0), NpuId(9000), 0, u32::MAX).len() == 256);
     }
 
-    /// By which of its ports a host sends is the flow's own.
+    /// The flow decides by which of its ports a host sends.
     #[test]
     fn several_paths_of_a_flow_leave_by_one_port() {
         // Two switches for two hosts with a port to each, and two links from each switch to either host.
@@ -384,7 +388,7 @@ mod tests {
         assert_eq!((fabric.explicit_paths(), fabric.ecmp()), (1, None));
     }
 
-    /// A long chain is walked without a stack and without copies.
+    /// Long chains are searched without recursion and without copies.
     #[test]
     fn long_paths_are_found() {
         let fabric =
@@ -392,7 +396,7 @@ mod tests {
         assert_eq!(fabric.routes(NpuId(0), NpuId(199_999), 0, 9)[0].len(), 199_999);
     }
 
-    /// Vertices joined at random, perhaps more than once, and perhaps not all.
+    /// Vertices joined at random, possibly several times, possibly not all.
     fn any_graph() -> impl Strategy<Value = (u32, u32, Vec<(u32, u32)>)> {
         (2u32..7, 0u32..7).prop_flat_map(|(npus, switches)| {
             let vertex = 0..npus + switches;
@@ -404,7 +408,7 @@ mod tests {
         })
     }
 
-    /// All shortest paths over links that are alive, found by trying everything.
+    /// Finds all shortest paths over links that are alive, by brute force.
     fn all_shortest(fabric: &Fabric, from: u32, to: u32, dead: &BTreeSet<LinkId>) -> BTreeSet<Vec<LinkId>> {
         let mut found = BTreeSet::from([(vec![], from)]);
         for _ in 0..fabric.vertices() {
@@ -413,7 +417,7 @@ mod tests {
             if !there.is_empty() {
                 return there;
             }
-            // Of longer and longer paths, those that come to no vertex twice.
+            // Of the paths of each length, keep those that visit no vertex twice.
             found = found
                 .iter()
                 .flat_map(|(path, at)| {
@@ -431,8 +435,9 @@ mod tests {
     }
 
     proptest! {
-        /// Hashed, shortest and sprayed paths are shortest ones without dead links; sprayed ones are all there are with the
-        /// flow's first link, up to the limit, each once, the flow's own first; and everything is the same the next time.
+        /// Hashed, shortest and sprayed paths are shortest paths without dead links. Sprayed paths are all
+        /// those with the flow's first link, up to the limit, each once, the flow's own first. Repeating the
+        /// search gives the same paths.
         #[test]
         fn paths_are_shortest_and_alive(
             (npus, switches, pairs) in any_graph(), hashed: Option<u64>, ends: (u32, u32), lane in 0u32..5,
@@ -473,7 +478,7 @@ mod tests {
             prop_assert!(sprayed.iter().all(|path| left.contains(path)));
         }
 
-        /// No next hop of a switch is taken twice more than another that has paths left.
+        /// No next hop of a switch is used more than once more than another that has paths left.
         #[test]
         fn next_hops_are_dealt_evenly(seed: u64, limit in 1u32..20, from in 0u32..16, to in 0u32..16) {
             let fabric = fat_tree(4, seed);

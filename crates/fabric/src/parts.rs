@@ -1,7 +1,7 @@
 //! What the vertices and links of a fabric are: levels of vertices, tiers of links.
 //!
-//! Prices, pictures and reports need more than a graph: which switches are spines, which links leave a building block. The
-//! vertices of a level have numbers that follow each other, and so have the links of a tier.
+//! Prices, drawings and reports need more than a graph: which switches are spines, which links leave a building
+//! block. The vertices of a level are numbered consecutively, and so are the links of a tier.
 
 use crate::Dimension;
 use serde::Serialize;
@@ -13,7 +13,7 @@ use syncline_units::{DimKind, LinkId, Rate};
 pub enum VertexKind {
     /// An accelerator.
     Npu,
-    /// A network card that is a vertex of its own, because NPUs share it or reach it over links of their own.
+    /// A network card that is a vertex, because NPUs share it or reach it over links of their own.
     Nic,
     /// A switch or router.
     Switch,
@@ -57,51 +57,51 @@ impl LinkKind {
     }
 }
 
-/// Vertices of one sort, numbered one after the other.
+/// Vertices of one kind, numbered consecutively.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Level {
-    /// What people call one of them, such as `leaf`; the number within the level follows.
+    /// The name of one of them, such as `leaf`; the number within the level follows.
     pub name: String,
-    /// What they are.
+    /// The kind of vertex.
     pub kind: VertexKind,
-    /// How high above the NPUs, which are at 0; for pictures.
+    /// Height above the NPUs, which are at 0; for drawings.
     pub height: i8,
     /// Number of the first one.
     pub first: u32,
-    /// How many.
+    /// Number of vertices.
     pub count: u32,
-    /// How many of them belong together, such as the leaves of a pod; `count` where that is no matter.
+    /// How many form a group, such as the leaves of a pod; `count` if there are no groups.
     pub group: u32,
 }
 
-/// Links of one sort, numbered one after the other.
+/// Links of one kind, numbered consecutively.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Tier {
-    /// What people call them, such as `leaf-spine`.
+    /// Their name, such as `leaf-spine`.
     pub name: String,
     /// What they are for.
     pub kind: LinkKind,
-    /// Number of the first directed one.
+    /// Number of the first directed link.
     pub first: u32,
-    /// How many directed ones.
+    /// Number of directed links.
     pub links: u32,
-    /// Rate of each with headers and all, which is what is paid for; `None` where it is that of its payload.
+    /// Rate of each including headers, which is what is paid for; `None` if it equals the payload rate.
     pub wire_rate: Option<Rate>,
 }
 
-/// Which way a link leads, seen from the NPUs.
+/// The direction of a link, as seen from the NPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
-    /// Away from the NPUs: to a switch or card, or to a switch of a level farther away.
+    /// Away from the NPUs: to a switch or card, or to a switch of a higher level.
     Up,
     /// Towards the NPUs.
     Down,
-    /// To a vertex of the same height.
+    /// Between vertices of the same height.
     Across,
 }
 
 impl Way {
-    /// Its name in files: `up`, `down`; empty across.
+    /// Returns its name in files: `up`, `down`; empty for `Across`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Up => "up",
@@ -111,11 +111,11 @@ impl Way {
     }
 }
 
-/// How the vertices of a picture are arranged.
+/// How a drawing arranges the vertices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
-    /// Levels above each other.
+    /// Levels stacked on each other.
     Levels,
     /// The switches, or NPUs, in a circle, by groups.
     Circle,
@@ -126,20 +126,20 @@ pub enum Layout {
 /// Levels and tiers of a fabric, in the order of their numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Parts {
-    /// The family that the fabric is of, such as `fat_tree`; empty where it was given link by link.
+    /// The family of the fabric, such as `fat_tree`; empty if it was given link by link.
     pub family: String,
-    /// Sorts of vertices. The first is the NPUs.
+    /// Kinds of vertices. The first is the NPUs.
     pub levels: Vec<Level>,
-    /// Sorts of links.
+    /// Kinds of links.
     pub tiers: Vec<Tier>,
-    /// Names and sizes of the axes in which NPUs are naturally arranged, lowest first, where they are not one alone.
+    /// Names and sizes of the natural axes of NPUs, lowest first; empty if there is a single axis.
     pub axes: Vec<(String, u32)>,
-    /// How a picture arranges them.
+    /// How a drawing arranges them.
     pub layout: Layout,
 }
 
 impl Parts {
-    /// The parts of a fabric of which nothing is known but its numbers.
+    /// The parts of a fabric of which only the numbers of vertices and links are known.
     pub fn unknown(npus: u32, switches: u32, links: u32) -> Self {
         let level = |name: &str, kind, height, first, count| Level {
             name: name.to_owned(),
@@ -163,7 +163,7 @@ impl Parts {
         Self { family: String::new(), levels, tiers, axes: Vec::new(), layout: Layout::Circle }
     }
 
-    /// The parts of a regular fabric: its switches are of one level, its links of a tier for each dimension.
+    /// The parts of a regular fabric: its switches form one level, the links of each dimension a tier.
     pub(crate) fn regular(npus: u32, dims: &[Dimension]) -> Self {
         let switches = dims.iter().map(|dim| dim.switches(npus)).sum();
         let tiers = dims.iter().map(|dim| Tier {
@@ -179,23 +179,23 @@ impl Parts {
         Self { family: "dims".to_owned(), tiers, axes, layout, ..Self::unknown(npus, switches, 0) }
     }
 
-    /// The level of a vertex.
+    /// Returns the level of a vertex.
     pub fn level(&self, vertex: u32) -> &Level {
         &self.levels[self.levels.partition_point(|level| level.first <= vertex) - 1]
     }
 
-    /// The tier of a link.
+    /// Returns the tier of a link.
     pub fn tier(&self, link: LinkId) -> &Tier {
         &self.tiers[self.tier_number(link)]
     }
 
-    /// The place of a link's tier among the tiers.
+    /// Returns the index of a link's tier.
     pub fn tier_number(&self, link: LinkId) -> usize {
         self.tiers.partition_point(|tier| tier.first <= link.0) - 1
     }
 
-    /// Which way a link from one vertex to another leads. Switches of nodes are below the NPUs and as far away as the first
-    /// switches above them.
+    /// Returns the direction of a link between two vertices. Switches inside nodes are below the NPUs, as far
+    /// away as the first switches above them.
     pub fn way(&self, from: u32, to: u32) -> Way {
         let away = |vertex| self.level(vertex).height.unsigned_abs();
         match away(from).cmp(&away(to)) {
@@ -205,13 +205,13 @@ impl Parts {
         }
     }
 
-    /// What people call a vertex: `NPU 3`, `spine 0`.
+    /// Returns the name of a vertex: `NPU 3`, `spine 0`.
     pub fn vertex_name(&self, vertex: u32) -> String {
         let level = self.level(vertex);
         format!("{} {}", level.name, vertex - level.first)
     }
 
-    /// The vertex that people call `name`, whatever letters are capital.
+    /// Returns the vertex with this name, ignoring case.
     pub fn vertex(&self, name: &str) -> Option<u32> {
         self.levels.iter().find_map(|level| {
             let start = name.get(..level.name.len())?;
@@ -221,7 +221,7 @@ impl Parts {
         })
     }
 
-    /// Which names there are: `NPU 0 to NPU 7, switch 0`.
+    /// Lists all names: `NPU 0 to NPU 7, switch 0`.
     pub fn names(&self) -> String {
         let range = |level: &Level| match level.count {
             1 => format!("{} 0", level.name),

@@ -3,13 +3,14 @@
 /// Whether paths may lead through a vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Passage {
-    /// Everything may pass: a switch, or an NPU that is a router too.
+    /// Everything may pass: a switch, or an NPU that is also a router.
     #[default]
     Through,
-    /// Nothing: an NPU takes what is for it and sends what is its own.
+    /// Nothing: an NPU receives its own messages and sends its own.
     No,
-    /// From NPUs to other vertices and back, but not between two of either: a network card that several NPUs share.
+    /// From NPUs to other vertices and back, but neither between NPUs nor between others: a network card that
+    /// several NPUs share.
     Across,
-    /// All but from NPU to NPU: such a card that is a router too.
+    /// Everything except from NPU to NPU: such a card that is also a router.
     Router,
 }

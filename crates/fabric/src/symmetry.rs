@@ -1,26 +1,26 @@
-//! Turns of the numbers of NPUs: which NPUs and links cannot be told apart but by their number.
+//! Turns of NPU numbers: which NPUs and links are equivalent, that is, differ only in their number.
 //!
-//! NPUs are numbered along axes, lowest first: the dimensions of a regular fabric, nodes and what they hold, the degrees of a
-//! parallelisation. An axis may be *turned* (see [`Turned`]): all its coordinates are moved at once. Turning some axes moves
-//! NPUs onto NPUs, and links onto links, with all routes that are taken. NPUs that can be moved onto each other form a class;
-//! its representative has the lowest coordinates. All classes have equally many members, and so have classes of links but
-//! for links with a port of their own.
+//! NPUs are numbered along axes, lowest first: the dimensions of a regular fabric, nodes and the NPUs in
+//! them, the degrees of a parallelisation. An axis may be *turned* (see [`Turned`]): all its coordinates are
+//! moved at once. Turning some axes maps NPUs onto NPUs, and links onto links, together with all routes in
+//! use. NPUs that can be mapped onto each other form a class; its representative has the lowest coordinates.
+//! All classes have the same size, and so have classes of links, except links with a port of their own.
 //!
-//! Classes of links follow by arithmetic where whole dimensions of a regular fabric are turned ([`Symmetry::new`]), and from
-//! comparing routes otherwise (`compared`).
+//! If whole dimensions of a regular fabric are turned, classes of links follow by arithmetic
+//! ([`Symmetry::new`]); otherwise they follow from comparing routes (`compared`).
 
 use crate::{Dimension, Fabric, Spread};
 use std::sync::Arc;
 use syncline_units::{DimKind, LinkId, NpuId, Turn, Turned};
 
-/// An axis of the numbers of NPUs: coordinate `npu / stride % size`.
+/// An axis of NPU numbers: coordinate `npu / stride % size`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NpuAxis {
-    /// Coordinates along it.
+    /// Number of coordinates.
     pub size: u32,
     /// Difference of numbers between neighbours.
     pub stride: u32,
-    /// How it is turned; `None` where it stays.
+    /// How it is turned; `None` if it is not.
     pub turned: Option<Turned>,
 }
 
@@ -29,16 +29,16 @@ impl NpuAxis {
         npu / self.stride % self.size
     }
 
-    /// Coordinates that no move leads from one to another.
+    /// Returns the number of coordinates of which no turn maps one onto another.
     fn step(&self) -> u32 {
         self.turned.map_or(self.size, |turned| turned.step)
     }
 }
 
-/// The axes that are turned, and the classes that follow.
+/// The turned axes, and the resulting classes.
 #[derive(Clone, Debug)]
 pub struct Symmetry {
-    /// Empty where nothing is turned.
+    /// Empty if nothing is turned.
     axes: Vec<NpuAxis>,
     classes: u32,
     members: u32,
@@ -50,7 +50,7 @@ pub struct Symmetry {
 enum Ports {
     /// This many links, each a port of its own.
     Links(u32),
-    /// Those of dimensions, and how many there are.
+    /// Those of dimensions, and their number.
     Dims(Vec<DimPorts>, u32),
     /// Link by link.
     Table(Arc<Table>),
@@ -64,22 +64,22 @@ struct DimPorts {
     first: u32,
 }
 
-/// Classes of links that were found by comparing routes.
+/// Classes of links, found by comparing routes.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// By link.
+    /// The port of each link.
     pub(crate) ports: Vec<u32>,
-    /// By port: its first link, ascending.
+    /// The first link of each port, ascending.
     pub(crate) first: Vec<LinkId>,
-    /// By port.
+    /// The number of links of each port.
     pub(crate) members: Vec<u32>,
     /// Whether each link inside the network has a port of its own, because routes do not use them evenly.
     pub(crate) uneven_inside: bool,
 }
 
 impl Symmetry {
-    /// `turns` of the dimensions, lowest first. Dimensions that cannot be turned so stay as they are, and so does every
-    /// dimension of a graph.
+    /// The symmetry from `turns` of the dimensions, lowest first. Dimensions that cannot be turned like this
+    /// are not, nor is any dimension of a graph.
     pub fn new(fabric: &Fabric, turns: &[Option<Turn>]) -> Self {
         let axes = fabric.dims().iter().zip(turns).map(|(dim, &turn)| {
             let turn = turn.filter(|&turn| dim.turns(turn));
@@ -101,18 +101,18 @@ impl Symmetry {
         symmetry
     }
 
-    /// Nothing is turned: every NPU is a class of its own.
+    /// The symmetry without turns: every NPU is a class of its own.
     pub fn none(fabric: &Fabric) -> Self {
         Self { axes: Vec::new(), classes: fabric.npus(), members: 1, ports: Ports::Links(fabric.links()) }
     }
 
-    /// The classes of NPUs that follow from `axes`, which cover all numbers of NPUs. Links have none before
-    /// [`Symmetry::compared`].
+    /// The classes of NPUs that follow from `axes`, which must cover all NPU numbers. Links have no classes
+    /// before [`Symmetry::compared`].
     pub fn of_npus(axes: Vec<NpuAxis>) -> Self {
         Self::of_axes(axes, Ports::Links(0))
     }
 
-    /// The same with these classes of links.
+    /// Returns the same symmetry with these classes of links.
     pub(crate) fn with_table(self, table: Table) -> Self {
         Self { ports: Ports::Table(Arc::new(table)), ..self }
     }
@@ -128,20 +128,21 @@ impl Symmetry {
     pub fn is_none(&self) -> bool {
         self.members == 1
     }
-    /// Number of classes of NPUs.
+    /// Returns the number of classes of NPUs.
     pub fn classes(&self) -> u32 {
         self.classes
     }
-    /// NPUs in each class.
+    /// Returns the number of NPUs in each class.
     pub fn members(&self) -> u32 {
         self.members
     }
-    /// How the axis with this size and stride is turned; `None` where it stays, and where there is no such axis.
+    /// Returns how the axis with this size and stride is turned; `None` if it is not, or if there is no such
+    /// axis.
     pub fn turned(&self, size: u32, stride: u32) -> Option<Turned> {
         self.axes.iter().find(|axis| axis.size == size && axis.stride == stride)?.turned
     }
 
-    /// The class of an NPU.
+    /// Returns the class of an NPU.
     #[inline]
     pub fn class(&self, npu: NpuId) -> u32 {
         if self.is_none() {
@@ -158,7 +159,7 @@ impl Symmetry {
         class
     }
 
-    /// The representative of a class.
+    /// Returns the representative of a class.
     pub fn representative(&self, class: u32) -> NpuId {
         if self.is_none() {
             return NpuId(class);
@@ -171,7 +172,8 @@ impl Symmetry {
         NpuId(npu)
     }
 
-    /// Where the `member`-th of the moves, of which there are as many as a class has members, leads an NPU.
+    /// Returns the NPU onto which turn number `member` maps an NPU; there are as many turns as a class has
+    /// members.
     pub fn moved(&self, npu: NpuId, member: u32) -> NpuId {
         let (mut to, mut rest) = (npu.0, member);
         for axis in &self.axes {
@@ -184,7 +186,7 @@ impl Symmetry {
         NpuId(to)
     }
 
-    /// Number of classes of links, which are called ports.
+    /// Returns the number of classes of links, which are called ports.
     pub fn ports(&self) -> u32 {
         match &self.ports {
             Ports::Links(links) => *links,
@@ -193,7 +195,7 @@ impl Symmetry {
         }
     }
 
-    /// The first link of each class, in ascending order.
+    /// Returns the first link of each class, in ascending order.
     pub fn links(&self) -> impl Iterator<Item = LinkId> {
         let of = |dim: &Dimension, class: u32, local: u32| {
             let npu = self.representative(class);
@@ -211,7 +213,7 @@ impl Symmetry {
         turned.chain((0..all).map(LinkId)).chain(table.iter().copied())
     }
 
-    /// Links in a class of links.
+    /// Returns the number of links in a class.
     pub fn links_of(&self, port: u32) -> u32 {
         match &self.ports {
             Ports::Table(table) => table.members[port as usize],
@@ -219,14 +221,15 @@ impl Symmetry {
         }
     }
 
-    /// Whether each link inside the network has a port of its own though NPUs are classes: a representative's messages pass
-    /// other inner links than those of the NPUs it stands for. Only where nothing waits there.
+    /// Whether each link inside the network has a port of its own although NPUs form classes. A
+    /// representative's messages then pass other inner links than those of the NPUs it stands for. This only
+    /// happens where nothing waits on inner links.
     #[inline]
     pub fn is_uneven_inside(&self) -> bool {
         matches!(&self.ports, Ports::Table(table) if table.uneven_inside)
     }
 
-    /// The class of a link.
+    /// Returns the class of a link.
     #[inline]
     pub fn port(&self, link: LinkId) -> u32 {
         match &self.ports {
@@ -247,7 +250,7 @@ impl DimPorts {
         let per_npu = dim.links_per_npu();
         let (npu, local) = ((link.0 - dim.first_link) / per_npu, (link.0 - dim.first_link) % per_npu);
         let local = match (self.turn, dim.kind) {
-            // Numbered by how far they lead, which this turn changes.
+            // They are numbered by how far they lead, which this turn changes.
             (Some(Turn::Xor), DimKind::FullyConnected) => {
                 let here = dim.coordinate(npu);
                 let there = (here + 1 + local / dim.count) % dim.size;
@@ -260,10 +263,11 @@ impl DimPorts {
 }
 
 impl Dimension {
-    /// Whether the dimension looks the same after a turn.
+    /// Whether the dimension is unchanged by a turn.
     pub fn turns(&self, turn: Turn) -> bool {
         match (turn, self.kind) {
-            // A turn by one changes the sum of a pair's coordinates by two, and by the size where one of them comes round.
+            // A turn by one changes the sum of a pair's coordinates by two, and by the size if one of them
+            // wraps around.
             (Turn::Cyclic, DimKind::Switch) if self.spread == Spread::Pair && self.size > 2 => {
                 2 % self.count == 0 && self.size.is_multiple_of(self.count)
             }
@@ -271,7 +275,7 @@ impl Dimension {
             (Turn::Xor, _) if !self.size.is_power_of_two() => false,
             (Turn::Xor, DimKind::Ring) => self.size <= 2,
             (Turn::Xor, DimKind::FullyConnected) => true,
-            // Which of several switches a message takes depends on how far it goes round.
+            // Which of several switches a message takes depends on how far around it goes.
             (Turn::Xor, DimKind::Switch) => self.count == 1,
         }
     }
@@ -300,7 +304,7 @@ mod tests {
     }
 
     proptest! {
-        /// Moving both ends of a route moves its links: class by class, port by port.
+        /// Moving both ends of a route moves its links, class by class and port by port.
         #[test]
         fn routes_move_with_their_ends(
             dims in prop::collection::vec(any_dim(), 1..4), lane in 0u32..9, from: u32, to: u32, by: u32
@@ -327,9 +331,10 @@ mod tests {
             prop_assert_eq!(ports(moved(from), moved(to)), ports(from, to));
         }
 
-        /// Where a switch is chosen by the pair, a dimension is turned if and only if that changes no pair's switch.
+        /// If the pair selects the switch, a dimension is turned if and only if that changes no pair's
+        /// switch.
         #[test]
-        fn pairs_are_turned_where_they_keep_their_switches(size in 1u32..9, count in 1u32..9) {
+        fn pairs_are_turned_if_they_keep_their_switches(size in 1u32..9, count in 1u32..9) {
             let dim = Dimension::new("d".to_owned(), DimKind::Switch, size).with_count(count);
             let dim = dim.with_spread(Spread::Pair).with_rate(Rate(8));
             let turned = |at: u32| (at + 1) % size;
@@ -340,7 +345,7 @@ mod tests {
             prop_assert!(!dim.turns(Turn::Xor) || (0..size).all(exchanged));
         }
 
-        /// Classes of NPUs and links are numbered without gaps and have equally many members.
+        /// Classes of NPUs and links are numbered without gaps and have the same size.
         #[test]
         fn classes_are_equal(dims in prop::collection::vec(any_dim(), 1..4)) {
             let turns: Vec<Option<Turn>> = dims.iter().map(|&(_, turn)| turn).collect();

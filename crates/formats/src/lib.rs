@@ -1,4 +1,4 @@
-//! Every foreign file format, in and out.
+//! Readers and writers of all foreign file formats.
 //!
 //! - [`chakra`]: Chakra execution traces (`.et`), the workload of ASTRA-sim 2;
 //! - [`astra1`]: text workloads of ASTRA-sim 1;

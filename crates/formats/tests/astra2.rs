@@ -1,4 +1,4 @@
-//! ASTRA-sim 2's configuration files: what is read, and that nothing makes a reader panic.
+//! ASTRA-sim 2's configuration files: correct files are read, and no input makes a reader panic.
 
 use proptest::prelude::*;
 use syncline_formats::astra2::{
@@ -25,14 +25,14 @@ fn a_network() {
 }
 
 #[test]
-fn a_byte_order_mark_is_no_content() {
+fn byte_order_marks_are_ignored() {
     let plain = r#"{"preferred-dataset-splits": 4, "all-reduce-implementation": ["ring"]}"#;
     let parse = |text: &str| System::parse(source(text)).expect("a system");
     assert_eq!(format!("{:?}", parse(&format!("\u{feff}{plain}"))), format!("{:?}", parse(plain)));
 }
 
 #[test]
-fn what_is_no_yaml_is_told_in_our_words() {
+fn invalid_yaml_has_reworded_errors() {
     let told = |text: &str| Network::parse(source(text)).expect_err("no YAML").to_string();
     for (text, expected) in [
         ("latency: [ 1 ]\nlatency: [ 2 ]\n", "is not valid YAML: key `latency` is given twice"),
@@ -45,7 +45,7 @@ fn what_is_no_yaml_is_told_in_our_words() {
 }
 
 #[test]
-fn a_file_that_is_not_there_has_no_number() {
+fn missing_files_are_reported_without_an_error_number() {
     let told = Network::read(std::path::Path::new("no/such/file")).expect_err("no file").to_string();
     assert!(told.contains("the file cannot be read: no such file"), "{told}");
     assert!(!told.contains("os error"), "{told}");

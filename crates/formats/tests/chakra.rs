@@ -1,4 +1,4 @@
-//! Chakra traces, there and back; and what is not a trace.
+//! Chakra traces: round trips, and files that are not traces.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -92,7 +92,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(version in ".{0,6}", attrs in vec(attribute(), 0..3), nodes in vec(node(), 0..6)) {
+    fn written_traces_are_read_back(version in ".{0,6}", attrs in vec(attribute(), 0..3), nodes in vec(node(), 0..6)) {
         let metadata = Metadata { version, attrs };
         let bytes = bytes_of(&metadata, &nodes);
         let mut reader = Reader::new(bytes.as_slice(), "t").expect("metadata");
@@ -126,7 +126,7 @@ proptest! {
 
     #[test]
     fn graphs_keep_every_dependency(edges in vec((0u64..40, 0u64..40), 0..80), order in Just((0u64..40).collect::<Vec<_>>()).prop_shuffle()) {
-        // Ids ten apart, in any order in the file; an edge goes from the lower to the higher.
+        // Ids are ten apart, in any order in the file; edges go from lower to higher ids.
         let nodes: Vec<Node> = order
             .iter()
             .map(|&id| {
@@ -155,7 +155,7 @@ proptest! {
 }
 
 #[test]
-fn a_cut_file_is_refused_unless_it_is_cut_between_nodes() {
+fn a_truncated_file_is_refused_unless_it_ends_between_nodes() {
     let nodes: Vec<Node> = (1..4).map(|id| Node::compute(id, "comp", 5)).collect();
     let bytes = bytes_of(&Metadata::astra(), &nodes);
     let whole: Vec<usize> =
@@ -170,12 +170,12 @@ fn a_cut_file_is_refused_unless_it_is_cut_between_nodes() {
 }
 
 #[test]
-fn a_lying_length_is_refused_without_memory() {
+fn a_false_length_is_refused_without_allocating() {
     let mut bytes = bytes_of(&Metadata::astra(), &[]);
     bytes.extend([0xff, 0xff, 0xff, 0xff, 0x0f, 1, 2, 3]);
     let error = Reader::new(bytes.as_slice(), "t").expect("metadata").next_node().expect_err("it lies");
     assert!(error.to_string().contains("longer than 64 MiB"), "{error}");
-    // Up to 64 MiB are believed, but only what is there is taken.
+    // Lengths up to 64 MiB are accepted, but only the bytes that exist are read.
     bytes.truncate(8);
     bytes.extend([0x80, 0x80, 0x80, 0x20, 1]);
     let error = Reader::new(bytes.as_slice(), "t").expect("metadata").next_node().expect_err("it lies");
@@ -207,7 +207,7 @@ fn fields_of_newer_schemas_are_skipped() {
 }
 
 #[test]
-fn files_of_the_generators_are_written_to_the_byte() {
+fn generator_files_are_reproduced_byte_by_byte() {
     let node = Node::collective(1, "all_reduce", CollectiveType::AllReduce, 1 << 20);
     let mut want = vec![0x07, 0x0a, 0x05];
     want.extend(b"0.0.4");
@@ -233,7 +233,7 @@ fn ranks_with_equal_files_share_a_graph() {
         let nodes = if rank == 4 { &nodes[..1] } else { &nodes[..] };
         write_file(&rank_file(&prefix, rank), &Metadata::astra(), nodes).expect("a file");
     }
-    // A gzipped file is as good as a plain one.
+    // A gzipped file counts as equal to a plain one.
     let plain = fs::read(rank_file(&prefix, 5)).expect("a file");
     let file = fs::File::create(rank_file(&prefix, 5)).expect("a file");
     let mut gzip = flate2::write::GzEncoder::new(file, flate2::Compression::default());
@@ -246,13 +246,13 @@ fn ranks_with_equal_files_share_a_graph() {
 }
 
 #[test]
-fn a_gzipped_file_may_not_grow_without_bounds() {
+fn gzipped_files_may_not_expand_without_bounds() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("bomb.0.et");
     let file = fs::File::create(&path).expect("a file");
     let mut gzip = flate2::write::GzEncoder::new(file, flate2::Compression::best());
     gzip.write_all(&bytes_of(&Metadata::astra(), &[])).expect("a file");
-    // Empty messages without end: 64 MiB that pack into 64 KiB.
+    // Endless empty messages: 64 MiB compress to 64 KiB.
     for _ in 0..64 {
         gzip.write_all(&[0; 1 << 20]).expect("a file");
     }
@@ -261,5 +261,5 @@ fn a_gzipped_file_may_not_grow_without_bounds() {
     let error = std::iter::from_fn(|| reader.next_message().map(|message| message.map(|_| ())).transpose())
         .find_map(Result::err)
         .expect("it is refused");
-    assert!(error.to_string().contains("beyond all proportion"), "{error}");
+    assert!(error.to_string().contains("becomes too large when decompressed"), "{error}");
 }

@@ -1,7 +1,7 @@
-//! Good files with bytes changed at random: no reader may panic, hang, or take memory out of proportion.
+//! Good files with random changes: no reader may panic, hang, or use disproportionate memory.
 //!
 //! Cases are numbered and the same on every machine. `SYNCLINE_FUZZ=100000` runs that many for each reader, and
-//! `SYNCLINE_FUZZ_FROM=7` starts at another number.
+//! `SYNCLINE_FUZZ_FROM=7` starts at another case.
 
 use peak_alloc::PeakAlloc;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,26 +16,26 @@ use syncline_units::CollectiveKind;
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
-/// One reader at a time, or the memory of one would be put down to another.
+/// Readers run one at a time, because otherwise the memory of one would be counted for another.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Cases of each reader.
+/// Number of cases for each reader.
 const CASES: u64 = 20_000;
-/// Longer than any of these small files takes, on a slow machine and without optimisation.
+/// Longer than any of these small files should take, on a slow machine and without optimisation.
 const LONG: Duration = Duration::from_secs(5);
-/// Memory that a reader may take however short the file is: tables, buffers, messages.
+/// Memory that a reader may use for any file, however short: tables, buffers, messages.
 const FREE: usize = 1 << 20;
-/// The same for what proves plans.
+/// As [`FREE`], for readers that prove plans.
 const FREE_FOR_PROOFS: usize = 64 << 20;
-/// Memory that it may take for each byte of the file beyond that. A byte may stand for a node of a graph.
+/// Memory that it may use in addition, per byte of the file. A byte may represent a node of a graph.
 const PER_BYTE: usize = 64;
 
-/// Numbers that depend on their seed alone: xorshift* (Vigna 2016).
+/// A generator of numbers that depend only on their seed: xorshift* (Vigna 2016).
 struct Random(u64);
 
 impl Random {
     fn new(case: u64) -> Self {
-        // Neighbouring seeds must not give similar numbers.
+        // Similar seeds must not give similar numbers.
         let mut random = Self((case ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9) | 1);
         for _ in 0..4 {
             random.next();
@@ -56,7 +56,7 @@ impl Random {
     }
 }
 
-/// Pieces that mean something to some reader: large and odd numbers, brackets, quotes, varints, lengths.
+/// Byte strings that are significant to some reader: large and odd numbers, brackets, quotes, varints, lengths.
 const PIECES: &[&[u8]] = &[
     b"-1",
     b"0",
@@ -91,7 +91,7 @@ const PIECES: &[&[u8]] = &[
     b"\xed\xa0\x80",
 ];
 
-/// A file with a few changes.
+/// Returns a file with a few changes.
 fn changed(good: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = good.to_vec();
     for _ in 0..=random.below(4) {
@@ -105,7 +105,7 @@ fn changed(good: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
             4 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
             5 if at < bytes.len() => bytes[at] = random.next() as u8,
             6 => {
-                // The same again, up to some hundred times.
+                // Repeats a piece, up to some hundred times.
                 let piece = bytes[at..end].repeat(1 + random.below(100));
                 drop(bytes.splice(at..at, piece));
             }
@@ -115,7 +115,7 @@ fn changed(good: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
                 drop(bytes.splice(at..end, other[from..to].iter().copied()));
             }
             _ => {
-                // A number in the text becomes another one.
+                // Changes a digit.
                 if let Some(digit) = bytes[at..].iter().position(u8::is_ascii_digit) {
                     bytes[at + digit] = b'0' + random.below(10) as u8;
                 }
@@ -125,12 +125,13 @@ fn changed(good: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// A number from the environment.
+/// Reads a number from the environment.
 fn variable(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number")))
 }
 
-/// Reads many changed files; `read` says whether one was good, and may take `free` bytes of memory for a short one.
+/// Reads many changed files. `read` returns whether a file was good, and may use `free` bytes of memory for a short
+/// file.
 fn torment(name: &str, seeds: &[Vec<u8>], free: usize, read: impl Fn(&[u8]) -> bool) {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     for good in seeds {
@@ -158,11 +159,11 @@ fn torment(name: &str, seeds: &[Vec<u8>], free: usize, read: impl Fn(&[u8]) -> b
         let most = free + PER_BYTE * bytes.len();
         assert!(memory <= most, "{name}: case {case}: {memory} bytes for {}:\n{}", bytes.len(), shown());
     }
-    // Changes that are never accepted would test the first check alone.
+    // Changes that are never accepted would test only the first check.
     assert!(accepted > 0 || cases < 1000, "{name}: no changed file was accepted");
 }
 
-/// Reads a text; what is no text is refused before.
+/// Reads a text; bytes that are not UTF-8 count as refused.
 fn as_text(bytes: &[u8], read: impl Fn(Source) -> bool) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| read(Source::new("file", text)))
 }
@@ -281,7 +282,7 @@ fn plan_files() {
         std::str::from_utf8(bytes).is_ok_and(|text| {
             let Ok(plan) = PlanFile::from_json(text, "plan.json") else { return false };
             let good = Custom::new(&plan).is_ok();
-            // Whatever can be said of it, it is said.
+            // Plans that MSCCL cannot express are reported as errors, not panics.
             let _ = msccl::write(&plan);
             good
         })

@@ -1,13 +1,12 @@
-//! The thread of a hub that lets workers in, keeps the register, and tells cores what to do.
+//! The thread of a hub that admits workers, owns the register, and commands the cores.
 
-use super::assignment::Cores;
-use super::core_thread::{Command, Handle, Report};
+use super::core_thread::{Command, CoreHandle, Report};
 use super::events::{Event, Events as Journal};
-use super::message::Up;
-use super::rack_connection::{Crossed, RackConnection};
-use super::register::{Act, Register, Room, Shares};
+use super::message::FromWorker;
+use super::rack_connection::{RackConnector, RackSocket};
+use super::register::{Action, HubList, MemoryShare, Register, Shares};
 use super::serve::Setup;
-use super::shard::{Bounds, Counters, Who};
+use super::shard::{Bounds, Counters, Peer};
 use super::status::{JobStatus, Status};
 use super::terms::Contract;
 use mio::net::TcpListener;
@@ -32,33 +31,40 @@ use syncline_transport::socket::{Socket, Stream};
 
 const WAKE: Token = Token(usize::MAX);
 
-/// The first listener's; others count down from it, and everybody else counts up from zero.
+/// The token of the first listener. Those of other listeners count down from it; all other tokens count up from zero.
 const LISTENERS: Token = Token(usize::MAX - 1);
 
-/// How long what is said last has to be heard.
+/// Grace period for final messages.
 const LEAVING: Duration = Duration::from_secs(1);
 
-/// When a hub is to end: never, at once, or in so many milliseconds at most, once its jobs are over.
+/// The value of [`SharedState::ends`] while the hub is not to end.
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// Which core has which chunk of a job, by the job's number.
 type Planned = (u32, Shares);
 
-/// What others see of the hall, and tell it.
+/// The state that the admission thread shares with the hub's owner.
 #[derive(Clone, Debug)]
-pub(super) struct Window {
+pub(super) struct SharedState {
     pub(super) status: Arc<Mutex<Status>>,
     pub(super) events: Arc<Mutex<Journal>>,
-    /// [`NEVER`], or in how many milliseconds at most.
+    /// [`NEVER`]; or end once no job has a worker, or after this many milliseconds.
     pub(super) ends: Arc<AtomicU64>,
-    /// Has it look.
+    /// Wakes the admission thread.
     pub(super) waker: Arc<Waker>,
 }
 
-/// Says so where the thread panics.
-struct Farewell(Window);
+/// A control connection.
+struct Control {
+    connection: ControlConnection,
+    /// When it began to close. Nothing more is read from it then.
+    closing: Option<Instant>,
+}
 
-impl Drop for Farewell {
+/// Publishes the failure if the thread panics.
+struct PanicReporter(SharedState);
+
+impl Drop for PanicReporter {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let what = "it failed, which is a bug of syncline: please report it".to_owned();
@@ -67,42 +73,45 @@ impl Drop for Farewell {
     }
 }
 
-/// The thread that lets workers in.
+/// The hub, as the admission thread runs it.
 pub(super) struct AdmissionThread {
     setup: Setup,
     poll: Watcher,
     listeners: Vec<TcpListener>,
     pending: PendingHandshakes,
-    /// Guests, and whether they go once they have been told everything.
-    connections: BTreeMap<u32, (ControlConnection, Option<Instant>)>,
-    guests: u32,
+    /// Control connections, by number.
+    connections: BTreeMap<u32, Control>,
+    /// The number of the next control connection.
+    next_connection: u32,
     register: Register,
-    cores: Vec<Handle>,
+    cores: Vec<CoreHandle>,
     reports: Receiver<Report>,
-    crossings: (Sender<Crossed>, Receiver<Crossed>),
-    /// Which core has which chunk of a job, by the job's number.
+    /// Connections to hubs of other racks.
+    rack_sockets: (Sender<RackSocket>, Receiver<RackSocket>),
+    /// Results of [`Action::Plan`].
     plans: (Sender<Planned>, Receiver<Planned>),
-    /// Jobs that look for hubs of other racks, and whether they are over.
-    bridging: BTreeMap<u32, Arc<AtomicBool>>,
-    window: Window,
+    /// Jobs with a thread that connects to hubs of other racks, and whether they are over.
+    connecting: BTreeMap<u32, Arc<AtomicBool>>,
+    shared: SharedState,
     interfaces: Vec<SocketAddr>,
     started: Instant,
     failure: Option<String>,
-    /// When it was told last who was not let in.
-    told: Instant,
-    /// Jobs that were under way when the hub ended.
+    /// When events of refused connections were last published.
+    logged: Instant,
+    /// The number of jobs that were running when the hub ended.
     cut_off: usize,
 }
 
-/// How often it is told who was not let in.
-const LOGGED: Duration = Duration::from_secs(1);
+/// How often events of refused connections are published.
+const LOG_EVERY: Duration = Duration::from_secs(1);
 
 impl AdmissionThread {
-    /// A hall, where it listens, and what others see of it. Its cores work from now on, on a CPU each where there are some.
+    /// Creates a hub, and starts its cores, each on one of `cpus` if there are any. Returns the addresses where it
+    /// listens and its shared state, too.
     ///
     /// # Errors
-    /// A sentence: an address that cannot be had, or cores that the system gives no threads for.
-    pub(super) fn open(setup: Setup, cpus: &[usize]) -> Result<(Self, Vec<SocketAddr>, Window), String> {
+    /// A sentence: an address is not available, or the system starts no thread for a core.
+    pub(super) fn open(setup: Setup, cpus: &[usize]) -> Result<(Self, Vec<SocketAddr>, SharedState), String> {
         let fault = |error: io::Error| format!("cannot begin: {error}");
         let poll = Watcher::new().map_err(fault)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE).map_err(fault)?);
@@ -112,7 +121,7 @@ impl AdmissionThread {
             let mut listener =
                 TcpListener::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
             if let Some(name) = &setup.congestion {
-                // What is accepted has it, too.
+                // Accepted connections inherit the congestion control.
                 congestion::choose(&SockRef::from(&listener), name)?;
             }
             let token = Token(LISTENERS.0 - number);
@@ -123,9 +132,9 @@ impl AdmissionThread {
         let (report, reports) = channel();
         let mut cores = Vec::new();
         for number in 0..setup.cores {
-            let tell = (report.clone(), Arc::clone(&waker));
+            let report_to = (report.clone(), Arc::clone(&waker));
             let cpu = cpus.get(number as usize).copied();
-            cores.push(Handle::spawn(number, setup.patience, tell, cpu).map_err(fault)?);
+            cores.push(CoreHandle::spawn(number, setup.patience, report_to, cpu).map_err(fault)?);
         }
         let register = Register::new(
             setup.cores,
@@ -135,34 +144,34 @@ impl AdmissionThread {
             setup.patience,
         );
         let (status, events) = (Arc::default(), Arc::default());
-        let window = Window { status, events, ends: Arc::new(AtomicU64::new(NEVER)), waker };
-        let mut hall = Self {
+        let shared = SharedState { status, events, ends: Arc::new(AtomicU64::new(NEVER)), waker };
+        let mut thread = Self {
             setup,
             poll,
             listeners,
             pending: PendingHandshakes::default(),
             connections: BTreeMap::new(),
-            guests: 0,
+            next_connection: 0,
             register,
             cores,
             reports,
-            crossings: channel(),
+            rack_sockets: channel(),
             plans: channel(),
-            bridging: BTreeMap::new(),
-            window: window.clone(),
+            connecting: BTreeMap::new(),
+            shared: shared.clone(),
             interfaces: interfaces.clone(),
             started: Instant::now(),
             failure: None,
-            told: Instant::now(),
+            logged: Instant::now(),
             cut_off: 0,
         };
-        hall.publish(false);
-        Ok((hall, interfaces, window))
+        thread.publish(false);
+        Ok((thread, interfaces, shared))
     }
 
-    /// Works until the hub is to end.
+    /// Works until the hub ends.
     pub(super) fn run(mut self) {
-        let _farewell = Farewell(self.window.clone());
+        let _panic_reporter = PanicReporter(self.shared.clone());
         let mut events = Events::with_capacity(256);
         let mut draining: Option<Instant> = None;
         let mut leaving: Option<Instant> = None;
@@ -178,44 +187,44 @@ impl AdmissionThread {
                 _ => {}
             }
             more = self.accept();
-            self.greet();
-            self.listen();
-            self.cross();
-            let sound = self.hear();
+            self.advance_handshakes();
+            self.receive();
+            self.attach_racks();
+            let healthy = self.take_reports();
             while let Ok((job, shares)) = self.plans.1.try_recv() {
                 self.register.planned(job, shares);
             }
             self.register.tick(self.started.elapsed());
             self.act();
-            let most = self.window.ends.load(Ordering::Relaxed);
+            let most = self.shared.ends.load(Ordering::Relaxed);
             if most != NEVER && draining.is_none() {
                 draining = Some(Instant::now());
                 self.register.drain();
             }
             let over = draining.is_some_and(|since| since.elapsed() >= Duration::from_millis(most));
-            if leaving.is_none() && (!sound || draining.is_some() && self.register.idle() || over) {
+            if leaving.is_none() && (!healthy || draining.is_some() && self.register.idle() || over) {
                 leaving = Some(Instant::now());
-                self.cut_off = self.register.standings().len();
+                self.cut_off = self.register.jobs().len();
                 self.register.leave();
                 self.act();
             }
-            self.say();
+            self.write();
             self.publish(draining.is_some());
             if leaving.is_some_and(|since| self.connections.is_empty() || since.elapsed() > LEAVING) {
-                self.bridging.values().for_each(|over| over.store(true, Ordering::Relaxed));
-                // All at once: each has a moment to say goodbye.
-                self.cores.iter_mut().for_each(Handle::dismiss);
+                self.connecting.values().for_each(|over| over.store(true, Ordering::Relaxed));
+                // Stop all cores before their handles wait for each: each core has a grace period.
+                self.cores.iter_mut().for_each(CoreHandle::stop);
                 return;
             }
         }
     }
 
-    /// Lets some come who connect; whether there may be more. Those who are here are heard in between, however many come.
+    /// Accepts some connections. Returns whether there may be more: known connections have their turn in between.
     fn accept(&mut self) -> bool {
         let mut more = false;
         for listener in &self.listeners {
-            let come = std::iter::from_fn(|| listener.accept().ok()).take(MOST);
-            more |= come
+            let accepted = std::iter::from_fn(|| listener.accept().ok()).take(MOST);
+            more |= accepted
                 .map(|(stream, _)| self.pending.add(stream, &self.setup.trust, None, self.poll.registry()))
                 .count()
                 == MOST;
@@ -223,20 +232,20 @@ impl AdmissionThread {
         more
     }
 
-    /// Goes on with handshakes.
-    fn greet(&mut self) {
+    /// Advances handshakes, and takes over connections that are admitted.
+    fn advance_handshakes(&mut self) {
         let cores = self.setup.cores;
         loop {
             let register = &self.register;
             let admit = |hello: &Hello| match hello.role {
                 Role::Worker { .. } | Role::Visitor => Ok(()),
                 Role::Core { core, .. } | Role::Rack { core, .. } if core >= cores => {
-                    Err(format!("there is no core {core} of {cores}").into())
+                    Err(format!("there is no core {core}: the hub has {cores}").into())
                 }
-                Role::Core { rank, number, ticket, .. } => Ok(register.admits(number, rank, ticket)?),
-                Role::Rack { rack, .. } => Ok(register.bridges(&hello.job, rack).map(drop)?),
+                Role::Core { rank, number, ticket, .. } => Ok(register.admits_core(number, rank, ticket)?),
+                Role::Rack { rack, .. } => Ok(register.admits_rack(&hello.job, rack).map(drop)?),
                 Role::Member { .. } | Role::Lane { .. } => {
-                    let why = "this is a hub: ranks that run plans among themselves meet elsewhere";
+                    let why = "this is a hub: ranks that communicate among themselves must connect to rank 0";
                     Err(why.to_owned().into())
                 }
             };
@@ -244,23 +253,23 @@ impl AdmissionThread {
             let job = handshake.job().unwrap_or_default().to_owned();
             match handshake.role().cloned() {
                 Some(Role::Worker { rank }) => {
-                    let guest = self.guest(handshake.socket);
-                    self.register.arrived(guest, &job, rank, self.started.elapsed());
+                    let number = self.add_connection(handshake.socket);
+                    self.register.connected(number, &job, rank, self.started.elapsed());
                 }
                 Some(Role::Visitor) => {
-                    let guest = self.guest(handshake.socket);
-                    let status = self.window.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    if let Some((connection, going)) = self.connections.get_mut(&guest) {
-                        connection.send(&status);
-                        *going = Some(Instant::now());
+                    let number = self.add_connection(handshake.socket);
+                    let status = self.shared.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    if let Some(control) = self.connections.get_mut(&number) {
+                        control.connection.send(&status);
+                        control.closing = Some(Instant::now());
                     }
                 }
                 Some(Role::Core { rank, number: job, core, .. }) => {
-                    self.attach(handshake.socket, (job, Who::Worker(rank)), core, number as u32);
+                    self.attach(handshake.socket, (job, Peer::Worker(rank)), core, number as u32);
                 }
                 Some(Role::Rack { rack, core }) => {
-                    if let Ok(job) = self.register.bridges(&job, rack) {
-                        self.attach(handshake.socket, (job, Who::Rack(rack)), core, number as u32);
+                    if let Ok(job) = self.register.admits_rack(&job, rack) {
+                        self.attach(handshake.socket, (job, Peer::Rack(rack)), core, number as u32);
                     }
                 }
                 _ => {}
@@ -268,215 +277,221 @@ impl AdmissionThread {
         }
     }
 
-    /// A guest that is known now, under a number that nobody had before.
-    fn guest(&mut self, socket: Socket) -> u32 {
-        let guest = self.guests;
-        self.guests += 1;
-        self.connections.insert(guest, (ControlConnection::new(socket), None));
-        guest
+    /// Adds a control connection, and returns its number.
+    fn add_connection(&mut self, socket: Socket) -> u32 {
+        let number = self.next_connection;
+        self.next_connection += 1;
+        let control = Control { connection: ControlConnection::new(socket), closing: None };
+        self.connections.insert(number, control);
+        number
     }
 
-    /// Gives a worker's connection to a core.
-    fn attach(&mut self, mut socket: Socket, (job, who): (u32, Who), core: u32, number: u32) {
+    /// Gives a connection to a core.
+    fn attach(&mut self, mut socket: Socket, (job, peer): (u32, Peer), core: u32, number: u32) {
         _ = socket.unwatch(self.poll.registry());
         let connection = Box::new(Stream::new(socket));
-        self.cores[core as usize].tell(Command::Attach(job, who, number, connection));
+        self.cores[core as usize].send(Command::Attach { job, peer, number, connection });
     }
 
-    /// Finds out which core has which chunk of a job, on a thread of its own: chunks may be millions, and other jobs go on.
-    fn plan(&self, job: u32, contract: Arc<Contract>, hubs: Vec<Cores>, hub: u32) {
-        let (tell, waker) = (self.plans.0.clone(), Arc::clone(&self.window.waker));
-        let find = move || {
-            // Nobody listens where the hub is ending.
-            if tell.send((job, Shares::new(&contract, &hubs, hub))).is_ok() {
+    /// Computes which core has which chunk of a job on another thread, because there may be millions of chunks.
+    fn plan(&self, job: u32, contract: Arc<Contract>, hubs: HubList) {
+        let (plans, waker) = (self.plans.0.clone(), Arc::clone(&self.shared.waker));
+        let compute = move || {
+            // Sending fails if the hub is ending.
+            if plans.send((job, Shares::new(&contract, &hubs))).is_ok() {
                 _ = waker.wake();
             }
         };
-        // Where the system gives no thread, ranks are told when their time is up.
-        _ = std::thread::Builder::new().name("plan".to_owned()).spawn(find);
+        // If the system starts no thread, ranks time out.
+        _ = std::thread::Builder::new().name("plan".to_owned()).spawn(compute);
     }
 
-    /// Connects the cores of a job with those of the hubs of lower racks, on a thread of its own: they may not be there yet.
-    fn bridge(&mut self, job: u32, name: String, contract: &Contract, rack: u32, hub: u32) {
+    /// Connects the cores of a job to those of the hubs of lower racks on another thread, because those may not be
+    /// ready yet.
+    fn connect_racks(&mut self, job: u32, name: String, contract: &Contract, rack: u32, hub: u32) {
         let Some(racks) = &contract.terms.racks else { return };
         let lower = (0..rack).zip(racks.hubs.iter().map(|hubs| hubs[hub as usize]));
-        let ways: Vec<(u32, SocketAddr, u32)> =
+        let targets: Vec<(u32, SocketAddr, u32)> =
             lower.flat_map(|(to, at)| (0..self.setup.cores).map(move |core| (to, at, core))).collect();
-        let crossing = RackConnection {
+        let connector = RackConnector {
             name,
             rack,
-            ways,
+            targets,
             trust: self.setup.trust.clone(),
-            over: Arc::clone(self.bridging.entry(job).or_default()),
-            made: self.crossings.0.clone(),
-            waker: Arc::clone(&self.window.waker),
+            over: Arc::clone(self.connecting.entry(job).or_default()),
+            sockets: self.rack_sockets.0.clone(),
+            waker: Arc::clone(&self.shared.waker),
         };
-        // Where the system gives no thread, ranks are told when their time is up.
-        _ = std::thread::Builder::new().name("bridge".to_owned()).spawn(move || crossing.run(job));
+        // If the system starts no thread, ranks time out.
+        _ = std::thread::Builder::new().name("bridge".to_owned()).spawn(move || connector.run(job));
     }
 
-    /// Gives connections with other racks to their cores.
-    fn cross(&mut self) {
-        while let Ok((job, rack, core, made)) = self.crossings.1.try_recv() {
-            match made {
+    /// Gives connections to other racks to their cores.
+    fn attach_racks(&mut self) {
+        while let Ok(RackSocket { job, rack, core, socket }) = self.rack_sockets.1.try_recv() {
+            match socket {
                 Ok(socket) => {
                     let number = self.pending.next_token() as u32;
-                    self.attach(socket, (job, Who::Rack(rack)), core, number);
+                    self.attach(socket, (job, Peer::Rack(rack)), core, number);
                 }
                 Err(why) => {
                     let what = format!("cannot be reached: {why}");
-                    self.register.parted(job, rack, Trouble { kind: Kind::Closed, what });
+                    self.register.rack_lost(job, rack, Trouble { kind: Kind::Closed, what });
                 }
             }
         }
     }
 
-    /// Hears what guests say.
-    fn listen(&mut self) {
-        let guests: Vec<u32> = self.connections.keys().copied().collect();
-        for guest in guests {
-            let Some((connection, going)) = self.connections.get_mut(&guest) else { continue };
-            if going.is_some() {
+    /// Receives messages from control connections.
+    fn receive(&mut self) {
+        let numbers: Vec<u32> = self.connections.keys().copied().collect();
+        for number in numbers {
+            let Some(Control { connection, closing: None }) = self.connections.get_mut(&number) else {
                 continue;
-            }
+            };
             let closed = connection.read();
-            while let Some((connection, None)) = self.connections.get_mut(&guest) {
-                let message = connection.receive::<Up>().and_then(|message| Ok((message, random::random()?)));
+            while let Some(Control { connection, closing: None }) = self.connections.get_mut(&number) {
+                let message =
+                    connection.receive::<FromWorker>().and_then(|message| Ok((message, random::random()?)));
                 match message {
                     Ok((Some(message), random)) => {
-                        self.register.heard(guest, message, random, self.started.elapsed());
+                        self.register.received(number, message, random, self.started.elapsed());
                         self.act();
                     }
                     Ok((None, _)) => break,
                     Err(what) => {
-                        self.register.lost(guest, Trouble { kind: Kind::Corrupt, what });
-                        self.connections.remove(&guest);
+                        self.register.disconnected(number, Trouble { kind: Kind::Corrupt, what });
+                        self.connections.remove(&number);
                     }
                 }
             }
-            if let (Err(how), true) = (closed, self.connections.contains_key(&guest)) {
-                self.register.lost(guest, Trouble::closed(&how));
-                self.connections.remove(&guest);
+            if let (Err(how), true) = (closed, self.connections.contains_key(&number)) {
+                self.register.disconnected(number, Trouble::closed(&how));
+                self.connections.remove(&number);
             }
         }
     }
 
-    /// Hears what cores report; whether all of them work.
-    fn hear(&mut self) -> bool {
-        let mut sound = true;
+    /// Takes in reports of cores. Returns whether all cores work.
+    fn take_reports(&mut self) -> bool {
+        let mut healthy = true;
         while let Ok(report) = self.reports.try_recv() {
             match report {
-                Report::Lost(job, Who::Worker(rank), trouble) => {
-                    self.register.broken(job, rank, trouble, self.started.elapsed());
+                Report::Lost { job, peer: Peer::Worker(rank), trouble } => {
+                    self.register.core_connection_lost(job, rank, trouble, self.started.elapsed());
                 }
-                Report::Lost(job, Who::Rack(rack), trouble) => self.register.parted(job, rack, trouble),
-                Report::Missed(job, worker) => self.register.missed(job, worker),
-                Report::Joined(core, joined) => self.register.joined(core, joined),
-                Report::HeldUp(job, worker, queue) => self.register.held_up(job, worker, queue),
+                Report::Lost { job, peer: Peer::Rack(rack), trouble } => {
+                    self.register.rack_lost(job, rack, trouble);
+                }
+                Report::Missed { job, worker } => self.register.worker_missed(job, worker),
+                Report::Joined { core, joined } => self.register.rejoined(core, joined),
+                Report::Waits { job, worker, waits } => self.register.waits_reported(job, worker, waits),
                 Report::Failed(what) => {
                     self.failure = Some(what);
-                    sound = false;
+                    healthy = false;
                 }
             }
         }
-        sound && self.cores.iter().all(Handle::works)
+        healthy && self.cores.iter().all(CoreHandle::is_running)
     }
 
-    /// Does what the register says.
+    /// Carries out the register's actions.
     fn act(&mut self) {
-        for act in self.register.acts() {
-            match act {
-                Act::Say(guest, message) => {
-                    if let Some((connection, _)) = self.connections.get_mut(&guest) {
-                        connection.send(&message);
+        for action in self.register.actions() {
+            match action {
+                Action::Send { connection, message } => {
+                    if let Some(control) = self.connections.get_mut(&connection) {
+                        control.connection.send(&message);
                     }
                 }
-                Act::Dismiss(guest) => {
-                    if let Some((_, going)) = self.connections.get_mut(&guest) {
-                        *going = Some(Instant::now());
+                Action::Close { connection } => {
+                    if let Some(control) = self.connections.get_mut(&connection) {
+                        control.closing = Some(Instant::now());
                     }
                 }
-                Act::Open(job, contract, epoch) => {
-                    let tell = |core: &Handle| core.tell(Command::Open(job, Arc::clone(&contract), epoch));
-                    self.cores.iter().for_each(tell);
+                Action::OpenJob { job, contract, epoch } => {
+                    self.command(|| Command::OpenJob { job, contract: Arc::clone(&contract), epoch });
                 }
-                Act::Bridge(job, name, contract, rack, hub) => self.bridge(job, name, &contract, rack, hub),
-                Act::Plan(job, contract, hubs, hub) => self.plan(job, contract, hubs, hub),
-                Act::Lay(job, shares, Room { cores, ahead, .. }) => {
+                Action::ConnectRacks { job, name, contract, rack, hub } => {
+                    self.connect_racks(job, name, &contract, rack, hub);
+                }
+                Action::Plan { job, contract, hubs } => self.plan(job, contract, hubs),
+                Action::AssignChunks { job, chunks, memory: MemoryShare { cores, ahead, .. } } => {
                     let rack = self.register.rack(job);
-                    for ((share, most), handle) in shares.into_iter().zip(cores).zip(&self.cores) {
-                        handle.tell(Command::Lay(job, share, rack, Bounds { ahead, most }));
+                    for ((chunks, buffers), handle) in chunks.into_iter().zip(cores).zip(&self.cores) {
+                        let bounds = Bounds { ahead, buffers };
+                        handle.send(Command::AssignChunks { job, chunks, rack, bounds });
                     }
                 }
-                Act::Close(job) => {
-                    if let Some(over) = self.bridging.remove(&job) {
+                Action::EndJob { job } => {
+                    if let Some(over) = self.connecting.remove(&job) {
                         over.store(true, Ordering::Relaxed);
                     }
-                    self.cores.iter().for_each(|core| core.tell(Command::Close(job)));
+                    self.command(|| Command::EndJob { job });
                 }
-                Act::Retire(job) => {
-                    self.bridging.remove(&job);
-                    self.cores.iter().for_each(|core| core.tell(Command::Retire(job)));
+                Action::RetireJob { job } => {
+                    self.connecting.remove(&job);
+                    self.command(|| Command::RetireJob { job });
                 }
-                Act::Lose(job, worker) => {
-                    self.cores.iter().for_each(|core| core.tell(Command::Lose(job, worker)));
+                Action::LoseWorker { job, worker } => self.command(|| Command::LoseWorker { job, worker }),
+                Action::DropWorker { job, worker } => self.command(|| Command::DropWorker { job, worker }),
+                Action::Resume { job, worker, attempt } => {
+                    self.command(|| Command::Resume { job, worker, attempt });
                 }
-                Act::Forget(job, worker) => {
-                    self.cores.iter().for_each(|core| core.tell(Command::Forget(job, worker)));
+                Action::Expect { job, worker, attempt } => {
+                    self.command(|| Command::Expect { job, worker, attempt });
                 }
-                Act::Resume(job, worker, which) => {
-                    self.cores.iter().for_each(|core| core.tell(Command::Resume(job, worker, which)));
-                }
-                Act::Expect(job, worker, which) => {
-                    self.cores.iter().for_each(|core| core.tell(Command::Expect(job, worker, which)));
-                }
-                Act::HeldUp(job, worker, key, step) => {
-                    let tell = |core: &Handle| core.tell(Command::HeldUp(job, worker, key, step));
-                    self.cores.iter().for_each(tell);
+                Action::ReportWaits { job, worker, key, step } => {
+                    self.command(|| Command::ReportWaits { job, worker, key, step });
                 }
             }
         }
     }
 
-    /// Writes what there is to say; those who have been told everything go.
-    fn say(&mut self) {
-        self.connections.retain(|_, (connection, going)| match going {
+    /// Sends a command to all cores.
+    fn command(&self, command: impl Fn() -> Command) {
+        self.cores.iter().for_each(|core| core.send(command()));
+    }
+
+    /// Writes queued messages, and drops connections that are closed.
+    fn write(&mut self) {
+        self.connections.retain(|_, Control { connection, closing }| match closing {
             Some(since) => !connection.close() && since.elapsed() <= LEAVING,
             None => {
-                // Where that fails, what it said last is read first; then its end is.
+                // If writing fails, the next read returns the peer's last messages and then the end of the connection.
                 _ = connection.write();
                 true
             }
         });
     }
 
-    /// Lets whoever looks know how the hub is, and what has happened.
+    /// Publishes the hub's status and events.
     fn publish(&mut self, draining: bool) {
-        let mut events = self.window.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = self.shared.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.extend(self.register.events());
-        // As often as nobody's log is flooded.
-        if self.told.elapsed() >= LOGGED {
-            self.told = Instant::now();
+        // Rarely enough not to flood a log.
+        if self.logged.elapsed() >= LOG_EVERY {
+            self.logged = Instant::now();
             let refused = std::mem::take(&mut self.pending.rejections).into_iter();
             events.extend(refused.map(|(from, why)| Event::refused(from, why, self.pending.refused)));
         }
         drop(events);
-        let boards: Vec<_> = self.cores.iter().map(Handle::moved).collect();
-        let jobs = self.register.standings().into_iter().map(|standing| {
-            let counters: Vec<_> = boards
+        let moved: Vec<_> = self.cores.iter().map(CoreHandle::moved).collect();
+        let jobs = self.register.jobs().into_iter().map(|summary| {
+            let counters: Vec<_> = moved
                 .iter()
-                .map(|board| board.jobs.get(&standing.number).copied().unwrap_or_default())
+                .map(|moved| moved.jobs.get(&summary.number).copied().unwrap_or_default())
                 .collect();
             JobStatus {
-                job: standing.job,
-                keys: standing.keys,
-                chunks: standing.chunks,
-                ranks: standing.workers.into_iter().map(str::to_owned).collect(),
+                job: summary.job,
+                keys: summary.keys,
+                chunks: summary.chunks,
+                ranks: summary.workers.into_iter().map(str::to_owned).collect(),
                 bytes_in: counters.iter().map(|core| core.bytes_in).collect(),
                 bytes_out: counters.iter().map(|core| core.bytes_out).collect(),
                 pushes: counters.iter().map(|core| core.pushes).sum(),
                 steps: counters.iter().map(|core| core.steps).sum(),
-                memory: standing.memory,
+                memory: summary.memory,
             }
         });
         let status = Status {
@@ -489,9 +504,9 @@ impl AdmissionThread {
             lost: self.register.losses(),
             cut_off: self.cut_off,
             failure: self.failure.clone(),
-            moved: boards.iter().map(|board| board.all).fold(Counters::default(), Counters::with),
+            moved: moved.iter().map(|moved| moved.all).fold(Counters::default(), Counters::with),
             jobs: jobs.collect(),
         };
-        *self.window.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
+        *self.shared.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
     }
 }

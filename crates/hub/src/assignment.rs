@@ -1,37 +1,39 @@
-//! Which core of which hub has which chunk, so that hubs, their interfaces and their cores have about as much to do
+//! Assigns chunks to cores of hubs, so that the hubs, their interfaces and their cores have about the same load
 //! (luo2020, section 3.2.4).
 //!
-//! At each level chunks go, the largest first, to whatever has least so far: longest processing time first, which is never
-//! worse than 4/3 of the best there is (Graham 1969). Every worker and every hub finds the same.
+//! At each level, chunks go, the largest first, to the least loaded hub, interface or core. This rule, longest
+//! processing time first, is never worse than 4/3 of the optimum (Graham 1969). Every worker and every hub computes the
+//! same assignment.
 
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A core of a hub, and the interface through which its chunks come.
+/// A core of a hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Way {
-    /// Which hub of the job.
+    /// The index of the hub in the job.
     pub hub: u32,
-    /// Which core of the hub.
+    /// The index of the core in the hub.
     pub core: u32,
 }
 
-/// A hub's cores: core `c` is reached through interface `c mod interfaces`.
+/// The cores and interfaces of a hub. Workers reach core `c` through interface `c mod interfaces`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cores {
-    /// Cores that sum.
+    /// The number of cores.
     pub cores: u32,
-    /// Interfaces, of which there are no more than cores.
+    /// The number of interfaces, at most the number of cores.
     pub interfaces: u32,
 }
 
-/// The bin of each item, of `bins`: the longest first, each to the bin that has least. Ties go to the first.
+/// Returns the bin of each item. Places the longest items first, each in the least loaded bin; of equal ones, the
+/// first.
 ///
 /// # Panics
-/// Where there is no bin.
+/// Panics if there is no bin.
 pub fn longest_first(sizes: &[u64], bins: u32) -> Vec<u32> {
-    assert!(bins > 0, "items go somewhere");
+    assert!(bins > 0, "there must be a bin");
     let mut order: Vec<usize> = (0..sizes.len()).collect();
     order.sort_by_key(|&item| Reverse(sizes[item]));
     let mut loads: BinaryHeap<Reverse<(u64, u32)>> = (0..bins).map(|bin| Reverse((0, bin))).collect();
@@ -44,10 +46,11 @@ pub fn longest_first(sizes: &[u64], bins: u32) -> Vec<u32> {
     found
 }
 
-/// The way of each chunk: hubs share them first, then each hub's interfaces, then the cores of each interface.
+/// Returns the core of each chunk. Distributes chunks over hubs first, then over each hub's interfaces, then over the
+/// cores of each interface.
 ///
 /// # Panics
-/// Where there is no hub, or one without cores or interfaces.
+/// Panics if there is no hub, or a hub without cores or interfaces.
 pub fn assign(sizes: &[u64], hubs: &[Cores]) -> Vec<Way> {
     let mut ways = vec![Way { hub: 0, core: 0 }; sizes.len()];
     let all: Vec<usize> = (0..sizes.len()).collect();
@@ -65,7 +68,7 @@ pub fn assign(sizes: &[u64], hubs: &[Cores]) -> Vec<Way> {
     ways
 }
 
-/// Items by their bin.
+/// Returns the items of each bin.
 fn parts(items: &[usize], sizes: &[u64], bins: u32) -> Vec<(u32, Vec<usize>)> {
     let own: Vec<u64> = items.iter().map(|&item| sizes[item]).collect();
     let mut parts: Vec<(u32, Vec<usize>)> = (0..bins).map(|bin| (bin, Vec::new())).collect();
@@ -85,7 +88,7 @@ mod tests {
         (0..bins).map(load).max().unwrap()
     }
 
-    /// The best there is, by trying all.
+    /// The load of the optimum, found by trying all assignments.
     fn best(sizes: &[u64], bins: u32) -> u64 {
         let mut best = u64::MAX;
         for mut code in 0..u64::from(bins).pow(sizes.len() as u32) {
@@ -101,7 +104,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_worse_than_four_thirds(sizes in prop::collection::vec(1u64..50, 1..9), bins in 1u32..4) {
+        fn the_largest_load_is_at_most_four_thirds_of_the_optimum(
+            sizes in prop::collection::vec(1u64..50, 1..9),
+            bins in 1u32..4,
+        ) {
             let found = longest_first(&sizes, bins);
             prop_assert!(3 * largest(&sizes, bins, &found) <= 4 * best(&sizes, bins));
         }
@@ -128,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_chunk_is_made_up_for() {
+    fn a_bin_with_a_large_item_gets_fewer_others() {
         assert_eq!(longest_first(&[1, 1, 1, 3], 2), [1, 1, 1, 0]);
         let two = [Cores { cores: 2, interfaces: 1 }, Cores { cores: 2, interfaces: 2 }];
         let ways = assign(&[4, 4, 4, 4], &two);

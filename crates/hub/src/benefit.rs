@@ -1,42 +1,44 @@
-//! Whether two levels of hubs pay: one in each rack, and an exchange between them (luo2020, section 2.3).
+//! Estimates whether two levels of hubs are worthwhile: hubs in each rack, and an exchange among racks (luo2020,
+//! section 2.3).
 
-/// Racks, their workers, and what the network gives them. Rates in bytes per second.
+/// Racks, their workers and the rates of their network, in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Racks {
-    /// Racks.
+    /// The number of racks.
     pub racks: u32,
-    /// Workers in each.
+    /// The number of workers in each rack.
     pub workers: u32,
-    /// What a rack's hub can receive or send.
+    /// The rate at which a rack's hub can receive or send.
     pub hub_rate: f64,
-    /// What the core of the network gives a rack.
+    /// The rate between a rack and the core of the network.
     pub core_rate: f64,
-    /// What a worker can receive or send.
+    /// The rate at which a worker can receive or send.
     pub worker_rate: f64,
 }
 
 impl Racks {
-    /// Seconds per byte of a model that go between racks where every worker exchanges with hubs in all racks: the left side
-    /// of the condition, `N (R - 1) / (R B_core)`.
+    /// Returns the seconds per byte of a model between racks, if every worker exchanges with hubs in all racks: the
+    /// left side of the condition, `N (R - 1) / (R B_core)`.
     pub fn flat(&self) -> f64 {
         let (n, r) = (f64::from(self.workers), f64::from(self.racks));
         n * (r - 1.0) / (r * self.core_rate)
     }
 
-    /// Seconds per byte of the exchange among hubs: `C = (R - 1) / (R B_bn)`, where `B_bn` is the lesser of the hub's rate
-    /// and the core's. It is the same where hubs have a part of the vectors each, and where they form a ring.
+    /// Returns the seconds per byte of the exchange among hubs: `C = (R - 1) / (R B_bn)`, where `B_bn` is the lower of
+    /// the hub's and the core's rate. It is the same whether each hub sums a part of the vectors or the hubs form a
+    /// ring.
     pub fn between(&self) -> f64 {
         let r = f64::from(self.racks);
         (r - 1.0) / (r * self.hub_rate.min(self.core_rate))
     }
 
-    /// Seconds per byte with two levels, where racks exchange in `between` seconds per byte (measured, or
-    /// [`Racks::between`]): the right side of the condition, `max(N / B_hub, 1 / B_worker) + C`.
+    /// Returns the seconds per byte with two levels, if the exchange among hubs takes `between` seconds per byte
+    /// (measured, or [`Racks::between`]): the right side of the condition, `max(N / B_hub, 1 / B_worker) + C`.
     pub fn two_level(&self, between: f64) -> f64 {
         (f64::from(self.workers) / self.hub_rate).max(1.0 / self.worker_rate) + between
     }
 
-    /// Whether two levels may pay.
+    /// Returns whether two levels may be worthwhile.
     pub fn pays(&self, between: f64) -> bool {
         self.flat() > self.two_level(between)
     }
@@ -51,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thin_core_makes_two_levels_pay() {
+    fn two_levels_pay_if_the_core_is_slow() {
         // By hand: flat 8 * 1 / (2 * 1.25) = 3.2; two levels max(0.8, 0.8) + 1 / (2 * 1.25) = 1.2.
         let thin = racks(2, 1.25);
         let between = thin.between();

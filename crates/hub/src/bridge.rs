@@ -1,10 +1,12 @@
-//! The exchange among hubs of racks: what each has summed of its own rack becomes the sum of all (luo2020, section 2.3).
+//! The exchange among hubs of racks: turns the sums of single racks into the sum of all racks (luo2020, section 2.3).
 //!
-//! Hubs of racks are alike, and a chunk lies with the same core in each. That core's bridge exchanges the chunk with those of
-//! the other racks, one step at a time, while other chunks are still gathered.
+//! All racks have the same hubs, and the same core of each rack has a chunk. That core's bridge exchanges the chunk
+//! with the bridges of the other racks, one step at a time, while workers still push other chunks.
 //!
-//! - *sharded*: chunk `c` has an owner, rack `c mod R`; the others send it their sums, and get the sum of all back;
-//! - *ring*: the sum grows on its way round, beginning behind the owner, and what it has become goes round once more.
+//! - *sharded*: chunk `c` has an owner, rack `c mod R`. The other racks send it their sums, and it sends back the
+//!   total.
+//! - *ring*: a partial sum goes round the ring, from the rack after the owner to the owner, and each rack adds its own.
+//!   Then the total goes round once.
 //!
 //! Either way a hub sends and receives `2 (R - 1) / R` of the model.
 
@@ -14,37 +16,37 @@ use std::sync::Arc;
 use syncline_protocol::memory::{Buffer, Pool};
 use syncline_reduction::{Element, Reduction, reduce_tall};
 
-/// A sum, and how many workers had a part in it.
+/// A sum, and how many workers contributed to it.
 pub(super) type Sum = (Buffer, u16);
 
-/// What is to be done.
+/// What the core must do.
 #[derive(Debug)]
-pub(super) enum Step {
-    /// Send a sum to a rack: of some, or of all.
+pub(super) enum Output {
+    /// Send a sum to a rack. `total` says that it is the sum of all racks.
     Send { to: u32, total: bool, sum: Arc<Buffer>, contributors: u16 },
-    /// This is the sum of all.
-    Conclude(Sum),
+    /// Use this sum of all racks.
+    Total(Sum),
 }
 
-/// A chunk's exchange.
+/// The exchange of a chunk's open step.
 #[derive(Debug, Default)]
-struct Meeting {
-    /// Sums that are here, by rack; in a ring that of the rack before stands for all before it.
+struct Exchange {
+    /// The sums received so far, by rack. In a ring, the previous rack's sum includes those of all racks before it.
     sums: BTreeMap<u32, Sum>,
-    /// Whether what this rack owes the others is on its way.
+    /// Whether this rack has sent its sum.
     sent: bool,
 }
 
-/// One core's exchange with those of other racks.
+/// The exchange of one core with the same core of other racks.
 #[derive(Debug)]
 pub(super) struct Bridge {
     between: Between,
     rack: u32,
     racks: u32,
-    meetings: BTreeMap<u32, Meeting>,
+    exchanges: BTreeMap<u32, Exchange>,
 }
 
-/// How elements are combined, and memory for it.
+/// How to combine elements, and the memory for it.
 pub(super) struct Tools<'a> {
     pub(super) element: Element,
     pub(super) reduction: Reduction,
@@ -53,10 +55,10 @@ pub(super) struct Tools<'a> {
 
 impl Bridge {
     pub(super) fn new(between: Between, rack: u32, racks: u32) -> Self {
-        Self { between, rack, racks, meetings: BTreeMap::new() }
+        Self { between, rack, racks, exchanges: BTreeMap::new() }
     }
 
-    /// Which rack this is.
+    /// Returns the rack of this hub.
     pub(super) fn rack(&self) -> u32 {
         self.rack
     }
@@ -65,36 +67,36 @@ impl Bridge {
         (self.rack + 1) % self.racks
     }
 
-    fn before(&self) -> u32 {
+    fn previous(&self) -> u32 {
         (self.rack + self.racks - 1) % self.racks
     }
 
-    /// Whether what a rack sends is awaited: the sum of some, or of all.
-    pub(super) fn admits(&self, from: u32, chunk: u32, total: bool) -> bool {
+    /// Returns whether a sum from a rack is expected now. `total` says that it is the sum of all racks.
+    pub(super) fn expects(&self, from: u32, chunk: u32, total: bool) -> bool {
         let owner = chunk % self.racks;
-        let meeting = self.meetings.get(&chunk);
+        let exchange = self.exchanges.get(&chunk);
         if total {
             let source = match self.between {
                 Between::Sharded => owner,
-                Between::Ring => self.before(),
+                Between::Ring => self.previous(),
             };
-            return self.rack != owner && from == source && meeting.is_some_and(|meeting| meeting.sent);
+            return self.rack != owner && from == source && exchange.is_some_and(|exchange| exchange.sent);
         }
-        let awaited = match self.between {
+        let expected = match self.between {
             Between::Sharded => self.rack == owner && from != self.rack,
-            // Whoever begins has nobody before it.
-            Between::Ring => from == self.before() && self.before() != owner,
+            // The rack after the owner begins, so nothing is sent to it.
+            Between::Ring => from == self.previous() && self.previous() != owner,
         };
-        awaited && !meeting.is_some_and(|meeting| meeting.sums.contains_key(&from) || meeting.sent)
+        expected && !exchange.is_some_and(|exchange| exchange.sums.contains_key(&from) || exchange.sent)
     }
 
-    /// This rack has summed a chunk.
-    pub(super) fn summed(&mut self, chunk: u32, sum: Sum, tools: &mut Tools<'_>) -> Vec<Step> {
-        self.meetings.entry(chunk).or_default().sums.insert(self.rack, sum);
-        self.go_on(chunk, tools)
+    /// Takes this rack's sum of a chunk.
+    pub(super) fn summed(&mut self, chunk: u32, sum: Sum, tools: &mut Tools<'_>) -> Vec<Output> {
+        self.exchanges.entry(chunk).or_default().sums.insert(self.rack, sum);
+        self.advance(chunk, tools)
     }
 
-    /// A rack has sent a sum that [`Bridge::admits`] has let in.
+    /// Takes a sum from a rack that [`Bridge::expects`] has allowed.
     pub(super) fn received(
         &mut self,
         from: u32,
@@ -102,38 +104,38 @@ impl Bridge {
         total: bool,
         sum: Sum,
         tools: &mut Tools<'_>,
-    ) -> Vec<Step> {
+    ) -> Vec<Output> {
         if total {
-            return self.conclude(chunk, sum, tools);
+            return self.pass_on(chunk, sum, tools);
         }
-        self.meetings.entry(chunk).or_default().sums.insert(from, sum);
-        self.go_on(chunk, tools)
+        self.exchanges.entry(chunk).or_default().sums.insert(from, sum);
+        self.advance(chunk, tools)
     }
 
-    fn go_on(&mut self, chunk: u32, tools: &mut Tools<'_>) -> Vec<Step> {
+    fn advance(&mut self, chunk: u32, tools: &mut Tools<'_>) -> Vec<Output> {
         let owner = chunk % self.racks;
         let needed = match self.between {
             Between::Sharded if self.rack == owner => self.racks,
             Between::Sharded => 1,
-            Between::Ring if self.racks == 1 || self.before() == owner => 1,
+            Between::Ring if self.racks == 1 || self.previous() == owner => 1,
             Between::Ring => 2,
         };
-        let (rack, before) = (self.rack, self.before());
-        let Some(meeting) = self.meetings.get_mut(&chunk).filter(|meeting| !meeting.sent) else {
+        let (rack, previous) = (self.rack, self.previous());
+        let Some(exchange) = self.exchanges.get_mut(&chunk).filter(|exchange| !exchange.sent) else {
             return Vec::new();
         };
-        if meeting.sums.len() < needed as usize {
+        if exchange.sums.len() < needed as usize {
             return Vec::new();
         }
-        meeting.sent = true;
-        let mut sums = std::mem::take(&mut meeting.sums);
-        // There are at most 4096 workers, and whoever says that there are more is not believed.
+        exchange.sent = true;
+        let mut sums = std::mem::take(&mut exchange.sums);
+        // A job has at most 4096 workers, so only a peer that lies can make this saturate.
         let contributors =
             sums.values().fold(0u16, |sum, &(_, contributors)| sum.saturating_add(contributors));
-        // In a ring what has come stands first, and then what is added to it.
+        // In a ring, the sum that was received comes first, and this rack's sum is added to it.
         let order: Vec<u32> = match self.between {
             Between::Sharded => sums.keys().copied().collect(),
-            Between::Ring => [before, rack].into_iter().filter(|each| sums.contains_key(each)).collect(),
+            Between::Ring => [previous, rack].into_iter().filter(|each| sums.contains_key(each)).collect(),
         };
         let mut all: Vec<Buffer> = order.iter().filter_map(|each| Some(sums.remove(each)?.0)).collect();
         let sum = if all.len() == 1 {
@@ -147,18 +149,18 @@ impl Bridge {
             sum
         };
         if self.rack == owner {
-            return self.conclude(chunk, (sum, contributors), tools);
+            return self.pass_on(chunk, (sum, contributors), tools);
         }
         let to = match self.between {
             Between::Sharded => owner,
             Between::Ring => self.next(),
         };
-        vec![Step::Send { to, total: false, sum: Arc::new(sum), contributors }]
+        vec![Output::Send { to, total: false, sum: Arc::new(sum), contributors }]
     }
 
-    /// The sum of all is here: it goes on to whoever has it from this rack.
-    fn conclude(&mut self, chunk: u32, (sum, contributors): Sum, tools: &mut Tools<'_>) -> Vec<Step> {
-        self.meetings.remove(&chunk);
+    /// Takes the sum of all racks, and passes it on to the racks that get it from this one.
+    fn pass_on(&mut self, chunk: u32, (sum, contributors): Sum, tools: &mut Tools<'_>) -> Vec<Output> {
+        self.exchanges.remove(&chunk);
         let owner = chunk % self.racks;
         let to: Vec<u32> = match self.between {
             Between::Sharded if self.rack == owner => (0..self.racks).filter(|&rack| rack != owner).collect(),
@@ -166,13 +168,13 @@ impl Bridge {
             Between::Sharded | Between::Ring => Vec::new(),
         };
         if to.is_empty() {
-            return vec![Step::Conclude((sum, contributors))];
+            return vec![Output::Total((sum, contributors))];
         }
         let mut own = tools.pool.take(sum.as_slice().len());
         own.as_mut_slice().copy_from_slice(sum.as_slice());
         let sum = Arc::new(sum);
-        let send = |to| Step::Send { to, total: true, sum: Arc::clone(&sum), contributors };
-        to.into_iter().map(send).chain([Step::Conclude((own, contributors))]).collect()
+        let send = |to| Output::Send { to, total: true, sum: Arc::clone(&sum), contributors };
+        to.into_iter().map(send).chain([Output::Total((own, contributors))]).collect()
     }
 }
 
@@ -182,7 +184,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
-    /// On its way: whether it is the sum of all, what it is, and how many had a part in it.
+    /// A message in transit: whether it is the sum of all racks, its value, and its number of contributors.
     type Message = (bool, i32, u16);
 
     fn one(value: i32) -> Buffer {
@@ -207,13 +209,16 @@ mod tests {
             let mut bridges: Vec<Bridge> = (0..racks).map(|rack| Bridge::new(between, rack, racks)).collect();
             let mut pool = Pool::default();
             let mut tools = Tools { element: Element::I32, reduction: Reduction::Sum, pool: &mut pool };
-            // Two steps, one after the other at each rack, as connections have it.
-            let mut wires: BTreeMap<(u32, u32), VecDeque<Message>> = BTreeMap::new();
+            // Two steps, one after the other at each rack.
+            let mut network: BTreeMap<(u32, u32), VecDeque<Message>> = BTreeMap::new();
             let mut steps = vec![0; racks as usize];
             let mut begun = vec![0; racks as usize];
             for choice in order {
-                let able: Vec<u32> = (0..racks).filter(|&r| begun[r as usize] == steps[r as usize] && steps[r as usize] < 2).collect();
-                let ready: Vec<(u32, u32)> = wires.iter().filter(|(_, wire)| !wire.is_empty()).map(|(&pair, _)| pair).collect();
+                let able: Vec<u32> = (0..racks)
+                    .filter(|&r| begun[r as usize] == steps[r as usize] && steps[r as usize] < 2)
+                    .collect();
+                let ready: Vec<(u32, u32)> =
+                    network.iter().filter(|(_, queue)| !queue.is_empty()).map(|(&pair, _)| pair).collect();
                 if able.len() + ready.len() == 0 {
                     break;
                 }
@@ -224,16 +229,16 @@ mod tests {
                     (rack, bridges[rack as usize].summed(chunk, (one(value), 1), &mut tools))
                 } else {
                     let (from, to) = ready[pick - able.len()];
-                    let (total, value, contributors) = wires.get_mut(&(from, to)).unwrap().pop_front().unwrap();
-                    prop_assert!(bridges[to as usize].admits(from, chunk, total), "{} {} {}", from, to, total);
+                    let (total, value, contributors) = network.get_mut(&(from, to)).unwrap().pop_front().unwrap();
+                    prop_assert!(bridges[to as usize].expects(from, chunk, total), "{} {} {}", from, to, total);
                     (to, bridges[to as usize].received(from, chunk, total, (one(value), contributors), &mut tools))
                 };
                 for step in done {
                     match step {
-                        Step::Send { to, total, sum, contributors } => {
-                            wires.entry((rack, to)).or_default().push_back((total, read(&sum), contributors));
+                        Output::Send { to, total, sum, contributors } => {
+                            network.entry((rack, to)).or_default().push_back((total, read(&sum), contributors));
                         }
-                        Step::Conclude((sum, contributors)) => {
+                        Output::Total((sum, contributors)) => {
                             steps[rack as usize] += 1;
                             let all = (1..=racks as i32).sum::<i32>();
                             prop_assert_eq!(read(&sum), all * 10i32.pow(steps[rack as usize]));
@@ -247,14 +252,16 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_awaits_is_not_let_in() {
+    fn a_sum_is_expected_only_from_the_right_rack_at_the_right_time() {
         let sharded = Bridge::new(Between::Sharded, 1, 3);
-        // Rack 1 owns chunk 1, and gets nothing of others' chunks before it has sent its own part.
-        assert!(sharded.admits(0, 1, false) && !sharded.admits(0, 1, true) && !sharded.admits(1, 1, false));
-        assert!(!sharded.admits(0, 0, false) && !sharded.admits(0, 0, true));
+        // Rack 1 owns chunk 1. It gets nothing of other chunks before it has sent its own sum.
+        assert!(
+            sharded.expects(0, 1, false) && !sharded.expects(0, 1, true) && !sharded.expects(1, 1, false)
+        );
+        assert!(!sharded.expects(0, 0, false) && !sharded.expects(0, 0, true));
         let ring = Bridge::new(Between::Ring, 1, 3);
-        assert!(ring.admits(0, 1, false) && !ring.admits(2, 1, false));
-        // Behind the owner the sum begins.
-        assert!(!ring.admits(0, 0, false));
+        assert!(ring.expects(0, 1, false) && !ring.expects(2, 1, false));
+        // Rack 1 comes after the owner of chunk 0, so it begins.
+        assert!(!ring.expects(0, 0, false));
     }
 }

@@ -1,5 +1,5 @@
-//! A worker's side of its hubs: takes vectors apart into chunks and puts them together again (luo2020, section 3.2.4). No
-//! sockets, clocks or threads.
+//! A worker's side of its connections to hubs: cuts vectors into chunks, and assembles them again (luo2020, section
+//! 3.2.4). No sockets, clocks or threads.
 
 use super::assignment::{Cores, Way, assign};
 use super::frame::{Notice, Verb};
@@ -14,7 +14,7 @@ use syncline_protocol::memory::{Buffer, Pool, Region};
 use syncline_protocol::operation::Request;
 use syncline_protocol::wire::{Header, Kind};
 
-/// The frame that makes a request.
+/// Returns the frame's verb for a request.
 const fn verb(request: Request) -> Verb {
     match request {
         Request::Push => Verb::Push,
@@ -24,61 +24,61 @@ const fn verb(request: Request) -> Verb {
     }
 }
 
-/// Something that a worker wants.
+/// One exchange of a vector that a worker orders.
 #[derive(Clone, Copy, Debug)]
 pub struct Order {
-    /// Counts a worker's orders.
+    /// Counts the worker's orders.
     pub sequence: u64,
-    /// Which vector.
+    /// The vector.
     pub key: u32,
-    /// What with it.
+    /// What to do with it.
     pub request: Request,
-    /// What the worker brings: the whole vector; empty where it brings nothing.
+    /// The memory of the whole vector to send; empty if the request sends nothing.
     pub input: Region,
-    /// Where the result goes, which may be the input; empty where there is none.
+    /// The memory for the result, which may be the input; empty if the request receives nothing.
     pub output: Region,
-    /// Whether the input is to be as it was if the order fails.
+    /// Whether to restore the input if the order fails.
     pub keep: bool,
 }
 
-/// Which of a job's chunks go where.
+/// The core of each of a job's chunks.
 #[derive(Clone, Debug)]
 pub struct Routes {
     ways: Vec<Way>,
-    /// The number of each hub's first core, and of all.
+    /// The number of each hub's first core, then the number of all cores.
     firsts: Vec<u32>,
 }
 
 impl Routes {
-    /// The ways of a contract's chunks to these hubs.
+    /// Assigns the chunks of a contract to the cores of these hubs.
     pub fn new(contract: &Contract, hubs: &[Cores]) -> Self {
         let sizes: Vec<u64> =
             (0..contract.catalogue.chunks()).map(|chunk| contract.catalogue.bytes(chunk)).collect();
         let mut firsts = vec![0];
         for hub in hubs {
-            firsts.push(firsts.last().expect("there is one") + hub.cores);
+            firsts.push(firsts.last().expect("there is a first entry") + hub.cores);
         }
         Self { ways: assign(&sizes, hubs), firsts }
     }
 
-    /// Cores of all hubs.
+    /// Returns the number of cores of all hubs.
     pub fn cores(&self) -> u32 {
-        *self.firsts.last().expect("there is always the end")
+        *self.firsts.last().expect("it ends with the number of all cores")
     }
 
-    /// The number of a chunk's core among those of all hubs.
+    /// Returns the number of a chunk's core among those of all hubs.
     pub fn core(&self, chunk: u32) -> u32 {
         let Way { hub, core } = self.ways[chunk as usize];
         self.firsts[hub as usize] + core
     }
 
-    /// The way to a core, by its number among those of all hubs.
+    /// Returns the hub and the core with this number among those of all hubs.
     pub fn way(&self, core: u32) -> Way {
         let hub = self.firsts.partition_point(|&first| first <= core) - 1;
         Way { hub: hub as u32, core: core - self.firsts[hub] }
     }
 
-    /// The chunks of each core of a hub.
+    /// Returns the chunks of each core of a hub.
     pub fn shares(&self, hub: u32) -> Vec<Vec<u32>> {
         let cores = self.firsts[hub as usize + 1] - self.firsts[hub as usize];
         let mut shares = vec![Vec::new(); cores as usize];
@@ -89,14 +89,14 @@ impl Routes {
     }
 }
 
-/// An order under way.
+/// An order that has begun.
 #[derive(Debug)]
 struct Open {
     order: Order,
-    /// Chunks that are not through.
+    /// The number of chunks that are not complete.
     left: usize,
     contributors: u16,
-    /// What the input was, where it has been overwritten.
+    /// The parts of the input that were overwritten, as they were before.
     saved: Vec<(Region, Buffer)>,
 }
 
@@ -105,7 +105,7 @@ struct Open {
 pub struct Client {
     contract: Arc<Contract>,
     routes: Arc<Routes>,
-    /// By hub.
+    /// The epoch of each hub.
     epochs: Vec<u16>,
     links: Vec<Link>,
     /// Cores that have said that nothing will follow.
@@ -113,16 +113,18 @@ pub struct Client {
     /// How often each vector has been pushed.
     steps: Vec<u64>,
     open: BTreeMap<u64, Open>,
-    /// Answers that are to come, by chunk: the order, and which version at least.
+    /// The values to receive of each chunk: the order, and the least version.
     awaited: BTreeMap<u32, VecDeque<(u64, u64)>>,
+    /// Complete orders, each with its least number of contributors.
     finished: VecDeque<(u64, u16)>,
-    /// Workers that join once the step that is being pushed is pushed whole.
+    /// Restarted workers to announce once all vectors that are pushed together have been pushed.
     newcomers: Vec<(u32, u64)>,
     pool: Pool,
 }
 
 impl Client {
-    /// A worker's side. Cores are its peers, by their number among those of all hubs; each hub has an epoch of its own.
+    /// Creates a worker's side. Its peers are the cores, by their number among those of all hubs. Each hub has its own
+    /// epoch.
     pub fn new(contract: Arc<Contract>, routes: Arc<Routes>, epochs: Vec<u16>) -> Self {
         let links = (0..routes.cores()).map(|_| Link::default()).collect();
         let steps = vec![0; contract.catalogue.keys().len()];
@@ -141,7 +143,7 @@ impl Client {
         }
     }
 
-    /// Whose core it is.
+    /// Returns the hub of a core.
     pub fn hub(&self, core: u32) -> u32 {
         self.routes.way(core).hub
     }
@@ -150,17 +152,17 @@ impl Client {
         self.epochs[self.hub(core) as usize]
     }
 
-    /// Says that so many steps of each vector have been pushed: of a worker that joins later.
-    pub fn skip(&mut self, steps: &[u64]) {
+    /// Sets how many steps of each vector have been pushed, for a worker that joins later.
+    pub fn set_steps(&mut self, steps: &[u64]) {
         self.steps.copy_from_slice(steps);
     }
 
-    /// How often each vector has been pushed.
+    /// Returns how often each vector has been pushed.
     pub fn steps(&self) -> &[u64] {
         &self.steps
     }
 
-    /// Begins an order. Regions are as long as the vector where something is brought or comes.
+    /// Begins an order. A region that the request uses is as long as the vector.
     pub fn start(&mut self, order: Order) {
         let step = &mut self.steps[order.key as usize];
         if matches!(order.request, Request::Push | Request::PushPull) {
@@ -181,67 +183,67 @@ impl Client {
         }
         let open = Open { order, left, contributors: u16::MAX, saved: Vec::new() };
         self.open.insert(order.sequence, open);
-        self.close_if_done(order.sequence);
+        self.finish_if_complete(order.sequence);
         if !self.newcomers.is_empty() && self.between_steps() {
             for (worker, incarnation) in std::mem::take(&mut self.newcomers) {
-                self.notice(Notice::Admit(worker, incarnation));
+                self.send_notice(Notice::Admit { worker, incarnation });
             }
         }
     }
 
-    /// Whether vectors that are pushed together have been pushed equally often.
+    /// Returns whether all vectors that are pushed together have been pushed equally often.
     fn between_steps(&self) -> bool {
         let mut steps = self.contract.together.iter().map(|&key| self.steps[key as usize]);
         let first = steps.next();
         steps.all(|step| Some(step) == first)
     }
 
-    /// Another learning rate of a vector or of all, from the next push on.
+    /// Changes the learning rate of a vector or of all, from the next push on.
     pub fn set_rate(&mut self, rate: f64, key: Option<u32>) {
-        self.notice(Notice::Rate(rate, key));
+        self.send_notice(Notice::Rate { rate, key });
     }
 
-    /// A worker joins with the next push of each vector, and where vectors are pushed together, with the next step of them:
-    /// its rank, and the number that tells it from what it was before.
+    /// Announces a restarted worker: it takes part from the next push of each vector on, or from the next step of
+    /// vectors that are pushed together. `incarnation` is the random number that it chose when it was started.
     pub fn admit(&mut self, worker: u32, incarnation: u64) {
         if self.between_steps() {
-            self.notice(Notice::Admit(worker, incarnation));
+            self.send_notice(Notice::Admit { worker, incarnation });
         } else {
             self.newcomers.push((worker, incarnation));
         }
     }
 
-    fn notice(&mut self, notice: Notice) {
+    fn send_notice(&mut self, notice: Notice) {
         for core in 0..self.routes.cores() {
             let header = Header { kind: Kind::Begin, epoch: self.epoch(core), sequence: 0, chunk: 0 };
             self.links[core as usize].control(header, &notice.encode());
         }
     }
 
-    fn sign(&mut self, core: u32, kind: Kind) {
+    fn send_control(&mut self, core: u32, kind: Kind) {
         let header = Header { kind, epoch: self.epoch(core), sequence: 0, chunk: 0 };
         self.links[core as usize].control(header, &[]);
     }
 
-    /// The next order of which all chunks are through, and how many workers had a part in it at least (of no
-    /// meaning where nothing came).
+    /// Returns the next complete order, and the least number of workers that contributed to a chunk (without meaning if
+    /// the order receives nothing).
     pub fn finished(&mut self) -> Option<(u64, u16)> {
         self.finished.pop_front()
     }
 
-    /// How many chunks of an order are not through.
+    /// Returns how many chunks of an order are not complete.
     pub fn left(&self, sequence: u64) -> usize {
         self.open.get(&sequence).map_or(0, |open| open.left)
     }
 
-    /// Lets go of what an order's input was: it is through.
+    /// Drops what was saved of a complete order's input.
     pub fn forget(&mut self, sequence: u64) {
         if let Some(open) = self.open.remove(&sequence) {
             open.saved.into_iter().for_each(|(_, buffer)| self.pool.give(buffer));
         }
     }
 
-    /// Gives up: inputs that were to be kept are as they were.
+    /// Aborts all orders, and restores inputs that must be kept.
     pub fn abort(&mut self) {
         self.links.iter_mut().for_each(|link| _ = link.abandon());
         self.awaited.clear();
@@ -252,7 +254,7 @@ impl Client {
         }
     }
 
-    fn close_if_done(&mut self, sequence: u64) {
+    fn finish_if_complete(&mut self, sequence: u64) {
         let Some(open) = self.open.get(&sequence).filter(|open| open.left == 0) else { return };
         self.finished.push_back((sequence, open.contributors));
         if !open.order.keep {
@@ -260,14 +262,14 @@ impl Client {
         }
     }
 
-    fn through(&mut self, sequence: u64, contributors: u16) {
+    fn chunk_complete(&mut self, sequence: u64, contributors: u16) {
         let Some(open) = self.open.get_mut(&sequence) else { return };
         open.left -= 1;
         open.contributors = open.contributors.min(contributors);
-        self.close_if_done(sequence);
+        self.finish_if_complete(sequence);
     }
 
-    fn happened(&mut self, core: u32, event: Event) -> Result<(), Broken> {
+    fn handle(&mut self, core: u32, event: Event) -> Result<(), Broken> {
         match event {
             Event::Header(header) if header.epoch != self.epoch(core) => {
                 Err(Broken::Epoch(header, self.epoch(core)))
@@ -284,7 +286,7 @@ impl Client {
             Event::Frame(Header { kind: Kind::Message(contributors), chunk, .. }, _) => {
                 let awaited = self.awaited.get_mut(&chunk).and_then(VecDeque::pop_front);
                 if let Some((sequence, _)) = awaited {
-                    self.through(sequence, contributors);
+                    self.chunk_complete(sequence, contributors);
                 }
                 Ok(())
             }
@@ -296,7 +298,7 @@ impl Client {
         }
     }
 
-    /// Where what a hub gives goes, and how long it is.
+    /// Returns the length of a value that a hub is about to send, and where to put it.
     fn landing(&mut self, core: u32, header: Header) -> Result<(usize, Landing), Broken> {
         let chunk = header.chunk;
         let unknown = Broken::Unknown(header);
@@ -331,9 +333,9 @@ impl Machine for Client {
         let mut done = Vec::new();
         self.links[peer as usize].sent(bytes, &mut done);
         for (sequence, ..) in done {
-            // Whoever gets something is through once it is there.
+            // A chunk that receives a value is complete once the value has arrived.
             if self.open.get(&sequence).is_some_and(|open| !open.order.request.receives()) {
-                self.through(sequence, u16::MAX);
+                self.chunk_complete(sequence, u16::MAX);
             }
         }
     }
@@ -352,14 +354,14 @@ impl Machine for Client {
 
     fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), Broken> {
         match self.links[peer as usize].read_directly(bytes)? {
-            Some(event) => self.happened(peer, event),
+            Some(event) => self.handle(peer, event),
             None => Ok(()),
         }
     }
 
     fn received(&mut self, peer: u32, mut bytes: &[u8]) -> Result<(), Broken> {
         while let Some(event) = self.links[peer as usize].take(&mut bytes)? {
-            self.happened(peer, event)?;
+            self.handle(peer, event)?;
         }
         Ok(())
     }
@@ -370,12 +372,12 @@ impl Machine for Client {
 
     fn beat(&mut self, peer: u32) {
         if self.waiting(peer) == 0 {
-            self.sign(peer, Kind::Heartbeat);
+            self.send_control(peer, Kind::Heartbeat);
         }
     }
 
     fn leave(&mut self, peer: u32) {
-        self.sign(peer, Kind::Leave);
+        self.send_control(peer, Kind::Leave);
     }
 
     fn has_left(&self, peer: u32) -> bool {

@@ -1,6 +1,6 @@
-//! The thread of a hub's core, and what others have of it.
+//! The thread of a hub's core, and the handle of the admission thread to it.
 
-use super::shard::{Bounds, Counters, Joined, Queue, Shard, Which, Who};
+use super::shard::{Attempt, Bounds, Counters, Joined, Peer, Shard, Waits};
 use super::terms::Contract;
 use mio::Waker;
 use std::collections::BTreeMap;
@@ -13,245 +13,250 @@ use syncline_protocol::fault::{Kind, Trouble};
 use syncline_protocol::heartbeat::Patience;
 use syncline_transport::Connection;
 use syncline_transport::affinity;
-use syncline_transport::bell::Bell;
-use syncline_transport::wires::Wires;
+use syncline_transport::connections::Connections;
+use syncline_transport::lane_waker::LaneWaker;
 
-/// What a core is told.
+/// A command to a core.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// A job begins under a number.
-    Open(u32, Arc<Contract>, u16),
-    /// Which of a job's chunks are this core's, which rack it is in, where there are some, and what it may take.
-    Lay(u32, Vec<u32>, Option<u32>, Bounds),
-    /// A job ends.
-    Close(u32),
-    /// Workers are through with a job: it ends once other racks have what they are owed.
-    Retire(u32),
-    /// A job's worker, or a hub of another rack, has a connection, under a number.
-    Attach(u32, Who, u32, Connection),
-    /// A job's worker is lost.
-    Lose(u32, u32),
-    /// A job's worker is lost before the job has begun.
-    Forget(u32, u32),
-    /// What does a job's worker owe, that is there again?
-    Resume(u32, u32, Which),
-    /// A job's worker is there again, and another one will say from when on.
-    Expect(u32, u32, Which),
-    /// Who holds up a job's worker, at a step of a vector?
-    HeldUp(u32, u32, u32, u64),
+    /// Open a job.
+    OpenJob { job: u32, contract: Arc<Contract>, epoch: u16 },
+    /// Take these chunks of a job. `rack` is the rack of this hub, if the job has racks.
+    AssignChunks { job: u32, chunks: Vec<u32>, rack: Option<u32>, bounds: Bounds },
+    /// End a job at once.
+    EndJob { job: u32 },
+    /// End a job whose workers have finished, once other racks have received what they need.
+    RetireJob { job: u32 },
+    /// Take over a connection to a worker, or to a hub of another rack. No other connection has its number.
+    Attach { job: u32, peer: Peer, number: u32, connection: Connection },
+    /// A worker is lost or has left.
+    LoseWorker { job: u32, worker: u32 },
+    /// Close the connection to a worker that was lost before its job began.
+    DropWorker { job: u32, worker: u32 },
+    /// Let a restarted worker continue where it was, and report the steps behind it.
+    Resume { job: u32, worker: u32, attempt: Attempt },
+    /// Expect another worker to announce a restarted worker, and report then.
+    Expect { job: u32, worker: u32, attempt: Attempt },
+    /// Report which workers block a step of a vector.
+    ReportWaits { job: u32, worker: u32, key: u32, step: u64 },
 }
 
-/// What a core tells.
+/// A report from a core.
 #[derive(Debug)]
 pub(super) enum Report {
-    /// A job's connection is lost: whose.
-    Lost(u32, Who, Trouble),
+    /// The connection to a peer is lost.
+    Lost { job: u32, peer: Peer, trouble: Trouble },
     /// A job cannot go on without a worker that is gone.
-    Missed(u32, u32),
-    /// A worker is part of a job again, on this core.
-    Joined(u32, Joined),
-    /// Who holds up a job's worker.
-    HeldUp(u32, u32, Queue),
+    Missed { job: u32, worker: u32 },
+    /// A restarted worker takes part in a job again.
+    Joined { core: u32, joined: Joined },
+    /// The answer to [`Command::ReportWaits`].
+    Waits { job: u32, worker: u32, waits: Waits },
     /// The core cannot go on.
     Failed(String),
 }
 
-/// How long what other racks are owed may take once workers are through with a job.
+/// Grace period for sending other racks what they need, once a job's workers have finished.
 const LEAVING: Duration = Duration::from_secs(5);
 
-/// How often counters are told: to tell them is no work for every message.
-const GLANCE: Duration = Duration::from_millis(100);
+/// How often a core publishes its counters, so that it does not do so for every message.
+const PUBLISH_EVERY: Duration = Duration::from_millis(100);
 
-/// How much was moved on a core, for whoever looks.
+/// The data that a core has moved.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Moved {
-    /// By each job that is under way.
+    /// For each open job.
     pub(super) jobs: BTreeMap<u32, Counters>,
-    /// By all jobs so far.
+    /// For all jobs so far.
     pub(super) all: Counters,
 }
 
-/// Where that is told.
-type Board = Arc<Mutex<Moved>>;
+/// Where a core publishes the data that it has moved.
+type Published = Arc<Mutex<Moved>>;
 
-/// Says so where the thread panics.
-struct Farewell {
+/// Reports if the core's thread panics.
+struct PanicReporter {
     reports: Sender<Report>,
-    hall: Arc<Waker>,
+    admission: Arc<Waker>,
 }
 
-impl Drop for Farewell {
+impl Drop for PanicReporter {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let what = "a core failed, which is a bug of syncline: please report it".to_owned();
             _ = self.reports.send(Report::Failed(what));
-            _ = self.hall.wake();
+            _ = self.admission.wake();
         }
     }
 }
 
-/// The thread.
+/// A core, as its thread runs it.
 struct Core {
     number: u32,
     shard: Shard,
-    wires: Wires,
-    bell: Arc<Bell>,
+    connections: Connections,
+    waker: Arc<LaneWaker>,
     commands: Receiver<Command>,
     reports: Sender<Report>,
-    /// Wakes whoever hears reports.
-    hall: Arc<Waker>,
-    board: Board,
-    /// When counters were put on the board last.
-    published: Instant,
-    /// Jobs that workers are through with, and since when.
+    /// Wakes the admission thread after a report.
+    admission: Arc<Waker>,
+    published: Published,
+    /// When the counters were last published.
+    published_at: Instant,
+    /// Jobs whose workers have finished, and since when.
     retiring: BTreeMap<u32, Instant>,
 }
 
 impl Core {
-    /// A core, and what wakes it after a command.
+    /// Creates a core. Returns it and the waker to use after a command.
     fn new(
         number: u32,
         patience: Patience,
         commands: Receiver<Command>,
-        (reports, hall): (Sender<Report>, Arc<Waker>),
-        board: Board,
-    ) -> io::Result<(Self, Arc<Bell>)> {
-        let (wires, bell) = Wires::new(patience)?;
+        (reports, admission): (Sender<Report>, Arc<Waker>),
+        published: Published,
+    ) -> io::Result<(Self, Arc<LaneWaker>)> {
+        let (connections, waker) = Connections::new(patience)?;
         Ok((
             Self {
                 number,
                 shard: Shard::default(),
-                bell: Arc::clone(&bell),
-                wires,
+                waker: Arc::clone(&waker),
+                connections,
                 commands,
                 reports,
-                hall,
-                board,
-                published: Instant::now(),
+                admission,
+                published,
+                published_at: Instant::now(),
                 retiring: BTreeMap::new(),
             },
-            bell,
+            waker,
         ))
     }
 
-    /// Works until nobody is left to tell it anything; on one CPU, if that is given.
+    /// Works until its handle is dropped; on one CPU, if that is given.
     fn run(mut self, cpu: Option<usize>) {
-        // Whoever may not choose is placed by the system.
+        // If pinning fails, the system chooses a CPU.
         _ = cpu.map(affinity::pin);
-        let _farewell = Farewell { reports: self.reports.clone(), hall: Arc::clone(&self.hall) };
+        let _panic_reporter =
+            PanicReporter { reports: self.reports.clone(), admission: Arc::clone(&self.admission) };
         let mut ended: Option<Instant> = None;
         loop {
-            if let Err(error) = self.wires.wait(&self.shard) {
+            if let Err(error) = self.connections.wait(&self.shard) {
                 self.report(Report::Failed(format!("cannot wait for its connections: {error}")));
                 return;
             }
-            if !self.obey() {
-                // What other racks are owed still goes to them.
+            if !self.carry_out_commands() {
+                // Other racks still get the sums that they need.
                 if self.retiring.is_empty() || ended.get_or_insert_with(Instant::now).elapsed() > LEAVING {
-                    self.wires.leave(&mut self.shard, || {});
+                    self.connections.leave(&mut self.shard, || {});
                     return;
                 }
             }
-            for (connection, trouble) in self.wires.work(&mut self.shard, |_| {}) {
-                let Some((job, who)) = self.shard.detach(connection) else { continue };
-                // Whoever leaves says so to the hub itself.
+            for (connection, trouble) in self.connections.work(&mut self.shard, |_| {}) {
+                let Some((job, peer)) = self.shard.detach(connection) else { continue };
+                // A worker that leaves tells the admission thread itself.
                 if trouble.kind != Kind::Left {
-                    self.report(Report::Lost(job, who, trouble));
+                    self.report(Report::Lost { job, peer, trouble });
                 }
             }
-            // Chunks may be millions: connections of other jobs have their turn in between.
+            // There may be millions of chunks: connections of other jobs have their turn in between.
             if self.shard.sweep() {
-                self.bell.ring();
+                self.waker.ring();
             }
-            self.tell();
-            self.retire();
-            if self.published.elapsed() >= GLANCE {
-                self.published = Instant::now();
+            self.send_reports();
+            self.end_retired();
+            if self.published_at.elapsed() >= PUBLISH_EVERY {
+                self.published_at = Instant::now();
                 let moved = Moved { jobs: self.shard.counters(), all: self.shard.moved() };
-                *self.board.lock().unwrap_or_else(PoisonError::into_inner) = moved;
+                *self.published.lock().unwrap_or_else(PoisonError::into_inner) = moved;
             }
         }
     }
 
     fn report(&self, report: Report) {
-        // Nobody listens where the hub is ending.
+        // Sending fails if the hub is ending.
         if self.reports.send(report).is_ok() {
-            _ = self.hall.wake();
+            _ = self.admission.wake();
         }
     }
 
-    /// Tells what has come of what was heard.
-    fn tell(&mut self) {
-        while let Some((job, worker)) = self.shard.missed() {
-            self.report(Report::Missed(job, worker));
+    /// Sends the reports that have come up.
+    fn send_reports(&mut self) {
+        while let Some((job, worker)) = self.shard.missed_worker() {
+            self.report(Report::Missed { job, worker });
         }
         for joined in self.shard.joined() {
-            self.report(Report::Joined(self.number, joined));
+            self.report(Report::Joined { core: self.number, joined });
         }
-        for (job, worker, queue) in self.shard.answers() {
-            self.report(Report::HeldUp(job, worker, queue));
+        for (job, worker, waits) in self.shard.waits_reports() {
+            self.report(Report::Waits { job, worker, waits });
         }
-        for (job, rack) in self.shard.deserted() {
-            self.report(Report::Lost(job, Who::Rack(rack), Trouble::left()));
+        for (job, rack) in self.shard.departed_racks() {
+            self.report(Report::Lost { job, peer: Peer::Rack(rack), trouble: Trouble::left() });
         }
     }
 
-    /// Ends jobs that workers are through with, once other racks have what they are owed, or have had their time.
-    fn retire(&mut self) {
-        for (job, given) in self.shard.retired() {
+    /// Ends jobs whose workers have finished, once other racks have received what they need or [`LEAVING`] has passed.
+    fn end_retired(&mut self) {
+        for (job, delivered) in self.shard.retired() {
             let since = *self.retiring.entry(job).or_insert_with(Instant::now);
-            if given || since.elapsed() > LEAVING {
+            if delivered || since.elapsed() > LEAVING {
                 self.retiring.remove(&job);
                 for connection in self.shard.close(job) {
-                    self.wires.part(connection);
+                    self.connections.part(connection);
                 }
             }
         }
     }
 
-    /// A worker's connection is of no use any more.
-    fn cut(&mut self, job: u32, worker: u32) {
+    /// Closes the connection to a worker.
+    fn close_connection(&mut self, job: u32, worker: u32) {
         if let Some(connection) = self.shard.connection(job, worker) {
-            self.wires.remove(connection);
+            self.connections.remove(connection);
             self.shard.detach(connection);
         }
     }
 
-    /// Does what it is told; whether it goes on.
-    fn obey(&mut self) -> bool {
+    /// Carries out commands. Returns false if no handle is left.
+    fn carry_out_commands(&mut self) -> bool {
         loop {
             match self.commands.try_recv() {
-                Ok(Command::Open(job, contract, epoch)) => self.shard.open(job, contract, epoch),
-                Ok(Command::Lay(job, chunks, rack, bounds)) => self.shard.lay(job, chunks, rack, bounds),
-                Ok(Command::Close(job)) => {
+                Ok(Command::OpenJob { job, contract, epoch }) => self.shard.open(job, contract, epoch),
+                Ok(Command::AssignChunks { job, chunks, rack, bounds }) => {
+                    self.shard.assign(job, chunks, rack, bounds);
+                }
+                Ok(Command::EndJob { job }) => {
                     for connection in self.shard.close(job) {
-                        self.wires.remove(connection);
+                        self.connections.remove(connection);
                     }
                 }
-                Ok(Command::Retire(job)) => {
+                Ok(Command::RetireJob { job }) => {
                     for connection in self.shard.retire(job) {
-                        self.wires.remove(connection);
+                        self.connections.remove(connection);
                     }
                     self.retiring.insert(job, Instant::now());
                 }
-                Ok(Command::Attach(job, who, number, connection)) => {
-                    if !self.shard.attach(number, job, who) {
+                Ok(Command::Attach { job, peer, number, connection }) => {
+                    if !self.shard.attach(number, job, peer) {
                         continue;
                     }
-                    if let Err(error) = self.wires.add(&mut self.shard, number, connection) {
+                    if let Err(error) = self.connections.add(&mut self.shard, number, connection) {
                         self.shard.detach(number);
                         let trouble = Trouble::closed(&format!("it cannot be waited for: {error}"));
-                        self.report(Report::Lost(job, who, trouble));
+                        self.report(Report::Lost { job, peer, trouble });
                     }
                 }
-                Ok(Command::Forget(job, worker)) => self.cut(job, worker),
-                Ok(Command::Lose(job, worker)) => {
-                    self.cut(job, worker);
+                Ok(Command::DropWorker { job, worker }) => self.close_connection(job, worker),
+                Ok(Command::LoseWorker { job, worker }) => {
+                    self.close_connection(job, worker);
                     self.shard.lose(job, worker);
                 }
-                Ok(Command::Resume(job, worker, which)) => self.shard.resume(job, worker, which),
-                Ok(Command::Expect(job, worker, which)) => self.shard.expect(job, worker, which),
-                Ok(Command::HeldUp(job, worker, key, step)) => self.shard.question(job, worker, key, step),
+                Ok(Command::Resume { job, worker, attempt }) => self.shard.resume(job, worker, attempt),
+                Ok(Command::Expect { job, worker, attempt }) => self.shard.expect(job, worker, attempt),
+                Ok(Command::ReportWaits { job, worker, key, step }) => {
+                    self.shard.report_waits(job, worker, key, step);
+                }
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }
@@ -259,58 +264,58 @@ impl Core {
     }
 }
 
-/// A core, as the hall sees it. It ends once nobody can tell it anything.
+/// The admission thread's handle to a core. The core ends once its handle is dropped.
 #[derive(Debug)]
-pub(super) struct Handle {
+pub(super) struct CoreHandle {
     commands: Option<Sender<Command>>,
-    bell: Arc<Bell>,
-    board: Board,
+    waker: Arc<LaneWaker>,
+    published: Published,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Handle {
-    /// A core on a thread of its own; on one CPU, if that is given.
+impl CoreHandle {
+    /// Starts a core on a thread; on one CPU, if that is given.
     pub(super) fn spawn(
         number: u32,
         patience: Patience,
-        tell: (Sender<Report>, Arc<Waker>),
+        report_to: (Sender<Report>, Arc<Waker>),
         cpu: Option<usize>,
     ) -> io::Result<Self> {
-        let (commands, obey) = channel();
-        let board = Board::default();
-        let (core, bell) = Core::new(number, patience, obey, tell, Arc::clone(&board))?;
+        let (commands, receiver) = channel();
+        let published = Published::default();
+        let (core, waker) = Core::new(number, patience, receiver, report_to, Arc::clone(&published))?;
         let thread = std::thread::Builder::new().name(format!("core {number}"));
         let thread = thread.spawn(move || core.run(cpu))?;
-        Ok(Self { commands: Some(commands), bell, board, thread: Some(thread) })
+        Ok(Self { commands: Some(commands), waker, published, thread: Some(thread) })
     }
 
-    pub(super) fn tell(&self, command: Command) {
-        // A core that has ended has said so.
+    pub(super) fn send(&self, command: Command) {
+        // Sending fails if the core has ended, which it has reported.
         if self.commands.as_ref().is_some_and(|commands| commands.send(command).is_ok()) {
-            self.bell.ring();
+            self.waker.ring();
         }
     }
 
-    /// How much was moved on it.
+    /// Returns the data that the core has moved, as of its last publication.
     pub(super) fn moved(&self) -> Moved {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.published.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether it works.
-    pub(super) fn works(&self) -> bool {
+    /// Returns whether the core's thread runs.
+    pub(super) fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// The core ends, soon.
-    pub(super) fn dismiss(&mut self) {
+    /// Tells the core to end, and does not wait for it.
+    pub(super) fn stop(&mut self) {
         self.commands = None;
-        self.bell.ring();
+        self.waker.ring();
     }
 }
 
-impl Drop for Handle {
+impl Drop for CoreHandle {
     fn drop(&mut self) {
-        self.dismiss();
+        self.stop();
         if let Some(thread) = self.thread.take() {
             _ = thread.join();
         }

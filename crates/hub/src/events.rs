@@ -1,27 +1,27 @@
-//! What happens at a hub, for whoever keeps a log.
+//! Events at a hub, for logs.
 
 use serde::Serialize;
 use std::collections::VecDeque;
 
-/// Most events that wait for somebody who keeps a log.
+/// The most events that wait to be taken. The oldest are dropped beyond that.
 pub const MOST_EVENTS: usize = 1 << 12;
 
-/// Something that happened, for whoever keeps a log.
+/// An event at a hub.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
-    /// What: `job_begins`, `job_ends`, `job_fails`, `rank_is_here`, `rank_leaves`, `rank_is_lost`, `rank_is_refused`,
-    /// `connection_is_refused`.
+    /// The kind of event: `job_begins`, `job_ends`, `job_fails`, `rank_is_here`, `rank_leaves`, `rank_is_lost`,
+    /// `rank_is_refused`, `connection_is_refused`.
     pub event: &'static str,
-    /// The job; of a connection that was refused it is not known.
+    /// The job; empty for a refused connection, whose job is not known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub job: String,
     /// The worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
-    /// Why.
+    /// The reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Where a connection came from that was refused.
+    /// The address that a refused connection came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// How many connections were refused so far.
@@ -34,24 +34,24 @@ impl Event {
         Self { event, job: job.to_owned(), rank, why, from: None, refused: None }
     }
 
-    /// A connection was refused before it was known whose it is.
+    /// Creates the event of a connection that was refused before its job was known.
     pub(super) fn refused(from: String, why: String, refused: u64) -> Self {
         let (from, refused) = (Some(from), Some(refused));
         Self { event: "connection_is_refused", job: String::new(), rank: None, why: Some(why), from, refused }
     }
 }
 
-/// Events that nobody has looked at: the newest, where they are many.
+/// Events that have not been taken, at most [`MOST_EVENTS`].
 #[derive(Debug, Default)]
 pub(super) struct Events(VecDeque<Event>);
 
 impl Events {
-    /// Something has happened to a job.
+    /// Adds an event of a job.
     pub(super) fn note(&mut self, event: &'static str, job: &str, rank: Option<u32>, why: Option<String>) {
         self.extend([Event::of_job(event, job, rank, why)]);
     }
 
-    /// All that there are, which are looked at now.
+    /// Takes all events.
     pub(super) fn take(&mut self) -> impl Iterator<Item = Event> + use<> {
         std::mem::take(&mut self.0).into_iter()
     }

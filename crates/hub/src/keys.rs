@@ -1,47 +1,48 @@
 //! A job's vectors, cut into chunks: fine-grained key chunking (luo2020, section 3.2.3).
 //!
-//! A chunk is what a core works on, what a message carries and what is balanced. Small ones let a sum begin long before a
-//! vector has come, and stay in a core's cache while the workers' contributions come in.
+//! A chunk is the unit of work of a core, of messages and of load balancing. With small chunks, a core sums the first
+//! ones long before the whole vector has arrived, and a chunk stays in the core's cache while the workers'
+//! contributions arrive.
 
 use std::ops::Range;
 use syncline_reduction::Element;
 use syncline_units::cut;
 
-/// Bytes of a chunk, unless told otherwise: the best of luo2020, section 6.1.7.
+/// The default bytes of a chunk: the best size in luo2020, section 6.1.7.
 pub const CHUNK: u32 = 32 << 10;
 
-/// Most bytes of a chunk.
+/// The most bytes of a chunk.
 pub const LARGEST: u32 = 64 << 20;
 
-/// Most chunks of a job on one hub.
+/// The most chunks of a job.
 pub const MOST: u64 = 1 << 22;
 
-/// A vector that a job's workers have in common, such as a layer's gradient.
+/// A vector that all workers of a job push, such as a layer's gradient.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// What the job calls it.
+    /// Its name in the job.
     pub name: String,
-    /// What its elements are.
+    /// The type of its elements.
     pub element: Element,
-    /// How many there are.
+    /// The number of its elements.
     pub elements: u64,
 }
 
 impl Key {
-    /// Bytes of the vector, if that is a number at all.
+    /// Returns the bytes of the vector; `None` on overflow.
     pub fn bytes(&self) -> Option<u64> {
         self.elements.checked_mul(self.element.bytes() as u64)
     }
 }
 
-/// A run of a vector.
+/// A part of a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Which vector, in the job's order.
+    /// The index of the vector in the job's order.
     pub key: u32,
     /// Its first element.
     pub first: u64,
-    /// How many elements there are.
+    /// The number of its elements.
     pub elements: u64,
 }
 
@@ -49,15 +50,15 @@ pub struct Piece {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Catalogue {
     keys: Vec<Key>,
-    /// The number of each vector's first chunk, and of all.
+    /// The number of each vector's first chunk, then the number of all chunks.
     firsts: Vec<u32>,
 }
 
 impl Catalogue {
-    /// Vectors in chunks of about `chunk` bytes: chunks of one vector differ by one element at most.
+    /// Cuts vectors into chunks of about `chunk` bytes. Chunks of one vector differ by at most one element.
     ///
     /// # Errors
-    /// A sentence: a chunk size or a number of chunks beyond what is allowed, or two vectors of one name.
+    /// A sentence: the chunk size or the number of chunks is not allowed, or two vectors have the same name.
     pub fn new(keys: Vec<Key>, chunk: u32) -> Result<Self, String> {
         if !(64..=LARGEST).contains(&chunk) {
             return Err(format!("chunks of {chunk} bytes: 64 to {LARGEST} are allowed"));
@@ -65,40 +66,40 @@ impl Catalogue {
         let mut names: Vec<&str> = keys.iter().map(|key| key.name.as_str()).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("two keys are called `{}`", twice[0]));
+            return Err(format!("two keys have the name `{}`", twice[0]));
         }
         let mut firsts = vec![0];
         let mut all = 0u64;
         for key in &keys {
-            let bytes = key.bytes().ok_or_else(|| format!("`{}` is longer than memory can be", key.name))?;
+            let bytes = key.bytes().ok_or_else(|| format!("`{}` is larger than any memory", key.name))?;
             all = all.saturating_add(bytes.div_ceil(u64::from(chunk)));
             if all > MOST {
-                return Err(format!("more than {MOST} chunks of {chunk} bytes: take larger ones"));
+                return Err(format!("more than {MOST} chunks of {chunk} bytes: use larger chunks"));
             }
             firsts.push(all as u32);
         }
         Ok(Self { keys, firsts })
     }
 
-    /// The vectors.
+    /// Returns the vectors.
     pub fn keys(&self) -> &[Key] {
         &self.keys
     }
 
-    /// Number of chunks of all vectors.
+    /// Returns the number of chunks of all vectors.
     pub fn chunks(&self) -> u32 {
-        *self.firsts.last().expect("there is always the end")
+        *self.firsts.last().expect("it ends with the number of all chunks")
     }
 
-    /// The chunks of a vector.
+    /// Returns the numbers of a vector's chunks.
     pub fn chunks_of(&self, key: u32) -> Range<u32> {
         self.firsts[key as usize]..self.firsts[key as usize + 1]
     }
 
-    /// What a chunk is.
+    /// Returns the part of a vector that a chunk is.
     ///
     /// # Panics
-    /// Where there is no such chunk.
+    /// Panics if there is no such chunk.
     pub fn piece(&self, chunk: u32) -> Piece {
         assert!(chunk < self.chunks(), "chunk {chunk} of {}", self.chunks());
         let key = self.firsts.partition_point(|&first| first <= chunk) - 1;
@@ -108,13 +109,13 @@ impl Catalogue {
         Piece { key: key as u32, first, elements: cut(elements, index + 1, of) - first }
     }
 
-    /// Bytes of a chunk.
+    /// Returns the bytes of a chunk.
     pub fn bytes(&self, chunk: u32) -> u64 {
         let piece = self.piece(chunk);
         piece.elements * self.keys[piece.key as usize].element.bytes() as u64
     }
 
-    /// Where a chunk lies in its vector, in bytes.
+    /// Returns the place of a chunk in its vector, in bytes.
     pub fn place(&self, chunk: u32) -> Range<usize> {
         let piece = self.piece(chunk);
         let width = self.keys[piece.key as usize].element.bytes() as u64;
@@ -143,12 +144,12 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_cut_is_told() {
+    fn invalid_sizes_and_names_are_refused() {
         let refused = |keys: Vec<Key>, chunk| Catalogue::new(keys, chunk).unwrap_err();
-        assert!(refused(vec![key("a", 1), key("a", 2)], 64).contains("two keys are called `a`"));
+        assert!(refused(vec![key("a", 1), key("a", 2)], 64).contains("two keys have the name `a`"));
         assert!(refused(vec![key("a", 1)], 63).contains("64 to"));
-        assert!(refused(vec![key("a", u64::MAX)], 64).contains("longer than memory"));
-        assert!(refused(vec![key("a", 1 << 40)], 64).contains("take larger ones"));
+        assert!(refused(vec![key("a", u64::MAX)], 64).contains("larger than any memory"));
+        assert!(refused(vec![key("a", 1 << 40)], 64).contains("use larger chunks"));
     }
 
     proptest! {

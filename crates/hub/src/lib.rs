@@ -1,20 +1,20 @@
-//! A parameter hub: a server that sums what workers push and returns the sum, or the parameters that an optimizer makes of it
-//! (Parameter Hub, luo2020, chapter 3).
+//! Parameter hubs. A hub is a server that sums what workers push, and returns the sum, or the parameters that an
+//! optimizer computes from it (Parameter Hub, luo2020, chapter 3).
 //!
 //! Without sockets, clocks and threads:
 //!
 //! - [`keys`]: a job's vectors, cut into chunks; [`assignment`]: which core of which hub has which chunk;
-//! - [`terms`]: what a job asks of a hub; [`optimizer`]: what is done with a gradient;
-//! - `frame`: the frames of chunks; `slot`: one chunk on a hub; [`shard`]: the chunks of one core, with a connection to each
-//!   worker;
+//! - [`terms`]: what a job asks of a hub; [`optimizer`]: how parameters are updated by gradients;
+//! - `frame`: the frames of connections that carry chunks; `slot`: one chunk on a hub; [`shard`]: the chunks of one
+//!   core, and its connections to workers;
 //! - `bridge`: the exchange among hubs of racks; [`client`]: a worker's side;
-//! - [`message`]: control messages; [`register`]: jobs and their workers, and what becomes of a job that loses one;
-//!   [`events`]: what happened, for logs;
-//! - [`benefit`]: whether two levels of hubs pay.
+//! - [`message`]: control messages; [`register`]: jobs and their workers, and what happens to a job that loses one;
+//!   [`events`]: events for logs;
+//! - [`benefit`]: whether two levels of hubs are worthwhile.
 //!
-//! On sockets and threads: [`serve`], a hub; `admission_thread`, which admits workers and has the register; `core_thread`, one
-//! core; `rack_connection`, connections to hubs of other racks; [`status`], a hub's state; [`join`], how a worker joins its hubs;
-//! and `worker_thread`, the worker's thread.
+//! On sockets and threads: [`serve`], a hub; `admission_thread`, which admits workers and owns the register;
+//! `core_thread`, one core; `rack_connection`, connections to hubs of other racks; [`status`], a hub's status;
+//! [`join`], how a worker joins its hubs; and `worker_thread`, the worker's thread.
 
 mod admission_thread;
 pub mod assignment;

@@ -1,4 +1,4 @@
-//! What workers and a hub say to each other about a job, beside the connections for chunks.
+//! The messages on control connections between workers and a hub.
 
 use super::assignment::Cores;
 use super::terms::Terms;
@@ -6,93 +6,94 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use syncline_protocol::fault::{Blame, Trouble};
 
-/// What a worker says.
+/// A message from a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
-pub enum Up {
-    /// It joins, under these terms. It is the first thing that a worker says.
+pub enum FromWorker {
+    /// Joins a job. This is a worker's first message.
     Open {
-        /// What the job asks of the hub: the same of all workers.
+        /// What the job asks of the hub; the same from all workers.
         terms: Box<Terms>,
-        /// Tells a worker that is started again from what it was before: a random number.
+        /// A random number that the worker chooses when it is started, which distinguishes it from earlier runs.
         incarnation: u64,
-        /// How often it shows that it lives, in milliseconds.
+        /// The interval between its heartbeats, in milliseconds.
         interval_ms: u64,
     },
-    /// It is connected with all cores of all hubs.
+    /// The worker is connected to all cores of all hubs.
     Ready {
-        /// The hubs, from which follows which chunks go where: the same of all workers.
+        /// The hubs, which determine the core of each chunk; the same from all workers.
         hubs: Vec<Cores>,
-        /// Which of them this one is.
+        /// The index of the hub that gets this message.
         hub: u32,
     },
-    /// A sign of life.
+    /// A heartbeat.
     Alive,
-    /// An order takes too long: who holds it up?
+    /// An order has missed its deadline: which workers block it?
     Late {
-        /// Whose vector it is.
+        /// The vector.
         key: u32,
-        /// The step of it that the order waits for, counted from 1.
+        /// The step of the vector that the order waits for, counted from 1.
         step: u64,
     },
-    /// It cannot go on.
+    /// The worker cannot go on.
     GivesUp {
-        /// Who is at fault, as far as it knows, or as another hub has told it.
+        /// Who is at fault, as far as the worker knows or another hub has told it.
         blame: Blame,
         /// What happened.
         trouble: Trouble,
     },
-    /// It leaves, and that is no fault.
+    /// The worker leaves, which is no fault.
     Leave,
 }
 
-/// What a hub says.
+/// A message from a hub.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
-pub enum Down {
-    /// The worker may connect with cores.
+pub enum FromHub {
+    /// The worker may connect to cores.
     Opened {
         /// The job's number at this hub.
         job: u32,
-        /// What its frames bear.
+        /// The epoch of its frames.
         epoch: u16,
-        /// What connections with cores have to show: a random number.
+        /// A random number that the worker must show when it connects to a core.
         ticket: u64,
-        /// Cores of this hub.
+        /// The number of cores of this hub.
         cores: u32,
-        /// Where its interfaces listen.
+        /// The addresses of its interfaces.
         interfaces: Vec<SocketAddr>,
     },
     /// The worker may not join.
     Refused {
         /// A clause that says why.
         why: String,
-        /// Whether that will be so next time.
+        /// Whether another attempt would be refused, too.
         lasts: bool,
     },
     /// The worker may begin.
     Begin {
-        /// How many steps of each vector are behind it; 2^64 - 1 of one of which this hub has no chunk.
+        /// The steps of each vector that are behind the worker; 2^64 - 1 for a vector without chunks at this hub.
         steps: Vec<u64>,
-        /// Whether the job begins with it.
+        /// Whether the job begins now.
         fresh: bool,
-        /// Whether all hubs have to say the same: where not, the fewest steps count, and what was pushed before counts once.
+        /// Whether all hubs must report the same steps. Otherwise the fewest steps count, and steps that are pushed
+        /// again count once.
         exact: bool,
     },
-    /// Another worker wants to be part of the job: it is from here on, if cores are told so before the next push.
+    /// A restarted worker wants to take part. Announce it to all cores before the next push.
     Newcomer {
         /// The worker.
         worker: u32,
-        /// Which one that bears its number.
+        /// The random number that it chose when it was started.
         incarnation: u64,
     },
-    /// A sign of life.
+    /// A heartbeat.
     Alive,
-    /// The hub ends, and that is no fault.
+    /// The hub ends, which is no fault.
     Leave,
-    /// Who is at fault. Nothing more is done for this worker.
+    /// The job is over for this worker.
     Verdict {
-        /// Who.
+        /// Who is at fault.
         blame: Blame,
         /// What happened.
         trouble: Trouble,

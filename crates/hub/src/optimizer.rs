@@ -1,8 +1,8 @@
-//! What a hub does with a gradient: optimizers, by name, with the formulas of `torch.optim`.
+//! Optimizers, which update parameters by gradients, by name. They use the formulas of `torch.optim`.
 //!
-//! The core that has summed a chunk also updates it, while it is in its cache (luo2020, section 3.2.2). An [`Optimizer`] works
-//! on one chunk at a time and keeps what it remembers in vectors of the chunk's length, so that whoever brings another one
-//! need not know about chunks, cores or workers: see [`Optimizers::add`].
+//! The core that has summed a chunk also updates it, while the chunk is in the core's cache (luo2020, section 3.2.2).
+//! An [`Optimizer`] works on one chunk at a time and keeps its state in vectors of the chunk's length. An optimizer of
+//! your own ([`Optimizers::add`]) therefore needs to know nothing about chunks, cores or workers.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -12,47 +12,47 @@ use std::sync::Arc;
 use syncline_protocol::memory::Buffer;
 use syncline_reduction::Element;
 
-/// An optimizer by its name, and its parameters by theirs; those that are not given have their defaults.
+/// An optimizer by its name, and its parameters by theirs. Parameters that are absent have their defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chosen {
     /// The name.
     pub name: String,
-    /// Values, such as `lr`.
+    /// The values of parameters such as `lr`.
     #[serde(default)]
     pub parameters: BTreeMap<String, f64>,
 }
 
-/// One chunk that is to be updated.
+/// One chunk to update.
 #[derive(Debug)]
 pub struct Update<'a> {
-    /// What elements are: `f32` or `f64`.
+    /// The type of elements: `f32` or `f64`.
     pub element: Element,
-    /// The parameters, which become those after the step.
+    /// The parameters, to be replaced by those after the step.
     pub parameters: &'a mut [u8],
-    /// The gradient: the sum or mean of what workers pushed. Its memory may be used.
+    /// The gradient: the sum or mean of the workers' contributions. The optimizer may overwrite it.
     pub gradient: &'a mut [u8],
-    /// What the optimizer remembers, as many vectors as [`Optimizer::vectors`] says, of zeros at first.
+    /// The optimizer's state: as many vectors as [`Optimizer::vectors`] says, of zeros at first.
     pub memory: &'a mut [Buffer],
-    /// Which step this is, from 1.
+    /// The number of the step, from 1.
     pub step: u64,
-    /// The learning rate, if it is another by now than the optimizer was made with.
+    /// The learning rate, if it has changed since the optimizer was made.
     pub rate: Option<f64>,
 }
 
-/// Makes parameters better by a gradient.
+/// Updates parameters by a gradient.
 pub trait Optimizer: Debug + Send + Sync {
-    /// How many vectors it remembers for each of parameters.
+    /// Returns the number of state vectors for each chunk of parameters.
     fn vectors(&self) -> usize;
 
-    /// One step on one chunk.
+    /// Does one step on one chunk.
     fn update(&self, update: Update<'_>);
 }
 
-/// Makes an optimizer of its parameters; an error is a sentence.
+/// Makes an optimizer from its parameters. An error is a sentence.
 pub type Maker = fn(&mut Parameters) -> Result<Arc<dyn Optimizer>, String>;
 
-/// Parameters as they are given, each to be taken once.
+/// The given parameters. An optimizer takes each of them once.
 #[derive(Debug)]
 pub struct Parameters {
     given: BTreeMap<String, f64>,
@@ -60,10 +60,10 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// The value of a parameter that must be in a range; `default` where it is not given.
+    /// Takes a parameter that must be in a range; `default` if it is not given.
     ///
     /// # Errors
-    /// A sentence, where it is not in the range, or not given and without default.
+    /// A sentence: the value is not in the range, or it is not given and has no default.
     pub fn take(
         &mut self,
         name: &'static str,
@@ -81,10 +81,10 @@ impl Parameters {
         Err(format!("`{name}` is {value}: {} or more{below} is allowed", allowed.start))
     }
 
-    /// A parameter that is 0 or 1.
+    /// Takes a parameter that is 0 or 1.
     ///
     /// # Errors
-    /// A sentence, where it is something else.
+    /// A sentence: the value is something else.
     pub fn flag(&mut self, name: &'static str) -> Result<bool, String> {
         match self.take(name, Some(0.0), 0.0..f64::INFINITY)? {
             0.0 => Ok(false),
@@ -109,15 +109,15 @@ impl Default for Optimizers {
 }
 
 impl Optimizers {
-    /// One more, or another one under a name. Hubs and workers must have the same.
+    /// Adds an optimizer, or replaces the one with this name. Hubs and workers must have the same optimizers.
     pub fn add(&mut self, name: &str, maker: Maker) {
         self.0.insert(name.to_owned(), maker);
     }
 
-    /// The optimizer that was chosen.
+    /// Makes the chosen optimizer.
     ///
     /// # Errors
-    /// A sentence: an unknown name or parameter (with those that there are), or a value that is not allowed.
+    /// A sentence: the name or a parameter is unknown (with those that exist), or a value is not allowed.
     pub fn make(&self, chosen: &Chosen) -> Result<Arc<dyn Optimizer>, String> {
         let maker = self.0.get(&chosen.name).ok_or_else(|| {
             let all: Vec<String> = self.0.keys().map(|name| format!("`{name}`")).collect();
@@ -135,7 +135,7 @@ impl Optimizers {
     }
 }
 
-/// A number that parameters are made of.
+/// A type of parameters.
 trait Real: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self> {
     const BYTES: usize;
     fn of(value: f64) -> Self;
@@ -167,7 +167,8 @@ macro_rules! real {
 real!(f32);
 real!(f64);
 
-/// Calls `each` with every parameter, its gradient and what is remembered of it, and keeps what it gives back.
+/// Calls `each` with every parameter, its gradient and its state, and stores the new parameter and state that it
+/// returns.
 fn for_each<R: Real, const MEMORY: usize>(
     parameters: &mut [u8],
     gradient: &[u8],
@@ -177,7 +178,11 @@ fn for_each<R: Real, const MEMORY: usize>(
     let mut memory: [_; MEMORY] = {
         let mut vectors = memory.iter_mut();
         std::array::from_fn(|_| {
-            vectors.next().expect("as many as it says").as_mut_slice().chunks_exact_mut(R::BYTES)
+            vectors
+                .next()
+                .expect("as many vectors as the optimizer says")
+                .as_mut_slice()
+                .chunks_exact_mut(R::BYTES)
         })
     };
     for (parameter, gradient) in parameters.chunks_exact_mut(R::BYTES).zip(gradient.chunks_exact(R::BYTES)) {
@@ -226,7 +231,7 @@ impl Sgd {
             for_each::<R, 0>(parameters, gradient, memory, |p, g, []| (p - rate * (g + decay * p), []));
             return;
         }
-        // The first gradient is remembered whole, as PyTorch does it.
+        // The first gradient is not dampened, as in PyTorch.
         let fresh = R::of(if step == 1 { 1.0 } else { 1.0 - self.dampening });
         for_each::<R, 1>(parameters, gradient, memory, |p, g, [m]| {
             let g = g + decay * p;
@@ -250,7 +255,8 @@ impl Optimizer for Sgd {
     }
 }
 
-/// Adam (Kingma and Ba 2015), as `torch.optim.Adam`; with `decoupled`, as `torch.optim.AdamW` (Loshchilov and Hutter 2019).
+/// Adam (Kingma and Ba 2015), as `torch.optim.Adam`; with `decoupled`, as `torch.optim.AdamW` (Loshchilov and Hutter
+/// 2019).
 #[derive(Debug)]
 struct Adam {
     rate: f64,
@@ -278,7 +284,7 @@ impl Adam {
     fn step<R: Real>(&self, update: Update<'_>) {
         let Update { parameters, gradient, memory, step, rate, .. } = update;
         let rate = rate.unwrap_or(self.rate);
-        // Powers of a step beyond 2^31 are zero anyway.
+        // The power of a larger step would be zero anyway.
         let power = i32::try_from(step).unwrap_or(i32::MAX);
         let bias = |beta: f64| 1.0 - beta.powi(power);
         let (first, second) = (R::of(self.betas.0), R::of(self.betas.1));
@@ -322,7 +328,7 @@ mod tests {
         Chosen { name: name.to_owned(), parameters }
     }
 
-    /// One parameter, 1 at first, with the same gradient at each step.
+    /// Returns a parameter after some steps. It starts at 1, and has the same gradient at each step.
     fn run(chosen: &Chosen, gradient: f64, steps: u64) -> f64 {
         let optimizer = Optimizers::default().make(chosen).unwrap();
         let mut memory: Vec<Buffer> = (0..optimizer.vectors()).map(|_| Buffer::new(8)).collect();
@@ -342,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_those_of_the_books() {
+    fn steps_match_results_by_hand() {
         let near =
             |found: f64, expected: f64| assert!((found - expected).abs() < 1e-12, "{found} {expected}");
         near(run(&chosen("sgd", &[("lr", 0.1)]), 2.0, 3), 1.0 - 3.0 * 0.2);
@@ -379,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told() {
+    fn invalid_choices_are_refused() {
         let refused = |name, parameters| Optimizers::default().make(&chosen(name, parameters)).unwrap_err();
         assert!(refused("sdg", &[]).contains("choose one of `adam`, `sgd`"));
         assert!(refused("sgd", &[("beta1", 0.5)]).contains("has no `beta1`: it has `lr`, `momentum`"));
@@ -390,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn others_can_be_added() {
+    fn an_optimizer_can_be_added() {
         #[derive(Debug)]
         struct Sign;
         impl Optimizer for Sign {

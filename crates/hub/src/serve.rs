@@ -1,6 +1,6 @@
-//! A hub that runs, and whoever holds it.
+//! A running hub, and its handle.
 
-use super::admission_thread::{AdmissionThread, NEVER, Window};
+use super::admission_thread::{AdmissionThread, NEVER, SharedState};
 use super::events::Event;
 use super::optimizer::Optimizers;
 use super::register::{Limits, MOST_CORES};
@@ -14,40 +14,40 @@ use syncline_protocol::heartbeat::Patience;
 use syncline_transport::affinity;
 use syncline_transport::trust::Trust;
 
-/// How a hub is set up.
+/// The setup of a hub.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Where it listens: an address of each interface. Port 0 is any that is free.
+    /// The addresses where it listens, one per interface. Port 0 chooses a free port.
     pub interfaces: Vec<SocketAddr>,
-    /// Threads that sum. Core `c` is reached through interface `c mod interfaces`.
+    /// The number of threads that sum. Workers reach core `c` through interface `c mod interfaces`.
     pub cores: u32,
-    /// Whether each of these threads has a CPU of its own: on a host that does nothing else.
+    /// Whether to pin each of these threads to its own CPU, for a host that does nothing else.
     pub pin: bool,
-    /// How it knows its workers.
+    /// How hub and workers authenticate each other.
     pub trust: Trust,
-    /// Signs of life.
+    /// Heartbeats: their interval, and how long a silent worker is waited for.
     pub patience: Patience,
-    /// How much it takes on.
+    /// The limits on jobs and memory.
     pub limits: Limits,
-    /// What it does with gradients.
+    /// The optimizers that jobs may choose.
     pub optimizers: Optimizers,
-    /// The congestion control of connections (`cubic`, `reno`); the system's where it is absent.
+    /// The congestion control of connections (`cubic`, `reno`); the system's default if absent.
     pub congestion: Option<String>,
 }
 
-/// A hub that runs, until it is dropped.
+/// A running hub. Dropping it ends the hub.
 #[derive(Debug)]
 pub struct Service {
     interfaces: Vec<SocketAddr>,
-    window: Window,
+    shared: SharedState,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Service {
-    /// Begins.
+    /// Starts a hub.
     ///
     /// # Errors
-    /// A sentence: an address that cannot be had, or cores that the system gives no threads for.
+    /// A sentence: the setup is invalid, an address is not available, or the system starts no thread for a core.
     pub fn open(setup: Setup) -> Result<Self, String> {
         if !(1..=MOST_CORES).contains(&setup.cores) {
             return Err(format!("{} cores: 1 to {MOST_CORES} are allowed", setup.cores));
@@ -55,50 +55,50 @@ impl Service {
         let interfaces = setup.interfaces.len();
         if interfaces == 0 || interfaces > setup.cores as usize {
             return Err(format!(
-                "{interfaces} interfaces for {} cores: 1 to as many are allowed",
+                "{interfaces} interfaces for {} cores: 1 to as many as cores are allowed",
                 setup.cores
             ));
         }
         if setup.limits.memory == 0 {
-            return Err("0 bytes of memory for jobs: no job needs so little".to_owned());
+            return Err("0 bytes of memory for jobs: every job needs some".to_owned());
         }
         let cpus = if setup.pin { affinity::allowed() } else { Vec::new() };
         if setup.pin && cpus.len() < setup.cores as usize {
             return Err(format!(
-                "has no CPU for each of its {} cores: it may use {}. Serve with fewer, or pin none",
+                "has no CPU for each of its {} cores: it may use {} CPUs. Serve with fewer cores, or without --pin",
                 setup.cores,
                 cpus.len()
             ));
         }
-        let (hall, interfaces, window) = AdmissionThread::open(setup, &cpus)?;
-        let thread = std::thread::Builder::new().name("hub".to_owned()).spawn(|| hall.run());
+        let (admission, interfaces, shared) = AdmissionThread::open(setup, &cpus)?;
+        let thread = std::thread::Builder::new().name("hub".to_owned()).spawn(|| admission.run());
         let thread = thread.map_err(|error| format!("cannot begin: {error}"))?;
-        Ok(Self { interfaces, window, thread: Some(thread) })
+        Ok(Self { interfaces, shared, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Returns the addresses where the hub listens.
     pub fn interfaces(&self) -> &[SocketAddr] {
         &self.interfaces
     }
 
-    /// How it is, not more than a moment ago.
+    /// Returns the hub's status, as of its last publication, moments ago.
     pub fn status(&self) -> Status {
-        self.window.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What has happened since it was asked last.
+    /// Takes the events since the last call.
     pub fn events(&self) -> Vec<Event> {
-        self.window.events.lock().unwrap_or_else(PoisonError::into_inner).take().collect()
+        self.shared.events.lock().unwrap_or_else(PoisonError::into_inner).take().collect()
     }
 
-    /// Takes no new jobs, and ends once there are none, or after so long.
+    /// Refuses new jobs from now on, and ends the hub once no job has a worker, or after `most`.
     pub fn drain(&self, most: Duration) {
         let most = u64::try_from(most.as_millis()).unwrap_or(NEVER - 1);
-        self.window.ends.store(most, Ordering::Relaxed);
-        _ = self.window.waker.wake();
+        self.shared.ends.store(most, Ordering::Relaxed);
+        _ = self.shared.waker.wake();
     }
 
-    /// Whether it has ended.
+    /// Returns whether the hub has ended.
     pub fn ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -108,7 +108,7 @@ impl Drop for Service {
     fn drop(&mut self) {
         self.drain(Duration::ZERO);
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so.
+            // A thread that panicked has published its failure.
             _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! How a hub is, and how to ask one that is elsewhere.
+//! The status of a hub, and how to ask a hub for it.
 
 use super::shard::Counters;
 use serde::{Deserialize, Serialize};
@@ -9,64 +9,64 @@ use syncline_transport::control_connection::ControlConnection;
 use syncline_transport::handshaking::Handshaking;
 use syncline_transport::trust::Trust;
 
-/// How a hub is.
+/// The status of a hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// Seconds since it began.
+    /// Seconds since the hub started.
     pub uptime_s: u64,
-    /// Threads that sum.
+    /// The number of threads that sum.
     pub cores: u32,
-    /// Bytes of memory that its jobs may take together.
+    /// The most bytes of memory for all jobs together.
     #[serde(default)]
     pub memory: u64,
-    /// Where it listens.
+    /// The addresses where it listens.
     pub interfaces: Vec<SocketAddr>,
-    /// Whether it takes no new jobs, and ends once there are none.
+    /// Whether it takes no new jobs, and ends once no job has a worker.
     pub draining: bool,
-    /// Connections that were refused, or broke off before they were known.
+    /// Connections that were refused or lost before they were admitted.
     pub refused: u64,
-    /// Workers that were lost.
+    /// The number of workers that were lost.
     pub lost: u64,
-    /// Jobs that were under way when it ended.
+    /// Jobs that were running when it ended.
     pub cut_off: usize,
-    /// Why it cannot go on, where it cannot.
+    /// Why the hub cannot go on, if it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// What was moved for all jobs so far, those that have ended included.
+    /// The data moved for all jobs so far, including those that have ended.
     #[serde(default)]
     pub moved: Counters,
     /// Its jobs.
     pub jobs: Vec<JobStatus>,
 }
 
-/// How a job is.
+/// The status of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobStatus {
     /// Its name.
     pub job: String,
-    /// Its vectors.
+    /// The number of its vectors.
     pub keys: usize,
-    /// Its chunks.
+    /// The number of its chunks.
     pub chunks: u32,
-    /// How far each rank is.
+    /// The state of each rank.
     pub ranks: Vec<String>,
-    /// Bytes that came in, by core.
+    /// Bytes received by each core.
     pub bytes_in: Vec<u64>,
-    /// Bytes that went out, by core.
+    /// Bytes sent by each core.
     pub bytes_out: Vec<u64>,
-    /// Contributions to chunks that came in.
+    /// Contributions to chunks received.
     pub pushes: u64,
-    /// Steps of chunks that were completed.
+    /// Steps of chunks completed.
     pub steps: u64,
-    /// Bytes of the hub's memory that it may take, once its chunks are known there.
+    /// Bytes of the hub's memory that it may use; 0 until its chunks are assigned.
     #[serde(default)]
     pub memory: u64,
 }
 
-/// How a hub elsewhere is; `stop` is asked now and then whether to give up.
+/// Asks a hub for its status. Calls `stop` regularly; an error from it ends the request.
 ///
 /// # Errors
-/// A clause: why it does not say.
+/// A clause with the hub as subject: why there is no answer.
 pub fn ask(
     address: SocketAddr,
     trust: &Trust,

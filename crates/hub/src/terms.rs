@@ -1,4 +1,4 @@
-//! What a job asks of its hubs: the same of all its workers, who say it when they join.
+//! What a job asks of its hubs. All workers send the same terms when they join.
 
 use super::keys::{CHUNK, Catalogue, Key};
 use super::optimizer::{Chosen, Optimizer, Optimizers};
@@ -13,67 +13,67 @@ use syncline_protocol::memory::Pool;
 use syncline_protocol::operation::Association;
 use syncline_reduction::{Element, Reduction, offered};
 
-/// Most chunks times workers: a hub keeps 16 bytes for each.
+/// The most chunks times workers: a hub keeps 16 bytes for each.
 pub const MOST_PLACES: u64 = 1 << 27;
 
-/// Most workers of a job.
+/// The most workers of a job.
 pub const MOST_WORKERS: u32 = 1 << 12;
 
-/// When a hub goes on.
+/// When a hub completes a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
     /// Once all workers have pushed.
     Synchronous,
-    /// With each push, whoever it is from.
+    /// With each push of any worker.
     Asynchronous,
 }
 
-/// What happens to a job of which a worker is lost.
+/// What happens to a job that loses a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
-    /// All its workers are told who is at fault, and the job ends.
+    /// The job ends, and all its workers learn who is at fault.
     Fail,
-    /// It goes on without the worker; one that is started again may join at a step boundary.
+    /// The job goes on without the worker. If the worker is restarted, it takes part again between two steps.
     Shrink,
-    /// It waits until the worker is started again.
+    /// The job waits until the worker is restarted.
     Wait,
 }
 
-/// Which connection a chunk takes (luo2020, section 6.1.5).
+/// Which interface of a hub a chunk uses (luo2020, section 6.1.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mapping {
-    /// A chunk comes from all workers through the same interface, to the same core.
+    /// All workers send a chunk through the same interface: that of its core.
     KeyByInterface,
-    /// A worker's chunks all come through the same interface.
+    /// A worker sends all its chunks through the same interface.
     WorkerByInterface,
 }
 
-/// How hubs of racks exchange what they have summed.
+/// How hubs of racks exchange their sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Between {
-    /// Each has a part of the chunks, and sums those for all.
+    /// Each rack owns a part of the chunks, and sums those for all racks.
     Sharded,
-    /// They form a ring, in the order of racks.
+    /// The racks form a ring, in their order.
     Ring,
 }
 
-/// Racks of workers, with hubs in each that exchange what they have summed.
+/// Racks of workers, with hubs in each that exchange their sums.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Racks {
     /// The rack of each worker.
     pub of: Vec<u32>,
-    /// The hubs of each rack, as many in each, with as many cores and interfaces.
+    /// The hubs of each rack. Racks have the same number of hubs, with the same cores and interfaces.
     pub hubs: Vec<Vec<SocketAddr>>,
-    /// How they exchange.
+    /// How the hubs exchange their sums.
     pub between: Between,
 }
 
-/// Most racks of a job.
+/// The most racks of a job.
 pub const MOST_RACKS: usize = 1 << 8;
 
 impl Racks {
@@ -83,7 +83,10 @@ impl Racks {
             return Err(format!("{racks} racks: 1 to {MOST_RACKS} are allowed"));
         }
         if self.of.len() != workers as usize {
-            return Err(format!("the racks of {} ranks are told, and there are {workers}", self.of.len()));
+            return Err(format!(
+                "the racks of {} ranks are given, but the job has {workers} ranks",
+                self.of.len()
+            ));
         }
         if let Some(rack) = self.of.iter().find(|&&rack| rack as usize >= racks) {
             return Err(format!("there is no rack {rack} of {racks}"));
@@ -94,23 +97,23 @@ impl Racks {
         let hubs = self.hubs[0].len();
         if hubs == 0 || self.hubs.iter().any(|each| each.len() != hubs) {
             let all: Vec<usize> = self.hubs.iter().map(Vec::len).collect();
-            return Err(format!("racks have {all:?} hubs: at least one, and as many in each"));
+            return Err(format!("racks have {all:?} hubs: each needs the same number, at least one"));
         }
         Ok(())
     }
 }
 
-/// A key, as it is said.
+/// A vector, as terms describe it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vector {
-    /// What the job calls it.
+    /// Its name in the job.
     pub name: String,
-    /// The name of its elements' type.
+    /// The name of the type of its elements.
     pub element: String,
-    /// How many there are.
+    /// The number of its elements.
     pub elements: u64,
-    /// What the hub does with its gradient; without, what it does with all.
+    /// The optimizer for its gradient; the job's optimizer if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimizer: Option<Chosen>,
 }
@@ -119,36 +122,37 @@ pub struct Vector {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Terms {
-    /// How many workers there are.
+    /// The number of workers.
     pub workers: u32,
-    /// Its vectors. Workers number them by this order.
+    /// The job's vectors. Their index in this order is their number.
     pub keys: Vec<Vector>,
-    /// Bytes of a chunk.
+    /// The bytes of a chunk.
     #[serde(default = "chunk")]
     pub chunk: u32,
-    /// How what workers push is combined, by name: a reduction, or `mean`.
+    /// How contributions are combined: the name of a reduction, or `mean`.
     #[serde(default = "mean")]
     pub reduction: String,
-    /// Whether it is combined in the order of workers, whatever arrives first: bit for bit the same in every run.
+    /// Whether contributions are combined in the order of workers and not of arrival: bit for bit the same in every
+    /// run.
     #[serde(default)]
     pub in_order: bool,
-    /// When the hub goes on.
+    /// When the hub completes a step.
     #[serde(default = "synchronous")]
     pub pace: Pace,
-    /// What it does with a gradient of which its vector says nothing else; without, it gives back the sum.
+    /// The optimizer of vectors without their own. Without any optimizer, the hub returns the combined contributions.
     #[serde(default)]
     pub optimizer: Option<Chosen>,
-    /// What happens when a worker is lost.
+    /// What happens if a worker is lost.
     #[serde(default = "fail")]
     pub policy: Policy,
-    /// Which connection a chunk takes.
+    /// Which interface of a hub a chunk uses.
     #[serde(default = "by_key")]
     pub mapping: Mapping,
-    /// Vectors that every worker pushes once a step, by name: a worker that is started again joins between two steps of all
-    /// of them. Without, vectors have nothing to do with each other.
+    /// The names of vectors that every worker pushes once per step: a restarted worker takes part between two steps of
+    /// all of them. Other vectors are independent of each other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub together: Vec<String>,
-    /// Where hubs are in several racks.
+    /// Present if there are hubs in several racks.
     #[serde(default)]
     pub racks: Option<Racks>,
 }
@@ -173,10 +177,10 @@ const fn by_key() -> Mapping {
     Mapping::KeyByInterface
 }
 
-/// Terms that make sense, and what follows from them.
+/// Valid terms, and what follows from them.
 #[derive(Clone, Debug)]
 pub struct Contract {
-    /// As they were said.
+    /// The terms.
     pub terms: Terms,
     /// The job's vectors and their chunks.
     pub catalogue: Catalogue,
@@ -184,16 +188,16 @@ pub struct Contract {
     pub reduction: Reduction,
     /// Whether the sum is divided by the number of contributions.
     pub mean: bool,
-    /// In which association.
+    /// The order in which contributions are combined.
     pub association: Association,
-    /// What becomes of each vector's gradient.
+    /// The optimizer of each vector.
     pub optimizers: Vec<Option<Arc<dyn Optimizer>>>,
-    /// Vectors that are pushed together, but for those without elements: hubs know nothing of their steps.
+    /// Vectors that are pushed together, except those without elements, whose steps hubs do not know.
     pub together: Vec<u32>,
 }
 
 impl Terms {
-    /// Checks the terms, and finds what follows from them.
+    /// Checks the terms, and derives what follows from them.
     ///
     /// # Errors
     /// A sentence that says what is invalid.
@@ -227,7 +231,8 @@ impl Terms {
         if places > MOST_PLACES {
             let (chunks, workers) = (catalogue.chunks(), self.workers);
             return Err(format!(
-                "{chunks} chunks of {workers} ranks are more than a hub keeps count of: take larger chunks"
+                "{chunks} chunks times {workers} ranks is more than the {MOST_PLACES} that a hub allows: use larger \
+                 chunks"
             ));
         }
         // Vectors of one optimizer share it.
@@ -244,16 +249,16 @@ impl Terms {
             optimizers.make(chosen)?;
         }
         if (self.optimizer.is_some() || chosen.iter().any(Option::is_some)) && reduction != Reduction::Sum {
-            return Err(format!("an optimizer takes a sum or a mean, and no {}", self.reduction));
+            return Err(format!("an optimizer needs a sum or a mean, not {}", self.reduction));
         }
         if self.pace == Pace::Asynchronous && self.policy == Policy::Wait {
-            return Err("without synchrony nobody waits: the policy is fail or shrink".to_owned());
+            return Err("an asynchronous job cannot have policy wait: use fail or shrink".to_owned());
         }
         if let Some(racks) = &self.racks {
             racks.check(self.workers)?;
             if self.policy != Policy::Fail || self.pace != Pace::Synchronous {
                 return Err(
-                    "with hubs in several racks, a job is synchronous and its policy is fail".to_owned()
+                    "a job with hubs in several racks must be synchronous and have policy fail".to_owned()
                 );
             }
         }
@@ -262,7 +267,7 @@ impl Terms {
             (0u32..).zip(catalogue.keys()).map(|(key, of)| (of.name.as_str(), (key, of.elements))).collect();
         for name in &self.together {
             let (key, elements) = named.remove(name.as_str()).ok_or_else(|| {
-                format!("there is no vector `{name}` to be pushed together, or it is named twice")
+                format!("`together` names `{name}`, which is not a vector of the job or is named twice")
             })?;
             if elements > 0 {
                 together.push(key);
@@ -272,7 +277,7 @@ impl Terms {
         Ok(Contract { terms: self, catalogue, reduction, mean, association, optimizers: chosen, together })
     }
 
-    /// What is different in the terms of another worker, if something is.
+    /// Returns the first difference between these terms ("here") and another worker's ("there"), if there is one.
     pub fn differs(&self, other: &Self) -> Option<String> {
         fn pair<T: PartialEq + fmt::Debug>(name: &str, ours: &T, theirs: &T) -> Option<String> {
             (ours != theirs).then(|| format!("`{name}` is {theirs:?} there and {ours:?} here"))
@@ -306,20 +311,21 @@ impl Terms {
 }
 
 impl Contract {
-    /// Elements of a chunk.
+    /// Returns the type of a chunk's elements.
     pub fn element(&self, chunk: u32) -> Element {
         self.catalogue.keys()[self.catalogue.piece(chunk).key as usize].element
     }
 
-    /// What becomes of a chunk's gradient.
+    /// Returns the optimizer of a chunk.
     pub fn optimizer(&self, chunk: u32) -> Option<&Arc<dyn Optimizer>> {
         self.optimizers[self.catalogue.piece(chunk).key as usize].as_ref()
     }
 
-    /// Bytes that a hub needs for chunks of the job: a value of each, what is pushed for the open step and the next, what
-    /// optimizers remember, and what is known of each worker. In order, what is pushed is kept until all of it is there; where
-    /// lost workers are waited for, so is the value before; and the sums of other racks come beside this one's. Workers that
-    /// are further ahead, or read slowly, take more: as much as the hub lets them.
+    /// Returns the bytes that a hub needs for chunks of the job: the value of each, the contributions to the open step
+    /// and the next, the state of optimizers, and the state of each worker. A job that combines in the order of workers
+    /// keeps all contributions until the last has arrived; one that waits for lost workers also keeps the value before;
+    /// one with racks also keeps the sums of other racks. Workers that are further ahead or read slowly need more, up
+    /// to the hub's limit.
     pub fn needs<'a>(&self, chunks: impl IntoIterator<Item = &'a u32>) -> u64 {
         let kept = 1 + u64::from(self.terms.policy == Policy::Wait);
         let workers = u64::from(self.terms.workers);
@@ -335,7 +341,7 @@ impl Contract {
         chunks.into_iter().map(of).fold(0, u64::saturating_add)
     }
 
-    /// The name of a chunk's vector.
+    /// Returns the name of a chunk's vector.
     pub fn name(&self, chunk: u32) -> &str {
         &self.catalogue.keys()[self.catalogue.piece(chunk).key as usize].name
     }
@@ -354,28 +360,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_the_usual() {
+    fn absent_terms_have_defaults() {
         let contract = terms("").unwrap();
         assert!(contract.mean && contract.optimizer(0).is_none() && contract.catalogue.chunks() == 1);
         assert_eq!((contract.terms.policy, contract.terms.pace), (Policy::Fail, Pace::Synchronous));
     }
 
     #[test]
-    fn what_makes_no_sense_is_told() {
+    fn invalid_terms_are_refused() {
         let refused = |rest| terms(rest).unwrap_err();
         assert!(refused(", \"workers\": 3").contains("duplicate field"));
         assert!(refused(", \"reduction\": \"avg\"").contains("choose mean, sum, product"));
         assert!(refused(", \"reduction\": \"bit_or\"").contains("`w`"));
+        assert!(refused(", \"optimizer\": {\"name\": \"sgd\"}, \"reduction\": \"max\"").contains("not max"));
         assert!(
-            refused(", \"optimizer\": {\"name\": \"sgd\"}, \"reduction\": \"max\"").contains("and no max")
+            refused(", \"pace\": \"asynchronous\", \"policy\": \"wait\"").contains("cannot have policy wait")
         );
-        assert!(refused(", \"pace\": \"asynchronous\", \"policy\": \"wait\"").contains("nobody waits"));
-        assert!(refused(", \"together\": [\"w\", \"v\"]").contains("there is no vector `v`"));
+        assert!(refused(", \"together\": [\"w\", \"v\"]").contains("`together` names `v`"));
         assert!(refused(", \"chunks\": 3").contains("unknown field `chunks`"));
     }
 
     #[test]
-    fn what_differs_is_named_with_both() {
+    fn a_difference_is_reported_with_both_values() {
         let ours = terms("").unwrap().terms;
         assert_eq!(ours.differs(&ours.clone()), None);
         let theirs = terms(", \"in_order\": true").unwrap().terms;

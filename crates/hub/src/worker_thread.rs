@@ -1,9 +1,9 @@
-//! A worker's thread: moves bytes between its vectors and the cores of its hubs, and keeps its connections to the hubs
-//! themselves.
+//! A worker's thread: moves bytes between the worker's vectors and the cores of its hubs, and serves the control
+//! connections to the hubs.
 
 use super::client::{Client, Order};
 use super::join::Place;
-use super::message::{Down, Up};
+use super::message::{FromHub, FromWorker};
 use super::terms::{Contract, Policy};
 use mio::Token;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,111 +15,129 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use syncline_executor::pending::Completion;
-use syncline_protocol::fault::{Blame, Errand, Fault, Kind, Trouble};
-use syncline_protocol::heartbeat::{Patience, Pulse};
+use syncline_protocol::fault::{Blame, Fault, Kind, Task, Trouble};
+use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::operation::Request;
+use syncline_transport::connections::Connections;
 use syncline_transport::control_connection::ControlConnection;
-use syncline_transport::wires::Wires;
 
-/// What the thread is told.
+/// A command to the thread.
 #[derive(Debug)]
 pub(super) enum Command {
     /// Begin an exchange.
-    Start(Order, Arc<Completion>, Arc<AtomicU16>),
-    /// Another learning rate, of one vector or of all.
-    Rate(f64, Option<u32>),
+    Start { order: Order, completion: Arc<Completion>, contributors: Arc<AtomicU16> },
+    /// Change the learning rate of one vector, or of all.
+    Rate { rate: f64, key: Option<u32> },
 }
 
-/// An exchange under way.
-struct Open {
+/// An exchange that is not complete.
+struct InFlight {
     order: Order,
-    /// The step of its vector that it waits for.
+    /// The step of its vector that the exchange waits for.
     step: u64,
     completion: Arc<Completion>,
     contributors: Arc<AtomicU16>,
     began: Instant,
 }
 
-/// Why nothing can begin any more, once that is so.
+/// An exchange that has missed its deadline.
+#[derive(Clone, Copy)]
+struct LateExchange {
+    sequence: u64,
+    /// The number of its incomplete chunks when hubs were told.
+    left: usize,
+}
+
+/// A fault that a hub may explain better.
+struct Suspicion {
+    since: Instant,
+    blame: Blame,
+    trouble: Trouble,
+}
+
+/// The fault after which no exchange can begin, once there is one.
 pub(super) type Failure = Arc<OnceLock<Arc<Fault>>>;
 
-/// The thread.
+/// A worker, as its thread runs it.
 pub(super) struct WorkerThread {
     rank: u32,
     hubs: Vec<SocketAddr>,
     contract: Arc<Contract>,
     client: Client,
-    wires: Wires,
-    connections: Vec<ControlConnection>,
-    /// Hubs that will take nothing more: nobody waits for them to.
-    gone: BTreeSet<usize>,
+    /// The connections to cores.
+    cores: Connections,
+    /// The control connection to each hub.
+    controls: Vec<ControlConnection>,
+    /// Hubs that are lost: leaving does not wait for them.
+    lost_hubs: BTreeSet<usize>,
     commands: Receiver<Command>,
-    open: BTreeMap<u64, Open>,
+    exchanges: BTreeMap<u64, InFlight>,
     patience: Patience,
     deadline: Duration,
-    /// Signs of life of hubs.
-    pulse: Pulse,
+    /// Heartbeats of hubs.
+    heartbeats: Heartbeats,
     started: Instant,
+    /// When timers were last advanced.
     ticked: Duration,
-    /// The exchange that takes too long, once hubs have been told, and how many of its chunks were not through then.
-    late: Option<(u64, usize)>,
-    /// What seems wrong from here, and since when: a hub may know better.
-    doubt: Option<(Instant, Blame, Trouble)>,
-    /// The oldest exchange under way, and since when it is that.
+    /// The exchange that has missed its deadline, once hubs have been told.
+    late: Option<LateExchange>,
+    /// What seems wrong from here. A hub may know better.
+    suspicion: Option<Suspicion>,
+    /// The oldest exchange that is not complete, and since when it is the oldest.
     oldest: (Option<u64>, Instant),
     failed: Failure,
 }
 
-/// The token of the first hub's connection; others count up from it.
-const LINES: usize = 1 << 32;
+/// The token of the first hub's control connection. Those of other hubs count up from it.
+const CONTROLS: usize = 1 << 32;
 
 impl WorkerThread {
     pub(super) fn new(
         place: &Place,
         contract: Arc<Contract>,
         client: Client,
-        wires: Wires,
-        mut connections: Vec<ControlConnection>,
+        cores: Connections,
+        mut controls: Vec<ControlConnection>,
         commands: Receiver<Command>,
         failed: Failure,
     ) -> io::Result<Self> {
-        let mut pulse = Pulse::new(place.patience, Duration::ZERO);
-        for (hub, connection) in connections.iter_mut().enumerate() {
-            connection.socket.watch(wires.registry(), Token(LINES + hub))?;
-            pulse.join(hub, Duration::ZERO);
-            pulse.heard(hub, Duration::ZERO);
+        let mut heartbeats = Heartbeats::new(place.patience, Duration::ZERO);
+        for (hub, connection) in controls.iter_mut().enumerate() {
+            connection.socket.watch(cores.registry(), Token(CONTROLS + hub))?;
+            heartbeats.join(hub, Duration::ZERO);
+            heartbeats.heard(hub, Duration::ZERO);
         }
         Ok(Self {
             rank: place.rank,
             hubs: place.hubs.clone(),
             contract,
             client,
-            wires,
-            connections,
-            gone: BTreeSet::new(),
+            cores,
+            controls,
+            lost_hubs: BTreeSet::new(),
             commands,
-            open: BTreeMap::new(),
+            exchanges: BTreeMap::new(),
             patience: place.patience,
             deadline: place.deadline,
-            pulse,
+            heartbeats,
             started: Instant::now(),
             ticked: Duration::ZERO,
             late: None,
-            doubt: None,
+            suspicion: None,
             oldest: (None, Instant::now()),
             failed,
         })
     }
 
-    /// Works until nobody is left to tell it anything. Where that fails, which is a bug, nobody waits for ever: what is under way
-    /// ends as it does after any fault.
+    /// Works until the worker's handle is dropped. If the thread panics, which is a bug, exchanges end with a fault, so
+    /// that no caller waits for ever.
     pub(super) fn run(mut self) {
         if catch_unwind(AssertUnwindSafe(|| self.work())).is_ok() {
             return;
         }
-        // What cannot be restored is lost, and nobody waits for it.
+        // Inputs that cannot be restored are lost.
         _ = catch_unwind(AssertUnwindSafe(|| {
-            self.wires.clear();
+            self.cores.clear();
             self.client.abort();
         }));
         self.end(Blame::Rank(self.rank), Trouble::bug());
@@ -129,48 +147,48 @@ impl WorkerThread {
     }
 
     fn work(&mut self) {
-        let mut look = true;
+        let mut control_ready = true;
         loop {
-            match self.wires.wait(&self.client) {
-                Ok(others) => look |= !others.is_empty(),
+            match self.cores.wait(&self.client) {
+                Ok(others) => control_ready |= !others.is_empty(),
                 Err(error) => {
                     let trouble = Trouble::closed(&format!("it cannot wait for its connections: {error}"));
                     self.fail(Blame::Rank(self.rank), trouble);
-                    // Whoever asks is still told why, and nothing else is left to be done.
-                    std::thread::sleep(self.pulse.interval());
+                    // New exchanges still end with this fault. Nothing else is left to do.
+                    std::thread::sleep(self.heartbeats.interval());
                 }
             }
-            if !self.obey() {
+            if !self.carry_out_commands() {
                 self.leave();
                 return;
             }
-            let lost = self.wires.work(&mut self.client, |client| {
+            let lost = self.cores.work(&mut self.client, |client| {
                 while let Some((sequence, contributors)) = client.finished() {
                     client.forget(sequence);
-                    if let Some(open) = self.open.remove(&sequence) {
-                        open.contributors.store(contributors, Ordering::Release);
-                        open.completion.end(Ok(()));
+                    if let Some(exchange) = self.exchanges.remove(&sequence) {
+                        exchange.contributors.store(contributors, Ordering::Release);
+                        exchange.completion.end(Ok(()));
                     }
                 }
             });
             for (core, trouble) in lost {
-                self.doubt(core, trouble);
+                self.lose_core(core, trouble);
             }
             let now = self.started.elapsed();
-            if look || now >= self.ticked + self.pulse.interval() {
-                self.hear();
-                if now >= self.ticked + self.pulse.interval() {
+            if control_ready || now >= self.ticked + self.heartbeats.interval() {
+                self.receive();
+                if now >= self.ticked + self.heartbeats.interval() {
                     self.ticked = now;
                     self.tick();
                 }
-                self.connections.iter_mut().for_each(|connection| _ = connection.write());
-                look = false;
+                self.controls.iter_mut().for_each(|connection| _ = connection.write());
+                control_ready = false;
             }
         }
     }
 
-    /// Does what it is told; whether it goes on.
-    fn obey(&mut self) -> bool {
+    /// Carries out commands. Returns false if the worker's handle is dropped.
+    fn carry_out_commands(&mut self) -> bool {
         loop {
             match self.commands.try_recv() {
                 Ok(command) => self.begin(command),
@@ -182,109 +200,111 @@ impl WorkerThread {
 
     fn begin(&mut self, command: Command) {
         match (command, self.failed.get()) {
-            (Command::Start(order, completion, contributors), failed) => {
+            (Command::Start { order, completion, contributors }, failed) => {
                 let pushes = matches!(order.request, Request::Push | Request::PushPull);
                 let step = self.client.steps()[order.key as usize] + u64::from(pushes);
-                let open = Open { order, step, completion, contributors, began: Instant::now() };
+                let exchange = InFlight { order, step, completion, contributors, began: Instant::now() };
                 if let Some(fault) = failed {
-                    let during = Some(self.errand(&open));
-                    open.completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
+                    let during = Some(self.task(&exchange));
+                    exchange.completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
                     return;
                 }
-                self.open.insert(order.sequence, open);
+                self.exchanges.insert(order.sequence, exchange);
                 self.client.start(order);
             }
-            (Command::Rate(rate, key), None) => self.client.set_rate(rate, key),
-            (Command::Rate(..), Some(_)) => {}
+            (Command::Rate { rate, key }, None) => self.client.set_rate(rate, key),
+            (Command::Rate { .. }, Some(_)) => {}
         }
     }
 
-    fn errand(&self, open: &Open) -> (u64, Errand, Duration) {
-        let Order { sequence, key, request, .. } = open.order;
+    fn task(&self, exchange: &InFlight) -> (u64, Task, Duration) {
+        let Order { sequence, key, request, .. } = exchange.order;
         let key = &self.contract.catalogue.keys()[key as usize];
-        let errand = Errand::Exchange(request, key.name.clone(), key.bytes().unwrap_or(0));
-        (sequence, errand, open.began.elapsed())
+        let task = Task::Exchange(request, key.name.clone(), key.bytes().unwrap_or(0));
+        (sequence, task, exchange.began.elapsed())
     }
 
-    /// A connection with a core is lost: its hub may say why.
-    fn doubt(&mut self, core: u32, mut trouble: Trouble) {
+    /// Takes in that the connection to a core is lost. Its hub has a moment to say why.
+    fn lose_core(&mut self, core: u32, mut trouble: Trouble) {
         let hub = self.client.hub(core);
         trouble.what = format!("at {} {}", self.hubs[hub as usize], trouble.what);
-        // A connection that is lost is worse news than one that is slow.
+        // A lost connection replaces the suspicion about a late exchange.
         if self.late.take().is_some() {
-            self.doubt = None;
+            self.suspicion = None;
         }
-        self.doubt.get_or_insert((Instant::now(), Blame::Hub(hub), trouble));
+        self.suspicion.get_or_insert(Suspicion { since: Instant::now(), blame: Blame::Hub(hub), trouble });
     }
 
-    /// Hears what hubs say.
-    fn hear(&mut self) {
+    /// Receives messages from hubs.
+    fn receive(&mut self) {
         let now = self.started.elapsed();
-        for hub in 0..self.connections.len() {
-            let closed = self.connections[hub].read();
+        for hub in 0..self.controls.len() {
+            let closed = self.controls[hub].read();
             loop {
-                match self.connections[hub].receive::<Down>() {
+                match self.controls[hub].receive::<FromHub>() {
                     Ok(Some(message)) => {
-                        self.pulse.heard(hub, now);
-                        self.heard(hub, message);
+                        self.heartbeats.heard(hub, now);
+                        self.received(hub, message);
                     }
                     Ok(None) => break,
                     Err(what) => {
-                        self.lose(hub, Kind::Corrupt, what);
+                        self.lose_hub(hub, Kind::Corrupt, what);
                         break;
                     }
                 }
             }
             if let Err(how) = closed {
-                self.lose(hub, Kind::Closed, format!("closed its connection ({how})"));
+                self.lose_hub(hub, Kind::Closed, format!("closed its connection ({how})"));
             }
         }
     }
 
-    fn heard(&mut self, hub: usize, message: Down) {
+    fn received(&mut self, hub: usize, message: FromHub) {
         match message {
-            Down::Verdict { blame, trouble } => self.fail(blame, trouble),
-            Down::Leave => self.lose(hub, Kind::Left, "ends".to_owned()),
-            Down::Newcomer { worker, incarnation } => self.client.admit(worker, incarnation),
-            Down::Alive | Down::Opened { .. } | Down::Refused { .. } | Down::Begin { .. } => {}
+            FromHub::Verdict { blame, trouble } => self.fail(blame, trouble),
+            FromHub::Leave => self.lose_hub(hub, Kind::Left, "is shutting down".to_owned()),
+            FromHub::Newcomer { worker, incarnation } => self.client.admit(worker, incarnation),
+            FromHub::Alive | FromHub::Opened { .. } | FromHub::Refused { .. } | FromHub::Begin { .. } => {}
         }
     }
 
-    fn lose(&mut self, hub: usize, kind: Kind, what: String) {
-        self.pulse.leave(hub);
+    fn lose_hub(&mut self, hub: usize, kind: Kind, what: String) {
+        self.heartbeats.leave(hub);
         let what = format!("at {} {what}", self.hubs[hub]);
         self.fail(Blame::Hub(hub as u32), Trouble { kind, what });
     }
 
-    /// Time has passed.
+    /// Advances timers: heartbeats, the suspicion and the deadline of the oldest exchange.
     fn tick(&mut self) {
         let now = self.started.elapsed();
-        for hub in self.pulse.due(now) {
-            self.connections[hub].send(&Up::Alive);
+        for hub in self.heartbeats.due(now) {
+            self.controls[hub].send(&FromWorker::Alive);
         }
-        for (hub, silence) in self.pulse.silent(now) {
+        for (hub, silence) in self.heartbeats.silent(now) {
             let Trouble { kind, what } = Trouble::silent(silence);
-            self.lose(hub, kind, what);
+            self.lose_hub(hub, kind, what);
         }
-        // What took too long may be over after all: hubs have seen to it.
-        if self.late.is_some_and(|(sequence, _)| !self.open.contains_key(&sequence)) {
-            (self.late, self.doubt) = (None, None);
+        // The late exchange may be complete after all, because hubs have removed what blocked it.
+        if self.late.is_some_and(|late| !self.exchanges.contains_key(&late.sequence)) {
+            (self.late, self.suspicion) = (None, None);
         }
-        if let Some((since, blame, trouble)) = &self.doubt {
-            // The hub itself would have been found silent by now.
+        if let Some(Suspicion { since, blame, trouble }) = &self.suspicion {
+            // Wait until a silent hub would have been found.
             if since.elapsed() <= 2 * self.patience.silence {
                 return;
             }
-            // Hubs may have seen to what held it up, and large vectors take their time: as long again at most.
-            let goes_on = self.late.is_some_and(|(sequence, left)| self.client.left(sequence) < left);
+            // Give a large vector that makes progress another deadline, at most: hubs may have removed what blocked it.
+            let goes_on = self.late.is_some_and(|late| self.client.left(late.sequence) < late.left);
             if !goes_on || self.oldest.1.elapsed() > 2 * self.deadline {
                 let (blame, trouble) = (*blame, trouble.clone());
                 return self.fail(blame, trouble);
             }
-            (self.late, self.doubt) = (None, None);
+            (self.late, self.suspicion) = (None, None);
         }
-        let first =
-            self.open.first_key_value().map(|(&sequence, open)| (sequence, open.order.key, open.step));
+        let first = self
+            .exchanges
+            .first_key_value()
+            .map(|(&sequence, exchange)| (sequence, exchange.order.key, exchange.step));
         if self.oldest.0 != first.map(|(sequence, ..)| sequence) {
             self.oldest = (first.map(|(sequence, ..)| sequence), Instant::now());
         }
@@ -292,62 +312,63 @@ impl WorkerThread {
         if let Some((sequence, key, step)) =
             first.filter(|_| elapsed > self.deadline && self.failed.get().is_none())
         {
-            let late = Up::Late { key, step };
-            self.connections.iter_mut().for_each(|connection| connection.send(&late));
-            self.late = Some((sequence, self.client.left(sequence)));
-            self.doubt = Some((Instant::now(), Blame::Nobody, Trouble::deadline(elapsed)));
+            let late = FromWorker::Late { key, step };
+            self.controls.iter_mut().for_each(|connection| connection.send(&late));
+            self.late = Some(LateExchange { sequence, left: self.client.left(sequence) });
+            let trouble = Trouble::deadline(elapsed);
+            self.suspicion = Some(Suspicion { since: Instant::now(), blame: Blame::Nobody, trouble });
         }
     }
 
-    /// The first fault counts. Inputs are as they were before anybody is told.
+    /// Ends all exchanges with a fault. Only the first fault counts. Inputs are restored before exchanges end.
     fn fail(&mut self, blame: Blame, trouble: Trouble) {
         if let Blame::Hub(hub) = blame {
-            self.gone.insert(hub as usize);
+            self.lost_hubs.insert(hub as usize);
         }
         if self.failed.get().is_some() {
             return;
         }
-        self.doubt = None;
-        self.wires.clear();
+        self.suspicion = None;
+        self.cores.clear();
         self.client.abort();
         self.end(blame, trouble.clone());
-        // A hub that still counts on this worker is told; where all are needed, so that others hear the same.
+        // Tell hubs that still expect this worker. Under policy `fail` they pass the fault on to the other workers.
         let last = match self.contract.terms.policy {
-            Policy::Fail => Up::GivesUp { blame, trouble },
-            Policy::Shrink | Policy::Wait => Up::Leave,
+            Policy::Fail => FromWorker::GivesUp { blame, trouble },
+            Policy::Shrink | Policy::Wait => FromWorker::Leave,
         };
-        self.connections.iter_mut().for_each(|connection| connection.send(&last));
+        self.controls.iter_mut().for_each(|connection| connection.send(&last));
     }
 
-    /// Ends everything that is under way.
+    /// Ends all exchanges that are not complete.
     fn end(&mut self, blame: Blame, trouble: Trouble) {
         let fault = Fault { blame, trouble, during: None };
         _ = self.failed.set(Arc::new(fault.clone()));
-        for open in std::mem::take(&mut self.open).into_values() {
-            let during = Some(self.errand(&open));
-            open.completion.end(Err(Arc::new(Fault { during, ..fault.clone() })));
+        for exchange in std::mem::take(&mut self.exchanges).into_values() {
+            let during = Some(self.task(&exchange));
+            exchange.completion.end(Err(Arc::new(Fault { during, ..fault.clone() })));
         }
     }
 
-    /// Says goodbye.
+    /// Leaves the job.
     fn leave(&mut self) {
         const LEAVING: Duration = Duration::from_secs(1);
         if self.failed.get().is_none() {
-            let (connections, pulse, started) = (&mut self.connections, &mut self.pulse, self.started);
-            self.wires.leave(&mut self.client, || {
-                // Hubs take whoever is silent for lost, and what was pushed last may take its time.
-                for hub in pulse.due(started.elapsed()) {
-                    connections[hub].send(&Up::Alive);
-                    _ = connections[hub].write();
+            let (controls, heartbeats, started) = (&mut self.controls, &mut self.heartbeats, self.started);
+            self.cores.leave(&mut self.client, || {
+                // Hubs treat a silent worker as lost, and the last pushes may take long to send.
+                for hub in heartbeats.due(started.elapsed()) {
+                    controls[hub].send(&FromWorker::Alive);
+                    _ = controls[hub].write();
                 }
             });
-            self.connections.iter_mut().for_each(|connection| connection.send(&Up::Leave));
+            self.controls.iter_mut().for_each(|connection| connection.send(&FromWorker::Leave));
         }
         let mut hubs = 0..;
-        self.connections.retain(|_| hubs.next().is_some_and(|hub| !self.gone.contains(&hub)));
+        self.controls.retain(|_| hubs.next().is_some_and(|hub| !self.lost_hubs.contains(&hub)));
         let started = Instant::now();
-        while started.elapsed() < LEAVING && !self.connections.is_empty() {
-            self.connections.retain_mut(|connection| !connection.close());
+        while started.elapsed() < LEAVING && !self.controls.is_empty() {
+            self.controls.retain_mut(|connection| !connection.close());
             std::thread::sleep(Duration::from_millis(1));
         }
         self.fail(Blame::Rank(self.rank), Trouble::left());

@@ -1,4 +1,4 @@
-//! The tests of this crate as one program, which links once.
+//! All integration tests of this crate, as one program that is linked once.
 
 mod hub;
 #[path = "../../protocol/tests/lending/mod.rs"]

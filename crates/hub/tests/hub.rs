@@ -1,4 +1,4 @@
-//! Hubs without sockets: workers and cores of hubs, whatever the order of arrival.
+//! Workers and cores of hubs without sockets, with messages that arrive in any order.
 
 use crate::lending::Lent;
 use proptest::prelude::*;
@@ -9,24 +9,24 @@ use std::time::Duration;
 use syncline_hub::assignment::Cores;
 use syncline_hub::client::{Client, Order, Routes};
 use syncline_hub::optimizer::Optimizers;
-use syncline_hub::shard::{Bounds, Joined, Queue, Shard, Which, Who};
+use syncline_hub::shard::{Attempt, Bounds, Joined, Peer, Shard, Waits};
 use syncline_hub::terms::{Contract, Terms};
 use syncline_protocol::fault::Broken;
-use syncline_protocol::heartbeat::{Patience, Pulse};
+use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::{Buffer, Region};
 use syncline_protocol::operation::Request;
-use syncline_protocol::virtual_network::Memory;
+use syncline_protocol::virtual_network::VirtualNetwork;
 
 const EPOCH: u16 = 5;
 const JOB: u32 = 3;
 
-/// A worker that came back, which is asked about for the first time.
-const fn which(incarnation: u64) -> Which {
-    Which { incarnation, question: 1 }
+/// The first attempt of a restarted worker to take part again.
+const fn attempt(incarnation: u64) -> Attempt {
+    Attempt { incarnation, number: 1 }
 }
 
-/// A worker's thread or a hub's core.
+/// The state machine of a worker or of a hub's core.
 enum Party {
     Client(Client),
     Shard(Shard),
@@ -99,17 +99,17 @@ impl Machine for Party {
     }
 }
 
-/// A job on hubs, or on hubs of each of several racks.
+/// A job on the hubs of one or several racks.
 struct World {
     racks: Option<(u32, Vec<u32>)>,
     contract: Arc<Contract>,
     routes: Arc<Routes>,
     epochs: Vec<u16>,
-    network: Memory<Party>,
-    /// Orders that a worker has begun.
+    network: VirtualNetwork<Party>,
+    /// How many orders each worker has begun.
     begun: Vec<u64>,
-    /// Orders that a worker is through with, and the least number of contributors.
-    through: Vec<BTreeMap<u64, u16>>,
+    /// The complete orders of each worker, with their least number of contributors.
+    complete: Vec<BTreeMap<u64, u16>>,
 }
 
 impl World {
@@ -128,7 +128,12 @@ impl World {
             shard.open(JOB, Arc::clone(&contract), EPOCH);
             let way = routes.way(core);
             let share = routes.shares(way.hub).swap_remove(way.core as usize);
-            shard.lay(JOB, share, racks.as_ref().map(|_| rack), Bounds { ahead: 1 << 20, most: 1 << 20 });
+            shard.assign(
+                JOB,
+                share,
+                racks.as_ref().map(|_| rack),
+                Bounds { ahead: 1 << 20, buffers: 1 << 20 },
+            );
             parties.push(Party::Shard(shard));
         }
         let all = workers as usize;
@@ -137,9 +142,9 @@ impl World {
             contract,
             routes,
             epochs,
-            network: Memory::new(parties, &[], seed, 1 << (4 + seed % 8)),
+            network: VirtualNetwork::new(parties, &[], seed, 1 << (4 + seed % 8)),
             begun: vec![0; all],
-            through: vec![BTreeMap::new(); all],
+            complete: vec![BTreeMap::new(); all],
         };
         (0..workers).for_each(|worker| world.connect(worker, worker));
         for (a, b) in (0..count).flat_map(|b| (0..b).map(move |a| (a, b))) {
@@ -148,7 +153,7 @@ impl World {
                 let (one, other) = (world.place(a, core), world.place(b, core));
                 for (place, rack) in [(one, b), (other, a)] {
                     let Party::Shard(shard) = world.network.machine(place) else { panic!("no shard") };
-                    assert!(shard.attach(100 + rack, JOB, Who::Rack(rack)));
+                    assert!(shard.attach(100 + rack, JOB, Peer::Rack(rack)));
                 }
                 world.network.join([(one, 100 + b), (other, 100 + a)]);
             }
@@ -160,7 +165,7 @@ impl World {
         0..self.routes.cores()
     }
 
-    /// Where a core of a rack is.
+    /// The place of a rack's core in the network.
     fn place(&self, rack: u32, core: u32) -> usize {
         self.begun.len() + (rack * self.routes.cores() + core) as usize
     }
@@ -177,12 +182,12 @@ impl World {
         }
     }
 
-    /// Who waits for whom at the first core.
-    fn queue(&mut self, key: u32, step: u64) -> Queue {
+    /// Attempt workers wait, and for which workers, at the first core.
+    fn waits(&mut self, key: u32, step: u64) -> Waits {
         let shard = self.shard(0);
-        shard.question(JOB, 0, key, step);
+        shard.report_waits(JOB, 0, key, step);
         while shard.sweep() {}
-        shard.answers().remove(0).2
+        shard.waits_reports().remove(0).2
     }
 
     fn client(&mut self, worker: u32) -> &mut Client {
@@ -192,21 +197,21 @@ impl World {
         }
     }
 
-    /// Connects a worker with all cores, under a number of its own.
+    /// Connects a worker to all cores. The connection has this number at each core.
     fn connect(&mut self, worker: u32, connection: u32) {
         for core in self.cores() {
             let place = self.place(self.rack(worker), core);
             let Party::Shard(shard) = self.network.machine(place) else { panic!("no shard") };
-            assert!(shard.attach(connection, JOB, Who::Worker(worker)));
+            assert!(shard.attach(connection, JOB, Peer::Worker(worker)));
             self.network.join([(worker as usize, core), (place, connection)]);
         }
     }
 
-    /// A worker is gone, with all that is on its way.
+    /// Kills a worker; everything in transit to or from it is lost.
     fn kill(&mut self, worker: u32) {
         for (place, connection) in self.network.cut(worker as usize) {
             let Party::Shard(shard) = self.network.machine(place) else { panic!("cables lead to shards") };
-            assert_eq!(shard.detach(connection), Some((JOB, Who::Worker(worker))));
+            assert_eq!(shard.detach(connection), Some((JOB, Peer::Worker(worker))));
             shard.lose(JOB, worker);
         }
         let fresh = Client::new(Arc::clone(&self.contract), Arc::clone(&self.routes), self.epochs.clone());
@@ -223,7 +228,7 @@ impl World {
         sequence
     }
 
-    /// Moves some bytes, and notes what is through.
+    /// Moves some bytes, and notes orders that are complete.
     fn run(&mut self, steps: u64) -> Result<(), (usize, u32, Broken)> {
         for _ in 0..steps {
             if !self.network.step()? {
@@ -232,18 +237,18 @@ impl World {
         }
         for worker in 0..self.begun.len() as u32 {
             while let Some((sequence, contributors)) = self.client(worker).finished() {
-                self.through[worker as usize].insert(sequence, contributors);
+                self.complete[worker as usize].insert(sequence, contributors);
             }
         }
         Ok(())
     }
 
     fn done(&self, worker: u32, sequence: u64) -> bool {
-        self.through[worker as usize].contains_key(&sequence)
+        self.complete[worker as usize].contains_key(&sequence)
     }
 
     fn contributors(&self, worker: u32, sequence: u64) -> u16 {
-        self.through[worker as usize][&sequence]
+        self.complete[worker as usize][&sequence]
     }
 }
 
@@ -269,7 +274,7 @@ fn buffer(values: &[f32]) -> Buffer {
     buffer
 }
 
-/// What a worker pushes: not whole numbers, so that the order of additions matters.
+/// A worker's contribution. Its elements are not whole numbers, so that the order of additions matters.
 fn gradient(worker: u32, key: u32, step: u64, elements: u64) -> Vec<f32> {
     (0..elements)
         .map(|i| {
@@ -279,7 +284,7 @@ fn gradient(worker: u32, key: u32, step: u64, elements: u64) -> Vec<f32> {
         .collect()
 }
 
-/// The sum of some workers' vectors in their order.
+/// The sum of some workers' contributions in the order of workers.
 fn sum(workers: impl IntoIterator<Item = u32>, key: u32, step: u64, elements: u64) -> Vec<f32> {
     let mut all = workers.into_iter().map(|worker| gradient(worker, key, step, elements));
     let first = all.next().unwrap();
@@ -295,7 +300,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn everybody_gets_the_same_sum(
+    fn all_workers_get_the_same_sum(
         workers in 1u32..6,
         elements in prop::collection::vec(0u64..150, 1..4),
         hubs in hubs(),
@@ -311,7 +316,7 @@ proptest! {
         const STEPS: u64 = 3;
         let mut vectors: BTreeMap<(u32, u64, u32), Buffer> = BTreeMap::new();
         let mut turn = seed;
-        // Workers go on by themselves; each has all its keys of a step under way at once.
+        // Workers proceed independently. Each begins all keys of a step at once.
         let mut steps = vec![0u64; workers as usize];
         while steps.iter().any(|&step| step <= STEPS) {
             turn = turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -338,8 +343,9 @@ proptest! {
             }
             let found = floats(vector);
             let near = |(a, b): (&f32, &f32)| if in_order { a == b } else { (a - b).abs() <= 1e-4 };
-            prop_assert!(found.iter().zip(&expected).all(near), "{} {} {}: {:?} {:?}", worker, step, key, found, expected);
-            // Bit for bit the same at all workers, in whatever order it was summed.
+            let all_near = found.iter().zip(&expected).all(near);
+            prop_assert!(all_near, "{} {} {}: {:?} {:?}", worker, step, key, found, expected);
+            // Bit for bit the same at all workers, in any order of summation.
             prop_assert_eq!(found, floats(&vectors[&(0, *step, *key)]));
         }
     }
@@ -363,7 +369,8 @@ proptest! {
         let hubs = vec![["127.0.0.1:1"]; racks];
         let reduction = if mean { "mean" } else { "sum" };
         let rest = format!(
-            ", \"reduction\": \"{reduction}\", \"racks\": {{\"of\": {of:?}, \"hubs\": {hubs:?}, \"between\": \"{between}\"}}"
+            ", \"reduction\": \"{reduction}\", \
+             \"racks\": {{\"of\": {of:?}, \"hubs\": {hubs:?}, \"between\": \"{between}\"}}"
         );
         let one = [Cores { cores, interfaces: 1 }];
         let mut world = World::new(terms(workers, &[elements], &rest), &one, seed);
@@ -391,7 +398,7 @@ proptest! {
     }
 
     #[test]
-    fn parameters_are_made_better_at_the_hub(
+    fn the_hub_updates_parameters(
         workers in 1u32..5,
         elements in 1u64..100,
         hubs in hubs(),
@@ -420,7 +427,7 @@ proptest! {
                 }
             }
             if !fused {
-                // What was pushed may be written over once it is written.
+                // The input of a push may be overwritten once it is sent.
                 world.run(u64::MAX).unwrap();
                 for worker in 0..workers {
                     world.order(worker, 0, Request::Pull, &mut vectors[worker as usize], false);
@@ -439,7 +446,7 @@ proptest! {
     }
 
     #[test]
-    fn those_that_are_left_go_on(
+    fn remaining_workers_go_on_and_a_restarted_worker_rejoins(
         workers in 2u32..6,
         elements in 1u64..300,
         hubs in hubs(),
@@ -467,17 +474,17 @@ proptest! {
             prop_assert!(contributors == workers || contributors == workers - 1);
             prop_assert_eq!(floats(&vectors[worker as usize]), result.clone());
         }
-        // Each chunk has what the lost worker had brought whole, or nothing of it.
+        // Each chunk includes all of the lost worker's contribution, or nothing of it.
         for ((value, all), rest) in result.iter().zip(all).zip(rest) {
             prop_assert!(*value == all || *value == rest, "{} {} {}", value, all, rest);
         }
-        // It is started again, and joins with the next step of the first that is left.
+        // It is restarted, and takes part from the next step of the leader on.
         world.connect(lost, 100 + lost);
         const INCARNATION: u64 = 77;
         for core in world.cores() {
-            world.shard(core).expect(JOB, lost, which(INCARNATION));
+            world.shard(core).expect(JOB, lost, attempt(INCARNATION));
         }
-        // What it was before is not what is expected, and is not let in.
+        // An announcement of an earlier incarnation is ignored.
         world.client(first).admit(lost, INCARNATION - 1);
         world.client(first).admit(lost, INCARNATION);
         world.run(u64::MAX).unwrap();
@@ -485,10 +492,10 @@ proptest! {
         let joined: Vec<Joined> = cores.into_iter().flat_map(|core| world.shard(core).joined()).collect();
         prop_assert_eq!(joined.len(), world.routes.cores() as usize);
         for joined in joined {
-            prop_assert_eq!((joined.worker, joined.which), (lost, which(INCARNATION)));
+            prop_assert_eq!((joined.worker, joined.attempt), (lost, attempt(INCARNATION)));
             prop_assert!(joined.steps.values().all(|&steps| steps == 1));
         }
-        world.client(lost).skip(&[1]);
+        world.client(lost).set_steps(&[1]);
         for worker in 0..workers {
             vectors[worker as usize] = buffer(&gradient(worker, 0, 2, elements));
             world.order(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
@@ -501,9 +508,9 @@ proptest! {
         }
     }
 
-    /// What it had pushed counts once, whoever pushes first.
+    /// What the worker had pushed counts once, in any order of later pushes.
     #[test]
-    fn whoever_was_ahead_of_all_when_it_was_lost_comes_back(
+    fn a_worker_that_was_ahead_when_it_was_lost_rejoins(
         workers in 2u32..6,
         elements in 1u64..300,
         hubs in hubs(),
@@ -528,7 +535,7 @@ proptest! {
         world.order(lost, 0, if asks { Request::PushPull } else { Request::Push }, &mut ahead, false);
         world.run(when).unwrap();
         world.kill(lost);
-        // Some others are through with their part before it is back, the first is not.
+        // Some others push the step before the worker is back, but the leader does not.
         for worker in (0..workers).filter(|&worker| worker != lost && worker != first && worker % 2 == 0) {
             vectors[worker as usize] = buffer(&part(worker, 2));
             world.order(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
@@ -536,11 +543,11 @@ proptest! {
         world.run(when).unwrap();
         world.connect(lost, 100 + lost);
         for core in world.cores() {
-            world.shard(core).expect(JOB, lost, which(77));
+            world.shard(core).expect(JOB, lost, attempt(77));
         }
         world.client(first).admit(lost, 77);
         world.run(u64::MAX).unwrap();
-        world.client(lost).skip(&[1]);
+        world.client(lost).set_steps(&[1]);
         for step in 2..4 {
             let late: Vec<u32> = (0..workers)
                 .filter(|&worker| step > 2 || worker == lost || worker == first || worker % 2 == 1)
@@ -561,7 +568,7 @@ proptest! {
     }
 
     #[test]
-    fn a_worker_that_is_waited_for_takes_up_where_it_was(
+    fn a_restarted_worker_continues_where_it_was_under_policy_wait(
         workers in 1u32..5,
         elements in 1u64..300,
         hubs in hubs(),
@@ -589,16 +596,16 @@ proptest! {
         world.run(when).unwrap();
         world.kill(lost);
         world.run(u64::MAX).unwrap();
-        // Started again, it finds out which step it owes, and what the parameters were before that.
+        // Restarted, it learns which step it must push next, and gets the parameters before that step.
         for core in world.cores() {
-            world.shard(core).resume(JOB, lost, which(78));
+            world.shard(core).resume(JOB, lost, attempt(78));
         }
         let cores: Vec<u32> = world.cores().collect();
         let joined = cores.into_iter().flat_map(|core| world.shard(core).joined());
         let owed = joined.flat_map(|joined| joined.steps.into_values()).min().unwrap() + 1;
         prop_assert!(owed == 1 || owed == 2);
         world.connect(lost, 100 + lost);
-        world.client(lost).skip(&[owed - 1]);
+        world.client(lost).set_steps(&[owed - 1]);
         world.order(lost, 0, Request::Pull, &mut parameters, false);
         world.run(u64::MAX).unwrap();
         let expected: Vec<f32> = if owed == 1 { start.clone() } else { after(&start, 1) };
@@ -624,7 +631,7 @@ proptest! {
 }
 
 #[test]
-fn without_synchrony_nobody_waits() {
+fn workers_of_an_asynchronous_job_do_not_wait() {
     let rest =
         ", \"pace\": \"asynchronous\", \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 1}}";
     let mut world = World::new(terms(3, &[40], rest), &[Cores { cores: 2, interfaces: 1 }], 1);
@@ -662,7 +669,7 @@ fn a_learning_rate_changes_between_steps() {
 }
 
 #[test]
-fn vectors_have_optimizers_and_rates_of_their_own() {
+fn each_vector_has_its_own_optimizer_and_rate() {
     let mut terms =
         terms(1, &[40, 40, 40], ", \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 1}}");
     let own = "{\"name\": \"sgd\", \"parameters\": {\"lr\": 2, \"momentum\": 0.5}}";
@@ -672,7 +679,7 @@ fn vectors_have_optimizers_and_rates_of_their_own() {
     for key in 0..3 {
         world.order(0, key, Request::Set, &mut vectors[key as usize], false);
     }
-    // Velocities of the second are 1, 1.5, 1.75; the last has another rate from the third step on.
+    // Velocities of the second vector are 1, 1.5, 1.75. The third has another rate from the third step on.
     let expected = [[99.0, 98.0, 97.0], [98.0, 95.0, 91.5], [99.0, 98.0, 97.75]];
     for step in 0..3 {
         if step == 2 {
@@ -691,14 +698,14 @@ fn vectors_have_optimizers_and_rates_of_their_own() {
 }
 
 #[test]
-fn whoever_joins_does_so_between_steps_of_vectors_that_are_pushed_together() {
+fn a_worker_rejoins_between_two_steps_of_vectors_that_are_pushed_together() {
     let rest = ", \"reduction\": \"sum\", \"policy\": \"shrink\"";
     for (together, expected) in [(vec![], [1, 0]), (vec!["k0".to_owned(), "k1".to_owned()], [1, 1])] {
         let terms = Terms { together, ..terms(2, &[40, 40], rest) };
         let mut world = World::new(terms, &[Cores { cores: 1, interfaces: 1 }], 1);
         world.kill(1);
         world.connect(1, 101);
-        world.shard(0).expect(JOB, 1, which(9));
+        world.shard(0).expect(JOB, 1, attempt(9));
         let mut vectors = [buffer(&[1.0; 40]), buffer(&[1.0; 40])];
         world.order(0, 0, Request::PushPull, &mut vectors[0], false);
         world.client(0).admit(1, 9);
@@ -712,7 +719,7 @@ fn whoever_joins_does_so_between_steps_of_vectors_that_are_pushed_together() {
 }
 
 #[test]
-fn who_pushes_too_early_or_too_much_is_found() {
+fn a_push_without_parameters_or_out_of_order_is_an_error() {
     let rest = ", \"optimizer\": {\"name\": \"sgd\"}";
     let one = [Cores { cores: 1, interfaces: 1 }];
     let mut world = World::new(terms(2, &[4], rest), &one, 1);
@@ -720,36 +727,37 @@ fn who_pushes_too_early_or_too_much_is_found() {
     world.order(1, 0, Request::Push, &mut vector, false);
     let (_, worker, broken) = world.run(u64::MAX).unwrap_err();
     assert_eq!(worker, 1);
-    assert!(broken.to_string().contains("`k0`, of which no parameters have been set"), "{broken}");
-    // A step that is not the next.
+    assert!(broken.to_string().contains("a gradient for `k0` before its parameters were set"), "{broken}");
+    // This step is not the next.
     let mut world = World::new(terms(2, &[4], ""), &one, 1);
-    world.client(0).skip(&[4]);
+    world.client(0).set_steps(&[4]);
     world.order(0, 0, Request::Push, &mut vector, false);
     assert!(matches!(world.run(u64::MAX), Err((_, 0, Broken::Unknown(_)))));
 }
 
 #[test]
-fn who_holds_others_up_is_known() {
+fn a_core_reports_which_workers_block_others() {
     let one = [Cores { cores: 1, interfaces: 1 }];
     let mut world = World::new(terms(4, &[4, 4], ""), &one, 1);
     let mut vectors: Vec<Buffer> = (0..3).map(|_| buffer(&[1.0; 4])).collect();
-    assert_eq!(world.queue(1, 1), Queue::default());
-    // Ranks 0 and 2 wait at one vector, and rank 3 at the other: rank 1 holds up all, and so does each who waits.
+    assert_eq!(world.waits(1, 1), Waits::default());
+    // Ranks 0 and 2 wait at one vector, and rank 3 at the other: rank 1 blocks all, and each waiting rank blocks the
+    // others.
     for ((worker, key), vector) in [(0, 1), (2, 1), (3, 0)].into_iter().zip(&mut vectors) {
         world.order(worker, key, Request::PushPull, vector, false);
     }
     world.run(u64::MAX).unwrap();
-    let Queue { held_up, waiting } = world.queue(1, 1);
-    let held_up = held_up.unwrap();
-    assert_eq!((held_up.step, held_up.missing), (1, vec![1, 3]));
+    let Waits { blocked, waiting } = world.waits(1, 1);
+    let blocked = blocked.unwrap();
+    assert_eq!((blocked.step, blocked.missing), (1, vec![1, 3]));
     assert_eq!(waiting, [0, 2, 3].into());
-    // What is over, or has not been asked for, holds up nobody.
-    assert_eq!(world.queue(1, 0).held_up, None);
-    assert_eq!(world.queue(2, 1).held_up, None);
+    // A complete step, or a step that no rank waits for, is not blocked.
+    assert_eq!(world.waits(1, 0).blocked, None);
+    assert_eq!(world.waits(2, 1).blocked, None);
 }
 
 #[test]
-fn whoever_runs_ahead_is_not_read_for_ever() {
+fn a_core_stops_reading_from_a_worker_that_is_too_far_ahead() {
     let one = [Cores { cores: 1, interfaces: 1 }];
     let mut world = World::new(terms(2, &[1 << 14], ""), &one, 1);
     let mut vector = buffer(&[1.0; 1 << 14]);
@@ -767,7 +775,7 @@ fn whoever_runs_ahead_is_not_read_for_ever() {
 }
 
 #[test]
-fn what_failed_is_as_it_was() {
+fn aborted_orders_restore_their_input() {
     let one = [Cores { cores: 1, interfaces: 1 }];
     let mut world = World::new(terms(2, &[100], ", \"policy\": \"shrink\""), &one, 1);
     let mut vectors: Vec<Buffer> = (0..2).map(|worker| buffer(&gradient(worker, 0, 1, 100))).collect();
@@ -785,19 +793,20 @@ fn silence_of_a_worker_counts_from_its_first_message() {
     let terms: Terms = serde_json::from_str(terms).unwrap();
     let mut shard = Shard::default();
     shard.open(1, std::sync::Arc::new(terms.contract(&Optimizers::default()).unwrap()), 0);
-    assert!(shard.attach(7, 1, Who::Worker(0)));
-    let mut pulse = Pulse::new(Patience::default(), Duration::from_millis(0));
-    pulse.join(7, Duration::from_millis(0));
-    // Nothing is read of a job before its chunks are known; then of a worker that waits for others and says nothing yet.
-    assert!(!shard.reads(7) && pulse.look(&mut shard, &[7], Duration::from_millis(100)).lost.is_empty());
-    shard.lay(1, vec![0], None, Bounds { ahead: 1 << 20, most: 1 << 20 });
+    assert!(shard.attach(7, 1, Peer::Worker(0)));
+    let mut heartbeats = Heartbeats::new(Patience::default(), Duration::from_millis(0));
+    heartbeats.join(7, Duration::from_millis(0));
+    // Before the job's chunks are assigned, nothing is read. After that, the worker is read but has not sent anything
+    // yet.
+    assert!(!shard.reads(7) && heartbeats.look(&mut shard, &[7], Duration::from_millis(100)).lost.is_empty());
+    shard.assign(1, vec![0], None, Bounds { ahead: 1 << 20, buffers: 1 << 20 });
     assert!(shard.reads(7));
     for now in (200..5000).step_by(100) {
-        assert_eq!(pulse.look(&mut shard, &[7], Duration::from_millis(now)).lost, []);
+        assert_eq!(heartbeats.look(&mut shard, &[7], Duration::from_millis(now)).lost, []);
     }
-    pulse.heard(7, Duration::from_millis(5000));
+    heartbeats.heard(7, Duration::from_millis(5000));
     let lost = (5100..7000)
         .step_by(100)
-        .find_map(|now| pulse.look(&mut shard, &[7], Duration::from_millis(now)).lost.pop());
+        .find_map(|now| heartbeats.look(&mut shard, &[7], Duration::from_millis(now)).lost.pop());
     assert_eq!(lost.unwrap().0, 7);
 }

@@ -6,12 +6,12 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use syncline_hub::join::{Hub, Place, join};
-use syncline_hub::message::Up;
+use syncline_hub::message::FromWorker;
 use syncline_hub::optimizer::Optimizers;
 use syncline_hub::register::Limits;
 use syncline_hub::serve::{Service, Setup};
 use syncline_hub::terms::Terms;
-use syncline_membership::place::Absence;
+use syncline_membership::place::JoinError;
 use syncline_protocol::fault::{Blame, Fault, Kind};
 use syncline_protocol::handshake::{Authentication, Initiator, Key, Next, Role};
 use syncline_protocol::heartbeat::Patience;
@@ -64,11 +64,11 @@ fn terms(workers: u32, elements: &[u64], rest: &str) -> Terms {
     serde_json::from_str(&text).unwrap()
 }
 
-fn enter(place: &Place, terms: Terms) -> Result<Hub, Absence> {
+fn enter(place: &Place, terms: Terms) -> Result<Hub, JoinError> {
     join(place, terms, &Optimizers::default(), &mut || Ok(()))
 }
 
-/// All workers of a job.
+/// Lets all workers of a job join.
 fn all(hubs: &[&Service], workers: u32, terms: &Terms) -> Vec<Hub> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..workers)
@@ -91,21 +91,21 @@ fn values(buffer: &Buffer) -> Vec<f32> {
     buffer.as_slice().chunks_exact(4).map(|bytes| f32::from_ne_bytes(bytes.try_into().unwrap())).collect()
 }
 
-const LONG: Duration = Duration::from_secs(20);
+const WAIT: Duration = Duration::from_secs(20);
 
-/// One exchange, waited for: how many had a part in it.
-fn exchange(hub: &Hub, key: u32, wish: Request, buffer: &mut Buffer) -> Result<u16, Fault> {
+/// Runs one exchange. Returns its number of contributors.
+fn exchange(hub: &Hub, key: u32, request: Request, buffer: &mut Buffer) -> Result<u16, Fault> {
     let region = buffer.region();
-    let input = if wish.sends() { region } else { Region::EMPTY };
-    let output = if wish.receives() { region } else { Region::EMPTY };
-    let exchange = hub.begin(key, wish, input, output, true).unwrap();
-    match exchange.pending.wait(LONG).expect("it is over in time") {
+    let input = if request.sends() { region } else { Region::EMPTY };
+    let output = if request.receives() { region } else { Region::EMPTY };
+    let exchange = hub.begin(key, request, input, output, true).unwrap();
+    match exchange.pending.wait(WAIT).expect("the exchange completes in time") {
         Ok(()) => Ok(exchange.contributors().unwrap_or(0)),
         Err(fault) => Err((*fault).clone()),
     }
 }
 
-/// What each worker does, all at once.
+/// Runs `act` on each worker, all at the same time.
 fn each<T: Send>(hubs: Vec<Hub>, act: impl Fn(u32, Hub) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let act = &act;
@@ -115,7 +115,7 @@ fn each<T: Send>(hubs: Vec<Hub>, act: impl Fn(u32, Hub) -> T + Sync) -> Vec<T> {
 }
 
 #[test]
-fn vectors_are_summed_on_cores_of_several_hubs() {
+fn cores_of_several_hubs_sum_vectors() {
     for mapping in ["key_by_interface", "worker_by_interface"] {
         let (one, two) = (serve(2, 2, Trust::Everybody), serve(3, 1, Trust::Everybody));
         let terms = terms(3, &[100_000, 0, 7], &format!(", \"mapping\": \"{mapping}\""));
@@ -136,7 +136,7 @@ fn vectors_are_summed_on_cores_of_several_hubs() {
 }
 
 #[test]
-fn exchanges_do_not_work_on_the_same_memory_at_once() {
+fn exchanges_cannot_use_the_same_memory_at_the_same_time() {
     let hub = serve(1, 1, Trust::Everybody);
     let mut workers = all(&[&hub], 2, &terms(2, &[1000, 1000], ""));
     let (second, first) = (workers.pop().unwrap(), workers.pop().unwrap());
@@ -144,22 +144,22 @@ fn exchanges_do_not_work_on_the_same_memory_at_once() {
     let whole = buffer.region();
     let (one, other) = (whole.part(0..4000), whole.part(2000..6000));
     let pulled = first.begin(0, Request::PushPull, one, one, true).unwrap();
-    for (wish, input, output) in [
+    for (request, input, output) in [
         (Request::PushPull, one, one),
         (Request::Push, other, Region::EMPTY),
         (Request::Pull, Region::EMPTY, other),
     ] {
-        let refused = first.begin(1, wish, input, output, true).unwrap_err().to_string();
+        let refused = first.begin(1, request, input, output, true).unwrap_err().to_string();
         assert!(refused.contains("is in use by push_pull of `k0` (exchange 1)"), "{refused}");
     }
     let mut theirs = vector(3.0, 1000);
     exchange(&second, 0, Request::PushPull, &mut theirs).unwrap();
-    assert_eq!(pulled.pending.wait(LONG), Some(Ok(())));
-    // Both may read, and what is over holds up nobody.
+    assert_eq!(pulled.pending.wait(WAIT), Some(Ok(())));
+    // Two exchanges may read the same memory, and complete exchanges do not count.
     let pushes = [0, 1].map(|key| first.begin(key, Request::Push, one, Region::EMPTY, true).unwrap());
     for (key, push) in (0..).zip(pushes) {
         exchange(&second, key, Request::Push, &mut theirs).unwrap();
-        assert_eq!(push.pending.wait(LONG), Some(Ok(())));
+        assert_eq!(push.pending.wait(WAIT), Some(Ok(())));
     }
     assert_eq!(values(&buffer)[..1000], [2.0; 1000]);
 }
@@ -173,9 +173,9 @@ fn many(chunks: u64) -> Terms {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Fault: a job of four million chunks comes and goes -> other jobs on the hub never notice
+/// Fault: a job of four million chunks begins and ends on a hub -> other jobs on the hub go on
 #[test]
-fn a_job_of_millions_of_chunks_holds_up_no_other() {
+fn a_job_of_millions_of_chunks_does_not_block_others() {
     let limits = Limits { jobs: 3, memory: 64 << 30, ahead: 1 << 20 };
     let hub = serve_with(1, 1, Trust::Everybody, limits);
     let (over, large) = (AtomicBool::new(false), many(1 << 22));
@@ -185,7 +185,7 @@ fn a_job_of_millions_of_chunks_holds_up_no_other() {
             each(workers, |_, hub| {
                 let mut steps = 0;
                 loop {
-                    // The first says when all are through: a step later, so that nobody waits for one that is gone.
+                    // Rank 0 announces the last step with its contribution, so that all ranks stop at the same step.
                     let last = if hub.rank() == 0 && over.load(Ordering::Relaxed) { 1.0 } else { 0.0 };
                     let mut buffer = vector(last, 1000);
                     exchange(&hub, 0, Request::PushPull, &mut buffer).unwrap();
@@ -196,7 +196,8 @@ fn a_job_of_millions_of_chunks_holds_up_no_other() {
                 }
             })
         });
-        // Workers of the large job come in threads of this process, and take their time to find who has which chunk.
+        // The workers of the large job are threads of this process, and need time to compute which core has which
+        // chunk.
         let large: Vec<_> = (0..2)
             .map(|rank| {
                 let mut place = place(&[&hub], rank);
@@ -207,7 +208,7 @@ fn a_job_of_millions_of_chunks_holds_up_no_other() {
             })
             .collect();
         let mut large: Vec<Hub> = large.into_iter().map(|thread| thread.join().unwrap()).collect();
-        // One is lost, and the job ends.
+        // One worker leaves, and the job ends.
         drop(large.pop());
         drop(large);
         std::thread::sleep(Duration::from_millis(500));
@@ -219,7 +220,7 @@ fn a_job_of_millions_of_chunks_holds_up_no_other() {
 }
 
 #[test]
-fn a_hub_trains_and_outlives_its_workers() {
+fn a_hub_keeps_parameters_while_a_worker_restarts() {
     let hub = serve(2, 1, Trust::Everybody);
     let rest = ", \"policy\": \"wait\", \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 0.5}}";
     let terms = terms(2, &[5000], rest);
@@ -235,7 +236,7 @@ fn a_hub_trains_and_outlives_its_workers() {
         })
     };
     workers = step(workers, 9.75);
-    // One is lost; the other waits in the middle of a step until it is there again.
+    // One worker leaves. The other waits in the middle of a step until it is back.
     drop(workers.pop());
     let first = workers.pop().unwrap();
     let waiting = std::thread::spawn(move || {
@@ -257,7 +258,7 @@ fn a_hub_trains_and_outlives_its_workers() {
 }
 
 #[test]
-fn those_that_are_left_go_on_and_a_newcomer_joins() {
+fn remaining_workers_go_on_and_a_restarted_worker_rejoins() {
     let (one, two) = (serve(2, 1, Trust::Everybody), serve(1, 1, Trust::Everybody));
     let hubs = [&one, &two];
     let terms = terms(3, &[5000], ", \"policy\": \"shrink\", \"reduction\": \"sum\"");
@@ -282,7 +283,7 @@ fn those_that_are_left_go_on_and_a_newcomer_joins() {
 }
 
 #[test]
-fn a_lost_worker_ends_its_job_and_no_other() {
+fn a_worker_that_leaves_ends_only_its_own_job() {
     let hub = serve(2, 1, Trust::Everybody);
     let terms = terms(2, &[5000], "");
     let mut workers = all(&[&hub], 2, &terms);
@@ -293,7 +294,6 @@ fn a_lost_worker_ends_its_job_and_no_other() {
         terms.workers = 1;
         enter(&place, terms).unwrap()
     };
-    // A worker whose machine is gone: connections break in the middle.
     let gone = workers.pop().unwrap();
     let first = workers.pop().unwrap();
     let mut lost = vector(2.0, 5000);
@@ -305,10 +305,10 @@ fn a_lost_worker_ends_its_job_and_no_other() {
     std::thread::sleep(Duration::from_millis(100));
     drop(gone);
     let (fault, buffer) = waiting.join().unwrap();
-    // It has left, and is missed only when time is up; here its leaving is what others are told.
+    // Rank 0 learns that rank 1 has left.
     assert_eq!(fault.blame, Blame::Rank(1), "{fault}");
     assert!(fault.to_string().contains("push_pull of `k0`, 20000 bytes"), "{fault}");
-    assert_eq!(buffer, [1.0; 5000], "what failed is as it was");
+    assert_eq!(buffer, [1.0; 5000], "a failed exchange restores its input");
     for _ in 0..3 {
         exchange(&other, 0, Request::PushPull, &mut lost).unwrap();
     }
@@ -316,7 +316,7 @@ fn a_lost_worker_ends_its_job_and_no_other() {
 }
 
 #[test]
-fn a_hub_that_ends_is_named() {
+fn a_hub_that_ends_is_at_fault() {
     let hub = serve(1, 1, Trust::Everybody);
     let address = hub.interfaces()[0];
     let worker = enter(&place(&[&hub], 0), terms(1, &[10], "")).unwrap();
@@ -328,12 +328,12 @@ fn a_hub_that_ends_is_named() {
 }
 
 #[test]
-fn who_does_not_come_or_push_is_named() {
+fn a_rank_that_does_not_join_or_push_is_at_fault() {
     let hub = serve(1, 1, Trust::Everybody);
     let mut alone = place(&[&hub], 0);
     alone.wait = Duration::from_millis(300);
-    let absence = enter(&alone, terms(2, &[10], "")).unwrap_err();
-    assert_eq!(absence.why, "rank 1 has not come");
+    let error = enter(&alone, terms(2, &[10], "")).unwrap_err();
+    assert_eq!(error.why, "rank 1 has not come");
     let terms = terms(2, &[10], "");
     let mut workers = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..2)
@@ -354,7 +354,7 @@ fn who_does_not_come_or_push_is_named() {
 }
 
 #[test]
-fn strangers_and_others_terms_are_refused() {
+fn wrong_keys_ranks_and_terms_are_refused() {
     let key = |byte| Trust::Key(Key::new([byte; 32]));
     let hub = serve(1, 1, key(7));
     let mut quick = place(&[&hub], 0);
@@ -370,7 +370,7 @@ fn strangers_and_others_terms_are_refused() {
     assert!(refused(&quick, terms(1, &[11], "")).contains("`k0` of 11 f32 there and `k0` of 10 f32 here"));
     quick.rank = 1;
     assert!(refused(&quick, one.clone()).contains("there is no rank 1 of 1"));
-    // Garbage, and many who say nothing, keep nobody out.
+    // Garbage and many silent connections do not keep workers out.
     let mut garbage = TcpStream::connect(hub.interfaces()[0]).unwrap();
     garbage.write_all(&[0xff; 5000]).unwrap();
     let silent: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(hub.interfaces()[0]).unwrap()).collect();
@@ -378,7 +378,7 @@ fn strangers_and_others_terms_are_refused() {
     exchange(&first, 0, Request::PushPull, &mut buffer).unwrap();
     for job in ["two", "three"] {
         (quick.rank, quick.job, quick.wait) = (0, job.to_owned(), Duration::from_secs(5));
-        // Both stay until the end of the loop's turn.
+        // A new job joins and exchanges while the silent connections are open.
         let other = enter(&quick, one.clone()).unwrap();
         exchange(&other, 0, Request::PushPull, &mut buffer).unwrap();
     }
@@ -387,7 +387,7 @@ fn strangers_and_others_terms_are_refused() {
 }
 
 #[test]
-fn hubs_of_racks_exchange_what_they_have_summed() {
+fn hubs_of_racks_exchange_their_sums() {
     for between in ["sharded", "ring"] {
         let hubs: Vec<[Service; 2]> =
             (0..3).map(|_| [serve(2, 1, Trust::Everybody), serve(1, 1, Trust::Everybody)]).collect();
@@ -412,7 +412,7 @@ fn hubs_of_racks_exchange_what_they_have_summed() {
             }
             hub
         });
-        // A rack's hub ends in the middle: all ranks are told, in other racks by their own hubs.
+        // The hubs of a rack end. All ranks learn of it; those of other racks from their own hubs.
         let mut hubs = hubs;
         drop(hubs.remove(1));
         for fault in each(left, |_, hub| {
@@ -420,7 +420,7 @@ fn hubs_of_racks_exchange_what_they_have_summed() {
             let fault = exchange(&hub, 0, Request::PushPull, &mut buffer).unwrap_err();
             (hub.rank(), fault)
         }) {
-            // Whoever hears of it from another rack hears that a rack is gone.
+            // Ranks in other racks blame a rack; its own ranks blame their hub.
             match fault.0 {
                 1 => assert_eq!(fault.1.blame, Blame::Hub(0), "{}", fault.1),
                 _ => assert!(matches!(fault.1.blame, Blame::Rack(_)), "{}", fault.1),
@@ -429,7 +429,7 @@ fn hubs_of_racks_exchange_what_they_have_summed() {
     }
 }
 
-/// A connection of somebody who says that he is a rank of the job, and nothing else.
+/// A connection of a stranger that claims to be a rank of the job in the handshake, and sends nothing else.
 fn stranger(hub: &Service, rank: u32) -> TcpStream {
     let role = Role::Worker { rank };
     let (mut initiator, mut out) = Initiator::new(Authentication::None, "job", role, [7; 32]);
@@ -452,16 +452,16 @@ fn stranger(hub: &Service, rank: u32) -> TcpStream {
 }
 
 #[test]
-fn whoever_has_no_place_takes_nobodys() {
+fn a_stranger_that_claims_a_rank_does_not_harm_the_job() {
     let hub = serve(2, 1, Trust::Everybody);
     let workers = all(&[&hub], 2, &terms(2, &[5000], ""));
-    // Under the name of a rank that is there: gone at once, silent, and talking nonsense.
+    // All claim a rank that takes part: one is gone at once, one is silent, and two send messages without joining.
     drop(stranger(&hub, 0));
     let silent = stranger(&hub, 1);
-    let mut nonsense = stranger(&hub, 1);
-    nonsense.write_all(&syncline_protocol::codec::encode(&Up::Leave)).unwrap();
+    let mut leaver = stranger(&hub, 1);
+    leaver.write_all(&syncline_protocol::codec::encode(&FromWorker::Leave)).unwrap();
     let mut late = stranger(&hub, 0);
-    late.write_all(&syncline_protocol::codec::encode(&Up::Late { key: 0, step: 1 })).unwrap();
+    late.write_all(&syncline_protocol::codec::encode(&FromWorker::Late { key: 0, step: 1 })).unwrap();
     std::thread::sleep(2 * patience().silence);
     each(workers, |_, hub| {
         let mut buffer = vector(2.0, 5000);
@@ -472,7 +472,7 @@ fn whoever_has_no_place_takes_nobodys() {
 }
 
 #[test]
-fn a_rank_that_is_lost_before_the_job_begins_may_come_again() {
+fn a_rank_that_is_lost_before_the_job_begins_may_join_again() {
     for policy in ["fail", "shrink", "wait"] {
         let hub = serve(2, 1, Trust::Everybody);
         let terms = terms(2, &[5000], &format!(", \"policy\": \"{policy}\", \"reduction\": \"sum\""));
@@ -495,11 +495,11 @@ fn a_rank_that_is_lost_before_the_job_begins_may_come_again() {
 }
 
 #[test]
-fn what_is_late_and_then_comes_is_forgotten() {
+fn a_late_exchange_that_completes_causes_no_fault_later() {
     let hub = serve(1, 1, Trust::Everybody);
     let terms = terms(2, &[100], ", \"policy\": \"shrink\"");
     let workers = impatient(&[&hub], 2, &terms);
-    // Rank 1 never pushes: it is lost, and the other goes on, also long after its deadline has passed.
+    // Rank 1 never pushes, so it is lost. Rank 0 goes on, also long after its deadline has passed.
     let mut buffer = vector(3.0, 100);
     for _ in 0..8 {
         assert_eq!(exchange(&workers[0], 0, Request::PushPull, &mut buffer).unwrap(), 1);
@@ -507,7 +507,7 @@ fn what_is_late_and_then_comes_is_forgotten() {
     }
 }
 
-/// Workers of a job, all of whom think that an exchange takes too long after 0.4 s.
+/// Lets all workers of a job join, with a deadline of 0.4 s for exchanges.
 fn impatient(hubs: &[&Service], workers: u32, terms: &Terms) -> Vec<Hub> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..workers)
@@ -523,7 +523,7 @@ fn impatient(hubs: &[&Service], workers: u32, terms: &Terms) -> Vec<Hub> {
 }
 
 #[test]
-fn all_who_never_push_are_lost_and_nobody_who_waits() {
+fn ranks_that_never_push_are_lost_and_ranks_that_wait_are_not() {
     let hub = serve(2, 1, Trust::Everybody);
     let mut workers = impatient(&[&hub], 4, &terms(4, &[40_000], ", \"policy\": \"shrink\""));
     let idle = workers.split_off(2);
@@ -541,7 +541,7 @@ fn all_who_never_push_are_lost_and_nobody_who_waits() {
 }
 
 #[test]
-fn a_hub_without_the_vector_that_is_late_says_nothing_of_it() {
+fn a_hub_without_chunks_of_the_late_vector_blames_no_rank() {
     let hubs = [serve(2, 1, Trust::Everybody), serve(2, 1, Trust::Everybody)];
     // One chunk of the second vector, on one core of one hub.
     let mut workers = impatient(&[&hubs[0], &hubs[1]], 3, &terms(3, &[40_000, 10], ""));
@@ -555,7 +555,7 @@ fn a_hub_without_the_vector_that_is_late_says_nothing_of_it() {
 }
 
 #[test]
-fn a_hub_that_drains_takes_no_new_jobs_and_ends() {
+fn a_draining_hub_takes_no_new_jobs_and_ends() {
     let hub = serve(1, 1, Trust::Everybody);
     let worker = enter(&place(&[&hub], 0), terms(1, &[10], "")).unwrap();
     hub.drain(Duration::from_secs(30));
@@ -563,7 +563,7 @@ fn a_hub_that_drains_takes_no_new_jobs_and_ends() {
     other.job = "other".to_owned();
     let began = Instant::now();
     while !hub.status().draining {
-        assert!(began.elapsed() < LONG);
+        assert!(began.elapsed() < WAIT);
     }
     let why = enter(&other, terms(1, &[10], "")).unwrap_err().why;
     assert!(why.contains("takes no new jobs"), "{why}");
@@ -572,7 +572,7 @@ fn a_hub_that_drains_takes_no_new_jobs_and_ends() {
     assert!(!hub.ended());
     drop(worker);
     while !hub.ended() {
-        assert!(began.elapsed() < LONG);
+        assert!(began.elapsed() < WAIT);
         std::thread::sleep(Duration::from_millis(10));
     }
 }

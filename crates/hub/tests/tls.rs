@@ -1,4 +1,4 @@
-//! Members, hubs and workers that show each other certificates, on threads and real sockets.
+//! Members, hubs and workers that authenticate with certificates, on threads and real sockets.
 
 use crate::lending::Lent;
 use crate::members::{self, WAIT, all_reduce, are, free_port, vector};
@@ -13,7 +13,7 @@ use syncline_hub::optimizer::Optimizers;
 use syncline_hub::register::Limits;
 use syncline_hub::serve::{Service, Setup};
 use syncline_hub::status::ask;
-use syncline_membership::place::{Absence, Place};
+use syncline_membership::place::{JoinError, Place};
 use syncline_protocol::fault::Blame;
 use syncline_protocol::handshake::Key;
 use syncline_protocol::heartbeat::Patience;
@@ -28,7 +28,7 @@ fn identity(issued: &Issued, pair: &Pair) -> Identity {
     Identity::new(issued.ca.as_bytes(), pair.certificate.as_bytes(), pair.key.as_bytes()).unwrap()
 }
 
-/// What a hub and any rank show.
+/// The identities of a hub and of any rank.
 fn both(issued: &Issued) -> (Trust, Trust) {
     let rank = identity(issued, issued.rank.as_ref().unwrap());
     (Trust::Tls(identity(issued, &issued.hub)), Trust::Tls(rank))
@@ -46,7 +46,7 @@ fn settings() -> Settings {
     Settings { deadline: Duration::from_secs(20), ..members::settings() }
 }
 
-fn enter(place: Place) -> thread::JoinHandle<Result<Session, Absence>> {
+fn enter(place: Place) -> thread::JoinHandle<Result<Session, JoinError>> {
     members::enter(place, settings())
 }
 
@@ -65,7 +65,7 @@ fn sums(members: &[Session], elements: usize) {
         })
         .collect();
     for pending in pending {
-        pending.wait(WAIT).expect("it is over in time").unwrap();
+        pending.wait(WAIT).expect("it completes in time").unwrap();
     }
     let sum = (members.len() * (members.len() - 1) / 2) as f32;
     assert!(buffers.iter().all(|buffer| are(buffer, sum)));
@@ -85,7 +85,7 @@ fn collectives_of_many_bytes_run_over_tls() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn members_on_one_machine_share_memory_once_certificates_are_shown() {
+fn members_with_certificates_share_memory_on_one_machine() {
     let (_, trust) = fresh();
     let port = free_port();
     let near = |rank| Place { shared_memory: true, ..place(rank, 2, port, &trust) };
@@ -95,7 +95,7 @@ fn members_on_one_machine_share_memory_once_certificates_are_shown() {
 }
 
 #[test]
-fn members_without_a_certificate_of_the_ca_are_refused_and_told_why() {
+fn members_without_a_certificate_of_the_ca_are_refused_with_the_reason() {
     let ((hub, trust), (_, stranger)) = (fresh(), fresh());
     let port = free_port();
     let first = enter(place(0, 3, port, &trust));
@@ -108,7 +108,10 @@ fn members_without_a_certificate_of_the_ca_are_refused_and_told_why() {
     let why = refused(&stranger);
     assert!(why.contains("a certificate of another CA than ours"), "{why}");
     let why = refused(&hub);
-    assert!(why.contains("is for `hub.syncline`, and this takes one for `rank.syncline`"), "{why}");
+    assert!(
+        why.contains("is for `hub.syncline`, and this connection needs one for `rank.syncline`"),
+        "{why}"
+    );
     for plain in [Trust::Everybody, Trust::Key(Key::new([3; 32]))] {
         let why = refused(&plain);
         assert!(why.contains("speaks TLS: use certificates everywhere"), "{why}");
@@ -118,7 +121,7 @@ fn members_without_a_certificate_of_the_ca_are_refused_and_told_why() {
     members.extend(rest.into_iter().map(|member| member.join().unwrap().unwrap()));
     sums(&members, 100);
     drop(members);
-    // And the other way round.
+    // A member with a certificate does not join a coordinator without one.
     let port = free_port();
     let mut short = place(0, 2, port, &Trust::Everybody);
     short.wait = Duration::from_secs(2);
@@ -129,7 +132,7 @@ fn members_without_a_certificate_of_the_ca_are_refused_and_told_why() {
 }
 
 #[test]
-fn certificates_of_ranks_and_jobs_are_good_for_no_other() {
+fn a_certificate_of_a_rank_or_job_is_refused_for_others() {
     let issued = issue(Some("test"), 2, 1).unwrap();
     let trusts: Vec<Trust> = issued.ranks.iter().map(|pair| Trust::Tls(identity(&issued, pair))).collect();
     let port = free_port();
@@ -141,7 +144,8 @@ fn certificates_of_ranks_and_jobs_are_good_for_no_other() {
     assert!(why.contains("the certificate is for job `test`, and this is job `other`"), "{why}");
     let second = enter(place(1, 2, port, &trusts[1]));
     sums(&[first.join().unwrap().unwrap(), second.join().unwrap().unwrap()], 1000);
-    // The CA is the same, and the certificate is not for this job, as rank 0 finds when it goes to its own coordinator.
+    // The CA is the same, but the certificate is for another job. Rank 0 finds that when it connects to its own
+    // coordinator.
     let first = Place { job: "other".to_owned(), ..place(0, 2, free_port(), &trusts[0]) };
     let why = enter(first).join().unwrap().unwrap_err().why;
     assert!(why.contains("the certificate is for job `test`, and this is job `other`"), "{why}");
@@ -166,7 +170,7 @@ fn serve(cores: u32, interfaces: usize, trust: &Trust) -> Service {
     Service::open(setup).unwrap()
 }
 
-fn work(hub: SocketAddr, rank: u32, workers: u32, elements: u64, trust: &Trust) -> Result<Hub, Absence> {
+fn work(hub: SocketAddr, rank: u32, workers: u32, elements: u64, trust: &Trust) -> Result<Hub, JoinError> {
     let place = hub_join::Place {
         rank,
         job: "job".to_owned(),
@@ -186,7 +190,7 @@ fn work(hub: SocketAddr, rank: u32, workers: u32, elements: u64, trust: &Trust) 
 }
 
 #[test]
-fn hubs_exchange_many_bytes_over_tls_and_say_how_they_are() {
+fn hubs_exchange_many_bytes_and_report_their_status_over_tls() {
     const ELEMENTS: usize = 1_500_000;
     let (serves, trust) = fresh();
     let hub = serve(3, 2, &serves);
@@ -200,7 +204,7 @@ fn hubs_exchange_many_bytes_over_tls_and_say_how_they_are() {
                     let mut buffer = vector(step as f32, ELEMENTS);
                     let region = buffer.region();
                     let exchange = worker.begin(0, Request::PushPull, region, region, false).unwrap();
-                    exchange.pending.wait(WAIT).expect("it is over in time").unwrap();
+                    exchange.pending.wait(WAIT).expect("it completes in time").unwrap();
                     assert!(are(&buffer, 3.0 * step as f32));
                 }
             });
@@ -213,12 +217,14 @@ fn hubs_exchange_many_bytes_over_tls_and_say_how_they_are() {
     let why = |trust: &Trust| ask(address, trust, Duration::from_secs(3), &mut || Ok(())).unwrap_err();
     assert!(why(&fresh().1).contains("shows a certificate of another CA than ours"));
     assert!(why(&Trust::Everybody).contains("speaks TLS"));
-    // A rank is no hub, and cannot pass for one.
+    // A hub with a rank's certificate is not accepted.
     let false_hub = serve(1, 1, &trust);
     let asked = ask(false_hub.interfaces()[0], &trust, Duration::from_secs(3), &mut || Ok(()));
     let why = asked.unwrap_err();
     assert!(
-        why.contains("shows a certificate for `rank.syncline`, and `hub.syncline` is wanted here"),
+        why.contains(
+            "shows a certificate for `rank.syncline`, and this connection needs one for `hub.syncline`"
+        ),
         "{why}"
     );
     let open = serve(1, 1, &Trust::Everybody);
@@ -227,7 +233,7 @@ fn hubs_exchange_many_bytes_over_tls_and_say_how_they_are() {
 }
 
 #[test]
-fn hubs_of_racks_know_each_other_by_certificates() {
+fn hubs_of_racks_authenticate_with_certificates() {
     let (serves, trust) = fresh();
     let hubs: Vec<Service> = (0..2).map(|_| serve(2, 1, &serves)).collect();
     let addresses: Vec<Vec<SocketAddr>> = hubs.iter().map(|hub| hub.interfaces().to_vec()).collect();
@@ -255,7 +261,7 @@ fn hubs_of_racks_know_each_other_by_certificates() {
                 let mut buffer = vector(rank as f32, 300_000);
                 let region = buffer.region();
                 let exchange = worker.begin(0, Request::PushPull, region, region, false).unwrap();
-                exchange.pending.wait(WAIT).expect("it is over in time").unwrap();
+                exchange.pending.wait(WAIT).expect("it completes in time").unwrap();
                 assert!(are(&buffer, 6.0));
             });
         }
@@ -263,7 +269,7 @@ fn hubs_of_racks_know_each_other_by_certificates() {
 }
 
 #[test]
-fn certificates_that_end_meanwhile_are_refused_with_their_date() {
+fn an_expired_certificate_is_refused_with_its_date() {
     let now = SystemTime::now();
     let soon = issue_between(None, 0, now - Duration::from_secs(60), now + Duration::from_secs(2)).unwrap();
     let (serves, trust) = both(&soon);
@@ -272,11 +278,11 @@ fn certificates_that_end_meanwhile_are_refused_with_their_date() {
     assert!(asked(&trust).is_ok());
     thread::sleep(Duration::from_millis(3100));
     let why = asked(&trust).unwrap_err();
-    assert!(why.contains("shows a certificate that ended on 2"), "{why}");
+    assert!(why.contains("shows a certificate that expired on 2"), "{why}");
 }
 
 #[test]
-fn strangers_who_shake_hands_badly_keep_nobody_out() {
+fn strangers_with_invalid_handshakes_do_not_keep_workers_out() {
     let (serves, trust) = fresh();
     let hub = serve(1, 1, &serves);
     let address = hub.interfaces()[0];
@@ -289,26 +295,26 @@ fn strangers_who_shake_hands_badly_keep_nobody_out() {
     let ends = |mut stream: TcpStream, within: Duration| {
         let began = Instant::now();
         let mut rest = Vec::new();
-        // A reset is an end, too.
+        // A reset ends the connection, too.
         _ = stream.read_to_end(&mut rest);
         assert!(began.elapsed() < within, "after {:?}", began.elapsed());
     };
     ends(knock(&[0xff; 6000]), Duration::from_secs(2));
     ends(knock(b"GET / HTTP/1.1\r\nHost: hub\r\n\r\n"), Duration::from_secs(2));
-    // Records of a hello that never ends: more than a handshake takes.
+    // TLS records of an endless hello, longer than a handshake may be.
     let mut endless = vec![22, 3, 1, 0x40, 0, 1, 0, 0xff, 0];
     endless.resize(16_389, 0);
     let mut more = endless.clone();
     more.extend(&endless);
     ends(knock(&more), Duration::from_secs(2));
-    // One that begins well and stays silent is not waited for.
+    // A handshake that begins correctly and then stops does not block others.
     let slow = knock(&[22, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3]);
     let silent: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
     let worker = work(address, 0, 1, 1000, &trust).unwrap();
     let mut buffer = vector(2.0, 1000);
     let region = buffer.region();
     let exchange = worker.begin(0, Request::PushPull, region, region, false).unwrap();
-    exchange.pending.wait(WAIT).expect("it is over in time").unwrap();
+    exchange.pending.wait(WAIT).expect("it completes in time").unwrap();
     drop(silent);
     ends(slow, Duration::from_secs(7));
     assert!(hub.status().refused > 3, "{}", hub.status().refused);
@@ -316,21 +322,21 @@ fn strangers_who_shake_hands_badly_keep_nobody_out() {
 
 const CHILD: &str = "SYNCLINE_TLS_CHILD";
 
-/// Not a test of its own: the process that is killed.
+/// The process that the next test kills; not a test of its own.
 #[test]
 fn a_rank_that_is_killed() {
-    let Ok(told) = std::env::var(CHILD) else { return };
-    let (port, folder) = told.split_once(' ').unwrap();
+    let Ok(arguments) = std::env::var(CHILD) else { return };
+    let (port, folder) = arguments.split_once(' ').unwrap();
     let read = |name: &str| std::fs::read(format!("{folder}/{name}")).unwrap();
     let trust = Trust::Tls(Identity::new(&read("ca"), &read("certificate"), &read("key")).unwrap());
     let member = enter(place(1, 2, port.parse().unwrap(), &trust)).join().unwrap().unwrap();
-    // Nothing is asked of it.
+    // It does nothing until it is killed.
     thread::sleep(WAIT);
     drop(member);
 }
 
 #[test]
-fn a_rank_that_is_killed_is_found_at_once() {
+fn a_killed_rank_is_at_fault_within_a_second() {
     let issued = issue(None, 0, 1).unwrap();
     let rank = issued.rank.as_ref().unwrap();
     let folder = std::env::temp_dir().join(format!("syncline-tls-{}", std::process::id()));
@@ -353,7 +359,7 @@ fn a_rank_that_is_killed_is_found_at_once() {
     thread::sleep(Duration::from_millis(300));
     child.kill().unwrap();
     let began = Instant::now();
-    let fault = pending.wait(WAIT).expect("it is over in time").unwrap_err();
+    let fault = pending.wait(WAIT).expect("it completes in time").unwrap_err();
     assert!(began.elapsed() < Duration::from_secs(1), "after {:?}", began.elapsed());
     assert_eq!(fault.blame, Blame::Rank(1), "{fault}");
     assert!(are(&buffer, 1.0));

@@ -1,15 +1,15 @@
-//! The coordinator: who lives, and who is at fault.
+//! The coordinator: decides who is alive, and who is at fault.
 
-use super::message::{Down, Progress, Up};
+use super::message::{FromCoordinator, FromMember, Progress};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use syncline_protocol::fault::{Blame, Kind, Trouble};
-use syncline_protocol::heartbeat::{Patience, Pulse};
+use syncline_protocol::heartbeat::{Heartbeats, Patience};
 
-/// How long members have to answer a roll call before those that have not are at fault.
+/// How long members have to answer a roll call. After that, members that have not answered are at fault.
 const GRACE: Duration = Duration::from_millis(400);
 
-/// What a coordinator knows of a member.
+/// What the coordinator knows about a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Here,
@@ -17,67 +17,79 @@ enum State {
     Lost,
 }
 
-/// One for all members of an epoch. Times count from any one moment.
+/// The coordinator of all members of an epoch. All times count from one common moment.
 #[derive(Debug)]
 pub struct Coordinator {
-    /// By rank.
+    /// The members, by rank.
     members: BTreeMap<u32, State>,
-    pulse: Pulse,
+    heartbeats: Heartbeats,
+    /// The number of roll calls so far.
     calls: u64,
-    inquest: Option<Inquest>,
+    investigation: Option<Investigation>,
     verdict: Option<(Blame, Trouble)>,
     lost: Vec<u32>,
-    out: Vec<(u32, Down)>,
+    out: Vec<(u32, FromCoordinator)>,
 }
 
-/// What is known about a fault before it is decided.
+/// What is known about a fault before the verdict.
 #[derive(Debug)]
-struct Inquest {
+struct Investigation {
     opened: Duration,
+    /// The number of the roll call whose answers count.
     call: u64,
-    /// Who reported what of whom.
-    reports: Vec<(u32, u32, Trouble)>,
+    reports: Vec<Report>,
     /// Members that the coordinator does not hear, or that do not hear it, and why.
-    doubts: BTreeMap<u32, Trouble>,
-    /// Something that takes too long.
+    unreachable: BTreeMap<u32, Trouble>,
+    /// The first operation that was reported to take too long.
     late: Option<Late>,
     answers: BTreeMap<u32, Answer>,
 }
 
-/// What a member has answered to a roll call, or said when it gave up.
+/// A member's report of trouble with a peer.
+#[derive(Clone, Debug)]
+struct Report {
+    reporter: u32,
+    peer: u32,
+    trouble: Trouble,
+}
+
+/// A member's answer to a roll call, or what it sent when it gave up.
 #[derive(Debug, Default)]
 struct Answer {
     progress: Progress,
-    /// Ranks from which something has come to it of late.
+    /// Ranks from which the member has received something lately.
     hears: Vec<u32>,
 }
 
-impl Inquest {
+impl Investigation {
     /// Whether some other member hears this one.
-    fn heard(&self, member: u32) -> bool {
+    fn is_heard(&self, member: u32) -> bool {
         self.answers.iter().any(|(&other, answer)| other != member && answer.hears.contains(&member))
     }
 
-    /// Whether a member may be unable to answer: somebody does not hear it, or sees it gone.
-    fn doubted(&self, member: u32) -> bool {
-        let silent =
-            |(_, peer, trouble): &(u32, u32, Trouble)| *peer == member && trouble.kind == Kind::Silent;
-        self.doubts.contains_key(&member) || self.closed_elsewhere(member) || self.reports.iter().any(silent)
+    /// Whether a member may be unable to answer, because another member does not hear it or saw it close its
+    /// connections.
+    fn may_be_unable_to_answer(&self, member: u32) -> bool {
+        let silent = |report: &Report| report.peer == member && report.trouble.kind == Kind::Silent;
+        self.unreachable.contains_key(&member)
+            || self.closed_elsewhere(member)
+            || self.reports.iter().any(silent)
     }
 
-    /// Whether all other hosts that answer saw a member close its connections, and the coordinator's host did not: a process
-    /// that ends closes them all at once.
+    /// Whether all other hosts that answered saw a member close its connections, and the coordinator's host did not. A
+    /// process that ends closes all of them at once.
     fn closed_elsewhere(&self, member: u32) -> bool {
         let saw = |reporter: u32| {
-            let mut reports = self.reports.iter();
-            reports.any(|(r, peer, trouble)| (*r, *peer, trouble.kind) == (reporter, member, Kind::Closed))
+            self.reports.iter().any(|report| {
+                (report.reporter, report.peer, report.trouble.kind) == (reporter, member, Kind::Closed)
+            })
         };
         let mut others = self.answers.keys().filter(|&&other| other != 0 && other != member).peekable();
         !saw(0) && others.peek().is_some() && others.all(|&other| saw(other))
     }
 }
 
-/// An operation that takes too long: its group, the group's ranks, and its number in it.
+/// An operation that takes too long: its group, the group's ranks, and its number in the group.
 #[derive(Clone, Debug)]
 struct Late {
     group: u64,
@@ -87,160 +99,168 @@ struct Late {
 }
 
 impl Coordinator {
-    /// For members of these ranks, all of which are there now.
+    /// Creates the coordinator of an epoch in which these ranks take part. All of them are connected.
     pub fn new(members: &[u32], patience: Patience, now: Duration) -> Self {
-        let mut pulse = Pulse::new(patience, now);
+        let mut heartbeats = Heartbeats::new(patience, now);
         for &member in members {
-            pulse.join(member as usize, now);
-            pulse.heard(member as usize, now);
+            heartbeats.join(member as usize, now);
+            heartbeats.heard(member as usize, now);
         }
         Self {
             members: members.iter().map(|&member| (member, State::Here)).collect(),
-            pulse,
+            heartbeats,
             calls: 0,
-            inquest: None,
+            investigation: None,
             verdict: None,
             lost: Vec::new(),
             out: Vec::new(),
         }
     }
 
-    /// A member has said something.
-    pub fn heard(&mut self, member: u32, message: Up, now: Duration) {
+    /// Handles a message from a member.
+    pub fn receive(&mut self, member: u32, message: FromMember, now: Duration) {
         if !self.has(member) {
             return;
         }
-        self.pulse.heard(member as usize, now);
+        self.heartbeats.heard(member as usize, now);
         match message {
-            Up::Alive | Up::Listens(_) => {}
-            Up::Leave | Up::Again { .. } => {
+            FromMember::Alive | FromMember::Listens(_) => {}
+            FromMember::Leave | FromMember::Again { .. } => {
                 self.members.insert(member, State::Left);
-                self.pulse.leave(member as usize);
+                self.heartbeats.leave(member as usize);
             }
-            // Members that have heard the verdict close their connections, which others may see first.
-            Up::Trouble { .. } | Up::Late { .. } | Up::Here { .. } if self.verdict.is_some() => {}
-            Up::Trouble { peer, trouble } if peer == member => self.lose(member, trouble),
-            Up::Trouble { peer, trouble } if self.members.contains_key(&peer) => {
-                let inquest = self.open(now);
-                // Whoever says the same again has said it.
-                let said = |(a, b, before): &(u32, u32, Trouble)| {
-                    (*a, *b, before.kind) == (member, peer, trouble.kind)
+            // After the verdict, members close their connections. Others may see that before they receive the verdict.
+            FromMember::Trouble { .. } | FromMember::Late { .. } | FromMember::Here { .. }
+                if self.verdict.is_some() => {}
+            FromMember::Trouble { peer, trouble } if peer == member => self.lose(member, trouble),
+            FromMember::Trouble { peer, trouble } if self.members.contains_key(&peer) => {
+                let investigation = self.open(now);
+                // A repeated report adds nothing.
+                let same = |report: &Report| {
+                    (report.reporter, report.peer, report.trouble.kind) == (member, peer, trouble.kind)
                 };
-                if !inquest.reports.iter().any(said) {
-                    inquest.reports.push((member, peer, trouble));
+                if !investigation.reports.iter().any(same) {
+                    investigation.reports.push(Report { reporter: member, peer, trouble });
                 }
             }
-            Up::Trouble { peer, .. } => {
-                let what = format!("reports trouble with rank {peer}, which there is not");
+            FromMember::Trouble { peer, .. } => {
+                let what = format!("reported trouble with rank {peer}, which takes no part in this epoch");
                 self.decide(Blame::Rank(member), Trouble { kind: Kind::Corrupt, what });
             }
-            Up::Late { group, ranks, sequence, trouble } => {
+            FromMember::Late { group, ranks, sequence, trouble } => {
                 self.late(Late { group, ranks, sequence, trouble }, now);
             }
-            Up::Here { call, progress, hears } => {
-                if let Some(inquest) = self.inquest.as_mut().filter(|inquest| inquest.call == call) {
-                    inquest.answers.insert(member, Answer { progress, hears });
+            FromMember::Here { call, progress, hears } => {
+                if let Some(investigation) =
+                    self.investigation.as_mut().filter(|investigation| investigation.call == call)
+                {
+                    investigation.answers.insert(member, Answer { progress, hears });
                 }
             }
-            Up::Deaf { hears, trouble } => {
-                // With two members nobody else can be heard.
+            FromMember::Deaf { hears, trouble } => {
+                // Of two members, each can hear only the other, so hearing none does not mean being cut off.
                 let cut_off = hears.is_empty() && self.members.len() > 2;
                 let trouble = if cut_off { Trouble::cut_off() } else { trouble };
                 let answer = Answer { hears, ..Answer::default() };
                 self.open(now).answers.insert(member, answer);
-                self.doubt(member, trouble, now);
+                self.set_unreachable(member, trouble, now);
             }
         }
     }
 
-    /// A member's connection is closed: how the system says it.
+    /// Notes that a member's connection has ended. `how` is the system's message.
     pub fn closed(&mut self, member: u32, how: &str) {
-        // Whoever gives up because it does not hear the coordinator has said so, and goes.
-        let doubted = self.inquest.as_ref().is_some_and(|inquest| inquest.doubts.contains_key(&member));
-        if self.has(member) && !doubted {
+        // A member that gave up because it does not hear the coordinator closes its connection; it has said why.
+        let is_unreachable = self
+            .investigation
+            .as_ref()
+            .is_some_and(|investigation| investigation.unreachable.contains_key(&member));
+        if self.has(member) && !is_unreachable {
             self.lose(member, Trouble::closed(how));
         }
     }
 
-    /// Whether a member is there, and takes part in this epoch.
+    /// Whether a member takes part in this epoch and is neither lost nor has left.
     pub fn has(&self, member: u32) -> bool {
         self.members.get(&member) == Some(&State::Here)
     }
 
-    /// Whether a member was through with the epoch and has left.
+    /// Whether a member has finished this epoch and left.
     pub fn has_left(&self, member: u32) -> bool {
         self.members.get(&member) == Some(&State::Left)
     }
 
-    /// Members that were lost since this was asked last.
-    pub fn lost(&mut self) -> Vec<u32> {
+    /// Returns the members that were lost since the last call.
+    pub fn take_lost(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.lost)
     }
 
-    /// What a member says cannot be believed.
-    pub fn doubted(&mut self, member: u32, what: String) {
+    /// Notes that a member sent something invalid. `what` is a clause about it.
+    pub fn received_invalid(&mut self, member: u32, what: String) {
         if self.has(member) {
             self.lose(member, Trouble { kind: Kind::Corrupt, what });
         }
     }
 
-    /// Time has passed. To be told about every [`Coordinator::interval`], after what came in has been heard.
+    /// Advances timers. Call it once per [`Coordinator::interval`], after received messages have been handled.
     pub fn tick(&mut self, now: Duration) {
-        let silent = self.pulse.silent(now);
-        // Rank 0 is where the coordinator is.
-        if silent.iter().any(|&(member, _)| member > 0) && self.pulse.cut_off(now, Some(0)) {
+        let silent = self.heartbeats.silent(now);
+        // The coordinator runs in the process of rank 0, so it always hears rank 0, and if it hears no other, rank 0
+        // is cut off.
+        if silent.iter().any(|&(member, _)| member > 0) && self.heartbeats.cut_off(now, Some(0)) {
             self.decide(Blame::Rank(0), Trouble::cut_off());
         }
         for (member, silence) in silent {
-            self.doubt(member as u32, Trouble::silent(silence), now);
+            self.set_unreachable(member as u32, Trouble::silent(silence), now);
         }
-        for member in self.pulse.due(now) {
-            self.out.push((member as u32, Down::Alive));
+        for member in self.heartbeats.due(now) {
+            self.out.push((member as u32, FromCoordinator::Alive));
         }
-        let Some(inquest) = &self.inquest else { return };
+        let Some(investigation) = &self.investigation else { return };
         let here = self.members.iter().filter(|&(_, &state)| state == State::Here);
         let answered = here
-            .filter(|&(&member, _)| !inquest.doubted(member))
-            .all(|(member, _)| inquest.answers.contains_key(member));
-        // An answer of everybody does not end it: a report of another may be on its way.
-        let waited = now.saturating_sub(inquest.opened);
-        // Silence is found by one after the other: what it has in common is seen once all have.
-        let silence = inquest.reports.iter().any(|(_, _, trouble)| trouble.kind == Kind::Silent);
+            .filter(|&(&member, _)| !investigation.may_be_unable_to_answer(member))
+            .all(|(member, _)| investigation.answers.contains_key(member));
+        // Wait for a while even if all have answered: another report may be on its way.
+        let waited = now.saturating_sub(investigation.opened);
+        // Members notice a silence one after the other. Only all of their reports together show which rank is silent.
+        let silence = investigation.reports.iter().any(|report| report.trouble.kind == Kind::Silent);
         let unseen: Vec<u32> = self.members.keys().copied().filter(|&member| self.unseen(member)).collect();
         let least = if !unseen.is_empty() {
-            // The end of a connection may have been lost once, and is sent again after 200 ms.
+            // The packet that ends the coordinator's connection may have been lost. TCP sends it again after 200 ms.
             GRACE * 3 / 4
-        } else if silence || !inquest.doubts.is_empty() {
+        } else if silence || !investigation.unreachable.is_empty() {
             GRACE / 2
         } else {
             GRACE / 4
         };
         if waited >= GRACE || (waited >= least && answered) {
-            unseen.into_iter().for_each(|member| self.doubt(member, Trouble::unseen(member), now));
-            if let Some(inquest) = &self.inquest {
-                let (blame, trouble) = self.conclude(inquest);
+            unseen.into_iter().for_each(|member| self.set_unreachable(member, Trouble::unseen(member), now));
+            if let Some(investigation) = &self.investigation {
+                let (blame, trouble) = self.conclude(investigation);
                 self.decide(blame, trouble);
             }
         }
     }
 
-    /// Whether a member has gone, as other hosts saw and the coordinator did not: nothing goes through between it and them.
+    /// Whether other hosts saw a member close its connections, and the coordinator did not: the network carries nothing
+    /// between the member's host and the coordinator's.
     fn unseen(&self, member: u32) -> bool {
-        self.inquest.as_ref().is_some_and(|inquest| {
+        self.investigation.as_ref().is_some_and(|investigation| {
             self.has(member)
-                && !inquest.answers.contains_key(&member)
-                && !inquest.doubts.contains_key(&member)
-                && inquest.closed_elsewhere(member)
+                && !investigation.answers.contains_key(&member)
+                && !investigation.unreachable.contains_key(&member)
+                && investigation.closed_elsewhere(member)
         })
     }
 
-    /// How often [`Coordinator::tick`] is to be told.
+    /// How often to call [`Coordinator::tick`].
     pub fn interval(&self) -> Duration {
-        self.pulse.interval().min(GRACE / 4)
+        self.heartbeats.interval().min(GRACE / 4)
     }
 
-    /// What is to be said, and to whom.
-    pub fn say(&mut self) -> Vec<(u32, Down)> {
+    /// Returns the messages to send, each with its receiver.
+    pub fn take_messages(&mut self) -> Vec<(u32, FromCoordinator)> {
         std::mem::take(&mut self.out)
     }
 
@@ -249,65 +269,68 @@ impl Coordinator {
         self.verdict.as_ref()
     }
 
-    /// Whether nobody is there any more.
-    pub fn alone(&self) -> bool {
+    /// Whether all members have left or are lost.
+    pub fn is_empty(&self) -> bool {
         self.members.values().all(|&state| state != State::Here)
     }
 
-    /// An operation takes too long: the first that is said to counts, and its group is asked how far it is.
+    /// Handles the report of an operation that takes too long. Only the first such report counts. Asks the
+    /// operation's group for its progress.
     fn late(&mut self, late: Late, now: Duration) {
         let group = late.group;
-        let inquest = self.open(now);
-        if inquest.late.is_some() {
+        let investigation = self.open(now);
+        if investigation.late.is_some() {
             return;
         }
-        inquest.late = Some(late);
+        investigation.late = Some(late);
         if group != 0 && self.verdict.is_none() {
             self.calls += 1;
             let call = self.calls;
-            self.tell(&Down::Roll { call, group });
-            let inquest = self.open(now);
-            inquest.call = call;
-            if inquest.reports.is_empty() && inquest.doubts.is_empty() {
-                inquest.opened = now;
+            self.send_to_all(&FromCoordinator::Roll { call, group });
+            let investigation = self.open(now);
+            investigation.call = call;
+            if investigation.reports.is_empty() && investigation.unreachable.is_empty() {
+                investigation.opened = now;
             }
-            // A member that does not hear the coordinator cannot answer again.
-            let doubts = &inquest.doubts;
-            inquest.answers.retain(|member, _| doubts.contains_key(member));
+            // A member that does not hear the coordinator cannot answer again, so keep its answer.
+            let unreachable = &investigation.unreachable;
+            investigation.answers.retain(|member, _| unreachable.contains_key(member));
         }
     }
 
-    fn open(&mut self, now: Duration) -> &mut Inquest {
-        if self.inquest.is_none() {
+    /// Returns the current investigation. Opens one with a roll call if there is none.
+    fn open(&mut self, now: Duration) -> &mut Investigation {
+        if self.investigation.is_none() {
             self.calls += 1;
             let call = self.calls;
             if self.verdict.is_none() {
-                self.tell(&Down::Roll { call, group: 0 });
+                self.send_to_all(&FromCoordinator::Roll { call, group: 0 });
             }
-            self.inquest = Some(Inquest {
+            self.investigation = Some(Investigation {
                 opened: now,
                 call,
                 reports: Vec::new(),
-                doubts: BTreeMap::new(),
+                unreachable: BTreeMap::new(),
                 late: None,
                 answers: BTreeMap::new(),
             });
         }
-        self.inquest.as_mut().expect("opened above")
+        self.investigation.as_mut().expect("opened above")
     }
 
-    /// Nothing goes through between the coordinator and a member, one way or both. Others may still hear it, which they say.
-    fn doubt(&mut self, member: u32, trouble: Trouble, now: Duration) {
+    /// Notes that the network carries nothing between the coordinator and a member, in one direction or both. Other
+    /// members may still hear that member; their answers say so.
+    fn set_unreachable(&mut self, member: u32, trouble: Trouble, now: Duration) {
         if self.verdict.is_some() {
             return self.lose(member, trouble);
         }
-        self.open(now).doubts.entry(member).or_insert(trouble);
-        self.pulse.leave(member as usize);
+        self.open(now).unreachable.entry(member).or_insert(trouble);
+        self.heartbeats.leave(member as usize);
     }
 
-    /// A member whose connection is closed, or that makes no sense, is at fault, whatever others report.
+    /// Blames a member whose connection is closed, or that sent something invalid, whatever others report.
     fn lose(&mut self, member: u32, trouble: Trouble) {
-        // It is told, too, if it can still hear.
+        // Decide first, so that the verdict goes to this member too, if it can still hear.
         self.decide(Blame::Rank(member), trouble);
         self.forget(member);
     }
@@ -318,77 +341,82 @@ impl Coordinator {
         }
         self.members.insert(member, State::Lost);
         self.lost.push(member);
-        self.pulse.leave(member as usize);
+        self.heartbeats.leave(member as usize);
     }
 
     fn decide(&mut self, blame: Blame, trouble: Trouble) {
-        let inquest = self.inquest.take();
+        let investigation = self.investigation.take();
         if self.verdict.is_none() {
             self.verdict = Some((blame, trouble.clone()));
-            self.tell(&Down::Verdict { blame, trouble });
+            self.send_to_all(&FromCoordinator::Verdict { blame, trouble });
         }
-        // Nothing more can be heard from those, or said to them.
-        let doubted = inquest.into_iter().flat_map(|inquest| inquest.doubts.into_keys());
-        doubted.for_each(|member| self.forget(member));
+        // The coordinator can exchange nothing more with members that are unreachable.
+        let unreachable =
+            investigation.into_iter().flat_map(|investigation| investigation.unreachable.into_keys());
+        unreachable.for_each(|member| self.forget(member));
     }
 
-    fn tell(&mut self, message: &Down) {
+    fn send_to_all(&mut self, message: &FromCoordinator) {
         let here = self.members.iter().filter(|&(_, &state)| state == State::Here);
         self.out.extend(here.map(|(&member, _)| (member, message.clone())));
     }
 
-    /// Who is at fault, as far as reports and answers tell.
-    fn conclude(&self, inquest: &Inquest) -> (Blame, Trouble) {
-        let missing = |member: u32| self.has(member) && !inquest.answers.contains_key(&member);
-        // Whoever hears nobody, or is heard by nobody, is cut off. Where others hear it, nothing goes through between it and the
-        // coordinator, which is where rank 0 is.
+    /// Decides who is at fault, from reports and answers.
+    fn conclude(&self, investigation: &Investigation) -> (Blame, Trouble) {
+        let missing = |member: u32| self.has(member) && !investigation.answers.contains_key(&member);
+        // An unreachable member that hears no other, or that no other hears, is cut off. If others hear it, the fault
+        // lies between it and the coordinator, which is on rank 0's host.
         let mut reports = Vec::new();
-        for (&member, trouble) in &inquest.doubts {
-            let alone = match inquest.answers.get(&member) {
+        for (&member, trouble) in &investigation.unreachable {
+            let cut_off = match investigation.answers.get(&member) {
                 Some(answer) => answer.hears.is_empty() && self.members.len() > 2,
-                None => !inquest.heard(member) && !inquest.closed_elsewhere(member),
+                None => !investigation.is_heard(member) && !investigation.closed_elsewhere(member),
             };
-            if member == 0 || alone {
+            if member == 0 || cut_off {
                 return (Blame::Rank(member), trouble.clone());
             }
-            reports.push((0, member, trouble.clone()));
+            reports.push(Report { reporter: 0, peer: member, trouble: trouble.clone() });
         }
-        // Whoever is reported, does not answer and is not heard by others is stopped, or cut off.
-        let gone = |peer: u32| missing(peer) && !inquest.heard(peer) && !inquest.doubts.contains_key(&peer);
-        if let Some((_, peer, trouble)) = inquest.reports.iter().find(|&&(_, peer, _)| gone(peer)) {
-            return (Blame::Rank(*peer), trouble.clone());
+        // A rank that was reported, did not answer and is not heard by others is stopped or cut off.
+        let gone = |peer: u32| {
+            missing(peer) && !investigation.is_heard(peer) && !investigation.unreachable.contains_key(&peer)
+        };
+        if let Some(report) = investigation.reports.iter().find(|report| gone(report.peer)) {
+            return (Blame::Rank(report.peer), report.trouble.clone());
         }
-        // Whoever knows that it was its own doing says so; what others make of it follows from that.
-        let own = inquest.reports.iter().find(|(_, _, trouble)| trouble.kind == Kind::Changed);
-        if let Some((reporter, _, trouble)) = own {
-            return (Blame::Rank(*reporter), trouble.clone());
+        // A rank that reports that its own memory changed is at fault. Reports of other ranks are consequences of that.
+        let own = investigation.reports.iter().find(|report| report.trouble.kind == Kind::Changed);
+        if let Some(report) = own {
+            return (Blame::Rank(report.reporter), report.trouble.clone());
         }
-        reports.extend(inquest.reports.iter().cloned());
-        // A rank that does not believe another closes their connection: what it says of it counts, not what follows.
-        let most = reports.iter().map(|(_, _, trouble)| telling(trouble.kind)).max();
-        reports.retain(|(_, _, trouble)| Some(telling(trouble.kind)) == most);
-        let pairs: BTreeSet<(u32, u32)> = reports.iter().map(|&(a, b, _)| (a.min(b), a.max(b))).collect();
+        reports.extend(investigation.reports.iter().cloned());
+        // A rank that receives something invalid closes the connection. Its report counts, and not the other side's
+        // report of a closed connection.
+        let most = reports.iter().map(|report| significance(report.trouble.kind)).max();
+        reports.retain(|report| Some(significance(report.trouble.kind)) == most);
+        let pair = |report: &Report| (report.reporter.min(report.peer), report.reporter.max(report.peer));
+        let pairs: BTreeSet<(u32, u32)> = reports.iter().map(pair).collect();
         let common: Vec<u32> = (self.members.keys().copied())
             .filter(|&member| pairs.iter().all(|&(a, b)| a == member || b == member))
             .collect();
-        // Connections that all lead to one rank are that rank's.
+        // If several connections fail and all of them end at one rank, that rank is at fault.
         if let ([rank], true) = (&common[..], pairs.len() > 1) {
-            let about = reports.iter().find(|(_, peer, _)| peer == rank);
-            let (_, _, trouble) = about.unwrap_or(&reports[0]);
+            let about = reports.iter().find(|report| report.peer == *rank);
+            let trouble = &about.unwrap_or(&reports[0]).trouble;
             return (Blame::Rank(*rank), trouble.clone());
         }
-        if let Some((reporter, peer, trouble)) = reports.first() {
-            // What a rank does or asks for is no fault of a connection.
+        if let Some(Report { reporter, peer, trouble }) = reports.first() {
+            // Trouble of these kinds is the fault of a rank, and not of a connection.
             let of_rank = matches!(trouble.kind, Kind::Differs | Kind::Left | Kind::Deadline);
             let blame = if of_rank { Blame::Rank(*peer) } else { Blame::link(*reporter, *peer) };
             return (blame, trouble.clone());
         }
         let trouble = Trouble::deadline(Duration::ZERO);
         let late = Late { group: 0, ranks: Vec::new(), sequence: 0, trouble };
-        let Late { group, ranks, sequence, trouble } = inquest.late.clone().unwrap_or(late);
+        let Late { group, ranks, sequence, trouble } = investigation.late.clone().unwrap_or(late);
         let of_group = |member: u32| group == 0 || ranks.contains(&member);
         let behind = self.members.keys().copied().find(|&member| {
-            let begun = inquest.answers.get(&member).map(|answer| answer.progress.begun);
+            let begun = investigation.answers.get(&member).map(|answer| answer.progress.begun);
             missing(member) || of_group(member) && begun.is_some_and(|begun| begun < sequence)
         });
         match behind {
@@ -407,7 +435,7 @@ impl Coordinator {
     }
 }
 
-/// Ranks, for people: not all, where they are many.
+/// Lists ranks for people: the first few, and how many more there are.
 fn listed(ranks: &[u32]) -> String {
     const MOST: usize = 8;
     let some: Vec<String> = ranks.iter().take(MOST).map(u32::to_string).collect();
@@ -415,8 +443,8 @@ fn listed(ranks: &[u32]) -> String {
     format!("{}{more}", some.join(", "))
 }
 
-/// How much a kind of trouble says about what happened.
-const fn telling(kind: Kind) -> u32 {
+/// How much a kind of trouble reveals about the cause: the report with the highest value counts.
+const fn significance(kind: Kind) -> u32 {
     match kind {
         Kind::Changed => 5,
         Kind::Differs => 4,
@@ -430,7 +458,7 @@ const fn telling(kind: Kind) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::tests::sayings;
+    use crate::message::tests::member_messages;
     use proptest::prelude::*;
 
     const fn ms(ms: u64) -> Duration {
@@ -441,29 +469,30 @@ mod tests {
         Coordinator::new(&(0..members).collect::<Vec<_>>(), Patience::default(), ms(0))
     }
 
-    /// Lets time pass; members that answer are heard. Who is at fault, and when that was decided.
+    /// Runs the coordinator until the verdict. The members in `answering` answer roll calls, and hear each other.
+    /// Returns who is at fault, and when that was decided.
     fn run(coordinator: &mut Coordinator, answering: &[u32], from: u64, to: u64) -> Option<(Blame, u64)> {
-        hearing(coordinator, answering, |_| answering.to_vec(), (from, to))
+        run_hearing(coordinator, answering, |_| answering.to_vec(), (from, to))
     }
 
-    /// The same; `heard` says whom a member hears.
-    fn hearing(
+    /// As [`run`]. `heard` returns the ranks that a member hears.
+    fn run_hearing(
         coordinator: &mut Coordinator,
         answering: &[u32],
         heard: impl Fn(u32) -> Vec<u32>,
         (from, to): (u64, u64),
     ) -> Option<(Blame, u64)> {
         for now in (from..to).step_by(50) {
-            for (member, message) in coordinator.say() {
-                if let Down::Roll { call, .. } = message
+            for (member, message) in coordinator.take_messages() {
+                if let FromCoordinator::Roll { call, .. } = message
                     && answering.contains(&member)
                 {
                     let progress = Progress { begun: u64::from(member), over: 0 };
                     let hears = heard(member);
-                    coordinator.heard(member, Up::Here { call, progress, hears }, ms(now));
+                    coordinator.receive(member, FromMember::Here { call, progress, hears }, ms(now));
                 }
             }
-            answering.iter().for_each(|&member| coordinator.heard(member, Up::Alive, ms(now)));
+            answering.iter().for_each(|&member| coordinator.receive(member, FromMember::Alive, ms(now)));
             coordinator.tick(ms(now));
             if let Some((blame, _)) = coordinator.verdict() {
                 return Some((*blame, now));
@@ -472,15 +501,15 @@ mod tests {
         None
     }
 
-    fn late(group: u64, ranks: &[u32], sequence: u64) -> Up {
-        Up::Late { group, ranks: ranks.to_vec(), sequence, trouble: Trouble::deadline(ms(5000)) }
+    fn late(group: u64, ranks: &[u32], sequence: u64) -> FromMember {
+        FromMember::Late { group, ranks: ranks.to_vec(), sequence, trouble: Trouble::deadline(ms(5000)) }
     }
 
     #[test]
-    fn who_is_of_no_group_is_not_at_fault_for_what_is_late_there() {
+    fn a_rank_outside_a_group_is_not_at_fault_for_its_late_operations() {
         let mut four = coordinator(4);
-        // Ranks answer that they have begun as many operations as their number.
-        four.heard(3, late(7, &[2, 3], 3), ms(100));
+        // Rank n answers that it has begun n operations.
+        four.receive(3, late(7, &[2, 3], 3), ms(100));
         let (blame, _) = run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap();
         assert_eq!(blame, Blame::Rank(2));
         let what = &four.verdict().unwrap().1.what;
@@ -488,32 +517,34 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_send_what_another_waits_for_is_named() {
+    fn a_rank_that_does_not_send_what_another_waits_for_is_named() {
         let mut four = coordinator(4);
         let trouble = Trouble { kind: Kind::Deadline, what: "has not sent it".to_owned() };
-        four.heard(0, Up::Trouble { peer: 2, trouble }, ms(100));
+        four.receive(0, FromMember::Trouble { peer: 2, trouble }, ms(100));
         assert_eq!(run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap().0, Blame::Rank(2));
     }
 
     fn reports(coordinator: &mut Coordinator, pairs: &[(u32, u32)], now: u64) {
         for &(member, peer) in pairs {
             let trouble = Trouble::silent(ms(1600));
-            coordinator.heard(member, Up::Trouble { peer, trouble }, ms(now));
+            coordinator.receive(member, FromMember::Trouble { peer, trouble }, ms(now));
         }
     }
 
     #[test]
-    fn a_closed_connection_is_a_dead_process_whatever_neighbours_say() {
+    fn a_closed_connection_means_a_dead_process_whatever_others_report() {
         let mut four = coordinator(4);
         reports(&mut four, &[(0, 1)], 100);
         four.closed(2, "reset by peer");
         assert_eq!(four.verdict().unwrap().0, Blame::Rank(2));
-        let told: Vec<u32> = four
-            .say()
+        let receivers: Vec<u32> = four
+            .take_messages()
             .into_iter()
-            .filter_map(|(member, message)| matches!(message, Down::Verdict { .. }).then_some(member))
+            .filter_map(|(member, message)| {
+                matches!(message, FromCoordinator::Verdict { .. }).then_some(member)
+            })
             .collect();
-        assert_eq!(told, [0, 1, 2, 3]);
+        assert_eq!(receivers, [0, 1, 2, 3]);
     }
 
     #[test]
@@ -525,10 +556,10 @@ mod tests {
     }
 
     #[test]
-    fn a_coordinator_that_hears_nobody_says_so_of_itself() {
+    fn a_coordinator_that_hears_no_member_blames_rank_0() {
         let mut four = coordinator(4);
         let (blame, when) = run(&mut four, &[0], 0, 10_000).unwrap();
-        // It may be that all others have died at once: what it says is true of that, too.
+        // All others may have died at once, so the message says that too.
         assert!(four.verdict().unwrap().1.what.contains("or they are all gone"));
         assert_eq!(blame, Blame::Rank(0));
         assert!(when <= 2000, "{when}");
@@ -536,64 +567,65 @@ mod tests {
     }
 
     #[test]
-    fn whoever_others_hear_is_cut_off_from_the_coordinator_alone() {
-        // Rank 2 does not reach rank 0's host: ranks 1 and 3 hear it.
+    fn a_member_that_others_hear_is_cut_off_only_from_the_coordinator() {
+        // The coordinator does not hear rank 2. Ranks 1 and 3 hear it.
         let mut four = coordinator(4);
         let heard = |member| if member == 0 { vec![1, 3] } else { vec![0, 2] };
-        let (blame, when) = hearing(&mut four, &[0, 1, 3], heard, (0, 10_000)).unwrap();
+        let (blame, when) = run_hearing(&mut four, &[0, 1, 3], heard, (0, 10_000)).unwrap();
         assert_eq!(blame, Blame::Link(0, 2));
         assert!(when <= 2000, "{when}");
-        assert_eq!((four.has(2), four.lost()), (false, vec![2]), "nothing can be said to it");
-        // Nothing of what rank 0's host sends reaches rank 2, which gives up, and says so.
+        assert_eq!((four.has(2), four.take_lost()), (false, vec![2]), "the coordinator cannot reach it");
+        // Nothing that rank 0's host sends reaches rank 2, which gives up and tells the coordinator.
         for (hears, blame, kind) in
             [(vec![1, 3], Blame::Link(0, 2), "no sign of life"), (vec![], Blame::Rank(2), "hears nobody")]
         {
             let mut four = coordinator(4);
-            four.heard(2, Up::Deaf { hears, trouble: Trouble::silent(ms(1600)) }, ms(100));
+            four.receive(2, FromMember::Deaf { hears, trouble: Trouble::silent(ms(1600)) }, ms(100));
             four.closed(2, "end of file");
-            assert_eq!(four.verdict(), None, "its end is no news");
-            let (found, when) = hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 5000)).unwrap();
+            assert_eq!(four.verdict(), None, "it has announced that it gives up");
+            let (found, when) = run_hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 5000)).unwrap();
             assert_eq!(found, blame);
             assert!(when <= 500 && four.verdict().unwrap().1.what.contains(kind), "{:?}", four.verdict());
         }
     }
 
     #[test]
-    fn a_member_that_others_see_leave_and_the_coordinator_does_not_is_cut_off_from_it() {
+    fn a_member_that_only_others_see_close_its_connections_is_cut_off_from_the_coordinator() {
         let closes = |coordinator: &mut Coordinator, by: &[u32]| {
             for &member in by {
                 let trouble = Trouble::closed("end of file");
-                coordinator.heard(member, Up::Trouble { peer: 2, trouble }, ms(100));
+                coordinator.receive(member, FromMember::Trouble { peer: 2, trouble }, ms(100));
             }
         };
-        // What rank 2 said when it gave up does not come through.
+        // Rank 2 gave up, and its message to the coordinator is lost.
         let mut four = coordinator(4);
         closes(&mut four, &[1, 3]);
-        let (blame, when) = hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 5000)).unwrap();
+        let (blame, when) = run_hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 5000)).unwrap();
         assert_eq!(blame, Blame::Link(0, 2));
         assert!((300..=500).contains(&when), "{when}");
-        assert_eq!((four.has(2), four.lost()), (false, vec![2]), "nothing can be said to it");
-        // The end of its connection to the coordinator was only late: its process has ended.
+        assert_eq!((four.has(2), four.take_lost()), (false, vec![2]), "the coordinator cannot reach it");
+        // The end of rank 2's connection to the coordinator only arrives late: its process has ended.
         let mut four = coordinator(4);
         closes(&mut four, &[1, 3]);
-        assert_eq!(hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 300)), None);
+        assert_eq!(run_hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 300)), None);
         four.closed(2, "end of file");
         assert_eq!(four.verdict().unwrap().0, Blame::Rank(2));
-        // Rank 0, on the coordinator's host, saw it leave, too: its process hangs.
+        // Rank 0, on the coordinator's host, saw rank 2 close its connection too: the network works, and the process
+        // hangs.
         let mut four = coordinator(4);
         closes(&mut four, &[0, 1, 3]);
-        let (blame, _) = hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 5000)).unwrap();
+        let (blame, _) = run_hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 5000)).unwrap();
         assert_eq!(blame, Blame::Rank(2));
-        // One connection was reset, and rank 2 answers late: rank 3 still hears it.
+        // The connection of ranks 1 and 2 was reset, and rank 2 answers late. Rank 3 still hears it.
         let mut four = coordinator(4);
         closes(&mut four, &[1]);
-        let (blame, _) = hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 2, 3], (100, 5000)).unwrap();
+        let (blame, _) = run_hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 2, 3], (100, 5000)).unwrap();
         assert_eq!(blame, Blame::Link(1, 2));
-        // Rank 0 has not heard it for too long, which says the same.
+        // Rank 0 reports that rank 2 is silent, which has the same cause.
         let mut four = coordinator(4);
         reports(&mut four, &[(0, 2)], 100);
         closes(&mut four, &[1, 3]);
-        let (blame, _) = hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 5000)).unwrap();
+        let (blame, _) = run_hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 5000)).unwrap();
         assert_eq!(blame, Blame::Link(0, 2));
     }
 
@@ -603,43 +635,47 @@ mod tests {
         four.closed(3, "end of file");
         assert_eq!(four.verdict().unwrap().0, Blame::Rank(3));
         for (member, peer) in [(1, 0), (2, 0), (1, 2)] {
-            four.heard(member, Up::Trouble { peer, trouble: Trouble::closed("end of file") }, ms(50));
+            four.receive(
+                member,
+                FromMember::Trouble { peer, trouble: Trouble::closed("end of file") },
+                ms(50),
+            );
         }
-        assert_eq!(hearing(&mut four, &[0, 1, 2], |_| vec![], (50, 100)).unwrap().0, Blame::Rank(3));
+        assert_eq!(run_hearing(&mut four, &[0, 1, 2], |_| vec![], (50, 100)).unwrap().0, Blame::Rank(3));
         for now in (100..1200).step_by(50) {
-            (0..3).for_each(|member| four.heard(member, Up::Alive, ms(now)));
+            (0..3).for_each(|member| four.receive(member, FromMember::Alive, ms(now)));
             four.tick(ms(now));
         }
-        assert_eq!((four.lost(), four.has(0), four.has(2)), (vec![3], true, true));
+        assert_eq!((four.take_lost(), four.has(0), four.has(2)), (vec![3], true, true));
     }
 
     #[test]
-    fn a_member_that_says_that_it_has_failed_is_at_fault() {
+    fn a_member_that_reports_its_own_failure_is_at_fault() {
         let mut two = coordinator(2);
-        two.heard(1, Up::Trouble { peer: 1, trouble: Trouble::bug() }, ms(10));
+        two.receive(1, FromMember::Trouble { peer: 1, trouble: Trouble::bug() }, ms(10));
         assert_eq!(two.verdict().unwrap().0, Blame::Rank(1));
         assert!(two.verdict().unwrap().1.what.contains("bug"));
     }
 
     #[test]
-    fn whoever_does_not_reach_anybody_from_the_coordinator_is_its_rank() {
+    fn rank_0_is_at_fault_if_no_member_hears_the_coordinator() {
         let mut four = coordinator(4);
         for member in 1..4 {
             let hears = (1..4).filter(|&other| other != member).collect();
-            four.heard(member, Up::Deaf { hears, trouble: Trouble::silent(ms(1600)) }, ms(100));
+            four.receive(member, FromMember::Deaf { hears, trouble: Trouble::silent(ms(1600)) }, ms(100));
         }
         assert_eq!(run(&mut four, &[0], 100, 5000).unwrap().0, Blame::Rank(0));
     }
 
     #[test]
-    fn of_two_that_do_not_hear_each_other_nobody_knows_more() {
+    fn the_link_is_at_fault_if_two_members_do_not_hear_each_other() {
         let mut two = coordinator(2);
-        two.heard(1, Up::Deaf { hears: vec![], trouble: Trouble::silent(ms(1600)) }, ms(100));
+        two.receive(1, FromMember::Deaf { hears: vec![], trouble: Trouble::silent(ms(1600)) }, ms(100));
         assert_eq!(run(&mut two, &[0], 100, 5000).unwrap().0, Blame::Link(0, 1));
     }
 
     #[test]
-    fn a_link_between_two_that_answer_is_at_fault_itself() {
+    fn a_link_is_at_fault_if_both_of_its_ranks_answer() {
         let mut four = coordinator(4);
         reports(&mut four, &[(1, 3), (3, 1)], 100);
         let (blame, when) = run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap();
@@ -648,7 +684,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_reported_and_does_not_answer_is_at_fault() {
+    fn a_reported_rank_that_does_not_answer_is_at_fault() {
         let mut four = coordinator(4);
         reports(&mut four, &[(1, 2)], 100);
         let (blame, when) = run(&mut four, &[0, 1, 3], 100, 10_000).unwrap();
@@ -657,86 +693,87 @@ mod tests {
     }
 
     #[test]
-    fn links_that_all_lead_to_one_rank_are_its_own() {
+    fn a_rank_is_at_fault_if_all_failed_links_end_at_it() {
         let mut four = coordinator(4);
         reports(&mut four, &[(2, 0), (2, 1), (3, 2)], 100);
         assert_eq!(run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap().0, Blame::Rank(2));
     }
 
     #[test]
-    fn who_has_not_begun_is_at_fault_for_what_is_late() {
+    fn a_rank_that_has_not_begun_a_late_operation_is_at_fault() {
         let mut four = coordinator(4);
-        four.heard(3, late(0, &[], 1), ms(100));
+        four.receive(3, late(0, &[], 1), ms(100));
         let (blame, _) = run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap();
         assert_eq!(blame, Blame::Rank(0));
         assert!(four.verdict().unwrap().1.what.contains("has not begun operation 1"));
         let mut four = coordinator(4);
-        four.heard(3, late(0, &[], 0), ms(100));
+        four.receive(3, late(0, &[], 0), ms(100));
         assert_eq!(run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap().0, Blame::Nobody);
     }
 
     #[test]
-    fn whoever_leaves_is_not_missed() {
+    fn a_member_that_leaves_is_not_lost() {
         let mut two = coordinator(2);
-        two.heard(1, Up::Leave, ms(10));
+        two.receive(1, FromMember::Leave, ms(10));
         two.closed(1, "end of file");
         assert_eq!(run(&mut two, &[0], 0, 5000), None);
-        two.heard(0, Up::Leave, ms(5000));
-        assert!(two.alone());
+        two.receive(0, FromMember::Leave, ms(5000));
+        assert!(two.is_empty());
     }
 
     #[test]
-    fn who_asks_for_something_else_is_named_with_both() {
+    fn a_rank_that_runs_another_operation_is_named_with_both_operations() {
         let mut two = coordinator(2);
         let trouble = Trouble { kind: Kind::Differs, what: "asks for 3, where rank 0 asks for 4".to_owned() };
-        two.heard(0, Up::Trouble { peer: 1, trouble }, ms(10));
+        two.receive(0, FromMember::Trouble { peer: 1, trouble }, ms(10));
         assert_eq!(run(&mut two, &[0, 1], 10, 5000).unwrap().0, Blame::Rank(1));
         assert!(two.verdict().unwrap().1.what.contains("rank 0 asks for 4"));
     }
 
     #[test]
-    fn whoever_has_changed_what_it_sent_is_at_fault_itself() {
+    fn a_rank_that_changed_memory_while_it_was_sent_is_at_fault() {
         let mut four = coordinator(4);
         let corrupt =
             Trouble { kind: Kind::Corrupt, what: "sent a frame that changed on its way".to_owned() };
-        four.heard(3, Up::Trouble { peer: 1, trouble: corrupt }, ms(10));
-        four.heard(1, Up::Trouble { peer: 3, trouble: Trouble::changed(7, 2) }, ms(15));
+        four.receive(3, FromMember::Trouble { peer: 1, trouble: corrupt }, ms(10));
+        four.receive(1, FromMember::Trouble { peer: 3, trouble: Trouble::changed(7, 2) }, ms(15));
         assert_eq!(run(&mut four, &[0, 1, 2, 3], 20, 5000).unwrap().0, Blame::Rank(1));
         assert!(four.verdict().unwrap().1.what.contains("operation 7, chunk 2"), "{:?}", four.verdict());
     }
 
     #[test]
-    fn nonsense_is_the_fault_of_who_says_it() {
+    fn a_member_that_sends_something_invalid_is_at_fault() {
         let mut two = coordinator(2);
-        two.heard(1, Up::Trouble { peer: 7, trouble: Trouble::left() }, ms(10));
+        two.receive(1, FromMember::Trouble { peer: 7, trouble: Trouble::left() }, ms(10));
         assert_eq!(two.verdict().unwrap().0, Blame::Rank(1));
         let mut two = coordinator(2);
-        two.doubted(1, "sent something that is no message".to_owned());
+        two.received_invalid(1, "sent something that is no message".to_owned());
         assert_eq!(two.verdict().unwrap().0, Blame::Rank(1));
     }
 
     proptest! {
-        /// Whatever members say, in whatever order: one verdict at most, and nothing that grows with how much they say.
+        /// Whatever messages arrive in whatever order, there is at most one verdict, and memory does not grow with
+        /// their number.
         #[test]
-        fn anything_may_be_said_in_any_order(
-            said in prop::collection::vec((0..6u32, sayings(), 0..300u64), 0..200),
+        fn any_messages_in_any_order_lead_to_at_most_one_verdict(
+            received in prop::collection::vec((0..6u32, member_messages(), 0..300u64), 0..200),
         ) {
             let mut four = coordinator(4);
             let (mut now, mut verdict) = (0, None);
-            for (member, saying, pause) in said {
+            for (member, message, pause) in received {
                 now += pause;
-                four.heard(member, saying, ms(now));
+                four.receive(member, message, ms(now));
                 four.tick(ms(now));
-                let told: Vec<Down> = four.say().into_iter().map(|(_, message)| message).collect();
-                prop_assert!(told.len() <= 16, "{told:?}");
+                let sent: Vec<FromCoordinator> = four.take_messages().into_iter().map(|(_, message)| message).collect();
+                prop_assert!(sent.len() <= 16, "{sent:?}");
                 if verdict.is_some() {
                     prop_assert_eq!(four.verdict(), verdict.as_ref());
-                    let again = told.iter().any(|message| matches!(message, Down::Verdict { .. }));
+                    let again = sent.iter().any(|message| matches!(message, FromCoordinator::Verdict { .. }));
                     prop_assert!(!again, "two verdicts");
                 }
                 verdict = verdict.or(four.verdict().cloned());
-                // Each may say one thing of each kind of each other.
-                let reports = four.inquest.as_ref().map_or(0, |inquest| inquest.reports.len());
+                // At most one report of each kind from each member about each other one.
+                let reports = four.investigation.as_ref().map_or(0, |investigation| investigation.reports.len());
                 prop_assert!(reports <= 4 * 3 * 7, "{reports}");
             }
         }

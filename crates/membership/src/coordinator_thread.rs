@@ -1,9 +1,9 @@
-//! The coordinator's thread: lets members in, begins epochs, tells members where the others are, and watches them.
+//! The coordinator's thread: admits members, begins epochs, tells members where the others listen, and detects faults.
 
 use crate::admission::Members;
 use crate::assembly::Step;
-use crate::message::{Down, Listens, Up};
-use crate::place::{Absence, Place};
+use crate::message::{FromCoordinator, FromMember, Listens};
+use crate::place::{JoinError, Place};
 use crate::{Assembly, Coordinator};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Token, Waker};
@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use syncline_protocol::fault::{Blame, Kind, Trouble};
 use syncline_protocol::handshake::{Hello, Role};
-use syncline_protocol::heartbeat::{Patience, Pulse};
+use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::settings::Settings;
 use syncline_transport::control_connection::ControlConnection;
 use syncline_transport::forks::Watcher;
@@ -26,10 +26,11 @@ use syncline_transport::pending_handshakes::PendingHandshakes;
 const LISTENER: Token = Token(usize::MAX);
 const CLOSE: Token = Token(usize::MAX - 1);
 
-/// How long members have to leave after the one that coordinates them, and how long a verdict has to reach them.
+/// Grace period after the owner drops the coordinator: for members to leave, and for final messages to reach them.
 const LEAVING: Duration = Duration::from_secs(2);
 
-/// The thread, as its owner sees it. When it is dropped, members have a moment to leave.
+/// A handle of the coordinator's thread. Dropping it tells the members that the coordinator leaves, gives them
+/// [`LEAVING`] to leave too, and ends the thread.
 #[derive(Debug)]
 pub struct CoordinatorThread {
     closing: Arc<AtomicBool>,
@@ -39,7 +40,7 @@ pub struct CoordinatorThread {
 }
 
 impl CoordinatorThread {
-    /// Where it listens.
+    /// The addresses on which the coordinator listens.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -55,16 +56,18 @@ impl Drop for CoordinatorThread {
     }
 }
 
-/// Listeners at all of the coordinator's addresses that this host has, with one port.
+/// Listens on all of the coordinator's addresses that this host has, on the same port.
 ///
 /// # Errors
-/// A clause: why there is none.
+/// A clause: why it cannot listen on any of them.
 fn bind(place: &Place) -> Result<Vec<TcpListener>, String> {
     let listen = |address: SocketAddr, port: u16| TcpListener::bind(SocketAddr::new(address.ip(), port));
-    let [first, others @ ..] = &place.coordinator[..] else { return Err("has no address".to_owned()) };
+    let [first, others @ ..] = &place.coordinator[..] else {
+        return Err("has no address of the coordinator".to_owned());
+    };
     let (mut whys, mut found): (Vec<String>, Vec<TcpListener>) = (Vec::new(), Vec::new());
     for &address in [first].into_iter().chain(others) {
-        // All have the port of the first.
+        // All listeners use the port of the first.
         let known = found.first().and_then(|listener| listener.local_addr().ok()).map(|known| known.port());
         let bound = match known.or((address.port() > 0).then_some(address.port())) {
             Some(port) => listen(address, port).map_err(|error| error.to_string()),
@@ -72,26 +75,27 @@ fn bind(place: &Place) -> Result<Vec<TcpListener>, String> {
         };
         match bound {
             Ok(listener) => found.push(listener),
-            Err(why) => whys.push(format!("cannot listen on {address}, where others look for it: {why}")),
+            Err(why) => whys.push(format!("cannot listen on {address}, the coordinator's address: {why}")),
         }
     }
     if found.is_empty() { Err(whys.join("; ")) } else { Ok(found) }
 }
 
-/// Listens where members look for the coordinator.
-pub fn open(place: &Place, settings: Settings) -> Result<CoordinatorThread, Absence> {
-    let fault = |what: String| Absence::here(place.rank, &what);
+/// Starts the coordinator: listens on its addresses, and starts its thread.
+pub fn open(place: &Place, settings: Settings) -> Result<CoordinatorThread, JoinError> {
+    let fault = |what: String| JoinError::here(place.rank, &what);
     let mut listeners = bind(place).map_err(fault)?;
     let addresses: Vec<SocketAddr> =
         listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
-    let poll = Watcher::new().map_err(|error| fault(format!("cannot wait: {error}")))?;
+    let poll = Watcher::new().map_err(|error| fault(format!("cannot wait for connections: {error}")))?;
     for listener in &mut listeners {
         let registered = poll.registry().register(listener, LISTENER, Interest::READABLE);
-        registered.map_err(|error| fault(format!("cannot wait: {error}")))?;
+        registered.map_err(|error| fault(format!("cannot wait for connections: {error}")))?;
     }
-    let waker = Waker::new(poll.registry(), CLOSE).map_err(|error| fault(format!("cannot wait: {error}")))?;
+    let waker = Waker::new(poll.registry(), CLOSE)
+        .map_err(|error| fault(format!("cannot wait for connections: {error}")))?;
     let closing = Arc::new(AtomicBool::new(false));
-    let door = CoordinatorLoop {
+    let coordinator_loop = CoordinatorLoop {
         place: place.clone(),
         lanes: settings.pace.lanes,
         patience: settings.patience,
@@ -99,17 +103,17 @@ pub fn open(place: &Place, settings: Settings) -> Result<CoordinatorThread, Abse
         listeners,
         poll,
         pending: PendingHandshakes::default(),
-        guests: BTreeMap::new(),
+        connections: BTreeMap::new(),
         assembly: Assembly::new(place.world, place.wait),
         coordinator: None,
-        pulse: Pulse::new(settings.patience, Duration::ZERO),
-        told: Vec::new(),
+        heartbeats: Heartbeats::new(settings.patience, Duration::ZERO),
+        announced_waiting: Vec::new(),
         started: Instant::now(),
     };
     let thread = std::thread::Builder::new()
         .name("coordinator".to_owned())
-        .spawn(|| door.run())
-        .map_err(|error| fault(format!("starts no thread: {error}")))?;
+        .spawn(|| coordinator_loop.run())
+        .map_err(|error| fault(format!("cannot start a thread: {error}")))?;
     Ok(CoordinatorThread { closing, waker, addresses, thread: Some(thread) })
 }
 
@@ -121,61 +125,63 @@ struct CoordinatorLoop {
     listeners: Vec<TcpListener>,
     poll: Watcher,
     pending: PendingHandshakes,
-    /// Members that are there, by rank.
-    guests: BTreeMap<u32, ControlConnection>,
+    /// The connections of members, by rank.
+    connections: BTreeMap<u32, ControlConnection>,
     assembly: Assembly,
-    /// Of this epoch; none before the first.
+    /// The coordinator of this epoch; `None` before the first.
     coordinator: Option<Coordinator>,
-    /// Signs of life of guests that wait for an epoch.
-    pulse: Pulse,
-    /// Who waits for the next epoch, as members of this one were told.
-    told: Vec<u32>,
+    /// Heartbeats of members that wait for an epoch.
+    heartbeats: Heartbeats,
+    /// The ranks that wait for the next epoch, as last announced to the members of this one.
+    announced_waiting: Vec<u32>,
     started: Instant,
 }
 
 impl CoordinatorLoop {
     fn run(mut self) {
         let mut events = Events::with_capacity(256);
-        let (mut closing, mut more) = (None::<Instant>, false);
+        let (mut closing, mut more_connections) = (None::<Instant>, false);
         loop {
             let wait = self.coordinator.as_ref().map_or(Duration::from_millis(100), Coordinator::interval);
-            let wait = if more { Duration::ZERO } else { wait };
+            let wait = if more_connections { Duration::ZERO } else { wait };
             match self.poll.poll(&mut events, Some(wait)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return,
                 _ => {}
             }
-            more = self.accept();
-            self.greet();
-            self.listen();
-            self.gather();
-            self.say();
+            more_connections = self.accept();
+            self.advance_handshakes();
+            self.read_messages();
+            self.advance_epoch();
+            self.send_messages();
             if closing.is_none() && self.closing.load(Ordering::Relaxed) {
                 closing = Some(Instant::now());
-                self.guests.values_mut().for_each(|connection| connection.send(&Down::Leave));
-                self.say();
+                self.connections.values_mut().for_each(|connection| connection.send(&FromCoordinator::Leave));
+                self.send_messages();
             }
-            let alone = self.coordinator.as_ref().is_none_or(Coordinator::alone) || self.guests.is_empty();
-            if closing.is_some_and(|since| alone || since.elapsed() > LEAVING) {
+            let all_left =
+                self.coordinator.as_ref().is_none_or(Coordinator::is_empty) || self.connections.is_empty();
+            if closing.is_some_and(|since| all_left || since.elapsed() > LEAVING) {
                 return;
             }
         }
     }
 
-    /// Lets some come who connect; whether there may be more. Those who are here are heard in between, however many come.
+    /// Accepts a limited number of connections, so that members that have joined are served however many others
+    /// connect. Returns whether there may be more.
     fn accept(&mut self) -> bool {
         let mut more = false;
         for listener in &self.listeners {
-            let come = std::iter::from_fn(|| listener.accept().ok()).take(MOST);
-            let come = come.map(|(stream, _)| {
+            let accepted = std::iter::from_fn(|| listener.accept().ok()).take(MOST);
+            let accepted = accepted.map(|(stream, _)| {
                 self.pending.add(stream, &self.place.trust, Some(&self.place.job), self.poll.registry());
             });
-            more |= come.count() == MOST;
+            more |= accepted.count() == MOST;
         }
         more
     }
 
-    /// Goes on with handshakes.
-    fn greet(&mut self) {
+    /// Advances handshakes, and adds the members whose handshakes are complete.
+    fn advance_handshakes(&mut self) {
         let members = Members {
             world: self.place.world,
             lanes: self.lanes,
@@ -183,36 +189,37 @@ impl CoordinatorLoop {
             begun: self.assembly.begun(),
         };
         loop {
-            let (guests, coordinator) = (&self.guests, self.coordinator.as_ref());
+            let (connections, coordinator) = (&self.connections, self.coordinator.as_ref());
             let left = |rank| coordinator.is_some_and(|coordinator| coordinator.has_left(rank));
-            let admit = |hello: &Hello| members.admit(&hello.role, |rank| guests.contains_key(&rank), left);
+            let admit =
+                |hello: &Hello| members.admit(&hello.role, |rank| connections.contains_key(&rank), left);
             let Some((_, handshake)) = self.pending.next_admitted(admit) else { return };
-            // Two may have been admitted to one place at once; the later is cut off, and tries again.
+            // Two processes may have been admitted as the same rank. The later one is disconnected, and tries again.
             if let Some(&Role::Member { rank, .. }) = handshake.role()
-                && !self.guests.contains_key(&rank)
+                && !self.connections.contains_key(&rank)
             {
                 let mut connection = ControlConnection::new(handshake.socket);
                 if self.assembly.begun() {
-                    connection.send(&Down::Begun);
+                    connection.send(&FromCoordinator::Begun);
                 }
-                self.pulse.join(rank as usize, self.started.elapsed());
-                self.pulse.heard(rank as usize, self.started.elapsed());
-                self.guests.insert(rank, connection);
+                self.heartbeats.join(rank as usize, self.started.elapsed());
+                self.heartbeats.heard(rank as usize, self.started.elapsed());
+                self.connections.insert(rank, connection);
             }
         }
     }
 
-    /// Hears what members say.
-    fn listen(&mut self) {
-        let ranks: Vec<u32> = self.guests.keys().copied().collect();
+    /// Reads and handles messages from members.
+    fn read_messages(&mut self) {
+        let ranks: Vec<u32> = self.connections.keys().copied().collect();
         for rank in ranks {
-            let Some(connection) = self.guests.get_mut(&rank) else { continue };
+            let Some(connection) = self.connections.get_mut(&rank) else { continue };
             let closed = connection.read();
-            while let Some(connection) = self.guests.get_mut(&rank) {
-                match connection.receive::<Up>() {
-                    Ok(Some(message)) => self.heard(rank, message),
+            while let Some(connection) = self.connections.get_mut(&rank) {
+                match connection.receive::<FromMember>() {
+                    Ok(Some(message)) => self.handle(rank, message),
                     Ok(None) => break,
-                    Err(what) => self.lose(rank, |coordinator| coordinator.doubted(rank, what)),
+                    Err(what) => self.lose(rank, |coordinator| coordinator.received_invalid(rank, what)),
                 }
             }
             if let Err(how) = closed {
@@ -221,148 +228,151 @@ impl CoordinatorLoop {
         }
     }
 
-    fn heard(&mut self, rank: u32, message: Up) {
+    fn handle(&mut self, rank: u32, message: FromMember) {
         let now = self.started.elapsed();
-        let runs = self.coordinator.as_ref().is_some_and(|coordinator| coordinator.has(rank));
+        let in_epoch = self.coordinator.as_ref().is_some_and(|coordinator| coordinator.has(rank));
         if let Some(coordinator) = &mut self.coordinator {
-            coordinator.heard(rank, message.clone(), now);
+            coordinator.receive(rank, message.clone(), now);
         }
-        if !runs {
-            self.pulse.heard(rank as usize, now);
+        if !in_epoch {
+            self.heartbeats.heard(rank as usize, now);
         }
         let fits = |listens: &Listens| listens.lanes.len() == self.lanes as usize;
         match message {
-            Up::Listens(listens) | Up::Again { listens, .. } if !fits(&listens) => {
-                self.dismiss(rank, "has another number of lanes than the others".to_owned());
+            FromMember::Listens(listens) | FromMember::Again { listens, .. } if !fits(&listens) => {
+                self.dismiss(rank, "has a different number of lanes than the others".to_owned());
             }
-            Up::Listens(listens) if !runs => self.assembly.come(rank, listens),
-            Up::Again { .. } if !self.place.elastic => {
-                self.dismiss(rank, "asks for another epoch, and the job is not elastic".to_owned());
+            FromMember::Listens(listens) if !in_epoch => self.assembly.add(rank, listens),
+            FromMember::Again { .. } if !self.place.elastic => {
+                self.dismiss(rank, "asked for another epoch, but the job is not elastic".to_owned());
             }
-            Up::Again { listens, patience_ms } if runs => match self.unreachable(rank) {
+            FromMember::Again { listens, patience_ms } if in_epoch => match self.unreachable(rank) {
                 Some(why) => self.dismiss(rank, why),
                 None => {
-                    self.pulse.join(rank as usize, now);
-                    self.pulse.heard(rank as usize, now);
+                    self.heartbeats.join(rank as usize, now);
+                    self.heartbeats.heard(rank as usize, now);
                     self.assembly.ask(rank, listens, Duration::from_millis(patience_ms), now);
                 }
             },
-            Up::Leave if !runs => self.lose(rank, |_| {}),
+            FromMember::Leave if !in_epoch => self.lose(rank, |_| {}),
             _ => {}
         }
     }
 
-    /// Why a rank cannot take part in the next epoch: nothing goes through between it and a lower one, which stays.
+    /// Returns why a rank cannot take part in the next epoch, if the network carries nothing between it and a lower
+    /// rank. The lower rank stays.
     fn unreachable(&self, rank: u32) -> Option<String> {
         match self.coordinator.as_ref()?.verdict()? {
             (Blame::Link(lower, higher), trouble) if *higher == rank && trouble.kind == Kind::Silent => {
                 Some(format!("cannot be reached from rank {lower}"))
             }
-            // All that others cannot reach it tell the same.
+            // The verdict was that none of the other ranks can reach it.
             (Blame::Rank(silent), trouble)
                 if *silent == rank && rank != 0 && trouble.kind == Kind::Silent =>
             {
-                Some("cannot be reached from others".to_owned())
+                Some("cannot be reached from the other ranks".to_owned())
             }
             _ => None,
         }
     }
 
-    /// A member is gone.
+    /// Removes a member whose connection has ended. `tell` tells the coordinator why.
     fn lose(&mut self, rank: u32, tell: impl FnOnce(&mut Coordinator)) {
-        if self.guests.remove(&rank).is_some() {
+        if self.connections.remove(&rank).is_some() {
             if let Some(coordinator) = &mut self.coordinator {
                 tell(coordinator);
             }
             self.assembly.forget(rank);
-            self.pulse.leave(rank as usize);
+            self.heartbeats.leave(rank as usize);
         }
     }
 
-    /// A member takes no part any more.
+    /// Excludes a member from the job, and tells it why.
     fn dismiss(&mut self, rank: u32, why: String) {
-        if let Some(connection) = self.guests.get_mut(&rank) {
-            connection.send(&Down::Dismissed { why });
+        if let Some(connection) = self.connections.get_mut(&rank) {
+            connection.send(&FromCoordinator::Dismissed { why });
             _ = connection.write();
             self.lose(rank, |coordinator| coordinator.closed(rank, "end of file"));
         }
     }
 
-    /// Begins an epoch once it can begin; says who is missing where they do not come.
-    fn gather(&mut self) {
+    /// Begins the next epoch if it can begin, and tells members which ranks are missing. Sends heartbeats to waiting
+    /// members.
+    fn advance_epoch(&mut self) {
         let now = self.started.elapsed();
-        for rank in self.pulse.silent(now).into_iter().map(|(rank, _)| rank as u32) {
+        for rank in self.heartbeats.silent(now).into_iter().map(|(rank, _)| rank as u32) {
             self.lose(rank, |_| {});
         }
-        for rank in self.pulse.due(now) {
-            if let Some(connection) = self.guests.get_mut(&(rank as u32)) {
-                connection.send(&Down::Alive);
+        for rank in self.heartbeats.due(now) {
+            if let Some(connection) = self.connections.get_mut(&(rank as u32)) {
+                connection.send(&FromCoordinator::Alive);
             }
         }
-        let here: Vec<u32> = self.guests.keys().copied().collect();
+        let here: Vec<u32> = self.connections.keys().copied().collect();
         match self.assembly.step(&here, now) {
-            Some(Step::Begin(epoch, members)) => {
+            Some(Step::Begin { epoch, members }) => {
                 let ranks: Vec<u32> = members.iter().map(|&(rank, _)| rank).collect();
-                ranks.iter().for_each(|&rank| self.pulse.leave(rank as usize));
+                ranks.iter().for_each(|&rank| self.heartbeats.leave(rank as usize));
                 self.coordinator = Some(Coordinator::new(&ranks, self.patience, now));
-                self.told.clear();
-                self.tell(&ranks, &Down::Meet { epoch, members });
+                self.announced_waiting.clear();
+                self.send_to(&ranks, &FromCoordinator::Meet { epoch, members });
             }
-            Some(Step::Awaited(ranks)) => self.tell(&here, &Down::Missing { ranks }),
+            Some(Step::Awaited(ranks)) => self.send_to(&here, &FromCoordinator::Missing { ranks }),
             Some(Step::Missing(missing)) => {
                 let others = missing[1..].iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
                 let seconds = self.place.wait.as_secs_f64();
-                let others = if others.is_empty() { others } else { format!(" (missing, too: {others})") };
-                let what = format!("did not come within {seconds:.0} s{others}");
+                let others = if others.is_empty() { others } else { format!(" (also missing: {others})") };
+                let what = format!("did not join within {seconds:.0} s{others}");
                 let trouble = Trouble { kind: Kind::Silent, what };
-                self.tell(&here, &Down::Verdict { blame: Blame::Rank(missing[0]), trouble });
+                self.send_to(&here, &FromCoordinator::Verdict { blame: Blame::Rank(missing[0]), trouble });
             }
             Some(Step::Slow(slow)) => {
                 let seconds = self.place.wait.as_secs_f64();
-                let why = format!("did not ask for the next epoch within {seconds:.0} s, as others did");
+                let why =
+                    format!("did not ask for the next epoch within {seconds:.0} s after other ranks did");
                 slow.into_iter().for_each(|rank| self.dismiss(rank, why.clone()));
             }
             None => {}
         }
         let waiting = self.assembly.waiting();
-        if self.assembly.begun() && waiting != self.told {
-            let runs = |rank: &u32| !waiting.contains(rank);
-            let members: Vec<u32> = here.into_iter().filter(runs).collect();
-            self.tell(&members, &Down::Waiting { ranks: waiting.clone() });
-            self.told = waiting;
+        if self.assembly.begun() && waiting != self.announced_waiting {
+            let not_waiting = |rank: &u32| !waiting.contains(rank);
+            let members: Vec<u32> = here.into_iter().filter(not_waiting).collect();
+            self.send_to(&members, &FromCoordinator::Waiting { ranks: waiting.clone() });
+            self.announced_waiting = waiting;
         }
     }
 
-    fn tell(&mut self, ranks: &[u32], message: &Down) {
+    fn send_to(&mut self, ranks: &[u32], message: &FromCoordinator) {
         for rank in ranks {
-            if let Some(connection) = self.guests.get_mut(rank) {
+            if let Some(connection) = self.connections.get_mut(rank) {
                 connection.send(message);
             }
         }
     }
 
-    /// Says what is to be said.
-    fn say(&mut self) {
+    /// Advances the coordinator's timers, and sends its messages.
+    fn send_messages(&mut self) {
         let now = self.started.elapsed();
-        // Whoever leaves judges nobody any more.
+        // A coordinator that leaves makes no more decisions.
         let judges = !self.closing.load(Ordering::Relaxed);
         if let Some(coordinator) = self.coordinator.as_mut().filter(|_| judges) {
             coordinator.tick(now);
-            for (rank, message) in coordinator.say() {
-                if let Some(connection) = self.guests.get_mut(&rank) {
+            for (rank, message) in coordinator.take_messages() {
+                if let Some(connection) = self.connections.get_mut(&rank) {
                     connection.send(&message);
                 }
             }
         }
-        let ranks: Vec<u32> = self.guests.keys().copied().collect();
+        let ranks: Vec<u32> = self.connections.keys().copied().collect();
         for rank in ranks {
-            let Some(connection) = self.guests.get_mut(&rank) else { continue };
+            let Some(connection) = self.connections.get_mut(&rank) else { continue };
             if let Err(how) = connection.write() {
                 self.lose(rank, |coordinator| coordinator.closed(rank, &how));
             }
         }
-        // They have been told, if they can still hear; others may come in their place.
-        for rank in self.coordinator.as_mut().map_or(Vec::new(), Coordinator::lost) {
+        // The verdict was sent to lost members, in case they can still hear. Other processes may now take their ranks.
+        for rank in self.coordinator.as_mut().map_or(Vec::new(), Coordinator::take_lost) {
             self.lose(rank, |_| {});
         }
     }

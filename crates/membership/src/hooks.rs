@@ -1,22 +1,22 @@
-//! What is called while a member joins.
+//! Callbacks while a member joins.
 
-use crate::place::Absence;
+use crate::place::JoinError;
 use std::net::SocketAddr;
 
-/// Asked now and then: an error where the member is not to go on.
-pub type Wanted<'a> = dyn FnMut() -> Result<(), Absence> + 'a;
+/// Called repeatedly. An error makes the member give up.
+pub type Wanted<'a> = dyn FnMut() -> Result<(), JoinError> + 'a;
 
-/// Told what a member waits for, where that takes long.
+/// Called with a sentence that says what the member waits for, if it waits for long.
 pub type Notice<'a> = dyn FnMut(&str) + 'a;
 
-/// What is called while a member joins.
+/// Callbacks while a member joins.
 pub struct Hooks<'a> {
-    /// Told at which addresses rank 0 really listens, before it waits for anybody: where the coordinator's port is 0 it takes one
-    /// that is free, and others have to learn it.
-    pub announce: &'a mut dyn FnMut(&[SocketAddr]) -> Result<(), Absence>,
-    /// Whether the member is to go on; asked about every 50 ms.
+    /// Called on rank 0 with the addresses on which the coordinator listens, before rank 0 waits for others. If the
+    /// coordinator's port is 0, it uses any free port, which the other ranks have to learn.
+    pub announce: &'a mut dyn FnMut(&[SocketAddr]) -> Result<(), JoinError>,
+    /// Returns whether the member should go on joining. Called about every 50 ms.
     pub wanted: &'a mut dyn FnMut() -> bool,
-    /// Told whom a member waits for after three seconds, and now and then again.
+    /// Called with a sentence that says which ranks the member waits for: after 3 s, and again later.
     pub notice: &'a mut dyn FnMut(&str),
 }
 

@@ -1,33 +1,34 @@
-//! What a member makes of trouble: it tells the coordinator, and decides for itself where there is none, or it does not answer.
+//! How a member reacts to trouble: it reports it to the coordinator. It decides for itself if there is no
+//! coordinator, or if the coordinator does not answer.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 use syncline_protocol::fault::{Blame, Kind, Trouble};
 use syncline_protocol::heartbeat::Patience;
 
-/// What a member does about trouble.
+/// How a member reacts to trouble.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Tell the coordinator that something is wrong with a peer.
+    /// Report to the coordinator that something is wrong with this peer.
     Report(u32, Trouble),
-    /// Tell the coordinator that something takes too long.
+    /// Report to the coordinator that an operation takes too long.
     Late(Late),
-    /// Give up what is under way: who is at fault, and what happened.
+    /// Abort what is under way. Holds who is at fault, and what happened.
     Abort(Blame, Trouble),
 }
 
-/// What takes too long.
+/// An operation or transfer that takes too long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Late {
     /// The group, by its number on this member.
     pub group: u32,
     /// The operation's number in the group; 0 for a transfer.
     pub sequence: u64,
-    /// How long it took.
+    /// How long it has taken.
     pub trouble: Trouble,
 }
 
-/// The first operation under way of a group.
+/// The oldest operation under way of a group.
 #[derive(Clone, Copy, Debug)]
 pub struct Oldest {
     /// The group, by its number on this member.
@@ -38,51 +39,62 @@ pub struct Oldest {
     pub deadline: Duration,
 }
 
-/// One member's rules. No lanes, clocks or threads: times count from any one moment.
+/// The rules of one member, without lanes, clocks or threads. All times count from one common moment.
 #[derive(Clone, Debug)]
 pub struct Judge {
-    us: u32,
+    own_rank: u32,
     /// Whether there is a coordinator that decides.
-    court: bool,
+    has_coordinator: bool,
     patience: Patience,
-    /// What the coordinator has been told first, and when: it has to decide.
-    reported: Option<(Duration, Blame, Trouble)>,
-    /// The oldest operation under way of each group, and since when it is that: one behind the other has its time.
+    /// The first report to the coordinator, and when it was made. The coordinator has to decide.
+    reported: Option<Reported>,
+    /// The oldest operation under way of each group, and since when it has been the oldest. Its deadline counts from
+    /// then, because it may have waited for operations before it.
     oldest: BTreeMap<u32, (u64, Duration)>,
     decided: bool,
 }
 
+/// A report to the coordinator, and the member's own opinion of who is at fault.
+#[derive(Clone, Debug)]
+struct Reported {
+    when: Duration,
+    blame: Blame,
+    trouble: Trouble,
+}
+
 impl Judge {
-    /// Of a member that goes by this name, with or without a coordinator.
-    pub const fn new(us: u32, court: bool, patience: Patience) -> Self {
-        Self { us, court, patience, reported: None, oldest: BTreeMap::new(), decided: false }
+    /// Creates the rules of the member with this rank. `has_coordinator` says whether a coordinator decides.
+    pub const fn new(own_rank: u32, has_coordinator: bool, patience: Patience) -> Self {
+        Self { own_rank, has_coordinator, patience, reported: None, oldest: BTreeMap::new(), decided: false }
     }
 
-    /// Whether it is decided who is at fault: the first decision counts.
+    /// Whether it is decided who is at fault. The first decision counts.
     pub const fn decided(&self) -> bool {
         self.decided
     }
 
-    /// Decides for itself from now on.
+    /// Notes that the coordinator is gone: the member decides for itself from now on.
     pub const fn alone(&mut self) {
-        self.court = false;
+        self.has_coordinator = false;
     }
 
-    /// Something is wrong with a peer, by its name. `cut_off` is whether this member hears nobody, of two or more.
+    /// Reacts to trouble with a peer, given by its rank. `cut_off` says whether this member hears none of its peers,
+    /// of which it has two or more.
     pub fn trouble(&mut self, peer: u32, trouble: Trouble, cut_off: bool, now: Duration) -> Option<Act> {
         let blame = match trouble.kind {
-            Kind::Silent | Kind::Corrupt => Blame::link(self.us, peer),
-            Kind::Changed => Blame::Rank(self.us),
+            Kind::Silent | Kind::Corrupt => Blame::link(self.own_rank, peer),
+            Kind::Changed => Blame::Rank(self.own_rank),
             _ => Blame::Rank(peer),
         };
-        if !self.court {
+        if !self.has_coordinator {
             return self.verdict(blame, trouble, cut_off);
         }
-        self.reported.get_or_insert_with(|| (now, blame, trouble.clone()));
+        self.reported.get_or_insert_with(|| Reported { when: now, blame, trouble: trouble.clone() });
         Some(Act::Report(peer, trouble))
     }
 
-    /// Time has passed: whether an operation takes too long. `oldest` has the first one under way of each group.
+    /// Checks whether an operation takes too long, or the coordinator has not decided in time. Call it regularly.
+    /// `oldest` has the oldest operation under way of each group.
     pub fn look(
         &mut self,
         oldest: impl IntoIterator<Item = Oldest>,
@@ -92,10 +104,9 @@ impl Judge {
         if self.decided {
             return None;
         }
-        if let Some((since, blame, trouble)) = &self.reported {
-            // The coordinator itself would have been found silent by now.
-            let overdue = !self.court || now.saturating_sub(*since) > 2 * self.patience.silence;
-            let (blame, trouble) = (*blame, trouble.clone());
+        if let Some(Reported { when, blame, trouble }) = self.reported.clone() {
+            // If the coordinator were silent, this member would have noticed by now.
+            let overdue = !self.has_coordinator || now.saturating_sub(when) > 2 * self.patience.silence;
             return if overdue { self.verdict(blame, trouble, cut_off) } else { None };
         }
         let before = std::mem::take(&mut self.oldest);
@@ -112,7 +123,8 @@ impl Judge {
         self.late(late?, cut_off, now)
     }
 
-    /// A transfer takes too long: one with a `peer`, by its name, or a receive from any.
+    /// Reacts to a transfer that takes too long. `peer` is the rank of the other side, or `None` for a receive from
+    /// any rank.
     pub fn late_transfer(
         &mut self,
         group: u32,
@@ -131,23 +143,24 @@ impl Judge {
     }
 
     fn late(&mut self, late: Late, cut_off: bool, now: Duration) -> Option<Act> {
-        if !self.court {
+        if !self.has_coordinator {
             return self.verdict(Blame::Nobody, late.trouble, cut_off);
         }
-        self.reported = Some((now, Blame::Nobody, late.trouble.clone()));
+        self.reported = Some(Reported { when: now, blame: Blame::Nobody, trouble: late.trouble.clone() });
         Some(Act::Late(late))
     }
 
-    /// Decides who is at fault, once: the coordinator has decided, or is lost; or this member itself cannot go on.
+    /// Decides who is at fault, once. Called when the coordinator has decided or is lost, or when this member cannot
+    /// go on.
     pub fn verdict(&mut self, blame: Blame, trouble: Trouble, cut_off: bool) -> Option<Act> {
         if std::mem::replace(&mut self.decided, true) {
             return None;
         }
         self.reported = None;
-        // Whoever hears nobody else has no reason to say that it is their fault.
-        let guess = !self.court || blame == Blame::Coordinator;
-        Some(match guess && cut_off && trouble.kind == Kind::Silent {
-            true => Act::Abort(Blame::Rank(self.us), Trouble::cut_off()),
+        // A member that hears none of its peers is more likely at fault than all of them.
+        let own_decision = !self.has_coordinator || blame == Blame::Coordinator;
+        Some(match own_decision && cut_off && trouble.kind == Kind::Silent {
+            true => Act::Abort(Blame::Rank(self.own_rank), Trouble::cut_off()),
             false => Act::Abort(blame, trouble),
         })
     }
@@ -161,12 +174,12 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn judge(court: bool) -> Judge {
-        Judge::new(2, court, Patience::default())
+    fn judge(has_coordinator: bool) -> Judge {
+        Judge::new(2, has_coordinator, Patience::default())
     }
 
-    /// The first operation under way, of the whole job.
-    fn first(sequence: u64) -> [Oldest; 1] {
+    /// The oldest operation under way, in the group of all ranks.
+    fn oldest(sequence: u64) -> [Oldest; 1] {
         [Oldest { group: 0, sequence, deadline: s(10) }]
     }
 
@@ -178,15 +191,15 @@ mod tests {
     fn the_coordinator_decides_and_the_first_decision_counts() {
         let mut judge = judge(true);
         assert_eq!(judge.trouble(1, silent(), true, s(1)), Some(Act::Report(1, silent())));
-        assert_eq!(judge.look(first(1), true, s(2)), None);
+        assert_eq!(judge.look(oldest(1), true, s(2)), None);
         let verdict = judge.verdict(Blame::link(0, 3), silent(), true);
-        assert_eq!(verdict, Some(Act::Abort(Blame::Link(0, 3), silent())), "it knows more");
+        assert_eq!(verdict, Some(Act::Abort(Blame::Link(0, 3), silent())), "the coordinator knows more");
         assert_eq!(judge.verdict(Blame::Rank(1), silent(), false), None);
-        assert!(judge.decided() && judge.look(first(1), true, s(99)).is_none());
+        assert!(judge.decided() && judge.look(oldest(1), true, s(99)).is_none());
     }
 
     #[test]
-    fn without_an_answer_a_member_decides_for_itself() {
+    fn a_member_decides_for_itself_if_the_coordinator_does_not_answer() {
         let mut judge = judge(true);
         judge.trouble(1, silent(), false, s(1));
         judge.trouble(3, Trouble::left(), false, s(2));
@@ -195,19 +208,19 @@ mod tests {
     }
 
     #[test]
-    fn where_the_coordinator_has_left_a_member_decides_at_once() {
-        let mut before = judge(true);
-        before.alone();
-        let left = before.trouble(1, Trouble::closed("reset"), false, s(1));
-        assert_eq!(left, Some(Act::Abort(Blame::Rank(1), Trouble::closed("reset"))));
-        let mut meanwhile = judge(true);
-        meanwhile.trouble(1, silent(), false, s(1));
-        meanwhile.alone();
-        assert_eq!(meanwhile.look([], false, s(1)), Some(Act::Abort(Blame::Link(1, 2), silent())));
+    fn a_member_decides_at_once_if_the_coordinator_has_left() {
+        let mut left_before = judge(true);
+        left_before.alone();
+        let act = left_before.trouble(1, Trouble::closed("reset"), false, s(1));
+        assert_eq!(act, Some(Act::Abort(Blame::Rank(1), Trouble::closed("reset"))));
+        let mut left_after = judge(true);
+        left_after.trouble(1, silent(), false, s(1));
+        left_after.alone();
+        assert_eq!(left_after.look([], false, s(1)), Some(Act::Abort(Blame::Link(1, 2), silent())));
     }
 
     #[test]
-    fn whoever_hears_nobody_blames_itself() {
+    fn a_member_that_hears_no_peer_blames_itself() {
         let cut_off = Some(Act::Abort(Blame::Rank(2), Trouble::cut_off()));
         assert_eq!(judge(true).verdict(Blame::Coordinator, silent(), true), cut_off);
         assert_eq!(judge(false).trouble(1, silent(), true, s(1)), cut_off);
@@ -217,16 +230,16 @@ mod tests {
     }
 
     #[test]
-    fn operations_one_behind_the_other_have_their_time_each() {
+    fn the_deadline_of_an_operation_counts_from_the_end_of_the_one_before() {
         let mut judge = judge(true);
         for (sequence, now) in [(1, 0), (1, 9), (2, 11), (2, 20)] {
-            assert_eq!(judge.look(first(sequence), false, s(now)), None);
+            assert_eq!(judge.look(oldest(sequence), false, s(now)), None);
         }
         let late = Late { group: 0, sequence: 2, trouble: Trouble::deadline(s(11)) };
-        assert_eq!(judge.look(first(2), false, s(22)), Some(Act::Late(late)));
-        assert_eq!(judge.look(first(2), false, s(23)), None, "it is told once");
+        assert_eq!(judge.look(oldest(2), false, s(22)), Some(Act::Late(late)));
+        assert_eq!(judge.look(oldest(2), false, s(23)), None, "it is reported once");
         judge.alone();
-        let overdue = judge.look(first(2), false, s(30));
+        let overdue = judge.look(oldest(2), false, s(30));
         assert!(matches!(overdue, Some(Act::Abort(Blame::Nobody, _))), "{overdue:?}");
     }
 

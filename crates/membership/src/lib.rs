@@ -1,22 +1,25 @@
-//! Members of a job: who takes part, who is alive, and who is at fault. Every member has one connection to a coordinator, which
-//! runs beside rank 0, and a connection to each other member for each lane.
+//! Members of a job: who takes part, who is alive, and who is at fault. Every member has one connection to a
+//! coordinator, which runs in the process of rank 0, and a connection to each other member for each lane.
 //!
-//! A member that loses a peer cannot know whether the peer, the connection or itself is at fault: the neighbours of a process
-//! that died lose each other a moment later. So members report what they see; the [`coordinator`] decides once, and sends the
-//! same verdict to all. A member that loses the coordinator blames only that ([`member`]).
+//! A member that loses a peer cannot know whether the peer, the connection or the member itself is at fault: when a
+//! process dies, its neighbours abort and lose each other a moment later. So members report what they see. The
+//! [`coordinator`] decides once and sends the same verdict to all. A member that loses the coordinator blames only
+//! the coordinator ([`member`]).
 //!
-//! Without sockets, clocks and threads:
+//! Modules without sockets, clocks and threads:
 //!
 //! - [`message`]: the messages between members and coordinator;
-//! - [`coordinator`], [`member`]: the two sides;
-//! - [`judge`]: what a member does about its troubles;
+//! - [`coordinator`], [`member`]: the state of the two sides;
+//! - [`judge`]: how a member reacts to trouble with a peer;
 //! - [`admission`]: who may join; [`assembly`]: who takes part in the next epoch;
-//! - [`arbiter`]: what an executor and its arbiter ask of each other.
+//! - [`arbiter`]: the interface between an executor and the arbiter of its faults.
 //!
-//! On sockets and threads:
+//! Modules with sockets and threads:
 //!
-//! - [`place`]: where a member is and where it finds the others; [`hooks`]: what is called while it joins;
-//! - [`coordinator_thread`]: the coordinator's thread; [`member_connection`]: a member's connection to it, and its thread;
+//! - [`place`]: a member's settings: its rank, its addresses and the coordinator's; [`hooks`]: callbacks while it
+//!   joins;
+//! - [`coordinator_thread`]: the coordinator's thread; [`member_connection`]: a member's connection to the
+//!   coordinator, and the thread that serves it;
 //! - [`meeting`]: connections between the lanes of members.
 
 pub mod admission;

@@ -1,10 +1,11 @@
-//! Connections for lanes: each member connects to all members of lower rank, and is connected to by all others.
+//! Connects the lanes of members. Each member connects to all members of lower rank, and accepts connections from the
+//! others.
 
 use crate::admission::Lanes;
 use crate::hooks::Wanted;
-use crate::member_connection::{Meet, MemberConnection};
+use crate::member_connection::{MemberConnection, Roster};
 use crate::message::Listens;
-use crate::place::{Absence, Interface, Place};
+use crate::place::{Interface, JoinError, Place};
 use mio::net::{TcpListener, TcpStream, UnixListener};
 use mio::{Events, Interest, Token};
 use socket2::{Domain, Protocol, SockRef, Type};
@@ -23,8 +24,8 @@ use syncline_transport::same_host;
 use syncline_transport::same_host::Agreement;
 use syncline_transport::socket::{Socket, Stream};
 
-/// Sets what connections between members have in common.
-fn prepare(stream: &TcpStream, place: &Place) -> Result<(), String> {
+/// Sets the options that all TCP connections between members have.
+fn set_options(stream: &TcpStream, place: &Place) -> Result<(), String> {
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     if let Some(name) = &place.congestion {
         congestion::choose(&SockRef::from(stream), name)?;
@@ -32,19 +33,19 @@ fn prepare(stream: &TcpStream, place: &Place) -> Result<(), String> {
     Ok(())
 }
 
-/// The listeners of a member, for its lanes.
+/// The sockets on which a member listens.
 #[derive(Debug)]
 pub struct Listeners {
     lanes: Vec<TcpListener>,
-    /// For members that may share memory.
+    /// The listener for members that may share memory ([`same_host`]).
     door: Option<UnixListener>,
-    /// Their addresses, as other members are told.
+    /// The addresses of the listeners, for other members.
     pub listens: Listens,
 }
 
-/// A listener for each lane, on the member's interfaces in turn, and a door, where memory may be shared.
-pub fn listen(place: &Place, lanes: u32) -> Result<Listeners, Absence> {
-    let fault = |what: String| Absence::here(place.rank, &what);
+/// Opens a listener for each lane, on the member's interfaces in turn, and a door if memory may be shared.
+pub fn listen(place: &Place, lanes: u32) -> Result<Listeners, JoinError> {
+    let fault = |what: String| JoinError::here(place.rank, &what);
     let (listeners, addresses) = (0..lanes as usize)
         .map(|lane| {
             let Interface { listen, told } = place.interfaces[lane % place.interfaces.len()];
@@ -54,17 +55,17 @@ pub fn listen(place: &Place, lanes: u32) -> Result<Listeners, Absence> {
             let address = listener.local_addr().map_err(|error| fault(error.to_string()))?;
             Ok((listener, SocketAddr::new(told, address.port())))
         })
-        .collect::<Result<(Vec<_>, Vec<_>), Absence>>()?;
-    // Without a door others come over TCP, and say so.
+        .collect::<Result<(Vec<_>, Vec<_>), JoinError>>()?;
+    // If the door cannot be opened, other members connect over TCP.
     let (door, name) = place.shared_memory.then(|| same_host::open().ok()).flatten().unzip();
     let listens = Listens { lanes: addresses, door: name, machine: affinity::machine() };
     Ok(Listeners { lanes: listeners, door, listens })
 }
 
-/// What a connection says that is being made.
+/// The error of a non-blocking `connect` that has begun.
 const IN_PROGRESS: i32 = rustix::io::Errno::INPROGRESS.raw_os_error();
 
-/// Connects from an address of this host.
+/// Connects from a given address of this host.
 fn dial_from(own: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = socket2::Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
@@ -75,48 +76,54 @@ fn dial_from(own: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
     }
 }
 
-/// The token of all listeners; handshakes have their number.
+/// The token of all listeners. The token of a pending connection is its number.
 const LISTENERS: Token = Token(usize::MAX);
 
-/// Who a connection is with, and for which lane.
-type With = (u32, u32);
+/// A lane of another member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct PeerLane {
+    rank: u32,
+    lane: u32,
+}
 
-/// How long members of a later epoch look for each other before they go on without one that cannot be reached.
-const AGAIN: Duration = Duration::from_secs(10);
+/// How long members of a later epoch try to connect before they go on without a rank that cannot be reached.
+const LATER_EPOCH_WAIT: Duration = Duration::from_secs(10);
 
-/// The connections of this member, by lane and seat.
+/// Connects this member's lanes with all members of the epoch. Returns the connections by lane and seat.
 pub fn join(
     place: &Place,
-    meet: &Meet,
+    roster: &Roster,
     listeners: Listeners,
-    post: &mut MemberConnection,
+    coordinator: &mut MemberConnection,
     wanted: &mut Wanted<'_>,
-) -> Result<Vec<Vec<Option<Connection>>>, Absence> {
+) -> Result<Vec<Vec<Option<Connection>>>, JoinError> {
     let lanes = listeners.lanes.len() as u32;
-    let world = meet.members.len();
+    let world = roster.members.len();
     let mut connections: Vec<Vec<Option<Connection>>> =
         (0..lanes).map(|_| (0..world).map(|_| None).collect()).collect();
-    let mut meeting = Meeting::new(place, meet, listeners)?;
-    let wait = if meet.epoch == 0 { place.wait } else { place.wait.min(AGAIN) };
+    let mut meeting = Meeting::new(place, roster, listeners)?;
+    let wait = if roster.epoch == 0 { place.wait } else { place.wait.min(LATER_EPOCH_WAIT) };
     let began = Instant::now();
     let mut deadline = began + wait;
     let mut missing = (world - 1) * lanes as usize;
     let mut events = Events::with_capacity(256);
     while missing > 0 {
         if Instant::now() > deadline {
-            let absent = (meet.ranks().zip(0..)).find(|&(rank, seat): &(u32, usize)| {
+            let unconnected = (roster.ranks().zip(0..)).find(|&(rank, seat): &(u32, usize)| {
                 rank != place.rank && connections.iter().any(|lane| lane[seat].is_none())
             });
-            let (rank, seconds) = (absent.map_or(0, |(rank, _)| rank), began.elapsed().as_secs_f64());
+            let (rank, seconds) = (unconnected.map_or(0, |(rank, _)| rank), began.elapsed().as_secs_f64());
             let why = meeting.troubles.get(&rank).map_or(String::new(), |why| format!(": {why}"));
-            // The others go on without one of the two, once the coordinator has said so.
-            if meet.epoch > 0 && !post.has_reported() {
-                post.report(rank, Trouble { kind: Kind::Silent, what: format!("could not be joined{why}") });
+            // In a later epoch, report the rank. The coordinator then decides, and the others go on without one of
+            // the two.
+            if roster.epoch > 0 && !coordinator.has_reported() {
+                let what = format!("could not be connected{why}");
+                coordinator.report(rank, Trouble { kind: Kind::Silent, what });
                 deadline = Instant::now() + place.wait;
                 continue;
             }
-            return Err(Absence::new(format!(
-                "rank {rank} could not be joined with rank {} within {seconds:.0} s{why}",
+            return Err(JoinError::new(format!(
+                "rank {rank} could not be connected with rank {} within {seconds:.0} s{why}",
                 place.rank
             )));
         }
@@ -126,13 +133,13 @@ pub fn join(
             .or_else(
                 |error| if error.kind() == std::io::ErrorKind::Interrupted { Ok(()) } else { Err(error) },
             )
-            .map_err(|error| Absence::here(place.rank, &format!("cannot wait for connections: {error}")))?;
+            .map_err(|error| JoinError::here(place.rank, &format!("cannot wait for connections: {error}")))?;
         wanted()?;
-        post.stay(place)?;
+        coordinator.exchange(place)?;
         meeting.accept();
         let ready: Vec<usize> = events.iter().map(|event| event.token().0).collect();
-        for ((rank, lane), connection) in meeting.go_on(ready) {
-            let Some(seat) = meet.seat(rank) else { continue };
+        for (PeerLane { rank, lane }, connection) in meeting.advance(ready) {
+            let Some(seat) = roster.seat(rank) else { continue };
             let slot = &mut connections[lane as usize][seat];
             missing -= usize::from(slot.is_none());
             *slot = Some(connection);
@@ -142,39 +149,56 @@ pub fn join(
     Ok(connections)
 }
 
-/// How far a connection is.
-enum Stage {
-    /// Both sides get to know each other.
-    Handshaking(Box<Handshaking>),
-    /// They do, and agree on shared memory.
-    Agreement(With, Agreement, Instant),
+/// A connection that is being made.
+struct Pending {
+    stage: Stage,
+    /// The lane to which this member connects; `None` if the other side connected.
+    target: Option<PeerLane>,
 }
 
+/// How far a pending connection is.
+enum Stage {
+    /// Both sides authenticate each other.
+    Handshaking(Box<Handshaking>),
+    /// Both sides are authenticated, and agree on shared memory.
+    Agreement(LaneAgreement),
+}
+
+/// An agreement on shared memory for a lane.
+struct LaneAgreement {
+    peer: PeerLane,
+    agreement: Agreement,
+    began: Instant,
+}
+
+/// The state while this member's lanes are being connected.
 struct Meeting<'a> {
     place: &'a Place,
-    meet: &'a Meet,
+    roster: &'a Roster,
     listeners: Listeners,
     poll: Watcher,
-    /// And with whom, where this member connects.
-    stages: BTreeMap<usize, (Stage, Option<With>)>,
-    next: usize,
-    /// When all of them were looked at last.
-    looked: Instant,
-    /// Connections that are to be made, and when to try.
-    wanted: Vec<(With, Instant)>,
-    /// Lanes of members that have come.
-    come: Vec<With>,
-    /// How often a connection was tried in vain.
-    tries: BTreeMap<With, u32>,
-    /// What went wrong last with each member.
+    /// Connections that are being made, by token.
+    pending: BTreeMap<usize, Pending>,
+    next_token: usize,
+    /// When all pending connections were advanced last.
+    advanced_all: Instant,
+    /// Lanes to which this member has to connect, and when to try.
+    to_connect: Vec<(PeerLane, Instant)>,
+    /// Lanes of other members that have connected to this one.
+    accepted: Vec<PeerLane>,
+    /// The number of failed tries to connect to each lane.
+    tries: BTreeMap<PeerLane, u32>,
+    /// The latest error with each member.
     troubles: BTreeMap<u32, String>,
-    /// Why memory is not shared with a member that is near.
-    barred: BTreeMap<u32, String>,
+    /// Why memory is not shared with a member on this machine.
+    unshared: BTreeMap<u32, String>,
 }
 
 impl<'a> Meeting<'a> {
-    fn new(place: &'a Place, meet: &'a Meet, mut listeners: Listeners) -> Result<Self, Absence> {
-        let fault = |error: std::io::Error| Absence::here(place.rank, &format!("cannot wait: {error}"));
+    fn new(place: &'a Place, roster: &'a Roster, mut listeners: Listeners) -> Result<Self, JoinError> {
+        let fault = |error: std::io::Error| {
+            JoinError::here(place.rank, &format!("cannot wait for connections: {error}"))
+        };
         let poll = Watcher::new().map_err(fault)?;
         for listener in &mut listeners.lanes {
             poll.registry().register(listener, LISTENERS, Interest::READABLE).map_err(fault)?;
@@ -183,100 +207,103 @@ impl<'a> Meeting<'a> {
             poll.registry().register(door, LISTENERS, Interest::READABLE).map_err(fault)?;
         }
         let lanes = listeners.lanes.len() as u32;
-        let wanted = (meet.ranks().filter(|&rank| rank < place.rank))
-            .flat_map(|rank| (0..lanes).map(move |lane| ((rank, lane), Instant::now())))
+        let to_connect = (roster.ranks().filter(|&rank| rank < place.rank))
+            .flat_map(|rank| (0..lanes).map(move |lane| (PeerLane { rank, lane }, Instant::now())))
             .collect();
         let mut meeting = Self {
             place,
-            meet,
+            roster,
             listeners,
             poll,
-            stages: BTreeMap::new(),
-            next: 0,
-            looked: Instant::now(),
-            wanted,
-            come: Vec::new(),
+            pending: BTreeMap::new(),
+            next_token: 0,
+            advanced_all: Instant::now(),
+            to_connect,
+            accepted: Vec::new(),
             tries: BTreeMap::new(),
             troubles: BTreeMap::new(),
-            barred: BTreeMap::new(),
+            unshared: BTreeMap::new(),
         };
         meeting.connect();
         Ok(meeting)
     }
 
-    fn add(&mut self, mut handshake: Handshaking, with: Option<With>) {
-        let token = self.next;
-        self.next += 1;
+    fn add(&mut self, mut handshake: Handshaking, target: Option<PeerLane>) {
+        let token = self.next_token;
+        self.next_token += 1;
         if handshake.socket.watch(self.poll.registry(), Token(token)).is_ok() {
-            self.stages.insert(token, (Stage::Handshaking(Box::new(handshake)), with));
+            let stage = Stage::Handshaking(Box::new(handshake));
+            self.pending.insert(token, Pending { stage, target });
         }
     }
 
-    /// The door of a member with which memory may be shared on a lane.
-    fn door(&self, (rank, lane): With) -> Option<&'a str> {
-        let (ours, theirs) = (self.meet.listens(self.place.rank)?, self.meet.listens(rank)?);
+    /// The name of the door of a lane's member, if memory may be shared with it.
+    fn door(&self, PeerLane { rank, lane }: PeerLane) -> Option<&'a str> {
+        let (ours, theirs) = (self.roster.listens(self.place.rank)?, self.roster.listens(rank)?);
         let address = |listens: &Listens| listens.lanes[lane as usize].ip();
-        let near = self.place.shared_memory && same_host::together(address(ours), address(theirs));
-        theirs.door.as_deref().filter(|_| near && !self.barred.contains_key(&rank))
+        let near = self.place.shared_memory && same_host::same_machine(address(ours), address(theirs));
+        theirs.door.as_deref().filter(|_| near && !self.unshared.contains_key(&rank))
     }
 
-    /// Makes connections whose time has come.
+    /// Begins the connections that are due.
     fn connect(&mut self) {
         let now = Instant::now();
-        let (due, later): (Vec<_>, Vec<_>) = self.wanted.drain(..).partition(|(_, when)| *when <= now);
-        self.wanted = later;
-        for (with, _) in due {
-            let (rank, lane) = with;
-            let role = Role::Lane { from: self.place.rank, to: rank, lane, epoch: self.meet.epoch };
-            let near = self.door(with).and_then(|name| {
-                let kin = same_host::connect(name).map_err(|error| error.to_string());
-                match kin.and_then(|socket| same_host::kin(&socket).map(|()| socket)) {
+        let (due, later): (Vec<_>, Vec<_>) = self.to_connect.drain(..).partition(|(_, when)| *when <= now);
+        self.to_connect = later;
+        for (target, _) in due {
+            let PeerLane { rank, lane } = target;
+            let role = Role::Lane { from: self.place.rank, to: rank, lane, epoch: self.roster.epoch };
+            let unix = self.door(target).and_then(|name| {
+                let socket = same_host::connect(name).map_err(|error| error.to_string());
+                match socket.and_then(|socket| same_host::check_same_user(&socket).map(|()| socket)) {
                     Ok(socket) => Some(Socket::Unix(socket)),
                     Err(why) => {
-                        self.bar(rank, &why);
+                        self.do_not_share(rank, &why);
                         None
                     }
                 }
             });
-            let Some(listens) = self.meet.listens(rank) else { continue };
+            let Some(listens) = self.roster.listens(rank) else { continue };
             let socket =
-                near.map_or_else(|| self.dial(with, listens.lanes[lane as usize]).map(Socket::Tcp), Ok);
+                unix.map_or_else(|| self.dial(target, listens.lanes[lane as usize]).map(Socket::Tcp), Ok);
             let handshake = socket.map_err(|error| error.to_string()).and_then(|socket| {
                 Handshaking::begin(socket, self.place.trust.clone(), &self.place.job, role)
             });
             match handshake {
-                Ok(handshake) => self.add(handshake, Some(with)),
-                Err(why) => self.again(with, why),
+                Ok(handshake) => self.add(handshake, Some(target)),
+                Err(why) => self.retry(target, why),
             }
         }
     }
 
-    /// Connects from the interface that the lane is to use; where that came to nothing, from any, and in turn.
-    fn dial(&self, with: With, to: SocketAddr) -> std::io::Result<TcpStream> {
+    /// Connects from the lane's interface. Every second try connects from any interface.
+    fn dial(&self, target: PeerLane, to: SocketAddr) -> std::io::Result<TcpStream> {
         let interfaces = &self.place.interfaces;
-        let own = interfaces[with.1 as usize % interfaces.len()].listen;
+        let own = interfaces[target.lane as usize % interfaces.len()].listen;
         let fits = own.is_ipv4() == to.is_ipv4() && own.is_loopback() == to.ip().is_loopback();
-        let tries = self.tries.get(&with).copied().unwrap_or(0);
+        let tries = self.tries.get(&target).copied().unwrap_or(0);
         match own.is_unspecified() || !fits || tries % 2 == 1 {
             true => TcpStream::connect(to),
             false => dial_from(own, to),
         }
     }
 
-    /// Shares no memory with a member.
-    fn bar(&mut self, rank: u32, why: &str) {
-        self.barred.entry(rank).or_insert_with(|| format!("memory cannot be shared with rank {rank}: {why}"));
+    /// Shares no memory with a member from now on.
+    fn do_not_share(&mut self, rank: u32, why: &str) {
+        self.unshared
+            .entry(rank)
+            .or_insert_with(|| format!("memory cannot be shared with rank {rank}: {why}"));
     }
 
-    /// Tries again a little later.
-    fn again(&mut self, with: With, why: String) {
-        const LATER: Duration = Duration::from_millis(100);
-        self.troubles.insert(with.0, why);
-        *self.tries.entry(with).or_default() += 1;
-        self.wanted.push((with, Instant::now() + LATER));
+    /// Schedules another try to connect to a lane.
+    fn retry(&mut self, target: PeerLane, why: String) {
+        const DELAY: Duration = Duration::from_millis(100);
+        self.troubles.insert(target.rank, why);
+        *self.tries.entry(target).or_default() += 1;
+        self.to_connect.push((target, Instant::now() + DELAY));
     }
 
-    /// Lets in whoever connects, as long as they are not too many.
+    /// Accepts connections. At the limit, drops those that have been silent longest.
     fn accept(&mut self) {
         let tcp = (self.listeners.lanes.iter())
             .flat_map(|listener| std::iter::from_fn(|| listener.accept().ok()))
@@ -285,21 +312,21 @@ impl<'a> Meeting<'a> {
         let unix = (self.listeners.door.iter())
             .flat_map(|door| std::iter::from_fn(|| door.accept().ok()))
             .take(handshaking::MOST)
-            .filter(|(stream, _)| same_host::kin(stream).is_ok())
+            .filter(|(stream, _)| same_host::check_same_user(stream).is_ok())
             .map(|(stream, _)| Socket::Unix(stream));
         let sockets: Vec<Socket> = tcp.chain(unix).collect();
-        // Whoever has been silent for longest makes room; those that this member calls itself stay.
+        // Connections that this member makes itself are never dropped.
         let heard = |stage: &Stage| match stage {
             Stage::Handshaking(handshake) => handshake.heard,
-            Stage::Agreement(_, _, began) => *began,
+            Stage::Agreement(agreement) => agreement.began,
         };
-        let strangers = self.stages.iter().filter(|(_, (_, with))| with.is_none());
-        let mut strangers: Vec<(Instant, usize)> =
-            strangers.map(|(&token, (stage, _))| (heard(stage), token)).collect();
-        strangers.sort_unstable();
-        let most = handshaking::MOST + self.meet.members.len() * self.listeners.lanes.len();
-        for (_, token) in strangers.iter().take((strangers.len() + sockets.len()).saturating_sub(most)) {
-            self.stages.remove(token);
+        let incoming = self.pending.iter().filter(|(_, pending)| pending.target.is_none());
+        let mut incoming: Vec<(Instant, usize)> =
+            incoming.map(|(&token, pending)| (heard(&pending.stage), token)).collect();
+        incoming.sort_unstable();
+        let most = handshaking::MOST + self.roster.members.len() * self.listeners.lanes.len();
+        for (_, token) in incoming.iter().take((incoming.len() + sockets.len()).saturating_sub(most)) {
+            self.pending.remove(token);
         }
         for socket in sockets {
             if let Ok(handshake) =
@@ -310,141 +337,150 @@ impl<'a> Meeting<'a> {
         }
     }
 
-    /// Goes on with handshakes and agreements to which something has happened, and now and then with all, as some may take too
-    /// long; gives connections that are made.
-    fn go_on(&mut self, mut ready: Vec<usize>) -> Vec<(With, Connection)> {
+    /// Advances the pending connections with these tokens, which had events. Every 500 ms advances all of them,
+    /// because some may have timed out. Returns the connections that are complete.
+    fn advance(&mut self, mut ready: Vec<usize>) -> Vec<(PeerLane, Connection)> {
         const ALL: Duration = Duration::from_millis(500);
         let mut made = Vec::new();
-        if self.looked.elapsed() > ALL {
-            self.looked = Instant::now();
-            ready = self.stages.keys().copied().collect();
+        if self.advanced_all.elapsed() > ALL {
+            self.advanced_all = Instant::now();
+            ready = self.pending.keys().copied().collect();
         }
         for token in ready {
-            let Some((stage, with)) = self.stages.remove(&token) else { continue };
+            let Some(Pending { stage, target }) = self.pending.remove(&token) else { continue };
             match stage {
-                Stage::Handshaking(handshake) => self.greet(token, handshake, with, &mut made),
-                Stage::Agreement(who, agreement, began) => {
-                    self.agree(token, (who, agreement, began), with, &mut made);
-                }
+                Stage::Handshaking(handshake) => self.advance_handshake(token, handshake, target, &mut made),
+                Stage::Agreement(agreement) => self.advance_agreement(token, agreement, target, &mut made),
             }
         }
         made
     }
 
-    fn greet(
+    fn advance_handshake(
         &mut self,
         token: usize,
         mut handshake: Box<Handshaking>,
-        with: Option<With>,
-        made: &mut Vec<(With, Connection)>,
+        target: Option<PeerLane>,
+        made: &mut Vec<(PeerLane, Connection)>,
     ) {
         let (rank, lanes) = (self.place.rank, self.listeners.lanes.len() as u32);
-        let (door, meet, come) = (Lanes { rank, lanes, epoch: self.meet.epoch }, self.meet, &self.come);
+        let rules = Lanes { rank, lanes, epoch: self.roster.epoch };
+        let (roster, accepted) = (self.roster, &self.accepted);
         let admit = |hello: &Hello| {
-            let here = |from, lane| come.contains(&(from, lane));
-            door.admit(&hello.role, |from| meet.seat(from).is_some(), here)
+            let here = |rank, lane| accepted.contains(&PeerLane { rank, lane });
+            rules.admit(&hello.role, |from| roster.seat(from).is_some(), here)
         };
         let done = handshake.advance(admit);
         let late = handshake.began.elapsed() > handshaking::LONGEST && !handshake.is_binding();
-        let who = match handshake.role() {
-            Some(&Role::Lane { from, lane, .. }) => Some((from, lane)),
-            _ => with,
+        let peer = match handshake.role() {
+            Some(&Role::Lane { from, lane, .. }) => Some(PeerLane { rank: from, lane }),
+            _ => target,
         };
         let outcome = match done {
             Ok(true) => Ok(()),
-            Ok(false) if late => Err("takes too long over its handshake".to_owned()),
+            Ok(false) if late => {
+                let seconds = handshaking::LONGEST.as_secs_f64();
+                Err(format!("did not finish its handshake within {seconds} s"))
+            }
             Ok(false) => {
-                self.stages.insert(token, (Stage::Handshaking(handshake), with));
+                self.pending.insert(token, Pending { stage: Stage::Handshaking(handshake), target });
                 return;
             }
             Err(shut) => Err(shut.why),
         };
         let unix = handshake.socket.is_unix();
-        let (who, socket) = match (outcome, who) {
-            (Ok(()), Some(who)) => (who, handshake.socket),
-            (Err(why), _) => return self.failed(with, who, unix, why),
+        let (peer, socket) = match (outcome, peer) {
+            (Ok(()), Some(peer)) => (peer, handshake.socket),
+            (Err(why), _) => return self.failed(target, peer, unix, why),
             (Ok(()), None) => return,
         };
-        // Where memory is shared nobody listens in: both sides are known, and need TLS no longer.
-        let socket = match if unix { socket.bare() } else { Ok(socket) } {
+        // A Unix socket or shared memory needs no TLS after the handshake: both sides are authenticated, and the
+        // bytes stay on this host.
+        let socket = match if unix { socket.without_tls() } else { Ok(socket) } {
             Ok(socket) => socket,
-            Err(why) => return self.failed(with, Some(who), unix, why),
+            Err(why) => return self.failed(target, Some(peer), unix, why),
         };
         match socket {
             Socket::Unix(socket) => {
-                let agreement = match with {
+                let agreement = match target {
                     Some(_) => {
                         Agreement::offer(socket, same_host::CAPACITY).map_err(|error| error.to_string())
                     }
                     None => Ok(Agreement::answer(socket)),
                 };
                 match agreement {
-                    Ok(agreement) => self.agree(token, (who, agreement, Instant::now()), with, made),
-                    Err(why) => self.failed(with, Some(who), true, why),
+                    Ok(agreement) => {
+                        let agreement = LaneAgreement { peer, agreement, began: Instant::now() };
+                        self.advance_agreement(token, agreement, target, made);
+                    }
+                    Err(why) => self.failed(target, Some(peer), true, why),
                 }
             }
             mut socket => {
-                // Whoever takes the connection registers it anew.
+                // The lane's thread registers the connection with its own poll.
                 _ = socket.unwatch(self.poll.registry());
-                match socket.tcp().map_or(Ok(()), |stream| prepare(stream, self.place)) {
+                match socket.tcp().map_or(Ok(()), |stream| set_options(stream, self.place)) {
                     Ok(()) => {
-                        let barred = self.barred.get(&who.0).cloned();
-                        let apart = || format!("rank {} could not share memory", who.0);
-                        let why = barred.or_else(|| self.door(who).map(|_| apart()));
+                        let ours = self.unshared.get(&peer.rank).cloned();
+                        let theirs = || format!("rank {} could not share memory", peer.rank);
+                        let why = ours.or_else(|| self.door(peer).map(|_| theirs()));
                         let stream = Stream::new(socket).because(why);
-                        self.made(with, who, Box::new(stream), made);
+                        self.connected(target, peer, Box::new(stream), made);
                     }
-                    Err(why) => self.failed(with, Some(who), false, why),
+                    Err(why) => self.failed(target, Some(peer), false, why),
                 }
             }
         }
     }
 
-    fn agree(
+    fn advance_agreement(
         &mut self,
         token: usize,
-        (who, mut agreement, began): (With, Agreement, Instant),
-        with: Option<With>,
-        made: &mut Vec<(With, Connection)>,
+        mut pending: LaneAgreement,
+        target: Option<PeerLane>,
+        made: &mut Vec<(PeerLane, Connection)>,
     ) {
-        match agreement.go_on() {
+        match pending.agreement.go_on() {
             Ok(true) => {
-                _ = self.poll.registry().deregister(agreement.socket());
-                self.made(with, who, agreement.connection(), made);
+                _ = self.poll.registry().deregister(pending.agreement.socket());
+                self.connected(target, pending.peer, pending.agreement.connection(), made);
             }
-            // Both are members of this job: one may be slow, and the other must not take back what it has agreed to.
-            Ok(false) => _ = self.stages.insert(token, (Stage::Agreement(who, agreement, began), with)),
-            Err(error) => self.failed(with, Some(who), true, error.to_string()),
+            // There is no timeout: both sides are members of this job, and after one has agreed, a timeout on the
+            // other would leave them with different transports.
+            Ok(false) => _ = self.pending.insert(token, Pending { stage: Stage::Agreement(pending), target }),
+            Err(error) => self.failed(target, Some(pending.peer), true, error.to_string()),
         }
     }
 
-    fn made(
+    /// Adds a complete connection to `made`.
+    fn connected(
         &mut self,
-        with: Option<With>,
-        who: With,
+        target: Option<PeerLane>,
+        peer: PeerLane,
         connection: Connection,
-        made: &mut Vec<(With, Connection)>,
+        made: &mut Vec<(PeerLane, Connection)>,
     ) {
-        if with.is_none() {
-            // Two may have been under way at once: the first has come.
-            if self.come.contains(&who) {
+        if target.is_none() {
+            // A lane may have connected twice at the same time. The first connection counts.
+            if self.accepted.contains(&peer) {
                 return;
             }
-            self.come.push(who);
+            self.accepted.push(peer);
         }
-        made.push((who, connection));
+        made.push((peer, connection));
     }
 
-    /// A connection was not made. What fails over a door goes on over TCP.
-    fn failed(&mut self, with: Option<With>, who: Option<With>, unix: bool, why: String) {
-        match (with, who) {
-            (Some(with), _) => {
+    /// Handles a failed connection: tries again if this member made it. After a failure over a Unix socket, the next
+    /// try uses TCP.
+    fn failed(&mut self, target: Option<PeerLane>, peer: Option<PeerLane>, unix: bool, why: String) {
+        match (target, peer) {
+            (Some(target), _) => {
                 if unix {
-                    self.bar(with.0, &why);
+                    self.do_not_share(target.rank, &why);
                 }
-                self.again(with, why);
+                self.retry(target, why);
             }
-            (None, Some((rank, _))) => _ = self.troubles.insert(rank, why),
+            (None, Some(peer)) => _ = self.troubles.insert(peer.rank, why),
             (None, None) => {}
         }
     }
@@ -456,13 +492,13 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn whoever_connects_comes_from_the_interface_that_it_is_to_use() {
+    fn a_connection_comes_from_the_given_address() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let own: IpAddr = "127.0.0.2".parse().unwrap();
         let stream = dial_from(own, listener.local_addr().unwrap()).unwrap();
         assert_eq!(listener.accept().unwrap().1.ip(), own);
         drop(stream);
-        // An address that this host has not.
+        // This host does not have this address.
         assert!(dial_from("192.0.2.1".parse().unwrap(), listener.local_addr().unwrap()).is_err());
     }
 }

@@ -1,123 +1,140 @@
-//! A member's side of its connection to the coordinator.
+//! The state of a member's connection to the coordinator.
 
-use super::message::{Down, Progress, Up};
+use super::message::{FromCoordinator, FromMember, Progress};
 use std::time::Duration;
 use syncline_protocol::fault::{Blame, Kind, Trouble};
-use syncline_protocol::heartbeat::{Patience, Pulse};
+use syncline_protocol::heartbeat::{Heartbeats, Patience};
 
-/// One member. Times count from any one moment.
+/// One member. All times count from one common moment.
 #[derive(Debug)]
 pub struct Member {
-    pulse: Pulse,
-    /// Whether the coordinator has left, as it said.
-    alone: bool,
+    heartbeats: Heartbeats,
+    /// Whether the coordinator has announced that it leaves.
+    coordinator_left: bool,
     verdict: Option<(Blame, Trouble)>,
     /// Ranks that wait for the next epoch.
     waiting: Vec<u32>,
-    /// Ranks from which something has come of late.
+    /// Ranks from which this member has received something lately.
     hears: Vec<u32>,
-    /// Why this member takes no part any more.
+    /// Why this member no longer takes part, if the coordinator has dismissed it.
     dismissed: Option<String>,
-    out: Vec<Up>,
+    out: Vec<FromMember>,
 }
 
 impl Member {
-    /// A member that the coordinator knows.
+    /// Creates a member that has joined at the coordinator.
     pub fn new(patience: Patience, now: Duration) -> Self {
-        let mut pulse = Pulse::new(patience, now);
-        pulse.join(0, now);
-        pulse.heard(0, now);
+        let mut heartbeats = Heartbeats::new(patience, now);
+        heartbeats.join(0, now);
+        heartbeats.heard(0, now);
         let (waiting, hears, out) = (Vec::new(), Vec::new(), Vec::new());
-        Self { pulse, alone: false, verdict: None, waiting, hears, dismissed: None, out }
+        Self { heartbeats, coordinator_left: false, verdict: None, waiting, hears, dismissed: None, out }
     }
 
-    /// From which ranks something has come of late, on connections to them. To be told before what the coordinator says.
-    pub fn hears(&mut self, ranks: Vec<u32>) {
+    /// Sets the ranks from which this member has received something lately, on its connections to them. Call it before
+    /// [`Member::receive`].
+    pub fn set_hears(&mut self, ranks: Vec<u32>) {
         self.hears = ranks;
     }
 
-    /// Something is wrong with a peer. The coordinator will decide.
+    /// Reports trouble with a peer to the coordinator, which will decide.
     pub fn report(&mut self, peer: u32, trouble: Trouble) {
-        self.out.push(Up::Trouble { peer, trouble });
+        self.out.push(FromMember::Trouble { peer, trouble });
     }
 
-    /// Something takes too long, and nobody is known to be at fault: an operation of a group, by its number and ranks.
-    pub fn late(&mut self, (group, ranks): (u64, Vec<u32>), sequence: u64, trouble: Trouble) {
-        self.out.push(Up::Late { group, ranks, sequence, trouble });
+    /// Reports an operation that takes too long, if this member does not know who is at fault. The operation is given
+    /// by its group's number and ranks, and by its own number in the group.
+    pub fn report_late(&mut self, (group, ranks): (u64, Vec<u32>), sequence: u64, trouble: Trouble) {
+        self.out.push(FromMember::Late { group, ranks, sequence, trouble });
     }
 
-    /// The member leaves.
+    /// Tells the coordinator that this member leaves.
     pub fn leave(&mut self) {
-        self.out.push(Up::Leave);
+        self.out.push(FromMember::Leave);
     }
 
-    /// The coordinator has said something; `progress` is how far this member is in a group.
-    pub fn heard(&mut self, message: Down, progress: impl FnOnce(u64) -> Progress, now: Duration) {
-        self.pulse.heard(0, now);
+    /// Handles a message from the coordinator. `progress` returns how far this member is in a group.
+    pub fn receive(
+        &mut self,
+        message: FromCoordinator,
+        progress: impl FnOnce(u64) -> Progress,
+        now: Duration,
+    ) {
+        self.heartbeats.heard(0, now);
         match message {
-            Down::Alive | Down::Meet { .. } | Down::Begun | Down::Missing { .. } => {}
-            Down::Waiting { ranks } => self.waiting = ranks,
-            Down::Dismissed { why } => {
-                self.lost(Trouble { kind: Kind::Closed, what: format!("says that this rank {why}") });
+            FromCoordinator::Alive
+            | FromCoordinator::Meet { .. }
+            | FromCoordinator::Begun
+            | FromCoordinator::Missing { .. } => {}
+            FromCoordinator::Waiting { ranks } => self.waiting = ranks,
+            FromCoordinator::Dismissed { why } => {
+                self.lose_coordinator(Trouble {
+                    kind: Kind::Closed,
+                    what: format!("says that this rank {why}"),
+                });
                 self.dismissed = Some(why);
             }
-            Down::Leave => {
-                self.alone = true;
-                self.pulse.leave(0);
+            FromCoordinator::Leave => {
+                self.coordinator_left = true;
+                self.heartbeats.leave(0);
             }
-            Down::Roll { call, group } => {
-                self.out.push(Up::Here { call, progress: progress(group), hears: self.hears.clone() });
+            FromCoordinator::Roll { call, group } => {
+                self.out.push(FromMember::Here {
+                    call,
+                    progress: progress(group),
+                    hears: self.hears.clone(),
+                });
             }
-            Down::Verdict { blame, trouble } => _ = self.verdict.get_or_insert((blame, trouble)),
+            FromCoordinator::Verdict { blame, trouble } => _ = self.verdict.get_or_insert((blame, trouble)),
         }
     }
 
-    /// The connection is closed, or what comes on it cannot be believed.
-    pub fn lost(&mut self, trouble: Trouble) {
-        self.pulse.leave(0);
-        if !self.alone {
+    /// Notes that the connection to the coordinator is closed, or that something invalid arrived on it.
+    pub fn lose_coordinator(&mut self, trouble: Trouble) {
+        self.heartbeats.leave(0);
+        if !self.coordinator_left {
             self.verdict.get_or_insert((Blame::Coordinator, trouble));
         }
     }
 
-    /// Time has passed. To be told about every [`Member::interval`], after what came in has been heard.
+    /// Advances timers. Call it once per [`Member::interval`], after received messages have been handled.
     pub fn tick(&mut self, now: Duration) {
-        if let Some(&(_, silence)) = self.pulse.silent(now).first() {
+        if let Some(&(_, silence)) = self.heartbeats.silent(now).first() {
             let mut trouble = Trouble::silent(silence);
-            // It may hear us, where we do not hear it.
-            self.out.push(Up::Deaf { hears: self.hears.clone(), trouble: trouble.clone() });
+            // The coordinator may still hear this member.
+            self.out.push(FromMember::Deaf { hears: self.hears.clone(), trouble: trouble.clone() });
             if !self.hears.is_empty() && !self.hears.contains(&0) {
-                trouble.what.push_str(", nor did rank 0, where it is: other ranks do");
+                trouble.what.push_str("; rank 0, which runs it, is silent too, and other ranks are not");
             }
-            self.lost(trouble);
+            self.lose_coordinator(trouble);
         }
-        if !self.pulse.due(now).is_empty() {
-            self.out.push(Up::Alive);
+        if !self.heartbeats.due(now).is_empty() {
+            self.out.push(FromMember::Alive);
         }
     }
 
-    /// Whether the coordinator has left, as it said: members decide for themselves then.
-    pub fn alone(&self) -> bool {
-        self.alone
+    /// Whether the coordinator has announced that it leaves. Members then decide for themselves.
+    pub fn coordinator_left(&self) -> bool {
+        self.coordinator_left
     }
 
-    /// Why this member takes no part any more, as the coordinator has said: a clause about it.
+    /// Why this member no longer takes part, as a clause about it, if the coordinator has dismissed it.
     pub fn dismissed(&self) -> Option<&str> {
         self.dismissed.as_deref()
     }
 
-    /// Ranks that wait for the next epoch, as far as is known here.
+    /// The ranks that wait for the next epoch, as far as this member knows.
     pub fn waiting(&self) -> &[u32] {
         &self.waiting
     }
 
-    /// How often [`Member::tick`] is to be told.
+    /// How often to call [`Member::tick`].
     pub fn interval(&self) -> Duration {
-        self.pulse.interval()
+        self.heartbeats.interval()
     }
 
-    /// What is to be said.
-    pub fn say(&mut self) -> Vec<Up> {
+    /// Returns the messages to send to the coordinator.
+    pub fn take_messages(&mut self) -> Vec<FromMember> {
         std::mem::take(&mut self.out)
     }
 
@@ -144,20 +161,21 @@ mod tests {
         });
         assert!(lost.is_some_and(|now| now <= 2000), "{lost:?}");
         assert_eq!(member.verdict().unwrap().0, Blame::Coordinator);
-        assert!(member.say().iter().filter(|&up| *up == Up::Alive).count() >= 3);
+        assert!(member.take_messages().iter().filter(|&message| *message == FromMember::Alive).count() >= 3);
     }
 
     #[test]
-    fn whoever_does_not_hear_the_coordinator_says_whom_it_hears() {
-        for (hears, what) in [(vec![0, 2], false), (vec![2], true), (vec![], false)] {
+    fn a_member_that_does_not_hear_the_coordinator_reports_which_ranks_it_hears() {
+        for (hears, rank_0_is_silent) in [(vec![0, 2], false), (vec![2], true), (vec![], false)] {
             let mut member = Member::new(Patience::default(), ms(0));
-            member.hears(hears.clone());
+            member.set_hears(hears.clone());
             (0..4000).step_by(100).for_each(|now| member.tick(ms(now)));
             let (blame, trouble) = member.verdict().cloned().unwrap();
-            assert_eq!((blame, trouble.what.contains("nor did rank 0")), (Blame::Coordinator, what));
-            let said = member.say();
-            let deaf = said.iter().filter_map(|up| match up {
-                Up::Deaf { hears, .. } => Some(hears.clone()),
+            let says_so = trouble.what.contains("rank 0, which runs it, is silent too");
+            assert_eq!((blame, says_so), (Blame::Coordinator, rank_0_is_silent));
+            let messages = member.take_messages();
+            let deaf = messages.iter().filter_map(|message| match message {
+                FromMember::Deaf { hears, .. } => Some(hears.clone()),
                 _ => None,
             });
             assert_eq!(deaf.collect::<Vec<_>>(), [hears]);
@@ -168,32 +186,36 @@ mod tests {
     fn the_first_verdict_counts() {
         let mut member = Member::new(Patience::default(), ms(0));
         let trouble = Trouble::left();
-        member.heard(
-            Down::Verdict { blame: Blame::Rank(3), trouble: trouble.clone() },
+        member.receive(
+            FromCoordinator::Verdict { blame: Blame::Rank(3), trouble: trouble.clone() },
             |_| Progress::default(),
             ms(1),
         );
-        member.lost(Trouble::closed("end of file"));
+        member.lose_coordinator(Trouble::closed("end of file"));
         assert_eq!(member.verdict(), Some(&(Blame::Rank(3), trouble)));
     }
 
     #[test]
     fn a_coordinator_that_leaves_is_not_lost() {
         let mut member = Member::new(Patience::default(), ms(0));
-        member.heard(Down::Leave, |_| Progress::default(), ms(1));
-        member.lost(Trouble::closed("end of file"));
+        member.receive(FromCoordinator::Leave, |_| Progress::default(), ms(1));
+        member.lose_coordinator(Trouble::closed("end of file"));
         (0..5000).step_by(100).for_each(|now| member.tick(ms(now)));
-        assert!(member.alone() && member.verdict().is_none());
+        assert!(member.coordinator_left() && member.verdict().is_none());
     }
 
     #[test]
     fn a_roll_call_is_answered_with_progress() {
         let mut member = Member::new(Patience::default(), ms(0));
         let progress = Progress { begun: 5, over: 4 };
-        member.heard(Down::Roll { call: 9, group: 3 }, |group| Progress { begun: group + 2, over: 4 }, ms(1));
-        assert_eq!(member.say(), [Up::Here { call: 9, progress, hears: vec![] }]);
-        member.hears(vec![1, 2]);
-        member.heard(Down::Roll { call: 10, group: 3 }, |_| progress, ms(1));
-        assert_eq!(member.say(), [Up::Here { call: 10, progress, hears: vec![1, 2] }]);
+        member.receive(
+            FromCoordinator::Roll { call: 9, group: 3 },
+            |group| Progress { begun: group + 2, over: 4 },
+            ms(1),
+        );
+        assert_eq!(member.take_messages(), [FromMember::Here { call: 9, progress, hears: vec![] }]);
+        member.set_hears(vec![1, 2]);
+        member.receive(FromCoordinator::Roll { call: 10, group: 3 }, |_| progress, ms(1));
+        assert_eq!(member.take_messages(), [FromMember::Here { call: 10, progress, hears: vec![1, 2] }]);
     }
 }

@@ -1,4 +1,4 @@
-//! A member's connection to the coordinator, and the thread that keeps it.
+//! A member's connection to the coordinator, and the thread that serves it.
 
 use crate::Member;
 use crate::arbiter::{Arbiter, Executor};
@@ -7,8 +7,8 @@ use crate::coordinator_thread::CoordinatorThread;
 use crate::hooks::{Notice, Wanted};
 use crate::meeting;
 use crate::meeting::Listeners;
-use crate::message::{Down, Listens, Progress, Up};
-use crate::place::{Absence, Place};
+use crate::message::{FromCoordinator, FromMember, Listens, Progress};
+use crate::place::{JoinError, Place};
 use mio::{Events, Token, Waker};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use syncline_protocol::fault::{Blame, Kind, Trouble};
 use syncline_protocol::handshake::Role;
-use syncline_protocol::heartbeat::{Patience, Pulse};
+use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::settings::Settings;
 use syncline_transport::control_connection::ControlConnection;
 use syncline_transport::forks::Watcher;
@@ -26,34 +26,35 @@ use syncline_transport::handshaking::Handshaking;
 use syncline_transport::socket::Socket;
 
 const COORDINATOR: Token = Token(0);
-const TOLD: Token = Token(1);
+const WAKER: Token = Token(1);
 
-/// Who takes part in an epoch, and where each listens.
+/// The ranks that take part in an epoch, and where each listens.
 #[derive(Debug)]
-pub struct Meet {
-    /// The epoch.
+pub struct Roster {
+    /// The number of the epoch.
     pub epoch: u16,
-    /// Its ranks in ascending order, which is that of seats, and where each listens.
+    /// The ranks in ascending order, and where each listens. A rank's seat is its position in this list.
     pub members: Vec<(u32, Listens)>,
 }
 
-impl Meet {
-    /// Its ranks, in ascending order.
+impl Roster {
+    /// The ranks, in ascending order.
     pub fn ranks(&self) -> impl Iterator<Item = u32> {
         self.members.iter().map(|&(rank, _)| rank)
     }
 
-    /// A rank's seat, where it takes part.
+    /// A rank's seat; `None` if the rank does not take part.
     pub fn seat(&self, rank: u32) -> Option<usize> {
         self.members.binary_search_by_key(&rank, |&(rank, _)| rank).ok()
     }
 
-    /// Where a rank listens, where it takes part.
+    /// Where a rank listens; `None` if the rank does not take part.
     pub fn listens(&self, rank: u32) -> Option<&Listens> {
         self.seat(rank).map(|seat| &self.members[seat].1)
     }
 
-    /// How many members are on a rank's machine, and which of them it is. Nobody knows where the machine does not say.
+    /// The number of members on a rank's machine, and the rank's position among them. `None` if the rank does not
+    /// take part, or if its machine has no identifier.
     pub fn neighbours(&self, rank: u32) -> Option<(usize, usize)> {
         let machine = self.listens(rank)?.machine.as_ref()?;
         let here = self.members.iter().filter(|(_, listens)| listens.machine.as_ref() == Some(machine));
@@ -64,38 +65,40 @@ impl Meet {
 
 /// A member's connection to the coordinator.
 pub struct MemberConnection {
-    connection: ControlConnection,
+    control: ControlConnection,
     poll: Watcher,
     waker: Arc<Waker>,
-    /// Signs of life before the thread gives them: to the coordinator, and of it.
-    pulse: Pulse,
+    /// Heartbeats to and from the coordinator, while no [`MemberThread`] serves the connection.
+    heartbeats: Heartbeats,
     started: Instant,
-    /// Whether a peer was reported that cannot be reached.
+    /// Whether this member has reported a peer that it cannot reach.
     reported: bool,
-    /// Who is at fault that an epoch ended before it had begun.
+    /// Who is at fault, if the epoch failed before all lanes were connected.
     verdict: Option<Blame>,
 }
 
-/// Goes to the coordinator, and waits there until an epoch begins.
+/// Joins at the coordinator, and waits until an epoch begins.
 pub fn enter(
     place: &Place,
     settings: Settings,
     wanted: &mut Wanted<'_>,
     notice: &mut Notice<'_>,
-) -> Result<(MemberConnection, Meet, Listeners), Absence> {
+) -> Result<(MemberConnection, Roster, Listeners), JoinError> {
     let deadline = Instant::now() + place.wait;
     let listeners = meeting::listen(place, settings.pace.lanes)?;
     loop {
-        let mut post = MemberConnection::connect(place, settings, deadline, wanted, notice)?;
-        post.connection.send(&Up::Listens(listeners.listens.clone()));
-        // Whoever was cut off before a word was said tries again, and may be told why.
-        if let Some(meet) = post.gather(place, settings, Some(deadline), (&mut *wanted, notice))? {
-            return Ok((post, meet, listeners));
+        let mut connection = MemberConnection::connect(place, settings, deadline, wanted, notice)?;
+        connection.control.send(&FromMember::Listens(listeners.listens.clone()));
+        // `None` means that the coordinator disconnected this member without a message. Try again: it may then say why.
+        if let Some(roster) =
+            connection.wait_for_epoch(place, settings, Some(deadline), (&mut *wanted, notice))?
+        {
+            return Ok((connection, roster, listeners));
         }
     }
 }
 
-/// Ranks, as a sentence has them: some of them, where they are many.
+/// Names ranks in a sentence: all of them, or if there are many, their number and the first few.
 fn named(ranks: &[u32]) -> String {
     const MOST: usize = 8;
     let some: Vec<String> = ranks.iter().take(MOST).map(u32::to_string).collect();
@@ -106,24 +109,24 @@ fn named(ranks: &[u32]) -> String {
     }
 }
 
-/// How soon to try again what did not work.
-const AGAIN: Duration = Duration::from_millis(100);
+/// How long to wait before another try to join.
+const RETRY: Duration = Duration::from_millis(100);
 
-/// Connects to the coordinator, again and again until it is there.
-fn greet(
+/// Connects to the coordinator. Tries again until it listens, or until the deadline.
+fn connect_to_coordinator(
     place: &Place,
     lanes: u32,
     deadline: Instant,
     wanted: &mut Wanted<'_>,
     notice: &mut Notice<'_>,
-) -> Result<Socket, Absence> {
+) -> Result<Socket, JoinError> {
     let role = Role::Member { rank: place.rank, world: place.world, lanes };
     let addresses = place.coordinator.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ");
-    let mut unwanted = None;
+    let mut gave_up = None;
     let mut stop = || {
-        wanted().map_err(|absence| {
-            let why = absence.why.clone();
-            unwanted = Some(absence);
+        wanted().map_err(|error| {
+            let why = error.why.clone();
+            gave_up = Some(error);
             why
         })
     };
@@ -137,7 +140,7 @@ fn greet(
         };
         if shut.lasts || Instant::now() >= deadline {
             let what = format!("cannot join at the coordinator {addresses}: {}", shut.why);
-            return Err(unwanted.unwrap_or_else(|| Absence::here(place.rank, &what)));
+            return Err(gave_up.unwrap_or_else(|| JoinError::here(place.rank, &what)));
         }
         let waited = began.elapsed().as_secs_f64();
         notice(&format!(
@@ -149,88 +152,96 @@ fn greet(
 }
 
 impl MemberConnection {
-    /// Goes to the coordinator.
+    /// Connects to the coordinator.
     fn connect(
         place: &Place,
         settings: Settings,
         deadline: Instant,
         wanted: &mut Wanted<'_>,
         notice: &mut Notice<'_>,
-    ) -> Result<Self, Absence> {
-        let fault = |error: std::io::Error| Absence::here(place.rank, &format!("cannot wait: {error}"));
-        let mut socket = greet(place, settings.pace.lanes, deadline, wanted, notice)?;
+    ) -> Result<Self, JoinError> {
+        let fault = |error: std::io::Error| {
+            JoinError::here(place.rank, &format!("cannot wait for the coordinator: {error}"))
+        };
+        let mut socket = connect_to_coordinator(place, settings.pace.lanes, deadline, wanted, notice)?;
         let poll = Watcher::new().map_err(fault)?;
         socket.watch(poll.registry(), COORDINATOR).map_err(fault)?;
-        let waker = Arc::new(Waker::new(poll.registry(), TOLD).map_err(fault)?);
-        let mut pulse = Pulse::new(settings.patience, Duration::ZERO);
-        pulse.join(0, Duration::ZERO);
-        pulse.heard(0, Duration::ZERO);
-        let (connection, started) = (ControlConnection::new(socket), Instant::now());
-        Ok(Self { connection, poll, waker, pulse, started, reported: false, verdict: None })
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(fault)?);
+        let mut heartbeats = Heartbeats::new(settings.patience, Duration::ZERO);
+        heartbeats.join(0, Duration::ZERO);
+        heartbeats.heard(0, Duration::ZERO);
+        let (control, started) = (ControlConnection::new(socket), Instant::now());
+        Ok(Self { control, poll, waker, heartbeats, started, reported: false, verdict: None })
     }
 
-    /// Asks for the next epoch, and waits until it begins. The coordinator waits for `patience` for ranks that were lost.
+    /// Asks for the next epoch, and waits until it begins. The coordinator waits up to `patience` for lost ranks to
+    /// come back.
     pub fn again(
         &mut self,
         place: &Place,
         settings: Settings,
         patience: Duration,
         wanted: &mut Wanted<'_>,
-    ) -> Result<(Meet, Listeners), Absence> {
+    ) -> Result<(Roster, Listeners), JoinError> {
         (self.reported, self.verdict) = (false, None);
-        // Until now the thread has heard it.
-        self.pulse.heard(0, self.started.elapsed());
+        // Until now the thread has received the coordinator's heartbeats.
+        self.heartbeats.heard(0, self.started.elapsed());
         let listeners = meeting::listen(place, settings.pace.lanes)?;
         let patience_ms = patience.as_millis() as u64;
-        self.connection.send(&Up::Again { listens: listeners.listens.clone(), patience_ms });
-        match self.gather(place, settings, None, (wanted, &mut |_| {}))? {
-            Some(meet) => Ok((meet, listeners)),
-            None => Err(Absence::here(place.rank, "was cut off by the coordinator")),
+        self.control.send(&FromMember::Again { listens: listeners.listens.clone(), patience_ms });
+        match self.wait_for_epoch(place, settings, None, (wanted, &mut |_| {}))? {
+            Some(roster) => Ok((roster, listeners)),
+            None => Err(JoinError::here(place.rank, "was disconnected by the coordinator")),
         }
     }
 
-    /// Waits until an epoch begins; nothing, where a member that has just come was cut off at once. Such a member has a
-    /// deadline; those of an epoch that is over leave it to the coordinator how long to wait.
-    fn gather(
+    /// Waits until an epoch begins. A member that has just joined has a `deadline`; for a member of an earlier epoch,
+    /// the coordinator decides how long to wait. Returns `None` if a member that has just joined was disconnected at
+    /// once.
+    fn wait_for_epoch(
         &mut self,
         place: &Place,
         settings: Settings,
         deadline: Option<Instant>,
         (wanted, notice): (&mut Wanted<'_>, &mut Notice<'_>),
-    ) -> Result<Option<Meet>, Absence> {
+    ) -> Result<Option<Roster>, JoinError> {
         let (lanes, first) = (settings.pace.lanes, deadline.is_some());
         let past = |more: Duration| deadline.is_some_and(|deadline| Instant::now() > deadline + more);
-        let fault = |what: String| Absence::here(place.rank, &what);
+        let fault = |what: String| JoinError::here(place.rank, &what);
         let lost = |why: String| fault(format!("lost the coordinator: it {why}"));
         let mut events = Events::with_capacity(8);
         let (began, mut begun) = (Instant::now(), false);
         loop {
             wanted()?;
-            self.live();
-            let closed = self.connection.write().and_then(|()| self.connection.read()).err();
-            // What it said before it went counts.
-            let message = self.connection.receive::<Down>().map_err(lost)?;
+            self.send_heartbeat();
+            let closed = self.control.write().and_then(|()| self.control.read()).err();
+            // If the connection has ended, still handle the messages that arrived before.
+            let message = self.control.receive::<FromCoordinator>().map_err(lost)?;
             let silence = self.silence(message.is_some());
             match message {
-                Some(Down::Meet { epoch, members }) => {
-                    let meet = Meet { epoch, members };
-                    let complete = meet.members.is_sorted_by(|a, b| a.0 < b.0)
-                        && meet.seat(place.rank).is_some()
-                        && meet.ranks().all(|rank| rank < place.world)
-                        && meet.members.iter().all(|(_, member)| member.lanes.len() == lanes as usize);
-                    if !complete {
-                        return Err(fault("was told of other members than there are".to_owned()));
+                Some(FromCoordinator::Meet { epoch, members }) => {
+                    let roster = Roster { epoch, members };
+                    let valid = roster.members.is_sorted_by(|a, b| a.0 < b.0)
+                        && roster.seat(place.rank).is_some()
+                        && roster.ranks().all(|rank| rank < place.world)
+                        && roster.members.iter().all(|(_, member)| member.lanes.len() == lanes as usize);
+                    if !valid {
+                        return Err(fault(
+                            "received an invalid list of members from the coordinator".to_owned(),
+                        ));
                     }
-                    return Ok(Some(meet));
+                    return Ok(Some(roster));
                 }
-                // A newcomer may hear of the one whose place it takes.
-                Some(Down::Verdict { blame, trouble }) if first && !begun => {
-                    return Err(Absence::new(format!("{blame} {trouble}")));
+                // After the job has begun, the verdict may be about the lost process whose rank this one takes.
+                Some(FromCoordinator::Verdict { blame, trouble }) if first && !begun => {
+                    return Err(JoinError::new(format!("{blame} {trouble}")));
                 }
-                Some(Down::Dismissed { why }) => return Err(fault(why)),
-                Some(Down::Leave) => return Err(lost("left before all had come".to_owned())),
-                Some(Down::Begun) => begun = true,
-                Some(Down::Missing { ranks }) => {
+                Some(FromCoordinator::Dismissed { why }) => return Err(fault(why)),
+                Some(FromCoordinator::Leave) => {
+                    return Err(lost("left before all ranks had joined".to_owned()));
+                }
+                Some(FromCoordinator::Begun) => begun = true,
+                Some(FromCoordinator::Missing { ranks }) => {
                     let waited = began.elapsed().as_secs_f64();
                     notice(&format!(
                         "rank {} waits for {} ({waited:.0} s so far)",
@@ -238,12 +249,17 @@ impl MemberConnection {
                         named(&ranks)
                     ));
                 }
-                // What is still said of an epoch that is over.
-                Some(Down::Alive | Down::Roll { .. } | Down::Verdict { .. } | Down::Waiting { .. }) => {}
+                // Messages about an epoch that is over.
+                Some(
+                    FromCoordinator::Alive
+                    | FromCoordinator::Roll { .. }
+                    | FromCoordinator::Verdict { .. }
+                    | FromCoordinator::Waiting { .. },
+                ) => {}
                 None => {
                     if let Some(how) = closed {
-                        if first && began.elapsed() < AGAIN && !past(Duration::ZERO) {
-                            std::thread::sleep(AGAIN);
+                        if first && began.elapsed() < RETRY && !past(Duration::ZERO) {
+                            std::thread::sleep(RETRY);
                             return Ok(None);
                         }
                         return Err(lost(format!("closed its connection ({how})")));
@@ -251,13 +267,13 @@ impl MemberConnection {
                     if let Some(silence) = silence {
                         return Err(lost(silence.what));
                     }
-                    // The coordinator knows who is missing: it may say so a little later.
+                    // The coordinator knows which ranks are missing, and may say so a little after the deadline.
                     if past(Duration::from_secs(2)) {
                         let why = match begun {
                             true => {
-                                "waits for the job to begin another epoch, as its ranks have not done yet"
+                                "waits for the job to begin another epoch, which its ranks have not done yet"
                             }
-                            false => "waits for others, and the coordinator does not say for whom",
+                            false => "waits for other ranks, but the coordinator does not say which",
                         };
                         return Err(fault(why.to_owned()));
                     }
@@ -267,26 +283,27 @@ impl MemberConnection {
         }
     }
 
-    /// Shows now and then that the member lives.
-    fn live(&mut self) {
-        if !self.pulse.due(self.started.elapsed()).is_empty() {
-            self.connection.send(&Up::Alive);
+    /// Sends a heartbeat to the coordinator, if one is due.
+    fn send_heartbeat(&mut self) {
+        if !self.heartbeats.due(self.started.elapsed()).is_empty() {
+            self.control.send(&FromMember::Alive);
         }
     }
 
-    /// The coordinator's silence, if that is too long; it ends where it was `heard`.
+    /// Returns the coordinator's silence, if it has lasted too long. `heard` says that a message has arrived, which
+    /// ends it.
     fn silence(&mut self, heard: bool) -> Option<Trouble> {
         let now = self.started.elapsed();
         if heard {
-            self.pulse.heard(0, now);
+            self.heartbeats.heard(0, now);
         }
-        self.pulse.silent(now).first().map(|&(_, silence)| Trouble::silent(silence))
+        self.heartbeats.silent(now).first().map(|&(_, silence)| Trouble::silent(silence))
     }
 
-    /// Something is wrong with a peer before the epoch has begun.
+    /// Reports trouble with a peer to the coordinator, before all lanes are connected.
     pub fn report(&mut self, peer: u32, trouble: Trouble) {
         self.reported = true;
-        self.connection.send(&Up::Trouble { peer, trouble });
+        self.control.send(&FromMember::Trouble { peer, trouble });
     }
 
     /// Whether this member has reported a peer that it cannot reach.
@@ -294,38 +311,45 @@ impl MemberConnection {
         self.reported
     }
 
-    /// Whether a rank or a link is at fault that an epoch ended before it had begun: the next may do better.
+    /// Whether another epoch may succeed after this one failed before all lanes were connected: a rank or a link is
+    /// at fault, and not the coordinator.
     pub const fn may_go_on(&self) -> bool {
         matches!(self.verdict, Some(Blame::Rank(_) | Blame::Link(..) | Blame::Nobody))
     }
 
-    /// Shows that the member lives while it is not watched yet, and hears whether it is all over.
-    pub fn stay(&mut self, place: &Place) -> Result<(), Absence> {
-        self.live();
-        let closed = self.connection.write().and_then(|()| self.connection.read()).err();
-        let lost = |why: String| Absence::here(place.rank, &format!("lost the coordinator: it {why}"));
+    /// Exchanges messages with the coordinator while lanes are being connected. Call it often, so that the
+    /// coordinator gets heartbeats and answers.
+    ///
+    /// # Errors
+    /// The coordinator is lost, has left, has dismissed this member, or has sent a verdict.
+    pub fn exchange(&mut self, place: &Place) -> Result<(), JoinError> {
+        self.send_heartbeat();
+        let closed = self.control.write().and_then(|()| self.control.read()).err();
+        let lost = |why: String| JoinError::here(place.rank, &format!("lost the coordinator: it {why}"));
         let mut heard = false;
-        while let Some(message) = self.connection.receive::<Down>().map_err(lost)? {
+        while let Some(message) = self.control.receive::<FromCoordinator>().map_err(lost)? {
             heard = true;
             match message {
-                Down::Roll { call, .. } => {
-                    self.connection.send(&Up::Here {
+                FromCoordinator::Roll { call, .. } => {
+                    self.control.send(&FromMember::Here {
                         call,
                         progress: Progress::default(),
                         hears: Vec::new(),
                     });
                 }
-                Down::Verdict { blame, trouble } => {
+                FromCoordinator::Verdict { blame, trouble } => {
                     self.verdict = Some(blame);
-                    return Err(Absence::new(format!("{blame} {trouble}")));
+                    return Err(JoinError::new(format!("{blame} {trouble}")));
                 }
-                Down::Leave => return Err(lost("left before all had met".to_owned())),
-                Down::Dismissed { why } => return Err(Absence::here(place.rank, &why)),
-                Down::Alive
-                | Down::Meet { .. }
-                | Down::Begun
-                | Down::Missing { .. }
-                | Down::Waiting { .. } => {}
+                FromCoordinator::Leave => {
+                    return Err(lost("left before all ranks were connected".to_owned()));
+                }
+                FromCoordinator::Dismissed { why } => return Err(JoinError::here(place.rank, &why)),
+                FromCoordinator::Alive
+                | FromCoordinator::Meet { .. }
+                | FromCoordinator::Begun
+                | FromCoordinator::Missing { .. }
+                | FromCoordinator::Waiting { .. } => {}
             }
         }
         let silence = self.silence(heard).map(|trouble| trouble.what);
@@ -337,80 +361,86 @@ impl MemberConnection {
 
     fn wait(&mut self, events: &mut Events, most: Duration) -> Result<(), String> {
         match self.poll.poll(events, Some(most)) {
-            Err(error) if error.kind() != ErrorKind::Interrupted => Err(format!("cannot wait: {error}")),
+            Err(error) if error.kind() != ErrorKind::Interrupted => {
+                Err(format!("cannot wait for the coordinator: {error}"))
+            }
             _ => Ok(()),
         }
     }
 
-    /// Keeps the connection on a thread of its own.
+    /// Starts a thread that serves the connection. `coordinator` is the coordinator's thread, if it runs in this
+    /// process.
     pub fn watch(
         self,
         patience: Patience,
         executor: Box<dyn Executor>,
-        hall: Option<CoordinatorThread>,
+        coordinator: Option<CoordinatorThread>,
     ) -> std::io::Result<MemberThread> {
-        let (tell, told) = channel();
+        let (sender, commands) = channel();
         let waker = Arc::clone(&self.waker);
         let waiting = Arc::default();
-        let keeper = MemberLoop { post: self, executor, told, patience, waiting: Arc::clone(&waiting) };
-        let thread = std::thread::Builder::new().name("post".to_owned()).spawn(|| keeper.run())?;
-        Ok(MemberThread { tell, waker, waiting, thread: Some(thread), hall })
+        let member_loop =
+            MemberLoop { connection: self, executor, commands, patience, waiting: Arc::clone(&waiting) };
+        let thread = std::thread::Builder::new().name("member".to_owned()).spawn(|| member_loop.run())?;
+        Ok(MemberThread { commands: sender, waker, waiting, thread: Some(thread), coordinator })
     }
 }
 
-/// Why there is no other epoch, as a rule.
-const LOST: &str = "has lost the coordinator: there is no other epoch without it";
+/// Why no other epoch can begin, unless the coordinator has given another reason.
+const LOST: &str = "has lost the coordinator, without which no other epoch can begin";
 
-/// What the thread is told.
-enum Tell {
-    Report(u32, Trouble),
-    Late((u64, Vec<u32>), u64, Trouble),
-    /// Give the connection back.
+/// A command to the thread.
+enum Command {
+    /// Report trouble with a peer.
+    Report { peer: u32, trouble: Trouble },
+    /// Report an operation that takes too long. `group` is its group's number and ranks.
+    Late { group: (u64, Vec<u32>), sequence: u64, trouble: Trouble },
+    /// End, and give the connection back.
     Recall,
 }
 
-/// The thread, as the communicator sees it. When it is dropped, the member leaves; after it the coordinator, where it is
-/// ours.
+/// A handle of the thread that serves the connection to the coordinator. Dropping it makes the member leave the job.
+/// If the coordinator runs in this process, it then ends too.
 pub struct MemberThread {
-    tell: Sender<Tell>,
+    commands: Sender<Command>,
     waker: Arc<Waker>,
     /// Ranks that wait for the next epoch.
     waiting: Arc<Mutex<Vec<u32>>>,
     thread: Option<JoinHandle<Result<MemberConnection, String>>>,
-    hall: Option<CoordinatorThread>,
+    /// Dropped last, after the member has left.
+    coordinator: Option<CoordinatorThread>,
 }
 
 impl Arbiter for Arc<MemberThread> {
     fn report(&self, peer: u32, trouble: Trouble) {
-        self.tell(Tell::Report(peer, trouble));
+        self.send(Command::Report { peer, trouble });
     }
 
     fn late(&self, group: (u64, Vec<u32>), sequence: u64, trouble: Trouble) {
-        self.tell(Tell::Late(group, sequence, trouble));
+        self.send(Command::Late { group, sequence, trouble });
     }
 }
 
 impl MemberThread {
-    /// Ranks that wait for the next epoch.
+    /// The ranks that wait for the next epoch.
     pub fn waiting(&self) -> Vec<u32> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ends the thread, without a word to the coordinator: the connection to it, unless it is lost, and the coordinator,
-    /// where it is ours.
-    ///
-    /// # Errors
-    /// A clause about this rank: why there is no connection any more.
+    /// Ends the thread without a message to the coordinator. Returns the connection, and the coordinator's thread if
+    /// it runs in this process. Instead of a lost connection, returns a clause about this rank that says why it is
+    /// lost.
     pub fn recall(mut self) -> (Result<MemberConnection, String>, Option<CoordinatorThread>) {
-        self.tell(Tell::Recall);
+        self.send(Command::Recall);
         let lost = || Err(LOST.to_owned());
-        let post = self.thread.take().map_or_else(lost, |thread| thread.join().unwrap_or_else(|_| lost()));
-        (post, self.hall.take())
+        let connection =
+            self.thread.take().map_or_else(lost, |thread| thread.join().unwrap_or_else(|_| lost()));
+        (connection, self.coordinator.take())
     }
 
-    fn tell(&self, what: Tell) {
-        // A thread that has ended has given its verdict.
-        if self.tell.send(what).is_ok() {
+    fn send(&self, command: Command) {
+        // This fails only if the thread has ended, after it delivered its verdict.
+        if self.commands.send(command).is_ok() {
             _ = self.waker.wake();
         }
     }
@@ -418,8 +448,9 @@ impl MemberThread {
 
 impl Drop for MemberThread {
     fn drop(&mut self) {
-        let (nobody, _) = channel();
-        self.tell = nobody;
+        // Disconnects the channel, which makes the thread leave.
+        let (disconnected, _) = channel();
+        self.commands = disconnected;
         _ = self.waker.wake();
         if let Some(thread) = self.thread.take() {
             _ = thread.join();
@@ -427,36 +458,38 @@ impl Drop for MemberThread {
     }
 }
 
-/// The thread.
+/// The state of the thread.
 struct MemberLoop {
-    post: MemberConnection,
+    connection: MemberConnection,
     executor: Box<dyn Executor>,
-    told: Receiver<Tell>,
+    commands: Receiver<Command>,
     patience: Patience,
     waiting: Arc<Mutex<Vec<u32>>>,
 }
 
 impl MemberLoop {
-    /// Until the member leaves, or wants its connection back.
+    /// Runs until the member leaves, or takes its connection back.
     fn run(mut self) -> Result<MemberConnection, String> {
         let started = Instant::now();
         let mut member = Member::new(self.patience, started.elapsed());
         let mut events = Events::with_capacity(8);
-        let (mut given, mut ended, mut leaving) = (false, false, None);
+        let (mut verdict_delivered, mut told_alone, mut leaving) = (false, false, None);
         loop {
-            if self.post.wait(&mut events, member.interval()).is_err() {
+            if self.connection.wait(&mut events, member.interval()).is_err() {
                 return Err(LOST.to_owned());
             }
             loop {
-                match self.told.try_recv() {
-                    Ok(Tell::Report(peer, trouble)) => member.report(peer, trouble),
-                    Ok(Tell::Late(group, sequence, trouble)) => member.late(group, sequence, trouble),
-                    Ok(Tell::Recall) => {
+                match self.commands.try_recv() {
+                    Ok(Command::Report { peer, trouble }) => member.report(peer, trouble),
+                    Ok(Command::Late { group, sequence, trouble }) => {
+                        member.report_late(group, sequence, trouble);
+                    }
+                    Ok(Command::Recall) => {
                         let lost = member.verdict().is_some_and(|(blame, _)| *blame == Blame::Coordinator);
                         return match member.dismissed() {
                             Some(why) => Err(why.to_owned()),
-                            None if lost || member.alone() => Err(LOST.to_owned()),
-                            None => Ok(self.post),
+                            None if lost || member.coordinator_left() => Err(LOST.to_owned()),
+                            None => Ok(self.connection),
                         };
                     }
                     Err(TryRecvError::Empty) => break,
@@ -469,12 +502,12 @@ impl MemberLoop {
                     }
                 }
             }
-            member.hears(self.executor.hears());
-            let mut lost = self.post.connection.read().err().map(|how| Trouble::closed(&how));
+            member.set_hears(self.executor.hears());
+            let mut lost = self.connection.control.read().err().map(|how| Trouble::closed(&how));
             loop {
-                match self.post.connection.receive::<Down>() {
+                match self.connection.control.receive::<FromCoordinator>() {
                     Ok(Some(message)) => {
-                        member.heard(message, |group| self.executor.progress(group), started.elapsed());
+                        member.receive(message, |group| self.executor.progress(group), started.elapsed());
                     }
                     Ok(None) => break,
                     Err(what) => {
@@ -487,34 +520,34 @@ impl MemberLoop {
             if *member.waiting() != *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) {
                 *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = member.waiting().to_vec();
             }
-            member.say().iter().for_each(|message| self.post.connection.send(message));
-            let written = self.post.connection.write().map_err(|how| Trouble::closed(&how));
+            member.take_messages().iter().for_each(|message| self.connection.control.send(message));
+            let written = self.connection.control.write().map_err(|how| Trouble::closed(&how));
             if let Some(trouble) = lost.or(written.err()) {
-                member.lost(trouble);
+                member.lose_coordinator(trouble);
             }
-            if let Some((blame, trouble)) = member.verdict().filter(|_| !given) {
+            if let Some((blame, trouble)) = member.verdict().filter(|_| !verdict_delivered) {
                 self.executor.verdict(*blame, trouble.clone());
-                given = true;
+                verdict_delivered = true;
             }
-            if member.alone() && !ended {
+            if member.coordinator_left() && !told_alone {
                 self.executor.alone();
-                ended = true;
+                told_alone = true;
             }
-            let gone =
-                member.alone() || given && member.verdict().is_some_and(|(b, _)| *b == Blame::Coordinator);
+            let coordinator_lost = || member.verdict().is_some_and(|(blame, _)| *blame == Blame::Coordinator);
+            let gone = member.coordinator_left() || verdict_delivered && coordinator_lost();
             if gone {
-                // One that leaves waits until its members have heard it. One that is lost may hear us, where we do not hear it:
-                // then it knows at once who is at fault.
-                _ = self.post.connection.socket.shutdown();
+                // Close the sending direction. A coordinator that leaves waits for that. A lost one may still hear
+                // this member and then knows at once who is at fault.
+                _ = self.connection.control.socket.shutdown();
             }
-            let said = leaving.is_some_and(|since| {
-                self.post.connection.close() || since.elapsed() > Duration::from_secs(1)
+            let closed = leaving.is_some_and(|since| {
+                self.connection.control.close() || since.elapsed() > Duration::from_secs(1)
             });
-            if said || (gone && leaving.is_some()) {
+            if closed || (gone && leaving.is_some()) {
                 return Err(LOST.to_owned());
             }
             if gone {
-                // Nothing more comes; wait for the communicator to end.
+                // Nothing more arrives. Wait for the communicator to end.
                 std::thread::sleep(Duration::from_millis(20));
             }
         }

@@ -4,126 +4,125 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use syncline_protocol::fault::{Blame, Trouble};
 
-/// How far a member is.
+/// How far a member is with the operations of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// The newest operation that it has begun.
+    /// The number of the newest operation that it has begun; 0 if it has begun none.
     pub begun: u64,
-    /// How many of them are over.
+    /// How many operations are over.
     pub over: u64,
 }
 
 /// Where a member listens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listens {
-    /// An address of each lane.
+    /// The address of each lane.
     pub lanes: Vec<SocketAddr>,
-    /// The abstract name of a Unix socket, for members that may share memory with it: those who can reach it are on the same
-    /// machine, in the same network namespace.
+    /// The abstract name of a Unix socket, for members that may share memory with this one. Only processes on the same
+    /// machine and in the same network namespace can connect to it.
     #[serde(default)]
     pub door: Option<String>,
-    /// What tells its machine from others.
+    /// An identifier of the member's machine.
     #[serde(default)]
     pub machine: Option<String>,
 }
 
-/// What a member says.
+/// A message from a member to the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
-pub enum Up {
-    /// The member listens here. It is the first thing that a member says.
+pub enum FromMember {
+    /// Where the member listens. This is the first message of a member.
     Listens(Listens),
-    /// A sign of life.
+    /// A heartbeat.
     Alive,
-    /// Something is wrong with a peer, as it seems from here, or with the member itself.
+    /// Something seems to be wrong with a peer, or is wrong with the member itself.
     Trouble {
-        /// The peer, or the member that says so.
+        /// The rank of the peer, or of the member itself.
         peer: u32,
-        /// What.
+        /// What is wrong.
         trouble: Trouble,
     },
     /// An operation takes too long.
     Late {
-        /// Its group; 0 is all members.
+        /// The number of its group; 0 is the group of all members.
         group: u64,
         /// The ranks of the group.
         ranks: Vec<u32>,
-        /// Its number in the group.
+        /// The operation's number in the group.
         sequence: u64,
-        /// How long, said of whoever holds it up.
+        /// How long it has taken, as a clause about the rank at fault.
         trouble: Trouble,
     },
     /// The answer to a roll call.
     Here {
-        /// Which roll call.
+        /// The number of the roll call.
         call: u64,
         /// How far the member is.
         progress: Progress,
-        /// Ranks from which something has come of late.
+        /// Ranks from which the member has received something lately.
         hears: Vec<u32>,
     },
-    /// The member does not hear the coordinator any more, and gives up. Where the coordinator hears that, nothing goes through
-    /// from the coordinator to the member.
+    /// The member no longer hears the coordinator, and gives up. If this message arrives, the network carries
+    /// messages from the member to the coordinator, but not back.
     Deaf {
-        /// Ranks from which something has come of late.
+        /// Ranks from which the member has received something lately.
         hears: Vec<u32>,
         /// The coordinator's silence.
         trouble: Trouble,
     },
-    /// The member has ended this epoch, asks for the next one, and listens here then. It would wait so long, in milliseconds,
-    /// for ranks that were lost.
+    /// The member has ended this epoch and asks for the next one.
     Again {
-        /// Where it listens.
+        /// Where it listens in the next epoch.
         listens: Listens,
-        /// How long it would wait.
+        /// How long it is willing to wait for ranks that were lost, in milliseconds.
         patience_ms: u64,
     },
-    /// The member leaves, and that is no fault.
+    /// The member leaves, which is no fault.
     Leave,
 }
 
-/// What the coordinator says.
+/// A message from the coordinator to a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
-pub enum Down {
-    /// An epoch begins: whose ranks take part, and where each listens.
+pub enum FromCoordinator {
+    /// An epoch begins.
     Meet {
-        /// The epoch.
+        /// The number of the epoch.
         epoch: u16,
-        /// Ranks, in their order.
+        /// The ranks that take part, in ascending order, and where each listens.
         members: Vec<(u32, Listens)>,
     },
-    /// The job has begun, and whoever hears this waits for its next epoch.
+    /// The job has begun. The receiver joins it in the next epoch.
     Begun,
-    /// The job cannot begin yet: these ranks have not come.
+    /// The job cannot begin yet, because ranks have not joined.
     Missing {
-        /// Which.
+        /// The missing ranks.
         ranks: Vec<u32>,
     },
-    /// These ranks wait for the next epoch.
+    /// Some ranks wait for the next epoch.
     Waiting {
-        /// Which.
+        /// The waiting ranks.
         ranks: Vec<u32>,
     },
-    /// Whoever hears this takes no part any more.
+    /// The receiver no longer takes part in the job.
     Dismissed {
-        /// A clause that says why, of which that rank is the subject.
+        /// The reason, as a clause about the receiver.
         why: String,
     },
-    /// A sign of life.
+    /// A heartbeat.
     Alive,
-    /// Who is there, and how far?
+    /// A roll call: every member answers with its progress ([`FromMember::Here`]).
     Roll {
-        /// Which roll call.
+        /// The number of the roll call.
         call: u64,
-        /// How far in which group; 0 is all members.
+        /// The group whose progress is asked for; 0 is the group of all members.
         group: u64,
     },
-    /// The coordinator leaves, and that is no fault.
+    /// The coordinator leaves, which is no fault.
     Leave,
-    /// Who is at fault. Nothing more is run in this epoch.
+    /// The verdict on a fault, which ends this epoch.
     Verdict {
-        /// Who.
+        /// Who is at fault.
         blame: Blame,
         /// What happened.
         trouble: Trouble,
@@ -137,36 +136,36 @@ pub(crate) mod tests {
     use syncline_protocol::codec::{Decoder, LONGEST, encode};
 
     #[test]
-    fn messages_are_read_as_they_were_written() {
+    fn messages_are_decoded_as_they_were_encoded() {
         let trouble = Trouble::closed("reset");
         let all = [
-            Up::Alive,
-            Up::Trouble { peer: 3, trouble: trouble.clone() },
-            Up::Late { group: 1 << 60, ranks: vec![0, 3], sequence: 1 << 40, trouble },
-            Up::Here { call: 2, progress: Progress { begun: 7, over: 6 }, hears: vec![0, 3] },
-            Up::Deaf { hears: Vec::new(), trouble: Trouble::left() },
-            Up::Leave,
+            FromMember::Alive,
+            FromMember::Trouble { peer: 3, trouble: trouble.clone() },
+            FromMember::Late { group: 1 << 60, ranks: vec![0, 3], sequence: 1 << 40, trouble },
+            FromMember::Here { call: 2, progress: Progress { begun: 7, over: 6 }, hears: vec![0, 3] },
+            FromMember::Deaf { hears: Vec::new(), trouble: Trouble::left() },
+            FromMember::Leave,
         ];
         let mut decoder = Decoder::new(LONGEST);
         let bytes: Vec<u8> = all.iter().flat_map(encode).collect();
         let mut read = Vec::new();
         for piece in bytes.chunks(3) {
             decoder.feed(piece);
-            while let Some(message) = decoder.message::<Up>().unwrap() {
+            while let Some(message) = decoder.message::<FromMember>().unwrap() {
                 read.push(message);
             }
         }
         assert_eq!(read, all);
-        let verdict = Down::Verdict { blame: Blame::link(4, 2), trouble: Trouble::left() };
+        let verdict = FromCoordinator::Verdict { blame: Blame::link(4, 2), trouble: Trouble::left() };
         decoder.feed(&encode(&verdict));
-        assert_eq!(decoder.message::<Down>().unwrap(), Some(verdict));
+        assert_eq!(decoder.message::<FromCoordinator>().unwrap(), Some(verdict));
     }
 
     #[test]
-    fn a_length_beyond_all_measure_is_refused_before_it_is_kept() {
+    fn a_message_longer_than_allowed_is_refused_before_it_is_stored() {
         let mut decoder = Decoder::new(100);
         decoder.feed(&[101, 0, 0, 0]);
-        assert!(decoder.message::<Up>().unwrap_err().contains("101 bytes where 100 are allowed"));
+        assert!(decoder.message::<FromMember>().unwrap_err().contains("101 bytes where 100 are allowed"));
     }
 
     fn troubles() -> impl Strategy<Value = Trouble> {
@@ -187,56 +186,54 @@ pub(crate) mod tests {
         prop::collection::vec(0..6u32, 0..6)
     }
 
-    /// Anything that a member may say, of ranks that there are and some that there are not.
-    pub(crate) fn sayings() -> impl Strategy<Value = Up> {
+    /// Any message of a member, about ranks of the job and about others.
+    pub(crate) fn member_messages() -> impl Strategy<Value = FromMember> {
         let listens = Listens { lanes: Vec::new(), door: None, machine: Some("here".to_owned()) };
-        let again = Up::Again { listens: listens.clone(), patience_ms: u64::MAX };
+        let again = FromMember::Again { listens: listens.clone(), patience_ms: u64::MAX };
         let progress = (0..5u64, 0..5u64).prop_map(|(begun, over)| Progress { begun, over });
         prop_oneof![
-            Just(Up::Listens(listens)),
+            Just(FromMember::Listens(listens)),
             Just(again),
-            Just(Up::Alive),
-            Just(Up::Leave),
-            (0..6u32, troubles()).prop_map(|(peer, trouble)| Up::Trouble { peer, trouble }),
-            (0..3u64, 0..6u32, 0..5u64, troubles()).prop_map(|(group, rank, sequence, trouble)| Up::Late {
-                group,
-                ranks: vec![rank],
-                sequence,
-                trouble,
+            Just(FromMember::Alive),
+            Just(FromMember::Leave),
+            (0..6u32, troubles()).prop_map(|(peer, trouble)| FromMember::Trouble { peer, trouble }),
+            (0..3u64, 0..6u32, 0..5u64, troubles()).prop_map(|(group, rank, sequence, trouble)| {
+                FromMember::Late { group, ranks: vec![rank], sequence, trouble }
             }),
-            (0..4u64, progress, hears()).prop_map(|(call, progress, hears)| Up::Here {
+            (0..4u64, progress, hears()).prop_map(|(call, progress, hears)| FromMember::Here {
                 call,
                 progress,
                 hears
             }),
-            (hears(), troubles()).prop_map(|(hears, trouble)| Up::Deaf { hears, trouble }),
+            (hears(), troubles()).prop_map(|(hears, trouble)| FromMember::Deaf { hears, trouble }),
         ]
     }
 
     proptest! {
         #[test]
-        fn what_members_say_is_read_as_it_was_said(saying in sayings(), cut in 1usize..100) {
+        fn any_message_of_a_member_is_decoded_as_it_was_encoded(message in member_messages(), cut in 1usize..100) {
             let mut decoder = Decoder::new(LONGEST);
-            encode(&saying).chunks(cut).for_each(|part| decoder.feed(part));
-            prop_assert_eq!(decoder.message::<Up>(), Ok(Some(saying)));
-            prop_assert_eq!(decoder.message::<Up>(), Ok(None));
+            encode(&message).chunks(cut).for_each(|part| decoder.feed(part));
+            prop_assert_eq!(decoder.message::<FromMember>(), Ok(Some(message)));
+            prop_assert_eq!(decoder.message::<FromMember>(), Ok(None));
         }
 
         #[test]
-        fn changed_messages_are_refused_or_read_and_never_waited_for(
-            saying in sayings(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        fn a_corrupted_message_is_refused_or_decoded_and_never_waited_for(
+            message in member_messages(),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         ) {
-            let mut bytes = encode(&saying);
+            let mut bytes = encode(&message);
             for (at, byte) in changes {
                 let at = 4 + at.index(bytes.len() - 4);
                 bytes[at] = byte;
             }
-            for up in [true, false] {
+            for from_member in [true, false] {
                 let mut decoder = Decoder::new(LONGEST);
                 decoder.feed(&bytes);
-                let waits = match up {
-                    true => decoder.message::<Up>().is_ok_and(|message| message.is_none()),
-                    false => decoder.message::<Down>().is_ok_and(|message| message.is_none()),
+                let waits = match from_member {
+                    true => decoder.message::<FromMember>().is_ok_and(|message| message.is_none()),
+                    false => decoder.message::<FromCoordinator>().is_ok_and(|message| message.is_none()),
                 };
                 prop_assert!(!waits);
             }
@@ -249,7 +246,7 @@ pub(crate) mod tests {
                 decoder.feed(&(bytes.len() as u32).to_le_bytes());
             }
             decoder.feed(&bytes);
-            while let Ok(Some(_)) = decoder.message::<Down>() {}
+            while let Ok(Some(_)) = decoder.message::<FromCoordinator>() {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where a member is, and where it finds the others.
+//! A member's settings: its rank, its addresses and the coordinator's.
 
 use mio::net::TcpListener;
 use std::fmt;
@@ -10,44 +10,46 @@ use syncline_transport::congestion;
 use syncline_transport::descriptors;
 use syncline_transport::trust::Trust;
 
-/// Where a member is, and where it finds the others.
+/// A member's settings: its rank, its addresses and the coordinator's.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Which member it is.
+    /// The rank of this member.
     pub rank: u32,
-    /// How many there are.
+    /// The number of ranks of the job.
     pub world: u32,
-    /// The job's name, the same for all.
+    /// The job's name, the same on all ranks.
     pub job: String,
-    /// How members know each other.
+    /// How members authenticate each other.
     pub trust: Trust,
-    /// Where rank 0 is found as coordinator, at one of these addresses. Rank 0 itself listens at all of them that it has; port 0
-    /// is any that is free (of [`Place::ports`]) there.
+    /// The coordinator's addresses: the member tries one after the other. Rank 0 listens on all of them that its host
+    /// has. There, port 0 means any free port (of [`Place::ports`]).
     pub coordinator: Vec<SocketAddr>,
-    /// Where this member listens: its interfaces, which lanes take in turn.
+    /// The interfaces on which this member listens. Lanes use them in turn.
     pub interfaces: Vec<Interface>,
-    /// Ports at which to listen, where others can reach no other: the first to the last. Any that is free, without.
+    /// The first and the last port on which to listen, if a firewall admits no others. `None` means any free port.
     pub ports: Option<(u16, u16)>,
-    /// How long to wait until all are there.
+    /// How long to wait for all ranks to join.
     pub wait: Duration,
-    /// Whether to share memory with members on this machine: with those that listen at the same address, or that are as this
-    /// one reached by loopback alone, that are of the same user and network namespace, and that want it, too. TCP elsewhere.
+    /// Whether to share memory with members on this machine. It is shared with a member that wants it too, that
+    /// belongs to the same user and network namespace, and that listens at the same address, or at a loopback address
+    /// as this member does. Other members are reached over TCP.
     pub shared_memory: bool,
-    /// Whether each lane's thread has a CPU of its own, where the members on this machine leave each other enough: one more
-    /// than it has lanes.
+    /// Whether each lane's thread gets a CPU of its own. This needs enough CPUs for all members on this machine: for
+    /// each, one more than it has lanes.
     pub pin: bool,
-    /// Whether the job goes on in a new epoch where ranks are lost or come back (`Session::renew`).
+    /// Whether the job goes on in a new epoch if ranks are lost or come back (`Session::renew`).
     pub elastic: bool,
-    /// The congestion control of connections between members (`cubic`, `reno`); the system's where it is absent.
+    /// The congestion control of connections between members (`cubic`, `reno`). `None` means the system's default.
     pub congestion: Option<String>,
 }
 
 /// An interface of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// The address at which it listens, and from which it connects: all of the host's, where it is unspecified.
+    /// The address on which the member listens and from which it connects. If unspecified, it listens on all
+    /// addresses of the host.
     pub listen: IpAddr,
-    /// The address at which others find it.
+    /// The address to which others connect.
     pub told: IpAddr,
 }
 
@@ -57,37 +59,41 @@ impl From<IpAddr> for Interface {
     }
 }
 
-/// Most lanes of a member.
+/// The most lanes of a member.
 const MOST_LANES: u32 = 1 << 12;
 
 impl Place {
-    /// That the place and the settings make sense, before anybody is called.
-    pub fn check(&self, settings: Settings) -> Result<(), Absence> {
+    /// Checks the place and the settings, before any connection is made.
+    pub fn check(&self, settings: Settings) -> Result<(), JoinError> {
         let Settings { pace, patience, .. } = settings;
-        let fault = |what: String| Err(Absence::nonsense(Absence::here(self.rank, &what).why));
+        let fault = |what: String| Err(JoinError::nonsense(JoinError::here(self.rank, &what).why));
         if self.rank >= self.world {
-            return fault(format!("is none of {} ranks: they are 0 to one less", self.world));
+            return fault(format!("does not exist in a job of {} ranks, which count from 0", self.world));
         }
         if self.interfaces.is_empty() {
             return fault("has no interface to listen on".to_owned());
         }
         if self.coordinator.is_empty() {
-            return fault("has no address at which the coordinator is found".to_owned());
+            return fault("has no address of the coordinator".to_owned());
         }
         if let Some((first, last)) = self.ports
             && (first == 0 || first > last)
         {
-            return fault(format!("cannot listen at ports {first} to {last}: 1 to 65535 are ports"));
+            return fault(format!(
+                "cannot listen on ports {first} to {last}: give the lowest port, from 1, and then the highest"
+            ));
         }
         if self.coordinator.iter().any(|address| address.port() == 0) && self.rank != 0 {
             return fault(
-                "cannot look for the coordinator at port 0: only rank 0 may take any port".to_owned(),
+                "cannot connect to the coordinator at port 0: give the port on which rank 0 listens"
+                    .to_owned(),
             );
         }
         let told = self.interfaces.iter().map(|interface| interface.told);
         if let Some(any) = told.clone().find(IpAddr::is_unspecified) {
             return fault(format!(
-                "cannot tell others to find it at {any}, which is every address: name those that they reach it at"
+                "cannot tell others to connect to {any}, which stands for every address: \
+                 give the addresses at which others reach this host"
             ));
         }
         if let Some(name) = &self.congestion
@@ -99,27 +105,29 @@ impl Place {
             let lanes = pace.lanes;
             return fault(format!("cannot have {lanes} as `lanes`: 1 to {MOST_LANES} are allowed"));
         }
-        // Rank 0 is connected with all others as their coordinator, too.
+        // Rank 0 also has a connection to each other rank as its coordinator.
         let connections = u64::from(self.world) * (u64::from(pace.lanes) + u64::from(self.rank == 0));
         if let Err(why) = descriptors::reserve(connections) {
             return fault(why);
         }
         if pace.window == 0 {
-            return fault("cannot have 0 as `window`: a byte is the least".to_owned());
+            return fault("cannot have 0 as `window`: at least 1 byte is needed".to_owned());
         }
         if patience.silence < 2 * patience.interval {
             let (silence, interval) = (patience.silence.as_secs_f64(), patience.interval.as_secs_f64());
             return fault(format!(
-                "would take others for dead after {silence} s, and they show that they live every {interval} s: wait for two"
+                "would declare others dead after {silence} s of silence, but each sends a heartbeat only every \
+                 {interval} s: allow for at least two heartbeats"
             ));
         }
         Ok(())
     }
 
-    /// Listens on an address, at a port that this member may have; members of one host begin to look at different ones.
+    /// Listens on an address, on a free port of [`Place::ports`]. Members on one host, and calls with different
+    /// `turn`s, try the ports in different orders.
     ///
     /// # Errors
-    /// A clause: why it cannot.
+    /// A clause: why the member cannot listen.
     pub fn listen(&self, address: IpAddr, turn: u32) -> Result<TcpListener, String> {
         let bind = |port| TcpListener::bind(SocketAddr::new(address, port));
         let Some((first, last)) = self.ports else { return bind(0).map_err(|error| error.to_string()) };
@@ -133,40 +141,40 @@ impl Place {
             }
         }
         let error = taken.map_or(String::new(), |error| error.to_string());
-        Err(format!("none of the ports {first} to {last} is free ({error}): give more of them"))
+        Err(format!("none of the ports {first} to {last} is free ({error}): allow more ports"))
     }
 }
 
-/// Why members did not meet.
+/// Why a member could not join the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Absence {
-    /// A sentence that says who is missing or was refused, and why.
+pub struct JoinError {
+    /// A sentence that says which rank is missing or was refused, and why.
     pub why: String,
-    /// Whether what this member was told is invalid, so that nobody was called.
+    /// Whether this member's settings are invalid, so it made no connection.
     pub nonsense: bool,
 }
 
-impl Absence {
-    /// A member is missing or was refused, for a reason.
+impl JoinError {
+    /// An error for a rank that is missing or was refused.
     pub fn new(why: impl Into<String>) -> Self {
         Self { why: why.into(), nonsense: false }
     }
 
-    /// That what this member was told is invalid.
+    /// An error for invalid settings.
     pub fn nonsense(why: impl Into<String>) -> Self {
         Self { why: why.into(), nonsense: true }
     }
 
-    /// That this rank cannot do something.
+    /// An error about this rank. `what` is a clause about it.
     pub fn here(rank: u32, what: &str) -> Self {
         Self::new(format!("rank {rank} {what}"))
     }
 }
 
-impl fmt::Display for Absence {
+impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.why)
     }
 }
 
-impl std::error::Error for Absence {}
+impl std::error::Error for JoinError {}

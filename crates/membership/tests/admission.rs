@@ -1,4 +1,4 @@
-//! Handshakes and admission without sockets: ranks come to the coordinator in any order, some of whom are not to come in.
+//! Handshakes and admission without sockets: valid ranks and others connect to the coordinator in any order.
 
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use syncline_membership::admission::Members;
 use syncline_protocol::fault::Broken;
 use syncline_protocol::handshake::{Acceptor, Authentication, Initiator, Key, Next, PROTOCOL, Role};
 use syncline_protocol::machine::Machine;
-use syncline_protocol::virtual_network::{End, Memory};
+use syncline_protocol::virtual_network::{End, VirtualNetwork};
 
 const WORLD: u32 = 3;
 
@@ -16,26 +16,26 @@ const WORLD: u32 = 3;
 enum Side {
     Acceptor(Acceptor),
     Initiator(Initiator),
-    /// Says something, and takes what comes.
+    /// Sends bytes that are no handshake, and stores what it receives.
     Stranger(Vec<u8>),
 }
 
-/// A handshake under way, and how it ended.
+/// One side of a connection, and how its handshake ended.
 #[derive(Debug)]
-struct Talk {
+struct Endpoint {
     side: Side,
     out: Vec<u8>,
     outcome: Option<Result<(), String>>,
 }
 
-impl Talk {
-    fn take(&mut self, bytes: &[u8], members: Members, here: &mut BTreeSet<u32>) {
+impl Endpoint {
+    fn receive(&mut self, bytes: &[u8], members: Members, here: &mut BTreeSet<u32>) {
         if self.outcome.is_some() {
             return;
         }
         let next = match &mut self.side {
-            Side::Stranger(heard) => {
-                heard.extend(bytes);
+            Side::Stranger(received) => {
+                received.extend(bytes);
                 return;
             }
             Side::Acceptor(acceptor) => {
@@ -43,7 +43,7 @@ impl Talk {
                     members.admit(&hello.role, |rank| here.contains(&rank), |_| false)
                 });
                 if let (Ok(Next::Done(_)), Some(Role::Member { rank, .. })) = (&next, acceptor.role()) {
-                    assert!(here.insert(*rank), "rank {rank} came in twice");
+                    assert!(here.insert(*rank), "rank {rank} was admitted twice");
                 }
                 next.map_err(|(why, answer)| {
                     self.out.extend(answer);
@@ -64,25 +64,25 @@ impl Talk {
     }
 }
 
-/// A process: whoever comes has one talk, the coordinator one with each.
+/// A process: the coordinator has a connection to each guest, and a guest has one to the coordinator.
 #[derive(Debug)]
 struct Process {
-    talks: BTreeMap<u32, Talk>,
+    endpoints: BTreeMap<u32, Endpoint>,
     members: Members,
     here: BTreeSet<u32>,
 }
 
 impl Machine for Process {
     fn waiting(&self, peer: u32) -> usize {
-        self.talks[&peer].out.len()
+        self.endpoints[&peer].out.len()
     }
 
     fn gather<'a>(&'a mut self, peer: u32, slices: &mut Vec<IoSlice<'a>>, _: usize) {
-        slices.push(IoSlice::new(&self.talks[&peer].out));
+        slices.push(IoSlice::new(&self.endpoints[&peer].out));
     }
 
     fn sent(&mut self, peer: u32, bytes: usize) {
-        self.talks.get_mut(&peer).unwrap().out.drain(..bytes);
+        self.endpoints.get_mut(&peer).unwrap().out.drain(..bytes);
     }
 
     fn reads(&self, _: u32) -> bool {
@@ -94,12 +94,12 @@ impl Machine for Process {
     }
 
     fn read_directly(&mut self, _: u32, _: usize) -> Result<(), Broken> {
-        unreachable!("there is no such place")
+        unreachable!("`direct` returns no place")
     }
 
     fn received(&mut self, peer: u32, bytes: &[u8]) -> Result<(), Broken> {
-        let Self { talks, members, here } = self;
-        talks.get_mut(&peer).unwrap().take(bytes, *members, here);
+        let Self { endpoints, members, here } = self;
+        endpoints.get_mut(&peer).unwrap().receive(bytes, *members, here);
         Ok(())
     }
 
@@ -114,7 +114,7 @@ impl Machine for Process {
     }
 }
 
-/// Who comes.
+/// A process that connects to the coordinator.
 #[derive(Clone, Debug)]
 enum Guest {
     Rank(u32),
@@ -149,42 +149,42 @@ fn key(byte: u8) -> Authentication {
 }
 
 impl Guest {
-    fn talk(&self, nonce: u8) -> Talk {
+    fn endpoint(&self, nonce: u8) -> Endpoint {
         let role = |rank, world, lanes| Role::Member { rank, world, lanes };
-        let come = |trust, job, role| {
+        let join = |trust, job, role| {
             let (initiator, out) = Initiator::new(trust, job, role, [nonce; 32]);
-            Talk { side: Side::Initiator(initiator), out, outcome: None }
+            Endpoint { side: Side::Initiator(initiator), out, outcome: None }
         };
-        let say = |out| Talk { side: Side::Stranger(Vec::new()), out, outcome: None };
+        let send = |out| Endpoint { side: Side::Stranger(Vec::new()), out, outcome: None };
         match self {
-            Self::Rank(rank) => come(key(7), "job", role(*rank, WORLD, 1)),
-            Self::WorldOf(world) => come(key(7), "job", role(0, *world, 1)),
-            Self::NoSuchRank => come(key(7), "job", role(WORLD, WORLD, 1)),
-            Self::Lanes(lanes) => come(key(7), "job", role(1, WORLD, *lanes)),
-            Self::AnotherKey => come(key(8), "job", role(1, WORLD, 1)),
-            Self::NoKey => come(Authentication::None, "job", role(1, WORLD, 1)),
-            Self::AnotherJob => come(key(7), "other", role(1, WORLD, 1)),
-            Self::NoMember => come(key(7), "job", Role::Visitor),
+            Self::Rank(rank) => join(key(7), "job", role(*rank, WORLD, 1)),
+            Self::WorldOf(world) => join(key(7), "job", role(0, *world, 1)),
+            Self::NoSuchRank => join(key(7), "job", role(WORLD, WORLD, 1)),
+            Self::Lanes(lanes) => join(key(7), "job", role(1, WORLD, *lanes)),
+            Self::AnotherKey => join(key(8), "job", role(1, WORLD, 1)),
+            Self::NoKey => join(Authentication::None, "job", role(1, WORLD, 1)),
+            Self::AnotherJob => join(key(7), "other", role(1, WORLD, 1)),
+            Self::NoMember => join(key(7), "job", Role::Visitor),
             Self::Version(version) => {
                 let hello =
                     format!(r#"{{"name":"syncline","protocol":{version},"role":{{"is":"new","rank":1}}}}"#);
-                say([&(hello.len() as u32).to_le_bytes(), hello.as_bytes()].concat())
+                send([&(hello.len() as u32).to_le_bytes(), hello.as_bytes()].concat())
             }
-            Self::Garbage(bytes) => say(bytes.clone()),
+            Self::Garbage(bytes) => send(bytes.clone()),
         }
     }
 
-    /// What it is told, unless it may come in.
-    fn told(&self) -> Option<&'static str> {
+    /// A part of the reason that the process receives, if it is refused with one.
+    fn refusal(&self) -> Option<&'static str> {
         match self {
             Self::Rank(_) | Self::Garbage(_) => None,
-            Self::WorldOf(_) => Some("ranks there meet 3 ranks here"),
+            Self::WorldOf(_) => Some("this job has 3 ranks, and not"),
             Self::NoSuchRank => Some("there is no rank 3 of 3"),
-            Self::Lanes(_) => Some("lanes there meet 1 lanes here"),
+            Self::Lanes(_) => Some("this job has 1 lanes, and not"),
             Self::AnotherKey => Some("does not have the key of this job"),
             Self::NoKey => Some("`none` there and `key` here"),
             Self::AnotherJob => Some("the job has another name here"),
-            Self::NoMember => Some("only members join at the coordinator"),
+            Self::NoMember => Some("only members can join at the coordinator"),
             Self::Version(_) => Some("use the same version of syncline everywhere"),
         }
     }
@@ -193,44 +193,44 @@ impl Guest {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// Fault: two processes of a rank, ranks of another world size, version, key, job or number of lanes, and strangers come, in any order -> each is told why it is refused, and one of each rank comes in
+    /// Fault: two processes of one rank, ranks of another world size, version, key, job or number of lanes, and strangers connect, in any order -> each that is refused gets the reason, and one process of each rank joins
     #[test]
-    fn each_rank_comes_in_once_and_others_are_told_why(
+    fn one_process_of_each_rank_joins_and_others_get_the_reason(
         guests in prop::collection::vec(guests(), 1..12), seed: u64, piece in 1usize..200,
     ) {
         let members = Members { world: WORLD, lanes: 1, elastic: false, begun: false };
-        let process = |talks| Process { talks, members, here: BTreeSet::new() };
-        let talks = (1..).zip(&guests).map(|(guest, _)| {
+        let process = |endpoints| Process { endpoints, members, here: BTreeSet::new() };
+        let coordinators = (1..).zip(&guests).map(|(guest, _)| {
             let acceptor = Acceptor::new(key(7), Some("job"), [100 + guest as u8; 32]);
-            (guest, Talk { side: Side::Acceptor(acceptor), out: Vec::new(), outcome: None })
+            (guest, Endpoint { side: Side::Acceptor(acceptor), out: Vec::new(), outcome: None })
         });
-        let mut machines = vec![process(talks.collect())];
-        machines.extend((1..).zip(&guests).map(|(number, guest)| process([(0, guest.talk(number))].into())));
+        let mut machines = vec![process(coordinators.collect())];
+        machines.extend((1..).zip(&guests).map(|(number, guest)| process([(0, guest.endpoint(number))].into())));
         let cables: Vec<[End; 2]> = (1..=guests.len()).map(|guest| [(0, guest as u32), (guest, 0)]).collect();
-        let mut network = Memory::new(machines, &cables, seed, piece);
+        let mut network = VirtualNetwork::new(machines, &cables, seed, piece);
         network.run().unwrap();
-        let mut come = BTreeMap::new();
+        let mut joined = BTreeMap::new();
         for (number, guest) in (1usize..).zip(&guests) {
-            let talk = &network.machine(number).talks[&0];
-            let outcome = match (&talk.side, &talk.outcome) {
-                (Side::Stranger(heard), _) => Some(Err(String::from_utf8_lossy(heard).into_owned())),
+            let endpoint = &network.machine(number).endpoints[&0];
+            let outcome = match (&endpoint.side, &endpoint.outcome) {
+                (Side::Stranger(received), _) => Some(Err(String::from_utf8_lossy(received).into_owned())),
                 (_, outcome) => outcome.clone(),
             };
-            match (guest, outcome, guest.told()) {
+            match (guest, outcome, guest.refusal()) {
                 (Guest::Rank(rank), Some(Ok(())), _) => {
-                    prop_assert_eq!(come.insert(*rank, number), None);
+                    prop_assert_eq!(joined.insert(*rank, number), None);
                 }
                 (Guest::Rank(rank), Some(Err(why)), _) => {
-                    prop_assert_eq!(why, format!("refused: rank {rank} is here already"));
+                    prop_assert_eq!(why, format!("refused: rank {rank} has already joined"));
                 }
-                (_, Some(Err(why)), Some(told)) => prop_assert!(why.contains(told), "{guest:?}: {why}"),
+                (_, Some(Err(why)), Some(words)) => prop_assert!(why.contains(words), "{guest:?}: {why}"),
                 (Guest::Garbage(_), _, _) => {}
                 (_, outcome, _) => prop_assert!(false, "{guest:?}: {outcome:?}"),
             }
         }
-        let called = |rank: &u32| guests.iter().any(|guest| matches!(guest, Guest::Rank(other) if other == rank));
-        let expected: BTreeSet<u32> = (0..WORLD).filter(called).collect();
+        let connected = |rank: &u32| guests.iter().any(|guest| matches!(guest, Guest::Rank(other) if other == rank));
+        let expected: BTreeSet<u32> = (0..WORLD).filter(connected).collect();
         prop_assert_eq!(&network.machine(0).here, &expected);
-        prop_assert_eq!(come.into_keys().collect::<BTreeSet<u32>>(), expected);
+        prop_assert_eq!(joined.into_keys().collect::<BTreeSet<u32>>(), expected);
     }
 }

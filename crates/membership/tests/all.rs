@@ -1,4 +1,4 @@
-//! The tests of this crate as one program, which links once.
+//! The tests of this crate as one program, so that they are linked only once.
 
 mod admission;
 #[path = "../../protocol/tests/lending/mod.rs"]

@@ -1,7 +1,8 @@
-//! All members of a job and their coordinator, in one thread and in virtual time: whatever happens to processes and
-//! connections, all who hear the coordinator give the same verdict, it names who is at fault, it comes within two seconds,
-//! and inputs are as they were. Members go by the same rules as on threads and sockets ([`Judge`]), and the coordinator is
-//! reached through the cables of rank 0's host.
+//! All members of a job and their coordinator, in one thread and in virtual time.
+//!
+//! After any fault of processes and connections, all members that hear the coordinator have the same verdict within two
+//! seconds, it names who is at fault, and inputs are restored. Members use the same rules as on threads and sockets
+//! ([`Judge`]). The coordinator is on rank 0's host, so a fault of that host's network also affects its connections.
 
 use crate::lending::Lent;
 use proptest::prelude::*;
@@ -12,33 +13,34 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use syncline_membership::judge::{Act, Late, Oldest};
-use syncline_membership::message::{Down, Progress, Up};
+use syncline_membership::message::{FromCoordinator, FromMember, Progress};
 use syncline_membership::{Coordinator, Judge, Member};
 use syncline_plan::by_name;
 use syncline_protocol::codec::{Decoder, LONGEST, encode};
 use syncline_protocol::fault::{Blame, Broken, Kind, Trouble};
-use syncline_protocol::heartbeat::{Patience, Pulse};
+use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::lane::{Job, Lane, Pace};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::operation::{Association, Operation};
-use syncline_protocol::shape::{Book, Rule, Shape};
-use syncline_protocol::virtual_network::{End, Event, Memory, Mishap};
+use syncline_protocol::shape::{PlanBook, Rule, Shape};
+use syncline_protocol::virtual_network::{End, Event, Mishap, VirtualNetwork};
 use syncline_reduction::{Element, Reduction};
 use syncline_units::CollectiveKind;
 
-/// Ranks of a job, where nothing else is said. The coordinator's place is behind them, in the process of rank 0.
+/// The default number of ranks of a job. The coordinator has the place after the ranks in the network, and belongs to
+/// rank 0's process.
 const RANKS: u32 = 4;
 
 /// How long an operation may take.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// How soon a fault is found: what the project promises.
+/// The time within which the project promises to find a fault.
 const FOUND_WITHIN: Duration = Duration::from_secs(2);
 
 const ELEMENTS: u64 = 1000;
 
-/// Plans that faults are tried on.
+/// Plans under which faults are tried.
 const PLANS: [&str; 4] = ["ring", "direct", "halving_doubling", "two_level(group=2)"];
 
 fn operation() -> Operation {
@@ -52,13 +54,13 @@ fn operation() -> Operation {
     }
 }
 
-/// What a rank brings to an operation.
+/// A rank's input of an operation.
 fn input(rank: u32, number: u64) -> Vec<u8> {
     let value = |at: u64| (at ^ (number << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15 + u64::from(rank));
     (0..ELEMENTS).flat_map(|at| value(at).to_ne_bytes()).collect()
 }
 
-/// What an operation results in.
+/// The result of an operation.
 fn sum(ranks: u32, number: u64) -> Vec<u8> {
     let long = |bytes: &[u8]| i64::from_ne_bytes(bytes.try_into().unwrap());
     let add = |sum: Vec<u8>, vector: Vec<u8>| {
@@ -68,128 +70,128 @@ fn sum(ranks: u32, number: u64) -> Vec<u8> {
     (0..ranks).map(|rank| input(rank, number)).reduce(add).unwrap()
 }
 
-/// Messages to and from one other side.
+/// A control connection: messages between a member and the coordinator.
 #[derive(Debug)]
-struct Line {
+struct Control {
     out: Vec<u8>,
     decoder: Decoder,
 }
 
-impl Line {
+impl Control {
     fn new() -> Self {
         Self { out: Vec::new(), decoder: Decoder::new(LONGEST) }
     }
 }
 
-/// What operations result in, once some rank has asked.
+/// The results of operations that some rank has asked for.
 type Sums = Rc<RefCell<BTreeMap<u64, Vec<u8>>>>;
 
-/// A rank's process: its lane, and what it tells the coordinator.
+/// A rank's process: its lane, and its side of the connection to the coordinator.
 #[derive(Debug)]
 struct Rank {
     rank: u32,
-    /// How many there are.
+    /// The number of ranks.
     ranks: u32,
     lane: Lane,
-    pulse: Pulse,
-    line: Line,
+    heartbeats: Heartbeats,
+    control: Control,
     member: Member,
     judge: Judge,
-    /// Whether it hears nobody.
+    /// Whether it hears none of its peers.
     cut_off: bool,
-    looked: Duration,
-    /// Peers that were heard, or written to, since time passed last.
+    last_look: Duration,
+    /// Peers from which it received something, and to which it sent something, since the last step.
     heard: Vec<u32>,
-    said: Vec<u32>,
+    written: Vec<u32>,
     shape: Arc<Shape>,
     buffer: Buffer,
     begun: u64,
     over: u64,
     sums: Sums,
-    /// Whether the coordinator's verdict was taken up.
-    given: bool,
-    /// Whether the coordinator is lost: once everything is said, the line ends.
-    parts: bool,
-    /// What it has found, or was told, and when.
+    /// Whether the member's verdict was passed on to the judge.
+    verdict_handled: bool,
+    /// Whether the coordinator is lost. The control connection ends once everything is sent.
+    coordinator_lost: bool,
+    /// The verdict that it found or received, and when.
     verdict: Option<(Blame, Trouble, Duration)>,
 }
 
-/// The coordinator, with a line to each rank.
+/// The coordinator, with a control connection to each rank.
 #[derive(Debug)]
-struct Office {
+struct CoordinatorProcess {
     coordinator: Coordinator,
-    lines: Vec<Line>,
-    looked: Duration,
+    controls: Vec<Control>,
+    last_look: Duration,
 }
 
 #[derive(Debug)]
 enum Process {
     Rank(Box<Rank>),
-    Office(Box<Office>),
+    Coordinator(Box<CoordinatorProcess>),
 }
 
 impl Process {
-    fn line(&self, peer: u32) -> Option<&Line> {
+    fn control(&self, peer: u32) -> Option<&Control> {
         match self {
-            Self::Rank(rank) => (peer == rank.ranks).then_some(&rank.line),
-            Self::Office(office) => Some(&office.lines[peer as usize]),
+            Self::Rank(rank) => (peer == rank.ranks).then_some(&rank.control),
+            Self::Coordinator(coordinator) => Some(&coordinator.controls[peer as usize]),
         }
     }
 
-    fn line_mut(&mut self, peer: u32) -> Option<&mut Line> {
+    fn control_mut(&mut self, peer: u32) -> Option<&mut Control> {
         match self {
-            Self::Rank(rank) => (peer == rank.ranks).then_some(&mut rank.line),
-            Self::Office(office) => Some(&mut office.lines[peer as usize]),
+            Self::Rank(rank) => (peer == rank.ranks).then_some(&mut rank.control),
+            Self::Coordinator(coordinator) => Some(&mut coordinator.controls[peer as usize]),
         }
     }
 
     fn rank(&mut self) -> &mut Rank {
         match self {
             Self::Rank(rank) => rank,
-            Self::Office(_) => panic!("no rank"),
+            Self::Coordinator(_) => panic!("no rank"),
         }
     }
 
     fn lane(&self) -> &Lane {
         match self {
             Self::Rank(rank) => &rank.lane,
-            Self::Office(_) => panic!("no rank"),
+            Self::Coordinator(_) => panic!("no rank"),
         }
     }
 }
 
 impl Machine for Process {
     fn waiting(&self, peer: u32) -> usize {
-        self.line(peer).map_or_else(|| self.lane().waiting(peer), |line| line.out.len())
+        self.control(peer).map_or_else(|| self.lane().waiting(peer), |control| control.out.len())
     }
 
     fn gather<'a>(&'a mut self, peer: u32, slices: &mut Vec<IoSlice<'a>>, most: usize) {
-        if self.line(peer).is_none() {
+        if self.control(peer).is_none() {
             return self.rank().lane.gather(peer, slices, most);
         }
-        let line = self.line(peer).unwrap();
-        // A message is what a frame is elsewhere.
-        let length = line.out.first_chunk::<4>().map_or(0, |length| u32::from_le_bytes(*length) as usize);
-        slices.push(IoSlice::new(&line.out[..(4 + length).min(line.out.len())]));
+        let control = self.control(peer).unwrap();
+        // Offer one message at a time, as a lane offers frames.
+        let length = control.out.first_chunk::<4>().map_or(0, |length| u32::from_le_bytes(*length) as usize);
+        slices.push(IoSlice::new(&control.out[..(4 + length).min(control.out.len())]));
     }
 
     fn sent(&mut self, peer: u32, bytes: usize) {
-        match self.line_mut(peer) {
-            Some(line) => drop(line.out.drain(..bytes)),
+        match self.control_mut(peer) {
+            Some(control) => drop(control.out.drain(..bytes)),
             None => {
                 let rank = self.rank();
-                rank.said.push(peer);
+                rank.written.push(peer);
                 rank.lane.sent(peer, bytes);
             }
         }
     }
 
     fn reads(&self, peer: u32) -> bool {
-        self.line(peer).is_some() || self.lane().reads(peer)
+        self.control(peer).is_some() || self.lane().reads(peer)
     }
 
     fn direct(&mut self, peer: u32) -> Option<&mut [u8]> {
-        if self.line(peer).is_some() { None } else { self.rank().lane.direct(peer) }
+        if self.control(peer).is_some() { None } else { self.rank().lane.direct(peer) }
     }
 
     fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), Broken> {
@@ -199,8 +201,8 @@ impl Machine for Process {
     }
 
     fn received(&mut self, peer: u32, bytes: &[u8]) -> Result<(), Broken> {
-        if let Some(line) = self.line_mut(peer) {
-            line.decoder.feed(bytes);
+        if let Some(control) = self.control_mut(peer) {
+            control.decoder.feed(bytes);
             return Ok(());
         }
         let rank = self.rank();
@@ -229,34 +231,34 @@ impl Rank {
     fn new(rank: u32, ranks: u32, plan: &str, sums: &Sums) -> Self {
         let algorithm = by_name(plan).unwrap();
         let rule = Rule { kind: CollectiveKind::AllReduce, up_to: None, algorithm, message: 256 };
-        let book = Arc::new(Book::new(rank, ranks, (0..ranks).collect(), vec![rule]).unwrap());
+        let book = Arc::new(PlanBook::new(rank, ranks, (0..ranks).collect(), vec![rule]).unwrap());
         let shape = book.shape(&operation()).unwrap();
         let patience = Patience::default();
-        let mut pulse = Pulse::new(patience, Duration::ZERO);
+        let mut heartbeats = Heartbeats::new(patience, Duration::ZERO);
         let mut lane = Lane::new(0, Pace { lanes: 1, window: 64 << 10, ahead: 1 << 20 }, 0, book);
         for peer in (0..ranks).filter(|&peer| peer != rank) {
-            pulse.join(peer as usize, Duration::ZERO);
+            heartbeats.join(peer as usize, Duration::ZERO);
             lane.beat(peer);
         }
         Self {
             rank,
             ranks,
             lane,
-            pulse,
-            line: Line::new(),
+            heartbeats,
+            control: Control::new(),
             member: Member::new(patience, Duration::ZERO),
             judge: Judge::new(rank, true, patience),
             cut_off: false,
-            looked: Duration::ZERO,
+            last_look: Duration::ZERO,
             heard: Vec::new(),
-            said: Vec::new(),
+            written: Vec::new(),
             shape,
             buffer: Buffer::new(8 * ELEMENTS as usize),
             begun: 0,
             over: 0,
             sums: Rc::clone(sums),
-            given: false,
-            parts: false,
+            verdict_handled: false,
+            coordinator_lost: false,
             verdict: None,
         }
     }
@@ -273,18 +275,18 @@ impl Rank {
         }
     }
 
-    /// Something is wrong with a peer. Peers whose connections are closed from here.
+    /// Handles trouble with a peer. Returns the peers whose connections this rank closes.
     fn trouble(&mut self, peer: u32, trouble: Trouble, now: Duration) -> Vec<u32> {
         let act = self.judge.trouble(peer, trouble, self.cut_off, now);
         self.act(act, now)
     }
 
-    /// Does what its rules say. Peers whose connections are closed from here.
+    /// Does what the judge has decided. Returns the peers whose connections this rank closes.
     fn act(&mut self, act: Option<Act>, now: Duration) -> Vec<u32> {
         match act {
             Some(Act::Report(peer, trouble)) => self.member.report(peer, trouble),
             Some(Act::Late(Late { sequence, trouble, .. })) => {
-                self.member.late((0, (0..self.ranks).collect()), sequence, trouble);
+                self.member.report_late((0, (0..self.ranks).collect()), sequence, trouble);
             }
             Some(Act::Abort(blame, trouble)) => {
                 self.lane.abort();
@@ -296,11 +298,11 @@ impl Rank {
         Vec::new()
     }
 
-    /// Takes up what has come, and goes on. Peers whose connections are closed from here.
-    fn go_on(&mut self, now: Duration, steps: u64) -> Vec<u32> {
+    /// Handles what has arrived, and goes on. Returns the peers whose connections this rank closes.
+    fn advance(&mut self, now: Duration, steps: u64) -> Vec<u32> {
         self.cut_off &= self.heard.is_empty();
-        self.heard.drain(..).for_each(|peer| self.pulse.heard(peer as usize, now));
-        self.said.drain(..).for_each(|peer| self.pulse.said(peer as usize, now));
+        self.heard.drain(..).for_each(|peer| self.heartbeats.heard(peer as usize, now));
+        self.written.drain(..).for_each(|peer| self.heartbeats.said(peer as usize, now));
         let mut closed = Vec::new();
         while let Some(sequence) = self.lane.finished() {
             assert_eq!(sequence, self.begun);
@@ -313,12 +315,12 @@ impl Rank {
         if self.verdict.is_none() && self.over == self.begun && self.begun < steps {
             self.begin(now);
         }
-        if now >= self.looked + self.pulse.interval() && self.verdict.is_none() {
-            self.looked = now;
+        if now >= self.last_look + self.heartbeats.interval() && self.verdict.is_none() {
+            self.last_look = now;
             let peers: Vec<u32> = (0..self.ranks).filter(|&peer| peer != self.rank).collect();
-            let look = self.pulse.look(&mut self.lane, &peers, now);
+            let look = self.heartbeats.look(&mut self.lane, &peers, now);
             self.cut_off |= look.cut_off;
-            self.member.hears(look.hears);
+            self.member.set_hears(look.hears);
             for (peer, trouble) in look.lost {
                 closed.push(peer);
                 closed.extend(self.trouble(peer, trouble, now));
@@ -326,22 +328,22 @@ impl Rank {
         }
         loop {
             let progress = Progress { begun: self.begun, over: self.over };
-            match self.line.decoder.message::<Down>() {
-                Ok(Some(message)) => self.member.heard(message, |_| progress, now),
+            match self.control.decoder.message::<FromCoordinator>() {
+                Ok(Some(message)) => self.member.receive(message, |_| progress, now),
                 Ok(None) => break,
                 Err(what) => {
-                    self.member.lost(Trouble { kind: Kind::Corrupt, what });
+                    self.member.lose_coordinator(Trouble { kind: Kind::Corrupt, what });
                     break;
                 }
             }
         }
         self.member.tick(now);
-        self.line.out.extend(self.member.say().iter().flat_map(encode));
-        let act = match self.member.verdict().filter(|_| !self.given).cloned() {
+        self.control.out.extend(self.member.take_messages().iter().flat_map(encode));
+        let act = match self.member.verdict().filter(|_| !self.verdict_handled).cloned() {
             Some((blame, trouble)) => {
-                self.given = true;
-                // A rank that has lost the coordinator has nothing more to say to it.
-                self.parts = blame == Blame::Coordinator;
+                self.verdict_handled = true;
+                // After this, a rank that has lost the coordinator sends nothing more to it.
+                self.coordinator_lost = blame == Blame::Coordinator;
                 self.judge.verdict(blame, trouble, self.cut_off)
             }
             None => {
@@ -352,12 +354,12 @@ impl Rank {
             }
         };
         closed.extend(self.act(act, now));
-        self.line.out.extend(self.member.say().iter().flat_map(encode));
-        closed.extend((self.parts && self.line.out.is_empty()).then_some(self.ranks));
+        self.control.out.extend(self.member.take_messages().iter().flat_map(encode));
+        closed.extend((self.coordinator_lost && self.control.out.is_empty()).then_some(self.ranks));
         closed
     }
 
-    /// Whether what it works on is what it brought.
+    /// Whether the buffer holds the input of the operation under way, or the result if none is.
     fn intact(&self) -> bool {
         let expected =
             if self.over < self.begun { input(self.rank, self.begun) } else { sum(self.ranks, self.begun) };
@@ -365,35 +367,35 @@ impl Rank {
     }
 }
 
-impl Office {
-    /// Hears what members say, and then whose lines have ended, and how.
-    fn go_on(&mut self, now: Duration, ended: Vec<(u32, String)>) {
-        for (rank, line) in (0u32..).zip(&mut self.lines) {
+impl CoordinatorProcess {
+    /// Handles messages from members, and then the connections that have `ended`, with the reasons.
+    fn advance(&mut self, now: Duration, ended: Vec<(u32, String)>) {
+        for (rank, control) in (0u32..).zip(&mut self.controls) {
             loop {
-                match line.decoder.message::<Up>() {
-                    Ok(Some(message)) => self.coordinator.heard(rank, message, now),
+                match control.decoder.message::<FromMember>() {
+                    Ok(Some(message)) => self.coordinator.receive(rank, message, now),
                     Ok(None) => break,
                     Err(what) => {
-                        self.coordinator.doubted(rank, what);
+                        self.coordinator.received_invalid(rank, what);
                         break;
                     }
                 }
             }
         }
         ended.iter().for_each(|(rank, how)| self.coordinator.closed(*rank, how));
-        if now >= self.looked + self.coordinator.interval() {
-            self.looked = now;
+        if now >= self.last_look + self.coordinator.interval() {
+            self.last_look = now;
             self.coordinator.tick(now);
         }
-        for (rank, message) in self.coordinator.say() {
-            self.lines[rank as usize].out.extend(encode(&message));
+        for (rank, message) in self.coordinator.take_messages() {
+            self.controls[rank as usize].out.extend(encode(&message));
         }
     }
 }
 
-/// A job, on a network that can break.
+/// A job on a network in which faults are injected.
 struct World {
-    network: Memory<Process>,
+    network: VirtualNetwork<Process>,
     ranks: u32,
     /// Operations that each rank runs, one after the other.
     steps: u64,
@@ -410,23 +412,26 @@ impl World {
             (0..ranks).map(|rank| Process::Rank(Box::new(Rank::new(rank, ranks, plan, &sums)))).collect();
         let all: Vec<u32> = (0..ranks).collect();
         let coordinator = Coordinator::new(&all, Patience::default(), Duration::ZERO);
-        let lines = all.iter().map(|_| Line::new()).collect();
-        processes.push(Process::Office(Box::new(Office { coordinator, lines, looked: Duration::ZERO })));
-        Self { network: Memory::mesh(processes, seed, 600), ranks, steps }
+        let controls = all.iter().map(|_| Control::new()).collect();
+        processes.push(Process::Coordinator(Box::new(CoordinatorProcess {
+            coordinator,
+            controls,
+            last_look: Duration::ZERO,
+        })));
+        Self { network: VirtualNetwork::mesh(processes, seed, 600), ranks, steps }
     }
 
-    /// Ranks and the coordinator, by their places.
+    /// The places of all ranks and of the coordinator.
     fn all(&self) -> std::ops::RangeInclusive<u32> {
         0..=self.ranks
     }
 
-    /// Places of what is in a rank's process.
+    /// The places that belong to a rank's process: the rank itself, and for rank 0 also the coordinator.
     fn places(&self, rank: u32) -> impl Iterator<Item = u32> + use<> {
         std::iter::once(rank).chain((rank == 0).then_some(self.ranks))
     }
 
-    /// Has nothing go from a rank's host to another's any more, or lets it go again: what is said to the coordinator, or by it,
-    /// goes the way of rank 0's host.
+    /// Blocks all traffic from one rank's host to another's, or allows it again. The coordinator is on rank 0's host.
     fn block(&mut self, from: u32, to: u32, blocked: bool) {
         for from in self.places(from) {
             self.places(to).for_each(|to| self.network.block((from as usize, to), blocked));
@@ -437,12 +442,12 @@ impl World {
         self.network.machine(rank as usize).rank()
     }
 
-    /// Lets time pass until it is a moment, or `enough`.
-    fn pass(&mut self, until: Duration, enough: impl Fn(&mut Self) -> bool) {
+    /// Runs the job until a moment, or until `enough` returns true.
+    fn run_until(&mut self, until: Duration, enough: impl Fn(&mut Self) -> bool) {
         while self.network.now() < until && !enough(self) {
             let events = self.network.turn();
             let now = self.network.now();
-            // What was said before a line ended is heard first.
+            // The coordinator handles ends of connections after the messages that arrived before them.
             let mut ended = Vec::new();
             for event in events {
                 let (place, peer, trouble) = match event {
@@ -450,16 +455,16 @@ impl World {
                     Event::Ended((place, peer)) => (place, peer, Trouble::closed("end of file")),
                 };
                 match self.network.machine(place) {
-                    Process::Rank(rank) if peer == rank.ranks => rank.member.lost(trouble),
+                    Process::Rank(rank) if peer == rank.ranks => rank.member.lose_coordinator(trouble),
                     Process::Rank(rank) => {
-                        rank.pulse.leave(peer as usize);
+                        rank.heartbeats.leave(peer as usize);
                         if rank.verdict.is_none() {
                             let trouble = rank.lane.reason(peer, trouble);
                             let closed = rank.trouble(peer, trouble, now);
                             closed.into_iter().for_each(|peer| self.network.hang_up((place, peer)));
                         }
                     }
-                    Process::Office(_) => ended.push((peer, trouble.what)),
+                    Process::Coordinator(_) => ended.push((peer, trouble.what)),
                 }
             }
             for place in self.all().map(|place| place as usize) {
@@ -467,9 +472,9 @@ impl World {
                     continue;
                 }
                 let closed = match self.network.machine(place) {
-                    Process::Rank(rank) => rank.go_on(now, self.steps),
-                    Process::Office(office) => {
-                        office.go_on(now, std::mem::take(&mut ended));
+                    Process::Rank(rank) => rank.advance(now, self.steps),
+                    Process::Coordinator(coordinator) => {
+                        coordinator.advance(now, std::mem::take(&mut ended));
                         Vec::new()
                     }
                 };
@@ -479,55 +484,60 @@ impl World {
     }
 }
 
-/// What happens.
+/// A fault of processes or of the network.
 #[derive(Clone, Copy, Debug)]
-enum Happens {
+enum InjectedFault {
+    /// A rank's process is killed.
     Killed(u32),
+    /// A rank's process is stopped.
     Stopped(u32),
-    /// Nothing goes from the first rank to the second any more.
+    /// The network carries nothing from the first rank to the second.
     OneWay(u32, u32),
+    /// The network carries nothing between two ranks.
     BothWays(u32, u32),
-    /// Nothing goes from a rank to anybody, or from anybody to it, or both.
+    /// The network carries nothing from a rank.
     Mute(u32),
+    /// The network carries nothing to a rank.
     Deaf(u32),
+    /// The network carries nothing from or to a rank.
     CutOff(u32),
+    /// The connection between two ranks is reset.
     Reset(u32, u32),
-    /// The connection between a rank and the coordinator.
-    LineReset(u32),
-    /// Something happens to bytes between ranks.
+    /// The connection between a rank and the coordinator is reset.
+    CoordinatorReset(u32),
+    /// Bytes between ranks are corrupted, lost or repeated.
     Mishap(Mishap),
 }
 
-/// Ranks that do not hear a verdict, and whom they name: nobody, where they are no more.
-type Apart = Vec<(u32, Option<Blame>)>;
+/// Ranks that do not receive the verdict, and whom they blame; `None` if they are dead or stopped.
+type Exceptions = Vec<(u32, Option<Blame>)>;
 
-/// What is to follow.
+/// The expected result of a fault.
 #[derive(Debug)]
-struct Follows {
+struct Expected {
     blame: Blame,
     kinds: &'static [Kind],
-    /// Ranks that do not hear the verdict, and whom they name: nobody, where they are no more.
-    apart: Apart,
+    exceptions: Exceptions,
 }
 
-impl Happens {
-    /// Has it happen; what is to follow, where it could happen.
-    fn begin(self, world: &mut World) -> Option<Follows> {
+impl InjectedFault {
+    /// Injects the fault. Returns what is expected to follow, or `None` if the fault cannot happen at this moment.
+    fn begin(self, world: &mut World) -> Option<Expected> {
         use Blame::{Coordinator, Rank};
         let all = 0..world.ranks;
         let others = |rank: u32| all.clone().filter(move |&other| other != rank);
-        // All others lose the coordinator with rank 0.
-        let rank_0 = |rank: u32| if rank == 0 { Coordinator } else { Rank(rank) };
-        let lose_it = || others(0).map(|rank| (rank, Some(Coordinator))).collect();
+        // The others lose the coordinator together with rank 0.
+        let lost_process = |rank: u32| if rank == 0 { Coordinator } else { Rank(rank) };
+        let others_lose_it = || others(0).map(|rank| (rank, Some(Coordinator))).collect();
         let (silent, closed) = (&[Kind::Silent], &[Kind::Closed]);
-        let (blame, kinds, apart): (Blame, &[Kind], Apart) = match self {
+        let (blame, kinds, exceptions): (Blame, &[Kind], Exceptions) = match self {
             Self::Killed(rank) => {
                 world.places(rank).for_each(|place| world.network.kill(place as usize));
-                (rank_0(rank), closed, vec![(rank, None)])
+                (lost_process(rank), closed, vec![(rank, None)])
             }
             Self::Stopped(rank) => {
                 world.places(rank).for_each(|place| world.network.stop(place as usize));
-                (rank_0(rank), silent, vec![(rank, None)])
+                (lost_process(rank), silent, vec![(rank, None)])
             }
             Self::OneWay(from, to) => {
                 world.block(from, to, true);
@@ -540,12 +550,12 @@ impl Happens {
             Self::BothWays(a, b) => {
                 world.block(a, b, true);
                 world.block(b, a, true);
-                let apart = (a.min(b) == 0).then_some((a.max(b), Some(Coordinator)));
-                (Blame::link(a, b), silent, apart.into_iter().collect())
+                let exceptions = (a.min(b) == 0).then_some((a.max(b), Some(Coordinator)));
+                (Blame::link(a, b), silent, exceptions.into_iter().collect())
             }
             Self::Mute(rank) => {
                 others(rank).for_each(|other| world.block(rank, other, true));
-                (Rank(rank), silent, if rank == 0 { lose_it() } else { vec![] })
+                (Rank(rank), silent, if rank == 0 { others_lose_it() } else { vec![] })
             }
             Self::Deaf(rank) => {
                 others(rank).for_each(|other| world.block(other, rank, true));
@@ -556,13 +566,17 @@ impl Happens {
                     world.block(rank, other, true);
                     world.block(other, rank, true);
                 }
-                (Rank(rank), silent, if rank == 0 { lose_it() } else { vec![(rank, Some(Rank(rank)))] })
+                (
+                    Rank(rank),
+                    silent,
+                    if rank == 0 { others_lose_it() } else { vec![(rank, Some(Rank(rank)))] },
+                )
             }
             Self::Reset(a, b) => {
                 world.network.reset((a as usize, b));
                 (Blame::link(a, b), closed, vec![])
             }
-            Self::LineReset(rank) => {
+            Self::CoordinatorReset(rank) => {
                 world.network.reset((rank as usize, world.ranks));
                 (Rank(rank), closed, vec![(rank, Some(Coordinator))])
             }
@@ -574,33 +588,33 @@ impl Happens {
                 (Blame::link(from.0 as u32, to.0 as u32), kinds, vec![])
             }
         };
-        Some(Follows { blame, kinds, apart })
+        Some(Expected { blame, kinds, exceptions })
     }
 }
 
-/// Lets something happen to a job at a moment, and checks what follows.
-fn check(plan: &str, seed: u64, at: Duration, happens: Happens) -> Result<(), TestCaseError> {
-    follow(&mut World::new(plan, seed, u64::MAX), at, happens)
+/// Injects a fault into a job at a moment, and checks the result.
+fn check(plan: &str, seed: u64, at: Duration, fault: InjectedFault) -> Result<(), TestCaseError> {
+    check_in(&mut World::new(plan, seed, u64::MAX), at, fault)
 }
 
-/// The same, to any job.
-fn follow(world: &mut World, at: Duration, happens: Happens) -> Result<(), TestCaseError> {
-    world.pass(at, |_| false);
-    // Bytes are not always on their way.
-    let mut follows = happens.begin(world);
-    while follows.is_none() {
+/// As [`check`], in any job.
+fn check_in(world: &mut World, at: Duration, fault: InjectedFault) -> Result<(), TestCaseError> {
+    world.run_until(at, |_| false);
+    // A mishap needs bytes in transit, so try again until there are some.
+    let mut expected = fault.begin(world);
+    while expected.is_none() {
         let next = world.network.now() + Duration::from_millis(5);
-        world.pass(next, |_| false);
-        follows = happens.begin(world);
+        world.run_until(next, |_| false);
+        expected = fault.begin(world);
     }
-    let Follows { blame, kinds, apart } = follows.unwrap();
+    let Expected { blame, kinds, exceptions } = expected.unwrap();
     let since = world.network.now();
-    let apart: BTreeMap<u32, Option<Blame>> = apart.into_iter().collect();
-    let told: Vec<u32> = (0..world.ranks).filter(|rank| apart.get(rank) != Some(&None)).collect();
+    let exceptions: BTreeMap<u32, Option<Blame>> = exceptions.into_iter().collect();
+    let alive: Vec<u32> = (0..world.ranks).filter(|rank| exceptions.get(rank) != Some(&None)).collect();
     let decided = |world: &mut World, rank| world.rank(rank).verdict.is_some();
-    world.pass(since + 2 * FOUND_WITHIN, |world| told.iter().all(|&rank| decided(world, rank)));
+    world.run_until(since + 2 * FOUND_WITHIN, |world| alive.iter().all(|&rank| decided(world, rank)));
     let mut verdicts = Vec::new();
-    for &rank in &told {
+    for &rank in &alive {
         let state = world.rank(rank);
         let Some((theirs, trouble, when)) = state.verdict.clone() else {
             return Err(TestCaseError::fail(format!("rank {rank} has not found anything")));
@@ -609,14 +623,14 @@ fn follow(world: &mut World, at: Duration, happens: Happens) -> Result<(), TestC
         prop_assert!(took <= FOUND_WITHIN, "rank {} took {:?}: {}", rank, took, trouble);
         prop_assert!(state.intact(), "rank {} does not have its input: {}", rank, trouble);
         prop_assert!(kinds.contains(&trouble.kind), "rank {}: {}", rank, trouble);
-        if let Some(&own) = apart.get(&rank) {
+        if let Some(&own) = exceptions.get(&rank) {
             prop_assert_eq!(Some(theirs), own, "rank {}: {}", rank, trouble);
             continue;
         }
         prop_assert_eq!(theirs, blame, "rank {}: {}", rank, trouble);
         verdicts.push((theirs, trouble));
     }
-    // Whoever loses the coordinator itself may see it lost in another way than others do.
+    // Ranks that lose the coordinator may notice it in different ways.
     let same = blame == Blame::Coordinator || verdicts.iter().all(|verdict| *verdict == verdicts[0]);
     prop_assert!(same, "{verdicts:?}");
     Ok(())
@@ -635,90 +649,90 @@ fn pairs() -> impl Strategy<Value = (u32, u32)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Fault: a process is killed, at any moment -> all others name it (or the loss of the coordinator) within 2 s; inputs are as they were
+    /// Fault: a process is killed, at any moment -> all others name it (or, for rank 0, the coordinator) within 2 s; inputs are restored
     #[test]
-    fn whoever_is_killed_is_named((plan, seed, at) in moments(), rank in 0..RANKS) {
-        check(plan, seed, at, Happens::Killed(rank))?;
+    fn a_killed_rank_is_named((plan, seed, at) in moments(), rank in 0..RANKS) {
+        check(plan, seed, at, InjectedFault::Killed(rank))?;
     }
 
-    /// Fault: a process is stopped, at any moment -> all others name it (or the loss of the coordinator) within 2 s; inputs are as they were
+    /// Fault: a process is stopped, at any moment -> all others name it (or, for rank 0, the coordinator) within 2 s; inputs are restored
     #[test]
-    fn whoever_is_stopped_is_named((plan, seed, at) in moments(), rank in 0..RANKS) {
-        check(plan, seed, at, Happens::Stopped(rank))?;
+    fn a_stopped_rank_is_named((plan, seed, at) in moments(), rank in 0..RANKS) {
+        check(plan, seed, at, InjectedFault::Stopped(rank))?;
     }
 
-    /// Fault: nothing goes through between two ranks, one way or both -> all name that link within 2 s; inputs are as they were
+    /// Fault: the network carries nothing between two ranks, one way or both -> all name that link within 2 s; inputs are restored
     #[test]
     fn a_link_that_is_cut_is_named((plan, seed, at) in moments(), (a, b) in pairs(), both: bool) {
-        check(plan, seed, at, if both { Happens::BothWays(a, b) } else { Happens::OneWay(a, b) })?;
+        check(plan, seed, at, if both { InjectedFault::BothWays(a, b) } else { InjectedFault::OneWay(a, b) })?;
     }
 
-    /// Fault: nothing goes through to a rank, from it, or both -> the others name it within 2 s; inputs are as they were
+    /// Fault: the network carries nothing to a rank, nothing from it, or neither -> the others name it within 2 s; inputs are restored
     #[test]
-    fn whoever_is_cut_off_is_named((plan, seed, at) in moments(), rank in 0..RANKS, how in 0usize..3) {
-        check(plan, seed, at, [Happens::Mute(rank), Happens::Deaf(rank), Happens::CutOff(rank)][how])?;
+    fn a_rank_that_is_cut_off_is_named((plan, seed, at) in moments(), rank in 0..RANKS, how in 0usize..3) {
+        check(plan, seed, at, [InjectedFault::Mute(rank), InjectedFault::Deaf(rank), InjectedFault::CutOff(rank)][how])?;
     }
 
-    /// Fault: a rank's connection to the coordinator is reset -> the others name the rank, which cannot say more, within 2 s; it says that it lost the coordinator
+    /// Fault: a rank's connection to the coordinator is reset -> the others name the rank within 2 s, because it cannot report anything; the rank itself reports that it lost the coordinator
     #[test]
-    fn whose_line_is_reset_is_named((plan, seed, at) in moments(), rank in 1..RANKS) {
-        check(plan, seed, at, Happens::LineReset(rank))?;
+    fn a_rank_whose_connection_to_the_coordinator_is_reset_is_named((plan, seed, at) in moments(), rank in 1..RANKS) {
+        check(plan, seed, at, InjectedFault::CoordinatorReset(rank))?;
     }
 
-    /// Fault: a connection is reset in the middle of what it carries -> all name that link within 2 s; inputs are as they were
+    /// Fault: a connection is reset while data is in transit -> all name that link within 2 s; inputs are restored
     #[test]
     fn a_link_that_is_reset_is_named((plan, seed, at) in moments(), (a, b) in pairs()) {
-        check(plan, seed, at, Happens::Reset(a, b))?;
+        check(plan, seed, at, InjectedFault::Reset(a, b))?;
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 240, ..ProptestConfig::default() })]
 
-    /// Fault: bytes or whole frames change on their way, are lost, come twice, or come unsent -> all name that link within 2 s; inputs are as they were
+    /// Fault: bytes or whole frames are corrupted, lost, repeated or inserted in transit -> all name that link within 2 s; inputs are restored
     #[test]
-    fn a_mishap_is_found_and_named(
+    fn a_link_that_corrupts_bytes_is_named(
         (plan, seed, at) in moments(), mishap in prop::sample::select(Mishap::ALL.to_vec()),
     ) {
-        check(plan, seed, at, Happens::Mishap(mishap))?;
+        check(plan, seed, at, InjectedFault::Mishap(mishap))?;
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Fault: a process is slowed 10 times -> it is waited for, and results are right
+    /// Fault: a process is slowed 10 times -> the others wait for it, and results are correct
     #[test]
-    fn whoever_is_slow_is_waited_for((plan, seed, at) in moments(), rank in 0..RANKS) {
+    fn ranks_wait_for_a_slow_rank((plan, seed, at) in moments(), rank in 0..RANKS) {
         const STEPS: u64 = 12;
         let mut world = World::new(plan, seed, STEPS);
-        world.pass(at, |_| false);
+        world.run_until(at, |_| false);
         world.places(rank).for_each(|place| world.network.slow(place as usize, 10));
-        // Sums are compared as they come.
+        // Results are compared as they are finished.
         let over = |world: &mut World| (0..RANKS).all(|rank| world.rank(rank).over == STEPS);
-        world.pass(Duration::from_secs(120), over);
+        world.run_until(Duration::from_secs(120), over);
         prop_assert!(over(&mut world), "after {:?}", world.network.now());
         prop_assert!((0..RANKS).all(|rank| world.rank(rank).verdict.is_none()));
     }
 
-    /// Fault: a process is stopped, or nothing goes through between two ranks, for 0.9 s -> it is waited for, and results are right
+    /// Fault: a process is stopped, or the network carries nothing between two ranks, for 0.9 s -> ranks wait, and results are correct
     #[test]
-    fn what_heals_soon_is_waited_for((plan, seed, at) in moments(), (a, b) in pairs(), stopped: bool) {
+    fn ranks_wait_for_a_fault_that_heals_soon((plan, seed, at) in moments(), (a, b) in pairs(), stopped: bool) {
         const STEPS: u64 = 8;
         let mut world = World::new(plan, seed, STEPS);
-        world.pass(at, |_| false);
+        world.run_until(at, |_| false);
         match stopped {
             true => world.places(a).for_each(|place| world.network.stop(place as usize)),
             false => world.block(a, b, true),
         }
         let until = world.network.now() + Duration::from_millis(900);
-        world.pass(until, |_| false);
+        world.run_until(until, |_| false);
         match stopped {
             true => world.places(a).for_each(|place| world.network.slow(place as usize, 1)),
             false => world.block(a, b, false),
         }
         let over = |world: &mut World| (0..RANKS).all(|rank| world.rank(rank).over == STEPS);
-        world.pass(Duration::from_secs(60), over);
+        world.run_until(Duration::from_secs(60), over);
         prop_assert!(over(&mut world), "after {:?}", world.network.now());
         prop_assert!((0..RANKS).all(|rank| world.rank(rank).verdict.is_none()));
     }
@@ -728,19 +742,19 @@ proptest! {
 fn the_same_seed_gives_the_same_run() {
     let run = || {
         let mut world = World::new("ring", 7, u64::MAX);
-        world.pass(Duration::from_millis(400), |_| false);
+        world.run_until(Duration::from_millis(400), |_| false);
         world.network.stop(2);
-        world.pass(Duration::from_secs(4), |_| false);
+        world.run_until(Duration::from_secs(4), |_| false);
         (0..RANKS).map(|rank| (world.rank(rank).over, world.rank(rank).verdict.clone())).collect::<Vec<_>>()
     };
     assert_eq!(run(), run());
 }
 
-/// What happens to jobs of many ranks: each in a job of its own, at a moment of its own.
+/// Injects faults into jobs of many ranks: each in its own job, at a different moment.
 fn many(ranks: u32) -> Result<(), TestCaseError> {
-    use Happens::{BothWays, CutOff, Deaf, Killed, Mishap as Bytes, Mute, OneWay, Reset, Stopped};
+    use InjectedFault::{BothWays, CutOff, Deaf, Killed, Mishap as Bytes, Mute, OneWay, Reset, Stopped};
     let last = ranks - 1;
-    let happens = [
+    let faults = [
         (Killed(last / 2), "halving_doubling"),
         (Stopped(7), "ring"),
         (Killed(0), "direct"),
@@ -754,23 +768,23 @@ fn many(ranks: u32) -> Result<(), TestCaseError> {
         (Reset(1, 2), "two_level(group=8)"),
         (Bytes(Mishap::Drop), "ring"),
     ];
-    for (seed, (happens, plan)) in (0u64..).zip(happens) {
+    for (seed, (fault, plan)) in (0u64..).zip(faults) {
         let mut world = World::of(ranks, plan, seed, u64::MAX);
-        follow(&mut world, Duration::from_millis(100 + 77 * seed), happens)
-            .map_err(|error| TestCaseError::fail(format!("{happens:?} under {plan}: {error}")))?;
+        check_in(&mut world, Duration::from_millis(100 + 77 * seed), fault)
+            .map_err(|error| TestCaseError::fail(format!("{fault:?} under {plan}: {error}")))?;
     }
     Ok(())
 }
 
-/// Fault: any of these in a job of 64 ranks -> the same follows, as soon
+/// Fault: any of these in a job of 64 ranks -> the same result, within the same time
 #[test]
-fn many_ranks_find_it_as_soon() {
+fn faults_in_jobs_of_64_ranks_are_found_in_the_same_time() {
     many(64).unwrap();
 }
 
-/// Fault: any of these in a job of 256 ranks -> the same follows, as soon
+/// Fault: any of these in a job of 256 ranks -> the same result, within the same time
 #[test]
 #[ignore = "takes minutes: make test-worlds"]
-fn hundreds_of_ranks_find_it_as_soon() {
+fn faults_in_jobs_of_256_ranks_are_found_in_the_same_time() {
     many(256).unwrap();
 }

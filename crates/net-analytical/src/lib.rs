@@ -1,12 +1,12 @@
 //! The two simplest network models, on any fabric and routing.
 //!
-//! - [`Model::Analytical`]: latency times hops plus bytes over rate (hier2021 Eq. 8), cut through. The link by which a
-//!   message leaves its NPU is busy while it sends, and the link by which it reaches its NPU while it receives, so
-//!   nothing beats a network interface. Links in between count the bytes and messages that pass them, and are never
-//!   busy: nothing waits for them.
+//! - [`Model::Analytical`]: latency times hops plus bytes over rate (hier2021 Eq. 8), cut through. The link
+//!   by which a message leaves its NPU is busy while it sends, and the link by which it reaches its NPU while
+//!   it receives, so nothing exceeds the rate of a network interface. Links in between count the bytes and
+//!   messages that pass them, but are never busy: nothing waits for them.
 //! - [`Model::Queued`]: every link is a FIFO, and every message is stored and forwarded whole.
 //!
-//! On a path of one link both are the same.
+//! On a path of one link, both give the same result.
 
 use std::collections::BTreeMap;
 use syncline_engine::activity::{Activity, Recent};
@@ -15,7 +15,7 @@ use syncline_engine::{Calendar, LinkUse, Network, Repeats, Sent, Tail, Transfer}
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_units::{Bytes, LinkId, NpuId, Rate, Time};
 
-/// Which of the two.
+/// Selects one of the models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
     /// Busy ports, no contention between them.
@@ -28,9 +28,9 @@ pub enum Model {
 #[derive(Clone, Copy, Debug, Default)]
 struct Port {
     free: Time,
-    /// Of the message that it was busy with last.
+    /// End of the message that it was last busy with.
     tail: Tail,
-    /// Tier of the links that it stands for.
+    /// Tier of the links that it represents.
     tier: u16,
     used: LinkUse,
     recent: Recent,
@@ -41,15 +41,15 @@ struct Port {
 struct Passage {
     /// The port of the link.
     port: usize,
-    /// When it comes to the link.
+    /// When it reaches the link.
     comes: Time,
-    /// When it is sent.
+    /// When sending starts.
     start: Time,
-    /// For how long.
+    /// How long sending takes.
     time: Time,
-    /// Sender and receiver, and how many links it has passed before.
+    /// Sender and receiver, and the number of links passed before.
     pair: (u32, u32, u32),
-    /// Whether the link leads away from its sender.
+    /// Whether the link is the first one from its sender.
     own: bool,
 }
 
@@ -57,14 +57,14 @@ struct Passage {
 #[derive(Clone, Copy, Debug, Default)]
 struct Slowest {
     tier: u16,
-    /// How long its bytes take there.
+    /// How long the message's bytes take there.
     time: Time,
     /// How long they take on the slowest link of another tier.
     others: Time,
 }
 
 impl Slowest {
-    /// One more link, of `tier`, on which the bytes take `time`.
+    /// Adds a link of `tier`, on which the bytes take `time`.
     #[inline]
     fn or(self, tier: u16, time: Time) -> Self {
         let Self { tier: known, time: most, others } = self;
@@ -83,7 +83,8 @@ struct Travel {
     key: u64,
     bytes: Bytes,
     path: Vec<LinkId>,
-    /// Analytical: when the last bit is at the last link if that is idle, and what holds it back until then.
+    /// Analytical: when the last bit would reach the last link if that is idle, and what delays it until
+    /// then.
     tail: Time,
     slowest: Slowest,
     pair: (u32, u32),
@@ -103,7 +104,7 @@ impl Travel {
     };
 }
 
-/// Sender and receiver.
+/// Returns sender and receiver.
 fn pair(transfer: &Transfer) -> (u32, u32) {
     (transfer.from.0, transfer.to.0)
 }
@@ -120,23 +121,23 @@ pub struct Links<'a> {
     travels: Vec<Travel>,
     free_travels: Vec<u32>,
     path: Vec<LinkId>,
-    /// Where routes lead unevenly over links inside the network (see [`Symmetry::is_uneven_inside`]).
+    /// Used if routes lead unevenly over links inside the network (see [`Symmetry::is_uneven_inside`]).
     inside: Inside,
-    /// The last transfer time computed: most messages are as long as the one before.
+    /// The last transfer time computed: most messages have the same length as the previous one.
     last: (Rate, Bytes, Time),
 }
 
-/// Links inside the network, of the routes of all messages that one stands for: message by message, each in the order of
-/// its route.
+/// Links inside the network on the routes of all messages that one represents: message by message, in the
+/// order of the route.
 #[derive(Clone, Debug, Default)]
 struct Inside {
     links: Vec<LinkId>,
-    /// By sender, receiver and lane: where theirs begin.
+    /// Where a message's links begin, by sender, receiver and lane.
     of: BTreeMap<(NpuId, NpuId, u32), usize>,
 }
 
 impl Inside {
-    /// Where the links of a message begin.
+    /// Returns where the links of a message begin.
     fn find(&mut self, fabric: &Fabric, symmetry: &Symmetry, transfer: &Transfer) -> usize {
         let &Transfer { from, to, lane, .. } = transfer;
         let links = &mut self.links;
@@ -155,7 +156,7 @@ impl Inside {
 }
 
 impl<'a> Links<'a> {
-    /// A model on an idle fabric, of whose links one of each class is kept.
+    /// A model on an idle fabric. One link of each class is represented.
     pub fn new(fabric: &'a Fabric, symmetry: Symmetry, model: Model) -> Self {
         let mut ports = vec![Port::default(); symmetry.ports() as usize];
         let parts = fabric.parts();
@@ -179,13 +180,13 @@ impl<'a> Links<'a> {
     #[inline]
     fn transfer_time(&mut self, rate: Rate, bytes: Bytes) -> Time {
         if (self.last.0, self.last.1) != (rate, bytes) {
-            // A time that does not fit makes the calendar report an overflow.
+            // If the time overflows, the calendar reports it.
             self.last = (rate, bytes, rate.transfer_time(bytes).unwrap_or(Time(u64::MAX / 2)));
         }
         self.last.2
     }
 
-    /// Sends over `link` as soon as it is free: its port, when it starts, and how long it takes.
+    /// Sends over `link` as soon as it is free. Returns its port, when sending starts, and how long it takes.
     #[inline]
     fn occupy(&mut self, now: Time, link: LinkId, rate: Rate, bytes: Bytes) -> (usize, Time, Time) {
         let time = self.transfer_time(rate, bytes);
@@ -201,13 +202,13 @@ impl<'a> Links<'a> {
         (index, start, time)
     }
 
-    /// The tier of a link.
+    /// Returns the tier of a link.
     fn tier(&self, link: LinkId) -> u16 {
         self.ports[self.symmetry.port(link) as usize].tier
     }
 
-    /// Counts a message on a link between its first and its last one, whose head comes to it at time `head`, and its tail
-    /// `length` later (analytical).
+    /// Counts a message on a link between its first and its last; its head reaches the link at time `head`,
+    /// and its tail `length` later (analytical).
     fn pass(&mut self, link: LinkId, (head, length): (Time, Time), time: Time, bytes: Bytes) {
         let index = self.symmetry.port(link) as usize;
         let Port { used, recent, .. } = &mut self.ports[index];
@@ -229,7 +230,8 @@ impl<'a> Links<'a> {
         index
     }
 
-    /// Records the passage of a message over a link, and what it waited for there: its stretch and its origin.
+    /// Records the passage of a message over a link, and what it waited for there. Returns its stretch and
+    /// its origin.
     #[inline]
     fn passes(&mut self, passage: &Passage, origin: &Origin, trail: &mut Trail) -> (u32, Origin) {
         if !trail.is_on() {
@@ -251,7 +253,7 @@ impl<'a> Links<'a> {
         (stretch, origin)
     }
 
-    /// The head of a message has come to its last link (analytical).
+    /// Handles the head of a message that has reached its last link (analytical).
     fn receive(&mut self, now: Time, index: u32, calendar: &mut Calendar) {
         let Travel { id, key, bytes, tail, slowest, pair, origin, .. } = self.travels[index as usize];
         let link = *self.travels[index as usize].path.last().expect("travels have paths");
@@ -268,8 +270,8 @@ impl<'a> Links<'a> {
         self.free_travels.push(index);
     }
 
-    /// The stretch that a message ends with once it has passed its last link, which takes `time` until `end` with the end of
-    /// `stretch`, and the slowest link before, which it has passed at `tail` (analytical).
+    /// Returns the stretch with which a message ends after its last link, which takes `time` until `end` with
+    /// the end of `stretch`, and the slowest link before, which it has passed at `tail` (analytical).
     #[inline]
     fn both_through(
         &self,
@@ -279,7 +281,8 @@ impl<'a> Links<'a> {
         origin: &Origin,
         trail: &mut Trail,
     ) -> u32 {
-        // The last link stays the one to wait for if it is slower than others by half, or shrinks with them.
+        // The last link remains the one to wait for if the others take at most half its time. A link of the
+        // same tier that is no slower does not count, because both change together.
         let same = slowest.tier == self.ports[port].tier && slowest.time <= time;
         let other = if same { slowest.others } else { slowest.time };
         if !trail.is_on() || tail <= end && other.0 <= time.0 / 2 {
@@ -293,7 +296,7 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// A whole message has come to link `hop` of its path (queued).
+    /// Handles a whole message that has reached link `hop` of its path (queued).
     fn forward(&mut self, now: Time, index: u32, hop: u32, calendar: &mut Calendar) -> Time {
         let Travel { id, key, bytes, pair, origin, .. } = self.travels[index as usize];
         let path = &self.travels[index as usize].path;
@@ -421,7 +424,7 @@ impl Network for Links<'_> {
     fn cut(&mut self, now: Time) {
         for link in self.symmetry.links() {
             let port = &mut self.ports[self.symmetry.port(link) as usize];
-            // What lies ahead waits in line, without gaps.
+            // Whatever starts after `now` waits in line, without gaps.
             let ahead = port.free.saturating_sub(now);
             let (rate, _) = self.fabric.speed(link);
             port.free = port.free.min(now);

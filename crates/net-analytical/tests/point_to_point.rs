@@ -1,4 +1,4 @@
-//! Sends and receives on both models, by hand: times, matching, deadlocks.
+//! Sends and receives on both models, compared with calculations by hand: times, matching, deadlocks.
 
 use syncline_engine::Ended;
 use syncline_engine::{Engine, Job, Lanes, Network, Record, Schedule, Step};
@@ -8,7 +8,7 @@ use syncline_units::{Bytes, DimKind, NpuId, RankId, Rate, Time};
 use syncline_workload::graph::NO_LAYER;
 use syncline_workload::{GraphBuilder, Part, Peer, Task, TaskGraph, TaskKind, Workload};
 
-/// Tasks of one rank, each after the one before.
+/// Tasks of one rank, each after the previous one.
 fn chain(kinds: &[TaskKind]) -> TaskGraph {
     let mut builder = GraphBuilder::new();
     for (index, kind) in kinds.iter().enumerate() {
@@ -127,14 +127,14 @@ fn every_link_of_a_path_is_booked() {
         let booked: Vec<_> = used.clone().map(|used| (used.bytes, used.messages)).collect();
         assert_eq!(booked, [(1000, 1), (1500, 2), (1500, 2), (500, 1)]);
         let busy: Vec<_> = used.map(|used| used.busy.0 / 1000).collect();
-        // Link 1 -> 2 is the second message's first one, link 2 -> 3 the first message's last one.
+        // Link 1 -> 2 is the second message's first link, and link 2 -> 3 the first message's last link.
         assert_eq!(busy, busy_ns);
     }
 }
 
 #[test]
 fn receivers_are_busy_too() {
-    // Seven senders to one receiver behind a switch: its port takes them one after the other.
+    // Seven senders to one receiver behind a switch: the receiver's port takes them one after the other.
     let dim = Dimension::new("d".to_owned(), DimKind::Switch, 8)
         .with_rate(Rate(8_000_000_000))
         .with_latency(Time::from_ns(100));
@@ -160,7 +160,7 @@ fn a_slow_link_in_the_middle_counts() {
 }
 
 #[test]
-fn a_missing_path_is_told() {
+fn a_missing_path_is_reported() {
     let fabric = Fabric::graph(Graph::new(2, 0, vec![], Routing::Shortest).unwrap());
     let error =
         simulate(&fabric, Model::Queued, vec![chain(&[send(1, 8)]), chain(&[receive(0, 8)])]).unwrap_err();

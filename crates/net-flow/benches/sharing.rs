@@ -1,9 +1,9 @@
-//! Flows that share links: CPU time (the best of three runs; one of a case with a million flows), flows a second, peak memory
-//! and when the last flow ends. `cargo bench -p syncline-net-flow --bench sharing`.
+//! Flows that share links: CPU time (best of three runs; a single run for cases with a million flows), flows
+//! per second, peak memory and when the last flow ends. `cargo bench -p syncline-net-flow --bench sharing`.
 //!
-//! After `--`: numbers of cases to run only these, `--all` to run also the case that takes longest, `--json` for a line of JSON
-//! for each case, and `--dump FOLDER` for files there with links, flows and answers of those that `benches/flow.py` sets beside
-//! SimGrid.
+//! After `--`: numbers of cases to run only these, `--all` to include the case that takes longest, `--json`
+//! for a line of JSON per case, and `--dump FOLDER` to write links, flows and results of the cases that
+//! `benches/flow.py` compares with SimGrid.
 
 use cpu_time::ProcessTime;
 use peak_alloc::PeakAlloc;
@@ -23,10 +23,10 @@ static MEMORY: PeakAlloc = PeakAlloc;
 const RATE: Rate = Rate(100_000_000_000);
 const LATENCY: Time = Time(500_000);
 
-/// Ways chosen by a hash of a flow's ends.
+/// Paths chosen by a hash of a flow's ends.
 const HASHED: Routing = Routing::Ecmp { seed: 1 };
 
-/// Links both ways between vertices.
+/// Links in both directions between vertices.
 fn duplex(npus: u32, switches: u32, routing: Routing, pairs: impl IntoIterator<Item = (u32, u32)>) -> Fabric {
     let link = |from, to| GraphLink { from, to, rate: RATE, latency: LATENCY };
     let links = pairs.into_iter().flat_map(|(a, b)| [link(a, b), link(b, a)]).collect();
@@ -53,8 +53,8 @@ fn fat_tree(k: u32, routing: Routing) -> Fabric {
     duplex(hosts, 2 * edges + half * half, routing, pairs)
 }
 
-/// The ways of flows in that tree where the destination chooses them ("D-mod-k", Zahavi et al. 2010; what SimGrid's own
-/// fat trees do): up by its number, and then by its number at the switch.
+/// The paths of flows in that tree if the destination selects them ("D-mod-k", Zahavi et al. 2010, as in
+/// SimGrid's own fat trees): up by its number, and then by its number at the switch.
 fn by_destination(k: u32, flows: &[Vec<Flow>]) -> Routing {
     let half = k / 2;
     let (hosts, edges) = (k * half * half, k * half);
@@ -81,15 +81,15 @@ struct Flow {
     bytes: u64,
 }
 
-/// A case: flows of a fabric, of which each host has at most `window` under way.
+/// A case: flows on a fabric, of which each host has at most `window` in flight.
 struct Case {
     name: &'static str,
     fabric: Fabric,
-    /// By host.
+    /// Indexed by host.
     flows: Vec<Vec<Flow>>,
     window: usize,
     precision: Option<u32>,
-    /// Whether weights are the inverse of latency, as SimGrid has them.
+    /// Whether weights are the inverse of latency, as in SimGrid.
     by_latency: bool,
 }
 
@@ -144,15 +144,15 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// When each flow was through, by host and number.
+/// When each flow completed, by host and number.
 type Ends = Vec<Vec<Time>>;
 
-/// Plays a case; a flow begins once the latency of its way is over.
+/// Runs a case; a flow begins once the latency of its path has passed.
 fn play(case: &Case) -> Ends {
     let rates = (0..case.fabric.links()).map(|link| case.fabric.speed(LinkId(link)).0);
     let mut sharing = Sharing::new(rates, 1, false, case.precision);
     let mut ends: Ends = case.flows.iter().map(|flows| vec![Time::ZERO; flows.len()]).collect();
-    // Flows to begin: when, host, number, and where their links are.
+    // Flows that have not begun: when, host, number, and where their links are.
     let mut coming: BinaryHeap<Reverse<(Time, u32, u32, u32)>> = BinaryHeap::new();
     let mut ways: Vec<Vec<(u32, u32)>> = Vec::new();
     let mut unused: Vec<u32> = Vec::new();
@@ -217,13 +217,14 @@ fn play(case: &Case) -> Ends {
     }
 }
 
-/// A case as text: the number of hosts, the rate of each link and its latency, and of each flow its ends, bytes, when it was
-/// through, and its links.
+/// Writes a case as text: the number of hosts, the rate of each link and its latency, and for each flow its
+/// ends, bytes, completion time, and links.
 fn dump(case: &Case, ends: &Ends, file: &Path) {
     let mut text = format!("{} {}\n", case.fabric.npus(), case.fabric.links());
     for link in 0..case.fabric.links() {
         let (rate, latency) = case.fabric.speed(LinkId(link));
-        writeln!(text, "{} {}", rate.as_bytes_per_s(), latency.as_s()).expect("a string takes all");
+        writeln!(text, "{} {}", rate.as_bytes_per_s(), latency.as_s())
+            .expect("writing to a string cannot fail");
     }
     for (flow, end) in case.flows.iter().flatten().zip(ends.iter().flatten()) {
         let mut path = Vec::new();
@@ -233,10 +234,10 @@ fn dump(case: &Case, ends: &Ends, file: &Path) {
         path.iter().for_each(|link| write!(text, " {}", link.0).expect("as above"));
         text.push('\n');
     }
-    std::fs::write(file, text).expect("the folder is there");
+    std::fs::write(file, text).expect("the folder exists");
 }
 
-/// By which part of their time flows end elsewhere than with exact sharing: at most, and half of them at most.
+/// Returns the largest and the median relative difference of the flows' ends from those with exact sharing.
 fn apart(exact: &[Time], ends: &[Time]) -> (f64, f64) {
     let part = |(a, b): (&Time, &Time)| (b.as_s() / a.as_s() - 1.0).abs();
     let mut parts: Vec<f64> = exact.iter().zip(ends).map(part).collect();
@@ -244,7 +245,7 @@ fn apart(exact: &[Time], ends: &[Time]) -> (f64, f64) {
     (parts[parts.len() - 1], parts[parts.len() / 2])
 }
 
-/// A number in JSON.
+/// Formats a number as JSON.
 fn part(value: Option<f64>) -> String {
     value.map_or_else(|| "null".to_owned(), |value| format!("{value:e}"))
 }
@@ -254,7 +255,7 @@ fn main() {
     let json = arguments.iter().any(|argument| argument == "--json");
     let folder =
         arguments.iter().position(|argument| argument == "--dump").map(|at| arguments[at + 1].clone());
-    // The long one is for those who ask for it.
+    // The longest case runs only on request.
     let all = arguments.iter().any(|argument| argument == "--all");
     let only: Vec<usize> = arguments.iter().filter_map(|argument| argument.parse().ok()).collect();
     let mut exact: BTreeMap<&str, Vec<Time>> = BTreeMap::new();

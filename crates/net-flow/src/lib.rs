@@ -1,10 +1,11 @@
-//! The `flow` network model: messages as fluid. Messages of a connection are served in order, and connections share links
-//! fairly (max-min), on any fabric and routing; nothing is lost, queues take no buffers, and rates are right at once.
+//! The `flow` network model: messages as fluid. A connection serves its messages in order, and connections
+//! share links fairly (max-min), on any fabric and routing. Nothing is lost, queues take no buffers, and
+//! rates adapt at once.
 //!
-//! - [`sharing`]: which connection gets how much of which link, and when its messages are through;
-//! - `tree`: which of many times is the first;
+//! - [`sharing`]: how much of each link each connection gets, and when its messages are complete;
+//! - `tree`: the earliest of many times;
 //! - [`settings`]: what can be set;
-//! - [`network`]: that behind the engine's network interface.
+//! - [`network`]: the model behind the engine's network interface.
 
 pub mod network;
 pub mod settings;

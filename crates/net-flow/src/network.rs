@@ -1,8 +1,9 @@
-//! The model behind the engine's network interface: messages of a connection in order, connections at fair rates.
+//! The model behind the engine's network interface: messages of a connection in order, connections at fair
+//! rates.
 //!
-//! - `connections`: which messages are one connection, and where it goes;
-//! - `accounts`: what links carried, when, and whom they held back;
-//! - `refusal`: what is said of weights with which messages never end.
+//! - `connections`: which messages share a connection, and its path;
+//! - `accounts`: what links carried, when, and which messages they held back;
+//! - `refusal`: the error for weights with which messages would never end.
 
 mod accounts;
 mod connections;
@@ -21,12 +22,12 @@ use syncline_engine::{Calendar, Contention, LinkUse, Network, Owner, Sent, Trans
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_units::{Bytes, LinkId, Rate, Time};
 
-/// Calls of the model by itself: messages are through.
+/// The model calls itself: messages are complete.
 const THROUGH: u32 = 0;
-/// All messages of a time have come.
+/// The model calls itself: all messages of a time have been sent.
 const SETTLE: u32 = 1;
 
-/// A message under way.
+/// A message in flight.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     id: u32,
@@ -39,7 +40,7 @@ struct Flight {
     origin: Origin,
 }
 
-/// Messages on a fabric, of whose links one of each class is kept.
+/// Messages on a fabric. One link of each class is represented.
 #[derive(Debug)]
 pub struct Flows<'a> {
     settings: Settings,
@@ -48,20 +49,20 @@ pub struct Flows<'a> {
     accounts: Accounts,
     flights: Vec<Flight>,
     free: Vec<u32>,
-    /// Messages of the present whose connection is yet to be opened.
+    /// Messages of the current time whose connection is not open yet.
     coming: Vec<(Ends, u32)>,
-    /// Whether the model is called when all messages of the present have come.
+    /// Whether a call is due once all messages of the current time have been sent.
     settling: bool,
-    /// When the engine will call, if it will.
+    /// When the engine will call next, if it will.
     wake: Option<Time>,
-    /// When bytes were counted last.
+    /// When bytes were last counted.
     last: Time,
-    /// Messages that were through.
+    /// Number of complete messages.
     events: u64,
 }
 
 impl<'a> Flows<'a> {
-    /// An idle network, of settings in which [`Settings::check`] finds nothing impossible.
+    /// An idle network. [`Settings::check`] must find nothing impossible in `settings`.
     pub fn new(fabric: &'a Fabric, symmetry: Symmetry, settings: &Settings) -> Self {
         let connections = Connections::new(fabric, symmetry, settings.paths);
         let rates: Vec<Rate> = connections.links().into_iter().map(|link| fabric.speed(link).0).collect();
@@ -80,7 +81,7 @@ impl<'a> Flows<'a> {
         }
     }
 
-    /// Has the model called once all messages of the present have come.
+    /// Schedules a call for when all messages of the current time have been sent.
     fn settle_later(&mut self, now: Time, calendar: &mut Calendar) {
         if !self.settling {
             self.settling = true;
@@ -88,7 +89,7 @@ impl<'a> Flows<'a> {
         }
     }
 
-    /// A number for a message under way.
+    /// Returns a number for a message in flight.
     fn flight(&mut self, flight: Flight) -> u32 {
         let Some(number) = self.free.pop() else {
             self.flights.push(flight);
@@ -98,10 +99,10 @@ impl<'a> Flows<'a> {
         number
     }
 
-    /// Connections are opened for messages of the present, and rates follow.
+    /// Opens connections for the messages of the current time, then finds rates.
     fn settle(&mut self, now: Time, calendar: &mut Calendar) {
         self.accounts.book(&mut self.sharing, now, self.connections.are_closed());
-        // Messages of one connection stay in order; connections come in an order of their own.
+        // Messages of one connection stay in order; connections are opened in the order of their ends.
         self.coming.sort_by_key(|&(ends, _)| ends);
         for (ends, number) in self.coming.drain(..) {
             let connection = self.connections.open(&ends, &mut self.sharing);
@@ -117,13 +118,13 @@ impl<'a> Flows<'a> {
             self.wake = Some(next);
             calendar.call_back(next, 0, 0, THROUGH);
         }
-        // The end of a message is later than can be counted: the calendar says so.
+        // The next message ends later than time can represent: the calendar reports it.
         if next.is_none() && !self.connections.are_closed() && self.sharing.starved().is_none() {
             calendar.call_back(Time::MAX, 0, 0, THROUGH);
         }
     }
 
-    /// Some messages are through.
+    /// Handles messages that are complete.
     fn through(&mut self, now: Time, calendar: &mut Calendar) {
         self.accounts.book(&mut self.sharing, now, self.connections.are_closed());
         self.last = now;
@@ -146,9 +147,10 @@ impl<'a> Flows<'a> {
         self.settle_later(now, calendar);
     }
 
-    /// Writes down what a message comes after that is through now: of its time since the one before it on its connection was
-    /// through, what its bytes take alone is theirs, and what others make of it on a link that they share is queueing. What
-    /// else its sender sends over the same first link are bytes of its own.
+    /// Records what a complete message waited for, since the message before it on its connection was
+    /// complete. The time that its bytes take alone counts as bytes. Time lost to other connections on a
+    /// shared link counts as queueing, but time lost to others of the same sender on its first link counts as
+    /// bytes.
     fn trace(&mut self, now: Time, flight: &Flight, trail: &mut Trail) {
         if !trail.is_on() {
             return;
@@ -174,12 +176,13 @@ impl<'a> Flows<'a> {
         self.connections.get_mut(flight.connection).last = (stretch, now);
     }
 
-    /// The port that holds a connection back: the first on its way of those with the lowest level, but for what was rounded off.
+    /// Returns the port that holds a connection back: the first on its path whose level is the lowest, apart
+    /// from rounding.
     fn bottleneck(&self, connection: &Connection) -> u32 {
         let level = |port| self.sharing.level(port, connection.ends.class);
         let ports = || connection.links.iter().map(|passed| passed.port);
-        let lowest = ports().map(level).min().expect("a way has links");
-        ports().find(|&port| level(port) - lowest <= lowest >> 20).expect("the lowest is one")
+        let lowest = ports().map(level).min().expect("a path has links");
+        ports().find(|&port| level(port) - lowest <= lowest >> 20).expect("one port has the lowest level")
     }
 }
 
@@ -243,7 +246,7 @@ impl Network for Flows<'_> {
 
     fn cut(&mut self, now: Time) {
         self.last = now;
-        // What messages under way have had so far was sent.
+        // Messages in flight count as sent to the extent that they were served.
         for number in self.connections.numbers() {
             let (served, connection) = (self.sharing.served(number, now), self.connections.get(number));
             self.accounts.count_bytes(connection, served, self.sharing.whole());
@@ -251,7 +254,7 @@ impl Network for Flows<'_> {
     }
 
     fn overbooked(&self) -> Option<String> {
-        // With a precision, the level of a link may be too high by that part of it.
+        // With a precision, the level of a link may be too high by that fraction.
         let allowed = Time((self.last.0 as f64 * (1.0 + 2.0 * self.settings.precision)) as u64);
         let allowed = allowed.max(self.last);
         let took = |used: &LinkUse, port| self.sharing.time_of(port, Bytes(used.bytes));

@@ -1,4 +1,4 @@
-//! What can be set about the model.
+//! Parameters of the model.
 
 use crate::sharing::{FASTEST, PARTS};
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,10 @@ use syncline_engine::Owner;
 use syncline_fabric::{Fabric, MOST_ROUTES};
 use syncline_units::{CollectiveKind, LinkId};
 
-/// Most classes of priority.
+/// Most priority classes.
 const CLASSES: usize = 16;
 
-/// What messages are told apart by: the collective that they belong to, or none.
+/// What messages are classified by: the collective that they belong to, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", untagged)]
 pub enum Traffic {
@@ -39,14 +39,14 @@ impl From<Owner> for Traffic {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// A fair share is left as it is where it is wrong by less than this part of it; 0 means that sharing is exact. Links
-    /// may then carry more than they can, by that part.
+    /// The model keeps a fair share that is wrong by less than this fraction; 0 makes sharing exact. Links
+    /// may then carry more than they can, by that fraction.
     pub precision: f64,
-    /// Most paths of equal length that a message is divided over, evenly.
+    /// Most paths of equal length over which a message is divided evenly.
     pub paths: u32,
-    /// How much more than others these messages get of a link that they share, where it is not as much.
+    /// How many times as much of a shared link these messages get as others; 1 if absent.
     pub weights: BTreeMap<Traffic, u32>,
-    /// Who goes first; what is not named shares what these leave.
+    /// Which messages go first, highest priority first; those not listed share what these leave.
     pub priority: Vec<Traffic>,
 }
 
@@ -57,7 +57,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What is impossible about it on a fabric.
+    /// Reports what is impossible about the settings on a fabric.
     pub fn check(&self, fabric: &Fabric) -> Diagnostics {
         let mut problems = Diagnostics::new();
         let mut bad = |key: &str, message: &str, found: String, allowed: String| {
@@ -88,19 +88,24 @@ impl Settings {
             }
         }
         if self.priority.len() >= CLASSES {
-            bad("priority", "too many", self.priority.len().to_string(), format!("at most {}", CLASSES - 1));
+            bad(
+                "priority",
+                "too many entries",
+                self.priority.len().to_string(),
+                format!("at most {}", CLASSES - 1),
+            );
         }
         for (at, traffic) in self.priority.iter().enumerate() {
             if self.priority[..at].contains(traffic) {
                 let key = format!("priority.{at}");
-                bad(&key, "named twice", name(*traffic).to_owned(), "each once".to_owned());
+                bad(&key, "named twice", name(*traffic).to_owned(), "each at most once".to_owned());
             }
         }
         let fastest = (0..fabric.links()).map(|link| fabric.speed(LinkId(link)).0).max();
         if let Some(rate) = fastest.filter(|&rate| rate > FASTEST) {
             bad(
                 "model",
-                "a link is faster than the model can count",
+                "a link is faster than the model supports",
                 rate.to_string(),
                 format!("at most {FASTEST}"),
             );
@@ -108,29 +113,29 @@ impl Settings {
         problems
     }
 
-    /// The precision in powers of one half; none where sharing is exact.
+    /// Returns the precision as a power of one half; `None` if sharing is exact.
     pub(crate) fn bits(&self) -> Option<u32> {
         (self.precision > 0.0).then(|| (-self.precision.log2()).ceil().clamp(1.0, 62.0) as u32)
     }
 
-    /// Classes of priority.
+    /// Returns the number of priority classes.
     pub(crate) fn classes(&self) -> u32 {
         self.priority.len() as u32 + 1
     }
 
-    /// The class of messages, where 0 goes first.
+    /// Returns the class of messages; 0 goes first.
     pub(crate) fn class(&self, traffic: Traffic) -> u32 {
         let place = self.priority.iter().position(|&named| named == traffic);
         place.unwrap_or(self.priority.len()) as u32
     }
 
-    /// The weight of messages.
+    /// Returns the weight of messages.
     pub(crate) fn weight(&self, traffic: Traffic) -> u32 {
         self.weights.get(&traffic).copied().unwrap_or(1)
     }
 }
 
-/// A name as it stands in a scenario.
+/// Returns a name as scenarios spell it.
 pub(crate) fn name(traffic: Traffic) -> &'static str {
     match traffic {
         Traffic::Collective(kind) => kind.name(),

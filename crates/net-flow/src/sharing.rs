@@ -1,25 +1,30 @@
-//! Max-min fair sharing of links among connections (Bertsekas and Gallager, "Data Networks", 6.5.2), kept up to date as
-//! messages come and go.
+//! Max-min fair sharing of links among connections (Bertsekas and Gallager, "Data Networks", 6.5.2), updated
+//! as messages come and go.
 //!
-//! **Connections.** A connection is the messages that take the same way with the same weight and class. It serves them in the
-//! order in which they came: the oldest has the connection's whole rate, the others wait. So only the first and the last
-//! message of a busy period change rates, and links are shared by connections, however many messages wait in each.
+//! **Connections.** A connection is the messages that take the same path with the same weight and class. It
+//! serves them in the order in which they came: the oldest gets the connection's whole rate, the others wait.
+//! So only the first and the last message of a busy period change rates, and connections share links however
+//! many messages each has waiting.
 //!
-//! **Levels.** Of each link the fair share is kept, its *level*: the rate that a connection of weight 1 has there if nothing
-//! else holds it back. A link that is not full has none. A connection's rate is its weight times the lowest level on its way,
-//! whose link is its *bottleneck*. Rates are max-min fair exactly where each link's level shares out what is left of it by the
-//! connections that are held back elsewhere (Charny, Clark and Jain, "Congestion control with explicit rate indication", 1995:
-//! that fixed point is unique). So only a link whose connections have changed their rates is looked at again, lowest levels
-//! first, and a change ends where a level stays as it is.
+//! **Levels.** For each link the model keeps its fair share, called its *level*: the rate that a connection
+//! of weight 1 gets there if nothing else holds it back. A link that is not full has no level. A connection's
+//! rate is its weight times the lowest level on its path; that link is its *bottleneck*. Rates are max-min
+//! fair exactly if each link's level divides up whatever the connections held back elsewhere leave of it
+//! (Charny, Clark and Jain, "Congestion control with explicit rate indication", 1995: that fixed point is
+//! unique). So only a link whose connections have changed their rates is examined again, lowest levels first,
+//! and a change stops spreading where a level stays the same.
 //!
-//! **Service.** Connections with the same bottleneck progress alike, so each link keeps one integral of its level over time,
-//! and each connection the value at which its oldest message is through. A change of level touches one number and no message.
+//! **Service.** Connections with the same bottleneck progress alike, so each link keeps one integral of its
+//! level over time, and each connection the value at which its oldest message is complete. A change of level
+//! updates one number and no message.
 //!
-//! **Ceilings.** The load of a link that can hold back nobody need not be known. Each connection has a ceiling a little above
-//! its rate, and while the ceilings on a link find room there, changes of rates below them do not concern it.
+//! **Ceilings.** The load of a link that cannot hold back any connection need not be known. Each connection
+//! has a ceiling a little above its rate. While the ceilings on a link fit its capacity, rate changes below
+//! them do not concern the link.
 //!
-//! **Integers.** Rates are multiples of 2^-[`UNIT`] b/s, levels are rounded down, and all sums are exact: no link carries
-//! more than it can, and a message is through in the first picosecond in which it has had all that it asked for.
+//! **Integers.** Rates are multiples of 2^-[`UNIT`] b/s, levels are rounded down, and all sums are exact: no
+//! link carries more than it can, and a message is complete in the first picosecond in which it has received
+//! all the service it needs.
 
 mod ceilings;
 mod connection;
@@ -39,76 +44,76 @@ use std::cmp::Reverse;
 use syncline_units::{Bytes, Rate, Time};
 use ways::{Hop, Ways};
 
-/// Rates are multiples of 1 b/s over two to this power.
+/// Rates are multiples of 1 b/s divided by two to this power.
 pub const UNIT: u32 = 12;
 
 /// The largest rate that a link may have.
 pub const FASTEST: Rate = Rate(i64::MAX as u64 >> UNIT);
 
-/// Parts that a message is cut into for several ways: divisible by all numbers up to 10, and by many more.
+/// Parts into which a message is cut for several paths: divisible by all numbers up to 10, and by many more.
 pub const PARTS: u32 = 20_160;
 
 /// A bit, in units times picoseconds.
 const BIT: u128 = 1_000_000_000_000 << UNIT;
 
-/// The level of a link that holds nobody back.
+/// The level of a link that holds no connection back.
 const UNBOUND: u64 = u64::MAX;
 
-/// The level of a connection that has no rate.
+/// The level of a connection without a rate.
 const NONE: u64 = UNBOUND - 1;
 
-/// The bottleneck of a connection whose rate is yet to be found.
+/// The bottleneck of a connection whose rate is not known yet.
 const NOWHERE: u32 = u32::MAX;
 
-/// What of a class's share of a link is read when its level changes; as long as a line of a cache.
+/// The fields of a class's share of a link that are read when its level changes; as long as a cache line.
 #[derive(Clone, Debug)]
 struct Node {
     /// Integral of the level over time, up to `since`.
     service: u128,
-    /// Service at which the first message of those that it holds back is through.
+    /// Service at which the first message of the connections it holds back is complete.
     next: u128,
     /// Time of `service`.
     since: u64,
-    /// Connections on it, those that it holds back first.
+    /// Connections on it; those that it holds back come first.
     members: Vec<Member>,
 }
 
 /// Links, and the connections on them.
 #[derive(Clone, Debug)]
 pub struct Sharing {
-    /// What classes have of links: the share of class `c` of link `l` is node `l * classes + c`.
+    /// The shares of classes in links: class `c` of link `l` is node `l * classes + c`.
     shares: Shares,
     nodes: Vec<Node>,
     /// How many connections each node holds back.
     held: Vec<u32>,
-    /// What connections would have of each node if each had its ceiling.
+    /// Load of each node if each of its connections had its ceiling.
     ceilings: Vec<u128>,
     /// What each node has carried.
     carried: Vec<u128>,
-    /// What a connection of weight 1 takes of a link that it passes whole.
+    /// What a connection of weight 1 takes of a link that carries all of its messages once.
     whole: u32,
     connections: Vec<Connection>,
     ways: Ways,
-    /// Connections that are closed, by the length of their ways.
+    /// Closed connections, by the length of their paths.
     free: Vec<Vec<u32>>,
-    /// Connections that were opened since rates were found last.
+    /// Connections opened since rates were last found.
     opened: Vec<u32>,
-    /// Connections whose last message is through since then.
+    /// Connections whose last message became complete since then.
     idle: Vec<u32>,
-    /// When the first message of those that each node holds back is through.
+    /// When each node's first message is complete, among those it holds back.
     ends: Tree,
     touched: Vec<u32>,
     crossed: Vec<u32>,
     caps: Vec<(u64, u64)>,
-    /// Places of members whose bottleneck may be another now.
+    /// Places of members whose bottleneck may have changed.
     moving: Vec<u32>,
     looks: u64,
 }
 
 impl Sharing {
-    /// Idle links of these rates, at most [`FASTEST`]. Connections of a class take what those with lower numbers leave. With
-    /// `split`, connections may take several ways. A level that is wrong by less than its part of two to the power of minus
-    /// `precision` is left as it is; without it sharing is exact.
+    /// Idle links of these rates, at most [`FASTEST`]. Lower-numbered classes take their share first. With
+    /// `split`, connections may take several paths. A level is kept if it is wrong by less than a fraction of
+    /// two to the power of minus `precision`; with `None`, sharing is exact.
     pub fn new(
         rates: impl IntoIterator<Item = Rate>,
         classes: u32,
@@ -141,13 +146,15 @@ impl Sharing {
         }
     }
 
-    /// What a connection of weight 1 takes of a link that it passes once, whole: in such units [`Sharing::open`] is told.
+    /// Returns what a connection of weight 1 takes of a link that carries all of its messages once: the unit
+    /// for [`Sharing::open`].
     pub fn whole(&self) -> u32 {
         self.whole
     }
 
-    /// Opens a connection over these links, each named once with what a message takes of it: [`Sharing::whole`] if all of
-    /// it passes once. A message has to start before rates are found ([`Sharing::settle`]).
+    /// Opens a connection over these links. Each is listed once, with what a message takes of it:
+    /// [`Sharing::whole`] if all of it passes once. A message must start before rates are found
+    /// ([`Sharing::settle`]).
     pub fn open(&mut self, links: &[(u32, u32)], weight: u32, class: u32) -> u32 {
         let number = self.unused(links.len(), u64::from(weight) * u64::from(self.whole));
         let node = |link| link * self.shares.classes() + class;
@@ -157,7 +164,7 @@ impl Sharing {
         number
     }
 
-    /// A connection with so many hops, of which nothing is said yet.
+    /// A connection over `hops` hops, not yet set up.
     fn unused(&mut self, hops: usize, weight: u64) -> u32 {
         if let Some(number) = self.free.get_mut(hops).and_then(Vec::pop) {
             self.connections[number as usize].reset(weight);
@@ -168,8 +175,9 @@ impl Sharing {
         self.connections.len() as u32 - 1
     }
 
-    /// Starts a message of `bytes` on a connection at `now`: it is served when those that started before it are through.
-    /// Returns whether it has to wait for them; rates, and its end, follow with [`Sharing::settle`] otherwise.
+    /// Starts a message of `bytes` on a connection at `now`; it is served once those that started before it
+    /// are complete. Returns whether it must wait for them. If not, [`Sharing::settle`] finds its rate and
+    /// its end.
     pub fn start(&mut self, now: Time, number: u32, bytes: Bytes, message: u32) -> bool {
         let waits = !self.connections[number as usize].is_idle();
         let had = if waits { 0 } else { self.had(number, now) };
@@ -183,7 +191,7 @@ impl Sharing {
         waits
     }
 
-    /// Has the node where a new connection will probably be held back find its rate.
+    /// Queues the node that will probably hold a new connection back, to find its rate.
     fn seek(&mut self, number: u32) {
         debug_assert!(!self.connections[number as usize].is_idle(), "a message has started");
         let offer = |&Hop { node, usage, .. }: &Hop| {
@@ -199,7 +207,7 @@ impl Sharing {
             };
             (left.max(0).cast_unsigned() / u64::from(usage), node)
         };
-        let (level, node) = self.ways.hops(number).iter().map(offer).min().expect("a way has links");
+        let (level, node) = self.ways.hops(number).iter().map(offer).min().expect("a path has links");
         if !self.shares.marks(node).followed {
             self.follow(node);
         }
@@ -207,7 +215,8 @@ impl Sharing {
         self.shares.look(node, level);
     }
 
-    /// The messages that are through at `now`. Rates, and ends of those behind them, follow with [`Sharing::settle`].
+    /// Visits the messages that are complete at `now`. [`Sharing::settle`] then finds rates, and the ends of
+    /// the messages behind them.
     pub fn finish(&mut self, now: Time, mut through: impl FnMut(u32)) {
         loop {
             let (node, time) = self.ends.first();
@@ -238,7 +247,7 @@ impl Sharing {
         let mut idle = std::mem::take(&mut self.idle);
         for number in idle.drain(..) {
             let bottleneck = self.ways.way(number).bottleneck;
-            // It may have got another message, or have been idle twice.
+            // It may have received another message, or be listed twice.
             if bottleneck == NOWHERE || !self.connections[number as usize].is_idle() {
                 continue;
             }
@@ -257,16 +266,16 @@ impl Sharing {
         self.idle = idle;
     }
 
-    /// When the next message is through; never where none is under way.
+    /// Returns when the next message is complete; `None` if none is in flight.
     #[inline]
     pub fn next(&self) -> Option<Time> {
         let (_, time) = self.ends.first();
         (time != NEVER).then_some(Time(time))
     }
 
-    /// A link whose share for each unit of weight is less than one unit of rate, so that connections there have none for ever:
-    /// a link, one of its connections that takes most, and what all of them take of it together, in multiples of what one
-    /// of weight 1 takes that passes it whole ([`Sharing::most`] is what they may).
+    /// Finds a link whose share per unit of weight is less than one unit of rate, so that its connections
+    /// never get a rate. Returns the link, one of its connections that takes most, and the sum of what they
+    /// all take, in multiples of what a connection of weight 1 takes whole ([`Sharing::most`] is the limit).
     pub fn starved(&self) -> Option<(u32, u32, u64)> {
         let waits = |&number: &u32| {
             let bottleneck = self.ways.way(number).bottleneck;
@@ -283,17 +292,17 @@ impl Sharing {
         Some((node / self.shares.classes(), heaviest?, all.div_ceil(u64::from(self.whole))))
     }
 
-    /// The largest sum of weights of connections on a link of this rate with which each has a rate.
+    /// Returns the largest sum of weights on a link of this rate with which every connection has a rate.
     pub fn most(&self, rate: Rate) -> u64 {
         (rate.0.min(FASTEST.0) << UNIT) / u64::from(self.whole)
     }
 
-    /// How often a link's level was computed.
+    /// Returns how often a link's level was computed.
     pub fn looks(&self) -> u64 {
         self.looks
     }
 
-    /// The level that a connection has.
+    /// Returns the level of a connection.
     fn has(&self, number: u32) -> u64 {
         match self.ways.way(number).bottleneck {
             NOWHERE => 0,
@@ -301,27 +310,27 @@ impl Sharing {
         }
     }
 
-    /// The rate of a connection, in units of 2^-[`UNIT`] b/s.
+    /// Returns the rate of a connection, in units of 2^-[`UNIT`] b/s.
     pub fn rate(&self, connection: u32) -> u64 {
         self.has(connection) * self.connections[connection as usize].weight
     }
 
-    /// What connections of `class` take of `link`, in units of 2^-[`UNIT`] b/s.
+    /// Returns what connections of `class` take of `link`, in units of 2^-[`UNIT`] b/s.
     pub fn load(&self, link: u32, class: u32) -> u64 {
         let node = link * self.shares.classes() + class;
         let members = self.nodes[node as usize].members.iter();
         members.map(|member| u64::from(member.takes) * self.has(member.connection)).sum()
     }
 
-    /// What the message that a connection serves has had by `now`; nothing without messages.
+    /// Returns how much of the message being served has been sent by `now`; zero without messages.
     pub fn served(&self, connection: u32, now: Time) -> Bytes {
         let of = &self.connections[connection as usize];
         let served = of.served(self.had(connection, now)) * u128::from(of.weight) / (8 * BIT);
         Bytes(u64::try_from(served).unwrap_or(u64::MAX))
     }
 
-    /// The fair share of connections of `class` at `link`, in units of 2^-[`UNIT`] b/s for each unit of weight; the largest
-    /// number where it holds back nobody.
+    /// Returns the fair share of connections of `class` at `link`, in units of 2^-[`UNIT`] b/s per unit of
+    /// weight; the largest number if it holds none back.
     pub fn level(&self, link: u32, class: u32) -> u64 {
         self.shares.level(link * self.shares.classes() + class)
     }

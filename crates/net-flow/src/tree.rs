@@ -1,5 +1,6 @@
-//! Which of many things comes first: the least of the times of all of them, above groups of eight, which lie side by side in
-//! memory, the least of each, and so on (a heap of degree eight whose leaves stay where they are).
+//! Finds the earliest of many times. A row of times is divided into groups of eight, which lie side by side
+//! in memory; the row above has the least time of each group, and so on (a heap of degree eight whose leaves
+//! stay in place).
 
 /// A time that never comes.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -7,15 +8,15 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// Times in a group.
 const GROUP: usize = 8;
 
-/// The time of each of `0..len`, and the first of them.
+/// The times of `0..len`, and the first of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
-    /// The times of all, and in each row above it the least of each group of the one below; the last row is one group.
+    /// All times, and above each row the least of each of its groups; the last row is one group.
     rows: Vec<Vec<u64>>,
 }
 
 impl Tree {
-    /// None of them ever comes.
+    /// All times are [`NEVER`].
     pub(crate) fn new(len: usize) -> Self {
         let mut rows = Vec::new();
         let mut len = len.max(1);
@@ -26,7 +27,7 @@ impl Tree {
         Self { rows }
     }
 
-    /// `at` comes at `time` now.
+    /// Sets the time of `at`.
     #[inline]
     pub(crate) fn set(&mut self, at: u32, time: u64) {
         let (mut at, mut time) = (at as usize, time);
@@ -40,13 +41,13 @@ impl Tree {
         }
     }
 
-    /// When `at` comes.
+    /// Returns the time of `at`.
     #[cfg(test)]
     pub(crate) fn get(&self, at: u32) -> u64 {
         self.rows[0][at as usize]
     }
 
-    /// Which comes first, and when; the smallest number among equals.
+    /// Returns the number with the earliest time, and that time; the smallest number among equals.
     #[inline]
     pub(crate) fn first(&self) -> (u32, u64) {
         let (mut at, mut time) = (0, NEVER);

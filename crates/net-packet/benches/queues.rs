@@ -1,7 +1,8 @@
-//! Which queue of events: the radix heap that the model uses against a binary heap, a calendar queue and an ordered map.
-//! The hold model (Vaucher and Duval, 1975): so many events are pending, and each one that comes out puts in another, as
-//! much later as packets are under way between hosts and a switch of 100 Gb/s; time-outs wait beside them. Nanoseconds of CPU time for one event in and
-//! out, best of five, and how often as long as the radix heap. `cargo bench -p syncline-net-packet --bench queues`.
+//! Compares event queues: the radix heap that the model uses, a binary heap, a calendar queue and an ordered
+//! map. Hold model (Vaucher and Duval, 1975): a fixed number of events is pending, and each one that comes
+//! out puts in another, later by the time that packets take between hosts and a switch of 100 Gb/s; time-outs
+//! wait beside them. Prints nanoseconds of CPU time for one event in and out, best of five, and the ratio to
+//! the radix heap. `cargo bench -p syncline-net-packet --bench queues`.
 
 use cpu_time::ProcessTime;
 use rand::{RngExt, SeedableRng};
@@ -11,10 +12,10 @@ use std::collections::{BTreeMap, BinaryHeap};
 use syncline_net_packet::packet::Packet;
 use syncline_net_packet::queue::{Event, Kind, Queue};
 
-/// Events that come out of each queue.
+/// Number of events that come out of each queue.
 const EVENTS: u32 = 2_000_000;
 
-/// A queue of events; those of one time come out in the order in which they went in.
+/// A queue of events; events of the same time come out in the order in which they went in.
 trait Pending {
     fn put(&mut self, event: Event);
     fn take(&mut self) -> Option<Event>;
@@ -29,7 +30,7 @@ impl Pending for Queue {
     }
 }
 
-/// An event in a binary heap: by time, then by when it went in.
+/// An event in a binary heap: ordered by time, then by when it went in.
 struct Numbered(u64, u64, Event);
 
 impl PartialEq for Numbered {
@@ -81,12 +82,12 @@ impl Pending for Ordered {
     }
 }
 
-/// A calendar queue (Brown, 1988): days of equal length in a year, each with its events in order. The year has as many days
-/// as there are events, a day is three times the mean distance between events.
+/// A calendar queue (Brown, 1988): a year of days of equal length, each with its events in order. The year
+/// has as many days as there are events, and a day is three times the mean distance between events.
 struct Calendar {
     days: Vec<Vec<Event>>,
     width: u64,
-    /// The day at which the next event is looked for, and when it ends.
+    /// The day in which the search for the next event starts, and when it ends.
     day: usize,
     end: u64,
     count: usize,
@@ -118,7 +119,7 @@ impl Pending for Calendar {
     fn put(&mut self, event: Event) {
         let number = self.days.len();
         let day = &mut self.days[(event.time / self.width) as usize % number];
-        // Latest first, so that the next one is taken off the end.
+        // Latest first, so that the next one is removed at the end.
         let at = day.partition_point(|other| other.time > event.time);
         day.insert(at, event);
         self.count += 1;
@@ -138,28 +139,28 @@ impl Pending for Calendar {
             self.day = (self.day + 1) % self.days.len();
             self.end += self.width;
         }
-        // Nothing this year.
+        // No event this year.
         let next = self.days.iter().filter_map(|day| day.last()).map(|event| event.time).min()?;
         self.look_from(next);
         self.take()
     }
 }
 
-/// How much later what an event brings about happens, in picoseconds: a full packet or an acknowledgement over a link of
-/// 500 ns, alone or behind others.
+/// Returns how much later a following event happens, in picoseconds: a full packet or an acknowledgement over
+/// a link of 500 ns, alone or behind others.
 fn later(random: &mut ChaCha8Rng) -> u64 {
     let behind = random.random_range(0..8);
     let packet = if random.random_bool(0.5) { 120_160 } else { 4_320 };
     500_000 + packet * (1 + behind)
 }
 
-/// CPU seconds for all events, and a sum by which queues are held against each other.
+/// Returns the CPU seconds for all events, and a checksum by which queues are compared.
 fn hold(queue: &mut impl Pending, pending: u32) -> (f64, u64) {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let steps: Vec<u64> = (0..4096).map(|_| later(&mut random)).collect();
     let event = |time, port| Event { time, port, kind: Kind::Arrive, packet: Packet::default() };
     (0..pending).for_each(|port| queue.put(event(steps[port as usize % steps.len()], port)));
-    // Time-outs of connections, which wait all the time and rarely come.
+    // Time-outs of connections, which wait all the time and rarely fire.
     (0..pending / 4).for_each(|port| queue.put(event(50_000_000_000 + u64::from(port), port)));
     let started = ProcessTime::now();
     let mut sum = 0u64;
@@ -185,7 +186,7 @@ fn main() {
         ];
         let (radix, sum) = times[0].1;
         for (name, (seconds, other)) in times {
-            assert_eq!(sum, other, "{name} gives another order of times");
+            assert_eq!(sum, other, "{name} gives a different order of times");
             let each = seconds * 1e9 / f64::from(EVENTS);
             report(&format!(
                 "{pending:6} pending, {name:14}: {each:6.1} ns an event, {:.2} times",

@@ -1,6 +1,6 @@
-//! All-reduces on a star of hosts: packet-hops a second of CPU time, best of five, and peak memory.
-//! `cargo bench -p syncline-net-packet --bench star`; with `-- --json` a line of JSON for each, as `benches/packet.py`
-//! sets them beside ns-3.
+//! All-reduces on a star of hosts: packet-hops per second of CPU time, best of five, and peak memory. `cargo
+//! bench -p syncline-net-packet --bench star`. With `-- --json`, prints a line of JSON for each case, which
+//! `benches/packet.py` compares with ns-3.
 
 #[path = "../tests/support/mod.rs"]
 #[allow(dead_code)]

@@ -1,23 +1,23 @@
-//! What is impossible about parameters on a network.
+//! Checks parameters against a network, and reports what is impossible.
 
 use crate::layout::Layout;
 use crate::parameters::{Congestion, Marking, Parameters, Sharing, Transport};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_units::{Bytes, Rate};
 
-/// Longest packet, and most that a link adds to it.
+/// Longest packet, and the most that a link may add to it.
 const WIRE: u64 = u16::MAX as u64;
-/// Largest window that TCP can say (RFC 7323, 2.3).
+/// Largest window that TCP can advertise (RFC 7323, 2.3).
 const WINDOW: u64 = 1 << 30;
 
-/// What is impossible about the parameters of set `set` in a layout. Keys are told below `key`.
+/// Checks the parameters of set `set` of a layout. Diagnostics name each parameter below `key`.
 pub(crate) fn check(layout: &Layout, set: usize, parameters: &Parameters, key: &str) -> Diagnostics {
     let mut problems = Problems { found: Diagnostics::new(), key };
     let headers = parameters.headers();
     if parameters.mtu <= headers || parameters.mtu.0 > WIRE {
         problems.bad(
             "mtu",
-            "a packet holds its headers and at least one byte, and at most 65,535",
+            "a packet must hold its headers and at least one byte, and is at most 65,535 bytes long",
             parameters.mtu.to_string(),
             format!("{} to {WIRE} B", headers.0.saturating_add(1)),
         );
@@ -26,7 +26,7 @@ pub(crate) fn check(layout: &Layout, set: usize, parameters: &Parameters, key: &
     if parameters.framing.overhead() > WIRE {
         problems.bad(
             "framing",
-            "a link adds more than the largest packet has",
+            "links add too many bytes to a packet",
             parameters.framing.to_string(),
             format!("ethernet, point_to_point, or at most {}", Bytes(WIRE)),
         );
@@ -40,7 +40,7 @@ pub(crate) fn check(layout: &Layout, set: usize, parameters: &Parameters, key: &
     problems.found
 }
 
-/// What was found so far.
+/// The diagnostics found so far.
 struct Problems<'a> {
     found: Diagnostics,
     key: &'a str,
@@ -62,7 +62,7 @@ fn buffers(layout: &Layout, set: usize, parameters: &Parameters, problems: &mut 
         let found = parameters.alpha.to_string();
         problems.bad(
             "alpha",
-            "a port may have some part of the free buffer",
+            "a port needs a share of the free buffer",
             found,
             "above 0, at most 1000000".into(),
         );
@@ -71,7 +71,7 @@ fn buffers(layout: &Layout, set: usize, parameters: &Parameters, problems: &mut 
         if parameters.pfc == Some(true) {
             problems.bad(
                 "pfc",
-                "a buffer without end is never full, so nobody would be paused",
+                "an unlimited buffer never fills, so no sender would ever be paused",
                 "buffer: unlimited".into(),
                 "a buffer, such as 64MiB".into(),
             );
@@ -81,14 +81,15 @@ fn buffers(layout: &Layout, set: usize, parameters: &Parameters, problems: &mut 
     let switches = || layout.switches.iter().filter(|switch| switch.set as usize == set);
     let wire = parameters.wire();
     if parameters.pfc() {
-        // Each ingress holds a packet before it pauses its sender, and what comes until that has stopped.
+        // Each ingress holds one packet before it pauses its sender, and whatever arrives until the sender
+        // stops.
         let needed = |headroom: u64, ingress: u64| headroom.saturating_add(wire.saturating_mul(ingress));
         let worst = switches().max_by_key(|switch| needed(switch.headroom, switch.ingress));
         if let Some(worst) = worst.filter(|worst| needed(worst.headroom, worst.ingress) > buffer.0) {
             let allowed = Bytes(needed(worst.headroom, worst.ingress));
             problems.bad(
                 "buffer",
-                "a switch's buffer does not hold what still comes after its senders were told to pause (headroom)",
+                "a switch's buffer is too small for what still arrives after its senders are paused (headroom)",
                 format!("{buffer} for {} links", worst.ingress),
                 format!("at least {allowed}, or unlimited"),
             );
@@ -98,7 +99,7 @@ fn buffers(layout: &Layout, set: usize, parameters: &Parameters, problems: &mut 
     let ports = switches().map(|switch| switch.egress).max().unwrap_or(1).max(1);
     let (part, needed) = match parameters.sharing {
         Sharing::Even => (buffer.0 / ports, wire.saturating_mul(ports)),
-        // An empty port may take a packet when the buffer is empty.
+        // A port may take a packet when the buffer is empty.
         Sharing::Dynamic => {
             let share = parameters.alpha.min(1.0);
             ((buffer.0 as f64 * share) as u64, (wire as f64 / share).ceil() as u64)
@@ -107,7 +108,7 @@ fn buffers(layout: &Layout, set: usize, parameters: &Parameters, problems: &mut 
     if part < wire {
         problems.bad(
             "buffer",
-            "the part of a switch's buffer that a port may have holds no packet",
+            "a port's share of its switch's buffer is smaller than a packet",
             format!("{buffer} over {ports} ports"),
             format!("at least {}", Bytes(needed)),
         );
@@ -118,7 +119,7 @@ fn marks(marking: Marking, problems: &mut Problems<'_>) {
     if marking.from > marking.to {
         problems.bad(
             "mark.from",
-            "no packet is marked before some are",
+            "`mark.from` is larger than `mark.to`",
             marking.from.to_string(),
             format!("at most `to`, {}", marking.to),
         );
@@ -126,7 +127,7 @@ fn marks(marking: Marking, problems: &mut Problems<'_>) {
     for (key, value) in [("probability", marking.probability), ("weight", marking.weight)] {
         if !(value > 0.0 && value <= 1.0) {
             let key = format!("mark.{key}");
-            problems.bad(&key, "it is a part of one", value.to_string(), "above 0, at most 1".into());
+            problems.bad(&key, "it must be a fraction", value.to_string(), "above 0, at most 1".into());
         }
     }
 }
@@ -138,7 +139,7 @@ fn transport(parameters: &Parameters, problems: &mut Problems<'_>) {
     if parameters.transport == Transport::Rdma && window < least {
         problems.bad(
             "window",
-            "the largest window holds a packet",
+            "the largest window must hold a packet",
             window.to_string(),
             format!("at least {least}"),
         );
@@ -146,7 +147,7 @@ fn transport(parameters: &Parameters, problems: &mut Problems<'_>) {
     if parameters.transport == Transport::Tcp && (window < least || window.0 > WINDOW) {
         problems.bad(
             "window",
-            "the largest window holds a segment, and no more than TCP can say",
+            "the largest window must hold a segment, and fit TCP's window field",
             window.to_string(),
             format!("{least} to {}", Bytes(WINDOW)),
         );
@@ -159,7 +160,7 @@ fn transport(parameters: &Parameters, problems: &mut Problems<'_>) {
         }
     }
     if parameters.spray == 0 {
-        problems.bad("spray", "packets need a path", "0".into(), "1 or more".into());
+        problems.bad("spray", "packets need at least one path", "0".into(), "1 or more".into());
     }
     let (name, allowed) = match parameters.transport {
         Transport::Tcp => ("TCP", [Congestion::NewReno, Congestion::Cubic, Congestion::Dctcp].as_slice()),
@@ -175,10 +176,10 @@ fn transport(parameters: &Parameters, problems: &mut Problems<'_>) {
         let error = problems.error(
             "mark",
             &format!("{} needs switches that mark packets", congestion.name().to_uppercase()),
-            if parameters.mark.is_some() { "marks that drop" } else { "none" }.into(),
+            if parameters.mark.is_some() { "a `mark` that drops packets" } else { "none" }.into(),
             "a queue, such as 100kB".into(),
         );
-        problems.found.push(error.help("give `mark`, the queue from which on a port marks data"));
+        problems.found.push(error.help("set `mark` to the queue length from which a port marks data"));
     }
     if congestion == Congestion::Dcqcn {
         dcqcn(parameters, problems);
@@ -188,12 +189,12 @@ fn transport(parameters: &Parameters, problems: &mut Problems<'_>) {
 fn dcqcn(parameters: &Parameters, problems: &mut Problems<'_>) {
     let of = parameters.dcqcn;
     if !(of.gain > 0.0 && of.gain <= 1.0) {
-        problems.bad("dcqcn.gain", "it is a part of one", of.gain.to_string(), "above 0, at most 1".into());
+        problems.bad("dcqcn.gain", "it must be a fraction", of.gain.to_string(), "above 0, at most 1".into());
     }
     for (key, value) in [("alpha_timer", of.alpha_timer), ("rate_timer", of.rate_timer)] {
         if value.is_zero() {
             let key = format!("dcqcn.{key}");
-            problems.bad(&key, "a timer needs time to run out", value.to_string(), "above 0".into());
+            problems.bad(&key, "a timer must run for longer than 0", value.to_string(), "above 0".into());
         }
     }
     for (key, zero) in [
@@ -204,7 +205,12 @@ fn dcqcn(parameters: &Parameters, problems: &mut Problems<'_>) {
     ] {
         if zero {
             let key = format!("dcqcn.{key}");
-            problems.bad(&key, "a rate that fell would never rise again", "0".into(), "above 0".into());
+            problems.bad(
+                &key,
+                "with 0, a rate that has fallen would never rise again",
+                "0".into(),
+                "above 0".into(),
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One direction of a connection: its way, its messages, and its transport.
+//! One direction of a connection: its path, its messages, and its transport.
 
 use crate::parameters::Transport;
 use crate::profile::{Overhead, Profile};
@@ -8,10 +8,10 @@ use crate::ways::Bundle;
 use std::collections::VecDeque;
 use syncline_units::Rate;
 
-/// No time.
+/// A time that never comes.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// A segment to be sent.
+/// A segment to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     /// Offset of its first byte.
@@ -22,34 +22,34 @@ pub(crate) struct Segment {
     pub(crate) again: bool,
 }
 
-/// What a sender counts.
+/// Counters of what a sender had to repair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repairs {
     /// Segments sent again.
     pub retransmissions: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
-    /// Fast recoveries; with RDMA, how often it went back to a missing packet.
+    /// Fast recoveries; with RDMA, how often the sender went back to a missing packet.
     pub recoveries: u64,
 }
 
 /// A message on its connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message {
-    /// Offset behind its last byte.
+    /// Offset one past its last byte.
     pub(crate) end: u64,
     pub(crate) id: u32,
     pub(crate) key: u64,
 }
 
-/// Samples of a flow's round-trip time, one a millisecond of simulated time (dlrm2020, Fig. 9).
+/// Samples of a flow's round-trip time, one per millisecond of simulated time (dlrm2020, Fig. 9).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoundTrips {
     /// Sum in picoseconds.
     pub sum: u128,
-    /// Samples.
+    /// Number of samples.
     pub count: u64,
-    /// When the next one is taken.
+    /// When the next sample is due.
     due: u64,
 }
 
@@ -57,12 +57,12 @@ pub struct RoundTrips {
 const SAMPLE: u64 = 1_000_000_000;
 
 impl RoundTrips {
-    /// Their mean, in seconds; `None` where there is no sample.
+    /// Returns the mean in seconds; `None` without a sample.
     pub fn mean_s(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64 / 1e12)
     }
 
-    /// Takes a sample, if one is due.
+    /// Takes a sample if one is due.
     #[inline]
     pub(crate) fn sample(&mut self, now: u64, rtt: u64) {
         if now >= self.due {
@@ -78,7 +78,7 @@ impl RoundTrips {
 pub(crate) struct Tcp {
     pub(crate) sender: tcp::sender::Sender,
     pub(crate) receiver: tcp::receiver::Receiver,
-    /// When a held-back acknowledgement is due.
+    /// When a delayed acknowledgement is due.
     pub(crate) owed: u64,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Rdma {
     pub(crate) receiver: rdma::receiver::Receiver,
 }
 
-/// What carries the messages of a flow.
+/// The transport that carries a flow's messages.
 #[derive(Debug)]
 pub(crate) enum Connection {
     Tcp(Tcp),
@@ -97,7 +97,7 @@ pub(crate) enum Connection {
 }
 
 impl Connection {
-    /// An idle one, whose first link has a rate of `line`.
+    /// An idle connection whose first link has a rate of `line`.
     pub(crate) fn new(profile: &Profile, line: Rate) -> Self {
         match profile.transport {
             Transport::Tcp => Self::Tcp(Tcp {
@@ -112,7 +112,7 @@ impl Connection {
         }
     }
 
-    /// What it had to send again.
+    /// Returns the counters of what it had to repair.
     pub(crate) fn repairs(&self) -> Repairs {
         match self {
             Self::Tcp(tcp) => tcp.sender.repairs,
@@ -120,7 +120,7 @@ impl Connection {
         }
     }
 
-    /// Bytes that were written to it.
+    /// Returns the bytes written to it.
     pub(crate) fn written(&self) -> u64 {
         match self {
             Self::Tcp(tcp) => tcp.sender.end,
@@ -128,7 +128,7 @@ impl Connection {
         }
     }
 
-    /// Bytes that are acknowledged, without a gap.
+    /// Returns the bytes acknowledged without a gap.
     pub(crate) fn acknowledged(&self) -> u64 {
         match self {
             Self::Tcp(tcp) => tcp.sender.una,
@@ -136,7 +136,7 @@ impl Connection {
         }
     }
 
-    /// Bytes that have come, without a gap.
+    /// Returns the bytes received without a gap.
     #[inline]
     pub(crate) fn expected(&self) -> u64 {
         match self {
@@ -145,7 +145,7 @@ impl Connection {
         }
     }
 
-    /// Whether all that was written is acknowledged.
+    /// Whether everything written has been acknowledged.
     pub(crate) fn is_idle(&self) -> bool {
         match self {
             Self::Tcp(tcp) => tcp.sender.is_idle(),
@@ -153,7 +153,7 @@ impl Connection {
         }
     }
 
-    /// When one of its timers runs out.
+    /// Returns when the next of its timers runs out.
     #[inline]
     pub(crate) fn deadline(&self) -> u64 {
         match self {
@@ -167,27 +167,27 @@ impl Connection {
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) connection: Connection,
-    /// Its set of parameters.
+    /// Index of its set of parameters.
     pub(crate) set: u16,
-    /// What its packets have on the wire beside their payload.
+    /// What its packets have on the wire besides their payload.
     pub(crate) overhead: Overhead,
     pub(crate) there: Bundle,
     pub(crate) back: Bundle,
-    /// Messages that are not there yet.
+    /// Messages that have not arrived yet.
     pub(crate) messages: VecDeque<Message>,
-    /// How many of them have left.
+    /// How many of these have left the sender.
     pub(crate) left: u32,
-    /// When its timer will be looked at; [`NEVER`] where there is none.
+    /// When its next timer event fires; [`NEVER`] if none is pending.
     pub(crate) timer: u64,
     pub(crate) round_trips: RoundTrips,
-    /// Packets of it that were dropped, acknowledgements included.
+    /// Its packets that were dropped, acknowledgements included.
     pub(crate) dropped: u64,
-    /// Packets that came marked.
+    /// Its packets that arrived marked.
     pub(crate) marked: u64,
 }
 
 impl Flow {
-    /// The end of the message in which the byte at `offset` is.
+    /// Returns the end of the message that contains the byte at `offset`.
     pub(crate) fn end_of_message(&self, offset: u64) -> u64 {
         let at = self.messages.partition_point(|message| message.end <= offset);
         self.messages.get(at).map_or_else(|| self.connection.written(), |message| message.end)

@@ -1,4 +1,4 @@
-//! What a link layer adds to a packet of the network layer on the wire.
+//! What a link layer adds on the wire to a packet of the network layer.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -15,20 +15,21 @@ const SHORTEST_FRAME: u64 = 64;
 /// The header of the Point-to-Point Protocol as ns-3's `PointToPointNetDevice` sends it: the protocol's number.
 const POINT_TO_POINT: u64 = 2;
 
-/// What a link layer adds to a packet of the network layer. In files: `ethernet`, `point_to_point`, or a size.
+/// What a link layer adds on the wire to a packet of the network layer. In files: `ethernet`,
+/// `point_to_point`, or a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Framing {
-    /// IEEE 802.3: 38 bytes a packet, and frames of at least 64 bytes, which take 84 on the wire.
+    /// IEEE 802.3: 38 bytes per packet, and frames of at least 64 bytes, which take 84 on the wire.
     #[default]
     Ethernet,
-    /// ns-3's point-to-point links: 2 bytes a packet.
+    /// ns-3's point-to-point links: 2 bytes per packet.
     PointToPoint,
-    /// So many bytes a packet.
+    /// This many bytes per packet.
     Bytes(Bytes),
 }
 
 impl Framing {
-    /// Bytes that it adds to a packet that is not padded.
+    /// Returns the bytes added to a packet that is not padded.
     pub fn overhead(self) -> u64 {
         match self {
             Self::Ethernet => IN_FRAME + AROUND_FRAME,
@@ -37,7 +38,7 @@ impl Framing {
         }
     }
 
-    /// Bytes of the shortest packet on the wire; 0 where none is padded.
+    /// Returns the bytes of the shortest packet on the wire; 0 if packets are not padded.
     pub fn shortest(self) -> u64 {
         match self {
             Self::Ethernet => SHORTEST_FRAME + AROUND_FRAME,
@@ -45,7 +46,7 @@ impl Framing {
         }
     }
 
-    /// Bytes on the wire of a packet that has `packet` bytes in the network layer.
+    /// Returns the bytes on the wire of a packet with `packet` bytes in the network layer.
     pub fn wire(self, packet: u64) -> u64 {
         packet.saturating_add(self.overhead()).max(self.shortest())
     }
@@ -85,10 +86,11 @@ impl<'de> Deserialize<'de> for Framing {
 mod tests {
     use super::*;
 
-    /// IEEE 802.3: a full frame of 1500 bytes of data is 1518, and takes 1538 byte times from one to the next; the
-    /// shortest takes 84 (which is why 1 Gb/s carries 81,274 and 1,488,095 of them a second).
+    /// IEEE 802.3: a full frame with 1500 bytes of data has 1518 bytes, and one follows another every 1538
+    /// byte times. The shortest takes 84 byte times (so 1 Gb/s carries 81,274 full or 1,488,095 shortest
+    /// frames a second).
     #[test]
-    fn frames_take_what_ieee_802_3_says() {
+    fn frames_have_the_sizes_of_ieee_802_3() {
         assert_eq!(Framing::Ethernet.wire(1500), 1538);
         assert_eq!(1_000_000_000 / (8 * Framing::Ethernet.wire(1500)), 81_274);
         assert_eq!(1_000_000_000 / (8 * Framing::Ethernet.wire(40)), 1_488_095);
@@ -100,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_a_word_or_a_size_in_files() {
+    fn files_give_framing_as_a_word_or_a_size() {
         for (text, framing) in [
             ("\"ethernet\"", Framing::Ethernet),
             ("\"point_to_point\"", Framing::PointToPoint),

@@ -1,5 +1,5 @@
-//! The queue of a port that may be told to pause, or that shares its switch's buffer with others: when a packet leaves is
-//! not known before it does, which costs a second event.
+//! The queue of a port that may be paused or that shares its switch's buffer with other ports. When a packet
+//! leaves such a port is known only once it does, which costs a second event.
 
 use crate::layout::Switch;
 use crate::packet::Packet;
@@ -11,51 +11,52 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) packet: Packet,
-    /// On the wire.
+    /// Bytes on the wire.
     pub(crate) bytes: u32,
-    /// The port that sent it here; [`crate::port::NONE`] where a host did.
+    /// The link it arrived over; [`crate::port::NONE`] if a host sent it.
     pub(crate) from: u32,
-    /// When it came.
+    /// When it arrived.
     pub(crate) came: u64,
 }
 
 /// The queue of a port.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gate {
-    /// Notifications of congestion, which nothing pauses.
+    /// Congestion notifications, which a pause does not hold up.
     pub(crate) urgent: VecDeque<Waiting>,
-    /// All other packets. With `round_robin`, the NPU's own alone; they go before the connections in `ready`.
+    /// All other packets. With `round_robin`, only the NPU's own; they go before the connections in `ready`.
     pub(crate) queue: VecDeque<Waiting>,
-    /// Packets that an NPU forwards, and whose turn it is. `None` at switches, which are first come, first served.
+    /// Packets that an NPU forwards, and whose turn it is. `None` at switches, which serve packets first
+    /// come, first served.
     pub(crate) round_robin: Option<Box<RoundRobin>>,
-    /// Connections of this host that have something to send, in turn.
+    /// Connections of this host that have something to send, in the order of their turns.
     pub(crate) ready: VecDeque<u32>,
-    /// What is being sent.
+    /// The packet being sent.
     pub(crate) sending: Option<Waiting>,
-    /// Bytes of all of these packets.
+    /// Bytes of all packets above.
     pub(crate) bytes: u64,
-    /// Since when it may not send.
+    /// Since when the port has been paused.
     pub(crate) paused: Option<u64>,
 }
 
 /// The buffer of a switch.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
-    /// In bytes, without what is kept for packets that come after their senders were told to pause.
+    /// Size in bytes, without the headroom.
     size: u64,
-    /// That.
+    /// Bytes kept free for packets that arrive after their senders are paused.
     headroom: u64,
     sharing: Sharing,
     alpha: f64,
-    /// Egress ports, or where the switch pauses its senders the links that lead to it.
+    /// How many share it: egress ports or, if the switch pauses its senders, the links that lead to it.
     shares: u64,
-    /// Whether it pauses its senders.
+    /// Whether the switch pauses its senders.
     pub(crate) pauses: bool,
     used: u64,
 }
 
 impl Buffer {
-    /// An empty one; `size` is `None` where it has no end.
+    /// An empty buffer; `size` is `None` if unlimited.
     pub(crate) fn new(of: &Switch, size: Option<u64>, sharing: Sharing, alpha: f64, pauses: bool) -> Self {
         let pauses = pauses && size.is_some();
         let (headroom, shares) = if pauses { (of.headroom, of.ingress) } else { (0, of.egress) };
@@ -63,7 +64,7 @@ impl Buffer {
         Self { size, headroom, sharing, alpha, shares: shares.max(1), pauses, used: 0 }
     }
 
-    /// Bytes that a share may have now.
+    /// Returns the bytes that one share may use now.
     fn share(&self) -> u64 {
         match self.sharing {
             Sharing::Even => self.size / self.shares,
@@ -71,13 +72,14 @@ impl Buffer {
         }
     }
 
-    /// Bytes that every queue may have, whatever is in the others; `None` where that depends on them, or has no end.
+    /// Returns the bytes that every queue may use whatever the others hold; `None` if that depends on them,
+    /// or is unlimited.
     pub(crate) fn own(&self) -> Option<u64> {
         let fixed = !self.pauses && matches!(self.sharing, Sharing::Even) && self.size < u64::MAX >> 1;
         fixed.then(|| self.share())
     }
 
-    /// Takes a packet into a queue of `queue` bytes, if there is room.
+    /// Takes a packet into a queue that holds `queue` bytes, if there is room. Returns whether there was.
     pub(crate) fn takes(&mut self, queue: u64, bytes: u64) -> bool {
         let room = if self.pauses {
             self.used + bytes <= self.size.saturating_add(self.headroom)
@@ -88,28 +90,28 @@ impl Buffer {
         room
     }
 
-    /// A packet has left.
+    /// Frees the bytes of a packet that has left.
     pub(crate) fn gives(&mut self, bytes: u64) {
         self.used -= bytes;
     }
 
-    /// Whether the sender of so many bytes that are still here is to pause.
+    /// Whether the sender must pause while the switch still holds `bytes` of its packets.
     pub(crate) fn is_too_much(&self, bytes: u64) -> bool {
         bytes > self.share()
     }
 
-    /// Whether a sender that was told to pause may send again: two packets less than it might have.
+    /// Whether a paused sender may send again: it must be two packets below its share, or have none here.
     pub(crate) fn is_little(&self, bytes: u64, packet: u64) -> bool {
         bytes == 0 || bytes.saturating_add(2 * packet) <= self.share()
     }
 }
 
-/// What of a link's packets is still in the switch at its end.
+/// What the switch at the end of a link still holds of the link's packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ingress {
     pub(crate) bytes: u64,
-    /// Whether its sender was told to pause.
+    /// Whether the sender is paused.
     pub(crate) pausing: bool,
-    /// How long telling takes, in picoseconds.
+    /// How long it takes to pause the sender, in picoseconds.
     pub(crate) delay: u64,
 }

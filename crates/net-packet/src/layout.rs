@@ -1,4 +1,4 @@
-//! A network as ports and switches, before anything happens on it.
+//! A network as ports and switches, before a run.
 
 use crate::parameters::Parameters;
 use syncline_units::{Bytes, Rate, Time};
@@ -13,24 +13,24 @@ pub struct Link {
     pub rate: Rate,
     /// Its latency.
     pub latency: Time,
-    /// The switch that its port belongs to; `None` for a host's.
+    /// The switch that its port belongs to; `None` for a port of a host.
     pub from: Option<u32>,
-    /// The switch at its end.
+    /// The switch at its end; `None` if a host is there.
     pub to: Option<u32>,
-    /// Which set of parameters is its own.
+    /// Index of its set of parameters.
     pub set: u16,
 }
 
 /// A switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Switch {
-    /// Which set of parameters is its own.
+    /// Index of its set of parameters.
     pub set: u16,
-    /// Ports by which packets leave it.
+    /// Ports through which packets leave it.
     pub egress: u64,
     /// Links that lead to it.
     pub ingress: u64,
-    /// Bytes that may still come over all of these when their senders are told to pause.
+    /// Bytes that may still arrive over all these links after their senders are paused.
     pub headroom: u64,
 }
 
@@ -45,7 +45,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Links and switches; `switches` says which set of parameters each has.
+    /// Builds a layout of links and switches; `switches` gives the set of parameters of each switch.
     pub fn new(sets: Vec<Parameters>, switches: &[u16], links: Vec<Link>) -> Self {
         let mut switches: Vec<Switch> =
             switches.iter().map(|&set| Switch { set, ..Switch::default() }).collect();
@@ -64,16 +64,17 @@ impl Layout {
     }
 }
 
-/// How long after a switch decided so its sender stops: the pause frame waits for a packet that is being sent, is sent
-/// itself, and is under way.
+/// Returns how long a sender still sends after a switch decides to pause it: the pause frame waits for the
+/// packet being sent, is sent itself, and travels over the link.
 pub(crate) fn pause_delay(link: &Link, parameters: &Parameters) -> u64 {
     let frame = PAUSE_FRAME.max(parameters.framing.shortest());
     let frame = link.rate.transfer_time(Bytes(frame.saturating_add(parameters.wire())));
     frame.map_or(u64::MAX, |time| time.0).saturating_add(link.latency.0)
 }
 
-/// Bytes that may still come over a link when its sender is told to pause (IEEE 802.1Qbb, annex O): what is sent until
-/// it has heard of it, what is under way, and the packet that it has begun; and the packet that was too much.
+/// Returns the bytes that may still arrive over a link after its sender is paused (IEEE 802.1Qbb, annex O):
+/// what is sent until the pause takes effect, what is in flight, the packet that has begun, and the packet
+/// that exceeded the limit.
 pub(crate) fn headroom(link: &Link, parameters: &Parameters) -> u64 {
     let time = Time(pause_delay(link, parameters).saturating_add(link.latency.0));
     link.rate.bytes_in(time).0.saturating_add(parameters.wire().saturating_mul(2))

@@ -1,14 +1,16 @@
 //! The `packet` network model: packets, switches with finite buffers, TCP (dlrm2020, III-C and IV) and RDMA.
 //!
-//! - [`parameters`]: what can be set; `check`: what of it is impossible; `profile`: the same as connections use it;
+//! - [`parameters`]: what can be set; `check`: rejects what is impossible; `profile`: parameters in the form
+//!   that connections use;
 //! - [`framing`]: what links add to packets; [`layout`]: links and switches;
-//! - [`packet`], [`queue`]: what travels, and what happens next;
-//! - [`port`], `marking`: where packets wait, and which are marked; `gate`, `switching`: the same where ports share a
-//!   buffer or are told to pause; `round_robin`: which input of a forwarding NPU sends next;
-//! - `flow`: a connection and its messages; `ways`: the ports that it leads over; [`tcp`], [`rdma`]: what carries them;
-//! - [`simulation`]: all of that on a network, told of by a [`Sink`]; [`meter`]: queues and losses over time; [`stalls`]:
-//!   what time-outs cost;
-//! - [`network`]: that behind the engine's network interface; `tables`: what it tells.
+//! - [`packet`], [`queue`]: packets, and the queue of events;
+//! - [`port`], `marking`: where packets wait, and which are marked; `gate`, `switching`: the same for ports
+//!   that share a buffer or may be paused; `round_robin`: which input of a forwarding NPU sends next;
+//! - `flow`: a connection and its messages; `ways`: the ports on its paths; [`tcp`], [`rdma`]: its transport;
+//! - [`simulation`]: all of these on one network, reporting to a [`Sink`]; [`meter`]: queues and losses over
+//!   time; [`stalls`]: what time-outs cost;
+//! - [`network`]: the model behind the engine's network interface; `trips`: messages on the critical path;
+//!   `tables`: result tables.
 
 mod check;
 pub(crate) mod flow;

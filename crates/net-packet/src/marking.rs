@@ -1,5 +1,5 @@
-//! Which packets a queue marks, or drops before it is full: random early detection (Floyd and Jacobson, 1993), of which a
-//! step is the simplest case.
+//! Which packets a queue marks, or drops before it is full: random early detection (Floyd and Jacobson,
+//! 1993). A step is its simplest case.
 
 use crate::parameters::Marking;
 
@@ -9,30 +9,32 @@ pub(crate) struct Early {
     of: Marking,
     /// Average queue in bytes.
     average: f64,
-    /// Picoseconds that a small packet takes.
+    /// Picoseconds to send a small packet.
     small: u64,
-    /// What is drawn from.
+    /// State of the random number generator.
     state: u64,
 }
 
 impl Early {
-    /// Of an empty queue, in which a packet of the smallest size takes `small` picoseconds. `seed` is the queue's own.
+    /// The state of an empty queue whose port sends a packet of the smallest size in `small` picoseconds.
+    /// Each queue has its own `seed`.
     pub(crate) fn new(of: Marking, small: u64, seed: u64) -> Self {
         Self { of, average: 0.0, small: small.max(1), state: seed }
     }
 
-    /// Whether packets are dropped, not marked.
+    /// Whether packets are dropped instead of marked.
     pub(crate) fn drops(&self) -> bool {
         self.of.drop
     }
 
-    /// Whether the packet that finds `queue` bytes before it is one; the queue was empty for `idle` picoseconds.
+    /// Returns whether to mark or drop a packet that finds `queue` bytes ahead of it; the queue was empty for
+    /// `idle` picoseconds.
     pub(crate) fn meets(&mut self, queue: u64, idle: u64) -> bool {
         let queue = queue as f64;
         if self.of.weight >= 1.0 {
             self.average = queue;
         } else {
-            // As if as many small packets had come while it was empty.
+            // Age the average as if small packets had kept arriving while the queue was empty.
             let idle = (idle / self.small).min(1 << 20) as i32;
             self.average *= (1.0 - self.of.weight).powi(idle);
             self.average += self.of.weight * (queue - self.average);
@@ -44,7 +46,7 @@ impl Early {
         self.average >= from && self.draw() < self.of.probability * (self.average - from) / (to - from)
     }
 
-    /// A number of at least 0 and below 1 (SplitMix64).
+    /// Draws a number that is at least 0 and below 1 (SplitMix64).
     fn draw(&mut self) -> f64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
@@ -65,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn a_step_marks_all_from_it_on() {
+    fn a_step_marks_every_packet_at_or_above_it() {
         let mut step = Early::new(Marking::step(Bytes(1000)), 1, 0);
         assert!(!step.meets(999, 0));
         assert!(step.meets(1000, 0));
     }
 
     #[test]
-    fn between_the_bounds_the_part_grows_with_the_queue() {
+    fn between_the_bounds_the_marked_fraction_grows_with_the_queue() {
         let part = |queue: u64| {
             let mut early = early(1.0);
             (0..10_000).filter(|_| early.meets(queue, 0)).count() as f64 / 10_000.0
@@ -84,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn an_average_follows_slowly_and_falls_while_the_queue_is_empty() {
+    fn the_average_follows_slowly_and_falls_while_the_queue_is_empty() {
         let mut early = early(0.1);
         assert!(!early.meets(4000, 0));
         (0..100).for_each(|_| {

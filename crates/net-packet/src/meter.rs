@@ -1,20 +1,23 @@
-//! Queues and losses over time: the run in slices, and of each slice what happened at all switches of a set.
+//! Queues and losses over time: the run is cut into slices, and a slice sums up what happened at all switches
+//! of a set of parameters.
 //!
-//! A run's length is not known before its end, so slices begin short and are joined in pairs when there are too many.
+//! A run's length is unknown before its end, so slices start short and are joined in pairs when there are too
+//! many.
 
 use syncline_engine::activity::SLICES;
 
-/// A slice begins with this power of two of picoseconds: 1 us.
+/// Length of the first slices, as a power of two of picoseconds: 1 us.
 const SHORTEST: u32 = 20;
 
-/// What happened in a slice of time, on the ports of switches and the connections of one set.
+/// What happened in a slice of time at the switch ports and connections of one set of parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Bytes of packets times the picoseconds that they waited, booked when they came.
+    /// Bytes of packets times the picoseconds that they waited. Ports with a gate count a packet when they
+    /// send it, others when it arrives.
     pub queued: u128,
     /// The longest queue that a packet met, in bytes.
     pub longest: u64,
-    /// Packets that found no room, or were dropped early.
+    /// Packets that found no room or were dropped early.
     pub drops: u64,
     /// Packets that were marked.
     pub marks: u64,
@@ -22,7 +25,7 @@ pub struct Sample {
     pub retransmissions: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
-    /// Times that a port was told to pause.
+    /// How often a port was paused.
     pub pauses: u64,
 }
 
@@ -38,16 +41,16 @@ impl Sample {
     }
 }
 
-/// Samples of every set.
+/// Samples of every set of parameters.
 #[derive(Clone, Debug)]
 pub struct Meter {
     sets: usize,
-    /// A slice is this power of two of picoseconds.
+    /// Length of a slice, as a power of two of picoseconds.
     shift: u32,
-    /// The present slice ends here.
+    /// When the current slice ends.
     end: u64,
     present: Vec<Sample>,
-    /// Slices that are over: all sets of one, then all of the next.
+    /// Finished slices: all sets of the first slice, then all sets of the next.
     past: Vec<Sample>,
 }
 
@@ -57,7 +60,7 @@ impl Meter {
         Self { sets, shift: SHORTEST, end: 1 << SHORTEST, present, past: Vec::new() }
     }
 
-    /// The sample of the present slice of `set`.
+    /// Returns the sample of the current slice of `set`.
     #[inline]
     pub(crate) fn at(&mut self, now: u64, set: u16) -> &mut Sample {
         if now >= self.end {
@@ -80,7 +83,8 @@ impl Meter {
         self.end = (slice as u64 + 1) << self.shift;
     }
 
-    /// Makes slices twice as long. The present one becomes part of the last where that began before it.
+    /// Joins slices in pairs, which doubles their length. The current slice absorbs the last one if their
+    /// number is odd.
     fn join(&mut self) {
         let slices = self.past.len() / self.sets;
         let joined: Vec<Sample> = (0..slices / 2 * self.sets)
@@ -100,12 +104,12 @@ impl Meter {
         self.shift += 1;
     }
 
-    /// Length of a slice in picoseconds.
+    /// Returns the length of a slice in picoseconds.
     pub fn slice(&self) -> u64 {
         1 << self.shift
     }
 
-    /// Samples of `set` from the start on, one a slice.
+    /// Returns the samples of `set` from the start of the run, one per slice.
     pub fn samples(&self, set: usize) -> impl Iterator<Item = &Sample> {
         self.past
             .chunks_exact(self.sets)
@@ -120,7 +124,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a list of what happened when.
+        /// Compares the meter with a plain list of what happened when.
         #[test]
         fn nothing_is_lost_and_slices_hold_what_happened_in_them(steps in prop::collection::vec((0u64..1 << 26, 0u16..3), 1..200)) {
             let mut meter = Meter::new(3);

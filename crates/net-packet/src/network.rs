@@ -1,4 +1,5 @@
-//! The model behind the engine's network interface: fabrics as ports, messages as bytes on connections.
+//! The model behind the engine's network interface: fabrics become ports, messages become bytes on
+//! connections.
 
 use crate::check::check;
 use crate::layout::{Layout, Link};
@@ -18,29 +19,29 @@ use syncline_fabric::Fabric;
 use syncline_timeline::{Packets as Counts, Table};
 use syncline_units::{Bytes, LinkId, NpuId, Rate, Time};
 
-/// Events that are handled before the engine may look whether the run is to stop.
+/// Events to handle before the engine may check whether the run should stop.
 const AT_ONCE: u32 = 1 << 8;
 
-/// Packets on a fabric. Each link is a port; connections are opened by the first message of a job between a pair
-/// on a lane, and stay.
+/// Packets on a fabric. Each link is a port. The first message of a job between a pair of NPUs on a lane
+/// opens a connection, which stays open.
 #[derive(Debug)]
 pub struct Packets<'a> {
     fabric: &'a Fabric,
-    /// Ports are numbered as links.
+    /// Ports have the numbers of their links.
     simulation: Simulation,
-    /// By sender, receiver, lane and job.
+    /// Connections by sender, receiver, lane and job.
     flows: BTreeMap<(u32, u32, u32, u32), u32>,
-    /// Paths that packets take in turn, at most, by set of parameters.
+    /// Most paths that packets take in turn, by set of parameters.
     spray: Vec<u32>,
-    /// When the engine will call, if it will.
+    /// When the engine will call next, if it will.
     wake: Option<Time>,
-    /// What messages come after.
+    /// Messages on the critical path.
     trips: Trips,
-    /// Payload of a full packet, and what it has on the wire, by set of parameters.
+    /// Payload of a full packet and its bytes on the wire, by set of parameters.
     packets: Vec<(u64, u64)>,
 }
 
-/// Tells the engine, and knows up to when the engine has nothing to do itself.
+/// Forwards events to the engine. Knows until when the engine has nothing else to do.
 struct Told<'a> {
     calendar: &'a mut Calendar,
     horizon: Time,
@@ -61,15 +62,15 @@ impl Sink for Told<'_> {
     }
 }
 
-/// Parameters of a whole network, and of dimensions that have their own: scale-up and scale-out in one fabric
-/// (dlrm2020, III-C.2). A connection has the transport of the highest dimension on its way.
+/// Parameters of the whole network, and of dimensions that have their own, such as scale-up and scale-out in
+/// one fabric (dlrm2020, III-C.2). A connection uses the transport of the highest dimension on its path.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub struct Settings {
-    /// Of what is not named below.
+    /// Parameters of every dimension that is not named below.
     #[serde(flatten)]
     pub all: Parameters,
-    /// By the dimension's name, everything.
+    /// All parameters of a dimension, by its name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub dims: BTreeMap<String, Parameters>,
 }
@@ -84,7 +85,7 @@ impl TryFrom<Map<String, Value>> for Settings {
 }
 
 impl Settings {
-    /// What is impossible about packets with such parameters on a fabric.
+    /// Reports what is impossible about packets with these parameters on a fabric.
     pub fn check(&self, fabric: &Fabric) -> Diagnostics {
         let mut problems = Diagnostics::new();
         let names: Vec<&str> = fabric.dims().iter().map(|dim| dim.name.as_str()).collect();
@@ -92,7 +93,9 @@ impl Settings {
             let error = Diagnostic::error(Code::BadValue, "the fabric has no such dimension")
                 .key(format!("network.dims.{name}"));
             problems.push(if fabric.is_graph() {
-                error.found(name).help("a graph has no dimensions: one set of parameters holds for all of it")
+                error
+                    .found(name)
+                    .help("a graph has no dimensions: one set of parameters applies to all of it")
             } else {
                 error.one_of(name, names.iter().copied())
             });
@@ -104,7 +107,7 @@ impl Settings {
             if let Some(name) = own(set) {
                 problems.extend(check(&layout, set, parameters, &format!("network.dims.{name}")));
             } else {
-                // What is wrong with all of it is told once.
+                // Dimensions share these parameters: report their problems once.
                 let found = check(&layout, set, parameters, "network");
                 let told = shared;
                 shared |= found.has_errors();
@@ -116,7 +119,7 @@ impl Settings {
         problems
     }
 
-    /// The same, in which what says no seed of its own draws from `seed`.
+    /// Returns these settings, with `seed` for every set of parameters without a seed of its own.
     pub fn seeded(&self, seed: u64) -> Self {
         let seeded = |of: &Parameters| Parameters { seed: of.seed.or(Some(seed)), ..*of };
         Self {
@@ -125,7 +128,7 @@ impl Settings {
         }
     }
 
-    /// The fabric as ports and switches; sets of parameters are numbered as dimensions.
+    /// Returns the fabric as ports and switches; sets of parameters have the numbers of their dimensions.
     fn layout(&self, fabric: &Fabric) -> Layout {
         let of = |name: &str| self.dims.get(name).copied().unwrap_or(self.all);
         let sets: Vec<Parameters> = match fabric.dims() {
@@ -149,7 +152,7 @@ impl Settings {
 }
 
 impl<'a> Packets<'a> {
-    /// An idle network, of parameters in which [`Settings::check`] finds nothing impossible.
+    /// An idle network. [`Settings::check`] must find nothing impossible in `settings`.
     pub fn new(fabric: &'a Fabric, settings: &Settings) -> Self {
         let layout = settings.layout(fabric);
         let spray = |of: &Parameters| if of.transport == Transport::Tcp { of.spray } else { 1 };
@@ -159,25 +162,25 @@ impl<'a> Packets<'a> {
         Self { fabric, simulation, flows: BTreeMap::new(), spray, wake: None, trips, packets }
     }
 
-    /// The fabric that it is on.
+    /// Returns the fabric that it runs on.
     pub fn fabric(&self) -> &Fabric {
         self.fabric
     }
 
-    /// What became of packets.
+    /// Returns the simulation of its packets.
     pub fn simulation(&self) -> &Simulation {
         &self.simulation
     }
 
-    /// Connections, by sender, receiver, lane and job, with their number.
+    /// Returns its connections by sender, receiver, lane and job, with their numbers.
     pub fn flows(&self) -> impl Iterator<Item = ((u32, u32, u32, u32), u32)> {
         self.flows.iter().map(|(&pair, &flow)| (pair, flow))
     }
 
-    /// The connection that a message belongs to.
+    /// Returns the connection that a message belongs to, and opens it if necessary.
     ///
     /// # Errors
-    /// There is no way there, or none back; or it is too long.
+    /// There is no path in one of the two directions, or it is too long.
     fn flow(&mut self, transfer: &Transfer) -> Result<u32, Sent> {
         let pair = (transfer.from.0, transfer.to.0, transfer.lane, transfer.job);
         if let Some(&flow) = self.flows.get(&pair) {
@@ -192,12 +195,12 @@ impl<'a> Packets<'a> {
         Ok(flow)
     }
 
-    /// What a message finds that is alone on a way.
+    /// Describes a path as a message that is alone on it finds it.
     fn way(&self, ports: &[u32]) -> Way {
         let set = ports.iter().map(|&port| self.fabric.link(LinkId(port)).dim).max().unwrap_or(0);
         let (parts, packet) = (self.fabric.parts(), self.packets[usize::from(set)]);
         let speeds = || ports.iter().map(|&port| (self.fabric.speed(LinkId(port)).0, LinkId(port)));
-        let (rate, slowest) = speeds().min_by_key(|&(rate, _)| rate).expect("a way has links");
+        let (rate, slowest) = speeds().min_by_key(|&(rate, _)| rate).expect("a path has links");
         let tier = |link| parts.tier_number(link) as u16;
         let others = speeds().filter(|&(_, link)| tier(link) != tier(slowest)).map(|(rate, _)| rate).min();
         let takes = |rate: Rate| rate.transfer_time(Bytes(packet.1)).unwrap_or(Time::MAX);
@@ -213,7 +216,7 @@ impl<'a> Packets<'a> {
         }
     }
 
-    /// The ways of a connection in one direction: one, or several that packets take in turn.
+    /// Returns the paths of a connection in one direction: one, or several that packets take in turn.
     fn ways(&self, from: NpuId, to: NpuId, lane: u32) -> Result<Vec<Vec<u32>>, Sent> {
         let mut path = Vec::new();
         if !self.fabric.route(from, to, lane, &mut path) {
@@ -226,7 +229,7 @@ impl<'a> Packets<'a> {
         Ok(paths.into_iter().map(|path| path.into_iter().map(|link| link.0).collect()).collect())
     }
 
-    /// Asks to be called at the next event, unless that is so already.
+    /// Asks the engine to call at the next event, unless it already will.
     fn ask(&mut self, now: Time, calendar: &mut Calendar) {
         if let Some(next) = self.simulation.next_time()
             && self.wake.is_none_or(|wake| next < wake)
@@ -268,7 +271,7 @@ impl Network for Packets<'_> {
 
     fn call(&mut self, now: Time, _: u32, _: u32, calendar: &mut Calendar) {
         if self.wake != Some(now) {
-            // It was to wake earlier, and has.
+            // An earlier call has replaced this one.
             return;
         }
         self.wake = None;
@@ -315,24 +318,24 @@ impl Network for Packets<'_> {
         if let Some(&(port, bytes)) = held.iter().max_by_key(|&&(port, bytes)| (bytes, Reverse(port))) {
             let (from, to) = link(port);
             let why = format!(
-                "priority flow control: {} ports were told to pause and never to go on, among them the one from {from} \
-                 to {to}, which holds {}: packets wait for each other in a circle",
+                "priority flow control: {} ports were paused and never resumed, among them the one from {from} \
+                 to {to}, which holds {}: packets wait for each other in a cycle",
                 held.len(),
                 Bytes(bytes),
             );
             return Some((
                 why,
-                "make the network's buffers larger, let nobody pause (`network.pfc: false`), or choose routes that do not \
-                 form a circle",
+                "make the network's buffers larger, turn off priority flow control (`network.pfc: false`), or choose \
+                 routes without cycles",
             ));
         }
         let given_up = |&(_, flow): &(_, u32)| self.simulation.is_given_up(flow);
         let ((from, to, ..), _) = self.flows().find(given_up)?;
         let (from, to) = (self.fabric.vertex_name(from), self.fabric.vertex_name(to));
         Some((
-            format!("the connection from {from} to {to} was given up after 8 time-outs in a row"),
-            "let switches pause their senders (`network.pfc: true`), make their buffers larger, or let rates fall \
-             (`network.congestion: dcqcn`)",
+            format!("the connection from {from} to {to} gave up after 8 time-outs in a row"),
+            "let switches pause their senders (`network.pfc: true`), make their buffers larger, or turn on congestion \
+             control (`network.congestion: dcqcn`)",
         ))
     }
 
@@ -358,7 +361,7 @@ impl Network for Packets<'_> {
         }
         trips.sort_by(f64::total_cmp);
         if let Some(last) = trips.len().checked_sub(1) {
-            // The nearest rank.
+            // Nearest-rank percentile.
             let percentile = |p: usize| trips[((last + 1) * p).div_ceil(100).saturating_sub(1)];
             all.rtt_mean_s = trips.iter().sum::<f64>() / trips.len() as f64;
             (all.rtt_p50_s, all.rtt_p99_s) = (percentile(50), percentile(99));

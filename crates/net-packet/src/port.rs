@@ -1,8 +1,9 @@
 //! A port: the egress queue in front of a link, and the link.
 //!
-//! A queue holds its packets; the queue of events holds one event a packet that is on the way. A packet that is queued
-//! is put there by the arrival of the one before it at the other end of the link: so each packet costs one event a link,
-//! however long the queue is. When it leaves is known when it comes, because nothing overtakes.
+//! A queue holds its packets; the event queue holds one event for each packet in flight. When a packet
+//! reaches the other end of the link, that event schedules the arrival of the packet queued behind it. So
+//! each packet costs one event per link, however long the queue is. A packet's departure is known when it
+//! arrives, because nothing overtakes it.
 
 use crate::marking::Early;
 use crate::packet::Packet;
@@ -10,39 +11,40 @@ use std::collections::VecDeque;
 use syncline_engine::activity::Recent;
 use syncline_units::{Bytes, Rate, Time};
 
-/// What a port counts.
+/// The counters of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Bytes sent, headers included.
     pub bytes: u64,
     /// Packets sent.
     pub packets: u64,
-    /// Picoseconds in which it was sending.
+    /// Picoseconds that it spent sending.
     pub busy: u64,
     /// Picoseconds that packets waited before they were sent.
     pub waited: u64,
-    /// Packets that found no room, or were dropped early.
+    /// Packets that found no room or were dropped early.
     pub drops: u64,
     /// Packets that were marked.
     pub marks: u64,
     /// The longest queue that a packet met, in picoseconds of sending.
     pub longest: u64,
-    /// How often it was told to pause.
+    /// How often it was paused.
     pub pauses: u64,
-    /// Picoseconds in which it might not send.
+    /// Picoseconds that it was paused.
     pub paused: u64,
-    /// Bytes of packets times the picoseconds that they waited: over the length of a run, the mean queue (Little).
+    /// Bytes of packets times the picoseconds that they waited; divided by the length of a run, the mean
+    /// queue (Little's law).
     pub queued: u128,
 }
 
-/// What becomes of a packet that comes to a port.
+/// What happens to a packet that arrives at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// It is sent now, and is at the other end at this time.
+    /// It is sent now, and reaches the other end at this time.
     Sent(u64),
     /// It waits.
     Queued,
-    /// There was no room.
+    /// It is dropped.
     Dropped,
 }
 
@@ -50,37 +52,37 @@ pub(crate) enum Taken {
 #[derive(Clone, Debug)]
 pub(crate) struct Port {
     pub(crate) rate: Rate,
-    /// From the last bit's leaving to its use at the other end, in picoseconds.
+    /// Picoseconds from when the last bit leaves until the other end can use the packet.
     pub(crate) latency: u64,
-    /// Its set of parameters.
+    /// Index of its set of parameters.
     pub(crate) set: u16,
-    /// Whether it is a switch's.
+    /// Whether it belongs to a switch.
     pub(crate) switched: bool,
-    /// Its queue where that may be paused or shares a buffer, [`NONE`] where it is `queue`.
+    /// Number of its gate, if it may be paused or shares a buffer; [`NONE`] if it uses `queue`.
     pub(crate) gate: u32,
     /// When the last packet that was started has left.
     free: u64,
-    /// When all that is queued will have left.
+    /// When everything queued will have left.
     drained: u64,
-    /// With when each will have left.
+    /// Queued packets, each with the time when it will have left.
     queue: VecDeque<(u64, Packet)>,
     /// Longest queue, in picoseconds of sending.
     limit: u64,
-    /// Bytes that it sends in a picosecond.
+    /// Bytes sent in a picosecond.
     pub(crate) speed: f64,
     /// Marks and early drops.
     pub(crate) early: Option<Box<Early>>,
-    /// Time to send a packet of the size of the last one.
+    /// Size of the last packet, and the time to send it.
     last: (u32, u64),
     pub(crate) count: Count,
     pub(crate) recent: Recent,
 }
 
-/// No gate.
+/// The number of no gate, no port and no switch.
 pub(crate) const NONE: u32 = u32::MAX;
 
 impl Port {
-    /// An idle port, whose queue has no end.
+    /// An idle port whose queue is unlimited.
     pub(crate) fn new(rate: Rate, latency: u64, set: u16) -> Self {
         Self {
             rate,
@@ -100,13 +102,13 @@ impl Port {
         }
     }
 
-    /// A switch's, whose queue holds `limit` bytes.
+    /// Turns it into a port of a switch, whose queue holds `limit` bytes.
     pub(crate) fn switched(self, limit: Option<u64>, early: Option<Early>) -> Self {
         let time = |bytes: u64| self.rate.transfer_time(Bytes(bytes)).map_or(u64::MAX, |time| time.0);
         Self { switched: true, limit: limit.map_or(u64::MAX, time), early: early.map(Box::new), ..self }
     }
 
-    /// Time to send so many bytes.
+    /// Returns the time to send `bytes`.
     #[inline]
     pub(crate) fn time(&mut self, bytes: u32) -> u64 {
         if self.last.0 != bytes {
@@ -116,22 +118,22 @@ impl Port {
         self.last.1
     }
 
-    /// Bytes that are sent in so many picoseconds.
+    /// Returns the bytes that are sent in `time` picoseconds.
     pub(crate) fn bytes_in(&self, time: u64) -> u64 {
         self.rate.bytes_in(Time(time)).0
     }
 
-    /// Bytes that its queue may have; `None` where that has no end.
+    /// Returns the bytes that its queue may hold; `None` if unlimited.
     pub(crate) fn limit(&self) -> Option<u64> {
         (self.limit < u64::MAX).then(|| self.bytes_in(self.limit))
     }
 
-    /// When all that is queued will have left.
+    /// Returns when everything queued will have left.
     pub(crate) fn drained(&self) -> u64 {
         self.drained
     }
 
-    /// Forgets what would be sent after `now`.
+    /// Discards what would be sent after `now`.
     pub(crate) fn cut(&mut self, now: u64) {
         let ahead = self.drained.saturating_sub(now);
         self.drained = self.drained.min(now);
@@ -139,7 +141,8 @@ impl Port {
         self.count.bytes = self.count.bytes.saturating_sub(self.rate.bytes_in(Time(ahead)).0);
     }
 
-    /// Marks a data packet that finds `queue` bytes before it, where it is to be; whether it is to be dropped.
+    /// Applies early detection to a packet that finds `queue` bytes ahead of it: marks it, or returns true if
+    /// it must be dropped.
     #[cold]
     pub(crate) fn is_dropped_early(&mut self, now: u64, packet: &mut Packet, queue: u64) -> bool {
         let idle = now.saturating_sub(self.drained);
@@ -157,7 +160,7 @@ impl Port {
         false
     }
 
-    /// Counts a packet that takes `time` to be sent, after it has waited.
+    /// Counts a packet that waited for `waited` and takes `time` to send.
     #[inline]
     pub(crate) fn book(&mut self, bytes: u32, time: u64, waited: u64) {
         self.count.waited = self.count.waited.saturating_add(waited);
@@ -167,13 +170,14 @@ impl Port {
         self.count.packets += 1;
     }
 
-    /// A packet is sent from `now` on, for `time`: when it is at the other end. For ports with a gate.
+    /// Sends a packet for `time`, from `now` on. Returns when it reaches the other end. For ports with a
+    /// gate.
     pub(crate) fn send(&mut self, now: u64, time: u64) -> u64 {
         self.drained = now.saturating_add(time);
         self.drained.saturating_add(self.latency)
     }
 
-    /// A packet of `bytes` on the wire comes.
+    /// Takes a packet of `bytes` on the wire.
     #[inline]
     pub(crate) fn take(&mut self, now: u64, packet: &mut Packet, bytes: u32) -> Taken {
         let time = self.time(bytes);
@@ -188,7 +192,7 @@ impl Port {
         }
         self.count.longest = self.count.longest.max(ahead);
         self.book(bytes, time, ahead);
-        // A time that does not fit makes the calendar report an overflow.
+        // If the time overflows, the calendar reports it.
         self.drained = now.saturating_add(ahead).saturating_add(time);
         if self.queue.is_empty() && self.free <= now {
             self.free = self.drained;
@@ -199,7 +203,8 @@ impl Port {
         }
     }
 
-    /// A packet has come to the other end at `now`: the one that was started when it had left, and when that is there.
+    /// Called when a packet reaches the other end, at `now`. Returns the packet that started when that one
+    /// had left, and when it will arrive.
     #[inline]
     pub(crate) fn next(&mut self, now: u64) -> Option<(u64, Packet)> {
         if self.free.saturating_add(self.latency) != now {

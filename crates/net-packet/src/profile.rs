@@ -1,32 +1,32 @@
-//! A set of parameters as connections use it: everything in bytes and picoseconds, worked out once.
+//! A set of parameters in the form that connections use: everything in bytes and picoseconds, computed once.
 
 use crate::parameters::{Congestion, Parameters, Transport};
 use crate::rdma::Dcqcn;
 
-/// What a packet has on the wire beside its payload: headers, and what links add.
+/// What a packet has on the wire besides its payload: headers, and what links add.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Overhead {
     bytes: u32,
-    /// No packet is shorter on the wire.
+    /// Bytes of the shortest packet on the wire.
     shortest: u32,
 }
 
 impl Overhead {
-    /// Bytes on the wire of a packet with so many bytes behind its headers.
+    /// Returns the bytes on the wire of a packet with `payload` bytes after its headers.
     #[inline]
     pub(crate) fn wire(self, payload: u64) -> u32 {
         (payload as u32 + self.bytes).max(self.shortest)
     }
 }
 
-/// What a connection needs to know, in bytes and picoseconds.
+/// The parameters of a connection, in bytes and picoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Profile {
     pub(crate) transport: Transport,
     pub(crate) congestion: Congestion,
     /// Payload of a full packet.
     pub(crate) segment: u64,
-    /// What packets have on the wire beside it.
+    /// What packets have on the wire besides it.
     pub(crate) overhead: Overhead,
     pub(crate) initial_window: u64,
     pub(crate) window: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Profile {
     pub(crate) delayed_ack: u64,
     pub(crate) restart: bool,
     pub(crate) handshake: bool,
-    /// Where RDMA has a rate.
+    /// Rate control of RDMA, if any.
     pub(crate) dcqcn: Option<Dcqcn>,
 }
 

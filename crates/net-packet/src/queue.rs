@@ -1,35 +1,35 @@
-//! The queue of events. Events of one time come out in the order in which they went in.
+//! The queue of events. Events of the same time come out in the order in which they went in.
 
 use crate::packet::Packet;
 use syncline_engine::radix::{Radix, Timed};
 
-/// What happens.
+/// What happens at an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The packet comes to the end of the link behind the port.
+    /// The packet reaches the end of the port's link.
     Arrive,
     /// The last bit of the packet that the port is sending has left.
     Left,
-    /// The port is told to pause.
+    /// The port is paused.
     Pause,
-    /// The port is told that it may send again.
+    /// The port may send again.
     Resume,
     /// A timer of the packet's connection runs out.
     Timer,
-    /// The rate of the packet's connection lets it send.
+    /// The rate of the packet's connection allows it to send.
     Paced,
 }
 
-/// Something that happens at a time.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Picoseconds.
     pub time: u64,
-    /// The port concerned.
+    /// The port it concerns.
     pub port: u32,
     /// What happens.
     pub kind: Kind,
-    /// The packet; what concerns a connection has one that only says which.
+    /// The packet; in events of a connection, only `flow` is used.
     pub packet: Packet,
 }
 
@@ -43,26 +43,26 @@ impl Timed for Event {
 /// Future events.
 #[derive(Debug, Default)]
 pub struct Queue {
-    /// Events of the present; those before `taken` are over.
+    /// Events of the current time; those before `taken` have been handled.
     present: Vec<Event>,
     taken: usize,
     later: Radix<Event>,
 }
 
 impl Queue {
-    /// Puts an event in, which is not before the last one that came out.
+    /// Adds an event that is not before the last one removed.
     #[inline]
     pub fn push(&mut self, event: Event) {
         self.present.extend(self.later.file(event));
     }
 
-    /// Time of the next event.
+    /// Returns the time of the next event.
     #[inline]
     pub fn next_time(&self) -> Option<u64> {
         if self.taken < self.present.len() { Some(self.later.time()) } else { self.later.next_time() }
     }
 
-    /// The next event, removed, if it is not after `until`.
+    /// Removes and returns the next event, unless it is after `until`.
     #[inline]
     pub fn pop(&mut self, until: u64) -> Option<Event> {
         if self.taken == self.present.len() {
@@ -84,7 +84,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// By time, and of one time in the order in which they went in.
+        /// Sorts events by time; events of one time keep the order in which they went in.
         #[test]
         fn events_come_out_in_order(steps in prop::collection::vec((0u64..40, 0usize..3), 1..300)) {
             let mut queue = Queue::default();

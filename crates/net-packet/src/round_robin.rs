@@ -9,12 +9,12 @@
 use crate::gate::Waiting;
 use std::collections::VecDeque;
 
-/// Who sends next.
+/// Whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// The NPU, if it has something to send.
+    /// The NPU's, if it has something to send.
     Own,
-    /// An input, by its number.
+    /// The turn of the input with this number.
     Input(usize),
 }
 
@@ -62,7 +62,7 @@ impl RoundRobin {
         self.round.len() <= 1
     }
 
-    /// Whose turn it is. There must be something to forward.
+    /// Returns whose turn it is. There must be something to forward.
     pub(crate) fn next(&mut self, longest: u64) -> Next {
         loop {
             let next = self.round[0];
@@ -123,7 +123,8 @@ mod tests {
         Waiting { packet: Packet::default(), bytes, from, came: 0 }
     }
 
-    /// Who sends the next `count` packets: a link's number, or -1 for the NPU, which has full ones without end if `own`.
+    /// Returns who sends the next `count` packets: a link's number, or -1 for the NPU, which always has full
+    /// packets to send if `own`.
     fn order(round_robin: &mut RoundRobin, own: bool, count: usize) -> Vec<i64> {
         let mut order = Vec::new();
         while order.len() < count && !round_robin.is_empty() {
@@ -139,7 +140,7 @@ mod tests {
         order
     }
 
-    /// An input that sent little before gets no more than its share later.
+    /// An input that sent little so far still gets no more than its share later.
     #[test]
     fn credit_is_not_saved_up() {
         let mut round_robin = RoundRobin::default();
@@ -159,7 +160,7 @@ mod tests {
         }
     }
 
-    /// Ten short packets count as much as one of ten times their length.
+    /// Ten short packets count as much as one packet ten times as long.
     #[test]
     fn short_packets_go_together() {
         let mut round_robin = RoundRobin::default();

@@ -17,37 +17,37 @@ use std::collections::VecDeque;
 use syncline_engine::activity::Activity;
 use syncline_units::{Bytes, Time};
 
-/// Told what becomes of messages.
+/// Receives what happens to messages.
 pub trait Sink {
-    /// The last byte of message `id` was handed to the network, which has sent it at `time`.
+    /// The last byte of message `id` leaves its sender at `time`.
     fn left(&mut self, time: Time, id: u32, key: u64);
-    /// Message `id` is there, whole and in order, at `time`.
+    /// Message `id` has arrived, whole and in order, at `time`.
     fn delivered(&mut self, time: Time, id: u32, key: u64);
 }
 
-/// A network of packets.
+/// A network that carries packets.
 #[derive(Debug)]
 pub struct Simulation {
     pub(crate) profiles: Vec<Profile>,
     pub(crate) ports: Vec<Port>,
     pub(crate) gates: Vec<Gate>,
-    /// By port: the switch whose buffer it shares with others, [`NONE`] where it shares none.
+    /// By port: the switch whose buffer it shares; [`NONE`] if it shares none.
     pub(crate) switch_of: Vec<u32>,
     pub(crate) buffers: Vec<Buffer>,
-    /// By port: what of its packets is in the switch at the end of its link.
+    /// By port: what the switch at the end of its link still holds of its packets.
     pub(crate) ingress: Vec<Ingress>,
-    /// On the wire.
+    /// Bytes of the longest packet on the wire.
     pub(crate) longest_packet: u64,
     pub(crate) flows: Vec<Flow>,
     pub(crate) ways: Ways,
     pub(crate) queue: Queue,
-    /// Blocks of selective acknowledgements that are under way, with the stamps that they return.
+    /// Blocks of selective acknowledgements in flight, with the stamps that these return.
     pub(crate) blocks: Vec<(Blocks, u32)>,
     pub(crate) free_blocks: Vec<u32>,
     pub(crate) now: u64,
-    /// Packets under way or in a queue.
+    /// Packets in flight or in a queue.
     pub(crate) under_way: u64,
-    /// Flows with bytes that are not acknowledged.
+    /// Flows with unacknowledged bytes.
     pub(crate) busy: u32,
     events: u64,
     /// Packets that hosts sent.
@@ -58,13 +58,13 @@ pub struct Simulation {
     pub(crate) stalls: Stalls,
 }
 
-/// Whether a set of parameters needs to know when each packet leaves.
+/// Whether ports with these parameters must know when each packet leaves.
 fn is_gated(parameters: &Parameters) -> bool {
     parameters.transport == Transport::Rdma || parameters.pfc() || parameters.sharing == Sharing::Dynamic
 }
 
 impl Simulation {
-    /// An idle network: of each link the port in front of it, numbered as they are.
+    /// An idle network. Each link has a port in front of it with the same number.
     pub fn new(layout: &Layout) -> Self {
         let buffer = |switch: &crate::layout::Switch| {
             let of = &layout.sets[switch.set as usize];
@@ -111,7 +111,7 @@ impl Simulation {
             let early = of.marking().map(|marking| Early::new(marking, small.map_or(1, |time| time.0), seed));
             port = port.switched(of.buffer.map(|buffer| buffer.0 / ports), early);
         }
-        // An RDMA connection may begin here: the highest set of parameters on its way decides its transport.
+        // An RDMA connection may begin here: the highest set of parameters on its path decides its transport.
         let sets = &layout.sets[usize::from(link.set)..];
         let begins = link.from.is_none() && sets.iter().any(|set| set.transport == Transport::Rdma);
         if is_gated(of) || begins {
@@ -123,14 +123,15 @@ impl Simulation {
         self.ports.push(port);
     }
 
-    /// Opens a connection for data over the ports `there`, acknowledged over the ports `back`, neither of them empty or
-    /// more than 255. Its transport is that of the set with the highest number on the way.
+    /// Opens a connection that sends data over the ports `there` and acknowledgements over the ports `back`,
+    /// 1 to 255 of them each. It uses the transport of the highest-numbered set of parameters on its path.
     pub fn open(&mut self, there: &[u32], back: &[u32]) -> u32 {
         self.open_several(&[there], &[back])
     }
 
-    /// Opens a connection whose packets take several ways in turn (packet spraying). In each direction they begin with
-    /// the same port and are equally long, and there are at most 256 over one more than the ports of each.
+    /// Opens a connection whose packets take several paths in turn (packet spraying). In each direction, all
+    /// paths begin with the same port and have equal length; with `n` ports each, there are at most 256 /
+    /// (`n` + 1) of them.
     pub fn open_several<W: AsRef<[u32]>>(&mut self, there: &[W], back: &[W]) -> u32 {
         let first = there[0].as_ref();
         let set = first.iter().map(|&port| self.ports[port as usize].set).max().unwrap_or(0);
@@ -153,7 +154,7 @@ impl Simulation {
         self.flows.len() as u32 - 1
     }
 
-    /// Writes a message of `bytes` to `flow` at `now`, which is not before anything that has happened.
+    /// Writes a message of `bytes` to `flow` at `now`. Time must not run backwards.
     pub fn write(&mut self, now: Time, flow: u32, bytes: u64, id: u32, key: u64, sink: &mut impl Sink) {
         debug_assert!(now.0 >= self.now, "time runs forwards");
         self.now = now.0;
@@ -166,7 +167,7 @@ impl Simulation {
         let end = state.connection.written();
         state.messages.push_back(Message { end, id, key });
         if bytes == 0 {
-            // Nothing is sent for it: it is there when what was written before it is.
+            // An empty message sends nothing: it arrives once everything written before it has.
             let left = match &self.flows[flow as usize].connection {
                 Connection::Tcp(tcp) => tcp.sender.next,
                 Connection::Rdma(rdma) => rdma.sender.next,
@@ -180,16 +181,16 @@ impl Simulation {
         }
     }
 
-    /// Time of the next event that matters.
+    /// Returns the time of the next event that matters.
     pub fn next_time(&self) -> Option<Time> {
-        // What is left otherwise are timers that nobody waits for.
+        // Only timers that nobody waits for are left.
         if self.under_way == 0 && self.busy == 0 {
             return None;
         }
         self.queue.next_time().map(|time| Time(time.max(self.now)))
     }
 
-    /// Handles the next event, if it is not after `until`; whether there was one.
+    /// Handles the next event, unless it is after `until`. Returns whether there was one.
     #[inline]
     pub fn step(&mut self, until: Time, sink: &mut impl Sink) -> bool {
         let Some(Event { time, port, kind, packet }) = self.queue.pop(until.0) else { return false };
@@ -203,7 +204,7 @@ impl Simulation {
         true
     }
 
-    /// Handles what is not a packet that arrives.
+    /// Handles an event other than the arrival of a packet.
     #[inline(never)]
     fn other(&mut self, port: u32, kind: Kind, flow: u32, sink: &mut impl Sink) {
         match kind {
@@ -216,34 +217,34 @@ impl Simulation {
         }
     }
 
-    /// Events so far.
+    /// Returns the number of events so far.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Packets that hosts sent, acknowledgements included.
+    /// Returns the number of packets that hosts sent, acknowledgements included.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Latency of the link behind port `port`, and of the switch at its end.
+    /// Returns the latency of the link behind port `port` plus that of the switch at its end.
     pub fn latency(&self, port: u32) -> Time {
         Time(self.ports[port as usize].latency)
     }
 
-    /// What port `port` did so far.
+    /// Returns the counters of port `port`.
     pub fn count(&self, port: u32) -> Count {
         self.ports[port as usize].count
     }
 
-    /// The longest queue that a packet met at port `port`, in bytes.
+    /// Returns the longest queue, in bytes, that a packet met at port `port`.
     pub fn longest_queue(&self, port: u32) -> u64 {
         let state = &self.ports[port as usize];
         state.bytes_in(state.count.longest)
     }
 
-    /// The longest queue that port `port` may have, in bytes; `None` where its switch's other ports decide that too, and
-    /// where it has no end.
+    /// Returns the longest queue that port `port` may have, in bytes; `None` if it is unlimited or depends on
+    /// other ports of its switch.
     pub fn limit(&self, port: u32) -> Option<u64> {
         match self.switch_of[port as usize] {
             NONE => self.ports[port as usize].limit(),
@@ -251,7 +252,7 @@ impl Simulation {
         }
     }
 
-    /// When the last packet that port `port` has taken will have left.
+    /// Returns when the last packet accepted by port `port` will have left.
     pub fn drained(&self, port: u32) -> Time {
         Time(self.ports[port as usize].drained())
     }
@@ -266,12 +267,12 @@ impl Simulation {
         &self.meter
     }
 
-    /// From `now` on nobody asks any more when ports were busy.
+    /// Stops recording when ports are busy, from `now` on.
     pub fn stop_activity(&mut self, now: Time) {
         self.activity.stop(now, self.ports.iter_mut().map(|port| &mut port.recent));
     }
 
-    /// The run ends at `now`: what ports would send later is not booked.
+    /// Ends the run at `now`: what ports would send later is not counted.
     pub fn cut(&mut self, now: Time) {
         self.ports.iter_mut().for_each(|port| port.cut(now.0));
     }
@@ -281,33 +282,33 @@ impl Simulation {
         self.flows.iter().map(|flow| (flow.connection.repairs(), flow.round_trips))
     }
 
-    /// Packets of a flow that were dropped, and that came marked.
+    /// Returns how many packets of a flow were dropped, and how many arrived marked.
     pub fn met(&self, flow: u32) -> (u64, u64) {
         let flow = &self.flows[flow as usize];
         (flow.dropped, flow.marked)
     }
 
-    /// Bytes that were written to a flow.
+    /// Returns the bytes written to a flow.
     pub fn written(&self, flow: u32) -> u64 {
         self.flows[flow as usize].connection.written()
     }
 
-    /// Ways that a flow's data takes in turn.
+    /// Returns the number of paths that a flow's data takes in turn.
     pub fn ways(&self, flow: u32) -> u32 {
         self.flows[flow as usize].there.count()
     }
 
-    /// Whether a flow was given up: nobody answered.
+    /// Whether a flow gave up because nobody answered.
     pub fn is_given_up(&self, flow: u32) -> bool {
         matches!(&self.flows[flow as usize].connection, Connection::Rdma(rdma) if rdma.sender.is_given_up())
     }
 
-    /// The set of parameters of a flow.
+    /// Returns the index of a flow's set of parameters.
     pub fn set(&self, flow: u32) -> u16 {
         self.flows[flow as usize].set
     }
 
-    /// A packet has come to the end of a link.
+    /// Handles a packet that reaches the end of a link.
     #[inline]
     fn arrive(&mut self, port: u32, mut packet: Packet, sink: &mut impl Sink) {
         if let Some((time, next)) = self.ports[port as usize].next(self.now) {
@@ -332,7 +333,7 @@ impl Simulation {
         }
     }
 
-    /// A host sends a packet.
+    /// Sends a packet from its host.
     #[inline]
     pub(crate) fn begin(&mut self, port: u32, packet: Packet) {
         self.under_way += 1;
@@ -340,7 +341,7 @@ impl Simulation {
         self.enter(port, packet, NONE);
     }
 
-    /// A packet comes to a port, from a link or from its own host.
+    /// Handles a packet that arrives at a port, from a link or from its own host.
     #[inline]
     fn enter(&mut self, port: u32, mut packet: Packet, from: u32) {
         let wire = self.flows[packet.flow as usize].overhead.wire(u64::from(packet.length));
@@ -373,7 +374,7 @@ impl Simulation {
         }
     }
 
-    /// A packet was dropped.
+    /// Counts a dropped packet and releases what it holds.
     pub(crate) fn forget(&mut self, packet: Packet) {
         self.under_way -= 1;
         self.flows[packet.flow as usize].dropped += 1;
@@ -382,7 +383,7 @@ impl Simulation {
         }
     }
 
-    /// Tells of messages of which all bytes before `end` were sent, in a packet that leaves at `time`.
+    /// Reports the messages whose bytes were all sent, up to `end`, in a packet that leaves at `time`.
     #[inline]
     pub(crate) fn leave(&mut self, flow: u32, end: u64, time: u64, sink: &mut impl Sink) {
         let state = &mut self.flows[flow as usize];
@@ -394,7 +395,7 @@ impl Simulation {
         }
     }
 
-    /// Tells of messages that are there.
+    /// Reports the messages that have arrived.
     #[inline]
     pub(crate) fn hand_over(&mut self, flow: u32, sink: &mut impl Sink) {
         let state = &mut self.flows[flow as usize];
@@ -408,8 +409,8 @@ impl Simulation {
         }
     }
 
-    /// Sees to it that the timer of a flow is looked at when it runs out. A timer that runs out later than that is set
-    /// anew then: most never run out.
+    /// Schedules an event for when a flow's timer runs out, unless an earlier one is pending. If the timer
+    /// was moved on, that earlier event schedules the next: most timers never run out.
     #[inline]
     pub(crate) fn set_timer(&mut self, flow: u32) {
         let state = &mut self.flows[flow as usize];
@@ -425,7 +426,7 @@ impl Simulation {
     fn timer(&mut self, flow: u32, sink: &mut impl Sink) {
         let state = &mut self.flows[flow as usize];
         if state.timer > self.now {
-            // One that was set before an earlier one.
+            // An earlier event replaced this one.
             return;
         }
         state.timer = NEVER;

@@ -9,27 +9,27 @@ const KEPT: usize = 1 << 16;
 /// A connection stood still until its retransmission timer ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// Its number.
+    /// Number of the connection.
     pub flow: u32,
-    /// When the timer was started last, in picoseconds.
+    /// When the timer was last started, in picoseconds.
     pub start: u64,
     /// When it ran out.
     pub end: u64,
-    /// From when on no link on its ways, there or back, sent anything: at most `end`.
+    /// From when on no link on its paths, in either direction, sent anything: at most `end`.
     pub idle_from: u64,
     /// Whether the time-out was the initial one: no round trip had been measured (RFC 6298, 2.1).
     pub initial: bool,
-    /// Time-outs since a round trip was measured or something was acknowledged, this one included.
+    /// Time-outs since a round trip was last measured or data was last acknowledged, this one included.
     pub in_a_row: u32,
 }
 
 impl Stall {
-    /// How long every link on its ways stood idle before the timer ran out.
+    /// Returns how long every link on its paths was idle before the timer ran out.
     pub fn idle(&self) -> u64 {
         self.end - self.idle_from
     }
 
-    /// Longest first; no two of a run are equal.
+    /// Sorts the longest first; no two stalls of a run compare equal.
     fn order(&self) -> (Reverse<u64>, u64, u32) {
         (Reverse(self.idle()), self.end, self.flow)
     }
@@ -39,7 +39,7 @@ impl Stall {
 #[derive(Debug, Default)]
 pub(crate) struct Stalls {
     kept: Vec<Stall>,
-    /// Initial time-outs, kept or not.
+    /// Number of initial time-outs, including stalls that are not kept.
     pub(crate) initial: u64,
 }
 
@@ -53,7 +53,7 @@ impl Stalls {
         }
     }
 
-    /// The longest ones, in the order of time.
+    /// Returns the longest stalls in the order of time.
     pub(crate) fn longest(&self) -> Vec<Stall> {
         let mut longest = self.kept.clone();
         longest.sort_unstable_by_key(Stall::order);
@@ -64,7 +64,7 @@ impl Stalls {
 }
 
 impl Simulation {
-    /// Notes that the timer of a flow, started at `start`, has run out.
+    /// Records that the timer of a flow, started at `start`, has run out.
     #[cold]
     pub(crate) fn stalled(&mut self, flow: u32, start: u64, initial: bool, in_a_row: u32) {
         let state = &self.flows[flow as usize];
@@ -74,12 +74,12 @@ impl Simulation {
         self.stalls.add(Stall { flow, start, end: self.now, idle_from, initial, in_a_row });
     }
 
-    /// The longest stalls so far, in the order in which they ended: at most 65,536.
+    /// Returns the longest stalls so far, at most 65,536, in the order in which they ended.
     pub fn stalls(&self) -> Vec<Stall> {
         self.stalls.longest()
     }
 
-    /// Time-outs before a round trip was measured.
+    /// Returns the number of time-outs before a round trip was measured.
     pub fn initial_timeouts(&self) -> u64 {
         self.stalls.initial
     }
@@ -106,7 +106,7 @@ mod tests {
         }
         let longest = stalls.longest();
         assert_eq!((longest.len(), stalls.initial), (KEPT, u64::from(count).div_ceil(2)));
-        // 7919 and the count have no divisor in common, so every length comes once.
+        // 7919 and the count are coprime, so every length occurs once.
         let shortest = longest.iter().map(Stall::idle).min().unwrap();
         assert_eq!(shortest, u64::from(count) - KEPT as u64);
         assert!(longest.windows(2).all(|pair| pair[0].end < pair[1].end));

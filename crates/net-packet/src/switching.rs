@@ -1,5 +1,5 @@
-//! Ports with gates: their switches' buffers, when they send, and who is told to pause (priority flow control, IEEE
-//! 802.1Qbb).
+//! Ports with gates: the buffers of their switches, when they send, and which senders are paused (priority
+//! flow control, IEEE 802.1Qbb).
 
 use crate::gate::{Gate, Waiting};
 use crate::packet::Packet;
@@ -10,13 +10,14 @@ use crate::simulation::{Simulation, Sink};
 use syncline_units::Time;
 
 impl Simulation {
-    /// The gate of a port that has one.
+    /// Returns the gate of a port that has one.
     #[inline]
     pub(crate) fn gate(&mut self, port: u32) -> &mut Gate {
         &mut self.gates[self.ports[port as usize].gate as usize]
     }
 
-    /// A packet of `bytes` on the wire comes to a port, from a link or, where that is [`NONE`], from its own host.
+    /// Handles a packet of `bytes` on the wire that arrives at a port over the link `from`; [`NONE`] means
+    /// from its own host.
     pub(crate) fn enter_gate(&mut self, port: u32, mut packet: Packet, bytes: u32, from: u32) {
         let now = self.now;
         let size = u64::from(bytes);
@@ -61,12 +62,12 @@ impl Simulation {
         self.start(port);
     }
 
-    /// Tells a port to pause, or that it may send again.
+    /// Schedules a port's pause, or its end.
     fn tell(&mut self, time: u64, port: u32, kind: Kind) {
         self.queue.push(Event { time, port, kind, packet: Packet::default() });
     }
 
-    /// Sends the next packet, if the port is free.
+    /// Sends the next packet if the port is free.
     pub(crate) fn start(&mut self, port: u32) {
         let gate = self.gate(port);
         if gate.sending.is_some() {
@@ -92,7 +93,7 @@ impl Simulation {
             self.meter.at(now, set).queued += u128::from(waited) * u128::from(waiting.bytes);
         }
         self.gate(port).sending = Some(waiting);
-        // In this order: what has left is told of before what has come.
+        // In this order, so that a departure is reported before an arrival at the same time.
         self.queue.push(Event { time: left, port, kind: Kind::Left, packet: Packet::default() });
         self.queue.push(Event { time: there, port, kind: Kind::Arrive, packet: waiting.packet });
         if self.is_begun(waiting.packet) {
@@ -125,7 +126,7 @@ impl Simulation {
         }
     }
 
-    /// Takes the next packet of a port that it does not forward.
+    /// Takes the next packet of a port that is not a forwarded one.
     fn own(&mut self, port: u32) -> Option<Waiting> {
         self.gate(port).queue.pop_front().or_else(|| {
             let pulled = self.pull(port)?;
@@ -134,12 +135,12 @@ impl Simulation {
         })
     }
 
-    /// Whether a packet is data at its own host.
+    /// Whether a packet is data at the first port of its path.
     fn is_begun(&self, packet: Packet) -> bool {
         !packet.is(Packet::ACKNOWLEDGES) && self.flows[packet.flow as usize].there.is_first(packet.hop)
     }
 
-    /// The packet that a port was sending has left.
+    /// Called when the packet that a port was sending has left.
     pub(crate) fn left(&mut self, port: u32, sink: &mut impl Sink) {
         let gate = self.gate(port);
         let Some(sent) = gate.sending.take() else { return };
@@ -161,7 +162,7 @@ impl Simulation {
         self.start(port);
     }
 
-    /// Bytes that came over a link have left the switch at its end.
+    /// Frees bytes that came over a link and have left the switch at its end.
     fn drain(&mut self, switch: u32, link: u32, bytes: u64) {
         let ingress = &mut self.ingress[link as usize];
         ingress.bytes -= bytes;
@@ -173,7 +174,7 @@ impl Simulation {
         }
     }
 
-    /// A port is told to pause.
+    /// Pauses a port.
     pub(crate) fn pause(&mut self, port: u32) {
         let now = self.now;
         let gate = self.gate(port);
@@ -186,7 +187,7 @@ impl Simulation {
         self.meter.at(now, set).pauses += 1;
     }
 
-    /// A port is told that it may send again.
+    /// Ends the pause of a port.
     pub(crate) fn resume(&mut self, port: u32) {
         let now = self.now;
         if let Some(since) = self.gate(port).paused.take() {
@@ -195,7 +196,7 @@ impl Simulation {
         self.start(port);
     }
 
-    /// Ports that were told to pause and hold packets, with how many bytes.
+    /// Returns the ports that are paused and hold packets, with the bytes they hold.
     pub fn stuck(&self) -> Vec<(u32, u64)> {
         let ports = self.ports.iter().zip(0..).filter(|(port, _)| port.gate != NONE);
         let held = ports.map(|(port, number)| (number, &self.gates[port.gate as usize]));

@@ -1,14 +1,14 @@
-//! What is told of a run beside its answer: every port, every connection, and queues over time.
+//! Result tables of a run: every port, every connection, and queues over time.
 
 use crate::Packets;
 use crate::meter::Sample;
 use syncline_timeline::Table;
 use syncline_units::{LinkId, Time};
 
-/// Most rows of a table; those in which least was lost are left out first.
+/// Most rows of a table; rows with the smallest losses are left out first.
 const ROWS: usize = 1 << 20;
 
-/// The ports that sent something.
+/// Returns the table of the ports that sent something.
 pub(crate) fn ports(network: &Packets<'_>, finish: Time) -> Table {
     let (fabric, simulation) = (network.fabric(), network.simulation());
     let used =
@@ -35,7 +35,7 @@ pub(crate) fn ports(network: &Packets<'_>, finish: Time) -> Table {
             ends().map(|link| fabric.vertex_name(link.to)).collect::<Vec<String>>(),
         )
         .with("packets", "Packets sent", whole(&|link| simulation.count(link).packets))
-        .with("dropped", "Packets that found no room, or were dropped early", whole(&|link| simulation.count(link).drops))
+        .with("dropped", "Packets that found no room or were dropped early", whole(&|link| simulation.count(link).drops))
         .with("marked", "Packets that it marked (ECN)", whole(&|link| simulation.count(link).marks))
         .with(
             "mean_queue_bytes",
@@ -49,24 +49,24 @@ pub(crate) fn ports(network: &Packets<'_>, finish: Time) -> Table {
         )
         .with(
             "pauses",
-            "How often it was told to pause (priority flow control)",
+            "How often it was paused (priority flow control)",
             whole(&|link| simulation.count(link).pauses),
         )
         .with(
             "paused_s",
-            "Time in which it might not send",
+            "Time that it was paused",
             used.iter().map(|(_, count)| count.paused as f64 / 1e12).collect::<Vec<f64>>(),
         )
         .with(
             "limit_bytes",
-            "Longest queue that it may have; none where the ports of its switch share the buffer, and where it has no end",
+            "Longest queue that it may have; none if the ports of its switch share the buffer, or if it is unlimited",
             used.iter()
                 .map(|&(link, _)| simulation.limit(link).map(|bytes| bytes as f64))
                 .collect::<Vec<Option<f64>>>(),
         )
 }
 
-/// Queues of switches, and losses, over time: the run in slices, by dimension.
+/// Returns the table of switch queues and losses over time: the run in slices, by dimension.
 pub(crate) fn queues(network: &Packets<'_>, finish: Time) -> Table {
     let (fabric, simulation) = (network.fabric(), network.simulation());
     let mut ports = vec![0u32; fabric.dims().len().max(1)];
@@ -91,24 +91,28 @@ pub(crate) fn queues(network: &Packets<'_>, finish: Time) -> Table {
         let area = (end.0 - start.0) as f64 * f64::from(*ports);
         if area > 0.0 { sample.queued as f64 / area } else { 0.0 }
     };
-    Table::new("queues", "A slice of time of the switches of a dimension, with `packet`")
-        .with("dimension", "Its name", rows.iter().map(|row| row.0.clone()).collect::<Vec<String>>())
-        .with("start_s", "Begin", rows.iter().map(|row| row.1.as_s()).collect::<Vec<f64>>())
-        .with("end_s", "End", rows.iter().map(|row| row.2.as_s()).collect::<Vec<f64>>())
+    Table::new("queues", "The switches of a dimension during a slice of time, with `packet`")
+        .with(
+            "dimension",
+            "Name of the dimension",
+            rows.iter().map(|row| row.0.clone()).collect::<Vec<String>>(),
+        )
+        .with("start_s", "Start of the slice", rows.iter().map(|row| row.1.as_s()).collect::<Vec<f64>>())
+        .with("end_s", "End of the slice", rows.iter().map(|row| row.2.as_s()).collect::<Vec<f64>>())
         .with(
             "mean_queue_bytes",
-            "Mean queue of a port: what packets that came in this time waited",
+            "Mean queue of a port, from how long this slice's packets waited",
             rows.iter().map(mean).collect::<Vec<f64>>(),
         )
         .with("longest_queue_bytes", "Longest queue that a packet met", whole(|sample| sample.longest))
-        .with("dropped", "Packets that found no room, or were dropped early", whole(|sample| sample.drops))
+        .with("dropped", "Packets that found no room or were dropped early", whole(|sample| sample.drops))
         .with("marked", "Packets that were marked (ECN)", whole(|sample| sample.marks))
         .with("retransmissions", "Segments sent again", whole(|sample| sample.retransmissions))
         .with("timeouts", "Retransmission time-outs", whole(|sample| sample.timeouts))
-        .with("pauses", "Times that a port was told to pause", whole(|sample| sample.pauses))
+        .with("pauses", "How often a port was paused", whole(|sample| sample.pauses))
 }
 
-/// The connections.
+/// Returns the table of connections.
 pub(crate) fn flows(network: &Packets<'_>) -> Table {
     let simulation = network.simulation();
     let told: Vec<_> = simulation.flows().collect();
@@ -125,23 +129,23 @@ pub(crate) fn flows(network: &Packets<'_>) -> Table {
     };
     let dim = |flow: u32| fabric.dims().get(usize::from(simulation.set(flow)));
     let dimension = |flow: u32| dim(flow).map_or("network", |dim| dim.name.as_str()).to_owned();
-    Table::new("flows", "A connection, one direction of it, with `packet`")
+    Table::new("flows", "One direction of a connection, with `packet`")
         .with("from", "NPU that sends", named(&|(from, ..)| from))
         .with("to", "NPU that receives", named(&|(_, to, ..)| to))
-        .with("lane", "Which of several ways it takes", whole(&|row| u64::from(rows[row].0.2)))
+        .with("lane", "Which of several paths it takes", whole(&|row| u64::from(rows[row].0.2)))
         .with("bytes", "Payload written to it", whole(&|row| simulation.written(rows[row].1)))
         .with(
             "dropped",
-            "Packets of it that were dropped, acknowledgements included",
+            "Its packets that were dropped, acknowledgements included",
             whole(&|row| simulation.met(rows[row].1).0),
         )
-        .with("marked", "Packets that came marked (ECN)", whole(&|row| simulation.met(rows[row].1).1))
+        .with("marked", "Packets that arrived marked (ECN)", whole(&|row| simulation.met(rows[row].1).1))
         .with("retransmissions", "Segments sent again", whole(&|row| rows[row].2.0.retransmissions))
         .with("timeouts", "Retransmission time-outs", whole(&|row| rows[row].2.0.timeouts))
         .with("recoveries", "Fast recoveries", whole(&|row| rows[row].2.0.recoveries))
         .with(
             "rtt_s",
-            "Mean of its round-trip times, sampled every millisecond of simulated time; 0 where none was taken",
+            "Mean of its round-trip times, sampled every millisecond of simulated time; 0 without a sample",
             rows.iter().map(|(.., (_, trips))| trips.mean_s().unwrap_or(0.0)).collect::<Vec<f64>>(),
         )
         .with(
@@ -151,8 +155,12 @@ pub(crate) fn flows(network: &Packets<'_>) -> Table {
         )
         .with(
             "dimension",
-            "Highest dimension on its way, whose transport it has",
+            "Highest dimension on its path, whose transport it uses",
             rows.iter().map(|&(_, flow, _)| dimension(flow)).collect::<Vec<String>>(),
         )
-        .with("job", "Number of the job that it belongs to, where several share the fabric; else 0", whole(&|row| u64::from(rows[row].0.3)))
+        .with(
+            "job",
+            "Number of the job that it belongs to, if several jobs share the fabric; else 0",
+            whole(&|row| u64::from(rows[row].0.3)),
+        )
 }

@@ -1,13 +1,13 @@
-//! What messages come after on the critical path, and what their time on the network is spent on.
+//! What messages wait for on the critical path, and how they spend their time on the network.
 //!
-//! A message's bytes take what they take alone on its way; of what is more, the connection stands still until a time-out, or
-//! waits for packets of others, for its window, or for acknowledgements: that is queueing. Messages of one connection follow
-//! each other.
+//! The bytes of a message take some time even if it is alone on its path. Any time beyond that counts as
+//! queueing: the connection stands still until a time-out, or waits for other packets, its window, or
+//! acknowledgements. Messages of one connection follow each other.
 
 use syncline_engine::path::{Origin, START, Trail};
 use syncline_units::{Bytes, Rate, Time};
 
-/// The way of a connection, as a message that is alone on it finds it.
+/// The path of a connection, as a message that is alone on it finds it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
     /// Rate and tier of its slowest link.
@@ -17,14 +17,14 @@ pub(crate) struct Way {
     pub(crate) others: Option<Rate>,
     /// Latency of all links and switches.
     pub(crate) latency: Time,
-    /// What the links but the slowest take for the last packet.
+    /// Time that all links but the slowest take for the last packet.
     pub(crate) hops: Time,
-    /// Payload of a full packet, and what it has on the wire.
+    /// Payload of a full packet, and its bytes on the wire.
     pub(crate) packet: (u64, u64),
 }
 
 impl Way {
-    /// How long the bytes of a message take.
+    /// Returns how long a message that is alone on the path takes for its bytes.
     fn alone(&self, bytes: Bytes) -> Time {
         let (payload, wire) = self.packet;
         let all = u128::from(bytes.0) * u128::from(wire) / u128::from(payload.max(1));
@@ -32,8 +32,8 @@ impl Way {
         time.saturating_add(self.hops)
     }
 
-    /// What takes `bytes` on the slowest link and `taken` altogether ends with `stretch`: links of other tiers need their time
-    /// for it, too.
+    /// Records the time that links of other tiers need for what takes `bytes` on the slowest link and ends
+    /// with `stretch` after `taken` in total.
     fn bound_by_others(&self, stretch: u32, bytes: Time, taken: Time, trail: &mut Trail) {
         if let Some(others) = self.others {
             let time = u128::from(bytes.0) * u128::from(self.rate.0) / u128::from(others.0.max(1));
@@ -42,34 +42,34 @@ impl Way {
     }
 }
 
-/// A message under way.
+/// A message in flight.
 #[derive(Clone, Copy, Debug)]
 struct Trip {
     flow: u32,
     origin: Origin,
     began: Time,
-    /// What is left of what its bytes take.
+    /// Time that its bytes still need.
     bytes: Time,
     /// When its last byte left.
     left: Time,
 }
 
-/// Messages under way, and what connections did last.
+/// Messages in flight, and what each connection did last.
 #[derive(Debug, Default)]
 pub(crate) struct Trips {
-    /// By number of the message.
+    /// Indexed by message.
     messages: Vec<Option<Trip>>,
-    /// By connection: its way, and the stretch with which its last message left, and when.
+    /// Indexed by connection: its path, the stretch with which its last message left, and when that was.
     connections: Vec<(Way, u32, Time)>,
 }
 
 impl Trips {
-    /// One more connection.
+    /// Adds a connection.
     pub(crate) fn open(&mut self, way: Way) {
         self.connections.push((way, START, Time::ZERO));
     }
 
-    /// Message `id` is written to a connection.
+    /// Called when message `id` is written to a connection.
     pub(crate) fn begins(&mut self, now: Time, id: u32, flow: u32, bytes: Bytes, origin: Origin) {
         if self.messages.len() <= id as usize {
             self.messages.resize(id as usize + 1, None);
@@ -78,7 +78,7 @@ impl Trips {
         self.messages[id as usize] = Some(Trip { flow, origin, began: now, bytes, left: now });
     }
 
-    /// The last byte of message `id` leaves at `time`.
+    /// Called when the last byte of message `id` leaves, at `time`.
     pub(crate) fn leaves(&mut self, time: Time, id: u32, trail: &mut Trail) {
         let Some(Some(trip)) = self.messages.get_mut(id as usize).filter(|_| trail.is_on()) else { return };
         let (way, last, until) = &mut self.connections[trip.flow as usize];
@@ -96,7 +96,7 @@ impl Trips {
         trail.arrives(id, stretch);
     }
 
-    /// Message `id` is there at `time`.
+    /// Called when message `id` has arrived, at `time`.
     pub(crate) fn arrives(&mut self, time: Time, id: u32, trail: &mut Trail) {
         let Some(trip) = self.messages.get_mut(id as usize).and_then(Option::take).filter(|_| trail.is_on())
         else {
@@ -112,7 +112,7 @@ impl Trips {
         trail.arrives(id, stretch);
     }
 
-    /// Visits every stretch that is referred to.
+    /// Visits every stretch that this refers to.
     pub(crate) fn visit(&mut self, visit: &mut dyn FnMut(&mut u32)) {
         self.messages.iter_mut().flatten().for_each(|trip| visit(trip.origin.stretch_mut()));
         self.connections.iter_mut().for_each(|(_, stretch, _)| visit(stretch));

@@ -1,42 +1,42 @@
-//! The ways of a connection: the ports that its packets come to, one after the other. Where there are several, packets take
-//! them in turn (packet spraying), each its own to the end.
+//! The paths of a connection: the ports that its packets pass, in order. If there are several paths, packets
+//! take them in turn (packet spraying), and each stays on its own to the end.
 //!
-//! A packet holds where it is in 8 bits, so all ways of a connection in one direction are found in 256 places: the ports of
-//! the first way, its end, the ports of the second, and so on.
+//! A packet stores its position in 8 bits, so all paths of a connection in one direction share 256 positions:
+//! the ports of the first path, its end, the ports of the second, and so on.
 
-/// Places that a packet can tell apart.
+/// Positions that a packet can tell apart.
 const PLACES: u32 = 1 << u8::BITS;
 
-/// Behind the last port of a way.
+/// Follows the last port of a path.
 const END: u32 = u32::MAX;
 
-/// How many ways of so many links a connection can have; `None` where not even one.
+/// Returns how many paths of `links` links a connection can have; `None` if it cannot have even one.
 pub(crate) fn most(links: usize) -> Option<u32> {
     let each = u32::try_from(links).ok()?.checked_add(1)?;
     (each <= PLACES).then_some(PLACES / each)
 }
 
-/// All ways of all connections.
+/// All paths of all connections.
 #[derive(Debug, Default)]
 pub(crate) struct Ways {
     ports: Vec<u32>,
 }
 
-/// The ways of a connection in one direction.
+/// The paths of a connection in one direction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bundle {
-    /// Its first place in the list of all.
+    /// Its first position in the list of all.
     start: u32,
-    /// Places of one way.
+    /// Positions of one path.
     each: u16,
-    /// Places of all of them.
+    /// Positions of all its paths.
     all: u16,
     /// Where the next packet begins.
     turn: u16,
 }
 
 impl Ways {
-    /// Adds ways that are equally long and begin with the same port, at most [`most`] of them.
+    /// Adds paths of equal length that begin with the same port, at most [`most`] of them.
     pub(crate) fn add(&mut self, ways: &[impl AsRef<[u32]>]) -> Bundle {
         let start = self.ports.len() as u32;
         for way in ways {
@@ -44,26 +44,26 @@ impl Ways {
             self.ports.push(END);
         }
         let (first, all) = (ways[0].as_ref(), self.ports.len() - start as usize);
-        debug_assert!(!first.is_empty() && all <= PLACES as usize, "the ways are checked");
+        debug_assert!(!first.is_empty() && all <= PLACES as usize, "the caller checked the paths");
         debug_assert!(
             ways.iter().map(AsRef::as_ref).all(|way| way.len() == first.len() && way[0] == first[0])
         );
         Bundle { start, each: first.len() as u16 + 1, all: all as u16, turn: 0 }
     }
 
-    /// The port with which all ways begin.
+    /// Returns the port with which all paths begin.
     #[inline]
     pub(crate) fn first(&self, of: &Bundle) -> u32 {
         self.ports[of.start as usize]
     }
 
-    /// All ports of all ways, one way after the other.
+    /// Returns all ports of all paths, one path after the other.
     pub(crate) fn ports(&self, of: &Bundle) -> impl Iterator<Item = u32> {
         let start = of.start as usize;
         self.ports[start..start + usize::from(of.all)].iter().copied().filter(|&port| port != END)
     }
 
-    /// The port at a place; none at the end of a way.
+    /// Returns the port at a position; `None` at the end of a path.
     #[inline]
     pub(crate) fn port(&self, of: &Bundle, place: u8) -> Option<u32> {
         let port = self.ports[of.start as usize + usize::from(place)];
@@ -72,7 +72,7 @@ impl Ways {
 }
 
 impl Bundle {
-    /// Where the next packet begins.
+    /// Returns where the next packet begins.
     #[inline]
     pub(crate) fn take(&mut self) -> u8 {
         if self.each == self.all {
@@ -86,13 +86,13 @@ impl Bundle {
         place
     }
 
-    /// Whether a packet is at the first port of its way.
+    /// Whether a packet is at the first port of its path.
     #[inline]
     pub(crate) fn is_first(&self, place: u8) -> bool {
         place == 0 || u16::from(place).is_multiple_of(self.each)
     }
 
-    /// How many ways there are.
+    /// Returns the number of paths.
     pub(crate) fn count(&self) -> u32 {
         u32::from(self.all / self.each)
     }
@@ -102,7 +102,7 @@ impl Bundle {
 mod tests {
     use super::*;
 
-    /// The ports that the next packet comes to.
+    /// Returns the ports that the next packet passes.
     fn walked(ways: &Ways, of: &mut Bundle) -> Vec<u32> {
         let mut place = of.take();
         assert!(of.is_first(place));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_take_ways_in_turn() {
+    fn packets_take_paths_in_turn() {
         let mut ways = Ways::default();
         let (mut alone, mut three) = (ways.add(&[[7, 8]]), ways.add(&[[1, 2, 9], [1, 4, 9], [1, 6, 9]]));
         let taken = [(); 5].map(|()| walked(&ways, &mut three));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_places_can_be_told_apart() {
+    fn paths_can_use_every_position_that_packets_tell_apart() {
         for links in [1, 2, 4, 6, 100, 127, 128, 255] {
             let mut ways = Ways::default();
             let count = most(links).unwrap();

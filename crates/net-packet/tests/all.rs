@@ -1,4 +1,4 @@
-//! The tests of this crate as one program, which builds in a fraction of the time of eight.
+//! All tests of this crate as one program, which builds in a fraction of the time of eight programs.
 
 mod fabrics;
 mod forwarding;
@@ -10,7 +10,7 @@ mod spray;
 mod star;
 mod support;
 
-/// Every file of this folder is a module above, or a program of its own.
+/// Every file of this folder is listed as a module above.
 #[test]
 fn no_file_is_left_out() {
     for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests")).unwrap() {

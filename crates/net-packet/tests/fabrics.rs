@@ -1,4 +1,4 @@
-//! Random networks of switches, with whatever is lost on them: every message comes, and every packet that comes to a
+//! Random networks of switches with arbitrary losses: every message arrives, and every packet that reaches a
 //! switch leaves it or is dropped there.
 
 use crate::support::Told;
@@ -10,12 +10,13 @@ use syncline_units::{Bytes, Rate, Time};
 /// Far more events than any of these cases needs.
 const MANY: u64 = 20_000_000;
 
-/// A connected network: switches as a tree with some links more, and hosts on them.
+/// A connected network: a tree of switches with some additional links, and hosts attached to them.
 #[derive(Clone, Debug)]
 struct Net {
     /// The switch of each host.
     hosts: Vec<u32>,
-    /// Between switches: from, to, gigabits per second, nanoseconds; each leads both ways.
+    /// Cables between switches: from, to, gigabits per second, nanoseconds; each has a link in either
+    /// direction.
     links: Vec<(u32, u32, u64, u64)>,
     switches: u32,
 }
@@ -38,7 +39,8 @@ fn nets() -> impl Strategy<Value = Net> {
 }
 
 impl Net {
-    /// Its links, hosts' own first: up and down of each host, then both ways of each link between switches.
+    /// Returns its links, the hosts' first: up and down for each host, then both directions of each cable
+    /// between switches.
     fn layout(&self) -> Vec<Link> {
         let link = |rate, latency, from, to| Link {
             rate: Rate(rate * 1_000_000_000),
@@ -57,7 +59,7 @@ impl Net {
         ends.chain(between).collect()
     }
 
-    /// Ports of a shortest way between two hosts.
+    /// Returns the ports of a shortest path between two hosts.
     fn way(&self, from: usize, to: usize) -> Vec<u32> {
         let (start, goal) = (self.hosts[from], self.hosts[to]);
         let mut came: Vec<Option<(u32, u32)>> = vec![None; self.switches as usize];
@@ -97,7 +99,7 @@ fn parameters() -> impl Strategy<Value = Parameters> {
         |((transport, congestion), packets, initial_window, dynamic, segments_per_ack)| Parameters {
             transport,
             congestion: Some(congestion),
-            // Of each of at most 21 ports of a switch.
+            // The buffer is shared by at most 21 ports of a switch.
             buffer: Some(Bytes(21 * packets * 1538)),
             sharing: if dynamic { Sharing::Dynamic } else { Sharing::Even },
             mark: Some(Marking::step(Bytes(packets * 500))),
@@ -115,7 +117,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_message_comes_and_no_packet_is_forgotten(
+    fn every_message_arrives_and_every_packet_is_accounted_for(
         net in nets(),
         parameters in parameters(),
         messages in prop::collection::vec((0usize..8, 1usize..8, 0u64..300_000, 0u64..3_000), 1..30),
@@ -140,7 +142,7 @@ proptest! {
         }
         while simulation.next_time().is_some() {
             simulation.step(Time::MAX, &mut told);
-            prop_assert!(simulation.events() < MANY, "it does not end");
+            prop_assert!(simulation.events() < MANY, "the simulation does not end");
         }
         let mut came: Vec<u32> = told.delivered.iter().map(|&(_, id)| id).collect();
         came.sort_unstable();
@@ -156,9 +158,10 @@ proptest! {
         }
         let drops: u64 = (0u32..).zip(&links).map(|(port, _)| simulation.count(port).drops).sum();
         let lost: u64 = flows.iter().flatten().map(|&flow| simulation.met(flow).0).sum();
-        prop_assert_eq!(lost, drops, "each was some connection's");
+        prop_assert_eq!(lost, drops, "each dropped packet belongs to a connection");
         let recoveries: u64 = simulation.flows().map(|(repairs, _)| repairs.recoveries).sum();
-        // Ways keep the order, so without losses TCP has nothing to recover from, even where its timer runs out too early.
+        // Paths keep packets in order, so without losses TCP has nothing to recover from, even if its timer
+        // runs out too early.
         let tcp = parameters.transport == Transport::Tcp;
         prop_assert!(!tcp || drops > 0 || recoveries == 0, "{recoveries} recoveries without a loss");
     }

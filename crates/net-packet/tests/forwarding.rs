@@ -1,4 +1,4 @@
-//! RDMA at NPUs that forward packets of others: what each gets of the links that they share, against closed forms.
+//! RDMA at NPUs that forward packets of others: their shares of common links, against closed forms.
 
 use crate::support::Told;
 use proptest::prelude::*;
@@ -10,7 +10,8 @@ const PACKET: (f64, f64) = (1538.0, 1456.0);
 /// Bytes that a link of 100 Gb/s sends in a second.
 const RATE: f64 = 12.5e9;
 
-/// NPUs in a tree whose root receives what all others send. `next[npu]` is where an NPU sends to; the root's is itself.
+/// NPUs in a tree whose root receives what all others send. An NPU sends to `next[npu]`; the root's entry is
+/// itself.
 struct Tree {
     simulation: Simulation,
     flows: Vec<u32>,
@@ -21,13 +22,13 @@ impl Tree {
         let parameters = Parameters {
             transport: Transport::Rdma,
             congestion: Some(Congestion::None),
-            // Acknowledgements do not matter here, and there are few.
+            // Acknowledgements do not matter here, so use few.
             segments_per_ack: 16,
             ..Parameters::default()
         };
         let link =
             Link { rate: Rate(100_000_000_000), latency: Time::from_ns(500), from: None, to: None, set: 0 };
-        // The link of each NPU towards the root, then those away from it.
+        // The link from each NPU towards the root, then the links away from it.
         let npus = next.len();
         let mut simulation = Simulation::new(&Layout::new(vec![parameters], &[], vec![link; 2 * npus]));
         let flows = (0..npus).map(|npu| {
@@ -43,7 +44,8 @@ impl Tree {
         Self { flows: flows.collect(), simulation }
     }
 
-    /// Each NPU sends messages of `bytes` each at once, as many as it is told to: when its last is at the root, in seconds.
+    /// Each NPU sends its number of messages of the given bytes, all at once. Returns when its last message
+    /// reaches the root, in seconds.
     fn send(&mut self, messages: &[(u32, u64)]) -> Vec<f64> {
         let mut told = Told::default();
         for (npu, &(count, bytes)) in messages.iter().enumerate() {
@@ -59,7 +61,7 @@ impl Tree {
         (0..messages.len()).map(|npu| last(npu).max().unwrap_or_default().as_s()).collect()
     }
 
-    /// Seconds in which a link sends so many packets of full length.
+    /// Returns the seconds that a link takes to send this many full packets.
     fn time(packets: f64) -> f64 {
         packets * PACKET.0 / RATE
     }
@@ -73,9 +75,9 @@ fn assert_near(found: f64, right: f64, part: f64) {
     assert!((found / right - 1.0).abs() < part, "{found} instead of {right}");
 }
 
-/// 2 -> 1 -> 0: while both send, each has half of the link to the root.
+/// 2 -> 1 -> 0: while both send, each gets half of the link to the root.
 #[test]
-fn two_that_merge_have_half_each() {
+fn two_senders_that_merge_get_half_each() {
     let ends = Tree::new(&[0, 0, 1]).send(&[(0, 0), full(10_000), full(20_000)]);
     assert_near(ends[1], Tree::time(20_000.0), 0.005);
     assert_near(ends[2], Tree::time(30_000.0), 0.005);
@@ -84,10 +86,11 @@ fn two_that_merge_have_half_each() {
     assert_near(ends[2], Tree::time(20_000.0), 0.005);
 }
 
-/// A parking lot: half for the NPU next to the root, a quarter for the one behind it, and so on; the last two have the same
-/// (Dally and Towles, 2004, section 15.4.1). With as much to send as that, all end together.
+/// A parking lot: half for the NPU next to the root, a quarter for the one behind it, and so on; the last two
+/// get the same (Dally and Towles, 2004, section 15.4.1). If each sends in proportion to its share, all end
+/// together.
 #[test]
-fn parts_halve_with_every_merge() {
+fn shares_halve_with_every_merge() {
     let packets = [0, 16_000, 8_000, 4_000, 2_000, 1_000, 1_000];
     let ends = Tree::new(&[0, 0, 1, 2, 3, 4, 5]).send(&packets.map(full));
     for end in &ends[1..] {
@@ -95,9 +98,9 @@ fn parts_halve_with_every_merge() {
     }
 }
 
-/// Two links and the NPU itself: a third each.
+/// Two links and the NPU itself get a third each.
 #[test]
-fn every_link_has_as_much_as_the_npu() {
+fn every_link_gets_as_much_as_the_npu() {
     let ends = Tree::new(&[0, 0, 1, 1]).send(&[(0, 0), full(10_000), full(10_000), full(20_000)]);
     for (end, packets) in ends[1..].iter().zip([30_000.0, 30_000.0, 40_000.0]) {
         assert_near(*end, Tree::time(packets), 0.005);
@@ -108,7 +111,7 @@ fn every_link_has_as_much_as_the_npu() {
 #[test]
 fn turns_are_counted_in_bytes() {
     let short = 100u64;
-    // 82 bytes of headers and framing.
+    // 82 bytes of headers and framing per packet.
     let wire = (short + 82) as f64;
     let (many, few) = (40_000u32, 10_000u32);
     for forwarded_is_short in [true, false] {
@@ -122,10 +125,10 @@ fn turns_are_counted_in_bytes() {
     }
 }
 
-/// A connection of RDMA whose first link is one of TCP: it begins there as at any other, and takes turns with what is
-/// forwarded.
+/// An RDMA connection whose first link is a TCP link begins there as on any other link, and takes turns with
+/// forwarded packets.
 #[test]
-fn rdma_may_begin_with_a_link_of_tcp() {
+fn rdma_may_begin_with_a_tcp_link() {
     let rdma = Parameters {
         transport: Transport::Rdma,
         congestion: Some(Congestion::None),
@@ -133,7 +136,7 @@ fn rdma_may_begin_with_a_link_of_tcp() {
     };
     let link =
         |set| Link { rate: Rate(100_000_000_000), latency: Time::from_ns(500), from: None, to: None, set };
-    // 2 -> 1 -> 0 over links of TCP, then one of RDMA; and the same back.
+    // 2 -> 1 -> 0 over TCP links, then an RDMA link; and the same back.
     let links = [0, 0, 1, 1, 0, 0].map(link).to_vec();
     let mut simulation = Simulation::new(&Layout::new(vec![Parameters::default(), rdma], &[], links));
     let ways: [(&[u32], &[u32]); 2] = [(&[1, 2], &[3, 4]), (&[0, 1, 2], &[3, 4, 5])];
@@ -154,13 +157,13 @@ fn rdma_may_begin_with_a_link_of_tcp() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// Whatever is sent over whatever tree: all of it comes, and a link that has something to send is never idle.
+    /// For any messages on any tree: everything arrives, and a link with something to send is never idle.
     #[test]
-    fn turns_lose_nothing_and_waste_nothing(
+    fn round_robin_loses_nothing_and_never_idles(
         parents in prop::collection::vec(any::<prop::sample::Index>(), 1..8),
         sizes in prop::collection::vec((0u32..20, 1u64..20_000), 8),
     ) {
-        // All over NPU 1, which alone is next to the root.
+        // All messages pass NPU 1, the only one next to the root.
         let next: Vec<usize> = [0, 0]
             .into_iter()
             .chain((2..).zip(&parents[1..]).map(|(at, parent)| 1 + parent.index(at - 1)))
@@ -175,7 +178,8 @@ proptest! {
         let wire: u64 = messages.iter().map(wire).sum();
         prop_assert_eq!(count.bytes, wire);
         let end = ends.iter().copied().fold(0.0, f64::max);
-        // Everybody begins at once, and no link is faster than that to the root: it waits for the longest path at most.
+        // All begin at once, and no link is faster than that to the root, which waits for the longest path at
+        // most.
         let path = next.len() as f64 * (0.5e-6 + PACKET.0 / RATE);
         let busy = wire as f64 / RATE;
         prop_assert!(end >= busy && end <= busy + path, "{end} {busy}");

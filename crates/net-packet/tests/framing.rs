@@ -1,5 +1,6 @@
-//! Bytes on the wire, and the times that follow from them, against IEEE 802.3, InfiniBand's annex A17 (RoCEv2) and sums by
-//! hand: 80 ps a byte at 100 Gb/s, two links of 0.5 us, stored whole at the switch between them.
+//! Bytes on the wire, and the resulting times, against IEEE 802.3, InfiniBand's annex A17 (RoCEv2) and
+//! calculations by hand: 80 ps per byte at 100 Gb/s, two links of 0.5 us, store and forward at the switch
+//! between them.
 
 use crate::support::{Star, Told};
 use syncline_net_packet::{Congestion, Framing, Parameters, Transport};
@@ -17,7 +18,8 @@ fn rdma() -> Parameters {
     Parameters { transport: Transport::Rdma, congestion: Some(Congestion::None), ..Parameters::default() }
 }
 
-/// One host sends `bytes` to the other: when they have come, and the bytes on the wire there and back.
+/// One host sends `bytes` to the other. Returns when they have arrived, and the bytes on the wire in each
+/// direction.
 fn send(parameters: Parameters, bytes: u64) -> (Time, u64, u64) {
     let mut star = Star::new(2, open(parameters));
     let mut told = Told::default();
@@ -28,7 +30,7 @@ fn send(parameters: Parameters, bytes: u64) -> (Time, u64, u64) {
 }
 
 #[test]
-fn packets_take_on_the_wire_what_standards_say() {
+fn packets_have_the_wire_sizes_of_the_standards() {
     let ethernet = Parameters::default();
     let ns3 = Parameters { framing: Framing::PointToPoint, ..ethernet };
     let bare = Parameters { headers: Some(Bytes(40)), ..ethernet };
@@ -38,23 +40,23 @@ fn packets_take_on_the_wire_what_standards_say() {
         // 1500 + 38; 52 of headers + 38.
         (ethernet, 1448, 1538, 90),
         (jumbo, 8948, 9038, 90),
-        // Without time stamps an acknowledgement is padded to the shortest frame: 64 + 20.
+        // Without time stamps, an acknowledgement is padded to the shortest frame: 64 + 20.
         (bare, 1460, 1538, 84),
         (ns3, 1448, 1502, 54),
-        // 44 of headers, of an acknowledgement 48.
+        // 44 of headers, and 48 for an acknowledgement.
         (roce, 1456, 1538, 86),
     ] {
         assert_eq!(parameters.segment(), segment);
         let packets = 100;
         let (time, there, back) = send(parameters, packets * segment);
         assert_eq!((there, back), (packets * full, packets * acknowledgement), "{parameters:?}");
-        // All packets over the first link, the last one over the second.
+        // All packets over the first link, and the last one over the second.
         assert_eq!(time.0, (packets + 1) * full * BYTE + 2 * 500_000, "{parameters:?}");
     }
 }
 
 #[test]
-fn short_packets_are_padded_on_ethernet_alone() {
+fn short_packets_are_padded_only_on_ethernet() {
     let bare = Parameters { headers: Some(Bytes(40)), ..Parameters::default() };
     for (payload, wire) in [(1, 84), (6, 84), (7, 85), (100, 178)] {
         assert_eq!(send(bare, payload).1, wire, "{payload}");
@@ -63,9 +65,9 @@ fn short_packets_are_padded_on_ethernet_alone() {
     assert_eq!(send(bytes, 1).1, 55);
 }
 
-/// A packet that met congestion is answered by a notification: 60 bytes of the network layer, 98 on the wire.
+/// A marked packet triggers a congestion notification: 60 bytes of the network layer, 98 on the wire.
 #[test]
-fn notifications_of_congestion_have_their_own_length() {
+fn congestion_notifications_have_their_own_length() {
     let mark = Some(syncline_net_packet::Marking::step(Bytes(0)));
     let marked = Parameters { congestion: Some(Congestion::Dcqcn), mark, ..rdma() };
     let (_, _, back) = send(marked, 1456);

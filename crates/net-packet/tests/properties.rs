@@ -1,4 +1,5 @@
-//! What holds on any network: every message comes once, whatever was lost on the way, and no packet is forgotten.
+//! Properties of every network: each message arrives once, whatever is lost, and every packet is accounted
+//! for.
 
 use crate::support::{Star, Told, eight_share_a_link};
 use proptest::prelude::*;
@@ -21,7 +22,7 @@ fn parameters() -> impl Strategy<Value = Parameters> {
             let dctcp = congestion == Congestion::Dctcp;
             Parameters {
                 mtu: Bytes(mtu),
-                // Of each of up to 8 ports.
+                // The buffer is shared by up to 8 ports.
                 buffer: Some(Bytes(8 * buffer * (mtu + 38))),
                 forwarding: Time::from_ns(100 * forwarding),
                 mark: Some(if dctcp { Marking::step(from) } else { range }),
@@ -45,7 +46,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_message_comes_once_and_in_order(
+    fn every_message_arrives_once_and_in_order(
         parameters in parameters(),
         hosts in 2u32..9,
         messages in prop::collection::vec((0u32..8, 1u32..8, 0u64..300_000, 0u64..2_000), 1..40),
@@ -65,31 +66,32 @@ proptest! {
         }
         while star.simulation.next_time().is_some() {
             star.simulation.step(Time::MAX, &mut told);
-            prop_assert!(star.simulation.events() < MANY, "it does not end");
+            prop_assert!(star.simulation.events() < MANY, "the simulation does not end");
         }
         let mut came: Vec<u32> = told.delivered.iter().map(|&(_, id)| id).collect();
         for pair in told.delivered.windows(2) {
             prop_assert!(pair[0].0 <= pair[1].0);
         }
-        // Of one connection in the order in which they were written.
+        // Messages of one connection arrive in the order in which they were written.
         for (at, &id) in came.iter().enumerate() {
             let way = |id: u32| (written[id as usize].0, written[id as usize].1);
             prop_assert!(came[at + 1..].iter().all(|&later| way(later) != way(id) || later > id));
         }
         came.sort_unstable();
         prop_assert_eq!(came, (0..messages.len() as u32).collect::<Vec<_>>());
-        // Each has left before it came.
+        // Each message left before it arrived.
         for &(time, id) in &told.delivered {
             let left = told.left.iter().filter(|&&(_, other)| other == id).map(|&(time, _)| time).collect::<Vec<_>>();
             prop_assert!(left.len() == 1 && left[0] <= time, "{id}: {left:?} {time}");
         }
-        // None came before its bytes could have passed the links.
+        // No message arrived before its bytes could have crossed the links.
         for &(time, id) in &told.delivered {
             let alone = 2.0 * written[id as usize].2.min(parameters.segment()) as f64 * 8.0 / 100e9 + 1e-6;
             let begun: u64 = messages[..=id as usize].iter().map(|message| message.3).sum();
             prop_assert!(written[id as usize].2 == 0 || time.as_s() - begun as f64 * 1e-9 > alone, "{id} at {time}");
         }
-        // Every packet that a host sent was taken or dropped by the switch, and carried all bytes at least once.
+        // The switch forwarded or dropped every packet that a host sent, and hosts sent all bytes at least
+        // once.
         let count = |port: u32| star.simulation.count(port);
         let up: u64 = (0..hosts).map(|host| count(host).packets).sum();
         let down: u64 = (0..hosts).map(|host| count(star.down(host)).packets + count(star.down(host)).drops).sum();
@@ -119,7 +121,7 @@ fn a_single_flow_fills_its_link() {
     }
 }
 
-/// Flows of equal age share a link fairly: Jain's index of what each has sent while all send.
+/// Flows of equal age share a link fairly: Jain's index of the bytes that each sent while all were sending.
 #[test]
 fn flows_share_a_link() {
     for congestion in [Congestion::NewReno, Congestion::Cubic, Congestion::Dctcp] {
@@ -138,7 +140,7 @@ fn flows_share_a_link() {
     }
 }
 
-/// Small messages, one after the other, leave one after the other.
+/// Small messages that follow each other leave one after the other.
 #[test]
 fn small_messages_take_their_time() {
     let mut star = Star::new(2, Parameters::default());
@@ -156,8 +158,8 @@ fn small_messages_take_their_time() {
     assert_eq!(told.delivered.len(), 100);
 }
 
-/// DCTCP keeps its queue near K (Alizadeh et al., SIGCOMM 2010, section 3.3: it swings below K by a part that shrinks with
-/// the number of flows, and above it by a segment a flow).
+/// DCTCP keeps its queue near K (Alizadeh et al., SIGCOMM 2010, section 3.3: it oscillates below K by an
+/// amount that shrinks with the number of flows, and above K by one segment per flow).
 #[test]
 fn dctcp_keeps_its_queue_near_k() {
     for (flows, k) in [(2, 65_000), (4, 100_000), (8, 150_000)] {
@@ -181,7 +183,7 @@ fn dctcp_keeps_its_queue_near_k() {
             }
             (star.simulation.count(port).queued, star.simulation.count(port).busy)
         };
-        // Without the first milliseconds, in which slow start ends.
+        // Without the first milliseconds, until slow start ends.
         let (early, late) = (until(5), until(15));
         let (mean, busy) = ((late.0 - early.0) as f64 / 10e9, (late.1 - early.1) as f64 / 10e9);
         let k = k as f64;
@@ -193,7 +195,7 @@ fn dctcp_keeps_its_queue_near_k() {
     }
 }
 
-/// A handshake costs the round trip of two empty segments, once a connection.
+/// A handshake costs the round trip of two empty segments, once per connection.
 #[test]
 fn a_handshake_costs_a_round_trip_once() {
     let times = |handshake: bool| {
@@ -213,7 +215,8 @@ fn a_handshake_costs_a_round_trip_once() {
     assert_eq!(with[1], without[1]);
 }
 
-/// NewReno and CUBIC answer a mark like a loss: a queue that marks stays short, and nothing is sent again.
+/// NewReno and CUBIC respond to a mark as to a loss: a queue that marks stays short, and nothing is sent
+/// again.
 #[test]
 fn marks_slow_down_newreno_and_cubic_too() {
     for congestion in [Congestion::NewReno, Congestion::Cubic] {

@@ -1,4 +1,4 @@
-//! RDMA: what lossless switches promise, and what DCQCN does about queues.
+//! RDMA: the guarantees of lossless switches, and DCQCN's effect on queues.
 
 use crate::support::{Star, Told, eight_share_a_link};
 use proptest::prelude::*;
@@ -30,12 +30,12 @@ fn repairs(star: &Star) -> (u64, u64) {
     all.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
 }
 
-/// Time at which the last message came, in seconds.
+/// Returns when the last message arrived, in seconds.
 fn end(told: &Told) -> f64 {
     told.delivered.iter().map(|&(time, _)| time.as_s()).fold(0.0, f64::max)
 }
 
-/// Bytes of a full packet on the wire over those of its payload.
+/// Returns the ratio of a full packet's bytes on the wire to its payload.
 fn wire_over_payload(parameters: &Parameters) -> f64 {
     parameters.wire() as f64 / parameters.segment() as f64
 }
@@ -53,20 +53,20 @@ fn a_single_connection_fills_its_link() {
 }
 
 #[test]
-fn an_incast_loses_nothing_where_senders_are_paused_and_keeps_its_link_busy() {
+fn an_incast_with_pauses_loses_nothing_and_keeps_its_link_busy() {
     for sharing in [Sharing::Even, Sharing::Dynamic] {
         let parameters = Parameters { buffer: Some(Bytes(1 << 20)), sharing, ..rdma() };
         let (star, told) = incast(parameters, 17, 1_000_000);
         assert_eq!((drops(&star), repairs(&star)), (0, (0, 0)), "{sharing:?}");
         let pauses: u64 = (0..17).map(|host| star.simulation.count(host).pauses).sum();
-        assert!(pauses > 0, "{sharing:?}: nobody was paused");
+        assert!(pauses > 0, "{sharing:?}: no sender was paused");
         let ideal = 16.0 * 1e6 * 8.0 * wire_over_payload(&parameters) / 100e9;
         assert!(end(&told) > ideal && end(&told) < 1.02 * ideal, "{sharing:?}: {} {ideal}", end(&told));
     }
 }
 
 #[test]
-fn without_pauses_it_goes_back_to_what_was_lost() {
+fn without_pauses_senders_go_back_to_lost_packets() {
     let parameters = Parameters {
         buffer: Some(Bytes(17 * 20_000)),
         pfc: Some(false),
@@ -76,17 +76,18 @@ fn without_pauses_it_goes_back_to_what_was_lost() {
     let (star, _) = incast(parameters, 17, 200_000);
     assert!(drops(&star) > 0);
     let (again, _) = repairs(&star);
-    // Everything that was under way behind a loss is sent again, not only what was lost.
+    // Everything in flight after a lost packet is sent again, not only the lost packet.
     assert!(again > drops(&star) / 2, "{again} {}", drops(&star));
 }
 
-/// Where ports have equal parts of a buffer, no queue is longer than its part; else no limit is told.
+/// If ports have equal parts of a buffer, no queue is longer than its part; otherwise there is no limit per
+/// port.
 #[test]
-fn a_port_tells_how_long_its_queue_may_be() {
+fn ports_report_the_limits_of_their_queues() {
     let limits = |parameters: Parameters| {
         let (star, _) = incast(parameters, 17, 200_000);
         let port = star.down(16);
-        assert_eq!(star.simulation.limit(0), None, "a host's queue has no end");
+        assert_eq!(star.simulation.limit(0), None, "a host's queue is unlimited");
         (star.simulation.limit(port), star.simulation.longest_queue(port))
     };
     let buffer = Some(Bytes(17 * 20_000));
@@ -104,7 +105,7 @@ fn a_port_tells_how_long_its_queue_may_be() {
     }
 }
 
-/// With DCQCN the queue falls below where it would pause senders, and the link stays busy.
+/// With DCQCN the queue stays below the length at which senders are paused, and the link stays busy.
 #[test]
 fn dcqcn_keeps_the_queue_short() {
     let loose = Parameters { buffer: Some(Bytes(32 << 20)), ..rdma() };
@@ -118,19 +119,19 @@ fn dcqcn_keeps_the_queue_short() {
     };
     let (without, ideal, _) = mean(loose);
     let mut times = Vec::new();
-    // Which packets are marked is drawn.
+    // The marked packets are random.
     for seed in 0..9 {
         let (with, time, marks) = mean(Parameters { seed: Some(seed), ..tight });
         assert!(marks > 0);
         assert!(with < 100_000.0 && without > 10e6, "{with} against {without} B");
         times.push(time);
     }
-    // The first notifications halve every rate; coming back takes milliseconds.
+    // The first notifications halve every rate, and recovery takes milliseconds.
     times.sort_by(f64::total_cmp);
     assert!(times[4] < 1.75 * ideal && times[8] < 2.0 * ideal, "{times:?} against {ideal} s");
 }
 
-/// Connections of one host take turns: those of equal length end within a packet or two of each.
+/// Connections of one host take turns: those of equal length end within a packet or two of each other.
 #[test]
 fn connections_of_a_host_take_turns() {
     let mut star = Star::new(5, rdma());
@@ -144,7 +145,7 @@ fn connections_of_a_host_take_turns() {
     assert!(times[3] - times[0] < 6.0 * packet, "{times:?}");
 }
 
-/// Eight connections share a link: Jain's index of what each has sent while all send.
+/// Eight connections share a link: Jain's index of the bytes that each sent while all were sending.
 #[test]
 fn dcqcn_shares_a_link() {
     let marks =
@@ -154,14 +155,14 @@ fn dcqcn_shares_a_link() {
     let (sent, jain) = eight_share_a_link(parameters);
     let sum = sent.iter().sum::<f64>();
     assert!(jain > 0.9, "{jain} {sent:?}");
-    // 20 ms of 100 Gb/s are 250 MB; the first milliseconds go to coming back from the first notifications.
+    // 20 ms of 100 Gb/s are 250 MB; the first milliseconds are spent recovering from the first notifications.
     assert!(sum > 0.7 * 250.0, "{sum} MB");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// Whatever is sent, a switch that pauses its senders drops nothing, and everything comes.
+    /// Whatever is sent, a switch that pauses its senders drops nothing, and everything arrives.
     #[test]
     fn lossless_switches_lose_nothing(
         hosts in 2u32..9,
@@ -182,7 +183,7 @@ proptest! {
             transport: if tcp { Transport::Tcp } else { Transport::Rdma },
             congestion: Some(congestion),
             pfc: Some(true),
-            // Headroom is 25 kB a link and four packets at most; what is above that is shared.
+            // Headroom is 25 kB per link plus at most four packets; the rest is shared.
             buffer: Some(Bytes(u64::from(hosts) * (26_000 + 4 * (mtu + 38) + slack * mtu))),
             sharing: if dynamic { Sharing::Dynamic } else { Sharing::Even },
             alpha,
@@ -201,7 +202,7 @@ proptest! {
         }
         while star.simulation.next_time().is_some() {
             star.simulation.step(Time::MAX, &mut told);
-            prop_assert!(star.simulation.events() < 5_000_000, "it does not end");
+            prop_assert!(star.simulation.events() < 5_000_000, "the simulation does not end");
         }
         prop_assert_eq!(told.delivered.len(), messages.len());
         prop_assert_eq!(told.left.len(), messages.len());
@@ -212,16 +213,16 @@ proptest! {
     }
 }
 
-/// Three switches in a circle, each with a host that sends to the one after the next: with pauses, packets that wait for
-/// each other in a circle come to a halt, and the network says so; with rates that fall before
-/// that nothing does.
+/// Three switches in a ring, each with a host that sends to the host two switches ahead. With pauses, packets
+/// that wait for each other in a cycle stop, and the network reports it. If rates fall in time, nothing
+/// stops.
 #[test]
-fn a_circle_of_pauses_is_told_of() {
+fn a_cycle_of_pauses_is_reported() {
     let run = |congestion: Congestion, buffer: u64| {
         let parameters = Parameters { buffer: Some(Bytes(buffer)), congestion: Some(congestion), ..rdma() };
         let (rate, latency) = (Rate(100_000_000_000), Time::from_ns(500));
         let link = |from, to| Link { rate, latency, from, to, set: 0 };
-        // Links 0 to 2 from hosts, 3 to 5 to hosts, 6 to 8 round the circle, 9 to 11 the other way round.
+        // Links 0 to 2 from hosts, 3 to 5 to hosts, 6 to 8 around the ring, 9 to 11 in the other direction.
         let mut links: Vec<Link> = (0..3).map(|at| link(None, Some(at))).collect();
         links.extend((0..3).map(|at| link(Some(at), None)));
         links.extend((0..3).map(|at| link(Some(at), Some((at + 1) % 3))));
@@ -235,7 +236,7 @@ fn a_circle_of_pauses_is_told_of() {
         }
         while simulation.next_time().is_some() {
             simulation.step(Time::MAX, &mut told);
-            assert!(simulation.events() < 10_000_000, "it does not end");
+            assert!(simulation.events() < 10_000_000, "the simulation does not end");
         }
         let drops: u64 = (0..12).map(|port| simulation.count(port).drops).sum();
         (told.delivered.len(), simulation.stuck(), drops)
@@ -243,7 +244,7 @@ fn a_circle_of_pauses_is_told_of() {
     let (came, stuck, drops) = run(Congestion::None, 400_000);
     assert_eq!((came, drops), (0, 0));
     let round: Vec<u32> = stuck.iter().map(|&(port, _)| port).filter(|port| (6..9).contains(port)).collect();
-    assert_eq!(round, [6, 7, 8], "every port of the circle waits: {stuck:?}");
+    assert_eq!(round, [6, 7, 8], "every port of the cycle waits: {stuck:?}");
     let (came, stuck, drops) = run(Congestion::Dcqcn, 16 << 20);
     assert_eq!((came, stuck.len(), drops), (3, 0, 0));
 }

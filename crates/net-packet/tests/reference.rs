@@ -1,18 +1,20 @@
-//! Against ns-3 on the same stars (`tests/reference/packet/ns3_star.csv`). Where nothing is lost, the time is the same
-//! within 2 %. Where something is, the outcome depends on the order of packets that come at one time, and the one run of
-//! ns-3 is one draw: its time lies in the range of ours over seeds, and what is lost is of the same sort in most of them.
+//! Compares with ns-3 on the same stars (`tests/reference/packet/ns3_star.csv`). If nothing is lost, times
+//! agree within 2 %. If something is lost, the outcome depends on the order of packets that arrive at the
+//! same time, and the single run of ns-3 is one random sample: its time must lie in the range of ours over
+//! seeds, and most of ours must lose packets in the same way.
 
 use crate::support::{Order, Plan, Star, all_reduce};
 use std::path::Path;
 use syncline_net_packet::{Congestion, Framing, Parameters};
 use syncline_units::{Bytes, Time};
 
-/// Seeds over which a case with losses is run.
+/// Number of seeds for a case with losses.
 const SEEDS: u64 = 20;
-/// How far apart hosts begin in a case with losses that draws nothing itself: in step it would be one draw for all seeds.
+/// Spread of the hosts' start times in a case with losses that draws no random numbers: in lockstep, all
+/// seeds would give the same outcome.
 const SKEW: Time = Time::from_ns(1_000);
 
-/// What became of lost packets.
+/// How losses were repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Regime {
     Lossless,
@@ -39,7 +41,7 @@ struct Case {
     plan: Plan,
     done_ms: f64,
     regime: Regime,
-    /// Why ours does not agree; empty where it does.
+    /// Why our results differ; empty if they agree.
     differs: String,
 }
 
@@ -82,7 +84,7 @@ fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// Time in ms, segments sent again, time-outs.
+/// Returns the time in ms, segments sent again, and time-outs.
 fn run(case: &Case, seed: u64) -> (f64, u64, u64) {
     let mut star = Star::new(case.hosts, case.parameters);
     let end = all_reduce(&mut star, case.bytes, Plan { seed, ..case.plan });
@@ -94,7 +96,7 @@ fn run(case: &Case, seed: u64) -> (f64, u64, u64) {
 }
 
 #[test]
-fn what_loses_nothing_takes_as_long() {
+fn cases_without_losses_take_as_long() {
     let lossless = cases().into_iter().filter(|case| case.regime == Regime::Lossless);
     for case in lossless.filter(|case| case.plan.order == Order::Rotated) {
         let (time, again, timeouts) = run(&case, 0);
@@ -105,7 +107,7 @@ fn what_loses_nothing_takes_as_long() {
 
 #[test]
 #[ignore = "minutes: make reference-packet"]
-fn what_loses_something_does_so_alike() {
+fn cases_with_losses_lose_in_the_same_way() {
     let mut misses = Vec::new();
     for case in cases() {
         let drawn = case.plan.order == Order::Random || !case.plan.jitter.is_zero();
@@ -121,7 +123,7 @@ fn what_loses_something_does_so_alike() {
         let alike = runs.iter().filter(|run| Regime::of(run.1, run.2) == case.regime).count();
         let collapsed = runs.iter().filter(|run| Regime::of(run.1, run.2) == Regime::Collapse).count();
         let mean = |of: fn(&(f64, u64, u64)) -> u64| runs.iter().map(of).sum::<u64>() / seeds;
-        // ns-3 gave one time, and ours have a range: 2 % to each side.
+        // ns-3 gave a single time and ours are a range, so allow 2 % on either side.
         let inside = case.done_ms >= least * 0.98 && case.done_ms <= most * 1.02;
         let line = format!(
             "{}: ours {median:.4} ms, {least:.4} to {most:.4}, {} sent again, {} time-outs on average; {alike} of {seeds} \
@@ -133,7 +135,7 @@ fn what_loses_something_does_so_alike() {
         );
         let holds = inside && 2 * alike > runs.len();
         tell(&format!("{} {line}", if holds { "holds  " } else { "differs" }));
-        // A reason for a difference that is none any more is taken out.
+        // A reason for a difference that no longer exists must be removed.
         if holds != case.differs.is_empty() {
             misses.push(line);
         }

@@ -1,4 +1,4 @@
-//! Packet spraying: the packets of a connection take several ways in turn.
+//! Packet spraying: the packets of a connection take several paths in turn.
 
 use crate::support::Told;
 use proptest::prelude::*;
@@ -8,10 +8,10 @@ use syncline_units::{Bytes, Rate, Time};
 /// Far more events than any of these cases needs.
 const MANY: u64 = 5_000_000;
 
-/// Two hosts on a switch each, and links of 100 Gb/s between the switches, of which each has its latency.
+/// Two hosts on one switch each, and links of 100 Gb/s between the switches, each with its own latency.
 struct Pair {
     simulation: Simulation,
-    /// Links between the switches, one way.
+    /// Number of links between the switches in one direction.
     middle: u32,
     flow: u32,
 }
@@ -42,7 +42,7 @@ impl Pair {
         Self { simulation, middle, flow }
     }
 
-    /// Writes messages, and runs to the end: when each of them had left and had come.
+    /// Writes messages and runs to the end. Returns when each of them left and arrived.
     fn run(&mut self, messages: &[u64]) -> Vec<(Time, Time)> {
         let mut told = Told::default();
         for (id, &bytes) in (0..).zip(messages) {
@@ -50,23 +50,23 @@ impl Pair {
         }
         while self.simulation.next_time().is_some() {
             self.simulation.step(Time::MAX, &mut told);
-            assert!(self.simulation.events() < MANY, "it does not end");
+            assert!(self.simulation.events() < MANY, "the simulation does not end");
         }
-        // All once, in the order in which they were written.
+        // All arrive once, in the order in which they were written.
         let ids = |told: &[(Time, u32)]| told.iter().map(|&(_, id)| id).collect::<Vec<_>>();
         let all: Vec<u32> = (0..messages.len() as u32).collect();
         assert_eq!((ids(&told.left), ids(&told.delivered)), (all.clone(), all));
         told.left.iter().zip(&told.delivered).map(|(left, came)| (left.0, came.0)).collect()
     }
 
-    /// Packets that each way took, there and back.
+    /// Returns the packets that took each path, in either direction.
     fn packets(&self) -> (Vec<u64>, Vec<u64>) {
         let count = |port| self.simulation.count(port).packets;
         let back = 4 + self.middle;
         ((4..back).map(count).collect(), (back..back + self.middle).map(count).collect())
     }
 
-    /// Segments sent again, and fast recoveries.
+    /// Returns the number of segments sent again and of fast recoveries.
     fn repairs(&self) -> (u64, u64) {
         let (repairs, _) = self.simulation.flows().next().unwrap();
         (repairs.retransmissions, repairs.recoveries)
@@ -74,7 +74,7 @@ impl Pair {
 }
 
 #[test]
-fn packets_take_the_ways_in_turn() {
+fn packets_take_the_paths_in_turn() {
     for sharing in [Sharing::Even, Sharing::Dynamic] {
         let parameters = Parameters { sharing, ..Parameters::default() };
         let mut pair = Pair::new(parameters, &[1_000; 5]);
@@ -83,7 +83,8 @@ fn packets_take_the_ways_in_turn() {
         let (there, back) = pair.packets();
         assert_eq!(there, [200; 5]);
         assert!(back.iter().max().unwrap() - back.iter().min().unwrap() <= 1, "{back:?}");
-        // Equal ways keep the order, so nothing is taken for lost and the host's link is never idle.
+        // Equal paths keep packets in order, so nothing is mistaken for lost and the host's link is never
+        // idle.
         assert_eq!(pair.repairs(), (0, 0));
         let rate = Rate(100_000_000_000);
         let line = rate.transfer_time(Bytes(1_000 * parameters.wire())).unwrap();
@@ -91,15 +92,15 @@ fn packets_take_the_ways_in_turn() {
     }
 }
 
-/// What overtakes more than two others looks like a loss to TCP (RFC 6675).
+/// A packet that overtakes more than two others looks like a loss to TCP (RFC 6675).
 #[test]
-fn ways_of_other_lengths_cost_repairs_but_no_data() {
+fn paths_of_different_latency_cost_repairs_but_no_data() {
     let repaired = |further: u64| {
         let mut pair = Pair::new(Parameters::default(), &[1_000, 1_000 + further]);
         pair.run(&[5_000_000]);
         pair.repairs()
     };
-    // A packet takes 120 ns: a way that is longer by 100 ns changes nothing, by 2 us much.
+    // A packet takes 120 ns: a path longer by 100 ns changes nothing, one longer by 2 us changes much.
     assert_eq!(repaired(100), (0, 0));
     let (again, recoveries) = repaired(2_000);
     assert!(again > 0 && recoveries > 0, "{again} {recoveries}");
@@ -108,9 +109,9 @@ fn ways_of_other_lengths_cost_repairs_but_no_data() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Every message leaves and comes once, in order, whatever the ways and whatever is lost.
+    /// Every message leaves and arrives once, in order, whatever the paths and losses.
     #[test]
-    fn every_message_comes_once_and_in_order(
+    fn every_message_arrives_once_and_in_order(
         latencies in prop::collection::vec(0u64..4_000, 1..8),
         messages in prop::collection::vec(0u64..300_000, 1..12),
         congestion in prop::sample::select(vec![Congestion::NewReno, Congestion::Cubic]),
@@ -132,7 +133,7 @@ proptest! {
         for (left, came) in pair.run(&messages) {
             prop_assert!(left <= came);
         }
-        // Each way was offered as much as the others.
+        // Each path was offered as many packets as the others.
         let offered = |port| pair.simulation.count(port).packets + pair.simulation.count(port).drops;
         let offered: Vec<u64> = (4..4 + pair.middle).map(offered).collect();
         prop_assert!(offered.iter().max().unwrap() - offered.iter().min().unwrap() <= 1, "{:?}", offered);

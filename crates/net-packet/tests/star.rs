@@ -1,5 +1,5 @@
-//! Against ns-3 on the same networks, to the byte: packets of 1502 B, acknowledgements of 54 B, links of 100 Gb/s and
-//! 0.5 us around one switch, windows of 512 KiB that begin with 10 segments.
+//! Compares with ns-3 on networks that match to the byte: packets of 1502 B, acknowledgements of 54 B, links
+//! of 100 Gb/s and 0.5 us around one switch, windows of 512 KiB that begin with 10 segments.
 
 use crate::support::{IN_STEP, Star, all_reduce};
 use syncline_net_packet::{Framing, Parameters};

@@ -1,18 +1,18 @@
-//! What happens before what: the order that program order, messages and dependencies between streams impose, whichever
-//! way a plan is timed.
+//! Which instructions happen before which others. Program order, messages and dependencies between streams impose
+//! this order, however a plan is timed.
 //!
-//! An *event* is an instruction of a stream. It happens after all instructions before it in its stream; what stands
-//! behind a wait happens after the send of every message received up to there; what stands behind an
-//! [`Op::After`](crate::program::Op::After) happens after the instructions that it names. Lamport, "Time, clocks, and the
-//! ordering of events in a distributed system", CACM 21(7), 1978.
+//! An *event* is an instruction of a stream. It happens after all earlier instructions of its stream. Everything
+//! behind a wait happens after the sends of all messages received up to that wait; everything behind an
+//! [`Op::After`](crate::program::Op::After) happens after the instructions that it names. Lamport, "Time, clocks, and
+//! the ordering of events in a distributed system", CACM 21(7), 1978.
 //!
-//! Questions are rare (two instructions of one seat that touch the same blocks), so no vector clocks are kept: each
-//! question walks back from the later event over the edges recorded so far.
+//! Queries are rare (two instructions of one seat that touch the same blocks), so no vector clocks are kept. Each
+//! query walks back from the later event over the edges recorded so far.
 
-/// Most edges that all questions of a proof may look at together.
+/// Most edges that all queries of a proof may visit together.
 const MOST_STEPS: u64 = 1 << 28;
 
-/// Once a stream has passed instruction `at`, stream `of` has passed its first `passed` instructions.
+/// When a stream has passed instruction `at`, stream `of` has passed its first `passed` instructions.
 #[derive(Clone, Copy, Debug)]
 struct Edge {
     at: u32,
@@ -20,12 +20,12 @@ struct Edge {
     passed: u32,
 }
 
-/// The recorded order. Streams are numbered through, over all seats.
+/// The recorded order. Streams are numbered consecutively over all seats.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Causality {
-    /// Of each stream, in ascending order of [`Edge::at`].
+    /// The edges of each stream, in ascending order of [`Edge::at`].
     edges: Vec<Vec<Edge>>,
-    /// For the question under way: how far each stream is known to be.
+    /// During a query: how far each stream is known to be.
     known: Vec<u32>,
     /// The streams with an entry in `known`.
     marked: Vec<u32>,
@@ -33,21 +33,21 @@ pub(crate) struct Causality {
 }
 
 impl Causality {
-    /// No edges yet, for so many streams.
+    /// Creates an order without edges for `streams` streams.
     pub(crate) fn new(streams: usize) -> Self {
         Self { edges: vec![Vec::new(); streams], known: vec![0; streams], marked: Vec::new(), steps: 0 }
     }
 
     /// Records that whatever follows instruction `at` of `stream` happens after the first `passed` instructions of
-    /// stream `of`. For one stream, `at` never falls from one call to the next.
+    /// stream `of`. For one stream, `at` must not decrease from one call to the next.
     pub(crate) fn record(&mut self, stream: u32, at: u32, of: u32, passed: u32) {
         if stream != of {
             self.edges[stream as usize].push(Edge { at, of, passed });
         }
     }
 
-    /// Whether the first `passed` instructions of stream `of` happen before instruction `at` of `stream`; `None` where
-    /// all questions together have become too much work.
+    /// Whether the first `passed` instructions of stream `of` happen before instruction `at` of `stream`; `None` if
+    /// all queries together have visited too many edges.
     pub(crate) fn precedes(&mut self, of: u32, passed: u32, stream: u32, at: u32) -> Option<bool> {
         if stream == of {
             return Some(passed <= at);
@@ -86,7 +86,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn an_order_goes_through_other_streams_and_no_further_than_it_was_recorded() {
+    fn precedence_passes_through_other_streams_only_as_far_as_recorded() {
         let mut order = Causality::new(3);
         // Stream 1 receives at its instruction 4 what stream 0 sent as its instruction 2, and so on.
         order.record(1, 4, 0, 3);
@@ -102,12 +102,12 @@ mod tests {
     }
 
     proptest! {
-        /// The answers are those of vector clocks, which are kept for every instruction.
+        /// The answers equal those of vector clocks, which this test keeps for every instruction.
         #[test]
-        fn answers_are_those_of_vector_clocks(moves in prop::collection::vec((0u32..4, 0u32..4), 0..60)) {
+        fn answers_equal_those_of_vector_clocks(moves in prop::collection::vec((0u32..4, 0u32..4), 0..60)) {
             const STREAMS: usize = 4;
             let mut order = Causality::new(STREAMS);
-            // clocks[s][p]: how far each stream has surely got when stream s is about to run its instruction p.
+            // clocks[s][p]: how far each stream is known to be when stream s is about to run its instruction p.
             let mut clocks = vec![vec![[0u32; STREAMS]]; STREAMS];
             for (to, from) in moves {
                 // Stream `to` runs an instruction and learns what stream `from` has done so far.

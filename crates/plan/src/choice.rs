@@ -1,13 +1,13 @@
-//! Chooses the algorithms that the user does not name: the quickest on the given network.
+//! Chooses algorithms that the user does not name: the quickest on the given network.
 //!
 //! - [`Candidate`]: the algorithms to choose from, and which of them risk packet loss on a lossy network;
 //! - [`estimate`]: the time of a candidate, in closed form;
 //! - [`Paths`]: the links that the messages of trees take on a graph, which decide their time there;
 //! - [`choose`]: the quickest candidate for each phase of a collective.
 //!
-//! Phases work on different chunks at the same time ([`pipeline`]). Among candidates within 2 % of the quickest ([`SLACK`]),
-//! `choose` takes the one with the fewest messages, then the one with the fewest peers. For a large vector behind a switch
-//! that is halving-doubling or a ring: direct is as fast there, but sends more messages.
+//! Phases work on different chunks at the same time ([`pipeline`]). Among candidates within 2 % of the quickest
+//! ([`SLACK`]), `choose` takes the one with the fewest messages, then the one with the fewest peers. For a large
+//! vector behind a switch that is halving-doubling or a ring: direct is as fast there, but sends more messages.
 
 mod candidate;
 mod estimate;
@@ -37,9 +37,9 @@ pub enum Wiring {
         /// Whether rings run both ways.
         both: bool,
     },
-    /// Each pair of ranks has links of its own.
+    /// Each pair of ranks has its own links.
     Full,
-    /// Behind switches that are never the bottleneck.
+    /// Behind switches that are never a bottleneck.
     Switch,
     /// By a graph in which rate and latency depend on the distance between ranks.
     Graph {
@@ -96,8 +96,8 @@ impl Pieces {
 pub enum Chunking {
     /// The same chunks for every algorithm.
     Fixed(Pieces),
-    /// The fewest chunks whose messages have at most `message` bytes each. Chunks run at the same time until their messages
-    /// fill `window`, and at least two.
+    /// The fewest chunks whose messages have at most `message` bytes each. Chunks run at the same time until their
+    /// messages fill `window`, and at least two.
     ByMessage {
         /// Most bytes of a message.
         message: Bytes,
@@ -143,13 +143,13 @@ pub struct Work<'a> {
 /// A phase of a collective, with the algorithms that may run it.
 #[derive(Clone, Copy, Debug)]
 pub struct Phase<'a> {
-    /// Its work.
+    /// The work.
     pub work: Work<'a>,
     /// Axis of the group. Phases along the same axis compete for the same links.
     pub axis: usize,
-    /// The algorithms to choose from; if the cost of none is known here, any may be chosen.
+    /// The algorithms to choose from. If the cost of none of them is known here, any may be chosen.
     pub candidates: &'a [Candidate],
-    /// The algorithm that the user names for it. It is assumed to take no time if it has no closed form.
+    /// The algorithm that the user names for the phase. It is assumed to take no time if it has no closed form.
     pub named: Option<&'a dyn Algorithm>,
 }
 
@@ -194,7 +194,7 @@ pub fn choose(phases: &[Phase<'_>]) -> Choice {
     Choice { candidates, time: time(&picks) }
 }
 
-/// The picks, with `option` for one phase.
+/// `picks` with the pick of one phase replaced by `option`.
 fn with(picks: &[usize], phase: usize, option: usize) -> Vec<usize> {
     let mut picks = picks.to_vec();
     picks[phase] = option;
@@ -230,12 +230,13 @@ fn options(phase: &Phase<'_>) -> Vec<(Candidate, Cost)> {
     }
     let takes = |candidate: Candidate| Some((candidate, estimate(candidate, work)?));
     let candidates = || phase.candidates.iter().copied();
-    // In an all-to-all, sending the messages one after the other delivers none of them earlier than sending all at once.
+    // In an all-to-all, sending the messages one after the other delivers none of them earlier than sending all at
+    // once.
     let at_once = candidates().find(|&candidate| candidate == Candidate::Direct && candidate.is_safe(work));
     if let Some(direct) = at_once.filter(|_| work.kind == CollectiveKind::AllToAll) {
         return takes(direct).into_iter().collect();
     }
-    // Those that are safe; else any of the candidates; else, where none of these has a known cost, any at all.
+    // Safe candidates; else any of the candidates; else, if none of those has a known cost, any algorithm.
     let safe: Vec<_> = candidates().filter(|candidate| candidate.is_safe(work)).filter_map(takes).collect();
     let or = |options: Vec<_>, others: &[Candidate]| match options.is_empty() {
         true => others.iter().copied().filter_map(takes).collect(),
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_of_unknown_cost_are_no_choice() {
+    fn candidates_of_unknown_cost_are_not_chosen() {
         let ring = Network { wiring: Wiring::Ring { both: true }, ..switch(None) };
         for kind in [CollectiveKind::AllToAll, CollectiveKind::AllReduce] {
             let chunking = Chunking::Fixed(Pieces::ONE);
@@ -339,7 +340,8 @@ mod tests {
         assert_eq!(name(AllReduce, 16, 1 << 30, &ring), "ring");
     }
 
-    /// Several senders to one receiver overflow its port if the buffer does not hold all that they have in flight.
+    /// Several senders to one receiver overflow its port if the buffer does not hold everything that they have in
+    /// flight.
     #[test]
     fn no_incast_on_a_lossy_network() {
         use CollectiveKind::{AllReduce, AllToAll, Reduce};

@@ -13,20 +13,20 @@
 //! | `hierarchical` (dlrm2020 Table II) | all-reduce on 0 (local), then on the others |
 //! | `hierarchical_optimal` (dlrm2020 Table II) | reduce-scatter on 0, all-reduce on the others, all-gather on 0 |
 //!
-//! `hierarchical` names the same phases as `baseline`, and `hierarchical_optimal` the same as `enhanced`: dlrm2020 has
-//! two axes, and further ones are taken one after another. Where a composition has no axis left between the
-//! reduce-scatter and the all-gather of axis 0, the two are one all-reduce. Other collectives are the same in every
-//! composition: reduce-scatter on axes `0..d`; all-gather on axes `d-1` down to 0; all-to-all on axes `0..d`, each
-//! with the full vector (astra2020 III-D: a message carries all that "could be routed to their destination through that
-//! NPU"); reduce on axes `0..d` and broadcast on axes `d-1` down to 0, among the positions whose coordinates on lower
-//! axes are 0. Axes of size 1 have no phase.
+//! `hierarchical` has the same phases as `baseline`, and `hierarchical_optimal` the same as `enhanced`: dlrm2020 has
+//! two axes, and further axes are taken one after another. If a composition has no axis left between the
+//! reduce-scatter and the all-gather of axis 0, these two become one all-reduce. Other collectives are the same in
+//! every composition: reduce-scatter on axes `0..d`; all-gather on axes `d-1` down to 0; all-to-all on axes `0..d`,
+//! each with the full vector (astra2020 III-D: a message carries all that "could be routed to their destination
+//! through that NPU"); reduce on axes `0..d` and broadcast on axes `d-1` down to 0, among the positions whose
+//! coordinates on lower axes are 0. Axes of size 1 have no phase.
 //!
-//! *Which elements.* Before a phase, a position holds the whole vector, cut once for every reduce-scatter so far by its
-//! coordinate on that axis ([`Extent::blocks`] of what it held). After reduce-scatter over all axes, position
-//! `(c0, c1, .., cd)` so owns block `cd + nd (.. + n1 c0)`: block numbers run with axis 0 *slowest* where positions run
-//! with axis 0 fastest. [`Grid::owned_block`] gives that number. All-gather starts from the same block. (To end with
-//! block `p` at position `p`, the axes would have to be taken from the last to the first, and the slowest links would
-//! carry the full vector.)
+//! *Which elements.* At the start, a position holds the whole vector. Each reduce-scatter so far has cut what it
+//! holds by its coordinate on that axis ([`Extent::blocks`]). So after reduce-scatter over all axes, position `(c0,
+//! c1, .., cd)` owns block `cd + nd (.. + n1 c0)`: in block numbers axis 0 is *slowest*, while in positions axis 0 is
+//! fastest. [`Grid::owned_block`] returns that number. All-gather starts from the same block. (To end with block `p`
+//! at position `p`, the axes would have to be taken from the last to the first, and the slowest links would carry the
+//! full vector.)
 
 use crate::program::Refusal;
 use std::fmt;
@@ -42,7 +42,8 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// A grid with axes of these sizes, lowest first. `None` where a size is 0 or the positions do not fit 32 bits.
+    /// A grid with axes of these sizes, lowest first. `None` if a size is 0 or the number of positions does not fit
+    /// 32 bits.
     pub fn new(sizes: &[u32]) -> Option<Self> {
         let positions = sizes.iter().try_fold(1u32, |product, &size| product.checked_mul(size))?;
         (positions > 0).then(|| Self { sizes: sizes.to_vec(), positions })
@@ -56,12 +57,12 @@ impl Grid {
     pub fn positions(&self) -> u32 {
         self.positions
     }
-    /// How far apart neighbours on an axis are.
+    /// Difference in position between neighbours on an axis.
     #[inline]
     pub fn stride(&self, axis: usize) -> u32 {
         self.sizes[..axis].iter().product()
     }
-    /// A position's coordinate on an axis: its rank in its group there.
+    /// A position's coordinate on an axis, which is its rank in its group there.
     #[inline]
     pub fn coordinate(&self, position: u32, axis: usize) -> u32 {
         position / self.stride(axis) % self.sizes[axis]
@@ -82,8 +83,9 @@ impl Grid {
             held.blocks(coordinate, 1, size)
         })
     }
-    /// The number of the block, of as many as there are positions, that a position owns after reduce-scatter over all
-    /// axes. (Where the vector does not divide evenly, [`Grid::held`] says the exact elements.)
+    /// The number of the block that a position owns after reduce-scatter over all axes, if the vector is cut into as
+    /// many blocks as there are positions. (If the vector does not divide evenly, [`Grid::held`] returns the exact
+    /// elements.)
     pub fn owned_block(&self, position: u32) -> u32 {
         let mut rest = position;
         self.sizes.iter().fold(0, |block, &size| {
@@ -94,7 +96,7 @@ impl Grid {
     }
 }
 
-/// How a collective is composed of phases; see the table of the module.
+/// How a collective is composed of phases; see the table in the module's documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Composition {
     /// astra2020: a whole all-reduce on each axis.
@@ -103,16 +105,16 @@ pub enum Composition {
     Enhanced,
     /// hier2021: reduce-scatter upwards, all-gather downwards.
     Hierarchical2n,
-    /// The same with one all-reduce on the last axis.
+    /// As [`Composition::Hierarchical2n`], with one all-reduce on the last axis.
     Hierarchical2nMerged,
-    /// dlrm2020: all-reduce local, then across.
+    /// dlrm2020: all-reduce within groups, then between them.
     Hierarchical,
     /// dlrm2020: three phases.
     HierarchicalOptimal,
 }
 
 impl Composition {
-    /// Every composition, in the order of documentation.
+    /// Every composition, in the order in which the documentation lists them.
     pub const ALL: [Self; 6] = [
         Self::Baseline,
         Self::Enhanced,
@@ -134,7 +136,7 @@ impl Composition {
         }
     }
 
-    /// The phases of `kind` over a grid, in order. Empty where the grid has one position only.
+    /// The phases of `kind` over a grid, in order. Empty if the grid has only one position.
     pub fn phases(self, kind: CollectiveKind, grid: &Grid) -> Vec<Phase> {
         let axes: Vec<usize> = (0..grid.sizes.len()).filter(|&axis| grid.sizes[axis] > 1).collect();
         let phase = |axis: usize, kind, cut| Phase { axis, kind, size: grid.sizes[axis], cut };
@@ -195,29 +197,29 @@ impl FromStr for Composition {
     }
 }
 
-/// A collective on one axis, run by every group of that axis.
+/// A collective on one axis. Every group of that axis runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Phase {
     /// The axis.
     pub axis: usize,
-    /// What the group runs.
+    /// The collective that each group runs.
     pub kind: CollectiveKind,
     /// Number of ranks of the group.
     pub size: u32,
-    /// Along how many of the lowest axes the vector has been cut.
+    /// Number of lowest axes along which the vector has already been cut.
     pub cut: usize,
 }
 
 impl Phase {
     /// The elements that the phase's collective works on at a position, in the sense of [`CollectiveKind`] (for
-    /// all-gather: what is there after it), where the collective over the grid works on `whole`. `None` where the
-    /// position takes no part.
+    /// all-gather: its result), if the collective over the grid works on `whole`. `None` if the position takes no
+    /// part.
     #[inline]
     pub fn extent(&self, grid: &Grid, position: u32, whole: Extent) -> Option<Extent> {
         self.takes_part(grid, position).then(|| grid.held(position, self.cut, whole))
     }
-    /// Whether the position takes part: all do, but in a broadcast and a reduce only those whose coordinates on the
-    /// lower axes are 0.
+    /// Whether the position takes part. In a broadcast or reduce, only positions whose coordinates on lower axes are
+    /// 0 do; otherwise all do.
     #[inline]
     pub fn takes_part(&self, grid: &Grid, position: u32) -> bool {
         match self.kind {
@@ -229,7 +231,7 @@ impl Phase {
     }
 }
 
-/// That every phase of a composition is offered by the algorithm of its axis.
+/// Checks that the algorithm of each axis offers the phases on that axis.
 ///
 /// # Errors
 /// The first refusal, with the axis.
@@ -314,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn grids_that_cannot_be_are_none() {
+    fn impossible_grids_are_none() {
         assert!(Grid::new(&[2, 0]).is_none());
         assert!(Grid::new(&[1 << 16, 1 << 16]).is_none());
     }
@@ -328,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_position_owns_the_block_with_axis_0_slowest() {
+    fn owned_blocks_are_numbered_with_axis_0_slowest() {
         let grid = Grid::new(&[2, 3]).unwrap();
         // Position 1 is (1, 0): the first third of the second half.
         assert_eq!(grid.owned_block(1), 3);

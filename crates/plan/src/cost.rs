@@ -1,14 +1,15 @@
-//! What a plan costs: counted from the plan, in closed form, and the least that any plan needs.
+//! The cost of a plan: counted from the plan, in closed form, and the lower bound for any plan.
 //!
 //! - [`count`] walks a plan: rounds, messages, bytes, bytes between groups of seats;
-//! - [`closed_form`] says the same for the library's algorithms without a walk; the tests hold the two equal;
+//! - [`closed_form`] gives the same numbers for the library's algorithms without a walk; tests keep the two equal;
 //! - [`luo2020_table_4_1`] is the dissertation's table as printed, for comparison;
-//! - [`lower_bound`] is what no plan beats on a network with latency `alpha` and one port of `rate` per rank, and
-//!   [`synchronous_time`] what a plan takes there whose rounds are alike for all ranks;
-//! - [`chain`] is the same for the longest chain of messages of a plan whose ranks are alike;
+//! - [`lower_bound`] is the least time of any plan on a network with latency `alpha` and one port of `rate` per rank;
+//!   [`synchronous_time`] is the time there of a plan whose rounds are alike for all ranks;
+//! - [`chain`] finds the longest chain of messages of a plan whose ranks are alike;
 //! - [`phase_bytes`] is what a position of a grid sends in each phase of a composition.
 //!
-//! A *round* is a message that waits for another: a plan has as many rounds as its longest chain of messages.
+//! Messages that wait for each other form a chain. The number of *rounds* of a plan is the length of its longest
+//! chain.
 
 mod chain;
 
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use syncline_diagnostics::Diagnostics;
 use syncline_units::{Bytes, CollectiveKind, Extent, Rate, Time};
 
-/// What one collective costs.
+/// The cost of one collective.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Count {
     /// Length of the longest chain of messages.
@@ -48,11 +49,11 @@ impl Count {
     }
 }
 
-/// Counts the plan of `kind` on `ranks` ranks for a vector of `vector` bytes. `group` says in which group (rack,
-/// supernode) a seat is.
+/// Counts the plan of `kind` on `ranks` ranks for a vector of `vector` bytes. `group` returns the group (rack,
+/// supernode) of a seat.
 ///
 /// # Errors
-/// Where the algorithm does not offer the collective, or its programs never end.
+/// If the algorithm does not offer the collective, or its programs never end.
 pub fn count(
     algorithm: &dyn Algorithm,
     kind: CollectiveKind,
@@ -87,7 +88,7 @@ struct Counter<'a, G> {
     whole: Extent,
     group: G,
     streams: u32,
-    /// For each seat and stream, the rounds behind it.
+    /// For each seat and stream, the rounds so far.
     clocks: Vec<u32>,
     found: Count,
 }
@@ -131,14 +132,14 @@ impl<G: Fn(u32) -> u32> Visit for Counter<'_, G> {
     }
 }
 
-/// How long the message is that sends `blocks`.
+/// The size of the message that sends `blocks`.
 fn message_bytes(algorithm: &dyn Algorithm, seat: &Seat, blocks: Blocks, whole: Extent) -> Bytes {
     let part = algorithm.part(seat.kind, seat.ranks, seat.stream, whole);
     Bytes(blocks.extent(seat.space(blocks.buffer, part)).len())
 }
 
-/// Bytes that the position sends in each of the phases, for a vector of `vector` bytes and `algorithm(axis, kind)` on
-/// each axis.
+/// The bytes that the position sends in each phase, for a vector of `vector` bytes, if `algorithm(axis, kind)` runs
+/// on each axis.
 pub fn phase_bytes(
     phases: &[Phase],
     grid: &Grid,
@@ -165,7 +166,7 @@ pub fn phase_bytes(
     phases.iter().map(of_phase).collect()
 }
 
-/// Rounds and bytes of an algorithm of the library, where every cut comes out even.
+/// Rounds and bytes of an algorithm of the library, if every cut is even.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClosedForm {
     /// Length of the longest chain of messages.
@@ -191,15 +192,15 @@ pub enum Costed {
     Tree(NonZeroU32),
     /// [`crate::algorithm::bcube`] of that base.
     BCube(u32),
-    /// [`crate::algorithm::parameter_server`], with its number of hubs where that is not the usual.
+    /// [`crate::algorithm::parameter_server`], with its number of hubs if that is not the default.
     ParameterServer(Placement, Option<NonZeroU32>),
     /// [`crate::algorithm::two_level`] with groups of that size.
     TwoLevel(NonZeroU32),
 }
 
-/// The cost of `kind` on `ranks` ranks, as the doc of each algorithm states it. `None` where the algorithm does not
-/// offer it, and where no simple form is known: tree-like shapes that are not full (double binary tree: `ranks` not a
-/// power of two), groups or shards of unequal size.
+/// The cost of `kind` on `ranks` ranks, as the documentation of each algorithm states it. `None` if the algorithm
+/// does not offer it, or if no simple form is known: tree-like shapes that are not full (double binary tree: `ranks`
+/// not a power of two), groups or shards of unequal size.
 pub fn closed_form(algorithm: Costed, kind: CollectiveKind, ranks: u32) -> Option<ClosedForm> {
     use CollectiveKind::{AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter};
     if ranks == 0 {
@@ -236,7 +237,7 @@ pub fn closed_form(algorithm: Costed, kind: CollectiveKind, ranks: u32) -> Optio
         Costed::Ring => match kind {
             AllReduce => form(2 * (ranks - 1), 2.0 * (n - 1.0), 2.0 * share),
             ReduceScatter | AllGather => form(ranks - 1, n - 1.0, share),
-            // Its steps are far apart in the ring, but no chain of more than one message per step.
+            // Its peers are far apart in the ring, but no chain is longer than one message per step.
             AllToAll => form(ranks - 1, n - 1.0, share),
             Broadcast | Reduce => form(ranks - 1, n - 1.0, 1.0),
         },
@@ -256,8 +257,8 @@ pub fn closed_form(algorithm: Costed, kind: CollectiveKind, ranks: u32) -> Optio
             if surplus == 0 {
                 return form(steps, factor * (n - 1.0), factor * share);
             }
-            // Folding in and out: two vectors for each surplus rank. The closed form of the blocks that stand for two
-            // ranks is not simple.
+            // Folding in and out sends two vectors for each surplus rank. The closed form for blocks that represent
+            // two ranks is not simple.
             both.then(|| ClosedForm {
                 rounds: steps + 2,
                 wire: 2.0 * (p - 1.0) + 2.0 * f64::from(surplus),
@@ -270,7 +271,7 @@ pub fn closed_form(algorithm: Costed, kind: CollectiveKind, ranks: u32) -> Optio
         }
         Costed::DoubleBinaryTree => {
             let depth = ranks.is_power_of_two().then(|| ranks.ilog2())?;
-            // An inner node of one tree sends to two children (and to its parent), and is a leaf of the other.
+            // An inner node of one tree sends to two children (and to its parent), and is a leaf of the other tree.
             let sent = if both && ranks > 2 { 2.0 } else { 1.0 };
             none.or_else(|| form(if both { 2 * depth } else { depth }, factor * (n - 1.0), sent))
         }
@@ -280,7 +281,7 @@ pub fn closed_form(algorithm: Costed, kind: CollectiveKind, ranks: u32) -> Optio
             let children = f64::from(fan_out.min(ranks - 1));
             let sent = match kind {
                 Reduce => 1.0,
-                // Where rank 1 has all its children, it sends to its parent as well; else the root is busiest.
+                // If rank 1 has all its children, it sends to its parent as well; else the root is busiest.
                 AllReduce if ranks > fan_out.saturating_mul(2) => children + 1.0,
                 _ => children,
             };
@@ -296,7 +297,7 @@ pub fn closed_form(algorithm: Costed, kind: CollectiveKind, ranks: u32) -> Optio
     }
 }
 
-/// How many levels below the root a tree with that fan-out has: the least `d` with `1 + k + .. + k^d >= ranks`.
+/// Number of levels below the root of a tree with this fan-out: the least `d` with `1 + k + .. + k^d >= ranks`.
 pub fn tree_depth(fan_out: u32, ranks: u32) -> u32 {
     let (mut depth, mut level, mut total) = (0, 1u64, 1u64);
     while total < u64::from(ranks) {
@@ -310,7 +311,7 @@ pub fn tree_depth(fan_out: u32, ranks: u32) -> u32 {
 /// A row of luo2020 Table 4.1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Characteristics {
-    /// The table's name of the algorithm.
+    /// Name of the algorithm in the table.
     pub name: &'static str,
     /// "Rounds/Hops".
     pub rounds: f64,
@@ -322,7 +323,7 @@ pub struct Characteristics {
 
 /// luo2020 Table 4.1 as printed, for `racks` racks of `nodes` nodes ("C" and "N").
 ///
-/// The table does not agree with the plans everywhere. With ranks numbered rack by rack, counting gives:
+/// The table does not always agree with the plans. With ranks numbered rack by rack, counting gives:
 ///
 /// - *PS (fully sharded)* and *2-level hierarchical*: as printed.
 /// - *Halving doubling*: rounds as printed. On the wire `2(NC-1)S`; the printed `2NCS` is rounded up by `2S`. Between
@@ -352,9 +353,8 @@ pub fn luo2020_table_4_1(nodes: u32, racks: u32) -> [Characteristics; 5] {
     ]
 }
 
-/// The bytes that some rank must send or receive, whatever the plan: `2 S (N-1)/N` for all-reduce (`S` where helpers
-/// do the reduction), `S (N-1)/N` for reduce-scatter, all-gather and all-to-all, `S` for broadcast and reduce. Rounded
-/// down.
+/// The bytes that some rank must send or receive in any plan: `2 S (N-1)/N` for all-reduce (`S` if helpers do the
+/// reduction), `S (N-1)/N` for reduce-scatter, all-gather and all-to-all, `S` for broadcast and reduce. Rounded down.
 pub fn least_bytes(kind: CollectiveKind, ranks: u32, helpers: bool, vector: Bytes) -> Bytes {
     if ranks < 2 {
         return Bytes::ZERO;
@@ -370,9 +370,9 @@ pub fn least_bytes(kind: CollectiveKind, ranks: u32, helpers: bool, vector: Byte
     }
 }
 
-/// The least time of `kind` on `ranks` ranks on a network that takes `alpha` from a message's last byte out to its
-/// arrival, where each rank sends at `rate` and receives at `rate`: one `alpha`, and [`least_bytes`] through one port.
-/// No simulation result may be below it. `None` where the time cannot be held.
+/// The least time of `kind` on `ranks` ranks on a network where a message arrives `alpha` after its last byte was
+/// sent, and where each rank sends at `rate` and receives at `rate`: one `alpha`, plus [`least_bytes`] through one
+/// port. No simulation result may be below it. `None` if the time does not fit.
 pub fn lower_bound(
     kind: CollectiveKind,
     ranks: u32,
@@ -387,8 +387,8 @@ pub fn lower_bound(
     Some(alpha.saturating_add(rate.transfer_time(least_bytes(kind, ranks, helpers, vector))?))
 }
 
-/// The time of a plan with `rounds` rounds in which every rank sends the same number of bytes, `sent` in all, where a
-/// round takes `alpha` and its bytes' time at `rate`. `None` where the time cannot be held.
+/// The time of a plan with `rounds` rounds in which every rank sends the same number of bytes, `sent` in total. A
+/// round takes `alpha` plus the transfer time of its bytes at `rate`. `None` if the time does not fit.
 pub fn synchronous_time(rounds: u32, sent: Bytes, alpha: Time, rate: Rate) -> Option<Time> {
     let latency = alpha.0.checked_mul(u64::from(rounds))?;
     latency.checked_add(rate.transfer_time(sent)?.0).map(Time)

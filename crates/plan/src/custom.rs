@@ -1,4 +1,5 @@
-//! A user's own collective: a plan file, proved when it is loaded, run like any algorithm of the library.
+//! Collectives of the user: a plan file, which is proved when it is loaded and then runs like any algorithm of the
+//! library.
 //!
 //! A [`PlanFile`] is plain data, in JSON. All-gather on two ranks:
 //!
@@ -13,10 +14,10 @@
 //!       { "op": "receive", "from": 0, "block": 0 } ] } ] } ] }
 //! ```
 //!
-//! Everything of [`crate::program`] can be said: several streams with dependencies between them, channels that differ
-//! from stream numbers, helpers, scratch, results out of place. So an MSCCL program fits: a thread block is a stream
-//! with a channel, a receive is followed by a wait, `depid`/`deps` is an [`OpEntry::After`], `rrs` receives into
-//! scratch.
+//! A file can express everything in [`crate::program`]: several streams with dependencies between them, channels that
+//! differ from stream numbers, helpers, scratch, results out of place. So MSCCL programs can be expressed too: a
+//! thread block is a stream with a channel, a receive is followed by a wait, `depid`/`deps` is an [`OpEntry::After`],
+//! `rrs` receives into scratch.
 
 mod file;
 
@@ -31,12 +32,12 @@ use file::{too_long, usual_result};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_units::CollectiveKind;
 
-/// Words of storage that the proof of any plan may take.
+/// Words of storage that the proof of any plan may use.
 const FREE_WORDS: u64 = 1 << 21;
-/// Words of storage that the proof may take for each instruction beyond that.
+/// Words of storage that a proof may use in addition, for each instruction.
 const WORDS_PER_OP: u64 = 64;
 
-/// An algorithm that is a table: one collective, for one number of ranks.
+/// An algorithm given as a table: one collective, for one number of ranks.
 #[derive(Clone, Debug)]
 pub struct Custom {
     name: String,
@@ -46,24 +47,24 @@ pub struct Custom {
     streams: u32,
     split: bool,
     result: Buffer,
-    /// For seat and stream, in this order: the channel and the program.
+    /// By seat and then stream: the channel and the program.
     programs: Vec<(u32, Vec<Op>)>,
 }
 
 impl Custom {
-    /// A plan file as an algorithm, proved.
+    /// Loads a plan file as an algorithm and proves it.
     ///
     /// # Errors
-    /// [`Code::BadValue`] where the file contradicts itself, [`Code::WrongPlan`] where the plan does not compute its
-    /// collective: which rank, which block, what is missing or there twice.
+    /// [`Code::BadValue`] if the file contradicts itself; [`Code::WrongPlan`] if the plan does not compute its
+    /// collective, with the rank, the block, and what is missing or duplicated.
     pub fn new(file: &PlanFile) -> Result<Self, Diagnostics> {
         let custom = Self::unproved(file)?;
         verify_within(&custom, custom.kind, custom.ranks, custom.most_words())?;
         Ok(custom)
     }
 
-    /// Words of storage that its proof may take: some megabytes, and more only as the plan is longer. Else a short file
-    /// that cuts buffers very finely would take a great deal.
+    /// Words of storage that the proof may use: some megabytes, and more for longer plans. Otherwise a short file
+    /// that cuts buffers very finely would need a great deal of memory.
     fn most_words(&self) -> u64 {
         let (ranks, seats) = (u64::from(self.ranks), u64::from(self.seats));
         let ops: u64 = self.programs.iter().map(|(_, ops)| ops.len() as u64).sum();
@@ -74,7 +75,7 @@ impl Custom {
             .min(MOST_WORDS)
     }
 
-    /// A plan file as an algorithm that may be wrong.
+    /// Loads a plan file as an algorithm without proving it.
     pub(crate) fn unproved(file: &PlanFile) -> Result<Self, Diagnostics> {
         let bad = |key: &str, message: &str| Diagnostic::error(Code::BadValue, message).key(key);
         let mut found = Diagnostics::new();
@@ -124,11 +125,11 @@ impl Custom {
         })
     }
 
-    /// What it promises.
+    /// The collective that it computes.
     pub fn kind(&self) -> CollectiveKind {
         self.kind
     }
-    /// For how many ranks it is.
+    /// The number of ranks that it is for.
     pub fn ranks(&self) -> u32 {
         self.ranks
     }
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_plan_is_an_algorithm() {
+    fn a_correct_plan_is_an_algorithm() {
         let swap = load(SWAP).unwrap();
         assert_eq!(swap.name(), "swap");
         assert!(swap.offers(CollectiveKind::AllGather, 2).is_ok());
@@ -222,11 +223,11 @@ mod tests {
 
     #[test]
     fn a_short_file_takes_little_memory() {
-        // Two seats, three million blocks: the whole of what they hold would take 100 MB.
+        // Two seats, three million blocks: all that they hold would take 100 MB.
         let found = wrong(&SWAP.replace("\"blocks\": 2", "\"blocks\": 3333332"));
         assert_eq!(found.code, Code::BadValue, "{found}");
         assert!(found.message.starts_with("the plan is too large to be verified"), "{found}");
-        // Half as fine is still little.
+        // Half as many blocks still need little memory.
         assert!(wrong(&SWAP.replace("\"blocks\": 2", "\"blocks\": 400000")).code == Code::WrongPlan);
     }
 
@@ -243,12 +244,12 @@ mod tests {
         let none = load(&SWAP.replace("\"ranks\": 2, \"blocks\": 2", "\"ranks\": 0, \"blocks\": 0"));
         assert_eq!(none.unwrap_err().0.len(), 3);
         let beyond = wrong(&SWAP.replace(r#""to": 0, "block": 1"#, r#""to": 0, "block": 7"#));
-        assert_eq!(beyond.message, "seat 1 touches 1 blocks from block 7 on, of only 2");
+        assert_eq!(beyond.message, "seat 1 touches 1 blocks from block 7 on, but there are only 2");
         assert!(load(&SWAP.replace(r#""to": 1"#, r#""to": 1, "size": 3"#)).is_err());
     }
 
     #[test]
-    fn any_plan_of_the_library_survives_the_file() {
+    fn library_plans_round_trip_through_a_file() {
         let library: [(&dyn Algorithm, CollectiveKind); 5] = [
             (&Ring, CollectiveKind::AllToAll),
             (&Ring, CollectiveKind::AllReduce),
@@ -271,8 +272,8 @@ mod tests {
         }
     }
 
-    /// MSCCL's way: out of place, one thread block sends on channel 1 what another receives, a third reduces scratch
-    /// into the output and waits for both.
+    /// As in MSCCL: out of place, one thread block sends on channel 1 what another receives, and a third reduces
+    /// scratch into the output and waits for both.
     #[test]
     fn thread_blocks_with_dependencies() {
         let seat = |other: u32| {

@@ -1,15 +1,15 @@
-//! A plan materialised: for every seat a DAG of primitives, what the executor runs (luo2020 4.2.2: "a schedule is
+//! A materialised plan: for every seat a DAG of primitives, which the executor runs (luo2020 4.2.2: "a schedule is
 //! represented as a DAG where dependencies are edges and nodes are primitives").
 //!
 //! The primitives are the dissertation's: [`Action::Fetch`], [`Action::Send`], [`Action::Receive`] (with or without
-//! reduction), [`Action::Deliver`]; and [`Action::Copy`] for what stays within a seat. A rank that brings data starts
-//! with one fetch, a rank that gets a result ends with one deliver; helpers have neither.
+//! reduction), [`Action::Deliver`]; in addition, [`Action::Copy`] moves data within a seat. A rank that has input
+//! starts with one fetch, and a rank that gets a result ends with one deliver; helpers have neither.
 //!
-//! A node may start when all nodes in its `after` are done: a send is done when its data has been taken, a receive
+//! A node may start when all nodes in its `after` are done. A send is done when its data has been taken, a receive
 //! when its message is in place. The edges say exactly what the lazy program says: a node depends on the receives
-//! before the last wait in front of it, on copies in front of it and on what an `After` names; edges that others imply
-//! are left out, and an [`Action::Join`] stands for many. Messages carry their number, so that nodes that may start in
-//! any order still match.
+//! before the last wait ahead of it, on copies ahead of it, and on the instructions that an `After` names. Edges
+//! implied by others are omitted, and an [`Action::Join`] represents many edges. Messages are numbered, so they match
+//! whatever order nodes start in.
 
 mod prove;
 mod weave;
@@ -28,15 +28,16 @@ pub const MOST_NODES: usize = 1 << 24;
 pub struct Plan {
     /// The algorithm's name.
     pub name: String,
-    /// What it promises.
+    /// The collective that it computes.
     pub kind: CollectiveKind,
     /// Number of ranks.
     pub ranks: u32,
     /// Number of streams of a seat.
     pub streams: u32,
-    /// Whether stream `s` works on block `s` of the vector cut into `streams` blocks (else all work on the whole).
+    /// Whether stream `s` works on block `s` of the vector cut into `streams` blocks; else all streams work on the
+    /// whole vector.
     pub split: bool,
-    /// Where the result is found.
+    /// The buffer with the result.
     pub result: Buffer,
     /// The ranks in order, then the helpers.
     pub seats: Vec<SeatPlan>,
@@ -52,11 +53,11 @@ pub struct SeatPlan {
 /// A primitive and what it waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// The stream it comes from, which says what its blocks are blocks of.
+    /// The stream that it belongs to; blocks are relative to the stream's part.
     pub stream: u32,
-    /// What is done.
+    /// The primitive.
     pub action: Action,
-    /// Numbers of the nodes of this seat that must be done before.
+    /// Numbers of the nodes of this seat that must be done first.
     pub after: Vec<u32>,
 }
 
@@ -64,53 +65,53 @@ pub struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// The seat's own vector is ready.
+    /// Waits until the seat's own vector is ready.
     Fetch,
-    /// Start to send.
+    /// Starts to send.
     Send {
         /// Receiving seat.
         to: u32,
-        /// What is sent.
+        /// The blocks that are sent.
         blocks: Blocks,
-        /// On which channel.
+        /// The channel.
         channel: u32,
-        /// Counted from 0 for each pair of seats and channel.
+        /// Number of the message, from 0 for each pair of seats and channel.
         number: u32,
     },
-    /// Take in a message.
+    /// Receives a message.
     Receive {
         /// Sending seat.
         from: u32,
-        /// Where it goes.
+        /// The blocks that the message is written to.
         blocks: Blocks,
-        /// Whether it is combined with what is there (else it replaces it).
+        /// Whether the message is combined with the data there; else it replaces the data.
         reduce: bool,
-        /// On which channel.
+        /// The channel.
         channel: u32,
-        /// Counted from 0 for each pair of seats and channel.
+        /// Number of the message, from 0 for each pair of seats and channel.
         number: u32,
     },
-    /// Move data within the seat.
+    /// Moves data within the seat.
     Copy {
-        /// What is read.
+        /// The blocks that are read.
         from: Blocks,
-        /// What is written.
+        /// The blocks that are written.
         to: Blocks,
-        /// Whether it is combined with what is there (else it replaces it).
+        /// Whether they are combined with the data there; else they replace the data.
         reduce: bool,
     },
-    /// Nothing; stands for the nodes it depends on, where many depend on the same many.
+    /// Does nothing. Represents the nodes that it depends on, if many nodes depend on the same many nodes.
     Join,
-    /// The result is handed over.
+    /// Hands over the result.
     Deliver,
 }
 
 impl Plan {
-    /// The plan of `algorithm` for `kind` on `ranks` ranks.
+    /// Materialises the plan of `algorithm` for `kind` on `ranks` ranks.
     ///
     /// # Errors
-    /// [`Code::NoPlan`] where the algorithm does not offer it, [`Code::BadValue`] where it has more than
-    /// [`MOST_NODES`] nodes, [`Code::WrongPlan`] where streams wait for each other in a circle.
+    /// [`Code::NoPlan`] if the algorithm does not offer the collective, [`Code::BadValue`] if it has more than
+    /// [`MOST_NODES`] nodes, [`Code::WrongPlan`] if streams wait for each other in a circle.
     ///
     /// [`Code::NoPlan`]: syncline_diagnostics::Code::NoPlan
     /// [`Code::BadValue`]: syncline_diagnostics::Code::BadValue
@@ -153,7 +154,7 @@ impl Plan {
 }
 
 impl SeatPlan {
-    /// What one seat does (`seat.stream` is of no meaning): that seat of [`Plan::of`], without the others.
+    /// Materialises the plan of one seat only: the same as that seat of [`Plan::of`]. `seat.stream` is ignored.
     ///
     /// # Errors
     /// As [`Plan::of`].
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn only_those_who_bring_or_get_data_fetch_or_deliver() {
+    fn only_ranks_with_input_fetch_and_only_ranks_with_a_result_deliver() {
         let plan = Plan::of(&Ring, CollectiveKind::Reduce, 3, false).unwrap();
         let has = |seat: usize, action| plan.seats[seat].nodes.iter().any(|node| node.action == action);
         assert!(has(0, Action::Fetch) && has(0, Action::Deliver));
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_lost_a_dependency_or_a_node_is_wrong() {
+    fn a_plan_without_a_needed_dependency_or_node_is_wrong() {
         let right = Plan::of(&Ring, CollectiveKind::AllReduce, 4, false).unwrap();
         right.verify().unwrap();
         let mut plan = right.clone();
@@ -226,7 +227,7 @@ mod tests {
         plan.seats[2].nodes.pop();
         plan.seats[2].nodes.pop();
         let message = plan.verify().unwrap_err().0.remove(0).message;
-        assert!(message.contains("messages are left"), "{message}");
+        assert!(message.contains("messages are never received"), "{message}");
         let mut plan = right;
         plan.seats[0].nodes[1].after = vec![7];
         assert!(plan.verify().is_err());
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_survives_json() {
+    fn a_plan_round_trips_through_json() {
         let plan = Plan::of(&Ring, CollectiveKind::AllToAll, 4, true).unwrap();
         let text = serde_json::to_string(&plan).unwrap();
         assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);

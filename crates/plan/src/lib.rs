@@ -1,18 +1,19 @@
-//! Collectives as data: which rank sends, receives, reduces or copies which chunk to whom, after what.
+//! Collectives as data: which rank sends, receives, reduces or copies which chunk, to which rank, and after what.
 //!
-//! The simulator times a plan; the runtime executes the same plan. This crate knows neither. In reading order:
+//! The simulator times a plan; the runtime executes the same plan. This crate knows neither of them. In reading
+//! order:
 //!
 //! - [`program`]: the primitives and the lazy form, [`Algorithm`];
-//! - [`algorithm`]: the library, one algorithm a file;
-//! - [`registry`]: algorithms by name, with parameters, and those of hier2021 Table I by kind of dimension;
-//! - [`choice`]: the quickest algorithms on a given network, for what the user does not name;
+//! - [`algorithm`]: the library, one algorithm per file;
+//! - [`registry`]: algorithms by name, with parameters, and those that hier2021 Table I selects by kind of dimension;
+//! - [`choice`]: the quickest algorithms on a given network, for collectives where the user names none;
 //! - [`compose`]: collectives over the axes of a grid, as phases;
-//! - [`verify`]: proves that a plan computes its collective (on `walk`, which runs programs against each other without
-//!   time, `symbolic`, which holds sets of contributions in place of numbers, and `causality`, which knows what happens
-//!   before what);
-//! - [`dag`]: a plan materialised, as the executor runs it;
-//! - [`custom`]: a user's own collective from a plan file;
-//! - [`cost`]: rounds and bytes, counted and in closed form, and the least that any plan needs.
+//! - [`verify`]: proves that a plan computes its collective (using `walk`, which runs programs against each other
+//!   without time; `symbolic`, which stores sets of contributions in place of numbers; and `causality`, which knows
+//!   what happens before what);
+//! - [`dag`]: a materialised plan, which the executor runs;
+//! - [`custom`]: collectives of the user, from plan files;
+//! - [`cost`]: rounds and bytes, counted and in closed form, and lower bounds for any plan.
 //!
 //! ```
 //! use syncline_plan::{by_name, verify::verify};

@@ -1,27 +1,28 @@
-//! What a rank does for a collective: a sequential program with waits.
+//! The program of a rank in a collective: a sequence of instructions with waits.
 //!
-//! A plan is *lazy*: an [`Algorithm`] answers "what is instruction `pc` of this seat's program?" and holds no state,
-//! so that 16,384 ranks cost no memory. [`crate::dag`] materialises the same programs as a DAG.
+//! A plan is *lazy*: an [`Algorithm`] answers "what is instruction `pc` of this seat's program?" and has no state, so
+//! 16,384 ranks need no memory. [`crate::dag`] materialises the same programs as a DAG.
 
 use serde::{Deserialize, Serialize};
 use syncline_units::{CollectiveKind, Extent, Turn};
 
-/// Which storage of a seat an instruction touches. All three are addressed in the layout of the full vector, so
-/// that block `i` of `n` means the same elements wherever it lies.
+/// Storage of a seat that instructions access. All three buffers are addressed in the layout of the full vector, so
+/// block `i` of `n` means the same elements in each.
 ///
-/// Storage that holds nothing is never read, with one exception: the `Data` of a helper (a hub) starts as the
-/// neutral element of the reduction, so that whichever message comes first may be reduced into it.
+/// Storage without data is never read, with one exception: the `Data` of a helper (a hub) starts as the neutral
+/// element of the reduction, so that whichever message arrives first may be reduced into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Buffer {
-    /// The rank's input vector; and its result too, unless [`Algorithm::result`] says otherwise. A rank starts an
-    /// all-gather with its own block in it, a broadcast with the whole (rank 0) or with nothing.
+    /// The rank's input vector, and also its result unless [`Algorithm::result`] says otherwise. In an all-gather, a
+    /// rank starts with its own block in it; in a broadcast, rank 0 starts with the whole vector and the others with
+    /// nothing.
     Data,
-    /// The result of a plan that leaves its input as it is. All-to-all always collects here: block `i` comes from
+    /// The result of a plan that leaves its input unchanged. All-to-all always collects here: block `i` comes from
     /// rank `i` (and all blocks are as long as the rank's own block of `Data`, see [`Seat::space`]).
     Output,
-    /// Anything in between. Blocks of scratch are slots: slot `k` of `of` has room for the largest of `Data`'s `of`
-    /// blocks and holds what was last put there. Slots may be numbered beyond `of`.
+    /// Intermediate data. Blocks of scratch are slots: slot `k` of `of` has room for the largest of `Data`'s `of`
+    /// blocks, and holds what was last written there. Slot numbers may exceed `of`.
     Scratch,
 }
 
@@ -29,13 +30,13 @@ pub enum Buffer {
 /// (by [`syncline_units::cut()`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Blocks {
-    /// Which storage.
+    /// The buffer.
     pub buffer: Buffer,
     /// First block.
     pub first: u32,
     /// Number of blocks.
     pub count: u32,
-    /// How many blocks there are in all.
+    /// How many blocks the buffer is cut into.
     pub of: u32,
 }
 
@@ -62,71 +63,71 @@ impl Blocks {
 
 /// One instruction.
 ///
-/// The `k`-th send from one seat to another on a channel is received by that seat's `k`-th receive from it on the
-/// same channel; a stream's channel is its own number unless [`Algorithm::channel`] says otherwise.
+/// The `k`-th send from one seat to another on a channel matches that seat's `k`-th receive from it on the same
+/// channel. A stream's channel is its own number unless [`Algorithm::channel`] says otherwise.
 ///
 /// A send reads its blocks when it starts. A receive may be posted for blocks whose earlier send has not left yet
-/// only where what arrives depends on that send (it then cannot come too early).
+/// only if the received message depends on that send (so it cannot arrive too early).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// Start to send `blocks` to seat `to`, and go on at once.
+    /// Starts to send `blocks` to seat `to`, and continues at once.
     Send {
         /// Receiving seat.
         to: u32,
-        /// What is sent.
+        /// The blocks that are sent.
         blocks: Blocks,
     },
-    /// Expect a message from seat `from`, and go on at once. The blocks may not be touched before the next
-    /// [`Op::Wait`], save by other receives that reduce, and by what happens before the message is sent, whichever way the
-    /// plan is timed.
+    /// Expects a message from seat `from`, and continues at once. Until the next [`Op::Wait`], the blocks may be
+    /// accessed only by other receives that reduce, and by instructions that happen before the message is sent,
+    /// however the plan is timed.
     Receive {
         /// Sending seat.
         from: u32,
-        /// Where the message goes.
+        /// The blocks that the message is written to.
         blocks: Blocks,
-        /// Whether it is combined with what is there (else it replaces it).
+        /// Whether the message is combined with the data there; else it replaces the data.
         reduce: bool,
     },
-    /// Move data within the seat. Takes no time in a simulation.
+    /// Moves data within the seat. Takes no time in a simulation.
     Copy {
-        /// What is read.
+        /// The blocks that are read.
         from: Blocks,
-        /// What is written.
+        /// The blocks that are written.
         to: Blocks,
-        /// Whether it is combined with what is there (else it replaces it).
+        /// Whether they are combined with the data there; else they replace the data.
         reduce: bool,
     },
-    /// Go on when every receive so far in this stream is complete.
+    /// Continues when every receive so far in this stream is complete.
     Wait,
-    /// Go on when stream `stream` of the same seat has passed its first `ops` instructions. To be sure of a receive
+    /// Continues when stream `stream` of the same seat has passed its first `ops` instructions. To wait for a receive
     /// among them, count up to the [`Op::Wait`] behind it.
     After {
         /// The other stream.
         stream: u32,
-        /// How many of its instructions.
+        /// The number of its instructions.
         ops: u32,
     },
 }
 
-/// Whose program is asked for.
+/// Identifies a program: one stream of one seat in a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seat {
-    /// What the collective promises.
+    /// The collective.
     pub kind: CollectiveKind,
     /// Number of ranks that take part, at least 1.
     pub ranks: u32,
     /// This seat: `0..ranks` are the ranks in group order; higher ones are helpers such as hubs.
     pub index: u32,
-    /// Which of the algorithm's streams.
+    /// The stream.
     pub stream: u32,
-    /// Whether the chunk runs against the usual direction: +1 neighbours become -1 neighbours. Has an effect on
-    /// ring-like algorithms only.
+    /// Whether the chunk runs in the reverse direction: +1 neighbours become -1 neighbours. Affects ring-like
+    /// algorithms only.
     pub reverse: bool,
 }
 
 impl Seat {
-    /// What a seat starts with: the elements of the vector `whole` that are its own. A helper has none, nor has any
-    /// but the first rank in a broadcast.
+    /// The input of a seat: its own elements of the vector `whole`. A helper has none; in a broadcast, only the first
+    /// rank has any.
     #[inline]
     pub fn input(&self, whole: Extent) -> Extent {
         let none = self.index >= self.ranks || (self.kind == CollectiveKind::Broadcast && self.index > 0);
@@ -137,8 +138,8 @@ impl Seat {
         }
     }
 
-    /// What a seat ends with: where its result lies in [`Algorithm::result`]. A helper has none, nor has any but the
-    /// first rank in a reduce.
+    /// The output of a seat: the elements of its result in [`Algorithm::result`]. A helper has none; in a reduce,
+    /// only the first rank has any.
     #[inline]
     pub fn output(&self, whole: Extent) -> Extent {
         let none = self.index >= self.ranks || (self.kind == CollectiveKind::Reduce && self.index > 0);
@@ -150,7 +151,7 @@ impl Seat {
         }
     }
 
-    /// The elements that `buffer`'s blocks are cut from, where the stream's part of the vector is `part`.
+    /// The elements that the blocks of `buffer` are cut from, if the stream's part of the vector is `part`.
     ///
     /// This is `part`, except for the output of all-to-all: rank `i` gets block `i` of every rank's vector, so its
     /// output holds `ranks` blocks of that one length.
@@ -166,7 +167,7 @@ impl Seat {
     }
 }
 
-/// Why an algorithm does not offer a collective: the rule, in one sentence.
+/// Why an algorithm does not offer a collective: the broken rule, in one sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(pub String);
 
@@ -180,63 +181,65 @@ impl std::error::Error for Refusal {}
 
 /// A collective algorithm of the library.
 pub trait Algorithm: std::fmt::Debug + Send + Sync {
-    /// The name that scenarios, tables and files use, with the parameters that differ from the usual:
-    /// `ring`, `direct(window=3)`.
+    /// The name in scenarios, tables and files, with the parameters that differ from their defaults: `ring`,
+    /// `direct(window=3)`.
     fn name(&self) -> &str;
 
     /// Whether the algorithm offers `kind` for `ranks` ranks.
     ///
     /// # Errors
-    /// Says the rule that forbids it.
+    /// The rule that forbids it.
     fn offers(&self, kind: CollectiveKind, ranks: u32) -> Result<(), Refusal>;
 
-    /// Number of seats: the ranks, and the helpers that have an NPU of their own.
+    /// Number of seats: the ranks, and the helpers that have their own NPU.
     fn seats(&self, ranks: u32) -> u32 {
         ranks
     }
 
-    /// Number of independent streams of every seat.
+    /// Number of independent streams in every seat.
     fn streams(&self, _kind: CollectiveKind, _ranks: u32) -> u32 {
         1
     }
 
-    /// Whether each stream works on a part of the vector of its own, in which its blocks are counted: stream `s` on
-    /// block `s` of as many as there are streams. (Else all streams work on the whole, as MSCCL's thread blocks do.)
+    /// Whether each stream works on its own part of the vector: stream `s` on block `s`, of as many blocks as there
+    /// are streams; block numbers are relative to that part. Otherwise all streams work on the whole vector, as
+    /// MSCCL's thread blocks do.
     fn split(&self) -> bool {
         true
     }
 
-    /// The part of the vector `whole` that a stream works on. Follows from [`Algorithm::split`]; not to be replaced.
+    /// The part of the vector `whole` that a stream works on. Follows from [`Algorithm::split`]; do not override.
     #[inline]
     fn part(&self, kind: CollectiveKind, ranks: u32, stream: u32, whole: Extent) -> Extent {
         part(self.streams(kind, ranks), self.split(), stream, whole)
     }
 
     /// The channel on which the seat's stream exchanges messages. It differs from the stream's number only in plans
-    /// where a stream of one seat talks to a stream with another number.
+    /// where a stream of one seat exchanges messages with a stream of another number.
     #[inline]
     fn channel(&self, seat: &Seat) -> u32 {
         seat.stream
     }
 
-    /// Where the result of `kind` is found.
+    /// The buffer with the result of `kind`.
     #[inline]
     fn result(&self, kind: CollectiveKind) -> Buffer {
         if kind == CollectiveKind::AllToAll { Buffer::Output } else { Buffer::Data }
     }
 
-    /// The translation by which every rank's program follows from rank 0's: what rank 0 does with rank `r`, each other
-    /// rank does with the rank that is `r` once it has itself been moved to 0, instruction by instruction, with as many
-    /// blocks of `ranks` (so that where blocks are equal, so are messages). `None` promises nothing.
+    /// The translation that maps rank 0's program to that of every other rank. Where rank 0 exchanges with rank `r`,
+    /// each other rank exchanges with the rank that becomes `r` when the translation moves that other rank to 0. This
+    /// holds instruction by instruction, with equal numbers of blocks out of `ranks` (so messages are equal if blocks
+    /// are). `None` guarantees nothing.
     fn turn(&self, _kind: CollectiveKind, _ranks: u32) -> Option<Turn> {
         None
     }
 
     /// Instruction `pc` of the seat's program, or `None` at its end. A seat has finished when its program has ended,
-    /// its receives are complete and its sends have left it.
+    /// its receives are complete and its sends have left.
     ///
-    /// Asked only for what [`Algorithm::offers`] offers. Cheap (no allocation, constant or logarithmic time): the
-    /// simulator calls it once per instruction.
+    /// Called only for collectives that [`Algorithm::offers`] allows. Must be cheap (no allocation, constant or
+    /// logarithmic time), because the simulator calls it once per instruction.
     fn op(&self, seat: &Seat, pc: u32) -> Option<Op>;
 }
 

@@ -15,13 +15,13 @@ use syncline_units::{CollectiveKind, DimKind};
 /// An algorithm of the library.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// The word.
+    /// The name without parameters.
     pub name: &'static str,
-    /// What it is, in a sentence.
+    /// A description in one phrase.
     pub summary: &'static str,
     /// Its parameters.
     pub parameters: &'static [Parameter],
-    /// Names that are read as this algorithm, for documentation; the tests prove each of them.
+    /// Names of this algorithm, for documentation; tests prove each of them.
     pub examples: &'static [&'static str],
     build: fn(&Arguments<'_>) -> Result<Arc<dyn Algorithm>>,
 }
@@ -31,28 +31,28 @@ pub struct Entry {
 pub struct Parameter {
     /// The key.
     pub name: &'static str,
-    /// What may be written, and what holds when nothing is.
+    /// The allowed values, and the default.
     pub values: &'static str,
-    /// What it means.
+    /// The meaning.
     pub meaning: &'static str,
 }
 
-/// Every algorithm, in the order of documentation.
+/// Every algorithm, in the order in which the documentation lists them.
 pub const ENTRIES: &[Entry] = &[
     Entry {
         name: "ring",
-        summary: "each rank talks to its two neighbours",
+        summary: "each rank exchanges with its two neighbours",
         parameters: &[],
         examples: &["ring"],
         build: |_| Ok(Arc::new(Ring)),
     },
     Entry {
         name: "direct",
-        summary: "each rank talks to every other at once",
+        summary: "each rank exchanges with all others at once",
         parameters: &[Parameter {
             name: "window",
-            values: "a whole number from 1; all peers when absent",
-            meaning: "how many peers a rank exchanges messages with at a time",
+            values: "a whole number from 1; default: all peers",
+            meaning: "number of peers that a rank exchanges messages with at a time",
         }],
         examples: &["direct", "direct(window=1)", "direct(window=3)"],
         build: |arguments| Ok(Arc::new(Direct::new(arguments.count("window")?))),
@@ -77,13 +77,13 @@ pub const ENTRIES: &[Entry] = &[
         parameters: &[
             Parameter {
                 name: "fan_out",
-                values: "a whole number from 1; 2 when absent",
+                values: "a whole number from 1; default: 2",
                 meaning: "number of children of a rank",
             },
             Parameter {
                 name: "shape",
-                values: "fan_out or binomial; fan_out when absent",
-                meaning: "how the tree grows",
+                values: "fan_out or binomial; default: fan_out",
+                meaning: "shape of the tree",
             },
         ],
         examples: &["tree", "tree(fan_out=1)", "tree(fan_out=4)", "tree(shape=binomial)"],
@@ -91,28 +91,28 @@ pub const ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "bcube",
-        summary: "halving-doubling with another base; a power of the base",
+        summary: "halving-doubling with a base other than 2; for powers of the base",
         parameters: &[Parameter {
             name: "base",
-            values: "a whole number from 2; 4 when absent",
-            meaning: "number of ranks that exchange in a step",
+            values: "a whole number from 2; default: 4",
+            meaning: "number of ranks that exchange in each step",
         }],
         examples: &["bcube", "bcube(base=2)", "bcube(base=3)", "bcube(base=8)"],
         build: bcube,
     },
     Entry {
         name: "parameter_server",
-        summary: "workers send to hubs, which reduce and send back",
+        summary: "workers send their vectors to hubs, which reduce them and send the results back",
         parameters: &[
             Parameter {
                 name: "placement",
-                values: "CC, CS, NCC or NCS; CS when absent",
+                values: "CC, CS, NCC or NCS; default: CS",
                 meaning: "colocated (C) or not (NC), central (C) or sharded (S)",
             },
             Parameter {
                 name: "hubs",
-                values: "a whole number from 1; the number of ranks when absent, 1 for CC and NCC",
-                meaning: "number of shards of the vector, each at a hub of its own",
+                values: "a whole number from 1; default: the number of ranks, or 1 for CC and NCC",
+                meaning: "number of shards of the vector, each with its own hub",
             },
         ],
         examples: &[
@@ -130,7 +130,7 @@ pub const ENTRIES: &[Entry] = &[
         summary: "local masters reduce within groups, global masters between them",
         parameters: &[Parameter {
             name: "group",
-            values: "a whole number from 1; 8 when absent",
+            values: "a whole number from 1; default: 8",
             meaning: "ranks of a group (the last group may be smaller)",
         }],
         examples: &["two_level", "two_level(group=1)", "two_level(group=3)", "two_level(group=4)"],
@@ -138,11 +138,11 @@ pub const ENTRIES: &[Entry] = &[
     },
 ];
 
-/// The algorithm of that name.
+/// Finds the algorithm of this name.
 ///
 /// # Errors
-/// Where the name is not well-formed, the word or a key is unknown (with the nearest one that is known), or a value is
-/// not allowed.
+/// If the name is not well-formed, if the word or a key is unknown (with the nearest known one), or if a value is not
+/// allowed.
 pub fn by_name(text: &str) -> Result<Arc<dyn Algorithm>> {
     let trimmed = text.trim();
     let (word, rest) = match trimmed.split_once('(') {
@@ -173,9 +173,9 @@ pub fn by_name(text: &str) -> Result<Arc<dyn Algorithm>> {
     (entry.build)(&arguments)
 }
 
-/// The algorithm for `kind` in a dimension of kind `dim` by hier2021 Table I, which names the algorithms that
-/// do not congest a dimension (ring: ring, fully connected: direct, switch: halving-doubling); direct for all-to-all,
-/// which a ring does over itself; a binomial tree for broadcast and reduce behind a switch.
+/// The algorithm for `kind` in a dimension of kind `dim`. Follows hier2021 Table I, which lists algorithms that do
+/// not congest a dimension (ring: ring, fully connected: direct, switch: halving-doubling). All-to-all uses direct,
+/// which a ring routes over itself; broadcast and reduce behind a switch use a binomial tree.
 pub fn for_dimension(kind: CollectiveKind, dim: DimKind) -> Arc<dyn Algorithm> {
     match (dim, kind) {
         (DimKind::Ring, _) => Arc::new(Ring),
@@ -189,10 +189,10 @@ pub fn for_dimension(kind: CollectiveKind, dim: DimKind) -> Arc<dyn Algorithm> {
     }
 }
 
-/// [`Algorithm::offers`] as a diagnostic.
+/// Converts the refusal of [`Algorithm::offers`] to a diagnostic.
 ///
 /// # Errors
-/// With [`Code::NoPlan`] where the algorithm does not offer the collective.
+/// [`Code::NoPlan`] if the algorithm does not offer the collective.
 pub fn check(algorithm: &dyn Algorithm, kind: CollectiveKind, ranks: u32) -> Result<()> {
     algorithm.offers(kind, ranks).map_err(|refusal| {
         Diagnostic::error(Code::NoPlan, refusal.0)
@@ -202,7 +202,7 @@ pub fn check(algorithm: &dyn Algorithm, kind: CollectiveKind, ranks: u32) -> Res
     })
 }
 
-/// The parameters that a name gives.
+/// The parameters given in a name.
 struct Arguments<'a> {
     entry: &'static Entry,
     given: Vec<(&'static str, &'a str)>,
@@ -222,7 +222,7 @@ impl<'a> Arguments<'a> {
         let Some(parameter) = known().find(|parameter| *parameter == key) else {
             let error = Diagnostic::error(Code::UnknownKey, format!("`{name}` has no such parameter"));
             return Err(if self.entry.parameters.is_empty() {
-                error.found(key).help(format!("write `{name}` alone")).into()
+                error.found(key).help(format!("write `{name}` without parameters")).into()
             } else {
                 error.one_of(key, known()).into()
             });
@@ -241,7 +241,7 @@ impl<'a> Arguments<'a> {
     fn count(&self, key: &'static str) -> Result<Option<NonZeroU32>> {
         self.text(key).map(|value| value.parse().map_err(|_| self.bad(key, value).into())).transpose()
     }
-    /// That the value of a parameter is not allowed.
+    /// The error for a value that is not allowed.
     fn bad(&self, key: &'static str, value: &str) -> Diagnostic {
         let values = self.entry.parameters.iter().find(|p| p.name == key).map_or("", |p| p.values);
         let message = format!("`{key}` of `{}` cannot have this value", self.entry.name);
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_offer_what_they_are_chosen_for() {
+    fn algorithms_for_dimensions_offer_their_collectives() {
         for &kind in CollectiveKind::ALL {
             for &dim in DimKind::ALL {
                 for ranks in 1..=64 {

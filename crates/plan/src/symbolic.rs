@@ -1,15 +1,15 @@
-//! Symbolic storage: for every element, which ranks' contributions are in it and of which element of the vector they
-//! are.
+//! Symbolic storage: for every element, which ranks' contributions it contains, and of which element of the vector.
 //!
-//! Elements are as many as the plan needs to be told apart; one stands for a run of the real vector.
+//! There are as many elements as the plan needs to distinguish; each represents a run of the real vector.
 
 use crate::program::Buffer;
 use syncline_units::Extent;
 
-/// Which element of the vector a value belongs to, where there is no value.
+/// Origin of an element without a value.
 const NOTHING: u32 = u32::MAX;
 
-/// A run of values: for each the element it belongs to, and the set of ranks that contributed (`words` words of bits).
+/// A run of values. For each value: its element of the vector, and the set of ranks that contributed (`words` words
+/// of bits).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Values {
     origin: Vec<u32>,
@@ -33,10 +33,10 @@ pub(crate) struct Memory {
     neutral: bool,
 }
 
-/// More words of storage than this are not kept.
+/// Most words of storage.
 pub(crate) const MOST_WORDS: u64 = 1 << 26;
 
-/// More words than this are not moved.
+/// Most words moved.
 const MOST_WORK: u64 = 1 << 33;
 
 /// The storage of all seats.
@@ -44,10 +44,10 @@ const MOST_WORK: u64 = 1 << 33;
 pub(crate) struct Storage {
     words: usize,
     elements: usize,
-    /// Words by which output and scratch have grown, and words moved: a plan from a file may be large.
+    /// Words by which output and scratch have grown, and words moved. Limited, because plans from files may be large.
     grown: u64,
     moved: u64,
-    /// How far it may grow.
+    /// How many words it may grow by.
     most: u64,
     pub(crate) seats: Vec<Memory>,
 }
@@ -58,16 +58,16 @@ impl Storage {
         let words = (ranks as usize).div_ceil(64);
         Self { words, elements: elements as usize, grown: 0, moved: 0, most: MOST_WORDS, seats: Vec::new() }
     }
-    /// The same, and output and scratch grow by at most `most` words.
+    /// Limits the growth of output and scratch to `most` words.
     pub(crate) fn within(self, most: u64) -> Self {
         Self { most, ..self }
     }
-    /// A further seat: a helper, whose `Data` is neutral, or a rank.
+    /// Adds a seat: a helper, whose `Data` is neutral, or a rank.
     pub(crate) fn add(&mut self, helper: bool) {
         let data = Values::nothing(self.elements, self.words);
         self.seats.push(Memory { buffers: [data, Values::default(), Values::default()], neutral: helper });
     }
-    /// Seat `rank`'s own vector.
+    /// Fills in the vector of rank `rank`.
     pub(crate) fn fill(&mut self, seat: usize, rank: u32, extent: Extent) {
         let words = self.words;
         let data = &mut self.seats[seat].buffers[Buffer::Data as usize];
@@ -77,11 +77,11 @@ impl Storage {
         }
     }
 
-    /// Reads what is there.
+    /// Reads values.
     pub(crate) fn read(&mut self, seat: usize, buffer: Buffer, extent: Extent) -> Result<Values, String> {
         self.moved += extent.len() * (self.words as u64 + 1);
         if self.moved > MOST_WORK {
-            return Err("moves more than a proof can follow".to_owned());
+            return Err("moves more data than a proof can follow".to_owned());
         }
         let values = &self.seats[seat].buffers[buffer as usize];
         let (start, end) = (extent.start as usize, extent.end as usize);
@@ -95,7 +95,7 @@ impl Storage {
         })
     }
 
-    /// Writes or reduces into what is there.
+    /// Writes values, or reduces them into the values there.
     pub(crate) fn write(
         &mut self,
         seat: usize,
@@ -105,7 +105,7 @@ impl Storage {
         reduce: bool,
     ) -> Result<(), String> {
         if what.len() != extent.len() {
-            return Err(format!("takes {} elements into room for {}", what.len(), extent.len()));
+            return Err(format!("writes {} elements into space for {}", what.len(), extent.len()));
         }
         let (words, start, end) = (self.words, extent.start as usize, extent.end as usize);
         let neutral = self.seats[seat].neutral && buffer == Buffer::Data;
@@ -151,7 +151,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Makes `Output` the new `Data`, in the order that `key` of the elements' origins gives.
+    /// Makes `from` the new `Data`, in the order of `key` of the elements' origins.
     pub(crate) fn turn_over(&mut self, seat: usize, from: Buffer, key: impl Fn(u32) -> u32) {
         let words = self.words;
         let buffers = &mut self.seats[seat].buffers;
@@ -167,7 +167,7 @@ impl Storage {
         };
     }
 
-    /// The elements of a buffer, each with its origin and its only contributor (`None`: none or several).
+    /// The elements of a buffer, each with its origin and its only contributor (`None` if there are none or several).
     pub(crate) fn single(&self, seat: usize, buffer: Buffer) -> Vec<(u32, Option<u32>)> {
         let values = &self.seats[seat].buffers[buffer as usize];
         let only = |at: usize| {
@@ -182,7 +182,7 @@ impl Storage {
         values.ranks[at * self.words + rank / 64] >> (rank % 64) & 1 == 1
     }
 
-    /// Compares one element with what it should be: element `origin` with the contributions for which `want` holds.
+    /// Compares an element with the expected one: element `origin` with the contributions of `want`.
     pub(crate) fn expect(
         &self,
         seat: usize,
@@ -236,7 +236,7 @@ impl Storage {
     }
 }
 
-/// Whose contributions an element should have.
+/// The expected contributions to an element.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Want {
     All,

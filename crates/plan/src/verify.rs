@@ -1,18 +1,19 @@
 //! Proves that a plan computes its collective, by symbolic execution.
 //!
-//! Every program is run with sets of contributions in place of numbers. A plan is wrong where a rank ends without what
-//! the collective promises, and also where it reduces a contribution twice or into another block, sends what is not
-//! there, touches blocks while a receive into them is outstanding, receives what is never sent or does not fit, waits
-//! in a circle, or leaves a message over. The first such fault is reported with seat, stream and instruction.
+//! Every program is run with sets of contributions in place of numbers. A plan is wrong if a rank ends without the
+//! result of the collective. It is also wrong if it reduces a contribution twice or into another block, sends data
+//! that is not there, touches blocks while a receive into them is outstanding, receives a message that is never sent
+//! or does not fit, waits in a circle, or leaves a message over. The first such fault is reported with seat, stream
+//! and instruction.
 //!
-//! *What is proved.* A stream is a sequence, messages are matched by number and receives take effect at waits, so the
-//! outcome does not depend on timing as long as streams touch different blocks; it is the same for every vector that
-//! the blocks cut exactly, and, as all cuts follow one monotone rule, for every other vector, too. Where streams share
-//! blocks (thread blocks of custom plans), two opposite orders of execution are tried; that finds most missing
-//! dependencies, not provably all. That a send has left before its blocks are written again is not proved: see
-//! [`Op`].
+//! *What is proved.* A stream is a sequence, messages are matched by number, and receives take effect at waits, so
+//! the outcome does not depend on timing as long as streams touch different blocks. It is the same for every vector
+//! that the blocks cut exactly, and, because all cuts follow one monotone rule, for every other vector too. If
+//! streams share blocks (thread blocks of custom plans), two opposite orders of execution are tried; that finds most
+//! missing dependencies, but not provably all. It is not proved that a send has left before its blocks are written
+//! again: see [`Op`].
 //!
-//! Cost: time and memory in proportion to seats x blocks x messages over them; 64 ranks take milliseconds.
+//! Cost: time and memory are proportional to seats x blocks x messages over them; 64 ranks take milliseconds.
 
 mod grid;
 
@@ -26,17 +27,17 @@ use std::collections::BTreeSet;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_units::{CollectiveKind, Extent};
 
-/// Proves that `algorithm` computes `kind` on `ranks` ranks, in the usual direction and, where that is another plan,
-/// against it.
+/// Proves that `algorithm` computes `kind` on `ranks` ranks, in the usual direction and, if that is a different plan,
+/// in the reverse direction.
 ///
 /// # Errors
-/// [`Code::NoPlan`] where the algorithm does not offer it, [`Code::WrongPlan`] for each fault, [`Code::BadValue`] where
-/// the plan is too large to be verified.
+/// [`Code::NoPlan`] if the algorithm does not offer the collective, [`Code::WrongPlan`] for each fault,
+/// [`Code::BadValue`] if the plan is too large to be verified.
 pub fn verify(algorithm: &dyn Algorithm, kind: CollectiveKind, ranks: u32) -> Result<(), Diagnostics> {
     verify_within(algorithm, kind, ranks, MOST_WORDS)
 }
 
-/// Proves as [`verify`] does, in storage of at most `most` words.
+/// As [`verify`], using storage of at most `most` words.
 pub(crate) fn verify_within(
     algorithm: &dyn Algorithm,
     kind: CollectiveKind,
@@ -52,7 +53,7 @@ pub(crate) fn verify_within(
     Ok(())
 }
 
-/// Proves one direction on a vector of exactly `elements` elements, however they divide.
+/// Proves one direction on a vector of exactly `elements` elements, whether or not they divide evenly.
 ///
 /// # Errors
 /// As [`verify`].
@@ -89,10 +90,11 @@ fn prove(
     Ok(())
 }
 
-/// Into how many elements a vector must be cut so that every block of the plan is a whole number of them.
+/// The number of elements that a vector must be cut into so that every block of the plan is a whole number of
+/// elements.
 ///
 /// # Errors
-/// [`Code::BadValue`] where that is more than can be verified.
+/// [`Code::BadValue`] if that is more than can be verified.
 pub fn granularity(algorithm: &dyn Algorithm, kind: CollectiveKind, ranks: u32) -> Result<u64, Diagnostics> {
     let streams = algorithm.streams(kind, ranks);
     let mut counts = BTreeSet::from([1, ranks]);
@@ -114,7 +116,7 @@ pub fn granularity(algorithm: &dyn Algorithm, kind: CollectiveKind, ranks: u32) 
     common_multiple(counts, if algorithm.split() { streams } else { 1 })
 }
 
-/// The least number that all of `counts` divide, `streams` times.
+/// The least common multiple of `counts`, times `streams`.
 pub(crate) fn common_multiple(counts: BTreeSet<u32>, streams: u32) -> Result<u64, Diagnostics> {
     let mut elements = 1u64;
     for count in counts {
@@ -138,7 +140,7 @@ fn too_large(why: &str) -> Diagnostics {
     Diagnostic::error(Code::BadValue, format!("the plan is too large to be verified: {why}")).into()
 }
 
-/// Refuses what would need more than `most` words of memory.
+/// Refuses plans that would need more than `most` words of memory.
 pub(crate) fn check_size(seats: u64, ranks: u32, elements: u64, most: u64) -> Result<(), Diagnostics> {
     let words = seats.saturating_mul(elements).saturating_mul(u64::from(ranks.div_ceil(64)) + 1);
     if words > most {
@@ -149,7 +151,7 @@ pub(crate) fn check_size(seats: u64, ranks: u32, elements: u64, most: u64) -> Re
     Ok(())
 }
 
-/// Whether any program differs against the usual direction.
+/// Whether any program differs in the reverse direction.
 fn differs_reversed(algorithm: &dyn Algorithm, kind: CollectiveKind, ranks: u32) -> bool {
     (0..algorithm.seats(ranks)).any(|index| {
         (0..algorithm.streams(kind, ranks)).any(|stream| {
@@ -159,7 +161,7 @@ fn differs_reversed(algorithm: &dyn Algorithm, kind: CollectiveKind, ranks: u32)
     })
 }
 
-/// The storage with which a collective starts.
+/// The storage at the start of a collective.
 pub(crate) fn flat(kind: CollectiveKind, ranks: u32, seats: u32, elements: u64) -> Storage {
     let mut storage = Storage::new(ranks, elements);
     for index in 0..seats {
@@ -170,7 +172,7 @@ pub(crate) fn flat(kind: CollectiveKind, ranks: u32, seats: u32, elements: u64) 
     storage
 }
 
-/// Compares what every rank ends with with what the collective promises.
+/// Compares the result of every rank with the expected one.
 pub(crate) fn check_result(
     buffer: Buffer,
     kind: CollectiveKind,
@@ -205,7 +207,7 @@ pub(crate) fn check_result(
     if faults.is_empty() { Ok(()) } else { Err(diagnostics(&faults)) }
 }
 
-/// Faults as diagnostics.
+/// Converts faults to diagnostics.
 pub(crate) fn diagnostics(faults: &[Fault]) -> Diagnostics {
     let one = |fault: &Fault| match fault.site {
         Some(at) => {
@@ -217,7 +219,7 @@ pub(crate) fn diagnostics(faults: &[Fault]) -> Diagnostics {
     Diagnostics(faults.iter().map(one).collect())
 }
 
-/// A collective of a group of seats on a part of their storage.
+/// A collective of a group of seats on part of their storage.
 #[derive(Clone, Copy)]
 pub(crate) struct Run<'a> {
     pub(crate) algorithm: &'a dyn Algorithm,
@@ -228,7 +230,7 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs all programs; `members` says which storage a seat has.
+    /// Runs all programs; `members` gives the storage of each seat.
     fn execute(self, storage: &mut Storage, members: &[usize], order: Order) -> Result<(), Vec<Fault>> {
         let streams = self.algorithm.streams(self.kind, self.ranks);
         let mut visit = Symbolic {
@@ -247,23 +249,25 @@ impl Run<'_> {
         Seat { kind: self.kind, ranks: self.ranks, index, stream, reverse: self.reverse }
     }
 
-    /// The elements that blocks cover, if there are such blocks.
+    /// The elements that blocks cover, if such blocks exist.
     fn extent(self, at: Site, blocks: Blocks) -> Result<Extent, String> {
         let part = self.algorithm.part(self.kind, self.ranks, at.stream, self.whole);
         extent(&self.seat(at), part, blocks)
     }
 }
 
-/// The elements that blocks of a seat's stream cover, if there are such blocks.
+/// The elements that blocks of a seat's stream cover, if such blocks exist.
 pub(crate) fn extent(seat: &Seat, part: Extent, blocks: Blocks) -> Result<Extent, String> {
     let Blocks { buffer, first, count, of } = blocks;
     let end = first.checked_add(count).filter(|&end| of > 0 && (end <= of || buffer == Buffer::Scratch));
     if end.is_none() {
-        return Err(format!("touches {count} blocks from block {first} on, of only {of}"));
+        return Err(format!("touches {count} blocks from block {first} on, but there are only {of}"));
     }
     let extent = blocks.extent(seat.space(buffer, part));
     if extent.end > MOST_WORDS {
-        return Err(format!("uses scratch block {first}, which is beyond all measure"));
+        return Err(format!(
+            "uses scratch block {first}, which is beyond the largest buffer that can be verified"
+        ));
     }
     Ok(extent)
 }
@@ -274,7 +278,7 @@ struct Outstanding {
     buffer: Buffer,
     extent: Extent,
     reduce: bool,
-    /// Who else touched its blocks since it was posted.
+    /// Instructions that have touched its blocks since it was posted.
     touched: Vec<Touch>,
 }
 
@@ -282,7 +286,7 @@ struct Outstanding {
 #[derive(Clone, Copy)]
 struct Touch {
     at: Site,
-    /// By which instruction of its stream it is over: itself, the wait of a receive, or nothing yet.
+    /// The instruction of its stream that completes it: itself, the wait of a receive, or none so far.
     over: Option<u32>,
 }
 
@@ -297,12 +301,12 @@ struct Symbolic<'a> {
 }
 
 impl Symbolic<'_> {
-    /// The number of a seat's stream among all.
+    /// The number of a seat's stream among all streams.
     const fn number(&self, at: Site) -> u32 {
         at.seat * self.streams + at.stream
     }
 
-    /// Notes with every outstanding receive into these elements that they are touched, unless both only add to them.
+    /// Notes the touch in every outstanding receive into these elements, unless both only reduce into them.
     fn touch(&mut self, at: Site, buffer: Buffer, extent: Extent, reduce: bool, over: Option<u32>) {
         for other in self.outstanding[at.seat as usize].iter_mut() {
             if other.meets(buffer, extent, reduce) {
@@ -311,8 +315,8 @@ impl Symbolic<'_> {
         }
     }
 
-    /// The elements, where they hold something. Elements that are empty because a receive into them is outstanding are
-    /// read too early.
+    /// Reads elements that must contain values. If they are empty because a receive into them is outstanding, they
+    /// are read too early.
     fn read(&mut self, at: Site, buffer: Buffer, extent: Extent) -> Result<Values, String> {
         self.storage.read(self.members[at.seat as usize], buffer, extent).map_err(|empty| {
             let mut receives = self.outstanding[at.seat as usize].iter();
@@ -322,7 +326,7 @@ impl Symbolic<'_> {
         })
     }
 
-    /// That every touch of a complete receive's blocks was over before its message was sent.
+    /// Checks that every touch of a complete receive's blocks was over before its message was sent.
     fn in_order(&mut self, receive: &Outstanding, sent: Site) -> Result<(), Fault> {
         for touch in &receive.touched {
             // A receive that is still outstanding is compared when it is complete.
@@ -342,7 +346,7 @@ impl Symbolic<'_> {
 }
 
 impl Outstanding {
-    /// Whether elements are among those that it writes, and the two do not both only add to them.
+    /// Whether it writes any of these elements, unless both only reduce into them.
     const fn meets(&self, buffer: Buffer, extent: Extent, reduce: bool) -> bool {
         self.buffer as u8 == buffer as u8
             && self.extent.start < extent.end

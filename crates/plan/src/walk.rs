@@ -1,7 +1,7 @@
-//! Runs all programs of a plan against each other, without time: what a symbolic execution and a count share.
+//! Runs all programs of a plan against each other, without time. Symbolic execution and counting share it.
 //!
-//! A [`Visit`]or says what messages carry. The walk matches the `k`-th send with the `k`-th receive of each pair of
-//! seats on each channel, and finds out what never arrives and what nobody takes in.
+//! A [`Visit`] says what messages carry. The walk matches the `k`-th send with the `k`-th receive of each pair of
+//! seats on each channel, and finds messages that never arrive and messages that no seat receives.
 
 use crate::program::{Algorithm, Blocks, Op, Seat};
 use std::collections::{BTreeMap, VecDeque};
@@ -11,11 +11,11 @@ use syncline_units::CollectiveKind;
 /// An instruction of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Site {
-    /// Whose.
+    /// The seat.
     pub seat: u32,
-    /// In which stream.
+    /// The stream.
     pub stream: u32,
-    /// Which.
+    /// Number of the instruction.
     pub pc: u32,
 }
 
@@ -25,12 +25,12 @@ impl fmt::Display for Site {
     }
 }
 
-/// Something that is wrong with a plan.
+/// A fault of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// At which instruction; none where it is wrong at the end.
+    /// The instruction; `None` if the fault shows at the end.
     pub site: Option<Site>,
-    /// What, in a sentence.
+    /// The fault, in a sentence.
     pub sentence: String,
 }
 
@@ -40,16 +40,16 @@ impl Fault {
     }
 }
 
-/// Which of the streams that can go on is taken next. Two opposite orders find what depends on it.
+/// Which of the ready streams runs next. Two opposite orders find faults that depend on the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// The one that could go on first.
+    /// The stream that has been ready longest.
     First,
-    /// The one that could go on last.
+    /// The stream that became ready last.
     Last,
 }
 
-/// What happens at an instruction.
+/// Called at each instruction.
 pub(crate) trait Visit {
     /// What a message carries.
     type Message;
@@ -61,7 +61,7 @@ pub(crate) trait Visit {
     }
     /// A receive is complete.
     fn receive(&mut self, done: Received, message: Self::Message) -> Result<(), Fault>;
-    /// A copy.
+    /// Data is copied.
     fn copy(&mut self, _at: Site, _from: Blocks, _to: Blocks, _reduce: bool) -> Result<(), String> {
         Ok(())
     }
@@ -69,22 +69,23 @@ pub(crate) trait Visit {
     fn after(&mut self, _at: Site, _stream: u32, _ops: u32) {}
 }
 
-/// A receive that is complete.
+/// A complete receive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
-    /// Where it was posted.
+    /// The instruction that posted it.
     pub at: Site,
-    /// The instruction of the same stream that waited for it; behind the last one at the end of the program.
+    /// The instruction of the same stream that waited for it; one past the last instruction if the end of the program
+    /// did.
     pub wait: u32,
     /// The send of its message.
     pub sent: Site,
-    /// What was received.
+    /// The received blocks.
     pub blocks: Blocks,
-    /// Whether it is reduced into what is there.
+    /// Whether they are reduced into the data there.
     pub reduce: bool,
 }
 
-/// What went from one seat to another on a channel.
+/// Messages from one seat to another on a channel.
 struct Mail<M> {
     waiting: VecDeque<(Site, M)>,
     taken: u32,
@@ -197,7 +198,7 @@ impl<V: Visit> Walk<'_, V> {
         }
     }
 
-    /// Puts the blocked streams of a seat that `which` picks into the queue.
+    /// Queues the blocked streams of a seat that `which` selects.
     fn wake(&mut self, seat: u32, which: impl Fn(&Stream) -> bool) {
         let first = (seat * self.streams) as usize;
         for index in first..first + self.streams as usize {
@@ -230,7 +231,7 @@ impl<V: Visit> Walk<'_, V> {
             return Err(Fault::at(
                 at,
                 format!(
-                    "another stream sends to seat {to} on channel {channel}, too: which is first is open"
+                    "sends to seat {to} on channel {channel} from several streams: their order is undefined"
                 ),
             ));
         }
@@ -249,7 +250,7 @@ impl<V: Visit> Walk<'_, V> {
             return Err(Fault::at(
                 at,
                 format!(
-                    "another stream receives from seat {from} on channel {channel}, too: which is first is open"
+                    "receives from seat {from} on channel {channel} in several streams: their order is undefined"
                 ),
             ));
         }
@@ -258,7 +259,7 @@ impl<V: Visit> Walk<'_, V> {
         Ok(())
     }
 
-    /// Completes receives in order as long as their messages are there; whether all are complete.
+    /// Completes receives in order as long as their messages are there. Returns whether all are complete.
     fn complete(&mut self, index: usize) -> Result<bool, Fault> {
         let (seat, channel) = (self.all[index].seat, self.all[index].channel);
         while let Some(&receive) = self.all[index].pending.front() {
@@ -284,7 +285,7 @@ impl<V: Visit> Walk<'_, V> {
         Ok(passed)
     }
 
-    /// What is wrong when nothing can go on.
+    /// The faults that remain when no stream can continue.
     fn leftovers(&self) -> Result<(), Vec<Fault>> {
         const MOST: usize = 8;
         let mut faults = Vec::new();
@@ -323,7 +324,7 @@ impl<V: Visit> Walk<'_, V> {
         let why = if over {
             "which is never sent".to_owned()
         } else {
-            format!("but seat {from} waits itself: deadlock")
+            format!("but seat {from} is waiting too: deadlock")
         };
         Fault::at(
             Site { seat, stream: stream.seat.stream, pc: receive.pc },

@@ -16,7 +16,7 @@ fn some(number: u32) -> NonZeroU32 {
     NonZeroU32::new(number).unwrap()
 }
 
-/// What a name costs.
+/// The names of the library with their costs.
 fn library() -> Vec<(&'static str, Costed)> {
     vec![
         ("ring", Costed::Ring),
@@ -47,7 +47,7 @@ fn library() -> Vec<(&'static str, Costed)> {
 }
 
 #[test]
-fn closed_forms_are_what_is_counted() {
+fn closed_forms_equal_counts() {
     let mut compared = 0;
     for (name, costed) in library() {
         let algorithm = by_name(name).unwrap();
@@ -68,9 +68,9 @@ fn closed_forms_are_what_is_counted() {
     assert_eq!(compared, 1436);
 }
 
-/// Where ranks are alike, one rank's program tells the rounds of all.
+/// If ranks are alike, the program of one rank determines the rounds of all.
 #[test]
-fn the_chain_of_alike_ranks_is_what_is_counted() {
+fn chains_of_alike_ranks_equal_counted_rounds() {
     let mut compared = 0;
     for (name, _) in library() {
         let algorithm = by_name(name).unwrap();
@@ -82,7 +82,7 @@ fn the_chain_of_alike_ranks_is_what_is_counted() {
                 let Some(rounds) = chain(&*algorithm, kind, ranks, 1 << 20, 1, |_| 1) else { continue };
                 let counted = count(&*algorithm, kind, ranks, Bytes(1 << 20), |_| 0).unwrap();
                 assert_eq!(rounds, u64::from(counted.rounds), "{name} {kind} {ranks}");
-                // No rank can have sent or received more on the chain than in all.
+                // A rank cannot have sent or received more on the chain than in total.
                 let bytes = chain(&*algorithm, kind, ranks, 1 << 20, 1, |bytes| bytes.0).unwrap();
                 assert!(bytes > 0 && bytes <= counted.busiest().0, "{name} {kind} {ranks}");
                 compared += 1;
@@ -92,7 +92,7 @@ fn the_chain_of_alike_ranks_is_what_is_counted() {
     assert!(compared > 300, "{compared}");
 }
 
-/// claims.csv luo-02: the printed table beside the plans, for racks numbered one after another.
+/// claims.csv luo-02: the printed table next to the plans, for racks numbered one after another.
 #[test]
 fn luo2020_table_4_1_against_the_plans() {
     for (nodes, racks) in [(2, 2), (4, 2), (4, 4), (8, 4), (2, 8), (16, 4)] {
@@ -147,7 +147,7 @@ fn ring(_: usize, _: CollectiveKind) -> Arc<dyn Algorithm> {
     by_name("ring").unwrap()
 }
 
-/// Bytes that a position sends over all phases on the axes that `of` picks, as a multiple of the vector.
+/// Bytes that a position sends over all phases on the axes for which `of` is true, as a multiple of the vector.
 fn sent(composition: Composition, sizes: &[u32], of: impl Fn(usize) -> bool) -> f64 {
     let grid = Grid::new(sizes).unwrap();
     let vector = Bytes(u64::from(grid.positions()) * 1024);
@@ -194,7 +194,7 @@ fn dlrm2020_steps() {
 }
 
 #[test]
-fn no_plan_needs_less_than_the_least() {
+fn no_plan_needs_less_than_least_bytes() {
     for algorithm in ENTRIES.iter().flat_map(|entry| entry.examples).map(|name| by_name(name).unwrap()) {
         for &kind in CollectiveKind::ALL {
             for ranks in (1..=32).filter(|&ranks| algorithm.offers(kind, ranks).is_ok()) {

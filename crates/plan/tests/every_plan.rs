@@ -1,5 +1,6 @@
-//! Every algorithm of the registry, for every collective and every number of ranks from 1 to 64, is either proved or
-//! refused by name; so are compositions on grids, vectors that do not divide evenly, and the materialised form.
+//! Every algorithm of the registry is, for every collective and every number of ranks from 1 to 64, either proved or
+//! refused by name. The same holds for compositions on grids, vectors that do not divide evenly, and the materialised
+//! form.
 
 use std::sync::Arc;
 use syncline_diagnostics::Code;
@@ -23,13 +24,13 @@ fn is_documented(name: &str, kind: CollectiveKind, ranks: u32) -> bool {
         "double_binary_tree" => (&[AllReduce, Broadcast, Reduce], true),
         _ if name.starts_with("tree") => (&[AllReduce, Broadcast, Reduce], true),
         _ if name.starts_with("bcube") => {
-            // Without a parameter, in the name, the base is 4.
+            // If the name has no parameter, the base is 4.
             let base = name
                 .strip_prefix("bcube(base=")
                 .map_or(4, |rest| rest.trim_end_matches(')').parse().unwrap());
             (&[AllReduce, ReduceScatter, AllGather], powers(base).any(|power| power == ranks))
         }
-        // Each of three hubs has a worker's NPU.
+        // Each of three hubs needs a rank.
         "parameter_server(placement=CS, hubs=3)" => (&[AllReduce], ranks >= 3),
         _ => (&[AllReduce], true),
     };
@@ -56,7 +57,7 @@ fn every_algorithm_is_proved_or_refused() {
                         let refused = verify(&*algorithm, kind, ranks).unwrap_err();
                         let [diagnostic] = &refused.0[..] else { panic!("{refused}") };
                         assert_eq!(diagnostic.code, Code::NoPlan, "{diagnostic}");
-                        // What is refused is named: the algorithm in the message, the rest beside it.
+                        // A refusal names the algorithm in the message, and the collective separately.
                         assert!(diagnostic.message.contains(algorithm.name()), "{diagnostic}");
                         let found = diagnostic.found.as_deref().unwrap_or_default();
                         assert_eq!(found, format!("{kind} on {ranks} ranks"));
@@ -96,7 +97,7 @@ fn no_ranks_are_refused() {
 }
 
 #[test]
-fn one_rank_alone_sends_nothing_unless_a_hub_is_elsewhere() {
+fn a_single_rank_sends_nothing_unless_hubs_have_their_own_seats() {
     for algorithm in examples() {
         for &kind in CollectiveKind::ALL.iter().filter(|&&kind| algorithm.offers(kind, 1).is_ok()) {
             let seat = Seat { kind, ranks: 1, index: 0, stream: 0, reverse: false };
@@ -106,7 +107,7 @@ fn one_rank_alone_sends_nothing_unless_a_hub_is_elsewhere() {
     }
 }
 
-/// Programs of ranks far apart in very large collectives: no overflow, peers and blocks that exist.
+/// Programs of distant ranks in very large collectives: no overflow, and peers and blocks exist.
 #[test]
 fn large_numbers_of_ranks() {
     for algorithm in examples() {
@@ -170,7 +171,7 @@ fn all_reduce_phases_take_every_algorithm() {
     }
 }
 
-/// The super-nodes of dlrm2020: every number of them, of nodes in each, up to 64 nodes in all.
+/// The super-nodes of dlrm2020: every number of super-nodes and of nodes in each, up to 64 nodes in total.
 fn super_nodes() -> impl Iterator<Item = Grid> {
     let sizes = (1..=64u32).flat_map(|nodes| (1..=64 / nodes).map(move |groups| [nodes, groups]));
     sizes.map(|sizes| Grid::new(&sizes).unwrap())
@@ -189,7 +190,8 @@ fn all_reduces_of_super_nodes() {
     }
 }
 
-/// dlrm2020 Table II: all communication from one super-node to the i-th node of any other goes through its own i-th node.
+/// dlrm2020 Table II: all communication from one super-node to the i-th node of any other goes through its own i-th
+/// node.
 #[test]
 fn all_to_alls_of_super_nodes() {
     let direct = by_name("direct").unwrap();
@@ -198,7 +200,7 @@ fn all_to_alls_of_super_nodes() {
         let phases = Composition::Hierarchical.phases(CollectiveKind::AllToAll, &grid);
         verify_composition(Composition::Hierarchical, CollectiveKind::AllToAll, &grid, pick, None, false)
             .unwrap_or_else(|e| panic!("{:?}: {e}", grid.sizes()));
-        // First among the nodes of a super-node; then only between nodes of one number.
+        // First among the nodes of a super-node, then only between nodes with the same number.
         let axes: Vec<usize> = phases.iter().map(|phase| phase.axis).collect();
         let expected: Vec<usize> = (0..2).filter(|&axis| grid.sizes()[axis] > 1).collect();
         assert_eq!(axes, expected);
@@ -222,7 +224,7 @@ fn turned(op: Op, seat: &Seat, turn: Turn) -> (u8, u32, u32, u32, bool) {
 }
 
 #[test]
-fn programs_follow_from_that_of_rank_0_where_promised() {
+fn programs_are_translations_of_rank_0_where_guaranteed() {
     let mut promised = 0;
     for algorithm in examples() {
         for &kind in CollectiveKind::ALL {

@@ -1,5 +1,5 @@
-//! Plans that are wrong, and the sentence that says why. The first half breaks one instruction of proved plans at
-//! random; the second shows each kind of fault.
+//! Wrong plans, and the message for each. The first half changes one instruction of proved plans at random; the
+//! second half shows each kind of fault.
 
 use proptest::prelude::*;
 use syncline_diagnostics::Code;
@@ -11,17 +11,17 @@ use syncline_units::CollectiveKind;
 /// One change of one instruction.
 #[derive(Clone, Copy, Debug)]
 enum Change {
-    /// It is left out.
+    /// The instruction is removed.
     Drop,
-    /// It has another block.
+    /// The instruction uses another block.
     Shift,
-    /// It reduces where it should not, or the other way round.
+    /// The instruction reduces where it should not, or the reverse.
     Flip,
-    /// It has another peer.
+    /// The instruction uses another peer.
     Turn,
 }
 
-/// Changes the `pick`-th instruction to which the change applies; false where there is none.
+/// Changes the `pick`-th instruction that the change applies to. Returns false if there is none.
 fn broken(file: &mut PlanFile, change: Change, pick: usize) -> bool {
     let ranks = file.ranks + file.helpers;
     let applies = |op: &OpEntry| match change {
@@ -75,7 +75,7 @@ fn plans() -> Vec<(&'static str, CollectiveKind, u32)> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(3000) })]
     #[test]
-    fn a_broken_plan_is_found_out(
+    fn broken_plans_are_detected(
         (name, kind, ranks) in prop::sample::select(plans()),
         change in prop::sample::select(vec![Change::Drop, Change::Shift, Change::Flip, Change::Turn]),
         pick: usize,
@@ -98,7 +98,7 @@ fn receive(from: u32, block: u32, reduce: bool) -> OpEntry {
 }
 const WAIT: OpEntry = OpEntry::Wait {};
 
-/// The first fault of a plan on two ranks with two blocks, one stream a seat.
+/// The first fault of a plan on two ranks with two blocks and one stream per seat.
 fn fault(kind: CollectiveKind, programs: [Vec<OpEntry>; 2]) -> (String, Option<String>) {
     let seat = |ops| SeatEntry { streams: vec![StreamEntry { channel: None, ops }] };
     faults(kind, programs.map(seat).to_vec())
@@ -136,7 +136,7 @@ fn a_block_that_is_reduced_into_another() {
 }
 
 #[test]
-fn a_block_that_is_sent_before_it_is_there() {
+fn a_block_that_is_sent_before_it_arrives() {
     let programs = [vec![receive(1, 1, false), send(1, 1)], vec![send(0, 1), receive(0, 0, false)]];
     let (message, key) = fault(CollectiveKind::AllGather, programs);
     assert_eq!(
@@ -153,7 +153,7 @@ fn a_block_that_is_sent_before_it_is_there() {
 fn a_message_that_does_not_fit() {
     let both = OpEntry::Send { to: 0, block: 0, count: 2, of: None, buffer: Buffer::Data };
     let (message, _) = fault(CollectiveKind::Reduce, [vec![receive(1, 0, true)], vec![both]]);
-    assert_eq!(message, "seat 0 takes 2 elements into room for 1");
+    assert_eq!(message, "seat 0 writes 2 elements into space for 1");
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn seats_that_wait_for_each_other() {
     let (message, _) = fault(CollectiveKind::AllReduce, [program(1), program(0)]);
     assert_eq!(
         message,
-        "seat 0 receives message 1 from seat 1 on channel 0, but seat 1 waits itself: deadlock"
+        "seat 0 receives message 1 from seat 1 on channel 0, but seat 1 is waiting too: deadlock"
     );
 }
 
@@ -196,12 +196,12 @@ fn a_block_in_the_wrong_place() {
 }
 
 #[test]
-fn streams_in_each_others_way() {
+fn streams_that_conflict() {
     let stream = |channel, ops| StreamEntry { channel: Some(channel), ops };
     let first = SeatEntry { streams: vec![stream(0, vec![send(1, 0)]), stream(0, vec![send(1, 1)])] };
     let second = SeatEntry { streams: vec![stream(0, vec![receive(0, 0, false), receive(0, 1, false)])] };
     let (message, _) = faults(CollectiveKind::Broadcast, vec![first, second]);
-    assert_eq!(message, "seat 0 another stream sends to seat 1 on channel 0, too: which is first is open");
+    assert_eq!(message, "seat 0 sends to seat 1 on channel 0 from several streams: their order is undefined");
     let after = |stream| OpEntry::After { stream, ops: 2 };
     let circle =
         SeatEntry { streams: vec![stream(0, vec![after(1), WAIT]), stream(1, vec![after(0), WAIT])] };
@@ -210,8 +210,8 @@ fn streams_in_each_others_way() {
 }
 
 #[test]
-fn a_plan_that_is_right_in_one_order_only() {
-    // Stream 1 sends on what stream 0 has received, without waiting for it.
+fn a_plan_that_is_correct_in_one_order_only() {
+    // Stream 1 forwards what stream 0 has received, without waiting for it.
     let stream = |channel, ops| StreamEntry { channel: Some(channel), ops };
     let whole = |to| OpEntry::Send { to, block: 0, count: 2, of: None, buffer: Buffer::Data };
     let into =
@@ -225,7 +225,7 @@ fn a_plan_that_is_right_in_one_order_only() {
     assert!(message.starts_with("seat 1 "), "{message}");
 }
 
-/// Ranks whose streams have the channels of their numbers.
+/// Ranks whose streams use the channels of their own numbers.
 fn seats(programs: Vec<Vec<Vec<OpEntry>>>) -> Vec<SeatEntry> {
     let stream = |ops| StreamEntry { channel: None, ops };
     programs
@@ -236,9 +236,9 @@ fn seats(programs: Vec<Vec<Vec<OpEntry>>>) -> Vec<SeatEntry> {
 
 #[test]
 fn an_order_that_goes_through_another_rank_counts() {
-    // Rank 1's first stream sends block 0, its second receives the sum into it, and neither waits for the other. Rank 0
-    // sends the sum only once it has what the first stream sent, so the sum cannot come too early. Reduction and
-    // broadcast of trees look like this, with more ranks in between.
+    // Rank 1's first stream sends block 0, and its second stream receives the sum into it; neither waits for the
+    // other. Rank 0 sends the sum only after it has received the message of the first stream, so the sum cannot
+    // arrive too early. Reduction and broadcast in trees look like this, with more ranks in between.
     let after = |stream, ops| OpEntry::After { stream, ops };
     let leaf = |root| {
         let blocks = [0, 1];
@@ -263,15 +263,16 @@ fn an_order_that_goes_through_another_rank_counts() {
         seats: seats(vec![root, leaf(0)]),
     };
     Custom::new(&file(root(false))).unwrap_or_else(|errors| panic!("{errors}"));
-    // Where rank 0 does not wait, the sum may be anything.
+    // If rank 0 does not wait, the sum may be anything.
     let (message, _) = faults(CollectiveKind::AllReduce, file(root(true)).seats);
     assert!(message.contains("into them is outstanding: it must wait first"), "{message}");
 }
 
 #[test]
-fn an_order_through_a_rank_that_has_not_heard_of_it_does_not_count() {
-    // Rank 1 hands block 0 on to rank 2 while rank 3, which has it from rank 0, writes it again. The values are right
-    // in every order, but one stream reads what another writes, unless rank 2 tells rank 3 that it has the block.
+fn an_order_through_a_rank_that_was_not_notified_does_not_count() {
+    // Rank 1 forwards block 0 to rank 2 while rank 3, which has the block from rank 0, writes it again. The values
+    // are right in every order, but one stream reads what another writes, unless rank 2 tells rank 3 that it has the
+    // block.
     let after = |stream, ops| OpEntry::After { stream, ops };
     let both = |from| vec![receive(from, 0, false), receive(from, 1, false), WAIT];
     let plan = |told: bool| {
@@ -337,7 +338,7 @@ fn plans_that_are_too_large_to_be_proved() {
     );
     assert_eq!(
         message(vec![copy(0, 4_000_000_000, 1)]),
-        "seat 0 uses scratch block 4000000000, which is beyond all measure"
+        "seat 0 uses scratch block 4000000000, which is beyond the largest buffer that can be verified"
     );
     assert_eq!(
         message(vec![copy(0, 60_000_000, 1)]),

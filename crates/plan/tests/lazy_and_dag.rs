@@ -1,5 +1,5 @@
-//! The lazy form and the materialised form of a plan are the same plan: the same messages and copies in the same order,
-//! and a node depends, directly or through others, on exactly what the program waits for in front of it.
+//! The lazy and the materialised form of a plan are the same plan: the same messages and copies in the same order,
+//! and a node depends, directly or indirectly, on exactly what the program waits for ahead of it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ fn offered(ranks: u32) -> impl Iterator<Item = (Arc<dyn Algorithm>, CollectiveKi
         .filter(move |(algorithm, kind)| algorithm.offers(*kind, ranks).is_ok())
 }
 
-/// A node as the instruction it comes from.
+/// The instruction that a node comes from.
 fn op(node: &Node) -> Option<Op> {
     match node.action {
         Action::Send { to, blocks, .. } => Some(Op::Send { to, blocks }),
@@ -50,7 +50,7 @@ fn the_same_instructions_in_the_same_order() {
     }
 }
 
-/// For every node, all nodes that are done before it starts.
+/// For each node, all nodes that are done before it starts.
 fn before(nodes: &[Node]) -> Vec<BTreeSet<usize>> {
     let mut before: Vec<BTreeSet<usize>> = Vec::new();
     for (number, node) in nodes.iter().enumerate() {
@@ -66,7 +66,7 @@ fn before(nodes: &[Node]) -> Vec<BTreeSet<usize>> {
 }
 
 #[test]
-fn dependencies_say_what_waits_say() {
+fn dependencies_equal_waits() {
     for ranks in [2, 3, 5, 8, 9, 16] {
         for (algorithm, kind) in offered(ranks) {
             let plan = Plan::of(&*algorithm, kind, ranks, false).unwrap();

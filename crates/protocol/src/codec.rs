@@ -1,15 +1,16 @@
-//! Control messages as bytes: JSON, each message preceded by its length in four bytes, little-endian.
+//! Control messages as bytes: JSON, preceded by its length in four bytes, little-endian.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Most bytes of a message: a job's vectors are some hundred bytes each. A reader keeps no more of one than has come.
+/// Most bytes of a message; each vector of a job takes some hundred bytes. A reader allocates only for bytes that
+/// have arrived.
 pub const LONGEST: usize = 1 << 24;
 
-/// A message as bytes.
+/// Encodes a message.
 ///
 /// # Panics
-/// Never: messages are short, and all of them have a form in JSON.
+/// Never: messages are short, and every message can be written as JSON.
 pub fn encode(message: &impl Serialize) -> Vec<u8> {
     let text = serde_json::to_vec(message).expect("messages are plain data");
     let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
@@ -17,7 +18,7 @@ pub fn encode(message: &impl Serialize) -> Vec<u8> {
     bytes
 }
 
-/// Bytes that become messages.
+/// Splits a stream of bytes into messages.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     bytes: Vec<u8>,
@@ -25,17 +26,17 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Takes messages of at most `longest` bytes.
+    /// A decoder for messages of at most `longest` bytes.
     pub fn new(longest: usize) -> Self {
         Self { bytes: Vec::new(), longest }
     }
 
-    /// Takes in bytes.
+    /// Adds bytes that have arrived.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// How many bytes are still to come of what is coming now: of a length, or of a message.
+    /// How many more bytes complete what is arriving now, which is a length or a message.
     pub fn wants(&self) -> usize {
         match self.bytes.first_chunk::<4>() {
             None => 4 - self.bytes.len(),
@@ -45,25 +46,25 @@ impl Decoder {
         }
     }
 
-    /// Whether what comes is TLS: a record of it, where a length should be.
+    /// Whether the bytes are TLS: they begin with the header of a TLS record instead of a length.
     pub fn gets_tls(&self) -> bool {
         matches!(self.bytes.first_chunk::<4>(), Some([20..=23, 3, 0..=4, _]))
     }
 
-    /// The next message, if it is all there.
+    /// The next message, if it is complete.
     ///
     /// # Errors
-    /// A clause that says why what came is no message; nothing that follows can be read then.
+    /// A clause that says why the bytes are not a message. Nothing after them can be read.
     pub fn message<M: DeserializeOwned>(&mut self) -> Result<Option<M>, String> {
         let Some(text) = self.next_bytes()? else { return Ok(None) };
         let message = serde_json::from_slice(&text);
-        message.map(Some).map_err(|error| format!("sent something that is no message ({error})"))
+        message.map(Some).map_err(|error| format!("sent an invalid message ({error})"))
     }
 
-    /// The bytes of the next message, if they are all there. Their number is checked before anything is kept for them.
+    /// The bytes of the next message, if it is complete. Checks its length before it allocates.
     ///
     /// # Errors
-    /// A clause, where they are too many.
+    /// A clause that says that the message is too long.
     pub fn next_bytes(&mut self) -> Result<Option<Vec<u8>>, String> {
         let Some(&length) = self.bytes.first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_le_bytes(length) as usize;

@@ -1,8 +1,8 @@
-//! How the vector of a collective is cut into chunks, on each of which the plan is run once.
+//! Cuts the vector of a collective into chunks. The plan runs once per chunk.
 //!
-//! Where every rank contributes or gets the whole vector, a chunk is a run of it. Where ranks bring or get blocks of their
-//! own (reduce-scatter, all-gather, all-to-all), a chunk takes the same piece of every rank's block, so that block `i` of
-//! the chunk is what seat `i` brings or gets. What simulates the plan counts chunks in the same way.
+//! If every rank contributes or gets the whole vector, a chunk is a contiguous run of it. If ranks have blocks of
+//! their own (reduce-scatter, all-gather, all-to-all), a chunk takes the same piece of every rank's block, so that
+//! block `i` of the chunk is what seat `i` contributes or gets. The simulator cuts chunks in the same way.
 
 use crate::operation::Operation;
 use std::collections::BTreeSet;
@@ -12,23 +12,23 @@ use syncline_plan::program::program;
 use syncline_plan::{Algorithm, Blocks, Buffer, Op, Seat};
 use syncline_units::{CollectiveKind, Extent, cut};
 
-/// Most elements that those of a chunk are a multiple of.
+/// Largest number that [`Grain`] may round a chunk's elements up to a multiple of.
 const MOST_MULTIPLE: u64 = 1 << 20;
 
-/// How finely a plan cuts a chunk, over all its seats.
+/// How finely a plan cuts a chunk, over all seats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grain {
-    /// The largest message, as a part of the chunk: so many of so many.
+    /// The largest message as a fraction of the chunk: numerator and denominator.
     largest: (u64, u64),
-    /// What the elements of a chunk are a multiple of.
+    /// The number of elements of a chunk is a multiple of this.
     multiple: u64,
 }
 
 impl Grain {
-    /// The grain of a plan that the algorithm offers.
+    /// The grain of the algorithm's plan for `kind`.
     ///
     /// # Errors
-    /// [`Code::BadValue`] where a plan with scratch storage cuts a chunk into numbers of blocks that have no small common
+    /// [`Code::BadValue`] if a plan with scratch storage divides a chunk by numbers that have no small common
     /// multiple.
     pub fn of(algorithm: &dyn Algorithm, kind: CollectiveKind, ranks: u32) -> Result<Self> {
         let streams = algorithm.streams(kind, ranks);
@@ -52,7 +52,8 @@ impl Grain {
                 }
             }
         }
-        // What was last put into a slot is as long as any other block only where all blocks are equal.
+        // A block in a scratch slot has the same length as any block copied to or from it only if all blocks are
+        // equal.
         let multiple = if scratch { numbers.into_iter().try_fold(1, least_common_multiple) } else { Some(1) };
         match multiple {
             Some(multiple) if multiple <= MOST_MULTIPLE => Ok(Self { largest, multiple }),
@@ -69,7 +70,7 @@ impl Grain {
 }
 
 impl Grain {
-    /// What the elements of a chunk are a multiple of.
+    /// The number of elements of a chunk is a multiple of this.
     pub(crate) fn multiple(self) -> u64 {
         self.multiple
     }
@@ -88,17 +89,17 @@ fn least_common_multiple(a: u64, b: u64) -> Option<u64> {
 pub struct Cut {
     elements: u64,
     chunks: u32,
-    /// For a vector of blocks of ranks: the rank of each seat.
+    /// The rank of each seat, if ranks have blocks of their own.
     ranks: Option<Vec<u32>>,
     grain: Grain,
 }
 
 impl Cut {
-    /// Cuts an operation's vector so that the largest message of a chunk has at most `message` bytes; `ranks` is the rank
-    /// of each seat.
+    /// Cuts an operation's vector so that the largest message of a chunk has at most `message` bytes. `ranks` is the
+    /// rank of each seat.
     ///
     /// # Errors
-    /// A sentence, where there would be more than 2^32 chunks.
+    /// A sentence, if there would be more than 2^32 chunks.
     pub fn new(
         operation: &Operation,
         grain: Grain,
@@ -108,7 +109,7 @@ impl Cut {
         let (count, of) = grain.largest;
         let longest = u128::from(operation.bytes()) * u128::from(count);
         let chunks = longest.div_ceil(u128::from(of) * u128::from(message.max(1))).max(1);
-        // No chunk is empty, but the only one of a vector without elements.
+        // No chunk is empty, unless the vector is: then there is one empty chunk.
         let width = if operation.by_rank() { ranks.len() as u64 } else { 1 };
         let chunks = chunks.min(u128::from((operation.elements / width).max(1)));
         let chunks = u32::try_from(chunks)
@@ -122,19 +123,19 @@ impl Cut {
         self.chunks
     }
 
-    /// Elements of a chunk on which the plan is run: those of the vector, and what is added to make blocks equal.
+    /// Elements that the plan runs on for a chunk: those of the vector, plus padding that makes blocks equal.
     pub fn elements(&self, chunk: u32) -> u64 {
         let held: u64 = self.runs(chunk).map(|run| run.end - run.start).sum();
         held.next_multiple_of(self.grain.multiple)
     }
 
-    /// Elements of the largest message of a chunk that has so many.
+    /// Elements of the largest message of a chunk of `elements` elements.
     pub fn largest(&self, elements: u64) -> u64 {
         let (count, of) = self.grain.largest;
         (u128::from(elements) * u128::from(count)).div_ceil(u128::from(of)) as u64
     }
 
-    /// Where the vector's elements of a chunk are, in the order in which the chunk has them.
+    /// Where the elements of a chunk are in the vector, in the order in which the chunk holds them.
     pub fn runs(&self, chunk: u32) -> impl Iterator<Item = Range<u64>> {
         let whole = self.ranks.is_none().then(|| {
             let Extent { start, end } = Extent::whole(self.elements).blocks(chunk, 1, self.chunks);
@@ -148,17 +149,17 @@ impl Cut {
         whole.into_iter().chain(by_rank)
     }
 
-    /// Which elements of a rank's own block are in a chunk, where ranks have such blocks.
+    /// The elements of each rank's block that belong to a chunk, if ranks have blocks of their own.
     pub(crate) fn piece(&self, chunk: u32) -> Range<u64> {
         cut(self.block(), chunk, self.chunks)..cut(self.block(), chunk + 1, self.chunks)
     }
 
-    /// Elements of a rank's own block.
+    /// Elements of a rank's block.
     fn block(&self) -> u64 {
         self.elements / self.ranks.as_ref().map_or(1, |ranks| ranks.len() as u64)
     }
 
-    /// Whether a chunk is a run of the vector as it lies there.
+    /// Whether every chunk is a contiguous run of the vector, without padding.
     pub(crate) fn contiguous(&self) -> bool {
         self.ranks.is_none() && self.grain.multiple == 1
     }

@@ -1,8 +1,8 @@
-//! Taking entries out of a map.
+//! Removes entries from a map.
 
 use std::collections::BTreeMap;
 
-/// Takes out the entries of which `gone` says so, in their order.
+/// Removes the entries for which `gone` returns true, and returns them in order of their keys.
 pub fn take_out<K: Ord + Clone, V>(
     map: &mut BTreeMap<K, V>,
     mut gone: impl FnMut(&K, &V) -> bool,
@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_out_is_gone_and_the_rest_stays() {
+    fn matching_entries_are_removed_and_the_rest_stays() {
         let mut map: BTreeMap<u32, u32> = (0..6).map(|number| (number, number * number)).collect();
         let odd = take_out(&mut map, |_, value| value % 2 == 1);
         assert_eq!(odd, [(1, 1), (3, 9), (5, 25)]);

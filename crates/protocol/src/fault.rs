@@ -1,4 +1,4 @@
-//! What goes wrong, and who is at fault.
+//! Faults: what went wrong, and who is at fault.
 
 use crate::operation::{Asked, Operation, Request};
 use crate::wire::Header;
@@ -6,45 +6,45 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// Why an operation failed. It says who is at fault, what was under way, and for how long.
+/// Why an operation failed: who is at fault, what happened, and during what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Who is at fault.
     pub blame: Blame,
     /// What happened.
     pub trouble: Trouble,
-    /// What was under way: the operation's number (transfers have none), what it is, and how long it took until then; no time
-    /// at all, where the communicator had failed before it began.
-    pub during: Option<(u64, Errand, Duration)>,
+    /// The operation's number (0 for transfers), the operation, and how long it had run: no time if the communicator
+    /// had failed before it began. None for a fault of the communicator as a whole.
+    pub during: Option<(u64, Task, Duration)>,
 }
 
-/// What was under way.
+/// The operation that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Errand {
+pub enum Task {
     /// A collective among ranks.
     Collective(Operation),
-    /// A vector's exchange with hubs: what is done, with which vector, and its bytes.
+    /// An exchange of a vector with hubs: the request, the vector's name, and its bytes.
     Exchange(Request, String, u64),
-    /// Bytes between two ranks.
+    /// A transfer between two ranks.
     Transfer {
-        /// Whether this rank sends them.
+        /// Whether this rank is the sender.
         sends: bool,
-        /// The other rank; any, where it is absent.
+        /// The other rank; without it, any rank.
         peer: Option<u32>,
-        /// The application's tag; absent in a collective.
+        /// The application's tag. None within a collective.
         tag: Option<i64>,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
 }
 
-impl From<Operation> for Errand {
+impl From<Operation> for Task {
     fn from(operation: Operation) -> Self {
         Self::Collective(operation)
     }
 }
 
-impl fmt::Display for Errand {
+impl fmt::Display for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Collective(operation) => write!(f, "{operation}, {} bytes", operation.bytes()),
@@ -68,20 +68,20 @@ impl fmt::Display for Errand {
 pub enum Blame {
     /// A rank.
     Rank(u32),
-    /// The connection between two ranks, the lower first.
+    /// The connection between two ranks, the lower rank first.
     Link(u32, u32),
-    /// A hub of the job, by its place among them.
+    /// A hub of the job, by its index.
     Hub(u32),
     /// The hub of a rack.
     Rack(u32),
-    /// Whoever coordinates the ranks, from where this rank stands.
+    /// The process that coordinates the ranks, if this rank cannot reach it.
     Coordinator,
-    /// Nobody that is known.
+    /// Nobody in particular: the culprit is unknown.
     Nobody,
 }
 
 impl Blame {
-    /// The connection between two ranks.
+    /// The connection between two ranks, in either order.
     pub fn link(a: u32, b: u32) -> Self {
         Self::Link(a.min(b), a.max(b))
     }
@@ -103,10 +103,10 @@ impl fmt::Display for Blame {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.blame, self.trouble)?;
-        let Some((sequence, errand, elapsed)) = &self.during else { return Ok(()) };
-        match errand {
-            Errand::Transfer { .. } => write!(f, " ({errand}")?,
-            _ => write!(f, " (operation {sequence}, {errand}")?,
+        let Some((sequence, task, elapsed)) = &self.during else { return Ok(()) };
+        match task {
+            Task::Transfer { .. } => write!(f, " ({task}")?,
+            _ => write!(f, " (operation {sequence}, {task}")?,
         }
         write!(f, ", after {:.3} s)", elapsed.as_secs_f64())
     }
@@ -114,12 +114,12 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// What happened on a connection, or to an operation.
+/// What happened on a connection or to an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trouble {
-    /// Which kind of thing.
+    /// The kind of trouble.
     pub kind: Kind,
-    /// A clause that says it, of which whoever is at fault is the subject.
+    /// A clause that describes it. Its subject is the party at fault.
     pub what: String,
 }
 
@@ -127,82 +127,85 @@ pub struct Trouble {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A connection was closed, as it is when a process ends.
+    /// A connection was closed, for example because a process ended.
     Closed,
-    /// A member has left, as it said, and is needed.
+    /// A member has announced that it leaves, and is still needed.
     Left,
-    /// Nothing came for too long.
+    /// Nothing arrived for too long.
     Silent,
-    /// What came cannot be believed.
+    /// Invalid bytes or messages arrived.
     Corrupt,
-    /// Memory that was being sent has changed under it.
+    /// The caller's memory changed while it was being sent.
     Changed,
-    /// Ranks ask for different things.
+    /// Ranks request different operations.
     Differs,
-    /// An operation takes too long.
+    /// An operation took too long.
     Deadline,
 }
 
 impl Trouble {
-    /// A connection was closed: how the system says it.
+    /// A connection was closed; `how` is the system's description.
     pub fn closed(how: &str) -> Self {
         Self { kind: Kind::Closed, what: format!("closed its connection ({how})") }
     }
 
-    /// A member has left and is needed.
+    /// A member has left and is still needed.
     pub fn left() -> Self {
         Self { kind: Kind::Left, what: "has left and is needed".to_owned() }
     }
 
-    /// Nothing came for so long.
+    /// Nothing arrived for this long.
     pub fn silent(silence: Duration) -> Self {
         Self { kind: Kind::Silent, what: format!("gave no sign of life for {:.1} s", silence.as_secs_f64()) }
     }
 
-    /// A message began to come in, and did not go on for so long.
+    /// Part of a message arrived, and then nothing more for this long.
     pub fn stuck(silence: Duration) -> Self {
         let what = format!("stopped in the middle of a message for {:.1} s", silence.as_secs_f64());
         Self { kind: Kind::Silent, what }
     }
 
-    /// All others are silent: nothing reaches this one, or nobody is there any more, which it cannot tell apart.
+    /// All others are silent: either this rank is cut off, or all others are gone. It cannot tell which.
     pub fn cut_off() -> Self {
         let what = "hears nobody: it is cut off from all others, or they are all gone".to_owned();
         Self { kind: Kind::Silent, what }
     }
 
-    /// Others saw a rank close its connections; nothing of that came to the coordinator.
+    /// Other ranks saw a rank close its connections, and the coordinator did not.
     pub fn unseen(rank: u32) -> Self {
         let what = format!(
-            "carries nothing: others saw rank {rank} close its connections, and the coordinator, on rank 0's host, did not"
+            "carries nothing: other ranks saw rank {rank} close its connections, but the coordinator, on rank 0's \
+             host, did not"
         );
         Self { kind: Kind::Silent, what }
     }
 
-    /// A thread of ours has failed as none should.
+    /// A thread of this program failed, which is always a bug.
     pub fn bug() -> Self {
         let what = "failed, which is a bug of syncline: please report it".to_owned();
         Self { kind: Kind::Closed, what }
     }
 
-    /// The memory of an operation has changed while it was being sent: whoever is at fault wrote to it before it was over.
+    /// Memory of an operation changed while it was being sent: the rank at fault wrote to it before the operation
+    /// ended.
     pub fn changed(sequence: u64, chunk: u32) -> Self {
         let what = format!(
-            "changed the memory of an operation that was under way, while it was being sent (operation {sequence}, chunk {chunk}): \
-             wait for the operation first"
+            "changed the memory of an operation while it was being sent (operation {sequence}, chunk {chunk}): \
+             wait for the operation before you write to its memory"
         );
         Self { kind: Kind::Changed, what }
     }
 
-    /// The memory of a send has changed while it was being sent: this rank wrote to it before the send was over.
+    /// The memory of a send changed while it was being sent: this rank wrote to it before the send ended.
     pub fn changed_send(to: u32, tag: i64) -> Self {
         let what = format!(
-            "changed the memory of a send to rank {to} (tag {tag}) while it was being sent: wait for the send first"
+            "changed the memory of a send to rank {to} (tag {tag}) while it was being sent: wait for the send before \
+             you write to its memory"
         );
         Self { kind: Kind::Changed, what }
     }
 
-    /// An operation is not through after so long.
+    /// An operation has not ended after this long.
     pub fn deadline(elapsed: Duration) -> Self {
         Self {
             kind: Kind::Deadline,
@@ -228,26 +231,28 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Why what comes in on a connection cannot be believed.
+/// Why the bytes that arrive on a connection are invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// There is no such kind of frame.
+    /// The frame is of an unknown kind, with this code.
     Kind(u16),
-    /// The checksum of this frame does not hold: it changed on its way, or another should have come before it.
+    /// The checksum of this frame is wrong: the frame changed on its way, or another should have come before it.
     Checksum(Header),
-    /// The frame is of another epoch than this.
+    /// The frame belongs to another epoch than this one.
     Epoch(Header, u16),
-    /// No such operation, chunk or message is awaited.
+    /// This side expects no such operation, chunk or message.
     Unknown(Header),
-    /// The message has come before.
+    /// The same message has come before.
     Twice(Header),
-    /// Bytes of collectives that have not begun here: more than a peer sends that holds when it is told to.
+    /// Bytes of collectives that this rank has not begun: more than a peer sends that obeys
+    /// [`Hold`](crate::wire::Kind::Hold).
     Flood(usize),
-    /// A gradient for a vector that has no parameters yet: its name.
+    /// A gradient for the vector with this name, whose parameters have not been set.
     NoParameters(String),
-    /// The peer runs something for which there is no plan here: who says so, and what.
+    /// The peer announces an operation for which this rank has no plan: this rank, and the operation.
     NoPlan(u32, Operation),
-    /// The peer runs another operation at this place: who says so, ours and theirs.
+    /// The peer announces another operation under this number: the rank that it differs from, what that rank asks
+    /// for, and what the peer asks for.
     Differs(u32, Box<(Asked, Asked)>),
 }
 
@@ -257,7 +262,7 @@ impl fmt::Display for Broken {
             Self::Kind(code) => write!(f, "sent a frame of unknown kind {code:#06x}"),
             Self::Checksum(header) => {
                 let Header { sequence, chunk, .. } = header;
-                write!(f, "sent a frame that changed on its way, or is not the next one ")?;
+                write!(f, "sent a frame that changed on its way or is out of order ")?;
                 write!(f, "(operation {sequence}, chunk {chunk})")
             }
             Self::Epoch(header, epoch) => {
@@ -265,7 +270,7 @@ impl fmt::Display for Broken {
             }
             Self::Unknown(header) => {
                 let Header { sequence, chunk, .. } = header;
-                write!(f, "sent a message that nobody awaits (operation {sequence}, chunk {chunk})")
+                write!(f, "sent an unexpected message (operation {sequence}, chunk {chunk})")
             }
             Self::Twice(header) => {
                 let Header { sequence, chunk, .. } = header;
@@ -273,10 +278,13 @@ impl fmt::Display for Broken {
             }
             Self::Flood(bytes) => {
                 let ahead = *bytes as f64 / 1e6;
-                write!(f, "sent {ahead:.0} MB of collectives that have not begun here, more than it may")
+                write!(
+                    f,
+                    "sent {ahead:.0} MB of collectives that this rank has not begun, which is over the limit"
+                )
             }
             Self::NoParameters(name) => {
-                write!(f, "pushed a gradient for `{name}`, of which no parameters have been set")
+                write!(f, "pushed a gradient for `{name}` before its parameters were set")
             }
             Self::NoPlan(us, operation) => {
                 write!(f, "asks for {operation}, for which rank {us} has no plan")
@@ -284,8 +292,8 @@ impl fmt::Display for Broken {
             Self::Differs(us, both) => {
                 let (ours, theirs) = &**both;
                 if ours.operation == theirs.operation {
-                    write!(f, "runs another plan for {}", ours.operation)?;
-                    return write!(f, " than rank {us} ({} and {} chunks)", theirs.chunks, ours.chunks);
+                    write!(f, "runs another plan than rank {us} for {}", ours.operation)?;
+                    return write!(f, " ({} chunks instead of {})", theirs.chunks, ours.chunks);
                 }
                 write!(f, "asks for {}, where rank {us} asks for {}", theirs.operation, ours.operation)
             }

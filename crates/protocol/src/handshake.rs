@@ -1,5 +1,5 @@
-//! Two processes get to know each other before either believes the other: who speaks, which protocol, which job, and with a
-//! shared key that both have it. No sockets and clocks.
+//! The handshake at the start of every connection. Two processes tell each other their protocol, job and role, and
+//! prove to each other that they have the job's shared key. No sockets or clocks.
 //!
 //! ```text
 //! initiator                              acceptor
@@ -9,12 +9,16 @@
 //!                                        <-  Accepted                        or Refused { why }
 //! ```
 //!
-//! A proof is the HMAC-SHA-256 (RFC 2104) of a label for its side, the hash of the hello as it was sent, and the acceptor's
-//! nonce; both nonces are 32 random bytes, so that nothing that was recorded can be used again. Without a key there are no
-//! proofs. The first two fields of a hello, `name` and `protocol`, and the form of a refusal are the same in every version: so
-//! two versions can say to each other that they are two. What follows the handshake is neither encrypted nor protected against injection: a shared key keeps strangers out of
-//! a network that only friends can write to; elsewhere there is TLS ([`syncline_transport::certificates`]), within which the same is said,
-//! without proofs.
+//! A proof is the HMAC-SHA-256 (RFC 2104) of a label for its side, the hash of the hello as it was sent, and the
+//! acceptor's nonce. Both nonces are 32 random bytes, so a recorded handshake cannot be replayed. Without a key the
+//! proofs are empty.
+//!
+//! The first two fields of a hello, `name` and `protocol`, and the form of a refusal are the same in every version.
+//! Two different versions can thus tell each other that they differ.
+//!
+//! What follows the handshake is neither encrypted nor protected against injection. A shared key keeps strangers out
+//! of a network on which only trusted machines can write. On other networks use TLS
+//! (`syncline_transport::certificates`); the same handshake then runs within TLS, without proofs.
 
 use crate::codec::{Decoder, encode};
 use hmac::{Hmac, KeyInit, Mac};
@@ -23,34 +27,34 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use zeroize::Zeroize;
 
-/// The protocol that this side speaks: frames, messages and handshake.
+/// The version of the protocol that this side speaks: frames, messages and handshake.
 pub const PROTOCOL: u32 = 2;
 
-/// Most bytes of a message before the other side is known.
+/// Most bytes of a message until the handshake is complete.
 pub const LONGEST: usize = 4096;
 
 const NAME: &str = "syncline";
 
-/// What members of a job share, and nobody else has.
+/// A secret that all members of a job share.
 #[derive(Clone)]
 pub struct Key([u8; 32]);
 
 impl Drop for Key {
-    /// Leaves nothing of it in memory.
+    /// Erases the key from memory.
     fn drop(&mut self) {
         self.0.zeroize();
     }
 }
 
 impl Key {
-    /// The key of these bytes.
+    /// Makes a key from its bytes.
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 }
 
 impl fmt::Debug for Key {
-    /// Never shows the key.
+    /// Does not show the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(..)")
     }
@@ -61,9 +65,9 @@ impl fmt::Debug for Key {
 pub enum Authentication {
     /// Not at all.
     None,
-    /// Both prove that they have the job's key.
+    /// Both sides prove that they have the job's key.
     Key(Key),
-    /// The TLS connection below has shown both certificates.
+    /// Both sides have shown their certificates on the TLS connection below.
     Tls,
 }
 
@@ -76,13 +80,13 @@ impl Authentication {
         }
     }
 
-    /// A proof that a side has the key; nothing where there is none.
+    /// The proof of a side that it has the key; empty without a key.
     fn proof(&self, side: &str, transcript: &[u8]) -> Vec<u8> {
         self.mac(side, transcript).map_or(Vec::new(), |mac| mac.finalize().into_bytes().to_vec())
     }
 
-    /// Whether a proof is right. Takes the same time however wrong it is.
-    fn believes(&self, side: &str, transcript: &[u8], proof: &[u8]) -> bool {
+    /// Whether a proof is right, in constant time. Without a key every proof is.
+    fn verify(&self, side: &str, transcript: &[u8], proof: &[u8]) -> bool {
         self.mac(side, transcript).is_none_or(|mac| mac.verify_slice(proof).is_ok())
     }
 
@@ -99,70 +103,70 @@ impl Authentication {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Role {
-    /// A member that joins.
+    /// A member that joins its job.
     Member {
-        /// Its rank.
+        /// The member's rank.
         rank: u32,
-        /// How many there are to be.
+        /// The number of members that it expects.
         world: u32,
-        /// Connections between each two members.
+        /// Connections between each pair of members.
         lanes: u32,
     },
-    /// A worker of a job on a hub.
+    /// A worker that joins its job on a hub.
     Worker {
-        /// Its rank.
+        /// The worker's rank.
         rank: u32,
     },
-    /// A worker's connection with a core of a hub.
+    /// A worker's connection to a core of a hub.
     Core {
         /// The worker's rank.
         rank: u32,
         /// The job's number at the hub.
         number: u32,
-        /// What the hub gave the worker to show.
+        /// The ticket that the hub gave the worker.
         ticket: u64,
-        /// Which core.
+        /// The core's number.
         core: u32,
     },
-    /// The same core of a hub in another rack.
+    /// A hub's connection to the same core of the hub in another rack.
     Rack {
-        /// The rack of whoever connects.
+        /// The initiator's rack.
         rack: u32,
-        /// Which core.
+        /// The core's number.
         core: u32,
     },
-    /// Somebody who wants to know how a hub is.
+    /// A client that asks a hub for its status.
     Visitor,
     /// A lane's connection between two members.
     Lane {
-        /// Who connects.
+        /// The initiator's rank.
         from: u32,
-        /// To whom.
+        /// The acceptor's rank.
         to: u32,
-        /// Which lane.
+        /// The lane's number.
         lane: u32,
-        /// Of which epoch.
+        /// The epoch that the connection belongs to.
         epoch: u16,
     },
 }
 
-/// Who speaks.
+/// The first message, from the initiator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// Always the same: what is not for us is not for us.
+    /// Always `syncline`; rejects connections of other programs.
     name: String,
-    /// The protocol.
+    /// The version of the protocol.
     protocol: u32,
-    /// How the other side is to be known.
+    /// The name of the initiator's kind of authentication.
     trust: String,
-    /// The job's name: members of others are refused.
+    /// The job's name. An acceptor for one job refuses members of others.
     pub job: String,
     /// What the connection is for.
     pub role: Role,
     nonce: String,
 }
 
-/// What every version says of itself, and what is read first: the rest may be said otherwise elsewhere.
+/// The fields that a hello has in every version. They are read first, since the others may differ.
 #[derive(Deserialize)]
 struct Version {
     name: String,
@@ -170,10 +174,10 @@ struct Version {
 }
 
 impl Version {
-    /// Whether this side speaks the same.
-    fn fits(&self) -> Result<(), String> {
+    /// Checks that the other side speaks the same protocol.
+    fn check(&self) -> Result<(), String> {
         if self.name != NAME {
-            return Err(format!("this is {NAME}"));
+            return Err(format!("the hello does not name {NAME}"));
         }
         if self.protocol != PROTOCOL {
             let (theirs, ours) = (self.protocol, PROTOCOL);
@@ -195,7 +199,7 @@ enum Answer {
     Accepted,
     Refused {
         why: String,
-        /// Whether it may be otherwise later.
+        /// Whether another attempt may succeed later.
         #[serde(default)]
         later: bool,
     },
@@ -221,28 +225,28 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
 }
 
-/// What both sides prove: the hello as it was sent, and the acceptor's nonce.
+/// What proofs authenticate: the hash of the hello as it was sent, and the acceptor's nonce.
 fn transcript(hello: &[u8], nonce: &str) -> Vec<u8> {
     [Sha256::digest(hello).as_slice(), nonce.as_bytes()].concat()
 }
 
-/// What to do next.
+/// What a side of a handshake does next.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
     /// Wait for more bytes.
     Wait,
-    /// Send these, and wait.
+    /// Send these bytes, and wait for more.
     Send(Vec<u8>),
-    /// Send these (there may be none); the other side is known.
+    /// The handshake succeeded: send these bytes, if any.
     Done(Vec<u8>),
 }
 
-/// Why whoever connects does not get in.
+/// Why a handshake failed, on the initiator's side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shut {
     /// A clause that says why.
     pub why: String,
-    /// Whether that will be so next time: the other side has said no, or is not believed.
+    /// Whether another attempt would fail too: the acceptor refused for good, or cannot be authenticated.
     pub lasts: bool,
 }
 
@@ -252,12 +256,12 @@ impl From<String> for Shut {
     }
 }
 
-/// Why whoever connects is refused.
+/// Why an acceptor refuses an initiator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// A clause that says why.
     pub why: String,
-    /// Whether it may be otherwise later.
+    /// Whether another attempt may succeed later.
     pub later: bool,
 }
 
@@ -267,7 +271,7 @@ impl From<String> for Refusal {
     }
 }
 
-/// Whoever connects.
+/// The side that connects.
 #[derive(Debug)]
 pub struct Initiator {
     authentication: Authentication,
@@ -277,7 +281,7 @@ pub struct Initiator {
 }
 
 impl Initiator {
-    /// Begins: also gives the bytes to send first.
+    /// Starts a handshake. Also returns the bytes to send first.
     pub fn new(authentication: Authentication, job: &str, role: Role, nonce: Nonce) -> (Self, Vec<u8>) {
         let hello = encode(&Hello {
             name: NAME.to_owned(),
@@ -296,20 +300,20 @@ impl Initiator {
         (initiator, hello)
     }
 
-    /// How many bytes may be read next without taking what follows the handshake.
+    /// How many bytes to read next at most, so that none of them follows the handshake.
     pub fn wants(&self) -> usize {
         self.decoder.wants()
     }
 
-    /// Whether the acceptor may have accepted: its answer is all that is missing.
+    /// Whether this side has sent its proof, so that the acceptor may have accepted already.
     pub const fn has_proved(&self) -> bool {
         self.proved
     }
 
-    /// Takes in what the acceptor sent.
+    /// Takes the bytes that the acceptor has sent.
     ///
     /// # Errors
-    /// Why the acceptor refused, or cannot be believed.
+    /// Why the acceptor refused, or cannot be authenticated.
     pub fn received(&mut self, bytes: &[u8]) -> Result<Next, Shut> {
         self.decoder.feed(bytes);
         if self.decoder.gets_tls() {
@@ -322,7 +326,7 @@ impl Initiator {
             Answer::Challenge { nonce, proof } if !self.proved => {
                 let transcript = transcript(&self.hello, &nonce);
                 let proof = unhex(&proof).unwrap_or_default();
-                if !self.authentication.believes("acceptor", &transcript, &proof) {
+                if !self.authentication.verify("acceptor", &transcript, &proof) {
                     return Err(Shut { why: "does not have the key of this job".to_owned(), lasts: true });
                 }
                 self.proved = true;
@@ -331,17 +335,17 @@ impl Initiator {
             }
             Answer::Accepted if self.proved => Ok(Next::Done(Vec::new())),
             Answer::Challenge { .. } | Answer::Accepted => {
-                Err("said something out of turn in the handshake".to_owned().into())
+                Err("sent a handshake message out of order".to_owned().into())
             }
         }
     }
 }
 
-/// Whoever is connected to.
+/// The side that is connected to.
 #[derive(Debug)]
 pub struct Acceptor {
     authentication: Authentication,
-    /// The only job whose members may come; any, where there is none.
+    /// The only job whose members are accepted; without it, those of any job are.
     job: Option<String>,
     nonce: String,
     decoder: Decoder,
@@ -349,7 +353,7 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// Waits for a hello of a member of `job`, or of any job.
+    /// Waits for a hello from a member of `job`, or of any job.
     pub fn new(authentication: Authentication, job: Option<&str>, nonce: Nonce) -> Self {
         Self {
             authentication,
@@ -360,60 +364,62 @@ impl Acceptor {
         }
     }
 
-    /// How many bytes may be read next without taking what follows the handshake.
+    /// How many bytes to read next at most, so that none of them follows the handshake.
     pub fn wants(&self) -> usize {
         self.decoder.wants()
     }
 
-    /// Takes in what the initiator sent. `admit` is asked once the initiator is known: whether its role is free, and if
-    /// not, why.
+    /// Takes the bytes that the initiator has sent. Calls `admit` once the initiator is authenticated; it decides
+    /// whether the initiator's role is available.
     ///
     /// # Errors
-    /// A clause that says why the initiator was refused, and what to tell it (nothing, where it does not speak this
+    /// A clause that says why the initiator was refused, and the bytes to send to it (none if it does not speak this
     /// protocol at all).
     pub fn received(
         &mut self,
         bytes: &[u8],
         admit: impl FnOnce(&Hello) -> Result<(), Refusal>,
     ) -> Result<Next, (String, Vec<u8>)> {
-        let turn_away =
+        let refuse_with =
             |Refusal { why, later }: Refusal| (why.clone(), encode(&Answer::Refused { why, later }));
-        let refuse = |why: String| turn_away(why.into());
-        let silent = |why: String| (why, Vec::new());
+        let refuse = |why: String| refuse_with(why.into());
+        let without_answer = |why: String| (why, Vec::new());
         self.decoder.feed(bytes);
         match &self.hello {
             None if self.decoder.gets_tls() => Err(refuse(
                 "this side does not speak TLS: use certificates everywhere, or nowhere".to_owned(),
             )),
             None => {
-                let Some(text) = self.decoder.next_bytes().map_err(silent)? else { return Ok(Next::Wait) };
+                let Some(text) = self.decoder.next_bytes().map_err(without_answer)? else {
+                    return Ok(Next::Wait);
+                };
                 let version: Version = serde_json::from_slice(&text)
-                    .map_err(|_| silent("sent something that is no hello".to_owned()))?;
-                version.fits().map_err(refuse)?;
+                    .map_err(|_| without_answer("sent something other than a hello".to_owned()))?;
+                version.check().map_err(refuse)?;
                 let hello: Hello = serde_json::from_slice(&text)
                     .map_err(|error| refuse(format!("the hello is invalid ({error})")))?;
-                self.greet(&hello).map_err(refuse)?;
+                self.check_hello(&hello).map_err(refuse)?;
                 let transcript = transcript(&text, &self.nonce);
                 let proof = hex(&self.authentication.proof("acceptor", &transcript));
                 self.hello = Some((hello, transcript));
                 Ok(Next::Send(encode(&Answer::Challenge { nonce: self.nonce.clone(), proof })))
             }
             Some((hello, transcript)) => {
-                let Some(Proof { proof }) = self.decoder.message().map_err(silent)? else {
+                let Some(Proof { proof }) = self.decoder.message().map_err(without_answer)? else {
                     return Ok(Next::Wait);
                 };
                 let proof = unhex(&proof).unwrap_or_default();
-                if !self.authentication.believes("initiator", transcript, &proof) {
-                    return Err(refuse("the key is another than this job's".to_owned()));
+                if !self.authentication.verify("initiator", transcript, &proof) {
+                    return Err(refuse("the key is not this job's".to_owned()));
                 }
-                admit(hello).map_err(turn_away)?;
+                admit(hello).map_err(refuse_with)?;
                 Ok(Next::Done(encode(&Answer::Accepted)))
             }
         }
     }
 
-    /// Whether this side may talk to whoever said that.
-    fn greet(&self, hello: &Hello) -> Result<(), String> {
+    /// Checks that the hello has this side's kind of authentication, and a job that this side accepts.
+    fn check_hello(&self, hello: &Hello) -> Result<(), String> {
         if hello.trust != self.authentication.name() {
             let (theirs, ours) = (&hello.trust, self.authentication.name());
             return Err(format!(
@@ -426,12 +432,12 @@ impl Acceptor {
         Ok(())
     }
 
-    /// The job whose member it is, once that is known.
+    /// The initiator's job, once its hello has arrived.
     pub fn job(&self) -> Option<&str> {
         self.hello.as_ref().map(|(hello, _)| hello.job.as_str())
     }
 
-    /// Who it is, once that is known.
+    /// The initiator's role, once its hello has arrived.
     pub fn role(&self) -> Option<&Role> {
         self.hello.as_ref().map(|(hello, _)| &hello.role)
     }
@@ -450,8 +456,9 @@ mod tests {
 
     type Side = Result<(), String>;
 
-    /// Lets two sides talk; what each thinks of the other.
-    fn meet(
+    /// Runs a handshake. Returns the outcome for the initiator and for the acceptor: the error "nothing" for a side
+    /// without one.
+    fn run(
         mut initiator: (Initiator, Vec<u8>),
         mut acceptor: Acceptor,
         admit: impl Fn(&Hello) -> Result<(), String>,
@@ -492,27 +499,28 @@ mod tests {
     }
 
     #[test]
-    fn friends_meet() {
+    fn sides_that_agree_accept_each_other() {
         for trust in [Authentication::None, key(7)] {
             let acceptor = Acceptor::new(trust.clone(), Some("job"), [2; 32]);
-            assert_eq!(meet(begin(trust, "job"), acceptor, |_| Ok(())), (Ok(()), Ok(())));
+            assert_eq!(run(begin(trust, "job"), acceptor, |_| Ok(())), (Ok(()), Ok(())));
         }
     }
 
     #[test]
-    fn strangers_are_refused_and_told_why() {
+    fn sides_that_differ_get_the_reason_of_their_refusal() {
         for (trust, job, here, there) in [
             (key(8), "job", "does not have the key", "nothing"),
             (Authentication::None, "job", "`none` there and `key` here", "`none` there"),
             (key(7), "other", "another name", "another name"),
         ] {
             let (initiator, acceptor) =
-                meet(begin(trust, job), Acceptor::new(key(7), Some("job"), [2; 32]), |_| Ok(()));
+                run(begin(trust, job), Acceptor::new(key(7), Some("job"), [2; 32]), |_| Ok(()));
             assert!(initiator.unwrap_err().contains(here));
             assert!(acceptor.unwrap_err().contains(there));
         }
-        let taken = |_: &Hello| Err("rank 1 is taken".to_owned());
-        let (initiator, _) = meet(begin(key(7), "job"), Acceptor::new(key(7), Some("job"), [2; 32]), taken);
+        let refuse_rank = |_: &Hello| Err("rank 1 is taken".to_owned());
+        let (initiator, _) =
+            run(begin(key(7), "job"), Acceptor::new(key(7), Some("job"), [2; 32]), refuse_rank);
         assert_eq!(initiator, Err("refused: rank 1 is taken".to_owned()));
     }
 
@@ -522,9 +530,9 @@ mod tests {
         acceptor.received(&encode(hello), |_| Ok(()))
     }
 
-    /// Fault: versions differ, whatever else the other one says in its hello -> the newcomer is told both
+    /// Fault: a process of another version connects, whatever else its hello contains -> it is refused with both versions
     #[test]
-    fn another_version_is_told_to_use_the_same() {
+    fn another_version_is_refused_with_both_versions() {
         let other = PROTOCOL + 1;
         let role = serde_json::json!({ "is": "something new", "of": [1, 2] });
         for hello in [
@@ -537,22 +545,22 @@ mod tests {
             let theirs = &hello["protocol"];
             assert!(why.contains(&format!("protocol {theirs} meets protocol {PROTOCOL}")), "{why}");
             let (mut initiator, _) = begin(Authentication::None, "job");
-            let told = initiator.received(&refusal).unwrap_err();
-            assert!(told.lasts && told.why == format!("refused: {why}"), "{told:?}");
+            let shut = initiator.received(&refusal).unwrap_err();
+            assert!(shut.lasts && shut.why == format!("refused: {why}"), "{shut:?}");
         }
     }
 
     #[test]
-    fn a_refusal_of_another_version_is_understood() {
+    fn a_refusal_from_another_version_is_read() {
         let (mut initiator, _) = begin(Authentication::None, "job");
         let refusal =
             serde_json::json!({ "is": "refused", "why": "protocol 1 meets protocol 9", "more": [] });
-        let told = initiator.received(&encode(&refusal)).unwrap_err();
-        assert_eq!(told, Shut { why: "refused: protocol 1 meets protocol 9".to_owned(), lasts: true });
+        let shut = initiator.received(&encode(&refusal)).unwrap_err();
+        assert_eq!(shut, Shut { why: "refused: protocol 1 meets protocol 9".to_owned(), lasts: true });
     }
 
     #[test]
-    fn whoever_speaks_this_version_and_makes_no_sense_is_told_so() {
+    fn an_invalid_hello_of_this_version_is_refused_with_the_reason() {
         let (_, bytes) = begin(Authentication::None, "job");
         let mut hello: serde_json::Value = serde_json::from_slice(&bytes[4..]).unwrap();
         assert!(matches!(answer(&hello), Ok(Next::Send(_))));
@@ -560,7 +568,7 @@ mod tests {
         let (why, refusal) = answer(&hello).unwrap_err();
         assert!(why.contains("is invalid") && why.contains("king"), "{why}");
         assert!(!refusal.is_empty());
-        // Whoever does not even say what it is gets no answer.
+        // A hello without a name and a version gets no answer.
         for stranger in [serde_json::json!({ "name": 3 }), serde_json::json!(["GET", "/"])] {
             assert!(answer(&stranger).unwrap_err().1.is_empty());
         }
@@ -573,13 +581,13 @@ mod tests {
             let mut acceptor = Acceptor::new(key(7), Some("job"), [2; 32]);
             assert!(matches!(acceptor.received(&hello, |_| Ok(())), Ok(Next::Send(_))));
             let refused = acceptor.received(&encode(&Proof { proof: proof.to_owned() }), |_| Ok(()));
-            assert!(refused.unwrap_err().0.contains("another"), "{proof}");
+            assert!(refused.unwrap_err().0.contains("not this job's"), "{proof}");
         }
     }
 
-    /// Fault: a recorded handshake is played again -> it is refused
+    /// Fault: a recorded handshake is replayed -> it is refused
     #[test]
-    fn what_was_recorded_cannot_be_used_again() {
+    fn a_recorded_handshake_cannot_be_replayed() {
         let (mut initiator, hello) = begin(key(7), "job");
         let mut first = Acceptor::new(key(7), Some("job"), [2; 32]);
         let Ok(Next::Send(challenge)) = first.received(&hello, |_| Ok(())) else { panic!("no challenge") };
@@ -591,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_sent_back_is_no_proof() {
+    fn the_acceptors_own_proof_is_refused() {
         let (_, hello) = begin(key(7), "job");
         let mut acceptor = Acceptor::new(key(7), Some("job"), [2; 32]);
         let Ok(Next::Send(challenge)) = acceptor.received(&hello, |_| Ok(())) else { panic!("no challenge") };
@@ -606,8 +614,8 @@ mod tests {
         assert_eq!(format!("{:?}", key(7)), "Key(Key(..))");
     }
 
-    /// What the two sides say to each other, as far as somebody without the key can say it, with right lengths and changed.
-    fn sayings() -> impl Strategy<Value = Vec<u8>> {
+    /// Messages that a process without the key can send, some of them changed, all with a correct length.
+    fn altered_messages() -> impl Strategy<Value = Vec<u8>> {
         let (mut stranger, hello) = begin(key(8), "job");
         let (_, open) = begin(Authentication::None, "job");
         let mut acceptor = Acceptor::new(key(8), Some("job"), [5; 32]);
@@ -625,7 +633,7 @@ mod tests {
                     1 if at < text.len() => drop(text.remove(at)),
                     2 => text.insert(at, byte),
                     3 => text.truncate(at),
-                    // Another word of the same language.
+                    // Insert fields that the protocol knows.
                     _ => drop(text.splice(at..at, br#","is":"lane","rank":-1"#.iter().copied())),
                 }
             }
@@ -636,13 +644,13 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
-        /// Fault: messages of a handshake come changed and in any order -> nobody gets in without the key, and every one is answered or ends it
+        /// Fault: messages of a handshake arrive changed and in any order -> nobody is accepted without the key, and every message is answered or ends the handshake
         #[test]
-        fn changed_messages_in_any_order_never_get_in(
-            sayings in prop::collection::vec(sayings(), 1..5), cut in 1usize..300,
+        fn changed_messages_in_any_order_are_never_accepted(
+            altered_messages in prop::collection::vec(altered_messages(), 1..5), cut in 1usize..300,
         ) {
             let mut acceptor = Acceptor::new(key(7), Some("job"), [2; 32]);
-            'all: for saying in &sayings {
+            'all: for saying in &altered_messages {
                 let mut next = Ok(Next::Wait);
                 for part in saying.chunks(cut) {
                     prop_assert!(acceptor.wants() <= 4 + LONGEST);
@@ -651,11 +659,11 @@ mod tests {
                         break 'all;
                     }
                 }
-                // A whole message is answered, and none lets this side in.
+                // A complete message is answered, and none makes this side accept.
                 prop_assert!(matches!(next, Ok(Next::Send(_))), "{next:?}");
             }
             let mut initiator = begin(key(7), "job").0;
-            for saying in &sayings {
+            for saying in &altered_messages {
                 let next = initiator.received(saying);
                 prop_assert!(!matches!(next, Ok(Next::Done(_) | Next::Wait)), "{next:?}");
                 if next.is_err() {
@@ -664,12 +672,12 @@ mod tests {
             }
         }
 
-        /// Fault: garbage comes in place of a handshake -> it never gets in
+        /// Fault: garbage arrives instead of a handshake -> it is never accepted
         #[test]
-        fn garbage_never_gets_in(
+        fn garbage_is_never_accepted(
             bytes in prop::collection::vec(any::<u8>(), 0..400), split in 0usize..400, framed: bool,
         ) {
-            // As it is, or behind a length that is right.
+            // With and without a correct length in front.
             let length = (bytes.len() as u32).to_le_bytes();
             let bytes = if framed { [&length, &bytes[..]].concat() } else { bytes };
             let mut acceptor = Acceptor::new(key(7), Some("job"), [2; 32]);

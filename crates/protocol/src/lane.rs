@@ -1,18 +1,21 @@
-//! A lane: the chunks of collectives that one thread works on, and transfers between two ranks, with one connection to each
-//! peer. No sockets, clocks or threads: a transport gives it bytes and takes bytes from it.
+//! A lane: the chunks of collectives and the transfers that one thread works on, with one connection to each peer. It
+//! has no sockets, clocks or threads: a transport passes bytes in both directions.
 //!
-//! Chunk `c` belongs to lane `c mod lanes`, on every rank alike, so that chunks need nothing that lanes share, and no locks
-//! (luo2020 3.2.4). Once an operation a lane may look up how it is run, in the rank's [`Book`], which has one; the first of a
-//! plan compiles it, outside the lock. A lane runs several chunks at a time, in their order, each through the same script. What arrives is
-//! combined where it belongs as it comes in; what arrives before anybody wants it (a peer is further than we are) is set
-//! aside. Where that becomes too much for all peers together, those that are ahead are told to hold what plans send; all else
-//! goes on.
+//! Chunk `c` belongs to lane `c mod lanes` on every rank, so that lanes share no chunks and need no locks for them
+//! (luo2020 3.2.4). At most once per operation, a lane looks up in the rank's [`PlanBook`], which has a lock, how the
+//! operation is run. The first lookup of a plan compiles it, outside the lock.
 //!
-//! Members of the job may make groups ([`Lane::open`]), whose operations are counted by themselves. A group's chunks begin
-//! once all its members have opened it, each when it likes. Who leaves a group ([`Lane::close`]) says so behind what is on its
-//! way of it, and sends nothing that waits; its memory is its own again at once.
+//! A lane runs several chunks at a time, which begin in order and all follow the same script. A message that arrives
+//! is combined into its destination as its bytes come in. A message that arrives before it is needed, because a peer
+//! is ahead of this rank, is set aside. If the messages of all peers that were set aside become too many, the lane
+//! asks the peers that are ahead to hold the frames of plans; everything else continues.
 //!
-//! - `group`: the operations of a group; `chunk`: one chunk; `early`: what came in too early;
+//! Members of the job may form groups ([`Lane::open`]), each of which counts its own operations. Members open a group
+//! at any time; its chunks begin once all members have opened it. A rank that leaves a group ([`Lane::close`]) tells
+//! the others so after what is already in transit, and drops the group's frames that wait. From then on it may use
+//! its memory again.
+//!
+//! - `group`: the operations of a group; `chunk`: one chunk; `early`: messages that arrived before they were needed;
 //! - [`transfers`]: sends and receives.
 
 mod chunk;
@@ -27,9 +30,9 @@ use crate::link::{Event, Landing, Link, Owner};
 use crate::machine::Machine;
 use crate::memory::{Pool, Region};
 use crate::operation::Asked;
-use crate::shape::{Book, Shape};
+use crate::shape::{PlanBook, Shape};
 use crate::wire::{Digest, Header, Kind};
-use chunk::{Chunk, Kick};
+use chunk::{Chunk, Trigger};
 use early::Early;
 pub use group::Opening;
 use group::{Group, Known, Running};
@@ -38,131 +41,133 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use transfers::{Delivery, Label, Transfer, Transfers};
 
-/// Binary digits of a sequence number in a header; those above are the sender's number of the group.
+/// Bits of a header's sequence that hold the operation's number; those above hold the sender's number of the group.
 const SEQUENCE_BITS: u32 = 20;
 
-/// Most groups of a rank at a time, with the whole job.
+/// Most groups that a rank can have open at a time, including the whole job.
 pub const MOST_GROUPS: u32 = 1 << (u32::BITS - SEQUENCE_BITS);
 
-/// Most operations that peers may be ahead of this rank.
+/// Most operations that a peer may be ahead of this rank.
 const MOST_AHEAD: u64 = 1 << 18;
 
-/// How many operations ahead a peer is told to hold.
+/// A peer that is more operations ahead than this is asked to hold.
 const HELD_AHEAD: u64 = 1 << 10;
 
-/// How many times [`Pace::ahead`] a single peer may be ahead. It was told to hold long before, and what was on its way then
-/// is less.
+/// A peer may be ahead by at most this many times [`Pace::ahead`]. It is asked to hold long before, and less than the
+/// difference can be in transit then.
 const FLOOD: usize = 16;
 
-/// The least that this limit is, in bytes: connections and the system may hold as much that is on its way.
+/// The least value of that limit, in bytes: connections and the system may hold this much in transit.
 const ON_ITS_WAY: usize = 64 << 20;
 
-/// Bytes of chunks under way, where all peers are near: what is sent, combined and sent on is to stay in the cache
-/// meanwhile, and no wire has to be kept busy.
+/// Most bytes of running chunks if all peers are on this host. What is sent, combined and sent on should stay in the
+/// cache meanwhile, and no network link has to be kept busy.
 const NEAR: usize = 1 << 20;
 
 /// Most chunks that run at a time, however small they are.
 const MOST_RUNNING: u32 = 128;
 
-/// By how many windows chunks may be ahead of the oldest one that runs: what a peer may have to set aside before it gets what
-/// it needs.
+/// Chunks may be ahead of the oldest running chunk by this many windows. It limits what a peer may have to set aside
+/// before it gets what it needs.
 const SPAN: u64 = 16;
 
-/// After how many [looks](Machine::rest) memory that nobody has used meanwhile is let go of: five seconds, by default.
+/// Memory that stayed unused for this many calls of [`Machine::rest`] is freed: five seconds by default.
 const IDLE: u32 = 50;
 
-/// The chunk of a [`Kind::Close`] that answers another, from a member that has not opened the group: its number is the
-/// receiver's.
+/// The chunk of a [`Kind::Close`] that answers another one, from a member that has not opened the group. The frame
+/// then has the receiver's number of the group.
 const NEVER: u32 = u32::MAX;
 
-/// Most groups that members have left before this rank opened them, of which it is remembered: others are waited for until
-/// their deadline.
+/// Most groups of which the lane remembers that members left them before this rank opened them. A rank that opens
+/// another such group waits for those members until its deadline.
 const MOST_PARTED: usize = 1 << 16;
 
-/// Bytes of a frame that opens a group.
+/// Bytes of the payload of a frame that opens a group.
 const OPEN: usize = 8;
 
-/// What an operation of a group is known by on its lane.
+/// Identifies an operation of a group on its lane.
 pub const fn key(slot: u32, sequence: u64) -> u64 {
     (slot as u64) << 48 | sequence
 }
 
-/// The group, by its number on this rank, and the number in it of the operation that is known by this [key].
+/// Splits a [key]: the group, by its number on this rank, and the number of the operation in the group.
 const fn parts(key: u64) -> (u32, u64) {
     ((key >> 48) as u32, key & ((1 << 48) - 1))
 }
 
-/// The [owner](Owner) of frames that close a group, which no operation is: these count from 1.
+/// The [owner](Owner) of frames that close a group. No operation has it, since operations count from 1.
 const fn closing(slot: u32) -> Owner {
     (key(slot, 0), u32::MAX, u32::MAX)
 }
 
-/// Whether a frame that plans send is of a group, by its number on this rank.
+/// Whether a frame belongs to a plan of a group, given by its number on this rank.
 fn is_of(slot: u32, header: Header) -> bool {
     matches!(header.kind, Kind::Message(_) | Kind::Begin) && header.sequence >> SEQUENCE_BITS == slot
 }
 
-/// A collective that this rank has begun: what it brings and where the result goes.
+/// A collective that this rank has begun, with its input and output.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Counts the group's operations; the same on all ranks.
+    /// The operation's number in its group, the same on all ranks.
     pub sequence: u64,
-    /// How it is run.
+    /// How the operation is run.
     pub shape: Arc<Shape>,
-    /// What this rank brings: see [`crate::operation::Operation`]; empty where it brings nothing.
+    /// What this rank contributes (see [`crate::operation::Operation`]); empty if it contributes nothing.
     pub input: Region,
-    /// Where the result goes, which may be the input; empty where there is none.
+    /// Where the result goes, which may be the input; empty if this rank gets none.
     pub output: Region,
-    /// Whether the input is to be as it was if the operation fails. Else it may hold anything then, in return for a copy
-    /// less.
+    /// Whether the input is restored if the operation fails. That takes a copy; without it, the content of the input is
+    /// undefined after a failure.
     pub keep: bool,
 }
 
-/// How lanes go about it.
+/// How many lanes there are, and how far each sends ahead.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// Number of lanes of a rank.
     pub lanes: u32,
-    /// Bytes that a lane has under way at a time to each peer: chunks begin as long as the largest messages of those that run
-    /// have less together, and two run in any case. As much as a link carries while a message goes from one rank to the next is
-    /// enough to keep it busy; more of it waits in the network's queues, and may be lost there.
+    /// Bytes that a lane has in flight to each peer. A chunk begins if the largest messages of the running chunks
+    /// together have fewer bytes than this, or if fewer than two run. The link stays busy if this is what it carries
+    /// while a message travels from one rank to the next. Anything above that waits in the network's queues, and may
+    /// be lost there.
     pub window: usize,
-    /// Bytes that all peers together may be ahead before they are told to send no more of plans. What is on its way then
-    /// still comes, and what is needed now; a peer that goes on all the same, up to 16 times as much or 64 MiB, is at fault.
+    /// Bytes that all peers together may send ahead before the lane asks them to hold the frames of plans. What is in
+    /// transit then still arrives, and so does what is needed now. A peer that sends further ahead than 16 times
+    /// this, or than 64 MiB if that is more, is at fault.
     pub ahead: usize,
 }
 
-/// A group that has lost a member that it needs: its number on this rank, and who left.
+/// A group that has lost a member that it needs: the group's number on this rank, and the member.
 pub type Desertion = (u32, u32);
 
-/// What one rank runs on one thread.
+/// The part of a rank that runs on one thread.
 #[derive(Debug)]
 pub struct Lane {
     index: u32,
     pace: Pace,
     epoch: u16,
-    /// This rank's place in the job, and how many there are.
+    /// This rank's index in the job, and the number of members.
     member: u32,
     world: u32,
-    /// By rank; unused for the own.
+    /// By rank; the entry of this rank is unused.
     links: Vec<Link>,
-    /// By their numbers on this rank. The first is the whole job.
+    /// By their numbers on this rank. Group 0 is the whole job.
     groups: Vec<Option<Group>>,
-    /// Groups by the numbers that all their members have for them.
+    /// Group numbers on this rank by group id, which is the same on all members.
     ids: BTreeMap<u64, u32>,
-    /// What members number so: a group here.
+    /// Group numbers on this rank by member and that member's number.
     routes: BTreeMap<(u32, u32), u32>,
-    /// Groups that members have opened and this rank has not.
+    /// Ids of groups that members have opened and this rank has not, by member and that member's number.
     opened: BTreeMap<(u32, u32), u64>,
-    /// Groups that members have left before this rank opened them, by their common number, and the members.
+    /// Groups that members left before this rank opened them: ids and members.
     parted: BTreeSet<(u64, u32)>,
     /// Groups with chunks that have not begun.
     pending: BTreeSet<u32>,
     transfers: Transfers,
-    /// How many bytes of chunks may be under way.
-    most: usize,
+    /// Most bytes of running chunks.
+    most_running_bytes: usize,
     early: Early,
-    /// Peers that have been told to hold.
+    /// Peers that were asked to hold.
     held: BTreeSet<u32>,
     pool: Pool,
     idle: u32,
@@ -170,20 +175,20 @@ pub struct Lane {
     deserted: VecDeque<Desertion>,
     released: VecDeque<u32>,
     done: Vec<Owner>,
-    /// Ranks that have said that nothing will follow.
+    /// Ranks that have announced that nothing will follow.
     left: BTreeSet<u32>,
 }
 
-/// What transfers need of a lane.
-macro_rules! setting {
+/// The parts of a lane that transfers use.
+macro_rules! context {
     ($lane:expr) => {
-        transfers::Setting { links: &mut $lane.links, epoch: $lane.epoch, pool: &mut $lane.pool }
+        transfers::Context { links: &mut $lane.links, epoch: $lane.epoch, pool: &mut $lane.pool }
     };
 }
 
 impl Lane {
     /// Lane `index` of a rank.
-    pub fn new(index: u32, pace: Pace, epoch: u16, book: Arc<Book>) -> Self {
+    pub fn new(index: u32, pace: Pace, epoch: u16, book: Arc<PlanBook>) -> Self {
         let (member, world) = (book.member(), book.members());
         let whole = Opening { slot: 0, id: 0, book, members: (0..world).collect() };
         Self {
@@ -200,7 +205,7 @@ impl Lane {
             parted: BTreeSet::new(),
             pending: BTreeSet::new(),
             transfers: Transfers::new(world),
-            most: usize::MAX,
+            most_running_bytes: usize::MAX,
             early: Early::default(),
             held: BTreeSet::new(),
             pool: Pool::default(),
@@ -213,18 +218,18 @@ impl Lane {
         }
     }
 
-    /// Begins an operation of the whole job. Jobs begin in the order of their sequence numbers, from 1 on.
+    /// Begins an operation of the whole job. The sequence numbers of jobs increase from 1 on.
     ///
     /// # Errors
-    /// With the rank that has announced another operation under this number, and both operations.
+    /// The rank that has announced another operation under this number, and both operations.
     pub fn start(&mut self, job: Arc<Job>) -> Result<(), (u32, Broken)> {
         self.start_in(0, job)
     }
 
-    /// The same in a group, by its number on this rank.
+    /// Like [`Lane::start`], for a group given by its number on this rank.
     ///
     /// # Errors
-    /// As [`Lane::start`].
+    /// As for [`Lane::start`].
     pub fn start_in(&mut self, slot: u32, job: Arc<Job>) -> Result<(), (u32, Broken)> {
         let Some(group) = self.groups.get_mut(slot as usize).and_then(Option::as_mut) else { return Ok(()) };
         let sequence = job.sequence;
@@ -240,7 +245,7 @@ impl Lane {
             job: None,
         });
         if let Some(&rank) = known.heard.first() {
-            agree(group.book.name(group.book.member()), &job.shape, &known.shape.asked())
+            check_same(group.book.name(group.book.member()), &job.shape, &known.shape.asked())
                 .map_err(|broken| (rank, broken))?;
         }
         let chunks = job.shape.cut.chunks();
@@ -259,7 +264,7 @@ impl Lane {
             next: self.index,
             left,
             chunks: BTreeMap::new(),
-            told: BTreeSet::new(),
+            announced_to: BTreeSet::new(),
             saved: Vec::new(),
         });
         if let Some(member) = gone {
@@ -273,18 +278,18 @@ impl Lane {
         Ok(())
     }
 
-    /// Takes part in a group of members of the job, from now on. It has a number that no other group has here.
+    /// Opens a group of members of the job. No other open group on this rank may have its number.
     pub fn open(&mut self, opening: Opening) {
         let (slot, id) = (opening.slot, opening.id);
         let mut group = Group::new(opening, self.world);
         group.absent = group.others().collect();
-        // Who has left it already knows nothing of it any more: there is nothing to be said there.
+        // A member that has already left the group has forgotten it, and is not told anything about it.
         let parted: Vec<(u64, u32)> = self.parted.range((id, 0)..=(id, u32::MAX)).copied().collect();
         for key in parted {
             self.parted.remove(&key);
             group.absent.remove(&key.1);
             group.gone.insert(key.1);
-            group.told.insert(key.1);
+            group.closed_to.insert(key.1);
         }
         let header =
             Header { kind: Kind::Open, epoch: self.epoch, sequence: slot << SEQUENCE_BITS, chunk: 0 };
@@ -302,8 +307,8 @@ impl Lane {
         self.groups[slot as usize] = Some(group);
     }
 
-    /// Leaves a group: inputs that were to be kept are as they were, and nothing of the group touches callers' memory any more.
-    /// `lost` is the member without which it cannot go on, if that is why.
+    /// Leaves a group. Inputs that were to be kept are restored, and the group no longer uses callers' memory. `lost`
+    /// is the member whose loss is the reason, if any.
     pub fn close(&mut self, slot: u32, lost: Option<u32>) {
         let Some(group) = self.groups.get_mut(slot as usize).and_then(Option::as_mut) else { return };
         if group.closed || slot == 0 {
@@ -312,7 +317,7 @@ impl Lane {
         group.closed = true;
         self.pending.remove(&slot);
         let keys = key(slot, 0)..key(slot + 1, 0);
-        // What is on its way stays as it is, and what its chunks had of their own, too.
+        // Keep copies of what is in transit. The buffers of its chunks may then be reused as well.
         for (member, link) in (0u32..).zip(&mut self.links) {
             link.keep(|(owner, ..)| keys.contains(&owner));
             let routes = &self.routes;
@@ -326,23 +331,23 @@ impl Lane {
         let chunk = lost.map_or(0, |member| member + 1);
         let header = Header { kind: Kind::Close, epoch: self.epoch, sequence: slot << SEQUENCE_BITS, chunk };
         let others: BTreeSet<u32> = group.others().collect();
-        for &member in others.difference(&group.told) {
-            group.closing.insert(member);
+        for &member in others.difference(&group.closed_to) {
+            group.close_unwritten.insert(member);
             self.links[member as usize].end(header, closing(slot), |waiting| is_of(slot, waiting));
         }
-        // Also of those that have not opened it: that may be on its way.
+        // Include members that have not opened the group: their frames may be in transit.
         let (id, here) = (group.id, others.difference(&group.gone).copied().collect());
-        group.told = others;
-        self.transfers.leave(&mut setting!(self), id, here);
+        group.closed_to = others;
+        self.transfers.leave(&mut context!(self), id, here);
         self.release(slot);
     }
 
-    /// Forgets a group that this rank has left, once nothing of it can come any more.
+    /// Forgets a group that this rank has left, once no more of its frames can arrive.
     fn release(&mut self, slot: u32) {
         let Some(group) = &self.groups[slot as usize] else { return };
-        // Its number is taken by another group once nothing of it waits to be written, either.
+        // Another group may take the number, so no frame of this one may be waiting to be written either.
         if group.closed
-            && group.closing.is_empty()
+            && group.close_unwritten.is_empty()
             && group.others().all(|member| group.gone.contains(&member))
         {
             self.ids.remove(&group.id);
@@ -351,41 +356,42 @@ impl Lane {
         }
     }
 
-    /// A member has been written that this rank sends nothing of a group any more.
-    fn has_said_close(&mut self, slot: u32, member: u32) {
+    /// A [`Kind::Close`] of a group has been written to a member.
+    fn close_written(&mut self, slot: u32, member: u32) {
         if let Some(group) = self.groups.get_mut(slot as usize).and_then(Option::as_mut) {
-            group.closing.remove(&member);
+            group.close_unwritten.remove(&member);
             self.release(slot);
         }
     }
 
-    /// The next group that was left and whose number may be used again.
+    /// The next closed group whose number may be used again.
     pub fn released(&mut self) -> Option<u32> {
         self.released.pop_front()
     }
 
-    /// The next group that cannot go on, because a member has left it.
+    /// The next group that cannot continue because a member has left it.
     pub fn deserted(&mut self) -> Option<Desertion> {
         self.deserted.pop_front()
     }
 
-    /// Sends something to a member, in a group that this rank takes part in.
+    /// Begins a send to a member, in a group that this rank takes part in.
     pub fn send(&mut self, transfer: Transfer) {
-        if !self.desert(&transfer) {
-            self.transfers.send(&mut setting!(self), transfer);
+        if !self.reject_if_deserted(&transfer) {
+            self.transfers.send(&mut context!(self), transfer);
         }
     }
 
-    /// Awaits something, in a group that this rank takes part in.
+    /// Begins a receive, in a group that this rank takes part in.
     pub fn receive(&mut self, transfer: Transfer) {
-        // What has come counts, whether or not its sender is still there.
-        if self.transfers.has_come(&transfer) || !self.desert(&transfer) {
-            self.transfers.receive(&mut setting!(self), transfer);
+        // A message that has arrived can be received even if its sender has left.
+        if self.transfers.has_arrived(&transfer) || !self.reject_if_deserted(&transfer) {
+            self.transfers.receive(&mut context!(self), transfer);
         }
     }
 
-    /// Whether a transfer cannot be, because its group is left or has lost who it needs.
-    fn desert(&mut self, transfer: &Transfer) -> bool {
+    /// Whether a transfer is impossible, because its group is closed or has lost a member that the transfer needs.
+    /// Reports the lost member.
+    fn reject_if_deserted(&mut self, transfer: &Transfer) -> bool {
         let slot = self.ids.get(&transfer.label.group);
         let Some(group) = slot.and_then(|&slot| self.groups[slot as usize].as_ref()) else { return true };
         let lost = match transfer.peer {
@@ -402,12 +408,13 @@ impl Lane {
         group.closed || lost.is_some()
     }
 
-    /// Whether a member of a group sends nothing of it any more.
+    /// Whether a member of a group will send nothing more of it.
     fn sends_nothing(&self, group: &Group, member: u32) -> bool {
         group.gone.contains(&member) || self.left.contains(&member)
     }
 
-    /// Whether all members of a group, by its common number, send nothing of it any more, but for `rank` and this one.
+    /// Whether all members of a group, except `rank` and this one, will send nothing more of it. `id` is the group's
+    /// id.
     fn is_last(&self, id: u64, rank: u32) -> bool {
         let group = self.ids.get(&id).and_then(|&slot| self.groups[slot as usize].as_ref());
         group.is_some_and(|group| {
@@ -415,43 +422,44 @@ impl Lane {
         })
     }
 
-    /// Awaits something no longer, unless it has begun to come in; whether it does not.
+    /// Withdraws a receive, unless its message has begun to arrive. Returns whether it was withdrawn.
     pub fn withdraw(&mut self, label: Label, id: u64) -> bool {
         self.transfers.withdraw(label, id)
     }
 
-    /// What became of the next transfer that is over.
+    /// The result of the next transfer that has ended.
     pub fn delivered(&mut self) -> Option<Delivery> {
         self.transfers.delivered()
     }
 
-    /// Whether an operation or a transfer that has begun here still needs a rank: to send to it, or something that has not
-    /// come.
+    /// Whether an operation or a transfer of this rank still needs `rank`, as a receiver or as the sender of
+    /// something that has not arrived.
     pub fn needs(&self, rank: u32) -> bool {
         self.lacks(rank, true) || self.transfers.need(rank, None, |id| self.is_last(id, rank))
     }
 
-    /// The job's member for a place in a group.
+    /// The member of the job that has this place in a group.
     pub fn member(&self, slot: u32, place: u32) -> Option<u32> {
         let group = self.groups.get(slot as usize)?.as_ref()?;
         group.members.get(place as usize).copied()
     }
 
-    /// Whether a message of a plan is missing from a rank: see [`Group::lacks`].
+    /// Whether a message of a plan from a rank is missing: see [`Group::lacks`].
     fn lacks(&self, rank: u32, all: bool) -> bool {
         let lanes = (self.index, self.pace.lanes);
         self.groups.iter().flatten().any(|group| group.lacks(rank, all, lanes, &self.early))
     }
 
-    /// Bytes that are kept because nobody has needed them yet: messages of plans, the most that they have been, and
-    /// transfers.
+    /// Bytes kept because nobody has needed them yet: those of messages of plans, the most that these have been, and
+    /// those of transfers.
     pub fn kept(&self) -> (usize, usize, usize) {
         let (early, most) = self.early.bytes();
         (early, most, self.transfers.kept())
     }
 
-    /// What a lost connection is really about: a peer may have ended it because what came was not what had been promised, and
-    /// that because somebody has written to memory of an operation under way while it was being sent.
+    /// Finds the true reason for a lost connection. A peer may have closed it because a message did not match its
+    /// checksum, which happens if a caller of this rank has written to the memory of an operation while it was being
+    /// sent.
     pub fn reason(&self, rank: u32, trouble: Trouble) -> Trouble {
         let changed = || {
             self.links[rank as usize].trail().find_map(|(owner, digest)| {
@@ -471,17 +479,18 @@ impl Lane {
         changed.unwrap_or(trouble)
     }
 
-    fn sign(&mut self, rank: u32, kind: Kind) {
+    fn signal(&mut self, rank: u32, kind: Kind) {
         let header = Header { kind, epoch: self.epoch, sequence: 0, chunk: 0 };
         self.links[rank as usize].urge(header, &[]);
     }
 
-    /// The [key] of the next operation of which all chunks of this lane are through.
+    /// The [key] of the next operation whose chunks on this lane have all completed.
     pub fn finished(&mut self) -> Option<u64> {
         self.finished.pop_front()
     }
 
-    /// Lets go of what an operation's input was, by the operation's [key]: it is through on all lanes, or committed.
+    /// Forgets an operation, given by its [key], and the saved input: the operation has completed on all lanes, or is
+    /// committed.
     pub fn forget(&mut self, key: u64) {
         let (slot, sequence) = ((key >> 48) as usize, key & ((1 << 48) - 1));
         let group = self.groups.get_mut(slot).and_then(Option::as_mut);
@@ -491,8 +500,8 @@ impl Lane {
         }
     }
 
-    /// Gives up: inputs that were to be kept are as they were, and no caller's memory is touched any more. Returns the keys of
-    /// operations that had begun and were not forgotten.
+    /// Aborts everything: inputs that were to be kept are restored, and callers' memory is no longer used. Returns
+    /// the keys of operations that had begun and were not forgotten.
     pub fn abort(&mut self) -> Vec<u64> {
         self.links.iter_mut().for_each(|link| _ = link.abandon());
         self.early = Early::default();
@@ -507,7 +516,7 @@ impl Lane {
         begun
     }
 
-    fn happened(&mut self, rank: u32, event: Event) -> Result<(), Broken> {
+    fn handle(&mut self, rank: u32, event: Event) -> Result<(), Broken> {
         match event {
             Event::Header(header) if header.epoch != self.epoch => Err(Broken::Epoch(header, self.epoch)),
             Event::Header(header) => {
@@ -530,16 +539,16 @@ impl Lane {
                     Ok(())
                 }
                 (Kind::Piece, landing) => {
-                    self.transfers.arrived(&mut setting!(self), rank, header, landing);
+                    self.transfers.arrived(&mut context!(self), rank, header, landing);
                     Ok(())
                 }
                 (kind, Landing::Aside(buffer)) => {
-                    let outcome = self.told(rank, header, kind, buffer.as_slice());
+                    let outcome = self.handle_notice(rank, header, kind, buffer.as_slice());
                     self.pool.give(buffer);
                     outcome
                 }
-                (Kind::Ask, _) => self.transfers.asked(&mut setting!(self), rank, header),
-                (Kind::Taken, _) => self.transfers.has_taken(&mut setting!(self), rank, header),
+                (Kind::Ask, _) => self.transfers.asked(&mut context!(self), rank, header),
+                (Kind::Taken, _) => self.transfers.has_released(&mut context!(self), rank, header),
                 (Kind::Hold | Kind::Resume, _) => {
                     self.links[rank as usize].hold(header.kind == Kind::Hold);
                     Ok(())
@@ -554,16 +563,16 @@ impl Lane {
         }
     }
 
-    /// A frame that says something has come in.
-    fn told(&mut self, rank: u32, header: Header, kind: Kind, payload: &[u8]) -> Result<(), Broken> {
+    /// Handles a frame with a payload that is neither a message nor a piece.
+    fn handle_notice(&mut self, rank: u32, header: Header, kind: Kind, payload: &[u8]) -> Result<(), Broken> {
         let unknown = Broken::Unknown(header);
         match kind {
             Kind::Begin => {
                 let asked = payload.try_into().ok().and_then(Asked::decode);
                 self.announced(rank, header, asked.ok_or(unknown)?)
             }
-            Kind::Offer => self.transfers.offered(&mut setting!(self), rank, header, payload),
-            Kind::Refuse => self.transfers.refused(&mut setting!(self), rank, header, payload),
+            Kind::Offer => self.transfers.offered(&mut context!(self), rank, header, payload),
+            Kind::Refuse => self.transfers.refused(&mut context!(self), rank, header, payload),
             Kind::Open => {
                 let id = u64::from_le_bytes(payload.try_into().map_err(|_| unknown)?);
                 self.has_opened(rank, header, id)
@@ -572,7 +581,7 @@ impl Lane {
         }
     }
 
-    /// A peer takes part in a group.
+    /// A peer has opened a group.
     fn has_opened(&mut self, rank: u32, header: Header, id: u64) -> Result<(), Broken> {
         let numbered = (rank, header.sequence >> SEQUENCE_BITS);
         let known = self.routes.contains_key(&numbered) || self.opened.contains_key(&numbered);
@@ -597,16 +606,16 @@ impl Lane {
         let numbered = (rank, header.sequence >> SEQUENCE_BITS);
         let never = header.chunk == NEVER;
         if !never && let Some(id) = self.opened.remove(&numbered) {
-            self.transfers.has_left(&mut setting!(self), rank, id, false);
+            self.transfers.has_left(&mut context!(self), rank, id, false);
             if self.parted.len() < MOST_PARTED {
                 self.parted.insert((id, rank));
             }
-            // Before this rank can open it, which is said at once, too.
+            // Answer before this rank can open the group, which it would announce at once, too.
             let header = Header { chunk: NEVER, ..header };
             self.links[rank as usize].urge(header, &[]);
             return Ok(());
         }
-        // Who has never opened it knows no number but ours.
+        // A member that has never opened the group knows only this rank's number.
         let own = Some(numbered.1).filter(|&slot| {
             let group = self.groups.get(slot as usize).and_then(Option::as_ref);
             never && group.is_some_and(|group| group.closed && group.absent.contains(&rank))
@@ -625,19 +634,19 @@ impl Lane {
                 let lost = header.chunk.checked_sub(1).filter(|&lost| group.place(lost).is_some());
                 self.deserted.push_back((slot, lost.filter(|&lost| lost != self.member).unwrap_or(rank)));
             }
-            if group.told.insert(rank) {
+            if group.closed_to.insert(rank) {
                 let sequence = slot << SEQUENCE_BITS;
                 let header = Header { kind: Kind::Close, epoch: self.epoch, sequence, chunk: 0 };
-                group.closing.insert(rank);
+                group.close_unwritten.insert(rank);
                 self.links[rank as usize].end(header, closing(slot), |waiting| is_of(slot, waiting));
             }
         }
-        self.transfers.has_left(&mut setting!(self), rank, id, true);
+        self.transfers.has_left(&mut context!(self), rank, id, true);
         self.release(slot);
         Ok(())
     }
 
-    /// The group of a plan's frame from a peer, and the operation's number in it.
+    /// The group of a plan's frame from a peer, and the operation's number in the group.
     fn group(&self, rank: u32, header: Header) -> Option<(u32, u64)> {
         let number = header.sequence >> SEQUENCE_BITS;
         let slot = if number == 0 { 0 } else { *self.routes.get(&(rank, number))? };
@@ -645,15 +654,16 @@ impl Lane {
         Some((slot, group.sequence(header.sequence)))
     }
 
-    /// A peer has begun an operation.
+    /// A peer has announced an operation.
     fn announced(&mut self, rank: u32, header: Header, asked: Asked) -> Result<(), Broken> {
         let (slot, sequence) = self.group(rank, header).ok_or(Broken::Unknown(header))?;
         let group = self.groups[slot as usize].as_mut().expect("found just now");
         if let Some(known) = group.jobs.get_mut(&sequence) {
-            // Before this rank has begun it knows what another has: that is who says otherwise.
+            // If this rank has not begun the operation, it was another rank that announced it first, and the error
+            // names that rank.
             let other = known.heard.first().filter(|_| known.job.is_none());
             let who = other.map_or(group.book.member(), |&other| group.places[other as usize].unwrap_or(0));
-            agree(group.book.name(who), &known.shape, &asked)?;
+            check_same(group.book.name(who), &known.shape, &asked)?;
             return if known.heard.insert(rank) { Ok(()) } else { Err(Broken::Twice(header)) };
         }
         if sequence <= group.newest || sequence > group.newest + MOST_AHEAD {
@@ -661,7 +671,7 @@ impl Lane {
         }
         let us = group.book.name(group.book.member());
         let shape = group.book.shape(&asked.operation).map_err(|_| Broken::NoPlan(us, asked.operation))?;
-        agree(us, &shape, &asked)?;
+        check_same(us, &shape, &asked)?;
         group.jobs.insert(sequence, Known { shape, heard: BTreeSet::from([rank]), job: None });
         if !group.closed {
             group.announced = group.announced.max(sequence);
@@ -672,7 +682,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Where a message goes that is about to come in, and how long it is.
+    /// Decides where the message goes that is about to arrive, and how long it is.
     fn landing(&mut self, rank: u32, header: Header, number: u16) -> Result<(usize, Landing), Broken> {
         let unknown = Broken::Unknown(header);
         let Some((slot, sequence)) = self.group(rank, header) else { return Err(unknown) };
@@ -720,7 +730,7 @@ impl Lane {
         }
     }
 
-    /// A message has come in.
+    /// A message has arrived.
     fn arrived(&mut self, rank: u32, header: Header, number: u16, landing: Landing) {
         let Some((slot, sequence)) = self.group(rank, header) else { return };
         let group = self.groups[slot as usize].as_mut().expect("found just now");
@@ -730,28 +740,28 @@ impl Lane {
         let step = known.shape.script.incoming(seat, number).expect("landing found it");
         match landing {
             Landing::Put(_) | Landing::Combine(..) => {
-                self.advance(slot, sequence, header.chunk, Kick::Done(step));
+                self.advance(slot, sequence, header.chunk, Trigger::Done(step));
             }
             Landing::Aside(buffer) => {
                 self.early.put((key(slot, sequence), header.chunk, rank, number), buffer);
                 let chunk = known.job.as_mut().and_then(|running| running.chunks.get_mut(&header.chunk));
                 if chunk.is_some_and(|chunk| chunk.wants(step)) {
-                    self.advance(slot, sequence, header.chunk, Kick::Arrived(step));
+                    self.advance(slot, sequence, header.chunk, Trigger::Arrived(step));
                 }
             }
             Landing::Nothing => {}
         }
     }
 
-    /// Tells a peer to hold what plans send, unless some of it is needed now.
+    /// Asks a peer to hold the frames of plans, unless one of them is needed now.
     fn hold(&mut self, rank: u32) {
         if !self.held.contains(&rank) && !self.lacks(rank, false) {
             self.held.insert(rank);
-            self.sign(rank, Kind::Hold);
+            self.signal(rank, Kind::Hold);
         }
     }
 
-    /// Has peers send again whose messages are needed, or all, where there is room.
+    /// Asks peers to resume: those whose messages are needed, or all of them if there is room.
     fn resume(&mut self) {
         let far =
             |group: &Group| !group.closed && group.announced.saturating_sub(group.newest) > HELD_AHEAD / 2;
@@ -760,11 +770,11 @@ impl Lane {
             self.held.iter().copied().filter(|&rank| room || self.lacks(rank, false)).collect();
         for rank in ready {
             self.held.remove(&rank);
-            self.sign(rank, Kind::Resume);
+            self.signal(rank, Kind::Resume);
         }
     }
 
-    /// Begins chunks as long as there is room for them, in each group by itself.
+    /// Begins chunks while there is room for them, in each group separately.
     fn fill(&mut self) {
         let mut next = self.pending.first().copied();
         while let Some(slot) = next {
@@ -776,16 +786,18 @@ impl Lane {
         }
     }
 
-    /// Begins the next chunk of a group, if there is one and room for it; whether it has begun.
+    /// Begins the next chunk of a group, if there is one and room for it. Returns whether it did.
     fn begin_chunk(&mut self, slot: u32) -> bool {
         let Some(group) = self.groups[slot as usize].as_mut().filter(|group| group.ready()) else {
             return false;
         };
         let room = group.running < 2
-            || group.running < MOST_RUNNING && group.afloat < self.most && group.flight < self.pace.window;
-        // What runs may wait for others, while all that follows goes through.
+            || group.running < MOST_RUNNING
+                && group.running_bytes < self.most_running_bytes
+                && group.window_used < self.pace.window;
+        // The oldest running chunk may wait for others while all later ones complete.
         let span = group.spans.first().map_or(0, |oldest| group.begun - oldest);
-        let most = SPAN * self.pace.window as u64 + group.flight as u64;
+        let most = SPAN * self.pace.window as u64 + group.window_used as u64;
         if !room || span > most {
             return false;
         }
@@ -798,36 +810,37 @@ impl Lane {
         let running = known.job.as_mut().expect("as above");
         let chunk = Chunk::begin(&running.job, number, before, &mut self.pool);
         let message = chunk.message(&running.job);
-        group.afloat += chunk.bytes(&running.job);
-        group.flight += message;
-        // No two chunks have the same place, however small they are.
+        group.running_bytes += chunk.bytes(&running.job);
+        group.window_used += message;
+        // No two chunks have the same position, not even chunks of zero bytes.
         group.begun += message.max(1) as u64;
         group.spans.insert(before);
         running.chunks.insert(number, chunk);
         group.running += 1;
-        self.advance(slot, sequence, number, Kick::Begin);
+        self.advance(slot, sequence, number, Trigger::Begin);
         true
     }
 
-    /// Goes on with a chunk.
-    fn advance(&mut self, slot: u32, sequence: u64, number: u32, kick: Kick) {
+    /// Runs the steps of a chunk that are possible now.
+    fn advance(&mut self, slot: u32, sequence: u64, number: u32, trigger: Trigger) {
         let Some(group) = self.groups.get_mut(slot as usize).and_then(Option::as_mut) else { return };
-        let Group { jobs, members, told: closed, running: under_way, afloat, flight, spans, .. } = group;
+        let Group { jobs, members, closed_to, running: under_way, running_bytes, window_used, spans, .. } =
+            group;
         let Some(running) = jobs.get_mut(&sequence).and_then(|known| known.job.as_mut()) else { return };
-        let Running { job, chunks, told, saved, .. } = running;
+        let Running { job, chunks, announced_to, saved, .. } = running;
         let Some(chunk) = chunks.get_mut(&number) else { return };
         let shape = &job.shape;
         let key = key(slot, sequence);
         let low = slot << SEQUENCE_BITS | sequence as u32 & ((1 << SEQUENCE_BITS) - 1);
         let mut output = |to: u32, message: u16, payload: Region, step: u32| {
             let rank = members[shape.ranks()[to as usize] as usize];
-            // Who has left takes nothing any more; the group ends.
-            if closed.contains(&rank) {
+            // A member that has left takes nothing more, and its group ends.
+            if closed_to.contains(&rank) {
                 return;
             }
             let link = &mut self.links[rank as usize];
             let header = |kind| Header { kind, epoch: self.epoch, sequence: low, chunk: number };
-            if told.insert(rank) {
+            if announced_to.insert(rank) {
                 link.control(header(Kind::Begin), &shape.asked().encode());
             }
             link.message(header(Kind::Message(message)), payload, (key, number, step));
@@ -836,14 +849,14 @@ impl Lane {
             let rank = members[shape.ranks()[seat as usize] as usize];
             self.early.take((key, number, rank, message))
         };
-        let mut setting =
-            chunk::Setting { job, number, pool: &mut self.pool, saved, send: &mut output, early: &mut early };
-        if !chunk.advance(&mut setting, kick) {
+        let mut context =
+            chunk::Context { job, number, pool: &mut self.pool, saved, send: &mut output, early: &mut early };
+        if !chunk.advance(&mut context, trigger) {
             return;
         }
         let chunk = chunks.remove(&number).expect("found above");
-        *afloat -= chunk.bytes(job);
-        *flight -= chunk.message(job);
+        *running_bytes -= chunk.bytes(job);
+        *window_used -= chunk.message(job);
         spans.remove(&chunk.before);
         chunk.end(&mut self.pool);
         running.left -= 1;
@@ -853,7 +866,7 @@ impl Lane {
         }
     }
 
-    /// All chunks of an operation are through on this lane.
+    /// All chunks of an operation on this lane have completed.
     fn end(&mut self, slot: u32, sequence: u64) {
         let Some(group) = self.groups[slot as usize].as_mut() else { return };
         let kept = group.jobs.get(&sequence).and_then(|known| known.job.as_ref()).is_some_and(|r| r.job.keep);
@@ -880,19 +893,19 @@ impl Machine for Lane {
             let (key, chunk, step) = owner;
             let (slot, sequence) = parts(key);
             if transfers::is_piece(owner) {
-                self.transfers.written(&mut setting!(self), peer, owner);
+                self.transfers.written(&mut context!(self), peer, owner);
             } else if owner == closing(slot) {
-                self.has_said_close(slot, peer);
+                self.close_written(slot, peer);
             } else {
-                self.advance(slot, sequence, chunk, Kick::Done(step));
+                self.advance(slot, sequence, chunk, Trigger::Done(step));
             }
         }
         self.done = done;
         self.fill();
     }
 
-    /// As a rule: who is too far ahead is told to hold. Not where it goes on announcing operations all the same, unless what
-    /// is wanted now comes behind that.
+    /// Normally true, since peers that are too far ahead are asked to hold. False if a held peer keeps announcing
+    /// operations, unless a message that is needed now comes after the announcements.
     fn reads(&self, peer: u32) -> bool {
         let near =
             |group: &Group| group.closed || group.announced.saturating_sub(group.newest) < MOST_AHEAD / 2;
@@ -905,7 +918,7 @@ impl Machine for Lane {
 
     fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), Broken> {
         if let Some(event) = self.links[peer as usize].read_directly(bytes)? {
-            self.happened(peer, event)?;
+            self.handle(peer, event)?;
             self.fill();
         }
         Ok(())
@@ -913,7 +926,7 @@ impl Machine for Lane {
 
     fn received(&mut self, peer: u32, mut bytes: &[u8]) -> Result<(), Broken> {
         while let Some(event) = self.links[peer as usize].take(&mut bytes)? {
-            self.happened(peer, event)?;
+            self.handle(peer, event)?;
         }
         self.fill();
         Ok(())
@@ -927,18 +940,18 @@ impl Machine for Lane {
         self.links[peer as usize].believe();
         let others = (0u32..).zip(&self.links).filter(|&(other, _)| other != self.member);
         if others.into_iter().all(|(_, link)| !link.checked()) {
-            self.most = NEAR;
+            self.most_running_bytes = NEAR;
         }
     }
 
     fn beat(&mut self, peer: u32) {
         if self.waiting(peer) == 0 {
-            self.sign(peer, Kind::Heartbeat);
+            self.signal(peer, Kind::Heartbeat);
         }
     }
 
     fn leave(&mut self, peer: u32) {
-        // Behind all that plans have to send.
+        // After all frames of plans.
         let header = Header { kind: Kind::Leave, epoch: self.epoch, sequence: 0, chunk: 0 };
         let link = &mut self.links[peer as usize];
         link.control(header, &[]);
@@ -958,8 +971,8 @@ impl Machine for Lane {
     }
 }
 
-/// That a peer asks for what this rank does.
-fn agree(us: u32, shape: &Shape, theirs: &Asked) -> Result<(), Broken> {
+/// Checks that a peer asks for what this rank asks for.
+fn check_same(us: u32, shape: &Shape, theirs: &Asked) -> Result<(), Broken> {
     let ours = shape.asked();
     if ours == *theirs { Ok(()) } else { Err(Broken::Differs(us, Box::new((ours, theirs.clone())))) }
 }
@@ -974,11 +987,12 @@ mod tests {
     use syncline_reduction::{Element, Reduction};
     use syncline_units::CollectiveKind;
 
-    /// How many chunks run of so many all-reduces of so many bytes, when nothing has come from the other rank yet.
+    /// Number of chunks that run and their bytes in flight, of `operations` all-reduces of `bytes` bytes, before
+    /// anything arrives from the other rank.
     fn running(window: usize, message: u64, operations: u64, bytes: usize) -> (u32, usize) {
         let algorithm = by_name("ring").unwrap();
         let rule = Rule { kind: CollectiveKind::AllReduce, up_to: None, algorithm, message };
-        let book = Arc::new(Book::new(0, 2, vec![0, 1], vec![rule]).unwrap());
+        let book = Arc::new(PlanBook::new(0, 2, vec![0, 1], vec![rule]).unwrap());
         let operation = Operation {
             kind: CollectiveKind::AllReduce,
             elements: bytes as u64 / 4,
@@ -995,7 +1009,8 @@ mod tests {
             let job = Job { sequence, shape, input: region, output: region, keep: false };
             lane.start(Arc::new(job)).unwrap();
         }
-        let whole = |lane: &Lane| lane.groups[0].as_ref().map(|group| (group.running, group.flight)).unwrap();
+        let whole =
+            |lane: &Lane| lane.groups[0].as_ref().map(|group| (group.running, group.window_used)).unwrap();
         let found = whole(&lane);
         lane.abort();
         assert_eq!(whole(&lane), (0, 0));
@@ -1003,12 +1018,12 @@ mod tests {
     }
 
     #[test]
-    fn chunks_run_as_long_as_their_messages_fit_into_the_window() {
-        // A message is half of a chunk: 100 KiB are 50 chunks.
+    fn chunks_begin_while_their_messages_fit_into_the_window() {
+        // A message is half a chunk: 100 KiB are 50 chunks.
         assert_eq!(running(8 << 10, 1 << 10, 1, 100 << 10), (8, 8 << 10));
         assert_eq!(running(100 << 10, 1 << 10, 1, 100 << 10), (50, 50 << 10));
         assert_eq!(running(1, 1 << 10, 1, 100 << 10), (2, 2 << 10));
-        // Small ones are many, and not any number.
+        // Many small chunks run, but not without limit.
         assert_eq!(running(64 << 10, 64 << 10, 20, 64), (20, 20 * 32));
         assert_eq!(running(64 << 10, 64 << 10, 200, 64), (MOST_RUNNING, MOST_RUNNING as usize * 32));
     }

@@ -1,17 +1,17 @@
-//! The protocol of ranks that run collectives: state machines without sockets, clocks or threads, which transports drive.
+//! The protocol of ranks that run collectives: state machines without sockets, clocks or threads, driven by transports.
 //!
 //! In reading order:
 //!
-//! - [`operation`]: what a rank asks for; [`settings`]: how it is run;
-//! - [`script`]: the compiled plan of one rank; [`cut`]: how a vector is split into chunks; [`shape`]: which plan runs which
-//!   operation; [`racks`]: rank orders and groups that follow from where ranks are;
-//! - [`memory`]: regions of tensors, and buffers of our own;
+//! - [`operation`]: what a rank requests; [`settings`]: how a communicator runs it;
+//! - [`script`]: the compiled plan of one rank; [`cut`]: how a vector is split into chunks; [`shape`]: which plan
+//!   runs which operation; [`racks`]: rank orders and groups from the racks of ranks;
+//! - [`memory`]: regions of callers' tensors, buffers and their pool;
 //! - [`wire`]: frames; [`link`]: one connection's frames in and out; [`codec`]: control messages;
-//! - [`machine`]: what every state machine that talks to peers offers to a transport;
+//! - [`machine`]: the interface through which a transport drives every state machine that has peers;
 //! - [`lane`]: the chunks that one thread works on, with a connection to each peer;
 //! - [`handshake`]: how two processes identify each other; [`heartbeat`]: silent and stuck peers;
-//! - [`fault`]: what goes wrong, and who is at fault;
-//! - [`virtual_network`]: state machines joined in one thread and virtual time, for tests;
+//! - [`fault`]: what went wrong, and who is at fault;
+//! - [`virtual_network`]: connects state machines in one thread and virtual time, for tests;
 //! - [`extract`]: removes entries from a map.
 
 pub mod codec;

@@ -1,11 +1,13 @@
-//! One connection to a peer, without the connection: frames that wait to be written, and bytes that become frames.
+//! One end of a connection to a peer, without the connection itself: queues frames to write, and splits the bytes
+//! that arrive into frames.
 //!
-//! A transport asks [`Link::gather`] for bytes to write and says with [`Link::sent`] how many it wrote; it gives bytes that
-//! it read to [`Link::take`], or reads them right where they belong, where [`Link::direct`] says that it may.
+//! A transport gets the bytes to write from [`Link::gather`] and reports with [`Link::sent`] how many it has written.
+//! It passes bytes that it has read to [`Link::take`], or reads them directly into their place if [`Link::direct`]
+//! returns one.
 //!
-//! Frames wait in three queues: those of plans, in their order, which the peer may [hold](Link::hold); pieces of transfers,
-//! which take turns with them; and urgent ones, which overtake both. A frame gets its place on the connection when it is about
-//! to be written.
+//! Frames wait in three queues. The peer may [hold](Link::hold) the frames of plans, which are sent in order. Pieces
+//! of transfers alternate with them. Urgent frames overtake both. A frame gets its place on the connection only when
+//! it is about to be written.
 
 #![allow(unsafe_code)]
 
@@ -18,30 +20,30 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use syncline_reduction::{Element, Reduction};
 
-/// Bytes of the longest frame that is not a message.
+/// Bytes of the longest frame that carries no callers' data.
 const HEAD: usize = HEADER + Asked::ENCODED;
 
-/// Bytes that are gathered at once, and some more: payloads are summed right before they are written, so that a core has both
-/// to do with what is in its cache.
+/// Frames get their places until they have this many bytes, so that little is gathered at once. A payload is summed
+/// when its frame gets its place, right before it is written; it is then still in the cache.
 const GATHERED: usize = 256 << 10;
 
-/// Whose message it was: job, chunk and step.
+/// The owner of a message: job, chunk and step.
 pub type Owner = (u64, u32, u32);
 
-/// Messages of which it is remembered what was sent: as many as may be on their way.
+/// Most messages whose digests are remembered: as many as may be in transit.
 const REMEMBERED: usize = 1 << 10;
 
-/// A frame that waits to be written.
+/// A frame to be written.
 #[derive(Debug)]
 struct Outgoing {
     head: [u8; HEAD],
     head_length: usize,
     payload: Region,
     owner: Option<Owner>,
-    /// The buffer that the payload lies in, where that is not memory of an operation.
+    /// The buffer that holds the payload, if the payload is not in memory of an operation.
     kept: Option<Arc<Buffer>>,
     header: Header,
-    /// Of its payload, where it is known.
+    /// The digest of the payload, if it is known.
     digest: Option<Digest>,
 }
 
@@ -50,8 +52,9 @@ impl Outgoing {
         self.head_length + self.payload.len()
     }
 
-    /// Gives it its header, for its place on the connection. Whose a message is, and what is sent of it, if that is summed.
-    fn close(&mut self, place: u32, checked: bool) -> Option<(Owner, Digest)> {
+    /// Completes the header, for the frame's place on the connection. Returns the message's owner and the digest of
+    /// its payload, if payloads are summed.
+    fn seal(&mut self, place: u32, checked: bool) -> Option<(Owner, Digest)> {
         let summed = checked || !self.header.kind.carries();
         let digest = match summed {
             true => self.digest.unwrap_or_else(|| Digest::of_region(self.payload)),
@@ -61,8 +64,8 @@ impl Outgoing {
         self.owner.zip(checked.then_some(digest))
     }
 
-    /// Gives its owner's memory back: what is still to be written of it is copied.
-    fn keep(&mut self) {
+    /// Copies the payload, so that its owner's memory is no longer used.
+    fn copy_payload(&mut self) {
         if self.kept.is_none() && !self.payload.is_empty() {
             let mut kept = Buffer::new(self.payload.len());
             self.payload.read(kept.as_mut_slice());
@@ -75,18 +78,18 @@ impl Outgoing {
 /// Where a payload goes.
 #[derive(Debug)]
 pub enum Landing {
-    /// Nowhere: there is none.
+    /// It is discarded, or there is none.
     Nothing,
-    /// Aside, until it is wanted.
+    /// Into a buffer, until it is needed.
     Aside(Buffer),
-    /// To its place, which it overwrites.
+    /// To its destination, which it overwrites.
     Put(Region),
-    /// To its place, where it is combined with what is there as it comes.
+    /// To its destination, where it is combined with the present content as it arrives.
     Combine(Region, Element, Reduction),
 }
 
 impl Landing {
-    /// Where bytes may be put as they come.
+    /// The memory into which bytes can be read directly.
     fn place(&mut self) -> Option<Region> {
         match self {
             Self::Aside(buffer) => Some(buffer.region()),
@@ -96,15 +99,15 @@ impl Landing {
     }
 }
 
-/// What has come in of the next frame.
+/// The part of the next frame that has arrived.
 #[derive(Debug)]
 enum Incoming {
     Header {
         bytes: [u8; HEADER],
         have: usize,
     },
-    /// The header is complete, and nobody has said yet where the payload goes.
-    Asked(Header, Checksum),
+    /// The header is complete. [`Link::land`] has not been called yet to say where the payload goes.
+    AwaitsLand(Header, Checksum),
     Payload(Payload),
 }
 
@@ -112,25 +115,25 @@ enum Incoming {
 struct Payload {
     header: Header,
     checksum: Checksum,
-    /// Whether the payload is part of it.
+    /// Whether the checksum covers the payload.
     summed: bool,
     landing: Landing,
     length: usize,
     got: usize,
-    /// The beginning of an element of which the rest is still to come.
+    /// The first bytes of an element whose other bytes have not arrived.
     carry: [u8; 8],
 }
 
-/// Something that came in.
+/// What has arrived.
 #[derive(Debug)]
 pub enum Event {
-    /// A header; [`Link::land`] says where its payload goes.
+    /// A header. Call [`Link::land`] next to say where its payload goes.
     Header(Header),
-    /// A whole frame, with its payload where it was to go.
+    /// A complete frame, with its payload where [`Link::land`] has put it.
     Frame(Header, Landing),
 }
 
-/// Frames that wait for their places, and their bytes.
+/// Frames that have no place on the connection yet, and their total size.
 #[derive(Debug, Default)]
 struct Queue {
     frames: VecDeque<Outgoing>,
@@ -155,29 +158,31 @@ impl Queue {
     }
 }
 
-/// One connection to a peer.
+/// One end of a connection to a peer.
 #[derive(Debug)]
 pub struct Link {
-    /// Frames that have their places, and bytes that are still to be written of them.
+    /// Frames that have a place on the connection.
     outgoing: VecDeque<Outgoing>,
+    /// Bytes of `outgoing` that are not written yet.
     placed: usize,
-    /// Bytes of the first frame that are written.
+    /// Bytes of the first frame of `outgoing` that are written.
     written: usize,
-    /// Frames that have none yet.
+    /// Frames without a place: urgent ones, pieces of transfers, and those of plans.
     urgent: Queue,
     pieces: Queue,
     plans: Queue,
-    /// Whether a piece went last, where there are both.
-    turn: bool,
-    /// Whether the peer holds those of plans.
+    /// Whether a piece was chosen last when pieces and frames of plans both waited.
+    piece_was_last: bool,
+    /// Whether the peer holds the frames of plans.
     held: bool,
     incoming: Incoming,
-    /// Frames that have had their places, and whose headers have come, ever; it wraps.
-    places: u32,
-    come: u32,
-    /// Whether messages' payloads are summed, too, or headers alone.
+    /// Number of frames that were given a place so far; wraps.
+    places_given: u32,
+    /// Number of frames whose headers have arrived so far; wraps.
+    headers_arrived: u32,
+    /// Whether checksums cover the payloads of messages, or only headers.
     checked: bool,
-    /// What was sent of late, as it was when it got its checksum.
+    /// The digests of messages sent lately, each computed when the message got its checksum.
     trail: VecDeque<(Owner, Digest)>,
 }
 
@@ -190,11 +195,11 @@ impl Default for Link {
             urgent: Queue::default(),
             pieces: Queue::default(),
             plans: Queue::default(),
-            turn: false,
+            piece_was_last: false,
             held: false,
             incoming: Incoming::Header { bytes: [0; HEADER], have: 0 },
-            places: 0,
-            come: 0,
+            places_given: 0,
+            headers_arrived: 0,
             checked: true,
             trail: VecDeque::new(),
         }
@@ -202,23 +207,23 @@ impl Default for Link {
 }
 
 impl Link {
-    /// Payloads of messages have no checksums, on either side: whatever carries them keeps them as they are. Nothing has been
-    /// written yet.
+    /// Stops using checksums for payloads of messages, because the connection itself keeps them intact. Both sides
+    /// call this before anything is written.
     pub fn believe(&mut self) {
         self.checked = false;
     }
 
-    /// Whether they have.
+    /// Whether payloads of messages have checksums.
     pub fn checked(&self) -> bool {
         self.checked
     }
 
-    /// Queues a message whose payload lies in a region until it is written.
+    /// Queues a message whose payload stays in a region until it is written.
     pub fn message(&mut self, header: Header, payload: Region, owner: Owner) {
-        self.plans.push(Self::frame(header, payload, None, owner));
+        self.plans.push(Self::data_frame(header, payload, None, owner));
     }
 
-    /// Queues a message whose payload is a buffer that others may share, and whose digest may be known.
+    /// Queues a message whose payload is a buffer that may be shared, and whose digest may be known.
     pub fn shared_message(
         &mut self,
         header: Header,
@@ -226,75 +231,75 @@ impl Link {
         digest: Option<Digest>,
         owner: Owner,
     ) {
-        let frame = Self::frame(header, payload.reading(), digest, owner);
+        let frame = Self::data_frame(header, payload.reading(), digest, owner);
         self.plans.push(Outgoing { kept: Some(payload), ..frame });
     }
 
-    /// Queues a piece of a transfer that lies in a region until it is written, in turn with what plans send.
+    /// Queues a piece of a transfer, which stays in a region until it is written. Pieces alternate with frames of
+    /// plans.
     pub fn piece(&mut self, header: Header, payload: Region, owner: Owner) {
-        self.pieces.push(Self::frame(header, payload, None, owner));
+        self.pieces.push(Self::data_frame(header, payload, None, owner));
     }
 
-    fn frame(header: Header, payload: Region, digest: Option<Digest>, owner: Owner) -> Outgoing {
+    fn data_frame(header: Header, payload: Region, digest: Option<Digest>, owner: Owner) -> Outgoing {
         let head = [0; HEAD];
         Outgoing { head, head_length: HEADER, payload, owner: Some(owner), kept: None, header, digest }
     }
 
-    /// Queues another frame, behind messages of plans.
+    /// Queues a frame that carries no callers' data, after the messages of plans.
     pub fn control(&mut self, header: Header, payload: &[u8]) {
-        self.plans.push(Self::whole(header, payload));
+        self.plans.push(Self::control_frame(header, payload));
     }
 
-    /// Queues a frame without a payload that says that nothing follows of what plans send, as far as `whose` says so of its
-    /// headers: what waits of it is dropped, and the frame waits for nothing that the peer holds. `owner` learns when it is
-    /// written.
+    /// Queues a frame without a payload that ends the messages whose headers `whose` accepts. Those that still wait
+    /// are dropped. The frame is urgent, so a hold does not delay it. `owner` is reported when the frame is written.
     pub fn end(&mut self, header: Header, owner: Owner, whose: impl Fn(Header) -> bool) {
         self.plans.retain(|frame| !whose(frame.header));
-        self.urgent.push(Outgoing { owner: Some(owner), ..Self::whole(header, &[]) });
+        self.urgent.push(Outgoing { owner: Some(owner), ..Self::control_frame(header, &[]) });
     }
 
-    /// Queues another frame, to be written before all that waits.
+    /// Queues a frame to be written before all that wait.
     pub fn urge(&mut self, header: Header, payload: &[u8]) {
-        self.urgent.push(Self::whole(header, payload));
+        self.urgent.push(Self::control_frame(header, payload));
     }
 
-    fn whole(header: Header, payload: &[u8]) -> Outgoing {
+    fn control_frame(header: Header, payload: &[u8]) -> Outgoing {
         let mut head = [0; HEAD];
         head[HEADER..HEADER + payload.len()].copy_from_slice(payload);
         let (head_length, digest) = (HEADER + payload.len(), Some(Digest::of(payload)));
         Outgoing { head, head_length, payload: Region::EMPTY, owner: None, kept: None, header, digest }
     }
 
-    /// Whether the peer holds what plans send, from now on: that waits until it does not.
+    /// Sets whether the peer holds the frames of plans. They wait while it does.
     pub fn hold(&mut self, held: bool) {
         self.held = held;
     }
 
-    /// Messages that were sent of late, or are about to be, and what their payloads were when they got their checksums. None
-    /// where payloads have no checksums.
+    /// The owners of messages that were sent lately or are about to be, and the digests of their payloads when they
+    /// got their checksums. Empty if payloads have no checksums.
     pub fn trail(&self) -> impl DoubleEndedIterator<Item = (Owner, Digest)> {
         self.trail.iter().copied()
     }
 
-    /// Bytes that wait to be written, and may be.
+    /// Number of bytes that wait and may be written.
     pub fn waiting(&self) -> usize {
         self.placed + self.urgent.bytes + self.pieces.bytes + if self.held { 0 } else { self.plans.bytes }
     }
 
-    /// Gives frames their places until there are `most`, or enough bytes.
+    /// Gives frames their places, until `most` frames or enough bytes have one.
     fn place(&mut self, most: usize) {
         while self.outgoing.len() < most && self.placed < GATHERED && self.place_one() {}
     }
 
-    /// Gives the next frame its place, if there is one.
+    /// Gives the next frame its place. Returns false if no frame may be written.
     fn place_one(&mut self) -> bool {
         let pieces = !self.pieces.frames.is_empty();
         let plans = !self.held && !self.plans.frames.is_empty();
         let next = match (self.urgent.pop(), pieces, plans) {
             (Some(frame), ..) => Some(frame),
             (None, true, true) => {
-                self.turn = !self.turn;
-                if self.turn { self.pieces.pop() } else { self.plans.pop() }
+                self.piece_was_last = !self.piece_was_last;
+                if self.piece_was_last { self.pieces.pop() } else { self.plans.pop() }
             }
             (None, true, false) => self.pieces.pop(),
             (None, false, true) => self.plans.pop(),
@@ -302,7 +307,7 @@ impl Link {
         };
         let Some(mut frame) = next else { return false };
         if let Some(sent) = frame
-            .close(self.places, self.checked)
+            .seal(self.places_given, self.checked)
             .filter(|_| frame.kept.is_none() && !frame.payload.is_empty())
         {
             if self.trail.len() == REMEMBERED {
@@ -310,13 +315,13 @@ impl Link {
             }
             self.trail.push_back(sent);
         }
-        self.places = self.places.wrapping_add(1);
+        self.places_given = self.places_given.wrapping_add(1);
         self.placed += frame.len();
         self.outgoing.push_back(frame);
         true
     }
 
-    /// What is to be written next, as at most `most` slices.
+    /// Appends the bytes to write next, as at most `most` slices.
     pub fn gather<'a>(&'a mut self, slices: &mut Vec<IoSlice<'a>>, most: usize) {
         let frames = most.saturating_sub(slices.len()) / 2;
         self.place(frames);
@@ -328,24 +333,25 @@ impl Link {
             }
             if skip - head < frame.payload.len() {
                 let rest = frame.payload.part(skip - head..frame.payload.len());
-                // SAFETY: the payload lies in memory of an operation that is not over before the frame is written or kept, or
-                // in a buffer of the frame; and whatever changes that needs the link, which the slices borrow.
+                // SAFETY: the payload is in memory of an operation that has not ended before the frame is written or
+                // keeps a copy, or in a buffer of the frame. Whatever changes that needs the link, which the slices
+                // borrow.
                 slices.push(IoSlice::new(unsafe { rest.bytes() }));
             }
             skip = 0;
         }
     }
 
-    /// Gives memory back to its owners: what is still to be written of it is copied, and what was sent of it is forgotten.
-    /// `whose` says whether that is theirs.
+    /// Gives memory back to the owners that `whose` accepts: copies their payloads that are not written yet, and
+    /// forgets the digests of those sent.
     pub fn keep(&mut self, whose: impl Fn(Owner) -> bool) {
         self.trail.retain(|&(owner, _)| !whose(owner));
         let waiting = self.pieces.frames.iter_mut().chain(&mut self.plans.frames);
         let frames = self.outgoing.iter_mut().chain(waiting);
-        frames.filter(|frame| frame.owner.is_some_and(&whose)).for_each(Outgoing::keep);
+        frames.filter(|frame| frame.owner.is_some_and(&whose)).for_each(Outgoing::copy_payload);
     }
 
-    /// Takes back pieces that have no place yet, if `whose` says so; whose they were.
+    /// Drops the pieces without a place whose owners `whose` accepts. Returns the owners.
     pub fn discard(&mut self, whose: impl Fn(Owner) -> bool) -> Vec<Owner> {
         let frames = std::mem::take(&mut self.pieces.frames).into_iter();
         let (gone, left): (VecDeque<Outgoing>, _) = frames.partition(|frame| frame.owner.is_some_and(&whose));
@@ -354,7 +360,7 @@ impl Link {
         gone.into_iter().filter_map(|frame| frame.owner).collect()
     }
 
-    /// Has what is still to come of a payload go nowhere, if `whose` says so of its header.
+    /// Discards the rest of the payload that is arriving, if `whose` accepts its header.
     pub fn divert(&mut self, whose: impl Fn(Header) -> bool) {
         if let Incoming::Payload(payload) = &mut self.incoming
             && whose(payload.header)
@@ -363,9 +369,10 @@ impl Link {
         }
     }
 
-    /// That `bytes` of what was gathered are written; messages that are written to their end go to `done`.
+    /// Reports that `bytes` of the gathered bytes have been written. Adds the owners of messages that are now written
+    /// completely to `done`.
     pub fn sent(&mut self, bytes: usize, done: &mut Vec<Owner>) {
-        // Who has not gathered them means the next ones.
+        // If the bytes were not gathered, they are those of the next frames.
         while self.placed < bytes && self.place_one() {}
         self.placed -= bytes;
         self.written += bytes;
@@ -376,10 +383,10 @@ impl Link {
         }
     }
 
-    /// Takes bytes that were read, up to the next thing that has to be known; cuts them off `bytes`.
+    /// Takes bytes that were read, up to the next event, and removes them from `bytes`.
     ///
     /// # Errors
-    /// Where a frame is not what was sent.
+    /// If a frame is not what was sent.
     pub fn take(&mut self, bytes: &mut &[u8]) -> Result<Option<Event>, Broken> {
         loop {
             match &mut self.incoming {
@@ -392,18 +399,19 @@ impl Link {
                     *have += now.len();
                     *bytes = later;
                     if *have == HEADER {
-                        let (header, checksum) = Header::decode(header, self.come).map_err(Broken::Kind)?;
-                        self.come = self.come.wrapping_add(1);
-                        // Where payloads are not summed, what the header says is known to be so before anything follows from it.
-                        let alone = header.kind.bare() || (header.kind.carries() && !self.checked);
-                        if alone && !checksum.holds() {
+                        let (header, checksum) =
+                            Header::decode(header, self.headers_arrived).map_err(Broken::Kind)?;
+                        self.headers_arrived = self.headers_arrived.wrapping_add(1);
+                        // A header that has no summed payload is verified before it is acted upon.
+                        let complete = header.kind.bare() || (header.kind.carries() && !self.checked);
+                        if complete && !checksum.holds() {
                             return Err(Broken::Checksum(header));
                         }
-                        self.incoming = Incoming::Asked(header, checksum);
+                        self.incoming = Incoming::AwaitsLand(header, checksum);
                         return Ok(Some(Event::Header(header)));
                     }
                 }
-                Incoming::Asked(..) => return Ok(None),
+                Incoming::AwaitsLand(..) => return Ok(None),
                 Incoming::Payload(payload) => {
                     if payload.got == payload.length {
                         return self.complete().map(Some);
@@ -419,38 +427,40 @@ impl Link {
         }
     }
 
-    /// The message that is coming in: its place among all frames, and how many bytes of it have come. None between frames.
+    /// The message that is arriving: its place among all frames, and how many of its bytes have arrived. None between
+    /// frames.
     pub fn coming(&self) -> Option<(u32, usize)> {
         match &self.incoming {
-            Incoming::Payload(payload) => Some((self.come, payload.got)),
-            Incoming::Header { .. } | Incoming::Asked(..) => None,
+            Incoming::Payload(payload) => Some((self.headers_arrived, payload.got)),
+            Incoming::Header { .. } | Incoming::AwaitsLand(..) => None,
         }
     }
 
-    /// Says where the payload of the header that came goes, and how long it is.
+    /// Says where the payload of the header that arrived goes, and how long it is.
     pub fn land(&mut self, length: usize, landing: Landing) {
-        if let Incoming::Asked(header, checksum) = self.incoming {
+        if let Incoming::AwaitsLand(header, checksum) = self.incoming {
             let summed = self.checked || !header.kind.carries();
             let payload = Payload { header, checksum, summed, landing, length, got: 0, carry: [0; 8] };
             self.incoming = Incoming::Payload(payload);
         }
     }
 
-    /// Where the next bytes may be read to right away, if that is worth it.
+    /// The memory into which the next bytes can be read directly, if they are enough to make that worthwhile.
     pub fn direct(&mut self) -> Option<&mut [u8]> {
         const WORTH: usize = 4096;
         let Incoming::Payload(payload) = &mut self.incoming else { return None };
         let rest = payload.length - payload.got;
         let place = payload.landing.place()?;
-        // SAFETY: the payload goes to memory of an operation that is not over before it has come or is diverted, or to a buffer
-        // of the payload; and whatever changes that needs the link, which the reference borrows.
+        // SAFETY: the payload goes to memory of an operation that does not end before the payload has arrived or is
+        // discarded, or to a buffer of the payload. Whatever changes that needs the link, which the reference
+        // borrows.
         (rest >= WORTH).then(|| unsafe { place.part(payload.got..payload.length).bytes_mut() })
     }
 
-    /// That `bytes` were read to where [`Link::direct`] said.
+    /// Reports that `bytes` were read into the memory that [`Link::direct`] returned.
     ///
     /// # Errors
-    /// Where the frame is not what was sent.
+    /// If the frame is not what was sent.
     pub fn read_directly(&mut self, bytes: usize) -> Result<Option<Event>, Broken> {
         let Incoming::Payload(payload) = &mut self.incoming else { return Ok(None) };
         if let (Some(place), true) = (payload.landing.place(), payload.summed) {
@@ -471,7 +481,8 @@ impl Link {
         Ok(Event::Frame(payload.header, payload.landing))
     }
 
-    /// Forgets what waits and what is coming in; whose messages were not written to their end.
+    /// Forgets the frames that wait and the one that is arriving. Returns the owners of messages that were not
+    /// written completely.
     pub fn abandon(&mut self) -> Vec<Owner> {
         (self.written, self.placed) = (0, 0);
         self.incoming = Incoming::Header { bytes: [0; HEADER], have: 0 };
@@ -483,7 +494,7 @@ impl Link {
 }
 
 impl Payload {
-    /// Takes in bytes, at most as many as are still to come.
+    /// Takes bytes of the payload, at most as many as are missing.
     fn land(&mut self, bytes: &[u8]) {
         if self.summed {
             self.checksum.add(bytes);
@@ -531,7 +542,7 @@ mod tests {
         Header { kind: Kind::Message(number), epoch: 0, sequence: 1, chunk: 2 }
     }
 
-    /// All bytes that a link has to write, in writes of at most `step` bytes.
+    /// Everything that a link has to write, in writes of at most `step` bytes, and the owners of what was written.
     fn written(link: &mut Link, step: usize) -> (Vec<u8>, Vec<Owner>) {
         let (mut all, mut done) = (Vec::new(), Vec::new());
         while link.waiting() > 0 {
@@ -547,7 +558,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn messages_arrive_whole_however_they_are_cut(
+        fn messages_arrive_complete_however_the_bytes_are_split(
             values in prop::collection::vec(prop::collection::vec(-1000i32..1000, 0..40), 1..8),
             step in 1usize..70,
             piece in 1usize..50,
@@ -596,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn where_payloads_are_not_summed_a_header_is_believed_before_anything_follows_from_it() {
+    fn without_payload_checksums_a_header_is_verified_before_it_is_acted_upon() {
         let mut buffer = Buffer::new(8);
         for bit in 0..8 * HEADER {
             let mut sender = Link::default();
@@ -611,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_comes_twice_or_not_at_all_is_found_by_the_next_one() {
+    fn a_duplicated_or_lost_frame_is_detected_by_the_next_one() {
         let beat = Header { kind: Kind::Heartbeat, epoch: 0, sequence: 0, chunk: 0 };
         let mut sender = Link::default();
         (0..3).for_each(|_| sender.control(beat, &[]));
@@ -633,7 +644,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_that_changed_on_its_way_is_found() {
+    fn a_damaged_payload_is_detected() {
         let mut buffer = Buffer::new(8);
         let mut sender = Link::default();
         sender.message(header(0), buffer.region(), (0, 0, 0));

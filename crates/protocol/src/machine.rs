@@ -1,30 +1,30 @@
-//! One thread's end of connections, without connections: what lanes, cores of hubs and workers of hubs have in common, and
-//! what a transport drives.
+//! The interface between a transport and the state machines that it drives: lanes, cores of hubs and workers of hubs.
 
 use crate::fault::Broken;
 use std::io::IoSlice;
 
-/// A state machine that has bytes to write to peers, and takes in bytes that were read from them.
+/// A state machine that exchanges bytes with peers. The transport writes the bytes that it has, and gives it the
+/// bytes that it reads.
 pub trait Machine {
-    /// Bytes that wait to be written to a peer.
+    /// Number of bytes that wait to be written to a peer.
     fn waiting(&self, peer: u32) -> usize;
 
-    /// What is to be written to a peer next, as at most `most` slices (at least 2).
+    /// Appends the bytes to write next to a peer, as at most `most` slices (at least 2).
     fn gather<'a>(&'a mut self, peer: u32, slices: &mut Vec<IoSlice<'a>>, most: usize);
 
-    /// That `bytes` of what was gathered for a peer are written.
+    /// Reports that `bytes` of the gathered bytes have been written to a peer.
     fn sent(&mut self, peer: u32, bytes: usize);
 
-    /// Whether bytes from a peer are to be read now.
+    /// Whether the transport should read from a peer now.
     fn reads(&self, peer: u32) -> bool;
 
-    /// Where the next bytes from a peer may be read to right away.
+    /// The memory into which the next bytes from a peer can be read directly, if any.
     fn direct(&mut self, peer: u32) -> Option<&mut [u8]>;
 
-    /// That `bytes` from a peer were read to where [`Machine::direct`] said.
+    /// Reports that `bytes` from a peer have been read into the memory that [`Machine::direct`] returned.
     ///
     /// # Errors
-    /// Where what comes from the peer cannot be believed; nothing more is to be read from it.
+    /// The bytes from the peer are invalid. Do not read from it again.
     fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), Broken>;
 
     /// Takes in bytes from a peer.
@@ -33,17 +33,17 @@ pub trait Machine {
     /// As [`Machine::read_directly`].
     fn received(&mut self, peer: u32, bytes: &[u8]) -> Result<(), Broken>;
 
-    /// The message that is coming in from a peer: which one it is of all frames on the connection, and how many bytes of it
-    /// have come. None between frames.
+    /// The message of which a part has arrived from a peer: its number among all frames of the connection, and how
+    /// many of its bytes have arrived. None between frames.
     fn coming(&self, peer: u32) -> Option<(u32, usize)> {
         _ = peer;
         None
     }
 
-    /// Payloads to and from a peer have no checksums from now on: whatever carries them keeps them as they are.
+    /// Stops using checksums for payloads to and from a peer, because the connection itself keeps them intact.
     fn believe(&mut self, peer: u32);
 
-    /// Gives a peer a sign of life, unless it is about to hear from us anyway.
+    /// Sends a heartbeat to a peer, unless other bytes wait to be written to it.
     fn beat(&mut self, peer: u32);
 
     /// Tells a peer that nothing will follow.
@@ -52,6 +52,7 @@ pub trait Machine {
     /// Whether a peer has said that nothing will follow.
     fn has_left(&self, peer: u32) -> bool;
 
-    /// Some time has passed, a quarter of that between signs of life: what has not been used for long may be let go of.
+    /// Called every quarter of the interval between heartbeats. The machine may free memory that it has not used for
+    /// long.
     fn rest(&mut self) {}
 }

@@ -1,8 +1,8 @@
-//! Memory that operations work on: parts of a caller's tensors, and buffers of our own.
+//! The memory that operations work on: parts of callers' tensors, and buffers of this crate.
 //!
-//! A [`Region`] is a run of bytes that somebody else owns. Several threads read and write regions of one tensor at a time, each
-//! thread its own: a chunk belongs to one lane, and a lane to one thread. No safe method hands out a reference to a region's
-//! bytes: methods copy, combine and sum them.
+//! A [`Region`] is a run of bytes that somebody else owns. Several threads may work on regions of one tensor at the
+//! same time, but each on its own regions: a chunk belongs to one lane, and a lane to one thread. No safe method
+//! returns a reference to a region's bytes; safe methods copy, combine or sum them.
 
 #![allow(unsafe_code)]
 
@@ -19,7 +19,7 @@ pub struct Region {
 
 // SAFETY: the caller of `Region::new` guarantees that the memory is valid on every thread that the region is given to.
 unsafe impl Send for Region {}
-// SAFETY: as above; and it guarantees that regions that overlap are used by one thread at a time.
+// SAFETY: as above; the caller also guarantees that only one thread at a time uses regions that overlap.
 unsafe impl Sync for Region {}
 
 impl fmt::Debug for Region {
@@ -29,13 +29,14 @@ impl fmt::Debug for Region {
 }
 
 impl Region {
-    /// No bytes.
+    /// The region without bytes.
     pub const EMPTY: Self = Self { at: std::ptr::NonNull::dangling().as_ptr(), length: 0 };
 
     /// The `length` bytes from `at` on.
     ///
     /// # Safety
-    /// Until the operation that the region is given to is over (done, failed, or its communicator dropped):
+    /// Until the operation that gets the region has ended (it has completed or failed, or its communicator was
+    /// dropped):
     ///
     /// - the bytes stay where they are, initialised and writable;
     /// - nothing else reads or writes them, and no reference to them is used;
@@ -49,110 +50,111 @@ impl Region {
         self.length
     }
 
-    /// Whether there are none.
+    /// Whether the region has no bytes.
     pub const fn is_empty(self) -> bool {
         self.length == 0
     }
 
-    /// The bytes of `range`.
+    /// The bytes of `range`, as a region.
     ///
     /// # Panics
-    /// Where the range is not within the region.
+    /// If the range is not within the region.
     pub fn part(self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.length, "{range:?} of {} bytes", self.length);
         // SAFETY: the range is within the region.
         unsafe { Self::new(self.at.add(range.start), range.end - range.start) }
     }
 
-    /// Whether both are the same bytes.
+    /// Whether both regions are the same bytes.
     pub fn same(self, other: Self) -> bool {
         (self.at, self.length) == (other.at, other.length)
     }
 
-    /// Whether some byte is in both.
+    /// Whether the regions share a byte.
     pub fn overlaps(self, other: Self) -> bool {
         let (a, b) = (self.at as usize, other.at as usize);
         a < b + other.length && b < a + self.length
     }
 
-    /// Its bytes.
+    /// The region's bytes.
     ///
     /// # Safety
-    /// For as long as the reference is used, nothing writes to the region, its copies or parts, and the operation that it was
-    /// given to is not over.
+    /// While the reference is in use, nothing writes to the region, its copies or its parts, and the operation that
+    /// got the region has not ended.
     pub unsafe fn bytes<'a>(self) -> &'a [u8] {
-        // SAFETY: `Region::new` vouches for the memory, and the caller for the reference.
+        // SAFETY: the caller of `Region::new` guarantees valid memory, and the caller of this function a valid
+        // reference.
         unsafe { std::slice::from_raw_parts(self.at, self.length) }
     }
 
-    /// Its bytes, to be written.
+    /// The region's bytes, for writing.
     ///
     /// # Safety
-    /// For as long as the reference is used, nothing else reads or writes the region, its copies or parts, and the operation
-    /// that it was given to is not over.
+    /// While the reference is in use, nothing else reads or writes the region, its copies or its parts, and the
+    /// operation that got the region has not ended.
     pub unsafe fn bytes_mut<'a>(self) -> &'a mut [u8] {
         // SAFETY: as in `bytes`.
         unsafe { std::slice::from_raw_parts_mut(self.at, self.length) }
     }
 
-    /// Copies its bytes to `into`.
+    /// Copies the region's bytes to `into`.
     ///
     /// # Panics
-    /// Where lengths differ.
+    /// If the lengths differ.
     pub fn read(self, into: &mut [u8]) {
-        // SAFETY: the reference ends with the call; `into` is a reference, and thus no part of a region in use.
+        // SAFETY: the reference ends with the call; `into` is a reference, and thus not part of a region in use.
         into.copy_from_slice(unsafe { self.bytes() });
     }
 
-    /// Copies `bytes` here.
+    /// Copies `bytes` to the region.
     ///
     /// # Panics
-    /// Where lengths differ.
+    /// If the lengths differ.
     pub fn write(self, bytes: &[u8]) {
         // SAFETY: as in `read`.
         unsafe { self.bytes_mut() }.copy_from_slice(bytes);
     }
 
-    /// The CRC-32C of bytes whose own is `before`, followed by those of the region.
+    /// Appends the region to data whose CRC-32C is `before`, and returns the new CRC-32C.
     pub fn crc32c_append(self, before: u32) -> u32 {
         // SAFETY: the reference ends with the call.
         crc32c::crc32c_append(before, unsafe { self.bytes() })
     }
 
-    /// Copies `from` here; the two may overlap.
+    /// Copies `from` to this region; the two may overlap.
     ///
     /// # Panics
-    /// Where lengths differ.
+    /// If the lengths differ.
     pub fn copy_from(self, from: Self) {
         assert_eq!(self.length, from.length, "a copy between regions of different lengths");
         // SAFETY: both are valid for as many bytes, and `copy` allows overlap.
         unsafe { std::ptr::copy(from.at, self.at, self.length) }
     }
 
-    /// Combines `from` with what is here; the two do not overlap.
+    /// Combines `from` into this region.
     ///
     /// # Panics
-    /// Where lengths differ or regions overlap.
+    /// If the lengths differ or the regions overlap.
     pub fn combine_from(self, from: Self, element: Element, reduction: Reduction) {
         assert!(!self.overlaps(from), "a reduction between regions that overlap");
         // SAFETY: the two do not overlap, and the reference ends with the call.
         self.combine(unsafe { from.bytes() }, element, reduction);
     }
 
-    /// Combines `bytes` with what is here.
+    /// Combines `bytes` into the region.
     ///
     /// # Panics
-    /// Where lengths differ, or the reduction is not offered for the element.
+    /// If the lengths differ, or the element does not offer the reduction.
     pub fn combine(self, bytes: &[u8], element: Element, reduction: Reduction) {
-        // SAFETY: `bytes` is a reference, and thus no part of a region in use; ours ends with the call.
+        // SAFETY: `bytes` is a reference, and thus not part of a region in use; our reference ends with the call.
         let own = unsafe { self.bytes_mut() };
         reduce_into(element, reduction, own, bytes).expect("checked when the operation began");
     }
 
-    /// Fills it with what changes nothing that it is combined with.
+    /// Fills the region with the neutral element of the reduction.
     ///
     /// # Panics
-    /// Where the reduction is not offered for the element.
+    /// If the element does not offer the reduction.
     pub fn neutral(self, element: Element, reduction: Reduction) {
         // SAFETY: the reference ends with the call.
         fill_neutral(element, reduction, unsafe { self.bytes_mut() })
@@ -160,9 +162,9 @@ impl Region {
     }
 }
 
-/// Bytes of our own, aligned to a cache line.
+/// Memory owned by this crate, aligned to a cache line.
 pub struct Buffer {
-    // A vector and no box: moving a box would invalidate pointers of regions.
+    // A vector and not a box: moving a box would invalidate the pointers of regions.
     lines: Vec<Line>,
     length: usize,
 }
@@ -173,56 +175,58 @@ pub struct Buffer {
 struct Line([u8; 64]);
 
 impl Buffer {
-    /// `length` bytes of zero.
+    /// A buffer of `length` zero bytes.
     pub fn new(length: usize) -> Self {
         Self { lines: vec![Line([0; 64]); length.div_ceil(64)], length }
     }
 
-    /// Its bytes, to be written.
+    /// The buffer's bytes, for writing.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: the lines are ours, at least `length` bytes, and borrowed as long as the result is.
         unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.length) }
     }
 
-    /// Its bytes.
+    /// The buffer's bytes.
     pub fn as_slice(&self) -> &[u8] {
         // SAFETY: as in `as_mut_slice`.
         unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.length) }
     }
 
-    /// All of it, only to be read, which several may do at once. The caller keeps the buffer as long as it uses the region.
+    /// The whole buffer as a region for reading, by any number of readers. The caller keeps the buffer while it uses
+    /// the region.
     pub(crate) fn reading(&self) -> Region {
         // SAFETY: the lines are ours, and nothing writes through this region.
         unsafe { Region::new(self.lines.as_ptr().cast_mut().cast(), self.length) }
     }
 
-    /// Another one with the same bytes.
+    /// A new buffer with the same bytes.
     pub fn copy(&self) -> Self {
         let mut copy = Self::new(self.length);
         copy.as_mut_slice().copy_from_slice(self.as_slice());
         copy
     }
 
-    /// Combines another one of the same length with what is here.
+    /// Combines another buffer of the same length into this one.
     ///
     /// # Panics
-    /// Where lengths differ, or the reduction is not offered for the element.
+    /// If the lengths differ, or the element does not offer the reduction.
     pub fn combine(&mut self, from: &Self, element: Element, reduction: Reduction) {
         reduce_into(element, reduction, self.as_mut_slice(), from.as_slice())
             .expect("checked when the operation began");
     }
 
-    /// All of it, for an operation.
+    /// The whole buffer as a region, for an operation.
     ///
     /// # Safety
-    /// As [`Region::new`]: until the operation is over nobody else touches the buffer, and it is not dropped.
+    /// As for [`Region::new`]: until the operation has ended nothing else uses the buffer, and it is not dropped.
     pub unsafe fn lend(&mut self) -> Region {
         self.region()
     }
 
-    /// All of it. The caller keeps the buffer as long as it uses the region, and uses nothing else of it meanwhile.
+    /// The whole buffer as a region. While the caller uses the region, it keeps the buffer and does not use it
+    /// otherwise.
     pub(crate) fn region(&mut self) -> Region {
-        // SAFETY: the lines are ours, and we have them alone.
+        // SAFETY: the lines are ours, and `&mut self` makes us their only user.
         unsafe { Region::new(self.lines.as_mut_ptr().cast(), self.length) }
     }
 }
@@ -233,15 +237,16 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// Buffers that are used again and again: an iteration after the first allocates nothing.
+/// A pool of buffers for reuse, so that iterations after the first allocate nothing.
 #[derive(Debug)]
 pub struct Pool {
-    /// By capacity in bytes, a power of two.
+    /// Unused buffers by capacity in bytes, a power of two.
     unused: std::collections::BTreeMap<usize, Shelf>,
+    /// Bytes of unused buffers.
     held: usize,
-    /// Bytes of buffers that were taken and have not come back.
+    /// Bytes of buffers that are in use: taken, and not given back.
     taken: usize,
-    /// Most bytes of both: beyond it nothing is kept to be used again.
+    /// Most bytes of unused buffers and those in use together. Above it, buffers that are given back are freed.
     most: usize,
 }
 
@@ -251,7 +256,7 @@ impl Default for Pool {
     }
 }
 
-/// Buffers of one capacity, and the fewest that there have been since the pool was trimmed.
+/// Unused buffers of one capacity, and the fewest that there were since the pool was last trimmed.
 #[derive(Debug, Default)]
 struct Shelf {
     buffers: Vec<Buffer>,
@@ -259,12 +264,13 @@ struct Shelf {
 }
 
 impl Pool {
-    /// A pool that keeps no buffer where that would make more than `most` bytes, those that are in use included.
+    /// A pool that frees a buffer instead of keeping it if all buffers, including those in use, would exceed `most`
+    /// bytes.
     pub fn of(most: usize) -> Self {
         Self { unused: std::collections::BTreeMap::new(), held: 0, taken: 0, most }
     }
 
-    /// A buffer of `length` bytes; what is in it is of no meaning.
+    /// Takes a buffer of `length` bytes with unspecified content.
     pub fn take(&mut self, length: usize) -> Buffer {
         let capacity = Self::capacity(length);
         self.taken = self.taken.saturating_add(capacity);
@@ -291,12 +297,12 @@ impl Pool {
         }
     }
 
-    /// Bytes that a buffer of `length` takes.
+    /// Bytes that a buffer of `length` occupies.
     pub fn capacity(length: usize) -> usize {
         length.next_power_of_two().max(64)
     }
 
-    /// Lets go of the largest buffer that waits to be used again.
+    /// Frees one of the largest unused buffers.
     fn drop_one(&mut self) {
         if let Some(mut largest) = self.unused.last_entry() {
             let shelf = largest.get_mut();
@@ -308,12 +314,12 @@ impl Pool {
         }
     }
 
-    /// Lets go of what waits to be used again.
+    /// Frees all unused buffers.
     pub fn clear(&mut self) {
         (self.unused, self.held) = (std::collections::BTreeMap::new(), 0);
     }
 
-    /// Lets go of buffers that nobody has needed since this was called last.
+    /// Frees the buffers that stayed unused since the last call.
     pub fn trim(&mut self) {
         for (capacity, shelf) in &mut self.unused {
             shelf.buffers.truncate(shelf.buffers.len() - shelf.fewest);
@@ -323,7 +329,7 @@ impl Pool {
         self.unused.retain(|_, shelf| !shelf.buffers.is_empty());
     }
 
-    /// Takes a buffer back.
+    /// Gives a buffer back to the pool.
     pub fn give(&mut self, buffer: Buffer) {
         let capacity = buffer.lines.len() * 64;
         self.taken = self.taken.saturating_sub(capacity);
@@ -334,7 +340,7 @@ impl Pool {
         self.unused.entry(capacity).or_default().buffers.push(buffer);
     }
 
-    /// Bytes that wait to be used again.
+    /// Bytes of unused buffers.
     pub fn held(&self) -> usize {
         self.held
     }
@@ -345,7 +351,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_where_they_should_be() {
+    fn parts_refer_to_their_range() {
         let mut buffer = Buffer::new(100);
         let whole = buffer.region();
         whole.part(10..20).write(&[7; 10]);
@@ -362,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_come_back() {
+    fn buffers_are_reused() {
         let mut pool = Pool::default();
         let mut first = pool.take(1000);
         let at = first.region().at;
@@ -377,13 +383,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_keeps_no_more_than_it_may() {
+    fn a_pool_respects_its_limit() {
         let mut pool = Pool::of(4096);
         let four: Vec<Buffer> = (0..4).map(|_| pool.take(1024)).collect();
         let large = pool.take(2048);
         four.into_iter().for_each(|buffer| pool.give(buffer));
         assert_eq!(pool.held(), 2048, "the large one is in use");
-        // What is new makes room for itself.
+        // A new buffer displaces unused ones.
         let other = pool.take(512);
         assert_eq!(pool.held(), 1024);
         pool.give(other);
@@ -393,12 +399,12 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_needed_for_two_looks_is_let_go_of() {
+    fn trim_frees_what_stayed_unused_since_the_last_trim() {
         let mut pool = Pool::default();
         let buffers: Vec<Buffer> = (0..4).map(|_| pool.take(1000)).collect();
         buffers.into_iter().for_each(|buffer| pool.give(buffer));
         pool.trim();
-        // All four were in use since the pool was made.
+        // All four have been in use since the pool was made.
         assert_eq!(pool.held(), 4 * 1024);
         let two = [pool.take(1000), pool.take(1000)];
         two.into_iter().for_each(|buffer| pool.give(buffer));

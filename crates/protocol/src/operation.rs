@@ -1,22 +1,22 @@
-//! What a rank asks for: one collective over a vector of elements.
+//! The operations that ranks request: collectives over vectors of elements, and exchanges with parameter hubs.
 
 use std::fmt;
 use syncline_reduction::{Element, Reduction, offered};
 use syncline_units::CollectiveKind;
 
-/// In which association contributions that arrive in any order are combined.
+/// The order in which contributions that arrive in any order are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Association {
-    /// As they arrive. Sums of floats may differ from run to run within [`syncline_reduction::error_bound`].
+    /// In order of arrival. Sums of floats may differ from run to run within [`syncline_reduction::error_bound`].
     Arrival,
-    /// In the order of seats, whatever arrives first: bit for bit the same in every run. Contributions that a plan lets
-    /// arrive in any order are combined from the lowest seat to the highest, what the seat itself has in its own place
-    /// among them: `((x0 + x1) + x2) + x3` with a hub and with `direct`.
+    /// In the order of seats, whatever arrives first, so that the result is bit for bit the same in every run.
+    /// Contributions that a plan lets arrive in any order are combined from the lowest seat to the highest, with the
+    /// seat's own contribution in its place: `((x0 + x1) + x2) + x3` with a hub and with `direct`.
     Seats,
 }
 
 impl Association {
-    /// The word for it.
+    /// The name in configurations and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Arrival => "arrival",
@@ -25,21 +25,21 @@ impl Association {
     }
 }
 
-/// One collective, as all its ranks must ask for it.
+/// A collective. All its ranks must request the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// What it promises.
+    /// Which collective.
     pub kind: CollectiveKind,
-    /// Elements of the full vector: what a rank contributes to an all-reduce, reduce-scatter or all-to-all, what it gets
+    /// Elements of the full vector: what a rank contributes to an all-reduce, reduce-scatter or all-to-all, or gets
     /// from an all-gather or broadcast.
     pub elements: u64,
-    /// What they are.
+    /// Their type.
     pub element: Element,
-    /// How they are combined; of no meaning where nothing is.
+    /// How they are combined; ignored by collectives that do not reduce.
     pub reduction: Reduction,
-    /// The rank that a broadcast comes from, or that a reduce goes to; else 0.
+    /// The source of a broadcast, or the destination of a reduce; else 0.
     pub root: u32,
-    /// How far the order of arrival may matter.
+    /// The order in which contributions are combined.
     pub association: Association,
 }
 
@@ -47,12 +47,12 @@ impl Operation {
     /// Bytes of the full vector.
     ///
     /// # Panics
-    /// Where that is more than 2^64: [`Operation::check`] refuses it.
+    /// If that is 2^64 or more, which [`Operation::check`] rejects.
     pub fn bytes(&self) -> u64 {
         self.elements * self.element.bytes() as u64
     }
 
-    /// Whether elements are combined at all.
+    /// Whether elements are combined.
     pub const fn reduces(&self) -> bool {
         matches!(
             self.kind,
@@ -60,7 +60,8 @@ impl Operation {
         )
     }
 
-    /// Whether ranks get or bring blocks of their own, so that the vector must divide by their number.
+    /// Whether ranks contribute or get blocks of their own, so that the length of the vector must be a multiple of
+    /// the number of ranks.
     pub const fn by_rank(&self) -> bool {
         matches!(
             self.kind,
@@ -68,30 +69,27 @@ impl Operation {
         )
     }
 
-    /// That the operation makes sense for `ranks` ranks.
+    /// Checks that the operation is valid for `ranks` ranks.
     ///
     /// # Errors
-    /// A sentence that says which rule it breaks.
+    /// A sentence that says which rule the operation breaks.
     pub fn check(&self, ranks: u32) -> Result<(), String> {
         const MOST: u64 = 1 << 48;
         if self.elements > MOST {
             return Err(format!(
-                "{} elements are more than the {MOST} that a vector may have",
+                "a vector of {} elements is too long: at most {MOST} are allowed",
                 self.elements
             ));
         }
         if self.by_rank() && !self.elements.is_multiple_of(u64::from(ranks)) {
             let (kind, elements) = (self.kind, self.elements);
             return Err(format!(
-                "{kind} of {elements} elements on {ranks} ranks: the vector must divide by them"
+                "{kind} of {elements} elements on {ranks} ranks: the number of elements must be a multiple of the \
+                 number of ranks"
             ));
         }
         if self.root >= ranks {
-            return Err(format!(
-                "there is no rank {} to be the root: ranks are 0 to {}",
-                self.root,
-                ranks - 1
-            ));
+            return Err(format!("root rank {} does not exist: ranks are 0 to {}", self.root, ranks - 1));
         }
         if self.reduces() {
             offered(self.element, self.reduction).map_err(|refusal| refusal.to_string())?;
@@ -100,28 +98,28 @@ impl Operation {
     }
 }
 
-/// What a rank asks for, and how it means to do it: what a `Begin` frame carries.
+/// What a rank announces about an operation with a `Begin` frame: the collective, and how the rank runs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The collective.
     pub operation: Operation,
-    /// Tells plans and the order of ranks apart.
+    /// Identifies the plan and the order of ranks.
     pub digest: u64,
-    /// Into how many chunks the vector is cut.
+    /// Number of chunks into which the vector is cut.
     pub chunks: u32,
 }
 
 impl Asked {
-    /// Bytes of [`Asked::encode`].
+    /// Bytes that [`Asked::encode`] returns.
     pub const ENCODED: usize = 32;
 
-    /// As bytes, little-endian.
+    /// Encodes it, little-endian.
     pub fn encode(&self) -> [u8; Self::ENCODED] {
         let Self { operation, digest, chunks } = self;
         let mut bytes = [0; Self::ENCODED];
-        bytes[0] = place(CollectiveKind::ALL, &operation.kind);
-        bytes[1] = place(Element::ALL, &operation.element);
-        bytes[2] = place(Reduction::ALL, &operation.reduction);
+        bytes[0] = position(CollectiveKind::ALL, &operation.kind);
+        bytes[1] = position(Element::ALL, &operation.element);
+        bytes[2] = position(Reduction::ALL, &operation.reduction);
         bytes[3] = u8::from(operation.association == Association::Seats);
         bytes[4..8].copy_from_slice(&operation.root.to_le_bytes());
         bytes[8..16].copy_from_slice(&operation.elements.to_le_bytes());
@@ -130,7 +128,7 @@ impl Asked {
         bytes
     }
 
-    /// What [`Asked::encode`] wrote; none where it did not write it.
+    /// Decodes what [`Asked::encode`] returned; none for other bytes.
     pub fn decode(bytes: &[u8; Self::ENCODED]) -> Option<Self> {
         let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
@@ -146,7 +144,7 @@ impl Asked {
     }
 }
 
-fn place<T: PartialEq>(all: &[T], one: &T) -> u8 {
+fn position<T: PartialEq>(all: &[T], one: &T) -> u8 {
     all.iter().position(|each| each == one).expect("it is one of all") as u8
 }
 
@@ -163,6 +161,7 @@ impl fmt::Display for Operation {
         }
     }
 }
+
 /// What a worker asks a parameter hub to do with a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -177,7 +176,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// Its name, as Python and messages have it.
+    /// The name in Python and in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Push => "push",

@@ -1,18 +1,21 @@
-//! What follows for plans from which rack each rank is in: an order in which neighbours are near, and racks as groups.
+//! Derives from the rack of each rank what plans need: an order that puts ranks of a rack side by side, and racks as
+//! groups.
 
 use std::collections::BTreeMap;
 
-/// Ranks that take part, by their racks.
+/// The ranks that take part, arranged by rack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Racks {
-    /// Places of ranks among those that take part, those of a rack side by side: large racks first, then by number.
+    /// Indices into the list of ranks that take part. Ranks of a rack are adjacent; larger racks come first, then
+    /// lower rack numbers.
     pub order: Vec<u32>,
-    /// How many of them are in each rack, where racks are groups of a plan: as many in all, but for a smaller last one.
+    /// Ranks per rack, if a plan can use racks as its groups: all racks have this size, except that one may be
+    /// smaller. None otherwise.
     pub group: Option<u32>,
 }
 
 impl Racks {
-    /// The rack of each rank of a job, and the ranks that take part.
+    /// Arranges `ranks`, the ranks that take part; `racks` gives the rack of each rank of the job.
     pub fn of(racks: &[u32], ranks: &[u32]) -> Self {
         let rack = |place: u32| racks[ranks[place as usize] as usize];
         let mut sizes: BTreeMap<u32, u32> = BTreeMap::new();
@@ -32,16 +35,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_of_a_rack_are_side_by_side() {
+    fn ranks_of_a_rack_are_adjacent() {
         let two = Racks::of(&[0, 1, 0, 1, 0, 1, 0, 1], &[0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(two, Racks { order: vec![0, 2, 4, 6, 1, 3, 5, 7], group: Some(4) });
-        // Rank 2 is lost: the whole rack comes first, and groups are racks still.
+        // Rank 2 is lost: the complete rack comes first, and racks can still be groups.
         let left = Racks::of(&[0, 1, 0, 1, 0, 1, 0, 1], &[0, 1, 3, 4, 5, 6, 7]);
         assert_eq!(left, Racks { order: vec![1, 2, 4, 6, 0, 3, 5], group: Some(4) });
     }
 
     #[test]
-    fn racks_of_several_sizes_are_no_groups() {
+    fn racks_of_different_sizes_cannot_be_groups() {
         assert_eq!(Racks::of(&[0, 0, 0, 1, 1, 2], &[0, 1, 2, 3, 4, 5]).group, None);
         assert_eq!(Racks::of(&[0, 0, 0, 1, 1, 2], &[0, 1, 3, 4, 5]).group, Some(2));
         assert_eq!(Racks::of(&[7, 7, 7], &[0, 2]), Racks { order: vec![0, 1], group: Some(2) });

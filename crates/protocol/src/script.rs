@@ -1,7 +1,8 @@
-//! One seat's plan, compiled for a lane: what becomes possible when something is done, and where each message goes.
+//! Scripts: one seat's plan, compiled for lanes. A script says which steps each step enables, and which step takes
+//! each message.
 //!
-//! Messages from one seat to another are numbered in the order of their channel and of their number in the plan; both ends
-//! count alike, so a frame names a message by two bytes.
+//! The messages from one seat to another are numbered by channel, then by their number in the plan. Both ends number
+//! them alike, so two bytes identify a message in a frame.
 
 use crate::operation::Association;
 use crate::wire::LAST_MESSAGE;
@@ -13,14 +14,14 @@ use syncline_plan::program::part;
 use syncline_plan::{Algorithm, Blocks, Buffer, Seat};
 use syncline_units::{CollectiveKind, Extent};
 
-/// Blocks of a stream's part of a buffer.
+/// Blocks within a stream's part of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub stream: u32,
     pub blocks: Blocks,
 }
 
-/// What is done at a step.
+/// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     Fetch,
@@ -31,31 +32,31 @@ pub(crate) enum Act {
     Deliver,
 }
 
-/// When a contribution is combined: as which of a group's.
+/// When a contribution is combined: its place in the order of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub group: u32,
     pub place: u32,
 }
 
-/// Receives of one wait that reduce into the same blocks, in the order of seats.
+/// Receives that wait for the same steps and reduce into the same blocks, in the order of seats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// Their steps.
+    /// The steps of the receives.
     pub steps: Vec<u32>,
-    /// How many of them come before what the seat itself has.
+    /// How many of them precede the seat's own contribution.
     pub before: u32,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub act: Act,
-    /// How many steps must be done before.
+    /// Number of steps that must be done before this one.
     pub missing: u32,
     followers: Range<u32>,
 }
 
-/// The program of one seat.
+/// The compiled plan of one seat.
 #[derive(Clone, Debug)]
 pub struct Script {
     seat: Seat,
@@ -64,21 +65,22 @@ pub struct Script {
     result: Buffer,
     steps: Vec<Step>,
     followers: Vec<u32>,
-    /// By sending seat and number of the message: the step that takes it in.
+    /// For each sending seat, the steps that take its messages, by message number.
     incoming: BTreeMap<u32, Vec<u32>>,
-    /// Seats that messages go to.
+    /// Seats to which this one sends.
     outgoing: BTreeSet<u32>,
     groups: Vec<Group>,
-    /// By how many blocks there are, how many slots of scratch of that size are used.
+    /// Scratch slots in use for each slot size. The key is the number of blocks that a chunk is divided into; a slot
+    /// holds one.
     scratch: BTreeMap<u32, u32>,
 }
 
 impl Script {
-    /// What seat `index` does for `kind` on `ranks` ranks.
+    /// Compiles the plan of seat `index` for `kind` on `ranks` ranks.
     ///
     /// # Errors
-    /// [`Code::NoPlan`] where the algorithm does not offer it; [`Code::BadValue`] where the plan is too large, or promises
-    /// no association in which contributions could be combined in the order of seats.
+    /// [`Code::NoPlan`] if the algorithm does not offer the collective; [`Code::BadValue`] if the plan is too large,
+    /// or if it does not determine an order in which contributions could be combined by seat.
     pub fn of(
         algorithm: &dyn Algorithm,
         kind: CollectiveKind,
@@ -113,7 +115,7 @@ impl Script {
         Ok(script)
     }
 
-    /// Steps from nodes, with messages numbered for each pair of seats.
+    /// Makes a step of each node, and numbers the messages of each pair of seats.
     fn number(&mut self, nodes: &[Node], name: &str) -> Result<()> {
         let mut sent: BTreeMap<u32, Vec<(u32, u32, u32)>> = BTreeMap::new();
         let mut received: BTreeMap<u32, Vec<(u32, u32, u32)>> = BTreeMap::new();
@@ -164,7 +166,7 @@ impl Script {
         Ok(())
     }
 
-    /// Finds the slots of scratch.
+    /// Counts the scratch slots that the plan uses.
     fn measure(&mut self) {
         for step in &self.steps {
             let parts = match step.act {
@@ -181,8 +183,8 @@ impl Script {
         }
     }
 
-    /// Has steps that overwrite what an earlier step sends wait until it is sent. A plan takes what it sends at once; a lane
-    /// sends it from where it lies.
+    /// Makes steps that overwrite the source of an earlier send wait until it has been sent. A plan assumes that a
+    /// send takes its data at once; a lane sends it from where it lies.
     fn keep_what_is_sent(&self, after: &mut [Vec<u32>]) {
         let whole = Extent::whole(1 << 40).len();
         let mut sends: BTreeMap<(u8, u64), Vec<(u64, u32)>> = BTreeMap::new();
@@ -206,14 +208,14 @@ impl Script {
         }
     }
 
-    /// Gives contributions that may arrive in any order their turns.
+    /// Puts contributions that may arrive in any order into the order of seats.
     fn order(&mut self, nodes: &[Node], after: &mut [Vec<u32>], name: &str) -> Result<()> {
         let groups = self.unordered(nodes, after, name)?;
         let from = |index: u32| match nodes[index as usize].action {
             Action::Receive { from, .. } => from,
             _ => u32::MAX,
         };
-        // Alone, a contribution has no order to keep.
+        // A group of one contribution has no order to keep.
         for (number, mut steps) in (0u32..).zip(groups.into_iter().filter(|group| group.len() > 1)) {
             steps.sort_by_key(|&index| (from(index), index));
             let mut own = false;
@@ -229,9 +231,9 @@ impl Script {
         Ok(())
     }
 
-    /// Receives that reduce into the same blocks and may arrive in any order, together. Others that share elements
-    /// are put in the order of the program: in one stream nothing depends on the later receive alone, so that it may wait
-    /// for the earlier.
+    /// Groups the receives that reduce into the same blocks and may arrive in any order. Receives that overlap in
+    /// other ways are made to run in the order of the program. The later one may wait for the earlier one, because
+    /// within a stream no step depends on the later one alone.
     fn unordered(&self, nodes: &[Node], after: &mut [Vec<u32>], name: &str) -> Result<Vec<Vec<u32>>> {
         let whole = Extent::whole(1 << 40).len();
         let refusal = |why: &str| {
@@ -270,7 +272,7 @@ impl Script {
         Ok(groups.into_iter().map(|(_, group)| group).collect())
     }
 
-    /// Turns what steps wait for into what follows them.
+    /// Inverts the dependencies: computes the followers of each step.
     fn link(&mut self, after: &[Vec<u32>]) {
         let mut followers: Vec<Vec<u32>> = vec![Vec::new(); self.steps.len()];
         for (index, before) in (0u32..).zip(after) {
@@ -285,12 +287,12 @@ impl Script {
         }
     }
 
-    /// The collective that it is for.
+    /// The collective that the script runs.
     pub fn kind(&self) -> CollectiveKind {
         self.seat.kind
     }
 
-    /// Seats that send to this one or that it sends to.
+    /// Seats that this one sends to or receives from.
     pub fn peers(&self) -> BTreeSet<u32> {
         self.incoming.keys().chain(&self.outgoing).copied().collect()
     }
@@ -312,7 +314,7 @@ impl Script {
         &self.followers[start as usize..end as usize]
     }
 
-    /// The step that takes in message `number` from `seat`.
+    /// The step that takes message `number` from `seat`.
     pub(crate) fn incoming(&self, seat: u32, number: u16) -> Option<u32> {
         self.incoming.get(&seat)?.get(usize::from(number)).copied()
     }
@@ -321,7 +323,7 @@ impl Script {
         self.result
     }
 
-    /// Elements that a part covers in its buffer, where the chunk has `elements`.
+    /// The elements of its buffer that a part covers, in a chunk of `elements`.
     pub(crate) fn extent(&self, part_of: Part, elements: u64) -> Extent {
         let Part { stream, blocks } = part_of;
         if blocks.buffer == Buffer::Scratch {
@@ -337,7 +339,7 @@ impl Script {
         blocks.extent(self.seat.space(blocks.buffer, whole))
     }
 
-    /// Elements of a buffer of a chunk of `elements`.
+    /// The size of a buffer in elements, for a chunk of `elements`.
     pub(crate) fn room(&self, buffer: Buffer, elements: u64) -> u64 {
         match buffer {
             Buffer::Data => elements,

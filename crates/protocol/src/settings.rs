@@ -4,14 +4,14 @@ use crate::heartbeat::Patience;
 use crate::lane::Pace;
 use std::time::Duration;
 
-/// How a communicator goes about its work.
+/// Settings of a communicator.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Lanes, and how lanes go about it.
+    /// Number of lanes, and how much they send ahead.
     pub pace: Pace,
-    /// Signs of life.
+    /// How often heartbeats are sent, and how long to wait for one.
     pub patience: Patience,
-    /// How long an operation may take.
+    /// Longest time that an operation may take.
     pub deadline: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! How a collective of some size is run: by which plan, in which order of ranks, in how many chunks.
+//! Decides how a collective is run: which plan, which order of ranks, how many chunks.
 
 use crate::cut::{Cut, Grain};
 use crate::operation::{Asked, Association, Operation};
@@ -11,16 +11,16 @@ use syncline_plan::Algorithm;
 use syncline_plan::choice::{self, Candidate, Network, Phase, Work};
 use syncline_units::{Bytes, CollectiveKind};
 
-/// How a collective of some size is run by one member.
+/// How one member runs a collective of some size.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// What is asked for.
+    /// The collective.
     pub operation: Operation,
-    /// What the member does for each chunk.
+    /// The steps of this member for each chunk.
     pub script: Arc<Script>,
-    /// Which elements a chunk has.
+    /// How the vector is cut into chunks.
     pub cut: Cut,
-    /// Tells plans and the order of ranks apart.
+    /// Identifies the plan and the order of ranks.
     pub digest: u64,
     /// The member of each seat.
     ranks: Vec<u32>,
@@ -39,13 +39,13 @@ impl Shape {
         self.seats.get(rank as usize).copied().flatten()
     }
 
-    /// What is announced to others.
+    /// The announcement to other members.
     pub(crate) fn asked(&self) -> Asked {
         Asked { operation: self.operation, digest: self.digest, chunks: self.cut.chunks() }
     }
 
-    /// Whether the message of a step need not be sent for a chunk: it has no elements, where others of the chunk have some.
-    /// A vector of fewer elements than ranks leaves blocks empty.
+    /// Whether a chunk skips the message of a step, because the message has no elements although the chunk has some.
+    /// A vector with fewer elements than ranks has empty blocks.
     pub(crate) fn spares(&self, step: u32, chunk: u32) -> bool {
         let elements = self.cut.elements(chunk);
         match self.script.steps()[step as usize].act {
@@ -56,7 +56,7 @@ impl Shape {
         }
     }
 
-    /// Bytes of the message that a step takes in, for a chunk.
+    /// Bytes of the message that a receiving step takes, for a chunk.
     pub(crate) fn bytes(&self, step: u32, chunk: u32) -> usize {
         match self.script.steps()[step as usize].act {
             Act::Receive { part, .. } => {
@@ -68,16 +68,16 @@ impl Shape {
     }
 }
 
-/// Which plan runs a collective.
+/// Which plan runs which collectives.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Which collective.
+    /// The collective.
     pub kind: CollectiveKind,
-    /// For vectors of at most as many bytes; of any size where it is absent.
+    /// The rule is for vectors of at most this many bytes; without it, of any size.
     pub up_to: Option<u64>,
     /// The plan.
     pub algorithm: Arc<dyn Algorithm>,
-    /// Most bytes of a message: what chunks are cut by.
+    /// Most bytes of a message, which determines the number of chunks.
     pub message: u64,
 }
 
@@ -86,46 +86,48 @@ pub struct Rule {
 enum Source {
     /// The rule with this index.
     Rule(usize),
-    /// The choice for a collective.
+    /// A plan chosen for a collective.
     Chosen(CollectiveKind, Candidate),
 }
 
-/// Source, seat, and whether contributions are combined in the order of seats.
+/// Source of the plan, seat, and whether contributions are combined in the order of seats.
 type Key = (Source, u32, bool);
 
-/// Chosen plans, by collective and number of binary digits of its size in bytes.
+/// Chosen plans, by collective and by the number of binary digits of the size in bytes.
 type Chosen = BTreeMap<(CollectiveKind, u32), Candidate>;
 
 /// Most bytes of a message in a chosen plan.
 const MESSAGE: u64 = 64 << 10;
-/// Bytes that a lane has in flight to a peer, as the choice of plans assumes.
+/// Bytes in flight from a lane to a peer; the choice of plans assumes this.
 const WINDOW: u64 = 512 << 10;
 
-/// Plans that were compiled.
+/// Compiled plans.
 type Scripts = BTreeMap<Key, (Arc<Script>, Grain)>;
 
-/// What all members know about how collectives are run. The same for all, but for whose book it is.
+/// The rules by which all members run collectives. Books of different members differ only in `member`.
 #[derive(Debug)]
-pub struct Book {
+pub struct PlanBook {
     member: u32,
     ranks: u32,
     members: u32,
     order: Vec<u32>,
-    /// What members are called.
+    /// The name of each member.
     names: Vec<u32>,
     rules: Vec<Rule>,
-    /// The network for which plans are chosen if no rule fits; without it every operation needs a rule.
+    /// The network for which plans are chosen if no rule fits; without it, every operation needs a rule.
     network: Option<Network>,
     scripts: Mutex<Scripts>,
     chosen: Mutex<Chosen>,
 }
 
-impl Book {
-    /// The book of `member`. `order` gives each rank once, in the order in which plans count them: neighbours of a ring,
-    /// members of a group. Members from the number of ranks on are hubs. The first rule that fits an operation holds.
+impl PlanBook {
+    /// Makes the book of `member`. `order` lists each rank once, in the order in which plans number them; adjacent
+    /// ranks are neighbours in a ring or share a group. Members from the number of ranks on are hubs. The first rule
+    /// that fits an operation applies.
     ///
     /// # Errors
-    /// Where `order` is not an order of ranks, or there are fewer members than ranks.
+    /// If `order` does not have each rank once, if there are fewer members than ranks, or if `member` is not one of
+    /// them.
     pub fn new(member: u32, members: u32, order: Vec<u32>, rules: Vec<Rule>) -> Result<Self> {
         let ranks = order.len() as u32;
         let mut sorted = order.clone();
@@ -149,15 +151,16 @@ impl Book {
         })
     }
 
-    /// Runs operations that no rule fits by the quickest plan on `network`, which must be the same on all members.
+    /// Runs operations without a matching rule by the fastest plan on `network`, which must be the same on all
+    /// members.
     #[must_use]
     pub fn with_network(mut self, network: Network) -> Self {
         self.network = Some(network);
         self
     }
 
-    /// The same, where members are called otherwise than by their places: where a job has lost ranks, the others keep their
-    /// names. One for each member.
+    /// Sets a name for each member. Members are named by their index by default, but ranks keep their names after
+    /// their job has lost other ranks.
     #[must_use]
     pub fn called(mut self, names: Vec<u32>) -> Self {
         assert_eq!(names.len(), self.members as usize, "a name for every member");
@@ -165,17 +168,17 @@ impl Book {
         self
     }
 
-    /// What a member is called.
+    /// The name of a member.
     pub fn name(&self, member: u32) -> u32 {
         self.names[member as usize]
     }
 
-    /// Whose book it is.
+    /// The member whose book this is.
     pub fn member(&self) -> u32 {
         self.member
     }
 
-    /// Ranks and hubs.
+    /// Number of members: ranks and hubs.
     pub fn members(&self) -> u32 {
         self.members
     }
@@ -185,10 +188,10 @@ impl Book {
         self.ranks
     }
 
-    /// How an operation is run.
+    /// Decides how an operation is run.
     ///
     /// # Errors
-    /// Where the operation is invalid, no rule is for it, or its plan does not offer it.
+    /// If the operation is invalid, no rule fits it, or the plan of the rule cannot run it.
     pub fn shape(&self, operation: &Operation) -> Result<Arc<Shape>> {
         let bad = |sentence: String| Diagnostic::error(Code::BadValue, sentence);
         operation.check(self.ranks).map_err(bad)?;
@@ -236,8 +239,8 @@ impl Book {
         Ok(Arc::new(Shape { operation: *operation, script, cut, digest, ranks, seats: places }))
     }
 
-    /// The quickest plan for an operation, if the network is known. Sizes with the same number of binary digits share one
-    /// plan, so that a choice is seldom made.
+    /// Chooses the fastest plan for an operation, if the network is known. Sizes with the same number of binary
+    /// digits share a plan, so choices are rare.
     fn choose(&self, operation: &Operation) -> Option<(Source, Rule)> {
         let network = self.network.as_ref()?;
         let kind = operation.kind;
@@ -260,7 +263,8 @@ impl Book {
         self.chosen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Compiles a seat's plan, and keeps it. Nobody else waits meanwhile: at worst two do the same.
+    /// Compiles a seat's plan, and keeps it. Holds no lock while it compiles, so two threads may compile the same
+    /// plan.
     fn compile(
         &self,
         key: Key,
@@ -277,7 +281,7 @@ impl Book {
     }
 }
 
-/// Tells plans and orders of ranks apart.
+/// Identifies the plan and the order of ranks.
 fn digest(rule: &Rule, ranks: &[u32]) -> u64 {
     let mut hash = Sha256::new();
     hash.update(rule.algorithm.name());
@@ -297,8 +301,8 @@ mod tests {
         Operation { kind, elements, element: Element::F32, reduction: Reduction::Sum, root: 0, association }
     }
 
-    fn book(member: u32, ranks: u32, rules: Vec<Rule>) -> Book {
-        Book::new(member, ranks, (0..ranks).collect(), rules).unwrap()
+    fn book(member: u32, ranks: u32, rules: Vec<Rule>) -> PlanBook {
+        PlanBook::new(member, ranks, (0..ranks).collect(), rules).unwrap()
     }
 
     fn network() -> Network {
@@ -340,9 +344,10 @@ mod tests {
         }
     }
 
-    /// All members choose the same plan: one with few rounds for few bytes, a ring for many. A rule takes precedence.
+    /// All members choose the same plan: one with few rounds for small vectors, a ring for large ones. A rule takes
+    /// precedence.
     #[test]
-    fn members_choose_the_same_plan_where_no_rule_fits() {
+    fn members_choose_the_same_plan_if_no_rule_fits() {
         use CollectiveKind::AllReduce;
         let of = |member, ranks, elements, rules: &[Rule]| {
             let book = book(member, ranks, rules.to_vec()).with_network(network());

@@ -1,8 +1,9 @@
-//! Machines in one thread, joined by cables. Which cable moves bytes next, and how many, follows from a seed alone: the same
-//! seed gives the same run, and another seed another order of arrival.
+//! State machines in one thread, connected by virtual cables. A seed alone determines which cable moves bytes next,
+//! and how many: the same seed gives the same run, and another seed another order of arrival.
 //!
-//! Bytes move as long as there are some ([`Memory::run`]), or as time passes, which is virtual ([`Memory::turn`]). Machines
-//! can be slowed, stopped and killed, cables cut in either direction or reset, and bytes on their way meet with mishaps.
+//! Bytes move either until none are left ([`VirtualNetwork::run`]) or turn by turn in virtual time
+//! ([`VirtualNetwork::turn`]). Machines can be slowed, stopped and killed; cables can be cut in either direction or
+//! reset; and bytes in transit can be damaged or lost ([`Mishap`]).
 
 use crate::fault::Broken;
 use crate::machine::Machine;
@@ -13,37 +14,38 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Most bytes that a cable holds on their way in one direction.
+/// Most bytes in transit on a cable in one direction.
 const CAPACITY: usize = 1 << 16;
 
-/// How often bytes of a cable may move in a turn, each way.
+/// Most moves of bytes of a cable in a turn, in each direction.
 const MOVES: usize = 4;
 
-/// How much time a turn takes.
+/// Virtual time of a turn.
 pub const TURN: Duration = Duration::from_millis(5);
 
-/// One end of a cable: a machine, by its place, and the peer that the other end is to it.
+/// One end of a cable: a machine, by its index, and the number by which it knows the peer at the other end.
 pub type End = (usize, u32);
 
-/// What goes one way on a cable.
+/// One direction of a cable.
 #[derive(Debug, Default)]
 struct Pipe {
-    /// Bytes on their way.
+    /// Bytes in transit.
     bytes: VecDeque<u8>,
-    /// Bytes that have arrived, ever.
-    gone: usize,
-    /// Where frames lie among all bytes, of those that have not wholly arrived; the last may still be written.
+    /// Number of bytes that have arrived so far.
+    arrived: usize,
+    /// Positions, in the stream of all bytes, of the frames that have not arrived completely. The last one may not be
+    /// written completely.
     frames: VecDeque<Range<usize>>,
-    /// Nothing goes through: bytes wait.
+    /// Whether the direction is blocked: bytes wait.
     cut: bool,
-    /// Whoever sends has ended: so does this, behind the bytes.
+    /// Whether the sending end has been closed: the stream ends after the bytes in transit.
     ended: bool,
 }
 
 impl Pipe {
-    /// Bytes that were written, ever.
+    /// Number of bytes that were written so far.
     fn written(&self) -> usize {
-        self.gone + self.bytes.len()
+        self.arrived + self.bytes.len()
     }
 
     fn push(&mut self, bytes: &[u8]) {
@@ -52,24 +54,28 @@ impl Pipe {
 
     fn pull(&mut self, most: usize) -> Vec<u8> {
         let bytes: Vec<u8> = self.bytes.drain(..most.min(self.bytes.len())).collect();
-        self.gone += bytes.len();
-        while self.frames.front().is_some_and(|frame| frame.end <= self.gone) {
+        self.arrived += bytes.len();
+        while self.frames.front().is_some_and(|frame| frame.end <= self.arrived) {
             self.frames.pop_front();
         }
         bytes
     }
 
-    /// Frames that are wholly on their way, as places in `bytes`.
-    fn whole(&self) -> Vec<Range<usize>> {
-        let here = |frame: &&Range<usize>| frame.start >= self.gone && frame.end <= self.written();
-        self.frames.iter().filter(here).map(|frame| frame.start - self.gone..frame.end - self.gone).collect()
+    /// Frames that are in transit completely, as ranges of `bytes`.
+    fn complete_frames(&self) -> Vec<Range<usize>> {
+        let here = |frame: &&Range<usize>| frame.start >= self.arrived && frame.end <= self.written();
+        self.frames
+            .iter()
+            .filter(here)
+            .map(|frame| frame.start - self.arrived..frame.end - self.arrived)
+            .collect()
     }
 }
 
 #[derive(Debug)]
 struct Cable {
     ends: [End; 2],
-    /// From each end.
+    /// One for each sending end.
     pipes: [Pipe; 2],
 }
 
@@ -79,36 +85,50 @@ impl Cable {
     }
 }
 
-/// Bytes that may move: which cable's, from which of its ends, and whether they are written or read.
-type Move = (usize, usize, bool);
+/// A possible move of bytes.
+#[derive(Clone, Copy, Debug)]
+struct Move {
+    cable: usize,
+    /// Index of the end that sends.
+    side: usize,
+    /// Whether bytes are written into the cable, or read from it.
+    write: bool,
+}
 
-/// What can happen to bytes that are on their way.
+impl Move {
+    /// All moves of a cable.
+    fn all(cable: usize) -> [Self; 4] {
+        [(0, true), (0, false), (1, true), (1, false)].map(|(side, write)| Self { cable, side, write })
+    }
+}
+
+/// What can happen to bytes in transit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mishap {
     /// One bit changes.
     Flip,
     /// Some bytes are lost.
     Lose,
-    /// Some bytes come twice.
+    /// Some bytes arrive twice.
     Repeat,
-    /// Bytes come that nobody sent.
+    /// Bytes arrive that nobody sent.
     Garbage,
-    /// A whole frame comes again, behind itself or a later one.
+    /// A complete frame arrives again, after itself or after a later frame.
     Replay,
-    /// A whole frame is lost.
+    /// A complete frame is lost.
     Drop,
 }
 
 impl Mishap {
-    /// All of them.
+    /// All kinds of mishap.
     pub const ALL: [Self; 6] =
         [Self::Flip, Self::Lose, Self::Repeat, Self::Garbage, Self::Replay, Self::Drop];
 }
 
-/// How a machine runs as time passes.
+/// How often a machine runs as time passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pace {
-    /// In one of so many turns.
+enum Speed {
+    /// Once in this many turns.
     OneOf(u64),
     Stopped,
 }
@@ -116,9 +136,9 @@ enum Pace {
 /// What happened to a machine in a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It cannot believe what it got. The cable is hung up.
+    /// It received invalid bytes. Its end of the cable has been closed.
     Disbelieved(Disbelief),
-    /// The other end of this cable has ended, and all that it has sent has arrived.
+    /// The other end of this end's cable has been closed, and all bytes from there have arrived.
     Ended(End),
 }
 
@@ -127,32 +147,32 @@ fn insert(bytes: &mut VecDeque<u8>, at: usize, more: Vec<u8>) {
     bytes.extend(more.into_iter().chain(rest));
 }
 
-/// Machines and the cables between them.
+/// State machines and the cables between them.
 #[derive(Debug)]
-pub struct Memory<M> {
+pub struct VirtualNetwork<M> {
     machines: Vec<M>,
     cables: Vec<Cable>,
-    /// Cables by their ends; nothing, where cables were added or taken away since.
+    /// The cables of each end; None after cables were added or removed, until it is computed again.
     ends: Option<BTreeMap<End, Vec<usize>>>,
-    paces: Vec<Pace>,
+    speeds: Vec<Speed>,
     turns: u64,
     random: ChaCha8Rng,
-    /// Most bytes that are moved at once.
+    /// Most bytes that move at once.
     piece: usize,
 }
 
-/// Who cannot believe what it got, from which of its peers, and why.
+/// The machine that received invalid bytes, the peer that they came from, and why they are invalid.
 pub type Disbelief = (usize, u32, Broken);
 
-impl<M: Machine> Memory<M> {
-    /// Joins machines by cables. Bytes move in pieces of up to `piece`.
+impl<M: Machine> VirtualNetwork<M> {
+    /// Connects machines by cables. At most `piece` bytes move at once.
     pub fn new(machines: Vec<M>, cables: &[[End; 2]], seed: u64, piece: usize) -> Self {
         let cables = cables.iter().map(|&ends| Cable::new(ends)).collect();
-        let (paces, random) = (vec![Pace::OneOf(1); machines.len()], ChaCha8Rng::seed_from_u64(seed));
-        Self { machines, cables, ends: None, paces, turns: 0, random, piece: piece.max(1) }
+        let (speeds, random) = (vec![Speed::OneOf(1); machines.len()], ChaCha8Rng::seed_from_u64(seed));
+        Self { machines, cables, ends: None, speeds, turns: 0, random, piece: piece.max(1) }
     }
 
-    /// Joins machines of one kind pairwise: each knows the others by their places.
+    /// Connects every pair of machines. Each machine knows the others by their indices.
     pub fn mesh(machines: Vec<M>, seed: u64, piece: usize) -> Self {
         let all = machines.len();
         let cables: Vec<[End; 2]> =
@@ -160,37 +180,38 @@ impl<M: Machine> Memory<M> {
         Self::new(machines, &cables, seed, piece)
     }
 
-    /// One more cable.
+    /// Adds a cable.
     pub fn join(&mut self, ends: [End; 2]) {
         self.ends = None;
         self.cables.push(Cable::new(ends));
     }
 
-    /// Takes away all cables of a machine, with the bytes that are on their way. Whom they led to.
+    /// Removes all cables of a machine, with the bytes in transit. Returns the other ends.
     pub fn cut(&mut self, machine: usize) -> Vec<End> {
         self.ends = None;
-        let gone = self.cables.extract_if(.., |cable| cable.ends.iter().any(|end| end.0 == machine));
-        gone.flat_map(|cable| cable.ends).filter(|end| end.0 != machine).collect()
+        let removed = self.cables.extract_if(.., |cable| cable.ends.iter().any(|end| end.0 == machine));
+        removed.flat_map(|cable| cable.ends).filter(|end| end.0 != machine).collect()
     }
 
-    /// Ends a machine: what it has sent arrives, and then others find that it has ended.
+    /// Stops a machine and closes its ends of all cables. The bytes that it has sent arrive first, then the other
+    /// ends find the cables closed.
     pub fn kill(&mut self, machine: usize) {
-        self.paces[machine] = Pace::Stopped;
+        self.speeds[machine] = Speed::Stopped;
         let ends = self.cables.iter().flat_map(|cable| cable.ends).filter(|end| end.0 == machine);
         ends.collect::<Vec<End>>().into_iter().for_each(|end| self.hang_up(end));
     }
 
-    /// Ends a cable at one end: what was sent from there arrives, and then the other end is told.
+    /// Closes one end of a cable. The bytes sent from there arrive first, then the other end finds the cable closed.
     pub fn hang_up(&mut self, end: End) {
         for (cable, side) in self.at(end) {
             cable.pipes[side].ended = true;
-            // Nobody reads what is still to come.
+            // Nobody reads what is in transit to this end.
             cable.pipes[1 - side].bytes.clear();
             cable.pipes[1 - side].cut = true;
         }
     }
 
-    /// The cables that an end is one of, and which.
+    /// The cables at an end, each with the end's index on the cable.
     fn at(&mut self, end: End) -> impl Iterator<Item = (&mut Cable, usize)> {
         let ends = self.ends.get_or_insert_with(|| {
             let mut ends: BTreeMap<End, Vec<usize>> = BTreeMap::new();
@@ -210,7 +231,7 @@ impl<M: Machine> Memory<M> {
         })
     }
 
-    /// Resets a cable: some of the bytes that are on their way, or all of them, never arrive, and both ends are told.
+    /// Resets a cable: some or all bytes in transit are lost, and both ends find the cable closed.
     pub fn reset(&mut self, end: End) {
         let Some(cable) = self.cables.iter_mut().find(|cable| cable.ends.contains(&end)) else { return };
         for pipe in &mut cable.pipes {
@@ -219,42 +240,42 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Whether nothing goes through from an end of a cable, from now on: bytes wait there until that is over.
+    /// Blocks or unblocks the cable in the direction from this end. Bytes wait while it is blocked.
     pub fn block(&mut self, from: End, blocked: bool) {
         for (cable, side) in self.at(from) {
             cable.pipes[side].cut = blocked;
         }
     }
 
-    /// From now on a machine runs in one of so many turns.
+    /// Makes a machine run only once in `turns` turns.
     pub fn slow(&mut self, machine: usize, turns: u64) {
-        self.paces[machine] = Pace::OneOf(turns.max(1));
+        self.speeds[machine] = Speed::OneOf(turns.max(1));
     }
 
-    /// A machine neither reads nor writes, until it is [slowed](Memory::slow) to all turns again.
+    /// Stops a machine from reading and writing, until [`VirtualNetwork::slow`] is called for it.
     pub fn stop(&mut self, machine: usize) {
-        self.paces[machine] = Pace::Stopped;
+        self.speeds[machine] = Speed::Stopped;
     }
 
     /// Whether a machine runs in this turn.
     pub fn runs(&self, machine: usize) -> bool {
-        match self.paces[machine] {
-            Pace::OneOf(turns) => (self.turns + machine as u64).is_multiple_of(turns),
-            Pace::Stopped => false,
+        match self.speeds[machine] {
+            Speed::OneOf(turns) => (self.turns + machine as u64).is_multiple_of(turns),
+            Speed::Stopped => false,
         }
     }
 
-    /// How much time has passed.
+    /// The virtual time that has passed.
     pub fn now(&self) -> Duration {
         TURN * self.turns as u32
     }
 
-    /// Has something happen to bytes that are on their way, if there are some: who sent them, and to whom.
+    /// Inflicts a mishap on random bytes in transit, if there are any. Returns the sending and the receiving end.
     pub fn mishap(&mut self, mishap: Mishap) -> Option<(End, End)> {
         self.mishap_on(mishap, |_, _| true)
     }
 
-    /// As [`Memory::mishap`], on a cable and in a direction that `may` allows.
+    /// Like [`VirtualNetwork::mishap`], but only on a cable and in a direction for which `may` returns true.
     pub fn mishap_on(&mut self, mishap: Mishap, may: impl Fn(End, End) -> bool) -> Option<(End, End)> {
         let frames = matches!(mishap, Mishap::Replay | Mishap::Drop);
         let sides = self.cables.iter_mut().flat_map(|cable| {
@@ -262,17 +283,18 @@ impl<M: Machine> Memory<M> {
             let [out, back] = &mut cable.pipes;
             [(here, there, out), (there, here, back)]
         });
-        let able = |(from, to, pipe): &(End, End, &mut Pipe)| {
-            may(*from, *to) && !(pipe.ended || pipe.bytes.is_empty() || frames && pipe.whole().is_empty())
+        let possible = |(from, to, pipe): &(End, End, &mut Pipe)| {
+            may(*from, *to)
+                && !(pipe.ended || pipe.bytes.is_empty() || frames && pipe.complete_frames().is_empty())
         };
-        let mut able: Vec<(End, End, &mut Pipe)> = sides.filter(able).collect();
-        if able.is_empty() {
+        let mut possible: Vec<(End, End, &mut Pipe)> = sides.filter(possible).collect();
+        if possible.is_empty() {
             return None;
         }
         let random = &mut self.random;
-        let (from, to, pipe) = able.swap_remove(random.random_range(0..able.len()));
-        let whole = pipe.whole();
-        // Where frames lie is not known any more.
+        let (from, to, pipe) = possible.swap_remove(random.random_range(0..possible.len()));
+        let complete_frames = pipe.complete_frames();
+        // The positions of frames are unknown after the mishap.
         pipe.frames.clear();
         let bytes = &mut pipe.bytes;
         let first = random.random_range(0..bytes.len());
@@ -286,48 +308,50 @@ impl<M: Machine> Memory<M> {
             }
             Mishap::Garbage => insert(bytes, last + 1, (first..=last).map(|_| random.random()).collect()),
             Mishap::Replay => {
-                let frame = random.random_range(0..whole.len());
-                let behind = whole[random.random_range(frame..whole.len())].end;
-                let again = bytes.range(whole[frame].clone()).copied().collect();
+                let frame = random.random_range(0..complete_frames.len());
+                let behind = complete_frames[random.random_range(frame..complete_frames.len())].end;
+                let again = bytes.range(complete_frames[frame].clone()).copied().collect();
                 insert(bytes, behind, again);
             }
-            Mishap::Drop => drop(bytes.drain(whole[random.random_range(0..whole.len())].clone())),
+            Mishap::Drop => {
+                drop(bytes.drain(complete_frames[random.random_range(0..complete_frames.len())].clone()))
+            }
         }
         Some((from, to))
     }
 
-    /// A machine.
+    /// A machine, by its index.
     pub fn machine(&mut self, place: usize) -> &mut M {
         &mut self.machines[place]
     }
 
-    /// Moves bytes of one cable that has some to move; whether there was one.
+    /// Moves bytes once, on a random cable that can move some. Returns whether there was one.
     ///
     /// # Errors
-    /// Where a machine cannot believe what it got.
+    /// If a machine received invalid bytes.
     pub fn step(&mut self) -> Result<bool, Disbelief> {
-        let able = self.able(0..self.cables.len());
-        if able.is_empty() {
+        let possible = self.possible(0..self.cables.len());
+        if possible.is_empty() {
             return Ok(false);
         }
-        let chosen = able[self.random.random_range(0..able.len())];
-        self.go(chosen)?;
+        let chosen = possible[self.random.random_range(0..possible.len())];
+        self.make_move(chosen)?;
         Ok(true)
     }
 
-    /// Moves some bytes of each cable, each way, that has some to move, in an order that the seed decides; whether there was
-    /// one. Among many machines that is much quicker than [`Memory::step`].
+    /// Moves bytes once in each direction of every cable that can move some, starting at a random cable. Returns
+    /// whether any moved. With many machines this is much faster than [`VirtualNetwork::step`].
     ///
     /// # Errors
-    /// As [`Memory::step`].
+    /// As for [`VirtualNetwork::step`].
     pub fn sweep(&mut self) -> Result<bool, Disbelief> {
         let mut moved = false;
         let first = self.random.random_range(0..self.cables.len().max(1));
         for number in 0..self.cables.len() {
             let number = (first + number) % self.cables.len();
-            for each in [(number, 0, true), (number, 0, false), (number, 1, true), (number, 1, false)] {
-                if self.can(each) {
-                    self.go(each)?;
+            for each in Move::all(number) {
+                if self.is_possible(each) {
+                    self.make_move(each)?;
                     moved = true;
                 }
             }
@@ -335,15 +359,14 @@ impl<M: Machine> Memory<M> {
         Ok(moved)
     }
 
-    /// What can move now on cables.
-    fn able(&self, cables: impl Iterator<Item = usize>) -> Vec<Move> {
-        let all = cables
-            .flat_map(|cable| [(cable, 0, true), (cable, 0, false), (cable, 1, true), (cable, 1, false)]);
-        all.filter(|&each| self.can(each)).collect()
+    /// The moves that are possible now on these cables.
+    fn possible(&self, cables: impl Iterator<Item = usize>) -> Vec<Move> {
+        let all = cables.flat_map(Move::all);
+        all.filter(|&each| self.is_possible(each)).collect()
     }
 
-    /// Whether bytes can move.
-    fn can(&self, (number, side, write): Move) -> bool {
+    /// Whether a move is possible now.
+    fn is_possible(&self, Move { cable: number, side, write }: Move) -> bool {
         let cable = &self.cables[number];
         let (from, to, pipe) = (cable.ends[side], cable.ends[1 - side], &cable.pipes[side]);
         if write {
@@ -355,8 +378,8 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Moves some bytes that can move.
-    fn go(&mut self, (number, side, write): Move) -> Result<(), Disbelief> {
+    /// Makes a move that is possible.
+    fn make_move(&mut self, Move { cable: number, side, write }: Move) -> Result<(), Disbelief> {
         let most = self.random.random_range(1..=self.piece);
         let cable = &mut self.cables[number];
         let (from, to) = (cable.ends[side], cable.ends[1 - side]);
@@ -390,48 +413,48 @@ impl<M: Machine> Memory<M> {
         Ok(())
     }
 
-    /// Moves bytes until none are left to be moved.
+    /// Moves bytes until none can move.
     ///
     /// # Errors
-    /// As [`Memory::step`].
+    /// As for [`VirtualNetwork::step`].
     pub fn run(&mut self) -> Result<(), Disbelief> {
         while self.step()? {}
         Ok(())
     }
 
-    /// Lets the time of one turn pass, in which some bytes move: on cables that have some when the turn begins, in an order that
-    /// is drawn. What happened to machines, which go on.
+    /// Lets one turn of virtual time pass. Bytes move on the cables that can move some when the turn begins, in a
+    /// random order. Returns what happened to the machines, all of which keep running.
     pub fn turn(&mut self) -> Vec<Event> {
         self.turns += 1;
         let mut events = Vec::new();
-        let mut able = self.able(0..self.cables.len());
-        let active: BTreeSet<usize> = able.iter().map(|&(cable, ..)| cable).collect();
+        let mut possible = self.possible(0..self.cables.len());
+        let active: BTreeSet<usize> = possible.iter().map(|each| each.cable).collect();
         for _ in 0..MOVES {
-            able.shuffle(&mut self.random);
-            for &each in &able {
-                // What moved before may have changed that.
-                if !self.can(each) {
+            possible.shuffle(&mut self.random);
+            for &each in &possible {
+                // An earlier move of this turn may have made this one impossible.
+                if !self.is_possible(each) {
                     continue;
                 }
-                if let Err((place, peer, broken)) = self.go(each) {
+                if let Err((place, peer, broken)) = self.make_move(each) {
                     self.hang_up((place, peer));
                     events.push(Event::Disbelieved((place, peer, broken)));
                 }
             }
-            able = self.able(active.iter().copied());
+            possible = self.possible(active.iter().copied());
         }
-        let mut told = Vec::new();
+        let mut closed = Vec::new();
         for cable in &self.cables {
             for side in 0..2 {
                 let (pipe, to) = (&cable.pipes[side], cable.ends[1 - side]);
                 if pipe.ended && pipe.bytes.is_empty() && !pipe.cut && self.runs(to.0) {
-                    told.push(to);
+                    closed.push(to);
                 }
             }
         }
-        events.extend(told.iter().map(|&end| Event::Ended(end)));
-        // Whoever knows that the other end is gone hears nothing more of it.
-        told.into_iter().for_each(|end| self.hang_up(end));
+        events.extend(closed.iter().map(|&end| Event::Ended(end)));
+        // An end that has found its cable closed gets nothing more from it.
+        closed.into_iter().for_each(|end| self.hang_up(end));
         let before = self.cables.len();
         self.cables.retain(|cable| !cable.pipes.iter().all(|pipe| pipe.ended && pipe.cut));
         if self.cables.len() < before {

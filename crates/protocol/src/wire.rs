@@ -1,58 +1,64 @@
-//! Frames: what travels on a connection between two ranks, one after the other.
+//! Frames: the units that a connection between two ranks carries, one after the other.
 //!
-//! A frame is a header of 16 bytes and a payload whose length both sides know without its being written: that of a plan's
-//! message follows from the plan, that of a piece of a transfer from its offer, that of any other frame from its kind
-//! (luo2020 4.2.2 "minimal metadata"). Numbers are little-endian. Frames that one side sends arrive in that order or not at all, and nothing is acknowledged. Both sides count
-//! them: the checksum has the place of its frame on the connection in it, so that a frame that is lost, comes twice or comes
-//! from elsewhere is found by the next one at the latest.
+//! A frame is a header of 16 bytes and a payload. The payload's length is not transmitted, since both sides know it:
+//! that of a plan's message follows from the plan, that of a piece of a transfer from its offer, and that of any
+//! other frame from its kind (luo2020 4.2.2 "minimal metadata"). Numbers are little-endian.
+//!
+//! The frames of one side arrive in order or not at all, and nothing is acknowledged. Both sides count them, and the
+//! checksum of a frame includes its place on the connection. A frame that is lost, duplicated or inserted is thus
+//! detected by the next frame at the latest.
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..2 | which message of the chunk between these two seats; from [`LAST_MESSAGE`] on, which other kind of frame |
+//! | 0..2 | the message's number among those of the chunk between these two seats; values from [`LAST_MESSAGE`] on are other kinds of frame |
 //! | 2..4 | epoch: how often the membership has changed; a frame of another epoch is refused |
-//! | 4..8 | of a plan's frames: the sender's number of the group of ranks (upper 12 bits), and the operation's sequence number in it, its lower 20 bits; of a transfer: the sender's number of it |
-//! | 8..12 | of a plan's frames: chunk of the operation; of a transfer: see the [kind](Kind) |
-//! | 12..16 | CRC-32C of the payload, then of the 12 bytes before, then of the frame's place (from 0 on, 4 bytes): a payload that goes to many is summed once |
+//! | 4..8 | of a plan's frame: the sender's number of the group of ranks (upper 12 bits) and the lower 20 bits of the operation's sequence number in that group; of a transfer's frame: the offering side's number of the transfer |
+//! | 8..12 | of a plan's frame: the chunk of the operation; of a transfer's frame: see [`Kind`] |
+//! | 12..16 | CRC-32C of the payload, then the 12 bytes above, then the frame's place (from 0 on, 4 bytes); the payload comes first, so that one that goes to many peers is summed once |
 
 use crate::memory::Region;
 
 /// Bytes of a header.
 pub const HEADER: usize = 16;
 
-/// Most messages between two seats for one chunk.
+/// Most messages between two seats for one chunk; also the first code of other frames.
 pub const LAST_MESSAGE: u16 = 0xff00;
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A message of a plan, by its number among those from this sender to this receiver for a chunk.
+    /// A message of a plan, by its number among those of a chunk from this sender to this receiver.
     Message(u16),
-    /// What the operation is, before its first message on a connection.
+    /// Announces an operation, before its first message on a connection. Its description follows
+    /// ([`Asked`](crate::operation::Asked)).
     Begin,
-    /// A sign of life.
+    /// A heartbeat.
     Heartbeat,
-    /// The sender leaves: nothing comes after this, and that is no fault.
+    /// The sender leaves the job. Nothing follows, and the end of the connection is no fault.
     Leave,
-    /// The sender takes part in a group, by the number that it gives it here; which one follows (8 bytes).
+    /// The sender has opened a group, and numbers it as the sequence says. The group's id follows (8 bytes).
     Open,
-    /// The sender has left a group, by its number of it: nothing that it numbers so comes after this. The chunk is 0, or one
-    /// more than the member of the job that the group has lost. Where it is 2^32 - 1 the sender has never taken part, and the
-    /// number is the receiver's, which has left.
+    /// The sender has left a group, given by its own number. It sends nothing more under that number. The chunk is 0,
+    /// or, if the group has lost a member, that member's rank in the job plus 1. A chunk of 2^32 - 1 answers the
+    /// receiver's own `Close`: the sender has not opened the group, and the number is the receiver's.
     Close,
-    /// Operations of plans are not to be sent until [`Kind::Resume`]: the sender of this has no room for more of what it does
-    /// not need yet.
+    /// Asks the receiver to send no messages of plans until [`Kind::Resume`]: this side has no room for messages that
+    /// it does not need yet.
     Hold,
-    /// They are sent again.
+    /// Ends [`Kind::Hold`].
     Resume,
-    /// There is something to transfer; its label and length follow (32 bytes). Where the chunk is 1 its piece comes at once.
+    /// Offers a transfer; its label and length follow (32 bytes). If the chunk is 1, its only piece comes without
+    /// being asked for.
     Offer,
-    /// The transfer that the receiver of this has numbered so is awaited: its pieces may come.
+    /// Asks for the pieces of a transfer, by the number that the receiver of this frame gave it.
     Ask,
-    /// A piece of a transfer; the chunk says which. All but the last are equally long.
+    /// A piece of a transfer; the chunk is its index. All pieces but the last have the same length.
     Piece,
-    /// The transfer that the receiver of this has numbered so is awaited with another length, which follows (8 bytes).
+    /// Refuses a transfer, by the number that the receiver of this frame gave it: its length differs from the
+    /// expected one, which follows (8 bytes).
     Refuse,
-    /// Of offered transfers so many (the sequence) with so many bytes that came at once (the chunk) are kept no longer.
+    /// Offered transfers that the sender of this frame has stopped keeping: their number (sequence) and the bytes
+    /// that came with their offers (chunk).
     Taken,
 }
 
@@ -96,12 +102,12 @@ impl Kind {
         }
     }
 
-    /// Whether it carries bytes of callers, which may lie where nobody has to sum them.
+    /// Whether the payload is callers' data, which has no checksum on connections that keep it intact.
     pub const fn carries(self) -> bool {
         matches!(self, Self::Message(_) | Self::Piece)
     }
 
-    /// Whether nothing follows the header.
+    /// Whether the frame has no payload.
     pub const fn bare(self) -> bool {
         matches!(
             self,
@@ -117,72 +123,73 @@ pub struct Header {
     pub kind: Kind,
     /// How often the membership has changed.
     pub epoch: u16,
-    /// The operation, its lower 32 bits.
+    /// The sender's number of the group and the lower bits of the operation's sequence number, or the number of a
+    /// transfer.
     pub sequence: u32,
-    /// The chunk.
+    /// The chunk of an operation; of other frames see [`Kind`].
     pub chunk: u32,
 }
 
 impl Header {
-    /// The header as bytes, with the checksum of it and of a payload, as a connection's frame at this place.
+    /// Encodes the header of the frame at this place of a connection, with a checksum that covers `payload`.
     pub fn encode(&self, place: u32, payload: &[u8]) -> [u8; HEADER] {
         self.encode_with(place, Digest::of(payload))
     }
 
-    /// As [`Header::encode`], of a payload whose digest is known.
+    /// Like [`Header::encode`], for a payload whose digest is known.
     pub fn encode_with(&self, place: u32, payload: Digest) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
         bytes[0..2].copy_from_slice(&self.kind.code().to_le_bytes());
         bytes[2..4].copy_from_slice(&self.epoch.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.sequence.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.chunk.to_le_bytes());
-        let checksum = crc32c::crc32c_append(payload.0, &summed(&bytes, place));
+        let checksum = crc32c::crc32c_append(payload.0, &summed_header(&bytes, place));
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 
-    /// Reads the header of a connection's frame at this place: what it says, and the checksum, to which the payload is still
-    /// to be added.
+    /// Decodes the header of the frame at this place of a connection. The payload has yet to be added to the returned
+    /// checksum.
     ///
     /// # Errors
-    /// Where there is no such kind of frame: the code.
+    /// The code, if it is not that of a kind of frame.
     pub fn decode(bytes: &[u8; HEADER], place: u32) -> Result<(Self, Checksum), u16> {
         let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let kind = Kind::of(half(0)).ok_or(half(0))?;
         let header = Self { kind, epoch: half(2), sequence: word(4), chunk: word(8) };
-        let head = summed(bytes, place);
+        let head = summed_header(bytes, place);
         Ok((header, Checksum { payload: Digest::NOTHING, head, promised: word(12) }))
     }
 }
 
-/// What the checksum of a header is of: what the header says, and the frame's place.
-fn summed(header: &[u8; HEADER], place: u32) -> [u8; HEADER] {
+/// The part of a frame that its checksum covers besides the payload: the header and the frame's place.
+fn summed_header(header: &[u8; HEADER], place: u32) -> [u8; HEADER] {
     let mut bytes = *header;
     bytes[12..16].copy_from_slice(&place.to_le_bytes());
     bytes
 }
 
-/// What stands for a payload in the checksum of its frame.
+/// Represents a payload in the checksum of its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest(u32);
 
 impl Digest {
-    /// Of no bytes.
+    /// The digest of no bytes.
     pub const NOTHING: Self = Self(0);
 
-    /// Of these bytes.
+    /// The digest of these bytes.
     pub fn of(payload: &[u8]) -> Self {
         Self(crc32c::crc32c(payload))
     }
 
-    /// Of a region's bytes.
+    /// The digest of a region's bytes.
     pub fn of_region(payload: Region) -> Self {
         Self(payload.crc32c_append(0))
     }
 }
 
-/// A checksum that grows with the payload.
+/// The checksum of a frame whose payload is arriving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checksum {
     payload: Digest,
@@ -191,17 +198,17 @@ pub struct Checksum {
 }
 
 impl Checksum {
-    /// Takes in more of the payload.
+    /// Adds the next bytes of the payload.
     pub fn add(&mut self, bytes: &[u8]) {
         self.payload = Digest(crc32c::crc32c_append(self.payload.0, bytes));
     }
 
-    /// The same, where the bytes are in a region.
+    /// Like [`Checksum::add`], for bytes in a region.
     pub fn add_region(&mut self, bytes: Region) {
         self.payload = Digest(bytes.crc32c_append(self.payload.0));
     }
 
-    /// Whether what came is what was sent.
+    /// Whether the frame is the one that was sent: header, place and payload match the checksum in the header.
     pub fn holds(self) -> bool {
         crc32c::crc32c_append(self.payload.0, &self.head) == self.promised
     }
@@ -212,11 +219,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Kinds of frames beside messages.
+    /// Number of kinds of frames other than messages.
     const OTHERS: u16 = 12;
 
     #[test]
-    fn kinds_are_told_apart_by_their_codes() {
+    fn every_code_decodes_to_its_kind() {
         for code in 0..OTHERS {
             assert_eq!(Kind::of(LAST_MESSAGE + code).map(Kind::code), Some(LAST_MESSAGE + code));
         }
@@ -232,7 +239,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_are_read_as_they_were_written(
+        fn an_encoded_header_decodes_to_itself(
             kind in kinds(), epoch: u16, sequence: u32, chunk: u32, payload: Vec<u8>, cut in 0.0..1.0, place: u32,
         ) {
             let header = Header { kind, epoch, sequence, chunk };
@@ -245,14 +252,14 @@ mod tests {
         }
 
         #[test]
-        fn a_frame_is_believed_at_its_place_alone(kind in kinds(), place: u32, other: u32) {
+        fn a_frame_is_valid_only_at_its_place(kind in kinds(), place: u32, other: u32) {
             let header = Header { kind, epoch: 1, sequence: 2, chunk: 3 };
             let (_, checksum) = Header::decode(&header.encode(place, &[]), other).unwrap();
             prop_assert_eq!(checksum.holds(), place == other);
         }
 
         #[test]
-        fn any_flipped_bit_is_found(payload in prop::collection::vec(any::<u8>(), 1..100), bit: usize) {
+        fn every_flipped_bit_is_detected(payload in prop::collection::vec(any::<u8>(), 1..100), bit: usize) {
             let header = Header { kind: Kind::Message(3), epoch: 1, sequence: 2, chunk: 3 };
             let mut frame = header.encode(7, &payload).to_vec();
             frame.extend(&payload);

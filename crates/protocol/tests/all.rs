@@ -1,4 +1,4 @@
-//! The tests of this crate as one program, which links once.
+//! All integration tests of this crate as one program, so that it is linked only once.
 
 mod interpreter;
 mod lanes;

@@ -1,4 +1,4 @@
-//! Lanes without sockets: every plan, on vectors that do not divide evenly, whatever the order of arrival.
+//! Lanes without sockets: runs every plan on vectors that do not divide evenly, in random orders of arrival.
 
 use crate::interpreter;
 use crate::lending::Lent;
@@ -10,21 +10,21 @@ use syncline_plan::custom::{Custom, PlanFile};
 use syncline_plan::registry::ENTRIES;
 use syncline_plan::{Algorithm, by_name};
 use syncline_protocol::fault::{Broken, Kind, Trouble};
-use syncline_protocol::heartbeat::{Patience, Pulse};
+use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::lane::transfers::{Label, Transfer};
 use syncline_protocol::lane::{Job, Lane, Pace};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::{Buffer, Region};
 use syncline_protocol::operation::{Association, Operation};
-use syncline_protocol::shape::{Book, Rule, Shape};
-use syncline_protocol::virtual_network::{Memory, Mishap};
+use syncline_protocol::shape::{PlanBook, Rule, Shape};
+use syncline_protocol::virtual_network::{Mishap, VirtualNetwork};
 use syncline_protocol::wire::{HEADER, Header, Kind as Frame};
 use syncline_reduction::{Element, Reduction};
 use syncline_units::CollectiveKind;
 
 const KINDS: &[CollectiveKind] = CollectiveKind::ALL;
 
-/// What a test asks for.
+/// An operation that a test requests.
 #[derive(Clone, Debug)]
 struct Ask {
     operation: Operation,
@@ -59,7 +59,7 @@ impl Vectors {
         vectors
     }
 
-    /// Where a job finds its input and puts its result.
+    /// The input and the output of a job.
     fn regions(&mut self, ask: &Ask, rank: u32) -> (Region, Region) {
         let Operation { kind, root, .. } = ask.operation;
         let input = self.input.region();
@@ -79,7 +79,7 @@ impl Vectors {
     }
 }
 
-/// Runs operations one after the other, each begun by each rank as soon as it likes, and compares every result with the
+/// Runs operations in sequence, which each rank begins at random times, and compares every result with the
 /// interpreter's.
 fn check(
     algorithm: &Arc<dyn Algorithm>,
@@ -95,13 +95,13 @@ fn check(
         .iter()
         .map(|&kind| Rule { kind, up_to: None, algorithm: Arc::clone(algorithm), message })
         .collect();
-    let books: Vec<Arc<Book>> = (0..members)
-        .map(|member| Arc::new(Book::new(member, members, order.to_vec(), rules.clone()).unwrap()))
+    let books: Vec<Arc<PlanBook>> = (0..members)
+        .map(|member| Arc::new(PlanBook::new(member, members, order.to_vec(), rules.clone()).unwrap()))
         .collect();
     let pace = Pace { lanes: 2, window: window as usize * message as usize, ahead: 1 << 20 };
     let lanes = |index| books.iter().map(move |book| Lane::new(index, pace, 3, Arc::clone(book))).collect();
-    let mut networks: Vec<Memory<Lane>> = (0..pace.lanes)
-        .map(|index| Memory::mesh(lanes(index), seed + u64::from(index), 1 << (4 + seed % 9)))
+    let mut networks: Vec<VirtualNetwork<Lane>> = (0..pace.lanes)
+        .map(|index| VirtualNetwork::mesh(lanes(index), seed + u64::from(index), 1 << (4 + seed % 9)))
         .collect();
     let inputs: Vec<Vec<Vec<u8>>> = (0u64..)
         .zip(asks)
@@ -116,7 +116,7 @@ fn check(
             (0..ranks).map(|rank| Vectors::new(ask, rank, ranks, &inputs[rank as usize])).collect()
         })
         .collect();
-    // Members begin at different times: some are operations ahead.
+    // Members begin at different times, so some are operations ahead.
     let mut begun: BTreeMap<u32, usize> = (0..members).map(|member| (member, 0)).collect();
     let mut turn = seed;
     loop {
@@ -229,13 +229,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_plan_gives_what_it_promises((algorithm, order, asks, message, window, seed) in cases()) {
+    fn every_plan_gives_the_right_result((algorithm, order, asks, message, window, seed) in cases()) {
         check(&algorithm, &order, &asks, message, window, seed)?;
     }
 }
 
-/// A plan of the user's own: every rank gets the vectors of all others into scratch, then adds them up, two of three blocks
-/// at first; it uses a channel of its own, and blocks of two sizes.
+/// A custom plan. Every rank receives the vectors of all others into scratch, then adds them up, first two of three
+/// blocks and then the last. The plan uses channel 5, and blocks of two sizes.
 fn with_scratch(ranks: u32) -> Arc<dyn Algorithm> {
     let seat = |rank: u32| {
         let others: Vec<u32> = (0..ranks).filter(|&other| other != rank).collect();
@@ -272,7 +272,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_plan_of_ones_own_with_scratch_gives_what_it_promises(
+    fn a_custom_plan_with_scratch_gives_the_right_result(
         (ranks, asks) in (2u32..5).prop_flat_map(|ranks| {
             (Just(ranks), prop::collection::vec(operations(CollectiveKind::AllReduce, ranks), 1..4))
         }),
@@ -285,7 +285,7 @@ proptest! {
     }
 }
 
-/// Lanes of `ranks` ranks that run `name`, one a rank, with their shapes for an operation.
+/// One lane for each of `ranks` ranks that run the plan `name`, with its shape for an operation.
 fn lanes_of(name: &str, ranks: u32, operation: &Operation, message: u64) -> (Vec<Lane>, Vec<Arc<Shape>>) {
     let algorithm = by_name(name).unwrap();
     let members = algorithm.seats(ranks);
@@ -293,7 +293,7 @@ fn lanes_of(name: &str, ranks: u32, operation: &Operation, message: u64) -> (Vec
     let pace = Pace { lanes: 1, window: 4 * message as usize, ahead: 1 << 20 };
     (0..members)
         .map(|member| {
-            let book = Book::new(member, members, (0..ranks).collect(), vec![rule.clone()]).unwrap();
+            let book = PlanBook::new(member, members, (0..ranks).collect(), vec![rule.clone()]).unwrap();
             let shape = book.shape(operation).unwrap();
             (Lane::new(0, pace, 0, Arc::new(book)), shape)
         })
@@ -312,7 +312,7 @@ fn all_reduce(elements: u64, element: Element, association: Association) -> Oper
 }
 
 #[test]
-fn in_the_order_of_seats_a_hub_and_direct_add_from_the_first_rank_to_the_last() {
+fn in_seat_order_a_hub_and_direct_add_from_the_first_rank_to_the_last() {
     let operation = all_reduce(500, Element::F32, Association::Seats);
     let inputs: Vec<Vec<u8>> = (0..7).map(|rank| interpreter::vector(&operation, rank, 5)).collect();
     let mut expected = inputs[0].clone();
@@ -328,7 +328,7 @@ fn in_the_order_of_seats_a_hub_and_direct_add_from_the_first_rank_to_the_last() 
         for seed in 0..20 {
             let (lanes, shapes) = lanes_of(name, 7, &operation, 64);
             let mut buffers: Vec<Buffer> = shapes.iter().map(|_| Buffer::new(2000)).collect();
-            let mut network = Memory::mesh(lanes, seed, 50);
+            let mut network = VirtualNetwork::mesh(lanes, seed, 50);
             for (member, (shape, buffer)) in shapes.iter().zip(&mut buffers).enumerate() {
                 if let Some(input) = inputs.get(member) {
                     buffer.as_mut_slice().copy_from_slice(input);
@@ -347,11 +347,16 @@ fn in_the_order_of_seats_a_hub_and_direct_add_from_the_first_rank_to_the_last() 
     }
 }
 
-/// Four ranks, so many steps into an operation on 8000 bytes each, which are to be kept.
-fn under_way(name: &str, operation: &Operation, seed: u64, steps: u64) -> (Memory<Lane>, Vec<Buffer>) {
+/// Four ranks, `steps` steps into an operation on 8000 bytes each, with inputs that are kept.
+fn under_way(
+    name: &str,
+    operation: &Operation,
+    seed: u64,
+    steps: u64,
+) -> (VirtualNetwork<Lane>, Vec<Buffer>) {
     let (lanes, shapes) = lanes_of(name, 4, operation, 256);
     let mut buffers: Vec<Buffer> = (0..4).map(|_| Buffer::new(8000)).collect();
-    let mut network = Memory::mesh(lanes, seed, 300);
+    let mut network = VirtualNetwork::mesh(lanes, seed, 300);
     for ((rank, buffer), shape) in (0u32..).zip(&mut buffers).zip(shapes) {
         buffer.as_mut_slice().copy_from_slice(&interpreter::vector(operation, rank, 1));
         let region = buffer.region();
@@ -370,17 +375,18 @@ fn blocks_without_elements_are_not_sent() {
         let operation = all_reduce(elements, Element::F32, Association::Arrival);
         let (lanes, shapes) = lanes_of("ring", 4, &operation, 256);
         let mut buffers: Vec<Buffer> = (0..4).map(|_| Buffer::new(4 * elements as usize)).collect();
-        let mut network = Memory::mesh(lanes, 1, 300);
+        let mut network = VirtualNetwork::mesh(lanes, 1, 300);
         for ((rank, buffer), shape) in (0..4).zip(&mut buffers).zip(shapes) {
             buffer.as_mut_slice().copy_from_slice(&interpreter::vector(&operation, rank as u32, 1));
             let region = buffer.region();
             let job = Job { sequence: 1, shape, input: region, output: region, keep: false };
             network.machine(rank).start(Arc::new(job)).unwrap();
         }
-        // At the first step of a ring everybody sends a block to its neighbour. Of no elements at all ranks tell each other
-        // that they have begun.
-        let sends =
-            |network: &mut Memory<Lane>, rank| (0..4).any(|peer| network.machine(rank).waiting(peer) > 0);
+        // At the first step of a ring every rank sends a block to its neighbour. If the vector is empty, ranks still
+        // announce the operation to each other.
+        let sends = |network: &mut VirtualNetwork<Lane>, rank| {
+            (0..4).any(|peer| network.machine(rank).waiting(peer) > 0)
+        };
         assert_eq!((0..4).filter(|&rank| sends(&mut network, rank)).count(), first, "{elements} elements");
         network.run().unwrap();
         assert!((0..4).all(|rank| network.machine(rank).finished() == Some(1)));
@@ -388,9 +394,9 @@ fn blocks_without_elements_are_not_sent() {
 }
 
 #[test]
-fn what_is_to_be_kept_is_there_after_a_failure() {
+fn kept_inputs_are_restored_after_a_failure() {
     let operation = all_reduce(1000, Element::I64, Association::Arrival);
-    for name in TRIED {
+    for name in PLANS {
         for steps in [0, 10, 50, 100, 200, 400] {
             let (mut network, mut buffers) = under_way(name, &operation, steps, steps);
             for (rank, buffer) in (0u32..).zip(&mut buffers) {
@@ -405,23 +411,23 @@ fn what_is_to_be_kept_is_there_after_a_failure() {
     }
 }
 
-/// Plans that faults are tried on.
-const TRIED: [&str; 5] =
+/// Plans under which faults are tested.
+const PLANS: [&str; 5] =
     ["ring", "direct", "halving_doubling", "two_level(group=2)", "parameter_server(placement=CC)"];
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Whatever happens to bytes on their way: whoever gets them finds it by the next sign of life, is never through with a
-    /// wrong result, blames the connection that they came on and no other, and has its input back.
-    /// Fault: bytes or whole frames change on their way, are lost, come twice, or come unsent -> whoever gets them finds it by signs of life that follow, is never through with a wrong result, and blames that connection; inputs are as they were
+    /// Whatever happens to bytes in transit, the receiver detects it by the next heartbeat. It never completes with a
+    /// wrong result, blames only the connection on which they came, and restores its input.
+    /// Fault: bytes or whole frames change in transit, are lost, are duplicated, or are inserted -> the receiver detects it by the heartbeats that follow, never completes with a wrong result, and blames that connection; inputs are restored
     #[test]
-    fn no_mishap_goes_unnoticed(
-        (plan, seed, steps) in (0..TRIED.len(), any::<u64>(), 1u64..600),
+    fn every_mishap_is_detected(
+        (plan, seed, steps) in (0..PLANS.len(), any::<u64>(), 1u64..600),
         mishap in prop::sample::select(Mishap::ALL.to_vec()),
     ) {
         let operation = all_reduce(1000, Element::I64, Association::Arrival);
-        let (mut network, mut buffers) = under_way(TRIED[plan], &operation, seed, steps);
+        let (mut network, mut buffers) = under_way(PLANS[plan], &operation, seed, steps);
         if let Some((from, to)) = network.mishap(mishap) {
             let found = find(&mut network);
             prop_assert_eq!(found.map(|found| (found.0, found.1)), Some((to.0, from.0 as u32)), "{:?}", mishap);
@@ -445,37 +451,37 @@ proptest! {
     }
 }
 
-/// Moves all bytes, and then gives signs of life as ranks do, with as much time between as there is. Who finds that something
-/// is wrong with a connection, which, and why: within as much time as any silence takes.
-fn find(network: &mut Memory<Lane>) -> Option<(usize, u32, String)> {
+/// Moves all bytes, then sends heartbeats at the intervals that ranks use, until a rank finds a broken connection or
+/// the limit of silence has passed. Returns the rank, the peer, and what is wrong.
+fn find(network: &mut VirtualNetwork<Lane>) -> Option<(usize, u32, String)> {
     let patience = Patience::default();
-    let mut pulses: Vec<Pulse> = (0..4).map(|_| Pulse::new(patience, Duration::ZERO)).collect();
+    let mut heartbeats: Vec<Heartbeats> = (0..4).map(|_| Heartbeats::new(patience, Duration::ZERO)).collect();
     let others = |rank: usize| (0..4u32).filter(|&peer| peer != rank as u32).collect::<Vec<_>>();
     let mut now = Duration::ZERO;
     while now <= patience.silence {
         if let Err((place, peer, broken)) = network.run() {
             return Some((place, peer, broken.to_string()));
         }
-        for (rank, pulse) in pulses.iter_mut().enumerate() {
+        for (rank, own) in heartbeats.iter_mut().enumerate() {
             for peer in others(rank) {
                 if now.is_zero() {
-                    pulse.join(peer as usize, now);
+                    own.join(peer as usize, now);
                 }
-                pulse.heard(peer as usize, now);
+                own.heard(peer as usize, now);
             }
-            let lost = pulse.look(network.machine(rank), &others(rank), now).lost;
+            let lost = own.look(network.machine(rank), &others(rank), now).lost;
             if let Some((peer, trouble)) = lost.into_iter().next() {
                 return Some((rank, peer, trouble.what));
             }
         }
-        now += pulses[0].interval();
+        now += heartbeats[0].interval();
     }
     None
 }
 
-/// Fault: a peer sends the same message twice -> it is found, whether the message lies aside, is in its place, or its chunk is through
+/// Fault: a peer sends the same message twice -> the repetition is detected, whether the first message was set aside or has reached its destination, or its chunk has completed
 #[test]
-fn a_message_that_comes_twice_is_found() {
+fn a_repeated_message_is_detected() {
     let operation = all_reduce(256, Element::F32, Association::Arrival);
     let (mut lanes, shapes) = lanes_of("ring", 2, &operation, 512);
     let start = |lane: &mut Lane, rank: usize, buffer: &mut Buffer| {
@@ -507,7 +513,7 @@ fn a_message_that_comes_twice_is_found() {
             let (header, payload) = frames[place];
             lane.received(1, &header.encode(place as u32, payload))
                 .and_then(|()| lane.received(1, payload))?;
-            // What there is to be sent is sent.
+            // Send what waits.
             while lane.waiting(1) > 0 {
                 lane.sent(1, lane.waiting(1));
             }
@@ -519,8 +525,8 @@ fn a_message_that_comes_twice_is_found() {
     }
 }
 
-/// Frames that a peer might send to the first of two ranks that run four chunks as a ring: with right checksums and lengths,
-/// of any kind, operation, chunk and number, near those that make sense.
+/// Frames that a peer might send to the first of two ranks that run four chunks as a ring. Checksums and lengths are
+/// right; kinds, operations, chunks and numbers are arbitrary, but close to valid ones.
 fn frames() -> impl Strategy<Value = Vec<Header>> {
     let number = prop_oneof![8 => 0u16..3, 1 => any::<u16>().prop_map(|number| number % 0xff00)];
     let kinds = prop_oneof![
@@ -541,7 +547,7 @@ fn frames() -> impl Strategy<Value = Vec<Header>> {
     prop::collection::vec(frame, 0..40)
 }
 
-/// What rank 1 of two announces of an operation.
+/// The announcement of an operation by rank 1 of two.
 fn announcement(lane: &mut Lane, shape: &Arc<Shape>, bytes: usize) -> Vec<u8> {
     let mut buffer = Buffer::new(bytes);
     let region = buffer.region();
@@ -554,20 +560,20 @@ fn announcement(lane: &mut Lane, shape: &Arc<Shape>, bytes: usize) -> Vec<u8> {
     asked
 }
 
-/// The four chunks' all-reduce, and what rank 1 announces of it.
+/// An all-reduce of four chunks, and its announcement by rank 1.
 fn four_chunks() -> (Operation, Vec<u8>) {
     let operation = all_reduce(4 * 256, Element::F32, Association::Arrival);
     let (mut lanes, shapes) = lanes_of("ring", 2, &operation, 512);
     (operation, announcement(&mut lanes[1], &shapes[1], 4 * 1024))
 }
 
-/// Gives the first of two ranks a frame of the other.
+/// Passes a frame of the second of two ranks to the first.
 fn give(lane: &mut Lane, place: u32, header: Header, asked: &[u8]) -> Result<(), Broken> {
     let payload = match header.kind {
         Frame::Message(_) => &[0; 512][..],
         Frame::Begin => asked,
         Frame::Open | Frame::Refuse => &[0; 8],
-        // Of 100 bytes, as all pieces are.
+        // With a length of 100 bytes, like all pieces.
         Frame::Offer => {
             &[[0; 24], [100, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat()
                 [..32]
@@ -582,9 +588,9 @@ fn give(lane: &mut Lane, place: u32, header: Header, asked: &[u8]) -> Result<(),
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
-    /// Fault: frames come that are well made and make no sense -> each is refused or takes its place; the input is as it was
+    /// Fault: well-formed frames arrive that make no sense -> each is refused or taken; inputs are restored
     #[test]
-    fn frames_that_are_well_made_are_refused_or_take_their_place(
+    fn well_formed_frames_are_refused_or_taken(
         frames in frames(), begun in 0usize..3, announced: bool,
     ) {
         let (operation, asked) = four_chunks();
@@ -619,9 +625,10 @@ proptest! {
         }
     }
 
-    /// All messages of an operation, once each and in any order behind its announcement: it ends as it would in theirs.
+    /// All messages of an operation, once each and in any order after its announcement: the operation completes as it
+    /// does in the right order.
     #[test]
-    fn messages_may_come_in_any_order(
+    fn messages_may_arrive_in_any_order(
         order in Just((0..4u32).flat_map(|chunk| [(chunk, 0u16), (chunk, 1)]).collect::<Vec<_>>()).prop_shuffle(),
         late in 0usize..9,
     ) {
@@ -655,7 +662,7 @@ proptest! {
     }
 }
 
-/// Fault: frames of another epoch come -> they are refused
+/// Fault: frames of another epoch arrive -> they are refused
 #[test]
 fn frames_of_another_epoch_are_refused() {
     let operation = all_reduce(1000, Element::F32, Association::Arrival);
@@ -668,9 +675,9 @@ fn frames_of_another_epoch_are_refused() {
             algorithm: by_name("ring").unwrap(),
             message: 256,
         };
-        Lane::new(0, pace, 7 + rank as u16, Arc::new(Book::new(rank, 2, vec![0, 1], vec![rule]).unwrap()))
+        Lane::new(0, pace, 7 + rank as u16, Arc::new(PlanBook::new(rank, 2, vec![0, 1], vec![rule]).unwrap()))
     });
-    let mut network = Memory::mesh(lanes.collect(), 1, 300);
+    let mut network = VirtualNetwork::mesh(lanes.collect(), 1, 300);
     let mut buffer = Buffer::new(4000);
     let region = buffer.region();
     let job = Job { sequence: 1, shape: Arc::clone(&shapes[0]), input: region, output: region, keep: true };
@@ -680,21 +687,21 @@ fn frames_of_another_epoch_are_refused() {
     assert!(broken.to_string().contains("of epoch 7, and this is epoch 8"), "{broken}");
 }
 
-/// Fault: a rank writes to memory of an operation under way while it is being sent -> the receiver does not believe it, and the sender knows that it was its own doing
+/// Fault: a rank writes to the memory of an operation while it is being sent -> the receiver rejects the message, and the sender blames itself
 #[test]
-fn memory_that_changes_while_it_is_sent_is_told_from_a_bad_link() {
+fn memory_that_changes_while_it_is_sent_is_distinguished_from_a_bad_link() {
     let operation = all_reduce(1000, Element::I32, Association::Arrival);
     for (plan, changes) in [("ring", true), ("direct", true), ("ring", false), ("direct", false)] {
         let (lanes, shapes) = lanes_of(plan, 2, &operation, 4096);
         let mut buffers: Vec<Buffer> = (0..2).map(|_| Buffer::new(4000)).collect();
-        let mut network = Memory::mesh(lanes, 3, 8);
+        let mut network = VirtualNetwork::mesh(lanes, 3, 8);
         for rank in 0..2 {
             let region = buffers[rank].region();
             let shape = Arc::clone(&shapes[rank]);
             let job = Job { sequence: 1, shape, input: region, output: region, keep: true };
             network.machine(rank).start(Arc::new(job)).unwrap();
         }
-        // Some of the first frames is on its way, and most of it is not.
+        // Some bytes of the first frames are in transit, and most are not.
         (0..60).for_each(|_| assert!(network.step().unwrap()));
         match changes {
             true => buffers[0].as_mut_slice().iter_mut().for_each(|byte| *byte ^= 0x5a),
@@ -710,7 +717,7 @@ fn memory_that_changes_while_it_is_sent_is_told_from_a_bad_link() {
     }
 }
 
-/// Fault: a peer keeps sending collectives ahead after it was told to hold -> it is named as the fault before memory runs short
+/// Fault: a peer keeps sending collectives ahead after it was asked to hold -> it is blamed before memory runs short
 #[test]
 fn a_peer_that_does_not_hold_is_at_fault() {
     const MESSAGE: usize = 1 << 20;
@@ -730,19 +737,19 @@ fn a_peer_that_does_not_hold_is_at_fault() {
     });
     assert_eq!(broken, Some(Broken::Flood(sent)));
     assert!(sent > 64 << 20 && sent < 66 << 20 && lane.kept().1 == sent, "{sent}");
-    assert!(lane.waiting(1) > 0, "the peer is told to hold");
+    assert!(lane.waiting(1) > 0, "the peer is asked to hold");
 }
 
 #[test]
-fn another_operation_under_the_same_number_is_told_with_both() {
+fn an_error_about_different_operations_names_both() {
     let operation = all_reduce(1000, Element::F32, Association::Arrival);
     let other = Operation { elements: 1001, ..operation };
     for late in [false, true] {
         let (lanes, shapes) = lanes_of("ring", 3, &operation, 256);
         let (_, others) = lanes_of("ring", 3, &other, 256);
         let mut buffers: Vec<Buffer> = (0..3).map(|_| Buffer::new(4004)).collect();
-        let mut network = Memory::mesh(lanes, 1, 300);
-        let mut start = |network: &mut Memory<Lane>, rank: u32| {
+        let mut network = VirtualNetwork::mesh(lanes, 1, 300);
+        let mut start = |network: &mut VirtualNetwork<Lane>, rank: u32| {
             let region = buffers[rank as usize].region();
             let shape = if rank == 2 { &others[2] } else { &shapes[rank as usize] };
             let region = region.part(0..if rank == 2 { 4004 } else { 4000 });
@@ -764,7 +771,7 @@ fn another_operation_under_the_same_number_is_told_with_both() {
 }
 
 #[test]
-fn whoever_has_not_begun_says_who_asks_for_what() {
+fn a_rank_that_has_not_begun_names_both_ranks_that_differ() {
     let operation = all_reduce(1000, Element::F32, Association::Arrival);
     let other = Operation { elements: 1001, ..operation };
     let (mut lanes, shapes) = lanes_of("direct", 3, &operation, 256);
@@ -788,16 +795,16 @@ fn whoever_has_not_begun_says_who_asks_for_what() {
 }
 
 #[test]
-fn a_sender_that_is_far_ahead_is_made_to_wait() {
+fn a_sender_that_is_far_ahead_is_held() {
     let operation = Operation {
         kind: CollectiveKind::Broadcast,
         ..all_reduce(1 << 16, Element::F32, Association::Arrival)
     };
     let (lanes, shapes) = lanes_of("direct", 2, &operation, 4096);
-    let mut network = Memory::mesh(lanes, 1, 100_000);
+    let mut network = VirtualNetwork::mesh(lanes, 1, 100_000);
     let mut buffers: Vec<Buffer> = (0..2).map(|_| Buffer::new(1 << 18)).collect();
     let regions: Vec<Region> = buffers.iter_mut().map(Lent::region).collect();
-    let start = |network: &mut Memory<Lane>, rank: u32, sequence| {
+    let start = |network: &mut VirtualNetwork<Lane>, rank: u32, sequence| {
         let (shape, region) = (Arc::clone(&shapes[rank as usize]), regions[rank as usize]);
         let job = Job { sequence, shape, input: region, output: region, keep: false };
         network.machine(rank as usize).start(Arc::new(job)).unwrap();
@@ -806,12 +813,12 @@ fn a_sender_that_is_far_ahead_is_made_to_wait() {
         start(&mut network, 0, sequence);
     }
     network.run().unwrap();
-    // It is told to hold, and what was on its way is all that comes in spite of it.
+    // It is asked to hold, and only what is in transit then still arrives.
     let (early, most, _) = network.machine(1).kept();
     assert!(early == most && early > 1 << 20 && early < (1 << 20) + (512 << 10), "{early} bytes are kept");
     assert!(network.machine(1).reads(0) && network.machine(0).waiting(1) == 0);
     assert!(std::iter::from_fn(|| network.machine(0).finished()).count() < 10);
-    // Meanwhile all else goes on: a transfer, and signs of life.
+    // Meanwhile a transfer and heartbeats get through.
     let (mut sent, mut come) = (Buffer::new(300_000), Buffer::new(300_000));
     sent.as_mut_slice().fill(7);
     let label = Label { group: 0, space: 0, tag: 1 };

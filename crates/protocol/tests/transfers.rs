@@ -1,5 +1,6 @@
-//! Transfers and groups on lanes without sockets: whatever is sent arrives once and as it was, in the order of its tag,
-//! whatever the order of arrival; nothing is kept without a bound; who leaves a group ends nothing else.
+//! Transfers and groups on lanes without sockets. Whatever the order of arrival, each transfer arrives once,
+//! unchanged, and in the order of its tag. What is kept is bounded, and a rank that leaves a group disturbs nothing
+//! else.
 
 use crate::lending::Lent;
 use proptest::prelude::*;
@@ -13,17 +14,17 @@ use syncline_protocol::lane::{Job, Lane, Opening, Pace, key};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::operation::{Association, Operation};
-use syncline_protocol::shape::{Book, Rule};
-use syncline_protocol::virtual_network::{Memory, Mishap};
+use syncline_protocol::shape::{PlanBook, Rule};
+use syncline_protocol::virtual_network::{Mishap, VirtualNetwork};
 use syncline_protocol::wire::{Header, Kind};
 use syncline_reduction::{Element, Reduction};
 use syncline_units::CollectiveKind;
 
 /// The book of a rank that runs rings.
-fn book(member: u32, ranks: u32) -> Arc<Book> {
+fn book(member: u32, ranks: u32) -> Arc<PlanBook> {
     let rule = |kind, name| Rule { kind, up_to: None, algorithm: by_name(name).unwrap(), message: 4096 };
     let rules = vec![rule(CollectiveKind::AllReduce, "ring"), rule(CollectiveKind::Broadcast, "direct")];
-    Arc::new(Book::new(member, ranks, (0..ranks).collect(), rules).unwrap())
+    Arc::new(PlanBook::new(member, ranks, (0..ranks).collect(), rules).unwrap())
 }
 
 fn lanes(ranks: u32) -> Vec<Lane> {
@@ -42,7 +43,7 @@ fn operation(kind: CollectiveKind, elements: u64) -> Operation {
     }
 }
 
-/// Bytes that tell one transfer from all others.
+/// Bytes that differ from those of all other transfers.
 fn content(from: u32, to: u32, tag: i64, number: usize, bytes: usize) -> Vec<u8> {
     let seed = (u64::from(from) << 40) ^ (u64::from(to) << 24) ^ ((number as u64) << 8) ^ tag.cast_unsigned();
     (0..bytes as u64).map(|at| ((at + 1).wrapping_mul(seed | 1) >> 5) as u8).collect()
@@ -54,7 +55,7 @@ fn filled(bytes: &[u8]) -> Buffer {
     buffer
 }
 
-/// One rank's side of transfers: their buffers by number, and what is to be there.
+/// One rank's side of transfers: its buffers by transfer number.
 #[derive(Default)]
 struct Side {
     buffers: BTreeMap<u64, Buffer>,
@@ -85,7 +86,7 @@ fn app(tag: i64) -> Label {
     Label { group: 0, space: 0, tag }
 }
 
-/// What is sent: from whom, to whom, its tag, and its bytes.
+/// A transfer: sender, receiver, tag, and number of bytes.
 type Ask = (u32, u32, i64, usize);
 
 fn sizes() -> impl Strategy<Value = usize> {
@@ -104,14 +105,14 @@ fn asks(ranks: u32) -> impl Strategy<Value = Vec<Ask>> {
     prop::collection::vec(ask, 1..24)
 }
 
-/// Something random, from a seed.
+/// A pseudorandom number.
 fn next(turn: &mut u64) -> u64 {
     *turn = turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *turn >> 33
 }
 
-/// Runs sends and receives, each begun at any moment, with all-reduces among them. What arrives is held against what was sent.
-/// A mishap, if any, happens to bytes on their way.
+/// Runs sends and receives, each begun at a random time, with all-reduces among them, and compares what arrives with
+/// what was sent. A mishap, if any, strikes bytes in transit.
 fn check(
     ranks: u32,
     asks: &[Ask],
@@ -119,10 +120,10 @@ fn check(
     seed: u64,
     mishap: Option<Mishap>,
 ) -> Result<(), TestCaseError> {
-    let mut network = Memory::mesh(lanes(ranks), seed, 1 << (6 + seed % 11));
+    let mut network = VirtualNetwork::mesh(lanes(ranks), seed, 1 << (6 + seed % 11));
     let mut sides: Vec<Side> = (0..ranks).map(|_| Side::default()).collect();
     let mut turn = seed;
-    // Each rank's sends and receives in their order; ranks go on at different times.
+    // Each rank's sends and receives in order; ranks proceed at different times.
     let mut todo: Vec<Vec<(bool, usize)>> = vec![Vec::new(); ranks as usize];
     for (number, &(from, to, ..)) in asks.iter().enumerate() {
         todo[from as usize].push((true, number));
@@ -159,7 +160,7 @@ fn check(
         }
         for _ in 0..next(&mut turn) % 40 {
             if let Err(disbelief) = network.step() {
-                // Nothing more is read of who is not believed.
+                // Nothing more is read from a peer that sent invalid bytes.
                 network.hang_up((disbelief.0, disbelief.1));
                 found = Some(disbelief);
             }
@@ -170,7 +171,7 @@ fn check(
             network.mishap(mishap);
         }
     }
-    // Who has a mishap on its connection finds it by the next sign of life.
+    // A mishap on a connection is detected by the next heartbeat.
     for one in 0..ranks {
         (0..ranks).filter(|&other| other != one).for_each(|other| network.machine(one as usize).beat(other));
     }
@@ -179,7 +180,8 @@ fn check(
         found = Some(disbelief);
     }
     prop_assert!(found.is_none() || mishap.is_some(), "{:?}", found);
-    // Or it waits for bytes that were lost, which signs of life do not make up for: that is found by `pulse`.
+    // Or the receiver waits for bytes that were lost, and heartbeats are too short to stand in for them. `Heartbeats`
+    // finds that.
     let pairs = (0..ranks).flat_map(|one| (0..ranks).map(move |other| (one as usize, other)));
     let stuck = pairs.filter(|&(one, other)| network.machine(one).coming(other).is_some()).count() > 0;
     let mut delivered: BTreeMap<(u32, u64), u32> = BTreeMap::new();
@@ -200,12 +202,12 @@ fn check(
         prop_assert!(any || peer == from);
         prop_assert!(
             any || sides[rank as usize].buffers[&id].as_slice() == content(from, to, tag, number, bytes),
-            "rank {} got something else than {:?}",
+            "rank {} got something other than {:?}",
             rank,
             asks[number]
         );
         if any {
-            // Whatever came, it is one of those that were sent so.
+            // It is one of the transfers that were sent with this tag.
             let got = sides[rank as usize].buffers[&id].as_slice();
             let fits = asks.iter().enumerate().any(|(number, &(from, to, other, bytes))| {
                 (from, to, other) == (peer, rank, tag) && got == content(from, to, other, number, bytes)
@@ -228,24 +230,24 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_sent_arrives_in_the_order_of_its_tag(
+    fn sends_arrive_in_the_order_of_their_tag(
         (ranks, asks) in (2u32..6).prop_flat_map(|ranks| (Just(ranks), asks(ranks))), seed in any::<u32>(),
     ) {
         check(ranks, &asks, false, u64::from(seed), None)?;
     }
 
-    /// From any rank: all of one length, so that it does not matter which comes first.
+    /// Receives from any rank. All transfers have one length, so that it does not matter which comes first.
     #[test]
-    fn what_is_received_from_any_rank_says_of_which(
+    fn a_receive_from_any_rank_names_the_sender(
         (ranks, asks) in (2u32..6).prop_flat_map(|ranks| (Just(ranks), asks(ranks))), bytes in sizes(), seed in any::<u32>(),
     ) {
         let asks: Vec<Ask> = asks.into_iter().map(|(from, to, tag, _)| (from, to, tag, bytes)).collect();
         check(ranks, &asks, true, u64::from(seed), None)?;
     }
 
-    /// Fault: bytes or frames of transfers change, are lost, come twice or come unsent -> whoever gets them finds it; nothing wrong is delivered
+    /// Fault: bytes or frames of transfers change, are lost, are duplicated or are inserted -> the receiver detects it; nothing wrong is delivered
     #[test]
-    fn no_mishap_is_delivered(
+    fn no_damaged_transfer_is_delivered(
         (ranks, asks) in (2u32..4).prop_flat_map(|ranks| (Just(ranks), asks(ranks))),
         mishap in prop::sample::select(Mishap::ALL.to_vec()), seed in any::<u32>(),
     ) {
@@ -254,17 +256,17 @@ proptest! {
 }
 
 /// Moves bytes until none are left.
-fn settle(network: &mut Memory<Lane>) {
+fn settle(network: &mut VirtualNetwork<Lane>) {
     while network.sweep().unwrap() {}
 }
 
-/// All that many ranks do at once: send in a ring, gather, scatter, and exchange blocks of all sizes.
+/// Lets many ranks do everything at once: send in a ring, gather, scatter, and exchange blocks of all sizes.
 fn at_scale(ranks: u32) {
-    let mut network = Memory::mesh(lanes(ranks), 5, 1 << 16);
+    let mut network = VirtualNetwork::mesh(lanes(ranks), 5, 1 << 16);
     let mut sides: Vec<Side> = (0..ranks).map(|_| Side::default()).collect();
     let block = |from: u32, to: u32| (from * 7 + to * 3) as usize % 97;
     let mut expected: Vec<(u32, u64, Vec<u8>)> = Vec::new();
-    let mut begin = |network: &mut Memory<Lane>, from: u32, to: u32, label: Label, bytes: usize| {
+    let mut begin = |network: &mut VirtualNetwork<Lane>, from: u32, to: u32, label: Label, bytes: usize| {
         let what = content(from, to, label.tag, label.space as usize, bytes);
         let id = sides[to as usize].receive(network.machine(to as usize), label, Some(from), bytes);
         expected.push((to, id, what.clone()));
@@ -308,8 +310,8 @@ fn ranks_256_send_gather_scatter_and_exchange_unevenly() {
 }
 
 #[test]
-fn what_nobody_awaits_is_kept_up_to_a_bound_and_the_rest_waits_at_its_sender() {
-    let mut network = Memory::mesh(lanes(2), 1, 1 << 16);
+fn unmatched_sends_are_kept_up_to_a_limit_and_the_rest_waits_at_the_sender() {
+    let mut network = VirtualNetwork::mesh(lanes(2), 1, 1 << 16);
     let mut sides = [Side::default(), Side::default()];
     const MANY: usize = 3 * MOST_OFFERS as usize;
     for number in 0..MANY {
@@ -320,8 +322,8 @@ fn what_nobody_awaits_is_kept_up_to_a_bound_and_the_rest_waits_at_its_sender() {
     let kept = network.machine(1).kept().2;
     assert!(kept <= KEPT && kept + 1000 > KEPT, "{kept} bytes are kept");
     let sent = std::iter::from_fn(|| network.machine(0).delivered()).count();
-    assert_eq!(sent, KEPT / 1000, "what is kept is sent, as far as its sender is concerned");
-    // All of it comes in the end, in its order.
+    assert_eq!(sent, KEPT / 1000, "a send that the receiver keeps has ended for its sender");
+    // Everything arrives in the end, in order.
     for number in 0..MANY {
         let id = sides[1].receive(network.machine(1), app(0), Some(0), 1000);
         settle(&mut network);
@@ -332,15 +334,15 @@ fn what_nobody_awaits_is_kept_up_to_a_bound_and_the_rest_waits_at_its_sender() {
     assert_eq!(network.machine(1).kept().2, 0);
 }
 
-/// A frame of rank 1 for rank 0.
+/// A frame from rank 1 to rank 0.
 fn frame(kind: Kind, sequence: u32, chunk: u32, place: u32, payload: &[u8]) -> Vec<u8> {
     let header = Header { kind, epoch: 0, sequence, chunk };
     [&header.encode(place, payload)[..], payload].concat()
 }
 
-/// Fault: a peer offers more than it may, or more at once than it may -> it is not believed
+/// Fault: a peer exceeds the limit of transfers offered, or of bytes sent with offers -> it is at fault
 #[test]
-fn who_offers_more_than_it_may_is_not_believed() {
+fn a_peer_that_offers_too_much_is_at_fault() {
     let offer = |length: u64, tag: u64| {
         let mut payload = [0; 32];
         payload[16..24].copy_from_slice(&tag.to_le_bytes());
@@ -352,7 +354,7 @@ fn who_offers_more_than_it_may_is_not_believed() {
         lane.received(1, &frame(Kind::Offer, number, 0, number, &offer(1 << 30, 0))).unwrap();
     }
     let one_more = frame(Kind::Offer, MOST_OFFERS, 0, MOST_OFFERS, &offer(1, 0));
-    assert!(lane.received(1, &one_more).unwrap_err().to_string().contains("nobody awaits"));
+    assert!(lane.received(1, &one_more).unwrap_err().to_string().contains("unexpected message"));
     let mut lane = lanes(2).remove(0);
     let mut place = 0;
     for number in 0..(KEPT / SMALL) as u32 {
@@ -374,9 +376,9 @@ fn who_offers_more_than_it_may_is_not_believed() {
 }
 
 #[test]
-fn both_sides_learn_that_they_mean_different_lengths() {
+fn both_sides_are_told_that_their_lengths_differ() {
     for (space, bytes) in [(0, 1 << 20), (4, 12)] {
-        let mut network = Memory::mesh(lanes(2), 1, 1 << 16);
+        let mut network = VirtualNetwork::mesh(lanes(2), 1, 1 << 16);
         let mut sides = [Side::default(), Side::default()];
         let label = Label { group: 0, space, tag: 1 };
         let sent = sides[0].send(network.machine(0), label, 1, &vec![1; bytes]);
@@ -386,8 +388,8 @@ fn both_sides_learn_that_they_mean_different_lengths() {
         assert_eq!(network.machine(0).delivered(), Some((sent, Err(mismatch(1)))));
         assert_eq!(network.machine(1).delivered(), Some((awaited, Err(mismatch(0)))));
     }
-    // A small one is sent before anybody knows: its receiver learns it.
-    let mut network = Memory::mesh(lanes(2), 1, 1 << 16);
+    // A small one is sent before the receiver can refuse it, so only the receiver is told.
+    let mut network = VirtualNetwork::mesh(lanes(2), 1, 1 << 16);
     let mut sides = [Side::default(), Side::default()];
     sides[0].send(network.machine(0), app(1), 1, &[1; 12]);
     sides[1].receive(network.machine(1), app(1), Some(0), 8);
@@ -397,7 +399,7 @@ fn both_sides_learn_that_they_mean_different_lengths() {
 
 #[test]
 fn a_long_transfer_lets_collectives_pass() {
-    let mut network = Memory::mesh(lanes(2), 1, 1 << 14);
+    let mut network = VirtualNetwork::mesh(lanes(2), 1, 1 << 14);
     let mut sides = [Side::default(), Side::default()];
     let long = vec![3; 64 << 20];
     sides[0].send(network.machine(0), app(1), 1, &long);
@@ -421,23 +423,24 @@ fn a_long_transfer_lets_collectives_pass() {
             *through |= network.machine(rank).finished().is_some();
         }
     }
-    // Behind at most what lies on the cable, what is about to be written, and two pieces, each way of the ring.
+    // The all-reduce waits only for what is on the cable, what is about to be written, and two pieces, in each
+    // direction of the ring.
     assert!(sweeps * (1 << 14) < 4 << 20, "{sweeps} sweeps");
     assert!(network.machine(1).delivered().is_none(), "the transfer is not over");
     settle(&mut network);
     assert_eq!(sides[1].buffers[&1].as_slice(), &long[..]);
 }
 
-/// Fault: a rank writes to memory that it is sending to one rank -> the receiver does not believe it, and the sender knows that it was its own doing
+/// Fault: a rank writes to memory that it is sending to another rank -> the receiver rejects it, and the sender blames itself
 #[test]
-fn a_send_whose_memory_changes_is_told_from_a_bad_link() {
+fn a_send_whose_memory_changes_is_distinguished_from_a_bad_link() {
     for (bytes, changes) in [(SMALL, true), (3 * PIECE, true), (SMALL, false), (3 * PIECE, false)] {
-        let mut network = Memory::mesh(lanes(2), 3, 1024);
+        let mut network = VirtualNetwork::mesh(lanes(2), 3, 1024);
         let mut sides = [Side::default(), Side::default()];
         let sent = content(0, 1, 7, 0, bytes);
         sides[1].receive(network.machine(1), app(7), Some(0), bytes);
         let id = sides[0].send(network.machine(0), app(7), 1, &sent);
-        // The first piece is on its way, and most of it is not.
+        // Some of the first piece is in transit, and most of it is not.
         (0..24).for_each(|_| assert!(network.step().unwrap()));
         match changes {
             true => sides[0]
@@ -463,8 +466,8 @@ fn a_send_whose_memory_changes_is_told_from_a_bad_link() {
 }
 
 #[test]
-fn what_is_withdrawn_is_not_received() {
-    let mut network = Memory::mesh(lanes(2), 1, 1 << 16);
+fn a_withdrawn_receive_gets_nothing() {
+    let mut network = VirtualNetwork::mesh(lanes(2), 1, 1 << 16);
     let mut sides = [Side::default(), Side::default()];
     let first = sides[1].receive(network.machine(1), app(1), Some(0), 8);
     assert!(network.machine(1).withdraw(app(1), first) && !network.machine(1).withdraw(app(1), first));
@@ -476,9 +479,9 @@ fn what_is_withdrawn_is_not_received() {
 }
 
 /// Opens a group on a rank that is one of its members.
-fn open(network: &mut Memory<Lane>, members: &[u32], rank: u32, slot: u32, id: u64) {
+fn open(network: &mut VirtualNetwork<Lane>, members: &[u32], rank: u32, slot: u32, id: u64) {
     let place = members.iter().position(|&member| member == rank).unwrap() as u32;
-    let book = Book::new(
+    let book = PlanBook::new(
         place,
         members.len() as u32,
         (0..members.len() as u32).collect(),
@@ -503,7 +506,7 @@ fn open(network: &mut Memory<Lane>, members: &[u32], rank: u32, slot: u32, id: u
 
 /// Begins an operation of a group.
 fn start(
-    network: &mut Memory<Lane>,
+    network: &mut VirtualNetwork<Lane>,
     members: &[u32],
     rank: u32,
     slot: u32,
@@ -519,14 +522,14 @@ fn start(
 }
 
 #[test]
-fn groups_run_side_by_side_whoever_makes_them_first() {
+fn groups_run_concurrently_in_whatever_order_they_are_opened() {
     const GROUPS: [(&[u32], u64); 3] = [(&[0, 1], 11), (&[3, 1, 2], 12), (&[0, 1, 2, 3], 13)];
     for seed in 0..40u64 {
-        let mut network = Memory::mesh(lanes(4), seed, 1 << (5 + seed % 10));
+        let mut network = VirtualNetwork::mesh(lanes(4), seed, 1 << (5 + seed % 10));
         let what = operation(CollectiveKind::AllReduce, 2000);
         let mut vectors: BTreeMap<(u32, u64), Buffer> = BTreeMap::new();
         let mut turn = seed;
-        // Each rank numbers groups in its own way, makes them when it likes, and uses them at once.
+        // Each rank numbers groups in its own way, opens them at random times, and uses them at once.
         for round in 0..4u32 {
             let rank = (round + seed as u32) % 4;
             let mut slot = rank;
@@ -555,10 +558,10 @@ fn groups_run_side_by_side_whoever_makes_them_first() {
 }
 
 #[test]
-fn a_group_that_is_left_in_the_middle_ends_nothing_else_and_gives_memory_back() {
+fn leaving_a_group_mid_operation_disturbs_nothing_else_and_returns_memory() {
     const PAIR: &[u32] = &[0, 1];
     for seed in 0..60u64 {
-        let mut network = Memory::mesh(lanes(3), seed, 1 << (8 + seed % 8));
+        let mut network = VirtualNetwork::mesh(lanes(3), seed, 1 << (8 + seed % 8));
         let what = operation(CollectiveKind::AllReduce, 20_000);
         let (mut whole, mut pair): (Vec<Buffer>, Vec<Buffer>) = (0..3)
             .map(|_| (filled(&2i64.to_ne_bytes().repeat(20_000)), filled(&7i64.to_ne_bytes().repeat(20_000))))
@@ -578,7 +581,7 @@ fn a_group_that_is_left_in_the_middle_ends_nothing_else_and_gives_memory_back() 
         for _ in 0..seed * 40 {
             network.step().unwrap();
         }
-        // Rank 0 leaves, and uses its memory for something else at once.
+        // Rank 0 leaves, and reuses its memory at once.
         network.machine(0).close(1, None);
         let through: Vec<u64> = std::iter::from_fn(|| network.machine(0).finished()).collect();
         if !through.contains(&key(1, 1)) {
@@ -588,7 +591,7 @@ fn a_group_that_is_left_in_the_middle_ends_nothing_else_and_gives_memory_back() 
         sides[0].buffers.values_mut().for_each(|buffer| buffer.as_mut_slice().fill(0xee));
         network.run().unwrap();
         assert!(pair[0].as_slice().iter().all(|&byte| byte == 0xee), "seed {seed}");
-        // Rank 1 learns that it waits in vain, unless it was through.
+        // Rank 1 learns that rank 0 has left, unless its transfer had completed.
         let lost = network.machine(1).deserted();
         let over = sides[1].buffers[&1].as_slice() == &long[..];
         assert!(lost == Some((1, 0)) || over, "seed {seed}: {lost:?}");
@@ -601,7 +604,7 @@ fn a_group_that_is_left_in_the_middle_ends_nothing_else_and_gives_memory_back() 
             whole.iter().all(|vector| vector.as_slice() == 6i64.to_ne_bytes().repeat(20_000)),
             "seed {seed}"
         );
-        // Its number is free, and the connection as good as ever.
+        // The group's number can be used again, and so can the connection.
         let mut again: Vec<Buffer> = (0..2).map(|_| filled(&1i64.to_ne_bytes().repeat(20_000))).collect();
         for &rank in PAIR {
             open(&mut network, PAIR, rank, 1, 10);
@@ -617,13 +620,13 @@ fn a_group_that_is_left_in_the_middle_ends_nothing_else_and_gives_memory_back() 
 }
 
 #[test]
-fn a_group_that_a_member_never_made_is_left_all_the_same() {
-    let mut network = Memory::mesh(lanes(2), 3, 1 << 12);
+fn a_group_that_a_member_never_opened_can_be_left() {
+    let mut network = VirtualNetwork::mesh(lanes(2), 3, 1 << 12);
     open(&mut network, &[0, 1], 0, 1, 9);
     let mut side = Side::default();
     side.send(network.machine(0), Label { group: 9, space: 0, tag: 0 }, 1, &[1; 100]);
     network.run().unwrap();
-    // What came for a group that this rank has not made is kept, and let go of with it.
+    // A transfer of a group that this rank has not opened is kept until the sender leaves the group.
     assert_eq!(network.machine(1).kept().2, 100);
     network.machine(0).close(1, None);
     network.run().unwrap();
@@ -631,9 +634,9 @@ fn a_group_that_a_member_never_made_is_left_all_the_same() {
 }
 
 #[test]
-fn who_is_lost_to_a_group_is_named_to_all_of_it() {
+fn every_member_of_a_group_is_told_which_member_was_lost() {
     const ALL: &[u32] = &[0, 1, 2];
-    let mut network = Memory::mesh(lanes(3), 3, 1 << 12);
+    let mut network = VirtualNetwork::mesh(lanes(3), 3, 1 << 12);
     let what = operation(CollectiveKind::AllReduce, 100);
     let mut vectors: Vec<Buffer> = (0..3).map(|_| filled(&[0; 800])).collect();
     ALL.iter().for_each(|&rank| open(&mut network, ALL, rank, 1, 9));
@@ -643,11 +646,11 @@ fn who_is_lost_to_a_group_is_named_to_all_of_it() {
     network.machine(2).close(1, None);
     network.run().unwrap();
     assert_eq!(network.machine(0).deserted(), Some((1, 2)));
-    // Whoever hears it from another names the first that left.
+    // A member that leaves because of a loss names the member that left first.
     network.machine(0).close(1, Some(2));
     network.run().unwrap();
     assert_eq!(network.machine(1).deserted(), Some((1, 2)));
-    // What is begun after that needs nobody to tell it.
+    // An operation begun later finds that a member has left without being told by it.
     let mut later = filled(&[0; 800]);
     start(&mut network, ALL, 1, 1, 2, &what, &mut later);
     assert_eq!(std::iter::from_fn(|| network.machine(1).deserted()).last(), Some((1, 0)));
@@ -660,20 +663,20 @@ const fn of(group: u64) -> Label {
 }
 
 #[test]
-fn what_has_come_is_received_though_its_sender_has_left_the_group() {
+fn what_has_arrived_can_be_received_after_its_sender_has_left_the_group() {
     const PAIR: &[u32] = &[0, 1];
-    let mut network = Memory::mesh(lanes(2), 3, 1 << 12);
+    let mut network = VirtualNetwork::mesh(lanes(2), 3, 1 << 12);
     PAIR.iter().for_each(|&rank| open(&mut network, PAIR, rank, 1, 9));
     let mut sides = [Side::default(), Side::default()];
     sides[0].send(network.machine(0), of(9), 1, &[1; 100]);
     network.run().unwrap();
-    assert!(network.machine(0).delivered().is_some(), "the sender is through");
+    assert!(network.machine(0).delivered().is_some(), "the send has ended");
     network.machine(0).close(1, None);
     network.run().unwrap();
     let received = sides[1].receive(network.machine(1), of(9), Some(0), 100);
     assert_eq!(network.machine(1).delivered(), Some((received, Ok(0))));
     assert_eq!((sides[1].buffers[&received].as_slice(), network.machine(1).kept().2), (&[1; 100][..], 0));
-    // There is nothing else.
+    // A second receive gets nothing.
     sides[1].receive(network.machine(1), of(9), Some(0), 100);
     assert_eq!(network.machine(1).deserted(), Some((1, 0)));
     network.machine(1).close(1, Some(0));
@@ -682,9 +685,9 @@ fn what_has_come_is_received_though_its_sender_has_left_the_group() {
 }
 
 #[test]
-fn a_group_is_made_that_a_member_has_left_already() {
+fn a_group_that_a_member_has_already_left_can_be_opened() {
     const PAIR: &[u32] = &[0, 1];
-    let mut network = Memory::mesh(lanes(2), 3, 1 << 12);
+    let mut network = VirtualNetwork::mesh(lanes(2), 3, 1 << 12);
     open(&mut network, PAIR, 0, 1, 9);
     network.machine(0).close(1, None);
     network.run().unwrap();
@@ -692,18 +695,18 @@ fn a_group_is_made_that_a_member_has_left_already() {
     open(&mut network, PAIR, 1, 1, 9);
     let mut side = Side::default();
     side.receive(network.machine(1), of(9), Some(0), 100);
-    assert_eq!(network.machine(1).deserted(), Some((1, 0)), "nobody waits for it");
+    assert_eq!(network.machine(1).deserted(), Some((1, 0)), "the receive fails at once");
     network.machine(1).close(1, Some(0));
     network.run().unwrap();
     assert_eq!(network.machine(1).released(), Some(1));
 }
 
 #[test]
-fn a_group_that_was_never_made_here_is_no_other_of_its_number() {
+fn an_unopened_group_is_not_confused_with_one_of_the_same_number() {
     const PAIR: &[u32] = &[0, 1];
-    let mut network = Memory::mesh(lanes(2), 3, 1 << 12);
+    let mut network = VirtualNetwork::mesh(lanes(2), 3, 1 << 12);
     let what = operation(CollectiveKind::AllReduce, 100);
-    // Each gives number 1 to a group that the other has not made.
+    // Each rank gives number 1 to a group that the other has not opened.
     open(&mut network, PAIR, 1, 1, 10);
     network.run().unwrap();
     open(&mut network, PAIR, 0, 1, 9);
@@ -719,10 +722,10 @@ fn a_group_that_was_never_made_here_is_no_other_of_its_number() {
 }
 
 #[test]
-fn a_number_is_taken_again_once_nothing_of_its_group_is_to_be_written() {
+fn a_group_number_is_reused_once_all_frames_of_the_group_are_written() {
     const PAIR: &[u32] = &[0, 1];
     for seed in 0..200u64 {
-        let mut network = Memory::mesh(lanes(2), seed, 1 << (8 + seed % 8));
+        let mut network = VirtualNetwork::mesh(lanes(2), seed, 1 << (8 + seed % 8));
         let what = operation(CollectiveKind::AllReduce, 5000);
         let mut first: Vec<Buffer> = (0..2).map(|_| filled(&7i64.to_ne_bytes().repeat(5000))).collect();
         let mut second: Vec<Buffer> = (0..2).map(|_| filled(&1i64.to_ne_bytes().repeat(5000))).collect();
@@ -733,13 +736,13 @@ fn a_number_is_taken_again_once_nothing_of_its_group_is_to_be_written() {
         (0..seed * 7 % 300).for_each(|_| _ = network.step().unwrap());
         (0..2).for_each(|rank| network.machine(rank).close(1, None));
         // Each rank reuses the number as soon as it is released.
-        let mut made = 0;
-        while network.step().unwrap() || made < 2 {
+        let mut opened = 0;
+        while network.step().unwrap() || opened < 2 {
             for rank in 0..2u32 {
                 if network.machine(rank as usize).released().is_some() {
                     open(&mut network, PAIR, rank, 1, 10);
                     start(&mut network, PAIR, rank, 1, 1, &what, &mut second[rank as usize]);
-                    made += 1;
+                    opened += 1;
                 }
             }
         }
@@ -752,11 +755,11 @@ fn a_number_is_taken_again_once_nothing_of_its_group_is_to_be_written() {
 }
 
 #[test]
-fn a_group_ends_for_members_that_hold_what_plans_send() {
+fn a_group_ends_for_members_that_hold_frames_of_plans() {
     const PAIR: &[u32] = &[0, 1];
-    let mut network = Memory::mesh(lanes(2), 3, 1 << 16);
+    let mut network = VirtualNetwork::mesh(lanes(2), 3, 1 << 16);
     PAIR.iter().for_each(|&rank| open(&mut network, PAIR, rank, 1, 9));
-    // The whole job's broadcasts that rank 1 has not begun, and one of the group, wait because it holds them.
+    // Broadcasts of the whole job, which rank 1 has not begun, and one of the group wait because rank 1 holds them.
     let what = operation(CollectiveKind::Broadcast, 1 << 20);
     let mut vectors: Vec<Buffer> = (0..2).map(|_| Buffer::new(8 << 20)).collect();
     start(&mut network, PAIR, 0, 0, 1, &what, &mut vectors[0]);
@@ -772,7 +775,7 @@ fn a_group_ends_for_members_that_hold_what_plans_send() {
     network.machine(1).close(1, Some(0));
     network.run().unwrap();
     assert_eq!([0, 1].map(|rank| network.machine(rank).released()), [Some(1); 2]);
-    // The whole job goes on.
+    // The whole job continues.
     let mut received = Buffer::new(8 << 20);
     start(&mut network, PAIR, 1, 0, 1, &what, &mut received);
     network.run().unwrap();

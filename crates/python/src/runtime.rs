@@ -1,10 +1,10 @@
-//! Collectives for real, for Python: a communicator on memory that Python objects own.
+//! The runtime, for Python: communicators that work on memory of Python objects.
 //!
-//! - [`certificates`]: how the other side is known;
-//! - [`completions`]: whoever is to be told that an operation is over;
-//! - [`hub`]: parameter hubs, and workers that join at them;
-//! - [`operations`]: what is under way, and whose memory that works on;
-//! - [`raised`]: signals that come while Rust waits.
+//! - [`certificates`]: keys and certificates by which members of a job know each other;
+//! - [`completions`]: the queue of finished operations, whose callbacks Python runs;
+//! - [`hub`]: parameter hubs, and workers that join jobs on them;
+//! - [`operations`]: operations under way, and the objects whose memory they use;
+//! - [`raised`]: signals and exceptions that Python raises while Rust waits.
 
 pub(crate) mod certificates;
 pub(crate) mod completions;
@@ -27,7 +27,7 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_executor::group::Group;
 use syncline_executor::session::{Session, join_with};
 use syncline_membership::hooks::Hooks;
-use syncline_membership::place::{Absence, Interface, Place};
+use syncline_membership::place::{Interface, JoinError, Place};
 use syncline_plan::by_name;
 use syncline_plan::choice::{Network, Wiring};
 use syncline_protocol::fault::Fault;
@@ -37,17 +37,17 @@ use syncline_protocol::memory::Region;
 use syncline_protocol::operation::{Association, Operation};
 use syncline_protocol::racks::Racks;
 use syncline_protocol::settings::Settings;
-use syncline_protocol::shape::{Book, Rule};
+use syncline_protocol::shape::{PlanBook, Rule};
 use syncline_reduction::{Element, Reduction};
 use syncline_units::{Bytes, CollectiveKind, Rate, Time};
 
-/// This process was just forked: it closes what it has of its parent's connections.
+/// Closes this process's copies of its parent's connections. Python calls it after a fork, in the child.
 #[pyfunction]
 pub(crate) fn forked() {
     syncline_transport::forks::abandon();
 }
 
-/// What a member is told when it joins, as JSON; `syncline.runtime` writes it and says what each means.
+/// The arguments of [`Communicator::join`], as JSON. `syncline.runtime` writes them, and documents them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Member {
@@ -55,7 +55,7 @@ struct Member {
     world: u32,
     job: String,
     coordinator: Vec<SocketAddr>,
-    /// Addresses at which others find this host, and those at which it listens.
+    /// For each interface, the address at which others reach this host, and the address at which it listens.
     interfaces: Vec<(IpAddr, IpAddr)>,
     ports: Option<(u16, u16)>,
     wait_s: f64,
@@ -72,19 +72,19 @@ struct Member {
     plans: Plans,
 }
 
-/// Which plans run what, and in which order they count ranks.
+/// Which plans run which collectives, and in which order plans number the ranks.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Plans {
     order: Vec<u32>,
-    /// The rack of each rank, in the place of an order.
+    /// The rack of each rank, from which the order follows; replaces `order`.
     racks: Option<Vec<u32>>,
     rules: Vec<Way>,
-    /// The network for which plans are chosen if no rule fits.
+    /// The network on which the quickest plan is chosen if no rule fits.
     network: Link,
 }
 
-/// The network between ranks, as `Network.plain` of Python writes it.
+/// The network between ranks, as Python's `Network.plain` writes it.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Link {
@@ -113,21 +113,22 @@ impl Link {
     }
 }
 
-/// Which plan runs what.
+/// A rule: which plan runs a collective up to a size.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Way {
     kind: CollectiveKind,
     up_to: Option<u64>,
     algorithm: String,
-    /// Whether groups of the plan are racks.
+    /// Whether the plan's groups are racks.
     #[serde(default)]
     by_rack: bool,
     message: u64,
 }
 
 impl Way {
-    /// The rule, where the plan offers its collective to so many ranks; `group` is how many there are in each rack.
+    /// Returns the rule, unless the plan does not offer its collective to this number of ranks. `group` is
+    /// the number of ranks in each rack, if all racks have the same.
     fn rule(&self, ranks: u32, group: Option<u32>) -> syncline_diagnostics::Result<Rule> {
         let algorithm = match (self.by_rack, group) {
             (false, _) => by_name(&self.algorithm)?,
@@ -144,39 +145,39 @@ impl Way {
 }
 
 impl Plans {
-    /// That it speaks of as many ranks as there are.
-    fn sane(&self, world: u32) -> PyResult<()> {
+    /// Checks that `order` and `racks` have an entry for each rank.
+    fn check_lengths(&self, world: u32) -> PyResult<()> {
         let racks = self.racks.as_ref().map(|racks| ("racks", racks.len()));
         for (name, found) in [("order", self.order.len())].into_iter().chain(racks) {
             if found != world as usize {
                 return Err(PyValueError::new_err(format!(
-                    "`{name}` has {found} ranks, and there are {world}"
+                    "`{name}` lists {found} ranks, but there are {world}"
                 )));
             }
         }
         Ok(())
     }
 
-    /// How many ranks are in each rack, of those that are there; and their order.
+    /// The number of these ranks in each rack, and their order.
     fn racks(&self, ranks: &[u32]) -> Option<Racks> {
         self.racks.as_ref().map(|racks| Racks::of(racks, ranks))
     }
 
-    /// That all plans run on all ranks.
+    /// Checks that every rule's plan can run on all ranks.
     fn check(&self, world: u32) -> syncline_diagnostics::Result<()> {
         let ranks: Vec<u32> = (0..world).collect();
         let group = self.racks(&ranks).and_then(|racks| racks.group);
         self.rules.iter().try_for_each(|way| way.rule(world, group).map(drop))
     }
 
-    /// The book of an epoch: of a place among `ranks`. `left_out` gets the plans of rules that are left out, because they do not
-    /// offer their collective to that many ranks.
+    /// Makes the book of an epoch for the place `seat` among `ranks`. Adds to `left_out` the plans of rules
+    /// that are skipped, because they do not offer their collective to this number of ranks.
     fn book(
         &self,
         seat: u32,
         ranks: &[u32],
         left_out: &mut Vec<String>,
-    ) -> syncline_diagnostics::Result<Book> {
+    ) -> syncline_diagnostics::Result<PlanBook> {
         let world = ranks.len() as u32;
         let racks = self.racks(ranks);
         let group = racks.as_ref().and_then(|racks| racks.group);
@@ -188,24 +189,24 @@ impl Plans {
                 Err(_) => left_out.push(way.algorithm.clone()),
             }
         }
-        // Ranks that are not there have no place in the order.
+        // The order skips ranks that do not take part.
         let place = |rank: &u32| ranks.iter().position(|other| other == rank).map(|place| place as u32);
         let order = racks.map_or_else(|| self.order.iter().filter_map(place).collect(), |racks| racks.order);
-        Ok(Book::new(seat, world, order, rules)?.with_network(self.network.network()))
+        Ok(PlanBook::new(seat, world, order, rules)?.with_network(self.network.network()))
     }
 }
 
-/// Members that did not meet, as a diagnostic.
-fn absent(absence: Absence) -> Diagnostics {
-    let code = if absence.nonsense { Code::BadValue } else { Code::NoMeeting };
-    Diagnostic::error(code, absence.why).into()
+/// Turns the error of a join into a diagnostic.
+fn join_diagnostics(error: JoinError) -> Diagnostics {
+    let code = if error.nonsense { Code::BadValue } else { Code::NoMeeting };
+    Diagnostic::error(code, error.why).into()
 }
 
 fn read<'a, T: Deserialize<'a>>(text: &'a str) -> PyResult<T> {
     serde_json::from_str(text).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// What runs operations: the session of a job, or a group of some of its ranks.
+/// What a [`Communicator`] runs operations on: the session of a job, or a group of some of its ranks.
 enum Ranks {
     Session(Box<Session>),
     Group(Group),
@@ -227,7 +228,7 @@ impl Ranks {
     }
 }
 
-/// A group of ranks that run collectives together, as `syncline.runtime.Communicator` has it.
+/// The ranks of a job or group that run collectives together. `syncline.runtime.Communicator` wraps it.
 #[pyclass(frozen, module = "syncline._core")]
 pub(crate) struct Communicator {
     operations: Operations<Ranks>,
@@ -244,16 +245,17 @@ impl Communicator {
         Self { operations, rank, ranks, epoch, left_out }
     }
 
-    /// What the session says, where it is one that is open.
-    fn session<R>(&self, question: impl FnOnce(&Session) -> R) -> Option<R> {
-        self.operations.ask(|ranks| ranks.session().map(question)).flatten()
+    /// Calls `read` on the session, unless this is a group or is closed.
+    fn session<R>(&self, read: impl FnOnce(&Session) -> R) -> Option<R> {
+        self.operations.ask(|ranks| ranks.session().map(read)).flatten()
     }
 }
 
 #[pymethods]
 impl Communicator {
-    /// Joins the members of a job; returns once all are joined. Rank 0 calls `announce` with the address at which it
-    /// coordinates, before it waits for the others.
+    /// Joins a job, and returns once all its members have joined. Rank 0 calls `announce` with the addresses
+    /// at which it coordinates the job before it waits for the others. `notice` gets messages about which
+    /// ranks are awaited.
     #[staticmethod]
     #[pyo3(signature = (member, key=None, announce=None, notice=None))]
     fn join(
@@ -265,20 +267,20 @@ impl Communicator {
     ) -> PyResult<Self> {
         let member: Member = read(member)?;
         let (rank, world) = (member.rank, member.world);
-        member.plans.sane(world)?;
+        member.plans.check_lengths(world)?;
         if rank >= world {
             return Err(PyValueError::new_err(format!(
-                "rank {rank} of {world}: ranks are 0 to one less than there are"
+                "rank {rank} is not in a job of {world} ranks: ranks count from 0"
             )));
         }
         let raised = Raised::default();
         let mut announced = |addresses: &[SocketAddr]| {
             let Some(announce) = &announce else { return Ok(()) };
             let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-            let said = Python::attach(|py| announce.call1(py, (addresses,)).map(drop));
-            said.map_err(|error| {
+            let called = Python::attach(|py| announce.call1(py, (addresses,)).map(drop));
+            called.map_err(|error| {
                 raised.put(error);
-                Absence {
+                JoinError {
                     why: "the coordinator's address could not be announced".to_owned(),
                     nonsense: false,
                 }
@@ -313,7 +315,7 @@ impl Communicator {
                 },
                 deadline: seconds("deadline_s", member.deadline_s)?,
             };
-            // What is invalid is said with all that is known about it.
+            // Check plans first: the error of `join_with` keeps only a message of their diagnostics.
             let all: Vec<u32> = (0..world).collect();
             plans.check(world)?;
             plans.book(rank, &all, &mut Vec::new())?;
@@ -325,34 +327,35 @@ impl Communicator {
                 announce: &mut announced,
                 wanted: &mut raised.wanted(),
                 notice: &mut |what| {
-                    // What is raised there is nobody's business here.
+                    // An exception in `notice` does not end the join.
                     _ = notice
                         .as_ref()
                         .map(|notice| Python::attach(|py| notice.call1(py, (what,)).map(drop)));
                 },
             };
             let session = join_with(&place, &mut books, settings, hooks);
-            Ok(Self::new(session.map_err(absent)?, left_out))
+            Ok(Self::new(session.map_err(join_diagnostics)?, left_out))
         });
         raised.or(joined)
     }
 
-    /// Ends this epoch and begins the next: a communicator of the ranks that take part in it. This one is closed.
-    /// `plans` is which plans run what, as JSON.
+    /// Ends this epoch, begins the next, and returns a communicator of the ranks that take part in it. This
+    /// communicator is closed. `plans` is [`Plans`] as JSON.
     fn renew(&self, py: Python<'_>, plans: &str, patience_s: f64) -> PyResult<Self> {
         let plans: Plans = read(plans)?;
         let raised = Raised::default();
         let refused = self.operations.ask(|ranks| match ranks {
             Ranks::Session(session) => session.binds(),
-            Ranks::Group(_) => Some("only a whole job begins a new epoch, and no group of it".to_owned()),
+            Ranks::Group(_) => {
+                Some("a group cannot begin a new epoch: use the communicator of the whole job".to_owned())
+            }
         });
         if let Some(why) = refused.flatten() {
             return Err(PyValueError::new_err(why));
         }
         let patience = seconds_or_none("wait_s", patience_s).map_err(|error| to_python(py, &error))?;
-        // A plan that there is not, or an order without some ranks, ends nothing.
-        let sane = detached(py, || plans.book(self.rank, &self.ranks, &mut Vec::new()).map(drop));
-        sane?;
+        // Invalid plans raise here, before the epoch ends.
+        detached(py, || plans.book(self.rank, &self.ranks, &mut Vec::new()).map(drop))?;
         let Some(Ranks::Session(session)) = self.operations.take() else {
             return Err(self.operations.closed());
         };
@@ -363,26 +366,26 @@ impl Communicator {
                 plans.book(seat, ranks, &mut left_out)
             };
             let session = session.renew(&mut books, patience, &mut raised.wanted());
-            Ok(Self::new(session.map_err(absent)?, left_out))
+            Ok(Self::new(session.map_err(join_diagnostics)?, left_out))
         });
-        // What was under way is over.
+        // All operations are over, so this frees their memory.
         self.operations.close(py);
         raised.or(renewed)
     }
 
-    /// The ranks of this epoch, by their places in it: what they were when the job began.
+    /// The ranks of this epoch, by their places in it. They keep the numbers with which the job began.
     #[getter]
     fn ranks(&self) -> Vec<u32> {
         self.ranks.clone()
     }
 
-    /// Counts the job's epochs, from 0.
+    /// The number of this epoch; the job's first is 0.
     #[getter]
     const fn epoch(&self) -> u16 {
         self.epoch
     }
 
-    /// Plans that do not offer their collective to so many ranks, and what runs in their stead.
+    /// Plans of rules that are skipped, because they do not offer their collective to this number of ranks.
     #[getter]
     fn left_out(&self) -> Vec<String> {
         self.left_out.clone()
@@ -399,13 +402,14 @@ impl Communicator {
         self.rank
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     #[getter]
     fn world(&self) -> usize {
         self.ranks.len()
     }
 
-    /// What carries bytes to and from each other rank: words of all its lanes. Nothing once the communicator is closed.
+    /// Describes the connections to each other rank, over all lanes. Empty for a group, and once the
+    /// communicator is closed.
     fn transports(&self) -> std::collections::BTreeMap<u32, String> {
         let transports = self.session(|communicator| {
             let named = |(rank, words): (u32, &String)| (!words.is_empty()).then(|| (rank, words.clone()));
@@ -414,20 +418,21 @@ impl Communicator {
         transports.unwrap_or_default()
     }
 
-    /// The CPU that each lane's thread has to itself; nothing where the system chooses, and once the communicator is closed.
+    /// The CPU reserved for each lane's thread. Empty if the system's scheduler places the threads, for a
+    /// group, and once the communicator is closed.
     fn cpus(&self) -> Vec<usize> {
         self.session(|communicator| communicator.cpus().to_vec()).unwrap_or_default()
     }
 
-    /// What is kept because nobody has needed it yet, in bytes: messages of plans that came early, the most that these have
-    /// been, and transfers that nobody has received. Nothing once the communicator is closed, and for a group.
+    /// Received bytes that are kept because this rank has not needed them yet: messages of collectives, the
+    /// maximum of these so far, and transfers. Zeros for a group, and once the communicator is closed.
     fn kept(&self) -> (u64, u64, u64) {
         let kept = self.session(|session| session.kept()).unwrap_or_default();
         (kept.early, kept.most_early, kept.transfers)
     }
 
-    /// Makes a group of some ranks, on the same threads and connections; all of them make it, with the same number, and nobody
-    /// is waited for. `plans` is which plans run what, as JSON.
+    /// Makes a group of some ranks, on the same threads and connections. All of them must make it, with the
+    /// same number; the call does not wait for them. `plans` is [`Plans`] as JSON.
     fn group(
         &self,
         py: Python<'_>,
@@ -438,9 +443,12 @@ impl Communicator {
     ) -> PyResult<Self> {
         let plans: Plans = read(plans)?;
         let world = ranks.len() as u32;
-        plans.sane(world)?;
+        plans.check_lengths(world)?;
         let Some(place) = ranks.iter().position(|&rank| rank == self.rank) else {
-            return Err(PyValueError::new_err(format!("rank {} is not one of {ranks:?}", self.rank)));
+            return Err(PyValueError::new_err(format!(
+                "rank {} is not in the group: its ranks are {ranks:?}",
+                self.rank
+            )));
         };
         let places: Vec<u32> = (0..world).collect();
         let names =
@@ -450,25 +458,30 @@ impl Communicator {
             Ok((plans.book(place as u32, &places, &mut Vec::new())?, seconds("deadline_s", deadline_s)?))
         });
         let (book, deadline) = prepared?;
-        // The interpreter is not let go of meanwhile: others may wait for the same lock with it.
+        // Keep the interpreter meanwhile: another thread may wait for the same lock while it holds the
+        // interpreter.
         let made = self
             .operations
             .ask(|members| members.session().map(|session| session.group(number, ranks, book, deadline)));
         let made = made.ok_or_else(|| self.operations.closed())?;
-        let made = made.ok_or_else(|| PyValueError::new_err("a group of a job makes no groups"))?;
+        let made = made.ok_or_else(|| {
+            PyValueError::new_err("a group cannot make groups: use the communicator of the whole job")
+        })?;
         let group = made.map_err(|diagnostics| to_python(py, &diagnostics))?;
         let operations = Operations::new("group", Ranks::Group(group));
         Ok(Self { operations, rank: place as u32, ranks: names, epoch: self.epoch, left_out: Vec::new() })
     }
 
-    /// Sets how long what begins from now on may take. Has no effect once the communicator is closed.
+    /// Sets how long operations and transfers that begin from now on may take. Has no effect once the
+    /// communicator is closed.
     fn set_deadline(&self, py: Python<'_>, deadline_s: f64) -> PyResult<()> {
         let deadline = detached(py, || seconds("deadline_s", deadline_s))?;
         _ = self.operations.ask(|ranks| ranks.group().set_deadline(deadline));
         Ok(())
     }
 
-    /// Sends memory, given as address and bytes, that `owner` keeps where it is, to a rank. `space` is 0 for applications.
+    /// Sends memory to a rank. `memory` is an address and a number of bytes, which `owner` keeps valid.
+    /// `space` is 0 for applications.
     fn send(
         &self,
         py: Python<'_>,
@@ -483,7 +496,7 @@ impl Communicator {
         })
     }
 
-    /// Receives memory of a rank, or of any.
+    /// Receives into memory from a rank, or from any. Arguments are as in [`Communicator::send`].
     fn receive(
         &self,
         py: Python<'_>,
@@ -498,8 +511,8 @@ impl Communicator {
         })
     }
 
-    /// Begins an operation on memory, given as address and bytes, that `owner` keeps where it is. Nobody else may touch it
-    /// until the operation is over.
+    /// Begins an operation. `input` and `output` are each an address and a number of bytes, which `owner`
+    /// keeps valid. Nothing else may touch that memory until the operation is over.
     #[pyo3(signature = (kind, element, reduction, elements, root, in_order, input, output, keep, owner))]
     #[expect(clippy::too_many_arguments, reason = "one call for each collective of a training step")]
     fn begin(
@@ -526,19 +539,19 @@ impl Communicator {
         })
     }
 
-    /// Why nothing can begin any more, as an exception, if that is so.
+    /// The fault after which nothing can begin any more, as an exception, if there was one.
     fn fault(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         let fault = self.operations.ask(|ranks| ranks.group().failed()).flatten();
         fault.map(|fault| error(py, &fault).into_value(py).into_any())
     }
 
-    /// Leaves: what is under way fails, and memory is free again.
+    /// Leaves the job or group. Operations under way fail, and their memory is released.
     fn close(&self, py: Python<'_>) {
         self.operations.close(py);
     }
 }
 
-/// A value by its name.
+/// Parses a value from its name.
 fn named<T: FromStr>(name: &str) -> PyResult<T>
 where
     T::Err: std::fmt::Display,
@@ -546,43 +559,44 @@ where
     name.parse().map_err(|error: T::Err| PyValueError::new_err(error.to_string()))
 }
 
-/// A time, of a setting in seconds.
+/// Checks a time of a setting in seconds.
 fn seconds(key: &str, value: f64) -> syncline_diagnostics::Result<Duration> {
     let time = seconds_or_none(key, value).ok().filter(|time| !time.is_zero());
-    time.ok_or_else(|| no_time(key, value, "seconds, more than 0, ten years at most"))
+    time.ok_or_else(|| invalid_timeout(key, value, "seconds: more than 0, at most ten years"))
 }
 
-/// The longest time that anything is waited for: clocks can count it.
+/// The longest timeout, which clocks can count.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// A time that may be none at all.
+/// As [`seconds`], and allows 0.
 fn seconds_or_none(key: &str, value: f64) -> syncline_diagnostics::Result<Duration> {
     let time = Duration::try_from_secs_f64(value).ok().filter(|&time| time <= LONGEST);
-    time.ok_or_else(|| no_time(key, value, "seconds, 0 or more, ten years at most"))
+    time.ok_or_else(|| invalid_timeout(key, value, "seconds: 0 or more, at most ten years"))
 }
 
-fn no_time(key: &str, value: f64, allowed: &str) -> Diagnostics {
-    let error = Diagnostic::error(Code::BadValue, format!("`{key}` is no time to wait for"));
+fn invalid_timeout(key: &str, value: f64, allowed: &str) -> Diagnostics {
+    let error = Diagnostic::error(Code::BadValue, format!("`{key}` is not a valid timeout"));
     error.key(key).found(value.to_string()).allowed(allowed).into()
 }
 
-/// Memory at an address.
+/// Memory at an address, of a number of bytes.
 fn region((address, bytes): (usize, usize)) -> Region {
-    // SAFETY: whoever calls `begin` gives the address of memory that `owner` keeps, and does not touch it until the operation
-    // is over: `syncline.runtime` and `syncline.torch` see to that. Owners are held until then.
+    // SAFETY: callers give the address of memory that `owner` keeps valid, and do not touch it until the
+    // operation is over: `syncline.runtime` and `syncline.torch` ensure that. `Operations` holds owners until
+    // then.
     #[allow(unsafe_code)]
     unsafe {
         Region::new(address as *mut u8, bytes)
     }
 }
 
-/// A fault as an exception.
+/// Turns a fault into an exception.
 fn error(py: Python<'_>, fault: &Fault) -> PyErr {
     let diagnostics: Diagnostics = Diagnostic::error(Code::PeerFailed, fault.to_string()).into();
     to_python(py, &diagnostics)
 }
 
-/// An operation under way.
+/// An operation or transfer under way.
 #[pyclass(frozen, module = "syncline._core")]
 pub(crate) struct Pending {
     held: Arc<Held>,
@@ -590,18 +604,19 @@ pub(crate) struct Pending {
 
 #[pymethods]
 impl Pending {
-    /// Whether it is over.
+    /// Whether the operation is over.
     fn done(&self) -> bool {
         drop(self.held.released());
         self.held.begun.pending().outcome().is_some()
     }
 
-    /// Has `callback` given out by [`completions::next_completion`] once it is over.
+    /// Has [`completions::next_completion`] return `callback` once the operation is over.
     fn then(&self, callback: Py<PyAny>) {
         completions::put(&self.held, callback);
     }
 
-    /// How many workers had a part in what came from a hub, at least; nothing where nothing came from one.
+    /// The least number of workers that contributed to any chunk of the received vector; `None` if nothing
+    /// was received from a hub.
     fn contributors(&self) -> Option<u16> {
         match &self.held.begun {
             Begun::Collective(_) | Begun::Transfer(_) => None,
@@ -609,22 +624,22 @@ impl Pending {
         }
     }
 
-    /// Which rank the other side of a transfer is, once it is over and has gone well.
+    /// The rank at the other side of a transfer that has succeeded.
     fn source(&self) -> Option<u32> {
         self.held.begun.pending().source()
     }
 
-    /// Waits no longer for what is received, where nothing of it has come yet.
+    /// Cancels a receive. It fails, unless part of the message has arrived already.
     fn withdraw(&self) {
         self.held.begun.pending().withdraw();
     }
 
-    /// Waits until it is over, for so many seconds at most, and says whether it is. Raises what went wrong; Ctrl-C ends the
-    /// waiting, and not the operation.
+    /// Waits until the operation is over, at most `seconds`, and returns whether it is. Raises the
+    /// operation's fault. Ctrl-C ends the wait, but not the operation.
     #[pyo3(signature = (seconds=None))]
     fn wait(&self, py: Python<'_>, seconds: Option<f64>) -> PyResult<bool> {
         if seconds.is_some_and(f64::is_nan) {
-            return Err(PyValueError::new_err("NaN is no number of seconds"));
+            return Err(PyValueError::new_err("NaN is not a number of seconds"));
         }
         let began = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! The files of a folder, one after the other, so that only one of them is in memory at a time.
+//! Makes the files of a folder one after the other, so that only one of them is in memory at a time.
 
 use crate::error::{cannot_write, internal};
 use crate::manifest::{
@@ -11,7 +11,7 @@ use std::path::Path;
 use syncline_diagnostics::{Code, Diagnostic, Result};
 use syncline_timeline::Table;
 
-/// Hands every file but the manifest to `put`, and returns the manifest.
+/// Passes every file except the manifest to `put`, and returns the manifest.
 pub(crate) fn files(run: &Run<'_>, mut put: impl FnMut(&str, &[u8]) -> Result<()>) -> Result<Manifest> {
     check_names(run)?;
     let timeline = run.timeline;
@@ -46,7 +46,7 @@ pub(crate) fn files(run: &Run<'_>, mut put: impl FnMut(&str, &[u8]) -> Result<()
     Ok(manifest)
 }
 
-/// The manifest as it is stored.
+/// The manifest as the text of its file.
 pub(crate) fn manifest_to_json(manifest: &Manifest) -> Result<String> {
     let text = serde_json::to_string_pretty(manifest).map_err(|error| internal("the manifest", error))?;
     Ok(text + "\n")
@@ -67,7 +67,7 @@ fn table_entry(table: &Table) -> TableEntry {
     }
 }
 
-/// Results do not depend on where their input was, so only the names of files are kept.
+/// Removes the folder from the file name in a warning, so that results do not depend on where their input was.
 fn without_path(warning: &Diagnostic) -> Diagnostic {
     let mut warning = warning.clone();
     if let Some(place) = &mut warning.place
@@ -78,7 +78,7 @@ fn without_path(warning: &Diagnostic) -> Diagnostic {
     warning
 }
 
-/// Every file has a name of its own, which stays in the folder.
+/// Checks that all file names differ and do not lead out of the folder.
 fn check_names(run: &Run<'_>) -> Result<()> {
     let tables = run.timeline.tables.iter().map(|table| format!("{}.parquet", table.name));
     let own = [MANIFEST, SUMMARY, TRACE, SCENARIO].map(str::to_owned);
@@ -91,7 +91,7 @@ fn check_names(run: &Run<'_>) -> Result<()> {
                     .allowed("a plain name that does not begin with a dot");
             return Err(error.into());
         }
-        // Not every file system tells upper case from lower case.
+        // Some file systems do not distinguish upper and lower case.
         names.push(name.to_lowercase());
     }
     names.sort_unstable();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_leave_the_folder_or_meet_are_refused() {
+    fn names_that_leave_the_folder_or_occur_twice_are_refused() {
         let timeline = timeline();
         for name in ["../a", "summary.json", "Layers.PARQUET", "manifest.json", "trace.pftrace", ""] {
             let extra: &[(&str, &[u8])] = &[(name, b"")];
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_input_was_makes_no_difference() {
+    fn the_folder_of_the_input_makes_no_difference() {
         let timeline = timeline();
         let json = |file: &str| {
             let warnings =

@@ -1,15 +1,15 @@
-//! A table as comma-separated values.
+//! Converts a table to comma-separated values.
 
 use crate::error::internal;
 use crate::table::View;
 use syncline_diagnostics::Result;
 use syncline_timeline::Data;
 
-/// A table as CSV: UTF-8, a header with the column names, one row a line. Floats are written with as many digits as
-/// are needed to read the same number back; a value that is not there is an empty field.
+/// A table as CSV: UTF-8, a header with the column names, then one line for each row. Floats have as many digits as are
+/// needed to read the same number back. A missing value is an empty field.
 ///
 /// # Errors
-/// [`syncline_diagnostics::Code::Internal`] where the columns differ in length.
+/// [`syncline_diagnostics::Code::Internal`] if the columns differ in length.
 pub fn table_to_csv<'a>(table: impl Into<View<'a>>) -> Result<String> {
     let table = table.into();
     let mut out = csv::Writer::from_writer(Vec::new());

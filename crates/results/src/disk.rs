@@ -1,12 +1,12 @@
-//! The few things that writing a folder asks of the file system, so that tests can let any of them fail.
+//! The file-system operations that writing a folder needs, behind a trait so that tests can make any of them fail.
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// What changes the file system. Looking at it needs no trait.
+/// Operations that change the file system. Reading it needs no trait.
 pub(crate) trait Disk {
-    /// Creates one folder; its parent is there.
+    /// Creates one folder, whose parent exists.
     fn create_dir(&mut self, path: &Path) -> io::Result<()>;
     /// Creates a file with these bytes and waits until they are on the disk.
     fn write(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()>;
@@ -35,10 +35,10 @@ impl Disk for Real {
     }
 
     fn sync_dir(&mut self, path: &Path) -> io::Result<()> {
-        // Elsewhere, a folder cannot be opened as a file.
+        // On other systems, a folder cannot be opened as a file.
         if cfg!(unix) {
             match fs::File::open(path)?.sync_all() {
-                // Some network file systems have nothing to wait for.
+                // Some network file systems do not support this.
                 Err(error)
                     if matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput) => {}
                 other => return other,
@@ -60,14 +60,14 @@ impl Disk for Real {
     }
 }
 
-/// A disk that fails at one operation, or from one on.
+/// A disk that fails at one operation, or at one and all that follow.
 #[cfg(test)]
 pub(crate) struct Faulty {
-    /// Operations before the failure.
+    /// Number of operations before the failure.
     pub(crate) good: usize,
-    /// Whether everything fails from then on.
+    /// Whether all later operations fail too.
     pub(crate) for_ever: bool,
-    /// Operations so far.
+    /// Number of operations so far.
     pub(crate) done: usize,
 }
 
@@ -88,7 +88,7 @@ impl Disk for Faulty {
         Real.create_dir(path)
     }
 
-    /// A write that fails leaves half of the file.
+    /// Writes a file. If it fails, half of the file stays.
     fn write(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.step().inspect_err(|_| {
             fs::write(path, &bytes[..bytes.len() / 2]).unwrap();

@@ -1,18 +1,18 @@
-//! The run folder: everything that a run leaves, as files that other tools read, and the way back.
+//! The run folder: writes the results of a run as files that other tools can read, and reads them back.
 //!
 //! A folder holds `manifest.json`, `summary.json`, one Parquet file per table, `trace.pftrace` (for
-//! <https://ui.perfetto.dev>), `scenario.resolved.yaml`, and what the caller adds, such as `report.html`. Its bytes
-//! are a function of the input, the seed and the version: no clock, no host name and no path goes into them.
+//! <https://ui.perfetto.dev>), `scenario.resolved.yaml`, and files that the caller adds, such as `report.html`. Its
+//! bytes depend only on the input, the seed and the version: no clock, host name or path goes into them.
 //!
 //! In reading order:
 //!
-//! - [`run`]: what goes into a folder ([`Run`]) and what comes out of writing it ([`Written`]);
-//! - [`manifest`]: the list of what a folder holds, with sizes, hashes, columns and their meanings;
-//! - [`table`]: a table that owns its names ([`OwnedTable`]), and a view of either kind ([`View`]);
-//! - [`parquet_file`], [`csv_text`], [`summary_json`]: one table or summary as bytes, and back;
-//! - [`trace`]: spans and counters as a Perfetto trace;
-//! - [`write()`]: the folder, written aside and renamed into place;
-//! - [`read`]: the way back, with every hash checked.
+//! - [`run`]: the content of a folder ([`Run`]) and the result of writing it ([`Written`]);
+//! - [`manifest`]: the list of a folder's files and tables, with sizes, hashes, columns and their meanings;
+//! - [`table`]: a table that owns its names ([`OwnedTable`]), and a view of either kind of table ([`View`]);
+//! - [`parquet_file`], [`csv_text`], [`summary_json`]: convert one table or summary to bytes and back;
+//! - [`trace`]: encodes spans and counters as a Perfetto trace;
+//! - [`write()`]: writes a folder beside its place and renames it into place;
+//! - [`read`]: reads a folder and checks every hash.
 
 mod content;
 pub mod csv_text;

@@ -1,13 +1,13 @@
-//! `manifest.json`: what a run folder holds. It is written last, so a folder that has one is complete.
+//! `manifest.json`: the list of a run folder's content. It is written last, so a folder that has one is complete.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use syncline_diagnostics::Diagnostic;
 use syncline_timeline::{Data, Ended};
 
-/// The schema that this version writes. Readers accept it and every older one; added keys do not change it.
+/// The schema that this version writes. Readers accept it and every older one. Adding keys does not change it.
 pub const SCHEMA: &str = "syncline-results/1";
-/// What every schema of ours begins with, whatever its version.
+/// The prefix of the schema in every version.
 pub(crate) const SCHEMA_FAMILY: &str = "syncline-results/";
 /// The version in [`SCHEMA`].
 pub(crate) const SCHEMA_VERSION: u64 = 1;
@@ -18,10 +18,10 @@ pub const MANIFEST: &str = "manifest.json";
 pub const SUMMARY: &str = "summary.json";
 /// The name of the resolved scenario.
 pub const SCENARIO: &str = "scenario.resolved.yaml";
-/// The name of the Perfetto trace. It is there where spans were traced.
+/// The name of the Perfetto trace, which exists if spans were traced.
 pub const TRACE: &str = "trace.pftrace";
 
-/// The list of what a run folder holds.
+/// The list of a run folder's content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`SCHEMA`].
@@ -32,14 +32,14 @@ pub struct Manifest {
     pub ended: Ended,
     /// The seed of the run.
     pub seed: u64,
-    /// Every file but the manifest itself.
+    /// Every file except the manifest itself.
     pub files: Vec<FileEntry>,
     /// Every table.
     pub tables: Vec<TableEntry>,
-    /// What the trace shows; absent where there is none.
+    /// What the trace shows; absent if there is no trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceEntry>,
-    /// What the user was warned of.
+    /// The warnings that the user got.
     #[serde(default)]
     pub warnings: Vec<Diagnostic>,
 }
@@ -78,7 +78,7 @@ pub struct ColumnEntry {
     /// What kind of values it holds.
     #[serde(rename = "type")]
     pub kind: ColumnKind,
-    /// What it says.
+    /// What its values mean.
     pub meaning: String,
 }
 
@@ -113,9 +113,9 @@ impl From<&Data> for ColumnKind {
 /// What the trace shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceEntry {
-    /// Spans that are drawn.
+    /// Number of spans in the trace.
     pub spans: u64,
-    /// Spans that are not.
+    /// Number of spans that are left out.
     pub left_out: u64,
 }
 
@@ -127,11 +127,11 @@ impl FileEntry {
 }
 
 impl Manifest {
-    /// The entry of that file.
+    /// The entry of the file called `name`.
     pub fn file(&self, name: &str) -> Option<&FileEntry> {
         self.files.iter().find(|file| file.name == name)
     }
-    /// The entry of that table.
+    /// The entry of the table called `name`.
     pub fn table(&self, name: &str) -> Option<&TableEntry> {
         self.tables.iter().find(|table| table.name == name)
     }
@@ -142,7 +142,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether `name` names a file in the folder itself on every system, and nothing else.
+/// Whether `name`, on every operating system, can only be a file directly in the folder.
 pub(crate) fn is_plain(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 200

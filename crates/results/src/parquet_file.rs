@@ -1,11 +1,12 @@
-//! A table as Parquet.
+//! Converts a table to Parquet and back.
 //!
 //! Columns are `INT64`, `DOUBLE`, `BYTE_ARRAY` (UTF-8) and `BOOLEAN`; all but optional floats are required. Pages are
-//! compressed with Snappy, row groups have [`ROW_GROUP`] rows, and nothing in the file depends on when, where or by
-//! which version it was written. The table's name and meaning, and what each column means, are in the file's key-value
-//! metadata.
+//! compressed with Snappy, and row groups have [`ROW_GROUP`] rows. Nothing in the file depends on when, where or by
+//! which version it was written. The file's key-value metadata hold the name and meaning of the table, and the meaning
+//! of each column.
 //!
-//! Columns are written and read as Parquet has them, without Arrow in between: that is a third of the time of a build.
+//! Columns are written and read directly with the Parquet library, without Arrow, which would take up a third of the
+//! build time.
 
 use crate::error::internal;
 use crate::manifest::SCHEMA;
@@ -36,13 +37,13 @@ const TABLE_MEANING: &str = "syncline.meaning";
 const TABLE_SCHEMA: &str = "syncline.schema";
 /// Key of a column's meaning in the file's metadata, before the column's name.
 const COLUMN_MEANING: &str = "syncline.meaning.";
-/// Rows that are handed over at once, which bounds the memory for copies.
+/// Number of rows that are passed to the Parquet library at once. It limits the memory for copies.
 const BATCH: usize = 1 << 16;
 
 /// A table as the bytes of a Parquet file.
 ///
 /// # Errors
-/// [`Code::Internal`] where the columns differ in length.
+/// [`Code::Internal`] if the columns differ in length.
 pub fn table_to_parquet<'a>(table: impl Into<View<'a>>) -> Result<Vec<u8>> {
     let table = table.into();
     let failed = |error: &dyn std::fmt::Display| internal(&format!("the table {}", table.name), error);
@@ -127,7 +128,7 @@ fn write_column(
     column.close()
 }
 
-/// Texts as Parquet takes them: pieces of one buffer, so that a row costs no allocation.
+/// Texts as Parquet takes them. They are slices of one buffer, so that rows need no allocation of their own.
 fn texts(values: &[String]) -> Vec<ByteArray> {
     let all = Bytes::from(values.concat());
     let mut start = 0;
@@ -139,22 +140,23 @@ fn texts(values: &[String]) -> Vec<ByteArray> {
     values.iter().map(piece).collect()
 }
 
-/// The table in a Parquet file that [`table_to_parquet`] wrote.
+/// Reads a table from the bytes of a Parquet file that [`table_to_parquet`] wrote.
 ///
 /// # Errors
-/// [`Code::BadResults`] where the bytes are not Parquet, are truncated or hold columns of another kind.
+/// [`Code::BadResults`] if the bytes are not Parquet, are truncated or hold columns of another kind.
 pub fn table_from_parquet(bytes: impl Into<Bytes>) -> Result<OwnedTable> {
     let bytes = bytes.into();
     guarded(|| read(bytes))
 }
 
-/// Number of rows that the file says it has.
+/// Number of rows according to the file's metadata.
 pub(crate) fn rows(bytes: Bytes) -> Result<u64> {
     let rows = guarded(|| Ok(open(bytes)?.metadata().file_metadata().num_rows()))?;
     Ok(u64::try_from(rows).unwrap_or(0))
 }
 
-/// The Parquet library panics at some corrupt pages (seen in version 60: levels that are fewer than values).
+/// Converts panics to errors: the Parquet library panics on some corrupt pages (seen in version 60: fewer levels than
+/// values).
 fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(corrupt("sizes that contradict each other")))
 }
@@ -198,7 +200,7 @@ fn read(bytes: Bytes) -> Result<OwnedTable> {
     Ok(OwnedTable { name: fact(TABLE_NAME), meaning: fact(TABLE_MEANING), columns })
 }
 
-/// No values yet, of the column's kind.
+/// Empty data of the column's kind.
 fn empty(column: &ColumnDescriptor) -> Result<Data> {
     let optional = column.max_def_level() > 0;
     let is_text = matches!(column.logical_type_ref(), Some(LogicalType::String));
@@ -211,7 +213,7 @@ fn empty(column: &ColumnDescriptor) -> Result<Data> {
         (Physical::BOOLEAN, false, false) if flat => Data::Bool(Vec::new()),
         (kind, ..) => {
             let error =
-                Diagnostic::error(Code::BadResults, "the Parquet file has a column of a kind not used here")
+                Diagnostic::error(Code::BadResults, "the Parquet file has a column of an unsupported kind")
                     .key(column.name())
                     .found(format!("{kind}{}", if optional { ", optional" } else { "" }));
             return Err(error.into());
@@ -219,7 +221,7 @@ fn empty(column: &ColumnDescriptor) -> Result<Data> {
     })
 }
 
-/// Adds what a row group has of a column.
+/// Appends the values of a column in one row group.
 fn append(data: &mut Data, reader: ColumnReader) -> Result<()> {
     match data {
         Data::Int(values) => required::<Int64Type>(reader, |batch| {
@@ -259,7 +261,8 @@ fn required<T: DataType>(reader: ColumnReader, mut take: impl FnMut(&[T::T]) -> 
     batches::<T>(reader, |values, _| take(values))
 }
 
-/// Hands over the values of a column, batch by batch, and for each row the level that says whether it has one.
+/// Passes the values of a column to `take`, batch by batch, with the level of each row, which says whether it has a
+/// value.
 fn batches<T: DataType>(
     reader: ColumnReader,
     mut take: impl FnMut(&[T::T], &[i16]) -> Result<()>,

@@ -1,5 +1,5 @@
-//! Reading a folder back. Nothing in it is trusted: sizes and hashes are checked against the manifest, and names in
-//! the manifest do not lead out of the folder.
+//! Reads a folder. Nothing in it is trusted: sizes and hashes are checked against the manifest, and names in the
+//! manifest that lead out of the folder are refused.
 
 use crate::error::{bad_results, unreadable};
 use crate::manifest::{
@@ -13,14 +13,14 @@ use std::path::Path;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Place, Result};
 use syncline_timeline::Summary;
 
-/// The largest manifest that is read.
+/// Largest manifest that is read.
 const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 
-/// The manifest of a run folder.
+/// Reads the manifest of a run folder.
 ///
 /// # Errors
-/// [`Code::Unreadable`] where the folder does not exist or may not be read; [`Code::BadResults`] where it is not a
-/// results folder, its manifest is corrupt, or it was written by a newer version.
+/// [`Code::Unreadable`] if the folder does not exist or cannot be read; [`Code::BadResults`] if it is not a results
+/// folder, its manifest is corrupt, or it was written by a newer version.
 pub fn read_manifest(folder: &Path) -> Result<Manifest> {
     match fs::metadata(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -29,8 +29,8 @@ pub fn read_manifest(folder: &Path) -> Result<Manifest> {
         }
         Err(error) => return Err(unreadable(folder, &error).into()),
         Ok(data) if !data.is_dir() => {
-            let error = bad_results(folder, "results are a folder, and this is a file");
-            return Err(error.help(format!("name the folder that has the {MANIFEST}")).into());
+            let error = bad_results(folder, "this is a file, but results are a folder");
+            return Err(error.help(format!("name the folder that holds {MANIFEST}")).into());
         }
         Ok(_) => {}
     }
@@ -66,21 +66,21 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Manifest> {
     let schema = value.get("schema").and_then(serde_json::Value::as_str).unwrap_or_default();
     match schema.strip_prefix(SCHEMA_FAMILY).and_then(|version| version.parse::<u64>().ok()) {
         None | Some(0) => {
-            let error = bad_results(path, "the folder holds results of another tool, or none").key("schema");
+            let error = bad_results(path, "the folder does not hold results of syncline").key("schema");
             Err(error.found(schema).allowed(SCHEMA).into())
         }
         Some(version) if version > SCHEMA_VERSION => {
             let error = bad_results(path, "the results were written by a newer version").key("schema");
-            Err(error.found(schema).allowed(SCHEMA).help("read them with a version at least as new").into())
+            Err(error.found(schema).allowed(SCHEMA).help("install a newer version of syncline").into())
         }
         Some(_) => serde_json::from_slice(bytes).map_err(corrupt),
     }
 }
 
-/// The summary of a run folder.
+/// Reads the summary of a run folder.
 ///
 /// # Errors
-/// Those of [`read_file`], and [`Code::BadResults`] where the file is not a summary.
+/// Those of [`read_file`], and [`Code::BadResults`] if the file is not a summary.
 pub fn read_summary(folder: &Path) -> Result<Summary> {
     let bytes = read_file(folder, SUMMARY)?;
     let at = |errors| located(errors, &folder.join(SUMMARY));
@@ -89,11 +89,11 @@ pub fn read_summary(folder: &Path) -> Result<Summary> {
     summary_from_json(&text).map_err(at)
 }
 
-/// The table of that name of a run folder.
+/// Reads the table called `name` of a run folder.
 ///
 /// # Errors
-/// Those of [`read_file`], and [`Code::BadResults`] where there is no such table, or the file is not the table that
-/// the manifest describes.
+/// Those of [`read_file`], and [`Code::BadResults`] if there is no such table, or the file is not the table that the
+/// manifest describes.
 pub fn read_table(folder: &Path, name: &str) -> Result<OwnedTable> {
     let manifest = read_manifest(folder)?;
     let Some(entry) = manifest.table(name) else {
@@ -116,10 +116,10 @@ pub fn read_table(folder: &Path, name: &str) -> Result<OwnedTable> {
     Ok(table)
 }
 
-/// The bytes of a file of a run folder, such as the resolved scenario.
+/// Reads a file of a run folder, such as the resolved scenario, as bytes.
 ///
 /// # Errors
-/// Those of [`read_manifest`]; [`Code::BadResults`] where the manifest does not list the file, or the file is missing,
+/// Those of [`read_manifest`]; [`Code::BadResults`] if the manifest does not list the file, or the file is missing,
 /// truncated, or changed since it was written.
 pub fn read_file(folder: &Path, name: &str) -> Result<Vec<u8>> {
     checked(folder, &read_manifest(folder)?, name)
@@ -171,7 +171,7 @@ fn check(folder: &Path, file: &FileEntry) -> Result<Vec<u8>> {
             bad_results(&path, "a file of the results is truncated").found(format!("{length} bytes"))
         }
         std::cmp::Ordering::Greater => {
-            bad_results(&path, "a file of the results is longer than it was written")
+            bad_results(&path, "a file of the results is longer than when it was written")
         }
         std::cmp::Ordering::Equal if sha256(&bytes) != file.sha256 => {
             bad_results(&path, "a file of the results was changed after it was written")
@@ -180,10 +180,10 @@ fn check(folder: &Path, file: &FileEntry) -> Result<Vec<u8>> {
     };
     let problem =
         if length == file.bytes { problem } else { problem.allowed(format!("{} bytes", file.bytes)) };
-    Err(problem.help("copy it again from where it came, or repeat the run").into())
+    Err(problem.help("copy it again from its source, or repeat the run").into())
 }
 
-/// A file that may be read whole: not a device or a pipe, and not larger than a manifest ever is.
+/// Reads a whole file, unless it is a device or a pipe, or larger than the largest manifest.
 pub(crate) fn small_file(path: &Path) -> io::Result<Vec<u8>> {
     let bytes = limited(path, MAX_MANIFEST_BYTES)?;
     if bytes.len() as u64 > MAX_MANIFEST_BYTES {
@@ -192,7 +192,7 @@ pub(crate) fn small_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The bytes of a file, and one byte more than `limit` where it has more.
+/// Reads at most `limit + 1` bytes of a file, so that the caller can see whether it has more than `limit`.
 fn limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     // Opening a pipe could wait for ever.
     if !fs::metadata(path)?.is_file() {
@@ -203,7 +203,7 @@ fn limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Says in which file the problem is.
+/// Adds the file's path to errors.
 fn located(errors: Diagnostics, path: &Path) -> Diagnostics {
     Diagnostics(errors.0.into_iter().map(|error| error.at(path.display().to_string(), 0)).collect())
 }

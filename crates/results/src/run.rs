@@ -1,4 +1,4 @@
-//! What goes into a run folder, and what comes out of writing it.
+//! The content of a run folder, and the result of writing it.
 
 use crate::manifest::FileEntry;
 use crate::trace::DEFAULT_TRACE_BYTES;
@@ -6,20 +6,20 @@ use std::path::PathBuf;
 use syncline_diagnostics::Diagnostics;
 use syncline_timeline::Timeline;
 
-/// Everything that a run folder is made from.
+/// The content of a run folder.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// What the run left.
+    /// The results of the run.
     pub timeline: &'a Timeline,
-    /// The scenario with every default filled in: with it, the run can be repeated from the folder alone.
+    /// The scenario with every default filled in, so that the run can be repeated from the folder alone.
     pub scenario_yaml: &'a str,
     /// The version of the tool.
     pub version: &'a str,
     /// The seed of the run.
     pub seed: u64,
-    /// What the user was warned of. Files are stored without the folders that lead to them.
+    /// The warnings that the user got. They are stored with file names only, without folders.
     pub warnings: &'a Diagnostics,
-    /// The largest trace that is written; the rest is left out, and the trace says so.
+    /// The largest size of the trace. Spans beyond it are left out, and the trace says so.
     pub max_trace_bytes: u64,
     /// Further files by name, such as `report.html`.
     pub extra: &'a [(&'a str, &'a [u8])],
@@ -34,7 +34,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What [`crate::write()`] has done.
+/// The result of [`crate::write()`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The folder, as the caller named it.
@@ -43,6 +43,6 @@ pub struct Written {
     pub files: Vec<FileEntry>,
     /// Spans that the trace does not show, because of its size or because they were never recorded.
     pub spans_left_out: u64,
-    /// The results that were there before, where they could be moved aside but not deleted.
+    /// The folder with the previous results, if it could be renamed but not deleted.
     pub leftover: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The summary as JSON.
+//! Converts the summary to JSON and back.
 
 use crate::error::internal;
 use syncline_diagnostics::{Code, Diagnostic, Result};
@@ -7,11 +7,11 @@ use syncline_timeline::Summary;
 /// The summary as JSON for people and tools: one key a line, ending in a line break.
 ///
 /// # Errors
-/// [`Code::Internal`] where a number is not finite, for which JSON has no word.
+/// [`Code::Internal`] if a number is not finite, which JSON cannot express.
 pub fn summary_to_json(summary: &Summary) -> Result<String> {
     let mut text = serde_json::to_string_pretty(summary).map_err(|error| internal("the summary", error))?;
     text.push('\n');
-    // A number that is not finite becomes `null`, which is then found not to be a number.
+    // A number that is not finite becomes `null`. Parsing the text again finds it.
     match serde_json::from_str::<Summary>(&text) {
         Ok(_) => Ok(text),
         Err(error) => {
@@ -21,10 +21,10 @@ pub fn summary_to_json(summary: &Summary) -> Result<String> {
     }
 }
 
-/// The summary that [`summary_to_json`] wrote.
+/// Reads a summary that [`summary_to_json`] wrote.
 ///
 /// # Errors
-/// [`Code::BadResults`] where the text is not a summary.
+/// [`Code::BadResults`] if the text is not a summary.
 pub fn summary_from_json(text: &str) -> Result<Summary> {
     serde_json::from_str(text).map_err(|error| {
         Diagnostic::error(Code::BadResults, "the summary is corrupt").found(error.to_string()).into()
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_summary_is_refused() {
+    fn text_that_is_not_a_summary_is_refused() {
         for text in ["", "{}", "[]", "null", "{\"ended\":\"never\"}"] {
             assert_eq!(summary_from_json(text).unwrap_err().0[0].code, Code::BadResults);
         }

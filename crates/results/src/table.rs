@@ -1,4 +1,4 @@
-//! Tables as they come back from a folder, and one view of both kinds of table.
+//! Tables read from a folder, and a view of both kinds of table.
 
 use syncline_timeline::{Data, Table};
 
@@ -18,7 +18,7 @@ pub struct OwnedTable {
 pub struct OwnedColumn {
     /// Its name, with the unit as suffix.
     pub name: String,
-    /// What it says.
+    /// What its values mean.
     pub meaning: String,
     /// The values.
     pub data: Data,

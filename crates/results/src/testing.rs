@@ -1,4 +1,4 @@
-//! What the tests of this crate share: a small run, and arbitrary tables and spans.
+//! Shared by the tests of this crate: a small run, and arbitrary tables and spans.
 
 use crate::table::OwnedTable;
 use proptest::prelude::*;
@@ -54,7 +54,7 @@ pub(crate) fn timeline() -> Timeline {
     Timeline { summary, tables, spans }
 }
 
-/// Whether two tables are equal, NaN being equal to itself.
+/// Whether two tables are equal, where NaN equals itself.
 pub(crate) fn same(a: &OwnedTable, b: &OwnedTable) -> bool {
     let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
     a.name == b.name
@@ -72,7 +72,7 @@ pub(crate) fn same(a: &OwnedTable, b: &OwnedTable) -> bool {
         })
 }
 
-/// Any table of up to six columns and twenty rows.
+/// An arbitrary table of up to six columns and twenty rows.
 pub(crate) fn any_table() -> impl Strategy<Value = Table> {
     const NAMES: [&str; 6] = ["a", "b_s", "c_bytes", "d_bytes_per_s", "größe", "f g"];
     let float =
@@ -97,7 +97,7 @@ pub(crate) fn any_table() -> impl Strategy<Value = Table> {
     })
 }
 
-/// Any spans of up to four ranks, crowded enough to overlap, with arrows between any two of them.
+/// Arbitrary spans of up to four ranks, dense enough to overlap, with arrows between any two of them.
 pub(crate) fn any_spans() -> impl Strategy<Value = Spans> {
     let track = prop_oneof![
         Just(Track::Compute),
@@ -125,7 +125,7 @@ pub(crate) fn any_spans() -> impl Strategy<Value = Spans> {
             Spans {
                 spans,
                 flows: flows.into_iter().map(|(from, to)| Flow { from, to }).collect(),
-                // One label and one name too few: a trace with a hole is better than none.
+                // One label and one name are missing: the trace must still be drawn.
                 labels: ["forward", "backward", "all-reduce", ""].map(str::to_owned).to_vec(),
                 dims: ["local", "compute"].map(str::to_owned).to_vec(),
                 left_out,

@@ -1,4 +1,5 @@
-//! Writing a folder: aside, onto the disk, then renamed into place, so that a folder is there whole or not at all.
+//! Writes a folder under a temporary name, synchronises it to disk and renames it into place, so that the folder is
+//! complete or absent.
 
 use crate::content::{files, manifest_to_json};
 use crate::disk::{Disk, Real};
@@ -11,16 +12,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use syncline_diagnostics::{Diagnostics, Result, reason};
 
-/// Writes a run folder. Folders that lead to it are created.
+/// Writes a run folder. Creates missing parent folders.
 ///
-/// Everything goes into a hidden folder beside it first, the manifest last. An empty folder, and results of any
-/// version, are replaced: they are renamed aside, and deleted once the new ones are in place. Between the two renames
-/// there is a moment at which neither is there under its name; a machine that loses power then keeps both beside it.
+/// First writes everything into a hidden folder beside it, the manifest last. An empty folder, and results of any
+/// version, are replaced: they are renamed, and deleted once the new folder is in place. Between the two renames, no
+/// folder has the target's name for a moment; if the machine loses power then, both folders stay under their hidden
+/// names.
 ///
 /// # Errors
-/// [`syncline_diagnostics::Code::CannotWrite`] where the folder holds anything else, or the file system refuses. What
-/// was there before is then still there, and nothing else is. [`syncline_diagnostics::Code::Internal`] where the run
-/// holds what cannot be stored, such as a summary with numbers that are not finite.
+/// [`syncline_diagnostics::Code::CannotWrite`] if the folder holds anything else, or a file-system operation fails; the
+/// previous content is then unchanged, and nothing new stays. [`syncline_diagnostics::Code::Internal`] if the run holds
+/// data that cannot be stored, such as a summary with numbers that are not finite.
 pub fn write(folder: &Path, run: &Run<'_>) -> Result<Written> {
     write_on(&mut Real, folder, run)
 }
@@ -42,14 +44,14 @@ fn write_on(disk: &mut impl Disk, folder: &Path, run: &Run<'_>) -> Result<Writte
             Ok(Written { folder: folder.to_path_buf(), files, spans_left_out, leftover })
         }
         Err(errors) => {
-            // Only what is empty can be removed here, so nothing that others have put there meanwhile is lost.
+            // `remove_dir` removes only empty folders, so files that others have put there meanwhile are not lost.
             made.iter().rev().for_each(|path| drop(disk.remove_dir(path)));
             Err(errors)
         }
     }
 }
 
-/// Creates `path` and what leads to it, and lists what it had to create.
+/// Creates `path` and its parents, and adds the folders that it created to `made`.
 fn create_parents(disk: &mut impl Disk, path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
@@ -59,14 +61,14 @@ fn create_parents(disk: &mut impl Disk, path: &Path, made: &mut Vec<PathBuf>) ->
     }
     match disk.create_dir(path) {
         Ok(()) => made.push(path.to_path_buf()),
-        // Another run was faster.
+        // Another run created it first.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
         Err(error) => return Err(error),
     }
     Ok(())
 }
 
-/// Creates a folder beside the target that nobody else uses.
+/// Creates a new folder beside the target, with a name that nobody else uses.
 fn create_beside(disk: &mut impl Disk, target: &Target) -> io::Result<PathBuf> {
     let mut attempt = 0;
     loop {
@@ -90,7 +92,7 @@ fn fill(disk: &mut impl Disk, target: &Target, aside: &Path, run: &Run<'_>) -> R
     Ok((files, left_out))
 }
 
-/// Renames the new folder into place. Returns where the old one is, if it could not be deleted.
+/// Renames the new folder into place. Returns the path of the old one if it could not be deleted.
 fn place(disk: &mut impl Disk, target: &Target, aside: &Path) -> io::Result<Option<PathBuf>> {
     if !target.exists {
         disk.rename(aside, &target.folder)?;
@@ -116,14 +118,14 @@ fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// Takes renames back after `error`, each tried twice; says so where even that fails.
+/// Undoes renames after `error`, with two attempts for each. If that fails too, the returned error says so.
 fn undo(disk: &mut impl Disk, error: io::Error, renames: &[(&Path, &Path)]) -> io::Error {
     for (at, (from, to)) in renames.iter().enumerate() {
         if let Err(second) = disk.rename(from, to).or_else(|_| disk.rename(from, to)) {
             let pair = |(from, to): &(&Path, &Path)| format!("`{}` to `{}`", from.display(), to.display());
             let open: Vec<String> = renames[at..].iter().map(pair).collect();
             let text = format!(
-                "{}; then {}, so that these are to be renamed by hand: {}",
+                "{}; undoing failed too ({}): rename by hand {}",
                 reason(&error),
                 reason(&second),
                 open.join(", ")
@@ -134,7 +136,7 @@ fn undo(disk: &mut impl Disk, error: io::Error, renames: &[(&Path, &Path)]) -> i
     error
 }
 
-/// Removes what was written aside; says so where even that fails.
+/// Removes the hidden folder after errors. If that fails, adds a note to the first error.
 fn clean(disk: &mut impl Disk, aside: &Path, mut errors: Diagnostics) -> Diagnostics {
     let removed = disk.remove_dir_all(aside).or_else(|_| disk.remove_dir_all(aside));
     if let (Err(error), true, Some(first)) = (removed, exists(aside), errors.0.first_mut()) {

@@ -1,5 +1,5 @@
-//! Message deliveries a second, event by event, with the full endpoint model and tables. Prints CPU time of this
-//! process, best of five. `cargo bench -p syncline-simulate --bench messages [-- PART_OF_A_CASE'S_NAME]`.
+//! Measures message deliveries per second, event by event, with the full endpoint model and tables. Prints the CPU time
+//! of this process, best of five runs. `cargo bench -p syncline-simulate --bench messages [-- PART_OF_A_CASE'S_NAME]`.
 
 use cpu_time::ProcessTime;
 use syncline_simulate::{Control, Scenario, run};

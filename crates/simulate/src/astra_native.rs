@@ -1,4 +1,4 @@
-//! ASTRA-sim 2's inputs as a scenario, for our own semantics.
+//! Translates ASTRA-sim 2's input files into a scenario for syncline's own network models (`--native`).
 
 use crate::scenario::{
     Collectives, Compute, Dim, Direction, Efficiency, Fabric, Limits, Network, Order, Placement, Scenario,
@@ -13,7 +13,7 @@ use syncline_formats::astra2::system::{Algorithm, Implementation, Optimization, 
 use syncline_formats::astra2::{Groups, Network as AstraNetwork, System};
 use syncline_units::{Bytes, CollectiveKind, DimKind, FlopRate, Rate, Time};
 
-/// What ASTRA-sim's flags name.
+/// The files that ASTRA-sim's flags name.
 #[derive(Clone, Copy, Debug)]
 pub struct AstraFiles<'a> {
     /// Prefix of the traces.
@@ -28,16 +28,16 @@ pub struct AstraFiles<'a> {
     pub groups: Option<&'a str>,
 }
 
-/// The scenario that ASTRA-sim's files describe, and what the user should know. Rates are taken as the 2^30 bytes a
-/// second that ASTRA-sim means by GB/s; a reduction moves three operands at the local memory's bandwidth.
+/// The scenario that ASTRA-sim's files describe, and warnings. A rate of 1 GB/s counts as 2^30 bytes per second, as in
+/// ASTRA-sim. A reduction moves three operands at the bandwidth of local memory.
 ///
 /// # Errors
-/// What is wrong with the files; what only the drop-in's own rules give a meaning.
+/// Everything that is wrong with the files; keys that have a meaning only without `--native`.
 pub fn astra_scenario(files: &AstraFiles<'_>, network: Network) -> Result<(Scenario, Diagnostics)> {
     let (fabric, mut warnings) = AstraNetwork::read(files.network)?;
     let (system, of_system) = System::read(files.system)?;
     warnings.extend(of_system);
-    only_the_drop_in(&system)?;
+    refuse_compat_only(&system)?;
     if let Some(path) = files.memory {
         warnings.extend(no_memory(path)?);
     }
@@ -133,8 +133,8 @@ pub fn astra_scenario(files: &AstraFiles<'_>, network: Network) -> Result<(Scena
     Ok((scenario, warnings))
 }
 
-/// Refuses what only ASTRA-sim's own rules give a meaning.
-fn only_the_drop_in(system: &System) -> Result<()> {
+/// Refuses keys that have a meaning only in ASTRA-sim's own rules, without `--native`.
+fn refuse_compat_only(system: &System) -> Result<()> {
     let mut problems = Diagnostics::new();
     let mut refuse = |key: &str, message: &str| {
         problems.push(
@@ -156,13 +156,13 @@ fn only_the_drop_in(system: &System) -> Result<()> {
         ("per-node-custom-implementation", !custom.per_node.is_empty()),
     ] {
         if given {
-            refuse(key, "collective algorithms given as execution traces are not run with --native");
+            refuse(key, "collective algorithms given as execution traces do not run with --native");
         }
     }
     problems.into_result().map(|_| ())
 }
 
-/// Refuses a remote memory; gives the warnings about its file.
+/// Refuses a remote memory; otherwise returns the warnings about its file.
 fn no_memory(path: &Path) -> Result<Diagnostics> {
     let (memory, warnings) = Memory::read(path)?;
     if memory.kind == MemoryKind::None {
@@ -172,16 +172,16 @@ fn no_memory(path: &Path) -> Result<Diagnostics> {
         .in_place(memory.source.json_key("memory-type"))
         .key("memory-type")
         .allowed("NO_MEMORY_EXPANSION")
-        .help("leave out --native; or the flag, where traces say how long their memory operations take")
+        .help("leave out --native; or, if the traces say how long memory operations take, leave out the memory file")
         .into())
 }
 
-/// The name of the algorithm here. Whether it offers a collective is checked where one is used.
+/// The library's name of an ASTRA-sim algorithm. Whether it offers a collective is checked when plans are made.
 fn algorithm(entry: &Implementation, system: &System) -> Result<String> {
     if entry.flat {
         return Err(Diagnostic::error(
             Code::AstraUnsupported,
-            "an algorithm that runs flat over all dimensions",
+            "an algorithm that treats all dimensions as one is not available with --native",
         )
         .at(system.source.file(), 0)
         .found(entry.name())

@@ -1,6 +1,7 @@
 //! ASTRA-sim 1 text workloads: each policy's training loop as a task graph.
 //!
-//! What is exchanged along which dimensions, and who waits for what, follows ASTRA-sim 1.0, `Workload.cc:iterate_*`:
+//! Which data is exchanged along which dimensions, and which pass waits for which exchange, follows ASTRA-sim 1.0,
+//! `Workload.cc:iterate_*`:
 //!
 //! | policy | forward and input-gradient exchange | weight-gradient exchange | backward order |
 //! |---|---|---|---|
@@ -13,21 +14,21 @@
 //! | `HYBRID_DLRM` | all (the embedding, layer 0, alone) | all | weight gradient first |
 //! | `MICRO` | none | all: layer 0's alone, once an iteration, all at once, without compute | |
 //!
-//! - A forward exchange is awaited by the next layer; an input-gradient exchange by the layer below, and overlaps the same
-//!   layer's weight gradient; a weight-gradient exchange only by the layer's own next forward pass. The embedding's
-//!   exchanges are awaited after the last layer of the bottom MLP (forward), and after the embedding's weight gradient
-//!   (backward, started when the input gradient of the layer above the bottom MLP is done). ASTRA-sim lets them overtake
-//!   all others; here `collectives: { order: priority }` does.
-//! - The first layer's input gradient is exchanged with nobody. The loops that take the weight gradient first do not
-//!   compute it either.
+//! - The next layer waits for a forward exchange. The layer below waits for an input-gradient exchange, which overlaps
+//!   the weight gradient of its own layer. Only the layer's own next forward pass waits for a weight-gradient exchange.
+//! - The embedding's forward exchange is awaited after the last layer of the bottom MLP. Its backward exchange starts
+//!   when the input gradient of the layer above the bottom MLP is done, and is awaited after the embedding's weight
+//!   gradient. ASTRA-sim lets both overtake all other exchanges; here, `collectives: { order: priority }` does.
+//! - The first layer's input gradient is not exchanged. The loops that take the weight gradient first do not compute it
+//!   either.
 //! - The update time is added once to every finished collective of the layer. Here it occupies the NPU's compute; in
-//!   ASTRA-sim 1 it is a mere delay.
+//!   ASTRA-sim 1 it is only a delay.
 //! - A cycle is a nanosecond.
-//! - An all-gather's bytes are the shard of one NPU, as in all versions of ASTRA-sim (`Ring.cc`: what a rank ends with is
-//!   the size times the ranks), so it gathers that many times the size of its group. All other sizes are the full vector
-//!   of one NPU, as in this project.
-//! - A `HYBRID_TRANSFORMER` file of July 2020 has no group size: as there, the model is shared along all dimensions but
-//!   dimension 1.
+//! - An all-gather's bytes are the shard of one NPU, as in all versions of ASTRA-sim (`Ring.cc`: a rank's result has
+//!   the size times the number of ranks). So it gathers these bytes times the size of its group. All other sizes are
+//!   the full vector of one NPU, as elsewhere in syncline.
+//! - A `HYBRID_TRANSFORMER` file of July 2020 has no group size. As in ASTRA-sim then, the model is shared along all
+//!   dimensions but dimension 1.
 
 use crate::jobs::Axis;
 use std::path::Path;
@@ -39,10 +40,10 @@ use syncline_workload::layer::{Axes, Comm, Parallel};
 use syncline_workload::step::GroupComm;
 use syncline_workload::{GraphBuilder, Part, Role, RoleId, Task, TaskGraph, TaskKind, Work, Workload};
 
-/// Reads a file as the job of the ranks along `axes`.
+/// Reads a file as a job for the ranks along `axes`.
 ///
 /// # Errors
-/// What is wrong with the file, and policies that have no task graph here.
+/// Everything that is wrong with the file; policies that syncline cannot simulate.
 pub(crate) fn workload(file: &str, iterations: u32, axes: &[Axis]) -> Result<Workload> {
     let text = TextWorkload::read(Path::new(file))?;
     runnable(&text)?;
@@ -78,7 +79,7 @@ pub(crate) fn workload(file: &str, iterations: u32, axes: &[Axis]) -> Result<Wor
     ))
 }
 
-/// Refuses what has no task graph here, by name.
+/// Refuses the policies that syncline cannot simulate.
 fn runnable(text: &TextWorkload) -> Result<()> {
     let reason = match text.policy {
         Policy::HybridDlrmEnhanced => {
@@ -103,7 +104,7 @@ fn runnable(text: &TextWorkload) -> Result<()> {
         .into())
 }
 
-/// A layer with its times, and its exchanges among groups.
+/// A layer: the times of its passes, and its exchanges within groups.
 struct Step {
     forward: Time,
     input_grad: Time,
@@ -154,8 +155,9 @@ impl Layout {
         (0..self.sizes.len()).filter(|&other| other != axis).collect()
     }
 
-    /// Axes of the exchanges of activations and of weight gradients; `None` for one that the policy does not have.
-    /// (No axes are a group of one: on a fabric of one dimension, "all but dimension 0" is nobody.)
+    /// Axes of the exchange of activations and of the exchange of weight gradients; `None` if the policy has no such
+    /// exchange. (An empty list means groups of one rank: on a fabric of one dimension, "all but dimension 0" is
+    /// empty.)
     fn spread(&self, policy: Policy) -> [Option<Vec<usize>>; 2] {
         let all = || Some((0..self.sizes.len()).collect());
         match policy {
@@ -226,7 +228,7 @@ impl Layout {
         })
     }
 
-    /// What is exchanged after a pass, among the groups along `axes`.
+    /// The exchange after a pass, within the groups along `axes`.
     fn exchange(
         &mut self,
         at: Site,
@@ -242,8 +244,9 @@ impl Layout {
             Box::new(error.found(format!("{collective} of {}", Bytes(bytes))).note(note))
         };
         let Some(axes) = axes else {
-            let mut error = refused("the policy has no such exchange here", "ASTRA-sim silently ignores it");
-            error.help = Some("write `NONE 0` there, or choose a policy that exchanges it".to_owned());
+            let mut error =
+                refused("the policy has no exchange after this pass", "ASTRA-sim silently ignores it");
+            error.help = Some("write `NONE 0` there, or choose a policy that has this exchange".to_owned());
             return Err(error);
         };
         let kind = match collective {
@@ -252,14 +255,14 @@ impl Layout {
             Collective::AllGather => CollectiveKind::AllGather,
             Collective::ReduceScatter => CollectiveKind::ReduceScatter,
             Collective::AllReduceAllToAll => {
-                let note = "which dimensions reduce and which exchange is nowhere said";
+                let note = "the file does not say which dimensions reduce and which exchange";
                 return Err(refused("this collective is read but not simulated", note));
             }
         };
         let (role, members) = self.role(axes);
         let factor = if kind == CollectiveKind::AllGather { u64::from(members) } else { 1 };
         let Some(bytes) = bytes.checked_mul(factor) else {
-            let message = format!("{members} shards of this size are more than can be counted");
+            let message = format!("{members} shards of this size have more than 2^64 bytes");
             return Err(Box::new(at.error(Code::Overflow, part, message)));
         };
         Ok((members > 1).then_some((role, Comm { kind, bytes: Bytes(bytes) })))
@@ -289,10 +292,11 @@ impl Site<'_> {
     }
 }
 
-/// In which order a loop takes the two gradients of a layer.
+/// The order in which a loop computes the two gradients of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// The weight gradient, then the input gradient; `last_bottom` in the loop of recommendation models.
+    /// The weight gradient, then the input gradient. In the loop of recommendation models, `last_bottom` is the last
+    /// layer of the bottom MLP.
     WeightFirst { last_bottom: Option<usize> },
     /// The input gradient, then the weight gradient.
     InputFirst,
@@ -343,7 +347,7 @@ fn training(steps: &[Step], order: Order, iterations: u32) -> Result<TaskGraph> 
             }
         }
     }
-    // The next iteration begins where this one's compute and awaited exchanges end.
+    // The next iteration begins when this one's compute and awaited exchanges have ended.
     if let Some(&first) = forwards.first() {
         for &on in training.chain.iter().chain(&training.awaited) {
             training.graph.after_previous(first, on);
@@ -355,7 +359,7 @@ fn training(steps: &[Step], order: Order, iterations: u32) -> Result<TaskGraph> 
 /// The micro-benchmark: layer 0's weight-gradient collective once an iteration, all of them at once.
 fn micro(steps: &[Step], iterations: u32) -> Result<TaskGraph> {
     let mut training = Training { graph: GraphBuilder::new(), chain: None, awaited: Vec::new() };
-    // This task opens the next iteration at once.
+    // An empty task lets the next iteration begin at once.
     let start = training.compute(0, Part::WeightGrad, Time::ZERO);
     training.graph.after_previous(start, start);
     if let Some(step) = steps.first() {
@@ -364,7 +368,7 @@ fn micro(steps: &[Step], iterations: u32) -> Result<TaskGraph> {
     Ok(training.graph.build(iterations)?)
 }
 
-/// A loop under construction: compute tasks form a chain, and there is what the next of them must await.
+/// A loop under construction: a chain of compute tasks, and the exchanges that the next compute task waits for.
 struct Training {
     graph: GraphBuilder,
     chain: Option<u32>,
@@ -376,7 +380,7 @@ impl Training {
         self.graph.task(Task { kind, layer: layer as u32, part, name: String::new() })
     }
 
-    /// The next compute task; also stands for one that takes no time, so that order is kept.
+    /// Adds the next compute task. A task that takes no time is added too, to keep the order.
     fn compute(&mut self, layer: usize, part: Part, time: Time) -> u32 {
         let kind = if time.is_zero() { TaskKind::Join } else { TaskKind::Compute(Work::Time(time)) };
         let task = self.add(layer, part, kind);
@@ -387,7 +391,8 @@ impl Training {
         task
     }
 
-    /// A collective that starts when the chain's last task is done, and the update behind it: what others await.
+    /// Adds a collective that starts when the chain's last task is done, and the update after it. Returns the task that
+    /// others wait for.
     fn exchange(
         &mut self,
         layer: usize,

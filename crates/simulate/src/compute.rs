@@ -1,4 +1,4 @@
-//! The scenario's compute model, checked.
+//! Checks and builds the scenario's compute model.
 
 use crate::scenario::{Compute, Dataflow, Efficiency, Measured};
 use syncline_compute::{
@@ -6,7 +6,7 @@ use syncline_compute::{
 };
 use syncline_diagnostics::Diagnostic;
 
-/// Checks the parameters of a compute model.
+/// Builds the compute model and checks its parameters.
 ///
 /// # Errors
 /// The first parameter that no accelerator can have.

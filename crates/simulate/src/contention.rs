@@ -1,4 +1,4 @@
-//! Which links held back whose messages.
+//! Which links delayed which messages.
 
 use crate::prepare::Prepared;
 use crate::tiers;
@@ -8,28 +8,28 @@ use syncline_engine::{Contention, Owner};
 use syncline_timeline::Table;
 use syncline_units::LinkId;
 
-/// Most rows of the table; those that waited least are left out first.
+/// Largest number of rows of the table. If there are more, the rows with the least waiting are left out.
 const ROWS: usize = 1 << 20;
-/// Most owners that a sentence names.
+/// Largest number of owners that the sentence names.
 const NAMED: usize = 3;
 
-/// The name of a link by its ends.
+/// The names of the two ends of a link.
 fn ends(prepared: &Prepared, link: LinkId) -> (String, String) {
     let built = prepared.fabric.link(link);
     (prepared.fabric.vertex_name(built.from), prepared.fabric.vertex_name(built.to))
 }
 
-/// A layer's name; empty where there is none.
+/// The name of the owner's layer; empty if it has none.
 fn layer(prepared: &Prepared, owner: Owner) -> String {
     prepared.workload.layers.get(owner.layer as usize).cloned().unwrap_or_default()
 }
 
-/// What a message belongs to: a collective, or nothing but itself.
+/// The kind of collective that a message belongs to, or `point_to_point`.
 fn kind(owner: Owner) -> &'static str {
     owner.kind.map_or("point_to_point", |kind| kind.name())
 }
 
-/// Each link that held back messages, by what they were for.
+/// The table of links that delayed messages, with a row for each layer and kind of message.
 pub(crate) fn table(prepared: &Prepared, mut found: Vec<Contention>) -> Table {
     if found.len() > ROWS {
         found.sort_by_key(|row| (Reverse(row.delay), row.link, row.owner));
@@ -44,7 +44,7 @@ pub(crate) fn table(prepared: &Prepared, mut found: Vec<Contention>) -> Table {
         found.iter().map(|row| i64::from(symmetry.links_of(symmetry.port(row.link)))).collect();
     Table::new(
         "contention",
-        "A link and what it held back, with `flow`: one of each kind of links that are alike",
+        "A link and the messages that it held back, with `flow`; one row for all links that are alike",
     )
     .with("link", "Number of the link", found.iter().map(|row| i64::from(row.link.0)).collect::<Vec<i64>>())
     .with("links", "How many links are like it", alike)
@@ -67,13 +67,13 @@ pub(crate) fn table(prepared: &Prepared, mut found: Vec<Contention>) -> Table {
     )
     .with(
         "messages",
-        "Messages whose last bytes it held back",
+        "Number of messages whose last bytes it delayed",
         found.iter().map(|row| row.messages as i64).collect::<Vec<i64>>(),
     )
     .with("sent_bytes", "Their bytes", found.iter().map(|row| row.bytes as i64).collect::<Vec<i64>>())
     .with(
         "waiting_s",
-        "How much later they were through than if each had been alone on its way, summed",
+        "How much later they arrived than if each had been alone on its path, summed over messages",
         found.iter().map(|row| row.delay.as_s()).collect::<Vec<f64>>(),
     )
 }
@@ -91,7 +91,7 @@ pub(crate) fn sentence(prepared: &Prepared, found: &[Contention]) -> String {
         found.iter().filter(|row| row.link == link && !row.delay.is_zero()).collect();
     owners.sort_by_key(|row| (Reverse(row.delay), row.owner));
     let share = |delay: u64| format!("{:.0} %", delay as f64 / all as f64 * 100.0);
-    let mut told: Vec<String> = owners
+    let mut named: Vec<String> = owners
         .iter()
         .take(NAMED)
         .map(|row| {
@@ -103,8 +103,8 @@ pub(crate) fn sentence(prepared: &Prepared, found: &[Contention]) -> String {
         })
         .collect();
     if owners.len() > NAMED {
-        told.push(format!("{} others", owners.len() - NAMED));
+        named.push(format!("{} others", owners.len() - NAMED));
     }
     let (from, to) = ends(prepared, link);
-    format!(" Messages waited for each other most at {from} -> {to}: {}.", told.join(", "))
+    format!(" Messages waited for each other most at {from} -> {to}: {}.", named.join(", "))
 }

@@ -1,4 +1,4 @@
-//! One file form into another.
+//! Converts one file form into another.
 //!
 //! | input | output |
 //! |---|---|
@@ -7,12 +7,12 @@
 //! | an MSCCL program (`.xml`) | a plan file (JSON) |
 //! | a plan file (`.json` with `seats`) | an MSCCL program (XML) |
 //!
-//! What Chakra traces cannot say:
-//! - Iterations are written one after the other.
-//! - A computation takes whole microseconds. Times are rounded to the nearest, and a warning gives the sum of what that
-//!   changes. What is rounded to 0 takes ASTRA-sim 2 one nanosecond.
-//! - Tasks that take no time are left out, and what waits for them waits for what they wait for.
-//! - Groups become entries of `<output>.groups.json`, except all ranks, and whole dimensions (`involved_dim`).
+//! Chakra traces cannot express everything:
+//! - All iterations are written out, one after the other.
+//! - A computation takes whole microseconds. Times are rounded to the nearest microsecond, and a warning gives the sum
+//!   of the changes. A computation rounded to 0 takes one nanosecond in ASTRA-sim 2.
+//! - Tasks that take no time are left out. Tasks that depend on them depend on their dependencies instead.
+//! - Groups become entries of `<output>.groups.json`, except for all ranks, and for whole dimensions (`involved_dim`).
 
 mod aside;
 mod et;
@@ -31,7 +31,7 @@ use syncline_plan::PlanFile;
 use syncline_units::Time;
 use syncline_workload::{TaskKind, Work};
 
-/// What the input does not say.
+/// Settings that the input file does not contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Sizes of the dimensions that the ranks lie along, lowest first; for text workloads only.
@@ -46,7 +46,7 @@ impl Default for Options {
     }
 }
 
-/// What was written.
+/// Result of a conversion.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
     /// The form of the input, in words.
@@ -61,7 +61,7 @@ pub struct Summary {
     pub groups: u32,
     /// Every file that was written.
     pub files: Vec<PathBuf>,
-    /// What the output does not say as the input did.
+    /// Differences between input and output.
     pub warnings: Diagnostics,
 }
 
@@ -71,7 +71,7 @@ const MAX_JSON_BYTES: u64 = 1 << 30;
 /// Reads `input` and writes it to `output` in the other form. For traces, `output` is a prefix.
 ///
 /// # Errors
-/// Everything that is wrong with the input, what the other form cannot express, [`Code::CannotWrite`].
+/// Everything that is wrong with the input or that the other form cannot express; [`Code::CannotWrite`].
 pub fn convert(input: &Path, output: &Path, options: &Options) -> Result<Summary> {
     let ending = input.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
     match ending.as_deref() {
@@ -113,7 +113,7 @@ pub fn convert(input: &Path, output: &Path, options: &Options) -> Result<Summary
                 .allowed("an object with the key `schema` (a scenario) or `seats` (a plan)")
                 .into())
         }
-        _ => Err(Diagnostic::error(Code::Unreadable, "no form of file is known by this ending")
+        _ => Err(Diagnostic::error(Code::Unreadable, "cannot convert a file with this ending")
             .at(input.display().to_string(), 0)
             .found(ending.map_or_else(|| "no ending".to_owned(), |ending| format!(".{ending}")))
             .allowed(".json (scenario, plan), .txt (ASTRA-sim 1 workload), .xml (MSCCL program)")
@@ -164,7 +164,7 @@ fn from_text(input: &Path, output: &Path, options: &Options) -> Result<Summary> 
     if options.dims.is_empty() || product.is_none_or(|ranks| ranks == 0) {
         return Err(Diagnostic::error(
             Code::MissingKey,
-            "a text workload does not say for how many ranks it is: give the sizes of the dimensions",
+            "a text workload does not contain the number of ranks: give the sizes of the dimensions",
         )
         .at(input.display().to_string(), 0)
         .key("dims")
@@ -198,7 +198,7 @@ fn from_text(input: &Path, output: &Path, options: &Options) -> Result<Summary> 
     Ok(Summary { from: "ASTRA-sim 1 workload".to_owned(), ..summary })
 }
 
-/// Writes a text file and its folder.
+/// Writes a text file, and makes its folder if needed.
 fn save(path: &Path, text: &str) -> Result<()> {
     let mut aside = Aside::default();
     aside.write(path, text.as_bytes())?;

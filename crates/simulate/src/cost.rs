@@ -1,4 +1,4 @@
-//! What the fabric costs, and what its money and power buy: training iterations a second.
+//! What the fabric costs, and the training iterations per second for each dollar and watt.
 
 use crate::prepare::Prepared;
 use crate::scenario::{Fabric as Spec, PriceList};
@@ -6,22 +6,22 @@ use syncline_diagnostics::Result;
 use syncline_fabric::cost::{Bill, Item, bill};
 use syncline_timeline::{Summary, Table};
 
-/// The bill of a fabric, as a resolved scenario has it.
+/// The bill of the fabric of a resolved scenario.
 ///
 /// # Errors
-/// As [`syncline_fabric::cost::bill`], and everything that is impossible about the fabric.
+/// As [`syncline_fabric::cost::bill`]; also everything that is impossible about the fabric.
 pub fn cost(fabric: &Spec, prices: &PriceList) -> Result<Bill> {
     bill(&crate::network::fabric(fabric, 0)?, prices)
 }
 
-/// The bill, item by item.
+/// The table of the bill's items.
 pub(crate) fn table(bill: &Bill) -> Table {
     let items = &bill.items;
     let text = |of: fn(&Item) -> String| items.iter().map(of).collect::<Vec<String>>();
     Table::new("costs", "A line of the bill for the fabric, where the scenario has `prices`")
         .with(
             "component",
-            "What is bought, such as `nic`, `switch`, `link`",
+            "Kind of component, such as `nic`, `switch`, `link`",
             text(|item| item.component.name().to_owned()),
         )
         .with(
@@ -29,18 +29,22 @@ pub(crate) fn table(bill: &Bill) -> Table {
             "Which part of the fabric it is for: a dimension, a tier of links or a level of switches",
             text(|item| item.part.clone()),
         )
-        .with("description", "Which one it is, and by which rule", text(|item| item.description.clone()))
+        .with(
+            "description",
+            "Which item of the price list it is, and the rule that selects it",
+            text(|item| item.description.clone()),
+        )
         .with("quantity", "How many", items.iter().map(|item| item.quantity as i64).collect::<Vec<i64>>())
         .with("unit_usd", "Price of one", items.iter().map(|item| item.unit_usd).collect::<Vec<f64>>())
-        .with("cost_usd", "Price of all", items.iter().map(|item| item.usd).collect::<Vec<f64>>())
+        .with("cost_usd", "Price of all of them", items.iter().map(|item| item.usd).collect::<Vec<f64>>())
         .with(
             "power_w",
-            "Power of all; empty where the price list does not say it",
+            "Power of all of them; empty if the price list does not give it",
             items.iter().map(|item| item.watts).collect::<Vec<Option<f64>>>(),
         )
 }
 
-/// Says in the answer what the fabric costs, and how much training a dollar and a watt buy.
+/// Writes into the summary what the fabric costs, and the training iterations per second for each dollar and watt.
 pub(crate) fn value(summary: &mut Summary, prepared: &Prepared) {
     let Some(bill) = &prepared.bill else { return };
     summary.prices = Some(bill.name.clone());
@@ -54,14 +58,15 @@ pub(crate) fn value(summary: &mut Summary, prepared: &Prepared) {
             job.iterations_per_s_per_w = each(job.step_time_s, bill.watts);
         }
     }
-    // Of several jobs, each has steps of its own; a run without a whole step has no rate of steps.
+    // With several jobs, each has its own steps. A run without a complete step has no rate of steps.
     if summary.jobs.is_empty() && summary.iterations > 0 {
         summary.iterations_per_s_per_usd = each(summary.step_time_s, Some(bill.usd));
         summary.iterations_per_s_per_w = each(summary.step_time_s, bill.watts);
     }
 }
 
-/// Training iterations a second for each of `amount` dollars or watts; nothing where no time passes, or nothing is paid for.
+/// Training iterations a second for each of `amount` dollars or watts; nothing where no time passes, or nothing is paid
+/// for.
 fn each(step_time_s: f64, amount: Option<f64>) -> Option<f64> {
     amount.filter(|&amount| amount > 0.0 && step_time_s > 0.0).map(|amount| 1.0 / step_time_s / amount)
 }

@@ -1,19 +1,19 @@
 //! The bottleneck: the part of the critical path that saves most if it is made faster.
 //!
-//! A part of the critical path that becomes twice as fast saves half of its time, and a part that vanishes all of it
-//! ([`syncline_engine::path`]), until another chain becomes the critical path: the engine predicts that for each kind of time
-//! ([`Savings`](syncline_engine::path::Savings)). Compute, memory operations, reduction and each tier of links count as if
-//! they were twice as fast, latency, bubble, skew and time-outs as if there were none. Bytes and queueing of a tier count
-//! together, because both shrink with the rate of its links. Bubble and skew are compute of other ranks, so they shrink with
-//! the speed of compute.
+//! A part of the critical path that becomes twice as fast saves half of its time, and a part that vanishes saves all of
+//! it ([`syncline_engine::path`]), until another chain becomes the critical path. The engine predicts this for each
+//! kind of time ([`Savings`](syncline_engine::path::Savings)). For compute, memory operations, reduction and each tier
+//! of links, the prediction is for twice the speed; for latency, bubble, skew and time-outs, it is for none at all.
+//! Bytes and queueing of a tier count together, because both shrink with the rate of its links. Bubble and skew are
+//! compute of other ranks, so they shrink with the speed of compute.
 //!
-//! A run takes at least as long as its busiest link sends and as its busiest rank computes, so a part saves no more than the
-//! time in which the busiest of all others is idle.
+//! A run takes at least as long as its busiest link sends and as its busiest rank computes. So a part saves no more
+//! than the time in which the busiest of the other links and ranks is idle.
 //!
-//! - [`parts`]: what the path is spent on;
+//! - [`parts`]: divides the critical path into parts;
 //! - [`axes`]: what the mean rank waits for;
 //! - [`worth`]: how much shorter the run is with a faster part;
-//! - [`words`]: the sentence.
+//! - [`words`]: the sentence about the bottleneck.
 
 mod axes;
 mod parts;
@@ -31,9 +31,9 @@ use worth::Worth;
 /// Why a faster part may save more or less than predicted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Doubts {
-    /// Chunks may overtake those of collectives that were issued before.
+    /// Chunks may overtake chunks of collectives that were issued earlier.
     pub(crate) reorders: bool,
-    /// Senders have windows: what waits for an acknowledgement counts as queueing, but is no shorter with faster links.
+    /// Senders have windows. Waiting for an acknowledgement counts as queueing, but faster links do not shorten it.
     pub(crate) windows: bool,
 }
 
@@ -42,19 +42,19 @@ pub(crate) struct Doubts {
 pub(crate) enum Bottleneck {
     /// No time passes.
     Nothing,
-    /// Links of a tier.
+    /// The links of a tier.
     Tier(String),
     /// A part of the critical path other than links.
     Part(PathKind),
 }
 
 impl Bottleneck {
-    /// The bottleneck of a path of these parts.
+    /// The bottleneck of a critical path.
     fn of(worth: &Worth<'_>) -> Self {
         let tier = || worth.most(|part| !part.tier.is_empty());
         match worth.most(|_| true) {
             None => Self::Nothing,
-            // Of tiers that are equally busy, each saves little alone, and all together much.
+            // If several tiers are equally busy, each one saves little, but all of them together save much.
             Some(part) if part.tier.is_empty() && worth.of(part) < worth.of_all_links() => {
                 tier().map_or(Self::Part(part.kind), |tier| Self::Tier(tier.tier.clone()))
             }
@@ -63,7 +63,7 @@ impl Bottleneck {
         }
     }
 
-    /// Whether `part` belongs to it.
+    /// Whether `part` belongs to the bottleneck.
     fn is(&self, part: &PathPart) -> bool {
         match self {
             Self::Nothing => false,
@@ -82,8 +82,8 @@ impl Bottleneck {
     }
 }
 
-/// Puts the critical path, the bottleneck and the sentence into the summary. `busy` is the share of the run in which the
-/// busiest link of each tier was sending, as far as the network model knows it.
+/// Writes the critical path, the bottleneck and the sentence into the summary. `busy` holds, for each tier, the share
+/// of the run in which its busiest link was sending, as far as the network model knows it.
 pub(crate) fn diagnose(
     summary: &mut Summary,
     (busy, doubts): (&[f64], Doubts),
@@ -97,7 +97,7 @@ pub(crate) fn diagnose(
     let bottleneck = Bottleneck::of(&worth);
     let reason = match bottleneck {
         Bottleneck::Nothing if summary.ended != Ended::Finished => {
-            "Nothing was finished before the run was cut off.".to_owned()
+            "The run was cut off before anything finished.".to_owned()
         }
         Bottleneck::Nothing => "The job takes no time.".to_owned(),
         _ => words::reason(&parts, &worth, &bottleneck, summary, prepared, record),

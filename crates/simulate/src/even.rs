@@ -1,11 +1,11 @@
-//! Suggests a size of a bare collective at which one rank stands for all.
+//! Suggests a size for a bare collective at which one rank represents all.
 
 use crate::plans::Plans;
 use crate::scenario::{Collectives, Scenario, Workload};
 use syncline_engine::CollectivePlan;
 
-/// A remedy for a job of bare collectives, one of which cannot be cut evenly: the next larger size that can. `None` for other jobs,
-/// and if all collectives are cut evenly.
+/// The remedy for a job of bare collectives if one of them cannot be cut evenly: the next larger size that can. `None`
+/// for other jobs, and if all collectives are cut evenly.
 pub(crate) fn remedy(scenario: &Scenario, plans: &Plans) -> Option<String> {
     if !matches!(scenario.workload, Workload::Collectives { .. }) {
         return None;
@@ -21,7 +21,7 @@ pub(crate) fn remedy(scenario: &Scenario, plans: &Plans) -> Option<String> {
     let least = plan.bytes.0.max(chunks.checked_mul(min_chunk.0)?);
     let bytes = least.checked_next_multiple_of(unit)?;
     Some(format!(
-        "give `bytes: {bytes}B` in place of {}, which ranks divide evenly, so that one stands for all",
+        "give `bytes: {bytes}B` instead of {}: ranks divide it evenly, so that one rank represents all",
         plan.bytes
     ))
 }

@@ -1,4 +1,4 @@
-//! Which NPUs exchange messages in a job: the pairs whose routes have to be alike where one rank stands for others.
+//! Which NPUs exchange messages in a job. The routes of these pairs must be alike for one rank to represent others.
 
 use crate::plans::Plans;
 use crate::symmetry::{Candidate, Search, axis_of};
@@ -10,16 +10,17 @@ use syncline_plan::{Op, Seat};
 use syncline_units::NpuId;
 use syncline_workload::Role;
 
-/// Most routes that are compared with each other at once, and most instructions that are looked at: seconds.
+/// Limit on the routes that are compared with each other, and on the instructions read. More would take many seconds.
 const MOST: u64 = 1 << 24;
 
-/// What ranks send along axes, and to single peers.
+/// The messages that ranks send along axes, and to single peers.
 pub(crate) struct Exchanges<'a> {
-    /// By axis: a phase of each algorithm, and its lanes.
+    /// By axis: one phase of each algorithm, the number of its lanes, and whether some of these run backwards.
     phases: Vec<Vec<(&'a PhasePlan, u32, bool)>>,
-    /// By axis and coordinate: receiving coordinates, and how far they are as plans see it; how many lanes lead there.
+    /// By axis and coordinate: the coordinates of receivers with their distance according to the plan, and the number
+    /// of lanes that lead there.
     known: BTreeMap<(usize, u32), BTreeMap<(u32, u32), u32>>,
-    /// Instructions that were looked at.
+    /// Number of instructions read.
     looked: u64,
 }
 
@@ -39,7 +40,7 @@ impl<'a> Exchanges<'a> {
         Self { phases, known: BTreeMap::new(), looked: 0 }
     }
 
-    /// What representatives send, and over which lanes; `None` where it is too much to look at.
+    /// The messages of the representatives, with their lanes; `None` if there are too many to compare.
     pub(crate) fn flows(&mut self, npus: &Symmetry, search: &Search<'_>) -> Option<Vec<Flow>> {
         let workload = search.subject.workload;
         let most = MOST / u64::from(npus.members());
@@ -50,7 +51,8 @@ impl<'a> Exchanges<'a> {
                 let here = axis.coordinate(from.0);
                 for (&(there, distance), &lanes) in self.receivers(at, axis, here)? {
                     let to = NpuId(from.0 + there * axis.stride - here * axis.stride);
-                    // Distances along different axes may be equal: that ties more than it has to.
+                    // Distances along different axes may be equal. Then more routes are tied than necessary, which is
+                    // safe.
                     flows.extend((0..lanes).map(|lane| Flow { from, to, lane, tie: distance }));
                 }
             }
@@ -65,7 +67,8 @@ impl<'a> Exchanges<'a> {
         Some(flows)
     }
 
-    /// Where the rank at a coordinate of an axis sends along it.
+    /// The ranks to which the rank at coordinate `here` of an axis sends along that axis; `None` if the limit on
+    /// instructions is reached.
     fn receivers(&mut self, at: usize, axis: &Candidate, here: u32) -> Option<&BTreeMap<(u32, u32), u32>> {
         if !self.known.contains_key(&(at, here)) {
             let mut found: BTreeMap<(u32, u32), u32> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Stragglers and broken parts: what a scenario says of them, as slowdowns of ranks and rates of links.
+//! Stragglers and broken parts: converts the faults of a scenario to slowdowns of ranks and rates of links.
 
 use crate::scenario::{Fault, LinkName};
 use rand::SeedableRng;
@@ -11,19 +11,19 @@ use syncline_engine::{Slowdown, Slowdowns};
 use syncline_fabric::Fabric;
 use syncline_units::{LinkId, Rate, Time};
 
-/// Factors are whole millionths, as the engine has them.
+/// A factor of 1. The engine takes factors as whole millionths.
 const ONE: f64 = 1e6;
-/// No part is more than this many times slower.
+/// Largest factor by which a part may be slower.
 const MOST: f64 = 1e9;
 
-/// What is wrong with the links.
+/// Slow links, with their factors, and dead links.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     slow: BTreeMap<LinkId, f64>,
     dead: BTreeSet<LinkId>,
 }
 
-/// What is wrong with the ranks, and all faults in words.
+/// The faults of a scenario: slowdowns of ranks, who is affected, and all faults in words.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     pub(crate) slow: Slowdowns,
@@ -31,23 +31,24 @@ pub(crate) struct Faults {
     pub(crate) ranks: Vec<u32>,
     /// The NPUs at broken links.
     pub(crate) npus: BTreeSet<u32>,
-    pub(crate) said: Vec<String>,
+    /// Each fault in words.
+    pub(crate) descriptions: Vec<String>,
 }
 
 /// Two vertices and the directed links between them, each way, by number.
 type Cables = BTreeMap<(u32, u32), Vec<LinkId>>;
 
-/// Breaks links of `fabric`, and finds the slow ones of `ranks` ranks. What is random follows from `seed` and the fault's
-/// place in the list.
+/// Breaks or slows links of `fabric`, and finds the slow ranks among `ranks` ranks. Random choices depend only on
+/// `seed` and the fault's position in the list.
 ///
 /// # Errors
-/// Ranks and links that do not exist, more random ones than there are, factors out of range.
+/// Ranks and links that do not exist, more random ranks or links than there are, factors out of range.
 pub(crate) fn apply(faults: &[Fault], seed: u64, ranks: u32, fabric: Fabric) -> Result<(Fabric, Faults)> {
     if faults.is_empty() {
         return Ok((fabric, Faults::default()));
     }
     let mut errors = Diagnostics::new();
-    let (mut slow, mut links, mut said) = (Vec::new(), Links::default(), Vec::new());
+    let (mut slow, mut links, mut descriptions) = (Vec::new(), Links::default(), Vec::new());
     let of_links = |fault: &Fault| fault.link.is_some() || fault.random_links.is_some();
     let cables = if faults.iter().any(of_links) { cables(&fabric) } else { Cables::new() };
     for (index, fault) in faults.iter().enumerate() {
@@ -59,7 +60,7 @@ pub(crate) fn apply(faults: &[Fault], seed: u64, ranks: u32, fabric: Fabric) -> 
             of_ranks(fault, ranks, &mut random, &mut slow)
         };
         match found {
-            Ok(words) => said.push(words),
+            Ok(words) => descriptions.push(words),
             Err(error) => {
                 let key = error.key.as_deref().map_or(String::new(), |key| format!(".{key}"));
                 errors.push(error.key(format!("faults.{index}{key}")));
@@ -75,7 +76,7 @@ pub(crate) fn apply(faults: &[Fault], seed: u64, ranks: u32, fabric: Fabric) -> 
     let broken = links.slow.keys().chain(&links.dead).map(|&id| fabric.link(id));
     let npus = broken.flat_map(|link| [link.from, link.to]).filter(|&end| end < fabric.npus()).collect();
     let ranks = slow.iter().map(|each: &Slowdown| each.rank).collect();
-    Ok((fabric.damaged(slowed, links.dead), Faults { slow: Slowdowns::new(slow), ranks, npus, said }))
+    Ok((fabric.damaged(slowed, links.dead), Faults { slow: Slowdowns::new(slow), ranks, npus, descriptions }))
 }
 
 fn bad(key: &str, message: &str, found: impl ToString, allowed: impl Into<String>) -> Diagnostic {
@@ -86,9 +87,9 @@ fn bad(key: &str, message: &str, found: impl ToString, allowed: impl Into<String
 fn factor(fault: &Fault) -> std::result::Result<f64, Diagnostic> {
     match fault.factor {
         Some(factor) if (1.0..=MOST).contains(&factor) => Ok(factor),
-        Some(factor) => Err(bad("factor", "a factor out of range", factor, "from 1 to 1000000000")),
-        None => Err(Diagnostic::error(Code::MissingKey, "how slow is not said")
-            .help("add `factor: 2` for half the speed, for example")),
+        Some(factor) => Err(bad("factor", "the factor is out of range", factor, "from 1 to 1000000000")),
+        None => Err(Diagnostic::error(Code::MissingKey, "the fault has no `factor`")
+            .help("say how many times as slow the part is: `factor: 2` is half the speed")),
     }
 }
 
@@ -101,23 +102,31 @@ fn of_ranks(
     let factor = factor(fault)?;
     let (from, until) = (fault.from.unwrap_or(Time::ZERO), fault.until.unwrap_or(Time::MAX));
     if until <= from {
-        return Err(bad("until", "a slowdown ends before it begins", until, format!("after {from}")));
+        return Err(bad("until", "the slowdown ends before it begins", until, format!("after {from}")));
     }
     let chosen: Vec<u32> = match (&fault.rank, fault.random_ranks) {
         (Some(listed), _) => listed.iter().map(|rank| rank.0).collect(),
         (None, Some(count)) if count <= ranks => drawn(random, ranks, count),
         (None, Some(count)) => {
-            return Err(bad("random_ranks", "more ranks than there are", count, format!("at most {ranks}")));
+            return Err(bad(
+                "random_ranks",
+                "the fault asks for more ranks than the job has",
+                count,
+                format!("at most {ranks}"),
+            ));
         }
         (None, None) => {
-            return Err(Diagnostic::error(Code::MissingKey, "what is broken is not said")
-                .help("give `rank`, `link`, `random_ranks` or `random_links`"));
+            return Err(Diagnostic::error(
+                Code::MissingKey,
+                "the fault does not say which ranks or links it affects",
+            )
+            .help("give `rank`, `link`, `random_ranks` or `random_links`"));
         }
     };
     if let Some(rank) = chosen.iter().find(|&&rank| rank >= ranks) {
         return Err(bad(
             "rank",
-            "a slow rank does not exist",
+            "the job has no rank with this number",
             rank,
             format!("0 to {}", ranks.saturating_sub(1)),
         ));
@@ -150,9 +159,9 @@ fn of_fabric(
     let factor = if fault.dead { None } else { Some(factor(fault)?) };
     if let Some(key) = [("from", fault.from), ("until", fault.until)].into_iter().find(|(_, at)| at.is_some())
     {
-        return Err(Diagnostic::error(Code::BadValue, "a link is slow or dead all the time")
+        return Err(Diagnostic::error(Code::BadValue, "a link is slow or dead for the whole run")
             .key(key.0)
-            .help("only ranks are slow for a while"));
+            .help("remove `from` and `until`: only slow ranks take them"));
     }
     let name = |id: LinkId| {
         let link = fabric.link(id);
@@ -162,7 +171,7 @@ fn of_fabric(
         (Some(LinkName::Number(number)), _) => {
             if *number >= fabric.links() {
                 let allowed = format!("0 to {}", fabric.links().saturating_sub(1));
-                return Err(bad("link", "a link that does not exist", number, allowed));
+                return Err(bad("link", "the fabric has no link with this number", number, allowed));
             }
             (vec![LinkId(*number)], name(LinkId(*number)))
         }
@@ -177,7 +186,7 @@ fn of_fabric(
                 let near = cables.range((from, 0)..=(from, u32::MAX)).map(|(&(_, to), _)| to);
                 let near: Vec<String> = near.take(8).map(|to| fabric.vertex_name(to)).collect();
                 let allowed = format!("{} and one of {}", fabric.vertex_name(from), near.join(", "));
-                return Err(bad("link", "no link joins these", ends.join(", "), allowed));
+                return Err(bad("link", "no link connects these two", ends.join(", "), allowed));
             }
             let arrow = if fault.one_way { "->" } else { "<->" };
             (found, format!("{} {arrow} {}", fabric.vertex_name(from), fabric.vertex_name(to)))
@@ -200,7 +209,7 @@ fn of_fabric(
             if count > most {
                 return Err(bad(
                     "random_links",
-                    "more links than there are",
+                    "the fault asks for more links than the fabric has",
                     count,
                     format!("at most {most}"),
                 ));
@@ -226,7 +235,7 @@ fn of_fabric(
     })
 }
 
-/// `count` of `0..of`, ascending.
+/// Draws `count` different numbers from `0..of` and returns them in ascending order.
 fn drawn(random: &mut ChaCha8Rng, of: u32, count: u32) -> Vec<u32> {
     let mut chosen: Vec<u32> =
         sample(random, of as usize, count as usize).into_iter().map(|index| index as u32).collect();
@@ -234,7 +243,7 @@ fn drawn(random: &mut ChaCha8Rng, of: u32, count: u32) -> Vec<u32> {
     chosen
 }
 
-/// `rank 3`, `ranks 3, 4, 9 and 5 more`.
+/// Lists numbers in words: `rank 3`, `ranks 3, 4, 9 and 5 more`.
 fn counted(what: &str, numbers: &[u32]) -> String {
     let listed: Vec<String> = numbers.iter().take(4).map(u32::to_string).collect();
     let plural = if numbers.len() == 1 { "" } else { "s" };
@@ -242,7 +251,7 @@ fn counted(what: &str, numbers: &[u32]) -> String {
     format!("{what}{plural} {}{more}", listed.join(", "))
 }
 
-/// The vertex that people call `name`.
+/// The vertex with this name.
 fn vertex(fabric: &Fabric, name: &str) -> std::result::Result<u32, Diagnostic> {
     let parts = fabric.parts();
     let own = fabric.names().iter().position(|own| own == name);

@@ -1,4 +1,4 @@
-//! Jitter of a scenario: what the engine draws, and what is impossible about it.
+//! Checks the jitter of a scenario and converts it for the engine.
 
 use crate::scenario::{self, Scenario};
 use syncline_diagnostics::{Code, Diagnostic, Result};
@@ -8,25 +8,25 @@ use syncline_units::Time;
 /// Largest coefficient of variation: beyond it, a few tasks take most of the time.
 const MOST: f64 = 2.0;
 
-/// What the engine draws for a scenario.
+/// The jitter that the engine draws for a scenario.
 ///
 /// # Errors
 /// A coefficient of variation out of range.
 pub(crate) fn of(scenario: &Scenario) -> Result<Jitter> {
     let scenario::Jitter { start, compute, seed } = scenario.jitter;
     if !(0.0..=MOST).contains(&compute) {
-        return Err(Diagnostic::error(Code::BadValue, "a variation of compute times out of range")
+        return Err(Diagnostic::error(Code::BadValue, "the variation of compute times is out of range")
             .key("jitter.compute")
             .found(compute.to_string())
             .allowed(format!("0 to {MOST}"))
-            .help("it is a part of the mean: 0.02 or 2 %, for example")
+            .help("give the standard deviation as a fraction of the mean, such as 0.02 or 2 %")
             .into());
     }
     Ok(Jitter::new(start, compute, seed.unwrap_or(scenario.seed)))
 }
 
-/// The seed of one of several jobs, from the scenario's seed and the job's name: a job draws the same alone and beside others,
-/// and two equal jobs draw differently.
+/// The seed of one of several jobs, derived from the scenario's seed and the job's name. So a job draws the same values
+/// whether it runs alone or beside others, and two equal jobs draw different ones.
 pub(crate) fn seed_of(scenario: &Scenario, job: &str) -> u64 {
     // FNV-1a (RFC 9923).
     let hash = job.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -35,7 +35,7 @@ pub(crate) fn seed_of(scenario: &Scenario, job: &str) -> u64 {
     scenario.jitter.seed.unwrap_or(scenario.seed) ^ hash
 }
 
-/// When each of `ranks` begins: `of_jobs` says when the jobs that they belong to do, empty where that is at once.
+/// When each rank begins. `of_jobs` holds, for each rank, the time at which its job begins; empty if all begin at once.
 pub(crate) fn starts(scenario: &Scenario, jitter: &Jitter, ranks: u32, of_jobs: Vec<Time>) -> Vec<Time> {
     if scenario.jitter.start.is_zero() {
         return of_jobs;
@@ -44,7 +44,7 @@ pub(crate) fn starts(scenario: &Scenario, jitter: &Jitter, ranks: u32, of_jobs: 
     (0..ranks).map(|rank| begins(rank).saturating_add(jitter.start(rank))).collect()
 }
 
-/// What varies, for the notes of the answer.
+/// A note for the summary that says what varies.
 pub(crate) fn note(scenario: &Scenario) -> Option<String> {
     let scenario::Jitter { start, compute, seed } = scenario.jitter;
     let starts = (!start.is_zero()).then(|| format!("ranks begin up to {start} late"));
@@ -53,7 +53,7 @@ pub(crate) fn note(scenario: &Scenario) -> Option<String> {
     let what: Vec<String> = starts.into_iter().chain(varies).collect();
     (!what.is_empty()).then(|| {
         format!(
-            "{}, drawn by seed {}: one of many outcomes (`--seeds`)",
+            "{}, drawn with seed {}: this is one of many outcomes (simulate others with `--seeds`)",
             what.join(" and "),
             seed.unwrap_or(scenario.seed)
         )

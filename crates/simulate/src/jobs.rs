@@ -1,4 +1,4 @@
-//! The scenario's job as a [`Workload`].
+//! Builds the [`Workload`] from a scenario's job.
 
 use crate::placement;
 use crate::scenario::{Axes, Comm, Layer, Parallel, Sample, Scenario, Work, Workload as Spec};
@@ -15,14 +15,14 @@ use syncline_workload::memory::{Footprint, footprints};
 use syncline_workload::remedy::{Asked, fits};
 use syncline_workload::{GraphBuilder, Part, RoleId, Task, TaskKind, Workload};
 
-/// A job that was built.
+/// A job, built for a fabric.
 pub(crate) struct Built {
     pub(crate) workload: Workload,
-    /// What ranks of each stage hold, where that is known.
+    /// What ranks of each stage hold in memory, if that is known.
     pub(crate) memory: Vec<Footprint>,
     /// Why it does not fit into memory, if it does not.
     pub(crate) does_not_fit: Option<Diagnostic>,
-    /// What a step works on, where it is one of training.
+    /// What a step works on, if the job is training.
     pub(crate) step: Option<StepWork>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Built {
 pub(crate) struct StepWork {
     /// Micro-batches of each copy of the model.
     pub(crate) micro_batches: u32,
-    /// Samples of all copies, where it is known how many a micro-batch has.
+    /// Samples of a step over all copies; `None` if the size of a micro-batch is not known.
     pub(crate) samples: Option<u64>,
     /// What a sample is.
     pub(crate) sample: Option<Sample>,
@@ -42,7 +42,8 @@ pub(crate) struct StepWork {
 /// Builds the job for a fabric.
 ///
 /// # Errors
-/// Everything that is impossible about it, or unreadable in the files it names; `LimitReached` where `watch` says stop.
+/// Everything that is impossible about the job, or unreadable in the files that it names; `LimitReached` if `watch`
+/// says to stop.
 pub(crate) fn workload(
     scenario: &Scenario,
     compute: &ComputeModel,
@@ -103,7 +104,7 @@ pub(crate) fn workload(
             crate::chakra::workload(prefix, groups.as_deref(), &axes(scenario, fabric)?, &mismatch, watch)
         }
         Spec::Jobs { .. } => {
-            let message = "several jobs are built one by one";
+            let message = "a list of jobs must be built job by job";
             Err(Diagnostic::error(Code::BadWorkload, message).key("workload").into())
         }
         Spec::AstraText { file, iterations } => {
@@ -114,8 +115,8 @@ pub(crate) fn workload(
     Ok(Built { workload, memory: Vec::new(), does_not_fit: None, step: None })
 }
 
-/// Names and sizes of the rank grid's axes: the logical ones where given, else the fabric's dimensions or axes, else (on a
-/// graph without any, or where only some NPUs are used) one axis of all ranks.
+/// Names and sizes of the rank grid's axes: the logical ones if given, otherwise the fabric's dimensions or axes. On a
+/// graph without axes, and if only some NPUs are used, one axis of all ranks.
 fn axes(scenario: &Scenario, fabric: &Fabric) -> Result<Vec<Axis>> {
     let ranks = placement::count(&scenario.placement, fabric);
     if let Some(sizes) = &scenario.collectives.logical {
@@ -169,7 +170,7 @@ fn positive(key: &str, value: u32) -> Result<()> {
     Err(Diagnostic::error(Code::BadValue, "must be at least 1").key(key).found("0").into())
 }
 
-/// Micro-batches of all iterations are counted in 32 bits.
+/// Refuses a job whose micro-batches, over all iterations, do not fit into 32 bits.
 fn countable(iterations: u32, micro_batches: u32) -> Result<()> {
     if iterations.checked_mul(micro_batches).is_some() {
         return Ok(());
@@ -196,7 +197,7 @@ fn check_layers(layers: &[Layer]) -> Result<()> {
         errors.push(
             Diagnostic::error(Code::BadWorkload, format!("two layers are named `{}`", pair[0].0))
                 .key(format!("workload.layers.{}.name", pair[1].1))
-                .help("layer names tell rows of the results apart"),
+                .help("rename one: rows of the results are identified by layer name"),
         );
     }
     for (index, layer) in layers.iter().enumerate() {
@@ -213,7 +214,7 @@ fn check_layers(layers: &[Layer]) -> Result<()> {
     errors.into_result().map(|_| ())
 }
 
-/// A product needs sizes, and the products of a pass are part of its work.
+/// Checks that matrix products have sizes, and that the products of a pass do not exceed the work of the pass.
 fn check_products(work: &Work, key: &str, errors: &mut Diagnostics) {
     let Work::Ops { flop, memory, products, .. } = work else { return };
     let zero =
@@ -249,7 +250,7 @@ fn check_products(work: &Work, key: &str, errors: &mut Diagnostics) {
     }
 }
 
-/// The layers with measured times in the place of operations, where the compute model is a table of them.
+/// The layers with measured times in place of operations, if the compute model is a table of times.
 fn measured<'a>(layers: &'a [Layer], compute: &ComputeModel) -> Result<Cow<'a, [Layer]>> {
     let Timing::Table(table) = &compute.timing else { return Ok(Cow::Borrowed(layers)) };
     let mut layers = layers.to_vec();
@@ -257,7 +258,7 @@ fn measured<'a>(layers: &'a [Layer], compute: &ComputeModel) -> Result<Cow<'a, [
     Ok(Cow::Owned(layers))
 }
 
-/// Collectives alone, one after the other, over all ranks.
+/// A job that consists only of collectives, one after the other, over all ranks.
 fn bare_collectives(collectives: &[Comm], iterations: u32, axes: &[Axis]) -> Result<Workload> {
     let mut errors = Diagnostics::new();
     if collectives.is_empty() {

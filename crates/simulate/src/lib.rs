@@ -1,18 +1,30 @@
-//! The run loop: a resolved scenario in, a timeline out.
+//! The run loop: takes a resolved scenario and returns a timeline.
 //!
+//! Input:
 //! - [`scenario`]: the resolved scenario, the contract with the Python package;
-//! - `network`, `placement`, `jobs`, `compute`, `plans`: its parts as fabric, ranks, workload, compute model and plans;
-//!   `prepare`: all of them, checked, `size`: not too large;
-//! - `faults`: what is slow or broken; `jitter`: what varies; `several`: jobs that share the fabric; `shared_memory`: whether they fit into NPUs that
-//!   they share;
-//! - `symmetry`: which ranks stand for others; `exchanges`: whose messages decide about it; `unfold`: the way back;
-//!   `tiers`: by what communication is booked;
-//! - [`run()`]: the run loop; `watch`: its clock; `report`: from the engine's record to tables and a summary;
-//!   `diagnosis`: what bounds the step, `contention`: which links held back what, `overload`: where they should have, `loss`:
-//!   what time-outs cost, `moments`: what happened when, `work_rates`: how much work it gets done, [`cost()`]: what the
-//!   fabric costs, and what a dollar buys;
-//! - [`check`], [`show`]: what can be said without running;
-//! - [`mod@convert`]: one file form into another.
+//! - `network`, `placement`, `jobs`, `compute`, `plans`: build the fabric, ranks, workload, compute model and plans
+//!   from it;
+//! - `prepare`: builds and checks all of them; `size`: refuses what is too large;
+//! - `faults`: slow or broken parts; `jitter`: random variation;
+//! - `several`: jobs that share the fabric; `shared_memory`: checks that they fit into NPUs that they share.
+//!
+//! Symmetry:
+//! - `symmetry`: decides which ranks represent others; `exchanges`: the messages whose routes decide that;
+//! - `unfold`: gives every represented rank, group and link its own row again.
+//!
+//! Running and reporting:
+//! - [`run()`]: the run loop; `watch`: its limit on wall time, and cancellation;
+//! - `report`: converts the engine's record to tables and a summary;
+//! - `tiers`: the dimension or tier to which communication is booked; `moments`: activity over time and the critical
+//!   path;
+//! - `diagnosis`: the bottleneck of the step; `contention`: which links delayed which messages; `overload`: links that
+//!   `analytical` loads with more than they can carry; `loss`: what time-outs cost;
+//! - `work_rates`: samples, tokens and operations per second; [`cost()`]: what the fabric costs, and iterations per
+//!   dollar.
+//!
+//! Without running:
+//! - [`check`], [`show`]: check and describe a scenario;
+//! - [`mod@convert`]: converts one file form into another.
 
 mod astra_native;
 mod astra_text;
@@ -62,21 +74,21 @@ use std::time::Duration;
 use syncline_diagnostics::Diagnostics;
 use syncline_timeline::Timeline;
 
-/// How a run can be watched and stopped from outside.
+/// How a caller watches and stops a run.
 #[derive(Default)]
 pub struct Control<'a> {
-    /// Set to true to stop the run; what was finished is kept.
+    /// Set to true to stop the run; results so far are kept.
     pub cancel: Option<&'a AtomicBool>,
     /// Called about ten times a second of wall time.
     pub progress: Option<&'a mut dyn FnMut(Progress)>,
-    /// Called once before the first event with what is then known to be worth a warning, if anything is. The run's own
-    /// diagnostics repeat it.
+    /// Called once before the first event with the warnings known by then, if there are any. The run's own diagnostics
+    /// repeat them.
     pub warn: Option<&'a mut dyn FnMut(&Diagnostics)>,
-    /// Wall time that the command has taken before: the limit on wall time counts it.
+    /// Wall time that the command took before this call. It counts towards the limit on wall time.
     pub spent: Duration,
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Simulated time so far.
@@ -89,16 +101,16 @@ pub struct Progress {
     pub done: f64,
 }
 
-/// What a run leaves.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     /// Tables, spans and summary.
     pub timeline: Timeline,
-    /// Warnings; after a limit or an interruption also the reason.
+    /// Warnings. If a limit or an interruption ended the run, also the reason.
     pub diagnostics: Diagnostics,
 }
 
-/// Everything that can be found wrong without simulating: errors and warnings.
+/// Checks a scenario without simulating it and returns errors or warnings.
 pub fn check(scenario: &Scenario) -> Diagnostics {
     match prepare::prepare(scenario, &watch::Watch::default()) {
         Ok(prepared) => prepared.warnings,

@@ -1,4 +1,4 @@
-//! What retransmission time-outs cost, and the sentence that names the one that decided.
+//! What retransmission time-outs cost, and the sentence about the most expensive one.
 
 use crate::prepare::Prepared;
 use std::cmp::Reverse;
@@ -6,13 +6,14 @@ use syncline_engine::Stall;
 use syncline_timeline::Table;
 use syncline_units::Time;
 
-/// Time of some spans of a run in which a connection waited for its time-out and no link on its ways sent anything. Where
-/// several connections did so at once it counts once, so this is a lower bound of what time-outs cost in these spans.
+/// Time of some spans of a run in which a connection waited for its time-out and no link on its ways sent anything.
+/// Where several connections did so at once it counts once, so this is a lower bound of what time-outs cost in these
+/// spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Cost {
-    /// For initial time-outs, before a round trip was measured.
+    /// Cost of initial time-outs, before a round trip was measured.
     pub(crate) initial: Time,
-    /// For other ones alone.
+    /// Further cost of all other time-outs, not counting times that `initial` counts.
     pub(crate) later: Time,
     /// The stall with the most such time, and that time.
     pub(crate) longest: Option<(Stall, Time)>,
@@ -34,13 +35,13 @@ impl Cost {
         Self { initial, later: all.saturating_sub(initial), longest }
     }
 
-    /// For all time-outs.
+    /// Cost of all time-outs.
     pub(crate) fn all(&self) -> Time {
         self.initial.saturating_add(self.later)
     }
 }
 
-/// Spans of time without overlaps, in order.
+/// Merges overlapping spans of time and sorts them.
 fn joined(spans: impl Iterator<Item = (Time, Time)>) -> Vec<(Time, Time)> {
     let mut sorted: Vec<(Time, Time)> = spans.filter(|(start, end)| start < end).collect();
     sorted.sort_unstable();
@@ -54,7 +55,7 @@ fn joined(spans: impl Iterator<Item = (Time, Time)>) -> Vec<(Time, Time)> {
     joined
 }
 
-/// Time that is in both lists of [`joined`] spans.
+/// Total time that is in both of two lists of [`joined`] spans.
 fn common(a: &[(Time, Time)], b: &[(Time, Time)]) -> Time {
     let (mut i, mut j, mut sum) = (0, 0, Time::ZERO);
     while let (Some(&(start, end)), Some(&(other, until))) = (a.get(i), b.get(j)) {
@@ -64,7 +65,8 @@ fn common(a: &[(Time, Time)], b: &[(Time, Time)]) -> Time {
     sum
 }
 
-/// Which time-out cost most and what all of them cost, as parts of `total`: sentences with a space before them, or nothing.
+/// Which time-out cost most and what all of them cost, as parts of `total`: sentences with a space before them, or
+/// nothing.
 pub(crate) fn sentence(prepared: &Prepared, cost: &Cost, total: Time) -> String {
     let Some((stall, idle)) = cost.longest else { return String::new() };
     let share = |time: Time| percent(time.0 as f64 / total.0.max(1) as f64);
@@ -100,22 +102,22 @@ pub(crate) fn sentence(prepared: &Prepared, cost: &Cost, total: Time) -> String 
     words
 }
 
-/// The longest stalls.
+/// The table of the longest stalls.
 pub(crate) fn table(stalls: &[Stall]) -> Table {
     let time = |of: fn(&Stall) -> Time| stalls.iter().map(|stall| of(stall).as_s()).collect::<Vec<f64>>();
     let whole = |of: fn(&Stall) -> u32| stalls.iter().map(|stall| i64::from(of(stall))).collect::<Vec<i64>>();
     Table::new(
         "timeouts",
-        "A retransmission time-out, with `packet`: a connection stood still until its timer ran out; the 65,536 longest",
+        "A retransmission time-out, with `packet`: a connection sent nothing until its timer expired; the 65,536 longest",
     )
     .with("from", "NPU that sends", whole(|stall| stall.from.0))
     .with("to", "NPU that receives", whole(|stall| stall.to.0))
-    .with("lane", "Which of several ways the connection takes", whole(|stall| stall.lane))
-    .with("start_s", "When its timer was started last", time(|stall| stall.start))
-    .with("end_s", "When the timer ran out", time(|stall| stall.end))
+    .with("lane", "Lane of the connection, which selects its path", whole(|stall| stall.lane))
+    .with("start_s", "When its timer was last started", time(|stall| stall.start))
+    .with("end_s", "When the timer expired", time(|stall| stall.end))
     .with(
         "idle_s",
-        "How long no link on its ways, there or back, had sent anything by then: at least this much was lost",
+        "How long, until then, no link on the connection's paths in either direction had sent anything: at least this much time was lost",
         time(|stall| stall.end.saturating_sub(stall.idle_from)),
     )
     .with(
@@ -123,10 +125,10 @@ pub(crate) fn table(stalls: &[Stall]) -> Table {
         "Whether no round trip had been measured, so that the time-out was `initial_timeout`",
         stalls.iter().map(|stall| stall.initial).collect::<Vec<bool>>(),
     )
-    .with("in_a_row", "Time-outs without news between them, this one included", whole(|stall| stall.in_a_row))
+    .with("in_a_row", "Consecutive time-outs without progress between them, including this one", whole(|stall| stall.in_a_row))
 }
 
-/// A share for people: never 100 % or 0 % of what is not quite all or nothing.
+/// Formats a share. Shares just below all or just above nothing are not rounded to 100 % or 0 %.
 fn percent(fraction: f64) -> String {
     match 100.0 * fraction {
         p if p > 99.9 && p < 100.0 => "more than 99.9 %".to_owned(),
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_several_connections_lose_at_once_counts_once() {
+    fn time_lost_by_several_connections_at_once_counts_once() {
         let stalls = [
             stall(1, 10, 50, false),
             stall(2, 20, 60, false),

@@ -1,6 +1,6 @@
-//! What happened when: how busy compute and every dimension were from moment to moment, and the critical path.
+//! Tables over time: how busy compute and every dimension were in each slice of time, and the critical path.
 //!
-//! Both are about the first iterations of a job: those that the engine looks at moment by moment.
+//! Both cover only the first iterations of a job, for which the engine records activity over time.
 
 use crate::prepare::Prepared;
 use crate::tiers;
@@ -11,7 +11,8 @@ use syncline_fabric::parts::Way;
 use syncline_timeline::{PathKind, Table};
 use syncline_units::LinkId;
 
-/// A link that is busy for this part of a slice is called full in it: not all of it, because messages begin and end.
+/// A link counts as full in a slice if it is busy for this part of it. Less than 1, because messages begin and end
+/// within slices.
 const FULL: f64 = 0.99;
 
 /// Busy time of one lane, slice by slice.
@@ -23,7 +24,7 @@ struct Lane {
     full: Vec<u64>,
 }
 
-/// Compute, then every dimension that has links.
+/// The table of activity: compute, then every dimension that has links.
 pub(crate) fn activity(prepared: &Prepared, record: &Record, network: &mut impl Network) -> Table {
     let slices = &record.slices;
     let members = prepared.symmetry.members();
@@ -49,28 +50,28 @@ pub(crate) fn activity(prepared: &Prepared, record: &Record, network: &mut impl 
     }
     let starts: Vec<f64> = slices.iter().map(|slice| slice.start.as_s()).collect();
     let ends: Vec<f64> = slices.iter().map(|slice| slice.end.as_s()).collect();
-    Table::new("activity", "A slice of time of compute, or of a dimension or tier of links; the first two iterations")
+    Table::new("activity", "A time slice of compute, or of a dimension or tier of links, in the first two iterations")
         .with(
             "dimension",
             "`compute`, or the name of a dimension or tier",
             lanes.iter().flat_map(|lane| vec![lane.name.clone(); slices.len()]).collect::<Vec<_>>(),
         )
-        .with("start_s", "Begin of the slice", starts.repeat(lanes.len()))
+        .with("start_s", "Start of the slice", starts.repeat(lanes.len()))
         .with("end_s", "End of the slice", ends.repeat(lanes.len()))
         .with(
             "utilization",
-            "Bytes over what all links of the dimension could have carried; for compute, the mean share of the time in \
-             which a rank's compute was busy",
+            "Bytes sent, divided by the bytes that all links of the dimension could have carried; for compute, the \
+             mean share of the time in which a rank's compute was busy",
             lanes.iter().flat_map(|lane| lane.utilization.clone()).collect::<Vec<_>>(),
         )
         .with(
             "busiest_utilization",
-            "The same of the busiest link; for compute, of the busiest rank",
+            "Utilization of the busiest link; for compute, of the busiest rank",
             lanes.iter().flat_map(|lane| lane.busiest.clone()).collect::<Vec<_>>(),
         )
 }
 
-/// Tiers of links, each way by itself: of a fabric that is a graph, all of whose links are of one dimension. Nothing of others,
+/// The table of tiers of links, with each direction separate, for a fabric that is a graph. `None` for other fabrics,
 /// whose tiers are their dimensions.
 pub(crate) fn tiers(prepared: &Prepared, record: &Record, network: &mut impl Network) -> Option<Table> {
     let (symmetry, fabric) = (&prepared.symmetry, &prepared.fabric);
@@ -104,21 +105,21 @@ pub(crate) fn tiers(prepared: &Prepared, record: &Record, network: &mut impl Net
     let ends: Vec<f64> = slices.iter().map(|slice| slice.end.as_s()).collect();
     let table = Table::new(
         "tiers",
-        "A slice of time of a tier of links one way, of a fabric that is built or given link by link; the first two iterations",
+        "A time slice of a tier of links in one direction, in the first two iterations; for fabrics that are built or given link by link",
     )
     .with("tier", "Name of the tier, such as `leaf-spine`", text(|lane| lane.0.to_owned()))
-    .with("way", "`up`, away from NPUs, or `down`; empty between vertices of one level", text(|lane| lane.1.name().to_owned()))
-    .with("links", "Links of the tier this way", lanes.iter().flat_map(|lane| vec![lane.2; slices.len()]).collect::<Vec<i64>>())
-    .with("start_s", "Begin of the slice", starts.repeat(lanes.len()))
+    .with("way", "`up` (away from NPUs) or `down`; empty between vertices of the same level", text(|lane| lane.1.name().to_owned()))
+    .with("links", "Links of the tier in this direction", lanes.iter().flat_map(|lane| vec![lane.2; slices.len()]).collect::<Vec<i64>>())
+    .with("start_s", "Start of the slice", starts.repeat(lanes.len()))
     .with("end_s", "End of the slice", ends.repeat(lanes.len()))
     .with(
         "utilization",
-        "Bytes over what all these links could have carried",
+        "Bytes sent, divided by the bytes that all these links could have carried",
         lanes.iter().flat_map(|lane| lane.3.utilization.clone()).collect::<Vec<_>>(),
     )
     .with(
         "busiest_utilization",
-        "The same of the busiest of them",
+        "Utilization of the busiest of them",
         lanes.iter().flat_map(|lane| lane.3.busiest.clone()).collect::<Vec<_>>(),
     )
     .with(
@@ -129,8 +130,8 @@ pub(crate) fn tiers(prepared: &Prepared, record: &Record, network: &mut impl Net
     Some(table)
 }
 
-/// A lane of rows: when they were busy, what each counts for, and how many it stands for. Whole numbers are summed, so that it
-/// does not matter in how many rows they come.
+/// A lane of rows: when they were busy, what each counts for, and how many it stands for. Whole numbers are summed, so
+/// that it does not matter in how many rows they come.
 fn lane<'a>(name: String, record: &Record, rows: impl Iterator<Item = (&'a [u64], u64, u32)>) -> Lane {
     let lengths: Vec<u64> =
         record.slices.iter().map(|slice| slice.end.saturating_sub(slice.start).0).collect();
@@ -157,7 +158,7 @@ fn lane<'a>(name: String, record: &Record, rows: impl Iterator<Item = (&'a [u64]
     }
 }
 
-/// The critical path, from the begin of the run.
+/// The table of the critical path, from the start of the run.
 pub(crate) fn critical_path(prepared: &Prepared, job: &Job<'_>, path: &[Segment]) -> Table {
     let workload = &prepared.workload;
     let dims = prepared.dim_names();
@@ -189,15 +190,15 @@ pub(crate) fn critical_path(prepared: &Prepared, job: &Job<'_>, path: &[Segment]
     };
     Table::new(
         "critical_path",
-        "A segment of the critical path of the first iterations: going back from the last task that ended, always to what it \
-         waited for last. Messages of one phase of a collective are added up, whichever ranks send them",
+        "A segment of the critical path of the first iterations. The path leads back from the task that ended last, each time to \
+         the activity that it waited for last. Messages of one phase of a collective are added up, whichever ranks send them",
     )
-    .with("start_s", "From when", path.iter().map(|s| s.start.as_s()).collect::<Vec<f64>>())
-    .with("end_s", "To when", path.iter().map(|s| s.end.as_s()).collect::<Vec<f64>>())
-    .with("rank", "Rank that does it", path.iter().map(|s| i64::from(s.rank)).collect::<Vec<i64>>())
+    .with("start_s", "When the segment starts", path.iter().map(|s| s.start.as_s()).collect::<Vec<f64>>())
+    .with("end_s", "When the segment ends", path.iter().map(|s| s.end.as_s()).collect::<Vec<f64>>())
+    .with("rank", "Rank that executes the task", path.iter().map(|s| i64::from(s.rank)).collect::<Vec<i64>>())
     .with(
         "kind",
-        "`compute`, `memory`, `reduction`; of messages `bytes`, `latency`, or `queueing` behind others on shared links",
+        "`compute`, `memory`, `reduction`; for messages `bytes`, `latency`, or `queueing` behind others on shared links",
         text(&|segment| kind(segment.spent).name().to_owned()),
     )
     .with(
@@ -208,5 +209,5 @@ pub(crate) fn critical_path(prepared: &Prepared, job: &Job<'_>, path: &[Segment]
     .with("part", "Part of the layer", text(&|segment| task(segment).part.name().to_owned()))
     .with("what", "Name of the task", path.iter().map(&mut name).collect::<Vec<String>>())
     .with("dimension", "Dimension of the phase of the collective that it belongs to", text(&|segment| dim(segment.dim)))
-    .with("tier", "Tier of links that bytes pass, or wait for", text(&|segment| tier(segment.spent)))
+    .with("tier", "Tier of links that the bytes pass or wait for", text(&|segment| tier(segment.spent)))
 }

@@ -1,11 +1,11 @@
-//! The scenario's network as a [`Fabric`], and who runs where.
+//! Builds the [`Fabric`] from a scenario's network, and checks that the ranks can reach each other.
 
 use crate::scenario::{Dim, Fabric as Spec, Routing, Spread};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_fabric::{Dimension, Fabric, Graph, GraphLink};
 use syncline_units::{DimKind, NpuId};
 
-/// Builds the fabric. Flows are hashed from `seed` on, where the fabric says no other.
+/// Builds the fabric. `seed` is the seed of flow hashing, unless the fabric gives its own.
 ///
 /// # Errors
 /// Everything that is impossible about it.
@@ -57,7 +57,7 @@ fn dimension(dim: &Dim) -> std::result::Result<Dimension, Diagnostic> {
         return Err(bad("count", "a dimension needs at least one ring, link or switch").found("0"));
     }
     if dim.spread != Spread::Lane && dim.shape != DimKind::Switch {
-        return Err(bad("spread", "only switches can be chosen by the pair of NPUs")
+        return Err(bad("spread", "`spread: pair` needs a dimension of switches")
             .found(format!("a dimension of shape {}", dim.shape.name()))
             .allowed("switch"));
     }
@@ -93,7 +93,7 @@ fn dimension(dim: &Dim) -> std::result::Result<Dimension, Diagnostic> {
     Ok(built)
 }
 
-/// Whether every NPU that is used can reach the first one and be reached by it, and so every other.
+/// Checks that every NPU that is used can reach the first one and be reached by it, and so can reach every other.
 pub(crate) fn check_connected(fabric: &Fabric, ranks: u32, placement: &[NpuId]) -> Diagnostics {
     let npu = |rank: u32| placement.get(rank as usize).copied().unwrap_or(NpuId(rank));
     let Some(first) = (0..ranks).map(npu).next() else { return Diagnostics::new() };
@@ -106,10 +106,10 @@ pub(crate) fn check_connected(fabric: &Fabric, ranks: u32, placement: &[NpuId]) 
         let error = if fabric.is_damaged() {
             error
                 .key("faults")
-                .help("too many links are dead: leave some, or place the job on NPUs that can still talk")
+                .help("too many links are dead: remove some faults, or place the job on NPUs that still reach each other")
         } else if !fabric.axes().is_empty() || !fabric.parts().family.is_empty() {
             error.key("fabric.built.network").help(
-                "leaves without spines are joined by nodes alone: with `nodes`, `rails: true` and `forward: true`",
+                "only nodes can connect leaves without spines: give `nodes`, `rails: true` and `forward: true`",
             )
         } else {
             error.key("fabric.graph.links").help("links are directed: a duplex link is two of them")

@@ -1,5 +1,5 @@
-//! Where `analytical` is too quick: links inside the network over which it sends more than they can carry, because it lets
-//! nothing wait there.
+//! Where `analytical` is too quick: links inside the network over which it sends more than they can carry, because no
+//! message waits there.
 
 use crate::prepare::Prepared;
 use crate::report::LinkRow;
@@ -7,13 +7,14 @@ use syncline_engine::{Network, Record};
 use syncline_timeline::Overload;
 use syncline_units::LinkId;
 
-/// The part of the watched time below which what comes later is not worth a word.
+/// Excess below this part of the watched time is not reported.
 const LITTLE: f64 = 1e-3;
 
-/// What is too much, over the watched part of a run and in all of it; `None` where every link can carry what it is to.
+/// Finds links that carry too much in a slice of the watched part of a run, or in the whole run; `None` if every link
+/// can carry its bytes.
 ///
-/// Both are lower bounds. Bytes that a link cannot send in a slice of time are sent later, though perhaps while nobody waits
-/// for them; and a run takes no less than the fullest link needs for all its bytes.
+/// Both results are lower bounds. Bytes that a link cannot send in a slice of time are sent later, though perhaps while
+/// no task waits for them. And a run takes at least as long as its fullest link needs for all its bytes.
 pub(crate) fn found(
     prepared: &Prepared,
     record: &Record,
@@ -22,7 +23,8 @@ pub(crate) fn found(
 ) -> Option<Overload> {
     let symmetry = &prepared.symmetry;
     let (slices, activity) = (&record.slices, network.activity());
-    // By port: how much longer than a slice what it is to send in it takes, summed, and as a multiple of the slice.
+    // For a link: the time by which its bytes of a slice take longer than the slice, summed over slices; and the
+    // largest ratio of these bytes' time to the length of the slice.
     let excess = |link: &LinkRow| {
         let busy = activity.row(symmetry.port(LinkId(link.id)) as usize);
         let (mut late, mut times) = (0u64, 0.0f64);
@@ -42,7 +44,7 @@ pub(crate) fn found(
     let mut worst: Option<(u64, f64, &LinkRow)> = None;
     for link in links.iter().filter(|link| link.bytes > 0) {
         let (late, times) = excess(link);
-        // Rounding is no excess.
+        // Ignore rounding.
         if late as f64 <= LITTLE * watched && needed(link) <= total * (1.0 + 1e-9) {
             continue;
         }

@@ -1,17 +1,18 @@
-//! A user's own plan: a plan file, or an MSCCL program, proved when it is read.
+//! Reads a user's own plan, a plan file or an MSCCL program, and proves it.
 
 use std::path::Path;
 use syncline_diagnostics::Result;
 use syncline_formats::astra2::Source;
 use syncline_plan::custom::{Custom, MOST_BYTES, PlanFile};
 
-/// Reads a plan and proves that it computes its collective. A name that ends in `.xml` is an MSCCL program.
+/// Reads a plan and proves that it computes its collective. A file whose name ends in `.xml` is an MSCCL program.
 ///
 /// # Errors
-/// A file that cannot be read or is malformed; a plan that does not compute its collective: which rank, which block.
+/// A file that cannot be read or is malformed; a plan that does not compute its collective (the error names rank and
+/// block).
 pub(crate) fn read(file: &str) -> Result<(PlanFile, Custom)> {
     let plan = if file.ends_with(".xml") {
-        // What MSCCL's runtimes ignore is told where the program is converted.
+        // Drop the warnings about attributes that MSCCL's runtimes ignore. Converting the program reports them.
         syncline_formats::msccl::read(Path::new(file))?.0
     } else {
         from_json(Path::new(file))?
@@ -25,24 +26,24 @@ pub(crate) fn read(file: &str) -> Result<(PlanFile, Custom)> {
     Ok((plan, custom))
 }
 
-/// A plan file, not proved yet.
+/// Reads a plan file without proving it.
 ///
 /// # Errors
-/// A file that cannot be read, is larger than [`MOST_BYTES`], or is no plan.
+/// A file that cannot be read, is larger than [`MOST_BYTES`], or is not a plan.
 pub(crate) fn from_json(file: &Path) -> Result<PlanFile> {
     let source = Source::read_at_most(file, MOST_BYTES)?;
     PlanFile::from_json(source.text(), source.file())
 }
 
-/// A plan file as the text of an MSCCL program.
+/// Reads a plan file and returns it as the text of an MSCCL program.
 ///
 /// # Errors
-/// A file that cannot be read or is no plan; a plan that is wrong, or that MSCCL cannot express.
+/// A file that cannot be read or is not a plan; a plan that is wrong, or that MSCCL cannot express.
 pub fn plan_to_msccl(file: &Path) -> Result<String> {
     syncline_formats::msccl::write(&from_json(file)?)
 }
 
-/// A proved plan as the JSON of a plan file.
+/// Reads a plan file or an MSCCL program, proves it, and returns it as the JSON of a plan file.
 ///
 /// # Errors
 /// As for a scenario's own plans.

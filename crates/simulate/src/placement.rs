@@ -1,17 +1,17 @@
-//! Who runs where, and how many ranks that makes.
+//! Which NPU each rank runs on, and how many ranks there are.
 
 use crate::scenario::Placement;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_fabric::Fabric;
 use syncline_units::NpuId;
 
-/// Most wrong entries that are listed.
+/// Largest number of wrong entries that are reported.
 const MAX_PROBLEMS: usize = 8;
 
-/// Whether a placement suits the fabric: NPUs that exist, each for one rank.
+/// Checks that a placement suits the fabric: its NPUs exist, and each has only one rank.
 ///
 /// # Errors
-/// An empty list, more entries than NPUs, and entries that are wrong.
+/// An empty list, more entries than NPUs, and wrong entries.
 pub(crate) fn check(spec: &Placement, fabric: &Fabric) -> Result<()> {
     let Placement::Npus(npus) = spec else { return Ok(()) };
     let bad = |message: String| Diagnostic::error(Code::BadPlacement, message);
@@ -22,7 +22,9 @@ pub(crate) fn check(spec: &Placement, fabric: &Fabric) -> Result<()> {
     }
     if npus.len() > fabric.npus() as usize {
         let message = format!("the placement lists {} NPUs, the fabric has {}", npus.len(), fabric.npus());
-        errors.push(bad(message).key("placement").help("a rank has an NPU of its own"));
+        errors.push(
+            bad(message).key("placement").help("every rank needs its own NPU: list at most one for each NPU"),
+        );
     }
     let mut taken: Vec<Option<usize>> = vec![None; fabric.npus() as usize];
     let mut wrong = 0;
@@ -51,10 +53,10 @@ pub(crate) fn check(spec: &Placement, fabric: &Fabric) -> Result<()> {
     errors.into_result().map(|_| ())
 }
 
-/// The NPU of each rank; empty where rank `i` runs on NPU `i`. The placement is [checked](check) already.
+/// The NPU of each rank; empty if rank `i` runs on NPU `i`. The placement must have passed [`check`].
 ///
 /// # Errors
-/// Another number of ranks.
+/// A job whose number of ranks differs from that of the placement.
 pub(crate) fn npus(spec: &Placement, ranks: u32, fabric: &Fabric) -> Result<Vec<NpuId>> {
     if ranks != count(spec, fabric) {
         return Err(mismatch(spec, fabric, &format!("the job has {ranks} ranks"), ranks).into());
@@ -65,7 +67,8 @@ pub(crate) fn npus(spec: &Placement, ranks: u32, fabric: &Fabric) -> Result<Vec<
     })
 }
 
-/// How many ranks a job has on this fabric: one for each NPU of the placement, or for each NPU.
+/// How many ranks a job has on this fabric: one for each NPU that the placement lists, or one for each NPU of the
+/// fabric.
 pub(crate) fn count(spec: &Placement, fabric: &Fabric) -> u32 {
     match spec {
         Placement::Linear => fabric.npus(),
@@ -73,7 +76,7 @@ pub(crate) fn count(spec: &Placement, fabric: &Fabric) -> u32 {
     }
 }
 
-/// What says how many ranks there are, for errors: `the fabric has 8 NPUs`.
+/// Says, for errors, where the number of ranks comes from: `the fabric has 8 NPUs`.
 pub(crate) fn counted(spec: &Placement, fabric: &Fabric) -> String {
     let (who, verb) = match spec {
         Placement::Linear => ("the fabric", "has"),
@@ -83,21 +86,22 @@ pub(crate) fn counted(spec: &Placement, fabric: &Fabric) -> String {
     format!("{who} {verb} {count} NPU{}", if count == 1 { "" } else { "s" })
 }
 
-/// That something, such as `the trace has 4 ranks`, does not fit. Its key is where the number of NPUs is given.
+/// The error for a number of ranks that does not fit; `what` says it, such as `the trace has 4 ranks`. The error's key
+/// is the one that gives the number of NPUs.
 pub(crate) fn mismatch(spec: &Placement, fabric: &Fabric, what: &str, ranks: u32) -> Diagnostic {
     let error = Diagnostic::error(Code::RankMismatch, format!("{what}, {}", counted(spec, fabric)));
     let all = fabric.npus();
     match spec {
         _ if ranks > all => error.key("fabric").help(format!(
-            "every rank needs an NPU of its own: give the fabric at least {ranks} of them{}",
+            "every rank needs its own NPU: give the fabric at least {ranks} NPUs{}",
             if *spec == Placement::Linear { "" } else { ", and list one for each rank" }
         )),
         Placement::Linear => error
             .key("fabric")
-            .help("change the fabric's sizes, or say with `placement` which of its NPUs the ranks use"),
-        Placement::Npus(_) if ranks == all => error
-            .key("placement")
-            .help("list an NPU for each rank, or leave the placement out: the fabric has as many NPUs"),
+            .help("change the fabric's sizes, or list in `placement` the NPUs that the ranks use"),
+        Placement::Npus(_) if ranks == all => error.key("placement").help(
+            "list an NPU for each rank, or leave out the placement: the fabric has exactly as many NPUs",
+        ),
         Placement::Npus(_) => error.key("placement").help("list an NPU for each rank"),
     }
 }

@@ -1,11 +1,12 @@
-//! A plan for every collective that the job uses: phases over its group's axes, an algorithm for each, chunks.
+//! Makes a plan for every collective that the job uses: phases over its group's axes, an algorithm for each phase,
+//! chunks.
 //!
 //! - [`named`]: algorithms that the scenario names, and the compositions in which all of them have a phase;
 //! - [`single`]: algorithms that the scenario names for the collectives of one group, kind and size;
 //! - [`chosen`]: the phases of a collective, with the named algorithms and the quickest of the library for the others;
 //! - [`turns`]: the symmetry that the algorithms along an axis share, so that one rank can stand for many;
-//! - [`context`]: settings, fabric and placement, as plans see them;
-//! - [`bound`]: the least time that a plan can take.
+//! - [`context`]: settings, fabric, placement and network model, as plans see them;
+//! - [`bound`]: a lower bound on the time of a plan.
 
 mod bound;
 mod chosen;
@@ -35,7 +36,7 @@ use turns::Turns;
 /// Tasks between two checks of the limit on wall time.
 const LOOK: usize = 1 << 8;
 
-/// Plans, and which task uses which.
+/// The plans of a job, and which task uses which plan.
 #[derive(Debug, Default)]
 pub(crate) struct Plans {
     pub(crate) plans: Vec<CollectivePlan>,
@@ -43,7 +44,9 @@ pub(crate) struct Plans {
     pub(crate) chosen: Vec<Vec<bool>>,
     /// Group of each plan: the name of its role.
     pub(crate) groups: Vec<String>,
+    /// By class and task, the index of its plan; `u32::MAX` for tasks that are not collectives.
     pub(crate) plan_of: Vec<Vec<u32>>,
+    /// Scheduling queues of each accounting dimension.
     pub(crate) dims: Vec<Lanes>,
     /// Keys of `collectives` that no plan has used.
     pub(crate) unused: BTreeSet<String>,
@@ -81,8 +84,8 @@ struct Planner<'a> {
 /// Plans every collective of `workload`.
 ///
 /// # Errors
-/// Unknown algorithms and dimensions, collectives that an algorithm does not offer, plans that do not compute theirs;
-/// `LimitReached` where `watch` says stop.
+/// Unknown algorithms and dimensions, collectives that an algorithm does not offer, plans that do not compute their
+/// collective; `LimitReached` if `watch` says to stop.
 pub(crate) fn plans(
     spec: &Collectives,
     workload: &Workload,
@@ -129,7 +132,7 @@ pub(crate) fn plans(
 /// Checks the part of `spec` that does not depend on the job.
 ///
 /// # Errors
-/// As [`plans`], as far as they do not depend on the job.
+/// Those errors of [`plans`] that do not depend on the job.
 pub(crate) fn check(spec: &Collectives, fabric: &Fabric, network: &Network) -> Result<()> {
     Planner::new(Context::new(spec, fabric, &[], network)).map(drop)
 }
@@ -144,12 +147,12 @@ pub(crate) fn without_use(keys: &BTreeSet<String>) -> Diagnostics {
         };
         Diagnostic::warning(Code::BadValue, message)
             .key(format!("collectives.{key}"))
-            .help("leave it out; `syncline show plan` says which collectives the job has, and how they are carried out")
+            .help("remove it; `syncline show plan` lists the job's collectives and how they are carried out")
     };
     Diagnostics(keys.iter().map(warning).collect())
 }
 
-/// How endpoints schedule.
+/// The endpoints' scheduling settings.
 pub(crate) fn schedule(spec: &Collectives) -> Schedule {
     Schedule {
         order: match spec.order {
@@ -172,8 +175,7 @@ pub(crate) fn schedule(spec: &Collectives) -> Schedule {
     }
 }
 
-/// Cuts a set into up to `most` chunks, each of a number of elements that every rank of the group can have an equal part
-/// of, save the last one.
+/// Cuts data into up to `most` chunks. The length of each, except the last, is a multiple of `ranks`.
 fn chunks(whole: Extent, most: u32, ranks: u32) -> Vec<Extent> {
     let unit = u64::from(ranks);
     let units = Extent::whole(whole.len().div_ceil(unit));
@@ -185,7 +187,7 @@ fn chunks(whole: Extent, most: u32, ranks: u32) -> Vec<Extent> {
     (0..most).map(cut).collect()
 }
 
-/// The turn of an algorithm's programs; two ranks change places by any.
+/// The turn of an algorithm's programs. For two ranks all turns are equal, so the cyclic one stands for any.
 fn turn(algorithm: &dyn Algorithm, kind: CollectiveKind, ranks: u32) -> Option<Turn> {
     algorithm.turn(kind, ranks).map(|turn| if ranks <= 2 { Turn::Cyclic } else { turn })
 }
@@ -261,7 +263,7 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// Keys that name an algorithm of a collective that the job has, or of a single collective, and that no plan has used.
+    /// Keys that no plan has used: those for kinds of collective that the job has, and those for single collectives.
     fn unused(&self) -> BTreeSet<String> {
         let idle =
             |(kind, key): &(CollectiveKind, String)| self.has.contains(kind) && !self.used.contains(key);
@@ -298,7 +300,7 @@ impl<'a> Planner<'a> {
         if bytes.0.is_multiple_of(element) { element } else { 1 }
     }
 
-    /// Into how many chunks a collective is cut.
+    /// The number of chunks into which a collective is cut.
     fn chunk_count(&self, role: &Role, kind: CollectiveKind, bytes: Bytes) -> u32 {
         let spec = self.context.spec;
         let wanted = spec.chunks_of.get(&kind).copied().unwrap_or(spec.chunks);
@@ -344,7 +346,7 @@ impl<'a> Planner<'a> {
                 return Err(Diagnostic::error(
                     Code::NoPlan,
                     format!(
-                        "`{}` needs {} hubs with NPUs of their own, which this simulation does not place",
+                        "`{}` needs {} hubs on additional NPUs, which simulations do not support",
                         algorithm.name(),
                         seats - phase.size
                     ),
@@ -375,7 +377,7 @@ impl<'a> Planner<'a> {
         Ok((phases, chosen))
     }
 
-    /// The accounting dimension of an axis that is no dimension of the fabric.
+    /// The accounting dimension of an axis that is not a dimension of the fabric.
     fn tier(&self, role: &Role, weight: u32, size: u32) -> u16 {
         let fabric = self.context.fabric;
         let tier = if self.context.linear { tiers::of_axis(fabric, role, weight, size) } else { None };
@@ -383,14 +385,14 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Scheduling queues of each dimension, and of what runs in none.
+/// Scheduling queues of each dimension, and of phases that run in no dimension.
 fn lanes(context: &Context<'_>) -> Vec<Lanes> {
     let queues = |natural: u32| if context.spec.queues == 0 { natural } else { context.spec.queues };
     let dims = context.fabric.dims().iter();
     let mut lanes: Vec<Lanes> = dims.map(|dim| Lanes::of_all(queues(dim.lanes()), dim.ways())).collect();
-    // What runs in no dimension of its own takes as many lanes as the richest dimension has, both ways round. A broadcast or
-    // reduce does so only if its root then sends over more links: else chunks of both directions share the root's link and
-    // come half as fast.
+    // A phase that runs in no dimension gets as many lanes as the dimension with the most, in both directions. A
+    // broadcast or reduce gets both directions only if its root then sends over more links. Otherwise chunks of both
+    // directions would share the root's link and arrive at half the rate.
     let most = lanes.iter().map(|dim| dim.queues).max().unwrap_or(1);
     let both = Lanes::of_all(queues(most.max(2)), 2);
     let others = match has_two_ways(context.fabric) {

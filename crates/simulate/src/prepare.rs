@@ -1,4 +1,5 @@
-//! A scenario made ready to run: fabric, workload, durations, plans; everything that can be refused without running.
+//! Prepares a scenario for a run: builds fabric, workload, durations and plans, and refuses everything that can be
+//! refused without running.
 
 use crate::faults::{self, Faults};
 use crate::jobs::{Built, StepWork};
@@ -21,34 +22,34 @@ use syncline_workload::{TaskKind, Work, matching};
 pub(crate) struct Prepared {
     pub(crate) fabric: Fabric,
     pub(crate) workload: syncline_workload::Workload,
-    /// What ranks of each stage hold.
+    /// What ranks of each stage hold in memory.
     pub(crate) memory: Vec<Footprint>,
     /// Why the job does not fit into memory, if it does not.
     pub(crate) does_not_fit: Option<Diagnostic>,
-    /// What a training step works on; absent where there is none, or several jobs have their own.
+    /// What a training step works on; `None` for other jobs, and for several jobs, each of which has its own.
     pub(crate) step: Option<StepWork>,
     pub(crate) compute: ComputeModel,
-    /// The compute model in words; of several jobs all of them.
+    /// The compute model in words; with several jobs, all of their models.
     pub(crate) compute_label: String,
     pub(crate) warnings: Diagnostics,
     pub(crate) durations: Vec<Vec<Time>>,
     pub(crate) placement: Vec<NpuId>,
-    /// What the fabric costs, where there are prices.
+    /// What the fabric costs, if the scenario has prices.
     pub(crate) bill: Option<Bill>,
     pub(crate) plans: plans::Plans,
     pub(crate) faults: Faults,
-    /// How compute times vary, and when ranks begin.
+    /// How compute times vary, and when ranks start.
     pub(crate) jitter: Jitter,
-    /// Which ranks stand for others.
+    /// Which ranks represent others.
     pub(crate) symmetry: Symmetry,
-    /// The jobs, where the scenario has several; else none.
+    /// The jobs, if the scenario has several; otherwise empty.
     pub(crate) parts: Vec<Member>,
 }
 
 /// Builds and checks everything.
 ///
 /// # Errors
-/// All that is wrong, as far as it can be told in one go; `LimitReached` where `watch` says stop.
+/// As many errors as can be found in one pass; `LimitReached` if `watch` says to stop.
 pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared> {
     let mut prepared = in_any_memory(scenario, watch)?;
     match prepared.does_not_fit.take() {
@@ -57,13 +58,13 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
     }
 }
 
-/// The same for a job that need not fit into memory.
+/// As [`prepare()`], but does not fail if the job does not fit into memory.
 ///
 /// # Errors
-/// As [`prepare()`], but that the job does not fit.
+/// As [`prepare()`], except that the job does not fit.
 pub(crate) fn in_any_memory(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared> {
     if scenario.schema != "syncline/1" {
-        return Err(Diagnostic::error(Code::BadValue, "a version of the scenario form that is not known")
+        return Err(Diagnostic::error(Code::BadValue, "unknown version of the scenario format")
             .key("schema")
             .found(&*scenario.schema)
             .allowed("syncline/1")
@@ -130,10 +131,12 @@ pub(crate) fn in_any_memory(scenario: &Scenario, watch: &Watch<'_>) -> Result<Pr
     let (placement, mut plans) = planned.expect("errors were returned");
     warnings.extend(plans::without_use(&plans.unused));
     let (symmetry, why) = match (&scenario.network, scenario.quotient) {
-        // Which packet is lost hangs on what no symmetry keeps: the order of packets that come at one time.
-        (Network::Packet(_), _) => {
-            (Symmetry::none(&fabric), "the order of packets counts, which no symmetry keeps".to_owned())
-        }
+        // Which packet is lost depends on the order of packets that arrive at the same time, and no symmetry preserves
+        // it.
+        (Network::Packet(_), _) => (
+            Symmetry::none(&fabric),
+            "the results of `packet` depend on the order of packets, which no symmetry preserves".to_owned(),
+        ),
         (_, true) if !scenario.jitter.is_none() => {
             (Symmetry::none(&fabric), "`jitter` makes every rank differ from the others".to_owned())
         }
@@ -168,7 +171,7 @@ pub(crate) fn in_any_memory(scenario: &Scenario, watch: &Watch<'_>) -> Result<Pr
     })
 }
 
-/// A warning where operations are to be timed by a systolic array and none of them is known to be a matrix product.
+/// A warning if the compute model is a systolic array and no operation says that it is a matrix product.
 fn without_products(workload: &syncline_workload::Workload, vector: bool) -> Diagnostics {
     let mut warnings = Diagnostics::new();
     let works = workload.classes.iter().flat_map(|graph| &graph.tasks);
@@ -184,10 +187,10 @@ fn without_products(workload: &syncline_workload::Workload, vector: bool) -> Dia
         warnings.push(
             Diagnostic::warning(
                 Code::BadWorkload,
-                format!("no work says the shapes of its matrix products: all operations {effect}"),
+                format!("no layer gives the shapes of its matrix products, so all operations {effect}"),
             )
             .key("compute")
-            .help("give layers `products`, or take a roofline, which needs no shapes"),
+            .help("give the layers `products`, or use a roofline, which needs no shapes"),
         );
     }
     warnings
@@ -223,11 +226,11 @@ fn durations(
 }
 
 impl Prepared {
-    /// The engine's view.
+    /// The job as the engine takes it.
     pub(crate) fn job(&self, scenario: &Scenario) -> Job<'_> {
         let mut traced: Vec<u32> = match &scenario.trace.ranks {
             Traced::Listed(ranks) => ranks.iter().map(|rank| rank.0).collect(),
-            Traced::Named(NamedRanks::Classes) => self.telling(),
+            Traced::Named(NamedRanks::Classes) => self.traced_by_default(),
         };
         let of_jobs =
             self.parts.iter().flat_map(|part| vec![part.start; part.share.ranks as usize]).collect();
@@ -244,7 +247,7 @@ impl Prepared {
             jobs: self.parts.iter().map(|part| part.share.first_rank).collect(),
             starts: jitter::starts(scenario, &self.jitter, self.workload.ranks, of_jobs),
             symmetry: self.symmetry.clone(),
-            // A limit on events counts those that are handled.
+            // A limit on events counts simulated events, so no iteration may be left out.
             repeat: scenario.quotient && scenario.limits.events.is_none() && self.parts.is_empty(),
             schedule: plans::schedule(&scenario.collectives),
             dims: self.plans.dims.clone(),
@@ -253,8 +256,8 @@ impl Prepared {
         }
     }
 
-    /// The ranks that show most: the first of each class, and those that faults name, slow ones before others.
-    fn telling(&self) -> Vec<u32> {
+    /// The ranks to trace by default: the first of each class, then slow ranks, then ranks at broken links.
+    fn traced_by_default(&self) -> Vec<u32> {
         let mut found: Vec<u32> = self.workload.first_ranks().take(TRACED_CLASSES).collect();
         let most = found.len() + TRACED_FAULTS;
         let at_link = |&npu: &u32| match self.placement.as_slice() {

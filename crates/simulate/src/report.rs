@@ -1,4 +1,4 @@
-//! From the engine's record to tables and a summary. Every number that a person sees is derived here, once.
+//! Converts the engine's record to tables and a summary. Every number that users see is derived here, once.
 
 use crate::diagnosis::Doubts;
 use crate::prepare::Prepared;
@@ -17,10 +17,10 @@ use syncline_workload::Part;
 /// Picoseconds in a second.
 pub(crate) const PS: f64 = 1e12;
 
-/// What a link did, with its place.
+/// A row of the table of links: where the link is, and what it did.
 pub(crate) struct LinkRow {
     pub(crate) id: u32,
-    /// Links that the row stands for.
+    /// Number of links that the row represents.
     pub(crate) links: u32,
     dim: usize,
     pub(crate) from: String,
@@ -28,22 +28,22 @@ pub(crate) struct LinkRow {
     way: Way,
     pub(crate) bytes: u64,
     messages: u64,
-    /// Time in which it was sending, as far as the model tells.
+    /// Time in which it was sending, as far as the network model knows.
     busy_s: f64,
-    /// Whether the model tells of all its messages.
+    /// Whether `busy_s` counts all its messages.
     known: bool,
     waited_s: f64,
     pub(crate) rate: f64,
 }
 
 impl LinkRow {
-    /// Bytes of those that it is booked with that it can carry in `time` seconds. `analytical` sends messages over the
-    /// links inside the network side by side, so there they may be booked with more.
+    /// Its booked bytes, but at most what it can carry in `time` seconds. With `analytical`, messages do not wait for
+    /// links inside the network, so such a link may be booked with more than it can carry.
     fn carried(&self, time: f64) -> f64 {
         (self.bytes as f64).min(self.rate * time) * f64::from(self.links)
     }
 
-    /// Time that it needs for its bytes.
+    /// Time that it needs to send its bytes.
     fn needs_s(&self) -> f64 {
         if self.rate > 0.0 { self.bytes as f64 / self.rate } else { 0.0 }
     }
@@ -54,12 +54,12 @@ impl LinkRow {
     }
 }
 
-/// The share of a run of `total` seconds that some time is.
+/// `time` as a share of a run of `total` seconds.
 fn share(time: f64, total: f64) -> f64 {
     if total > 0.0 { time / total } else { 0.0 }
 }
 
-/// Derives the timeline.
+/// Derives the timeline: summary, tables and spans.
 pub(crate) fn timeline(
     scenario: &Scenario,
     prepared: &Prepared,
@@ -72,9 +72,10 @@ pub(crate) fn timeline(
     let finished = unfold::collectives(prepared, std::mem::take(&mut record.collectives));
     let contention = network.contention();
     let stalls = network.stalls();
-    let told = (network.packets(), &contention[..], &stalls[..]);
-    let mut summary = summary(scenario, prepared, &record, &links, told);
-    // What `analytical` sends over inner links before a run is cut off may lie after that.
+    let observed = (network.packets(), &contention[..], &stalls[..]);
+    let mut summary = summary(scenario, prepared, &record, &links, observed);
+    // In a run that was cut off, `analytical` may have booked inner links for times after the end, so only look at runs
+    // that finished.
     if let (Network::Analytical, Ended::Finished) = (&scenario.network, record.ended) {
         summary.overload = overload::found(prepared, &record, &links, network);
     }
@@ -119,7 +120,7 @@ fn link_rows(prepared: &Prepared, network: &impl syncline_engine::Network) -> Ve
                 bytes: used.bytes,
                 messages: used.messages,
                 busy_s: used.busy.as_s(),
-                // Under `analytical`, messages pass links in the middle of a path side by side: no time is booked.
+                // `analytical` books no busy time on links in the middle of a path, because messages do not wait there.
                 known: used.busy.as_s() * rate * (1.0 + 1e-9) + 1.0 >= used.bytes as f64,
                 waited_s: used.waited.as_s(),
                 rate,
@@ -145,7 +146,8 @@ fn dim_summaries(prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Vec
                 Some(best) if load(best) >= load(link) => Some(best),
                 _ => Some(link),
             });
-            // Links of a tier in which no collective has its slowest links are passed whenever any is under way.
+            // A tier that holds no collective's slowest links has no active time of its own. Take the longest time of
+            // any tier: collectives may pass these links whenever one is in progress.
             let active = match record.dims[dim].active {
                 active if active.is_zero() && prepared.fabric.is_graph() => ever.as_s(),
                 active => active.as_s(),
@@ -176,7 +178,7 @@ fn summary(
     links: &[LinkRow],
     (packets, contention, stalls): (Option<Packets>, &[Contention], &[Stall]),
 ) -> Summary {
-    // Whole numbers, so that it does not matter in how many parts the ranks are summed.
+    // Sum whole numbers, so that the result does not depend on the order of the ranks or on how they are grouped.
     let mean = |of: fn(&RankRecord) -> u64| {
         let sum: u128 = record.ranks.iter().map(|rank| u128::from(of(rank))).sum();
         (sum * u128::from(prepared.symmetry.members())) as f64
@@ -185,9 +187,9 @@ fn summary(
     };
     let total = record.finish.as_s();
     let of_several = prepared.step.map(|step| u64::from(step.micro_batches)).filter(|&number| number > 1);
-    // An iteration of the engine is a micro-batch, or a whole step of a pipeline.
+    // One iteration of the engine is one micro-batch, or a whole step of a pipeline.
     let of_engine = of_several.unwrap_or(1) / u64::from(prepared.workload.micro_batches());
-    // Steps of several jobs are told job by job.
+    // With several jobs, each job has its own count of steps.
     let steps =
         if prepared.parts.is_empty() { record.iterations_done } else { record.iterations_done.min(1) };
     let exposed = mean(|rank| rank.exposed_communication.0);
@@ -212,7 +214,7 @@ fn summary(
         exposed_memory_s: mean(|rank| rank.exposed_memory.0),
         exposed_fraction: if total > 0.0 { exposed / total } else { 0.0 },
         communication_s: mean(|rank| rank.communication.0),
-        faults: prepared.faults.said.clone(),
+        faults: prepared.faults.descriptions.clone(),
         healthy_step_time_s: None,
         fault_cost_s: None,
         messages: record.messages,
@@ -248,13 +250,13 @@ fn summary(
     summary
 }
 
-/// Notes what the faults cost, beside the step time without them.
+/// Records in the summary the step time without faults, and what the faults cost.
 pub(crate) fn compare(summary: &mut Summary, healthy: Option<f64>) {
     summary.healthy_step_time_s = healthy;
     summary.fault_cost_s = healthy.map(|healthy| summary.step_time_s - healthy);
 }
 
-/// The answer for each of several jobs.
+/// The summary of each of several jobs.
 fn jobs(prepared: &Prepared, record: &Record) -> Vec<JobSummary> {
     let summary = |part: &Member| {
         let share = &part.share;
@@ -263,7 +265,7 @@ fn jobs(prepared: &Prepared, record: &Record) -> Vec<JobSummary> {
             let sum: u128 = ranks.iter().map(|rank| u128::from(of(rank))).sum();
             sum as f64 / PS / ranks.len().max(1) as f64
         };
-        // A rank that was cut off has no end of its own.
+        // In a run that was cut off, ranks have no finish time of their own.
         let last = match record.ended {
             Ended::Finished => ranks.iter().map(|rank| rank.finish).max().unwrap_or_default(),
             _ => record.finish,
@@ -293,18 +295,18 @@ fn jobs(prepared: &Prepared, record: &Record) -> Vec<JobSummary> {
     prepared.parts.iter().map(summary).collect()
 }
 
-/// The name of the one of several jobs that a rank belongs to; empty where there is one job.
+/// The name of the job that a rank belongs to; empty if the scenario has only one job.
 fn job_of(prepared: &Prepared, rank: u32) -> String {
     let has = |part: &&Member| rank.wrapping_sub(part.share.first_rank) < part.share.ranks;
     prepared.parts.iter().find(has).map(|part| part.share.name.clone()).unwrap_or_default()
 }
 
-/// Training iterations of one of several jobs that were completed; of a run that was cut off, those that all jobs have.
+/// Training iterations that a job completed. In a run that was cut off, the number that all jobs completed.
 fn steps_of(part: &Member, record: &Record) -> u32 {
     if record.ended == Ended::Finished { part.share.iterations } else { record.iterations_done }
 }
 
-/// Says how several jobs slow each other down: `alone` are their step times without the others, as far as they are known.
+/// Records how several jobs slow each other down. `alone` holds each job's step time without the others, if known.
 pub(crate) fn interference(timeline: &mut Timeline, alone: &[Option<f64>]) {
     let jobs = &mut timeline.summary.jobs;
     for (job, &alone) in jobs.iter_mut().zip(alone) {
@@ -315,17 +317,21 @@ pub(crate) fn interference(timeline: &mut Timeline, alone: &[Option<f64>]) {
     let float = |of: fn(&JobSummary) -> f64| jobs.iter().map(of).collect::<Vec<f64>>();
     let int = |of: fn(&JobSummary) -> u64| jobs.iter().map(|job| of(job) as i64).collect::<Vec<i64>>();
     let known = |of: fn(&JobSummary) -> Option<f64>| jobs.iter().map(of).collect::<Vec<Option<f64>>>();
-    let table = Table::new("jobs", "One of several jobs; times are means over its ranks")
+    let table = Table::new("jobs", "One job of a scenario with several; times are means over its ranks")
         .with("job", "Name of the job", jobs.iter().map(|job| job.name.clone()).collect::<Vec<_>>())
         .with(
             "ranks",
-            "Its ranks; those of the jobs before it have the numbers before its own",
+            "Number of its ranks. Ranks are numbered job by job, in this order",
             int(|job| job.ranks),
         )
         .with("iterations", "Training iterations that its ranks completed", int(|job| job.iterations))
-        .with("start_s", "When it began", float(|job| job.start_s))
+        .with("start_s", "When the job began", float(|job| job.start_s))
         .with("finish_s", "When its last rank finished", float(|job| job.finish_s))
-        .with("step_time_s", "Time from start to finish over iterations", float(|job| job.step_time_s))
+        .with(
+            "step_time_s",
+            "Time from start to finish, divided by the number of iterations",
+            float(|job| job.step_time_s),
+        )
         .with("compute_s", "Time in which compute was busy", float(|job| job.compute_s))
         .with(
             "exposed_communication_s",
@@ -334,25 +340,25 @@ pub(crate) fn interference(timeline: &mut Timeline, alone: &[Option<f64>]) {
         )
         .with(
             "communication_s",
-            "Time in which a communication was under way",
+            "Time in which at least one communication was in progress",
             float(|job| job.communication_s),
         )
         .with("sent_bytes", "Bytes that its ranks sent", int(|job| job.sent_bytes))
         .with(
             "alone_step_time_s",
-            "Step time of the same job alone on the fabric; nothing where a limit kept it from being found",
+            "Step time of the same job alone on the fabric; empty if a limit stopped that simulation",
             known(|job| job.alone_step_time_s),
         )
-        .with("slowdown", "Step time over that alone", known(|job| job.slowdown))
+        .with("slowdown", "`step_time_s` divided by `alone_step_time_s`", known(|job| job.slowdown))
         .with(
             "iterations_per_s_per_usd",
-            "Training iterations a second over the price of the whole fabric; nothing without prices",
+            "Training iterations per second, divided by the price of the whole fabric; empty without prices",
             known(|job| job.iterations_per_s_per_usd),
         );
     timeline.tables.push(table);
 }
 
-/// How many ranks share a copy of the model, and how many copies there are.
+/// The sizes of the parallel axes, such as `model 4 x data 8`; empty for jobs without layers.
 fn parallelism(scenario: &Scenario, prepared: &Prepared) -> String {
     let Workload::Layers { .. } = scenario.workload else { return String::new() };
     let shared = prepared.workload.roles.iter().filter(|role| role.size() > 1);
@@ -366,14 +372,14 @@ fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record) -> Vec<Strin
     };
     if record.ended != Ended::Finished && record.iterations_done == 0 {
         notes.push(
-            "the run was cut off before every rank completed an iteration: there is no step time, and numbers per step are \
-             all time so far"
+            "the run was cut off before every rank completed an iteration: there is no step time, and numbers per step \
+             cover all the time until then"
                 .to_owned(),
         );
     } else if record.ended != Ended::Finished {
         notes.push(format!(
-            "the run was cut off when every rank had completed {} of {} iterations: numbers per step are all time so far \
-             over these",
+            "the run was cut off when every rank had completed {} of {} iterations: numbers per step are the time \
+             until then divided by the completed iterations",
             record.iterations_done, prepared.workload.iterations
         ));
     }
@@ -381,8 +387,8 @@ fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record) -> Vec<Strin
     notes.extend(vocabulary::padded(scenario, prepared));
     if record.collectives_left_out > 0 {
         notes.push(format!(
-            "the tables of collectives and phases hold the first {MAX_COLLECTIVES} collectives; {} more are in all other \
-             numbers",
+            "the tables of collectives and phases hold only the first {MAX_COLLECTIVES} collectives; all other numbers \
+             include the other {} too",
             record.collectives_left_out
         ));
     }
@@ -390,19 +396,19 @@ fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record) -> Vec<Strin
     let watched = watched(micro_batches);
     if watched < micro_batches {
         notes.push(format!(
-            "the table of activity holds the first {watched} of {micro_batches} micro-batches, in which no gradients are \
-             reduced"
+            "the table of activity covers only the first {watched} of {micro_batches} micro-batches, which do not \
+             reduce gradients"
         ));
     }
     if watched_by_path(micro_batches) < 2 * micro_batches && prepared.workload.iterations > 1 {
         notes.push(format!(
-            "the critical path is that of the first iteration, of {micro_batches} micro-batches"
+            "the critical path covers only the first iteration, which has {micro_batches} micro-batches"
         ));
     }
     if record.too_many_to_repeat {
         notes.push(
-            "every iteration was simulated: a job of more than about a million collectives a group is not shortened; its \
-             step time is that of fewer iterations"
+            "every iteration was simulated, because a group has more than about a million collectives; for a shorter \
+             run, simulate fewer iterations: the step time is the same"
                 .to_owned(),
         );
     }
@@ -416,7 +422,7 @@ fn layers(prepared: &Prepared, record: &Record) -> Table {
     let workload = &prepared.workload;
     let unnamed = record.layers.last().is_some_and(|layer| *layer != Default::default());
     let rows: Vec<_> = record.layers.iter().take(workload.layers.len() + usize::from(unnamed)).collect();
-    // Ranks and iterations of the job that each layer is of.
+    // Ranks and iterations of the job to which each layer belongs.
     let means: Vec<(u32, u32)> = (0..rows.len() as u32)
         .map(|layer| {
             let of = |part: &&Member| (layer.wrapping_sub(part.share.first_layer)) < part.share.layers;
@@ -456,7 +462,7 @@ fn layers(prepared: &Prepared, record: &Record) -> Table {
         .with("compute_s", "All compute of the layer", sum(|l| &l.compute))
         .with(
             "forward_communication_s",
-            "Raw time, from issue to result, of collectives after the forward pass",
+            "Raw time (from issue to result) of collectives after the forward pass",
             parts(|l| &l.communication, Part::Forward),
         )
         .with(
@@ -489,7 +495,7 @@ fn layers(prepared: &Prepared, record: &Record) -> Table {
         )
         .with(
             "exposed_at_end_s",
-            "Part of exposed_communication_s after a rank's last forward or backward compute: the end of the run, which no further iteration hides",
+            "Part of `exposed_communication_s` after a rank's last forward or backward compute. It occurs once per run, because no further iteration hides it",
             rows.iter().map(|l| l.exposed_at_end).enumerate().map(per).collect::<Vec<_>>(),
         )
 }
@@ -524,12 +530,12 @@ fn collectives(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table
         .with("layer", "Layer that it belongs to", text(&|r| workload.layers.get(r.layer as usize).cloned().unwrap_or_default()))
         .with("part", "Part of the layer", text(&|r| r.part.name().to_owned()))
         .with("iteration", "Training iteration, from 0", int(&|r| i64::from(r.iteration)))
-        .with("kind", "What it promises", text(&|r| plan(r).kind.name().to_owned()))
-        .with("group", "Role of its group and number within the role", text(&|r| format!("{}.{}", workload.roles[usize::from(r.role)].name, r.group)))
+        .with("kind", "Which collective it is, such as `all_reduce`", text(&|r| plan(r).kind.name().to_owned()))
+        .with("group", "Role of its group, and the group's number within the role", text(&|r| format!("{}.{}", workload.roles[usize::from(r.role)].name, r.group)))
         .with("group_ranks", "Ranks that take part", int(&|r| i64::from(ranks(r))))
         .with("size_bytes", "Its size: the full vector (all-reduce, all-gather, broadcast, reduce) or one rank's input (reduce-scatter, all-to-all)", int(&|r| plan(r).bytes.0 as i64))
         .with("algorithm", "Algorithm and collective of each phase", text(&algorithm))
-        .with("chunks", "Chunks that the set is cut into", int(&|r| plan(r).chunks.len() as i64))
+        .with("chunks", "Number of chunks into which its data is cut", int(&|r| plan(r).chunks.len() as i64))
         .with("issue_s", "When the first rank issued it", float(&|r| r.first_issue.as_s()))
         .with("last_issue_s", "When the last rank issued it", float(&|r| r.last_issue.as_s()))
         .with("finish_s", "When the last rank had its result", float(&|r| r.finish.as_s()))
@@ -538,10 +544,10 @@ fn collectives(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table
         .with("ready_queue_delay_s", "Mean time of a chunk in the ready queue (P0 of astra2020 Fig. 12b)", float(&mean_wait))
         .with("algorithm_bytes_per_s", "Size over duration (`algbw` of nccl-tests)", float(&rate))
         .with("bus_bytes_per_s", "Algorithm bandwidth times the collective's factor, comparable with link rates (`busbw` of nccl-tests)", float(&|r| rate(r) * factor(r)))
-        .with("bound_s", "Time that no execution of the plan can beat", float(&|r| plan(r).bound.as_s()))
-        .with("groups", "Groups that the row stands for: more than 1 only in tables that would be too long", finished.iter().map(|r| i64::from(r.members)).collect::<Vec<i64>>())
-        .with("job", "Which of several jobs it belongs to; empty where there is one", text(&|r| job_of(prepared, workload.roles[usize::from(r.role)].rank(r.group, 0))))
-        .with("chosen", "Whether the algorithm of some phase was chosen as the quickest, rather than named", rows.iter().map(|r| prepared.plans.chosen[r.plan as usize].contains(&true)).collect::<Vec<bool>>())
+        .with("bound_s", "Lower bound on the plan's time", float(&|r| plan(r).bound.as_s()))
+        .with("groups", "Groups that this row represents; more than 1 only where one row for each would make the table too long", finished.iter().map(|r| i64::from(r.members)).collect::<Vec<i64>>())
+        .with("job", "Job that it belongs to; empty if the scenario has only one", text(&|r| job_of(prepared, workload.roles[usize::from(r.role)].rank(r.group, 0))))
+        .with("chosen", "Whether syncline chose the algorithm of at least one phase as the quickest; false if the scenario names them all", rows.iter().map(|r| prepared.plans.chosen[r.plan as usize].contains(&true)).collect::<Vec<bool>>())
 }
 
 fn phases(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table {
@@ -558,7 +564,7 @@ fn phases(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table {
     Table::new("phases", "One phase of one collective, over all its ranks and chunks")
         .with(
             "collective",
-            "Row of the table of collectives, from 0",
+            "Row of `collectives.parquet`, from 0",
             rows.iter().map(|r| r.0 as i64).collect::<Vec<i64>>(),
         )
         .with(
@@ -575,12 +581,12 @@ fn phases(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table {
         )
         .with(
             "dimension",
-            "Dimension in which it runs; of a graph with several tiers of links, the tier of the slowest links that it uses",
+            "Dimension in which it runs; in a graph with several tiers of links, the tier of the slowest links that it uses",
             rows.iter().map(|r| names[usize::from(plan(r.2, r.1).dim)].clone()).collect::<Vec<_>>(),
         )
         .with(
             "kind",
-            "What the phase promises along its dimension",
+            "Collective that the phase runs along its dimension",
             rows.iter().map(|r| plan(r.2, r.1).kind.name().to_owned()).collect::<Vec<_>>(),
         )
         .with(
@@ -607,7 +613,7 @@ fn phases(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table {
         )
         .with(
             "reduction_s",
-            "Mean time of combining a message with local data",
+            "Mean time to combine a received message with local data",
             rows.iter()
                 .map(|r| mean(r.2.phases[r.1].reduction, r.2.phases[r.1].messages))
                 .collect::<Vec<_>>(),
@@ -624,7 +630,7 @@ fn phases(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table {
         )
         .with(
             "chosen",
-            "Whether the algorithm was chosen as the quickest, rather than named",
+            "Whether syncline chose the algorithm as the quickest; false if the scenario names it",
             rows.iter().map(|r| prepared.plans.chosen[r.2.plan as usize][r.1]).collect::<Vec<bool>>(),
         )
 }
@@ -636,7 +642,7 @@ fn link_table(links: &[LinkRow], total: f64, prepared: &Prepared) -> Table {
         .with("link", "Its number", links.iter().map(|l| i64::from(l.id)).collect::<Vec<i64>>())
         .with(
             "dimension",
-            "Dimension that it belongs to; of a graph with several tiers of links, its tier",
+            "Dimension that it belongs to; in a graph with several tiers of links, its tier",
             links.iter().map(|l| names[l.dim].clone()).collect::<Vec<_>>(),
         )
         .with("from", "Vertex that sends", links.iter().map(|l| l.from.clone()).collect::<Vec<_>>())
@@ -644,30 +650,30 @@ fn link_table(links: &[LinkRow], total: f64, prepared: &Prepared) -> Table {
         .with("rate_bytes_per_s", "Payload rate", links.iter().map(|l| l.rate).collect::<Vec<_>>())
         .with("carried_bytes", "Bytes that passed it", links.iter().map(|l| l.bytes as i64).collect::<Vec<i64>>())
         .with("messages", "Messages that passed it", links.iter().map(|l| l.messages as i64).collect::<Vec<i64>>())
-        .with("busy_s", "Time in which it was sending; with `analytical`, messages for which it is neither the first nor the last of their path do not count", links.iter().map(|l| l.busy_s).collect::<Vec<_>>())
+        .with("busy_s", "Time in which it was sending. With `analytical`, a message counts only on the first and the last link of its path", links.iter().map(|l| l.busy_s).collect::<Vec<_>>())
         .with(
             "utilization",
-            "Fraction of the run in which it was sending; nothing where `busy_s` does not count all its messages",
+            "Fraction of the run in which it was sending; empty if `busy_s` does not count all its messages",
             links.iter().map(|l| l.busy(total)).collect::<Vec<_>>(),
         )
         .with(
             "waiting_s",
-            "Sum over messages of the time that they waited for it",
+            "Time that messages waited for it, summed over messages",
             links.iter().map(|l| l.waited_s).collect::<Vec<_>>(),
         )
         .with(
             "links",
-            "Links that the row stands for: more than 1 only in tables that would be too long",
+            "Links that this row represents; more than 1 only where one row for each would make the table too long",
             links.iter().map(|l| i64::from(l.links)).collect::<Vec<i64>>(),
         )
         .with(
             "tier",
-            "Tier of links that it belongs to, such as `leaf-spine`; of a fabric of dimensions, its dimension",
+            "Tier of links that it belongs to, such as `leaf-spine`; in a fabric of dimensions, its dimension",
             links.iter().map(|l| parts.tier(LinkId(l.id)).name.clone()).collect::<Vec<_>>(),
         )
         .with(
             "way",
-            "`up`, away from NPUs, or `down`; empty between vertices of one level",
+            "`up` (away from NPUs) or `down`; empty between vertices of the same level",
             links.iter().map(|l| l.way.name().to_owned()).collect::<Vec<_>>(),
         )
 }
@@ -690,12 +696,12 @@ fn ranks(prepared: &Prepared, record: &Record) -> Table {
         )
         .with(
             "exposed_memory_s",
-            "Time in which compute was idle only because it waited for memory operations or for the host",
+            "Time in which compute was idle only because it waited for memory operations or the host",
             rows.iter().map(|r| r.exposed_memory.as_s()).collect::<Vec<_>>(),
         )
         .with(
             "communication_s",
-            "Time in which a communication was under way",
+            "Time in which at least one communication was in progress",
             rows.iter().map(|r| r.communication.as_s()).collect::<Vec<_>>(),
         )
         .with("sent_bytes", "Bytes sent", rows.iter().map(|r| r.sent as i64).collect::<Vec<i64>>())
@@ -706,22 +712,22 @@ fn ranks(prepared: &Prepared, record: &Record) -> Table {
         )
         .with(
             "ranks",
-            "Ranks that the row stands for: more than 1 only in tables that would be too long",
+            "Ranks that this row represents; more than 1 only where one row for each would make the table too long",
             unfolded.iter().map(|r| i64::from(r.members)).collect::<Vec<i64>>(),
         )
         .with(
             "exposed_at_end_s",
-            "Part of exposed_communication_s after its last forward or backward compute",
+            "Part of `exposed_communication_s` after the rank's last forward or backward compute",
             rows.iter().map(|r| r.exposed_at_end.as_s()).collect::<Vec<_>>(),
         )
         .with(
             "bubble_s",
-            "Time in which compute was idle because a message that it waited for was not sent yet",
+            "Time in which compute was idle because another rank had not yet sent a message that it waited for",
             rows.iter().map(|r| r.bubble.as_s()).collect::<Vec<_>>(),
         )
         .with(
             "skew_s",
-            "Time in which compute was idle because another rank had not begun a collective yet",
+            "Time in which compute was idle because another rank had not yet begun a collective that it waited for",
             rows.iter().map(|r| r.skew.as_s()).collect::<Vec<_>>(),
         )
 }

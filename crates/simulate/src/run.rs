@@ -1,4 +1,4 @@
-//! The run loop: steps the engine, watches limits, reports progress.
+//! The run loop: steps the engine, checks limits, reports progress.
 
 use crate::prepare::{Prepared, prepare};
 use crate::scenario::{self, Network, Scenario, Traced, Workload};
@@ -14,7 +14,7 @@ use syncline_timeline::Ended;
 use syncline_units::Time;
 use syncline_workload::TaskGraph;
 
-/// Events between two looks at the clock.
+/// Events between two checks of the clock.
 const STRIDE: u64 = 1 << 14;
 /// Wall time between two reports of progress.
 const REPORT: Duration = Duration::from_millis(100);
@@ -22,11 +22,11 @@ const REPORT: Duration = Duration::from_millis(100);
 /// Simulates `scenario`.
 ///
 /// The limit on wall time counts from the start of the command to the last event. Deriving and writing the results
-/// comes on top.
+/// takes additional time.
 ///
 /// # Errors
-/// Everything that is wrong with the scenario or the files it names, or a deadlock report; `LimitReached` where wall
-/// time is used up, or the run cancelled, before the first event.
+/// Everything that is wrong with the scenario or the files it names; a deadlock report; `LimitReached` if the limit on
+/// wall time is reached, or the run is cancelled, before the first event.
 pub fn run(scenario: &Scenario, mut control: Control<'_>) -> Result<Run> {
     let watch = Watch::new(&scenario.limits, &control);
     let mut run = once(scenario, &watch, &mut control)?;
@@ -35,7 +35,7 @@ pub fn run(scenario: &Scenario, mut control: Control<'_>) -> Result<Run> {
     }
     if let Workload::Jobs { jobs } = &scenario.workload {
         let alone = match run.timeline.summary.ended {
-            Ended::Finished => beside(scenario, jobs, &watch, &mut control)?,
+            Ended::Finished => each_alone(scenario, jobs, &watch, &mut control)?,
             _ => Vec::new(),
         };
         report::interference(&mut run.timeline, &alone);
@@ -43,8 +43,8 @@ pub fn run(scenario: &Scenario, mut control: Control<'_>) -> Result<Run> {
     Ok(run)
 }
 
-/// The step time of each of several jobs alone on the fabric, as far as no limit is reached.
-fn beside(
+/// Simulates each of several jobs alone on the fabric and returns its step time; `None` if a limit stopped that run.
+fn each_alone(
     scenario: &Scenario,
     jobs: &[scenario::Job],
     watch: &Watch<'_>,
@@ -57,7 +57,7 @@ fn beside(
     jobs.iter().map(alone).collect()
 }
 
-/// The step time of the same job on a cluster without faults, unless a limit is reached first.
+/// Simulates the same job without faults and returns its step time; `None` if a limit stopped that run.
 fn healthy(scenario: &Scenario, watch: &Watch<'_>, control: &mut Control<'_>) -> Result<Option<f64>> {
     let mut scenario = scenario.clone();
     scenario.faults.clear();
@@ -66,10 +66,10 @@ fn healthy(scenario: &Scenario, watch: &Watch<'_>, control: &mut Control<'_>) ->
     Ok((summary.ended == Ended::Finished).then_some(summary.step_time_s))
 }
 
-/// One simulation.
+/// Runs one simulation.
 fn once(scenario: &Scenario, watch: &Watch<'_>, control: &mut Control<'_>) -> Result<Run> {
     let prepared = prepare(scenario, watch)?;
-    // The run without faults would only say it again.
+    // Warn only once: further runs, without faults or of single jobs, would repeat the same warnings.
     if let Some(warn) = control.warn.take()
         && !prepared.warnings.0.is_empty()
     {
@@ -97,7 +97,7 @@ fn links(prepared: &Prepared, model: Model) -> Links<'_> {
     Links::new(&prepared.fabric, prepared.symmetry.clone(), model)
 }
 
-/// Simulates a job on an idle network, to its end or to a limit.
+/// Simulates a job on an idle network until it ends or reaches a limit, and derives its results.
 fn finish(
     network: impl syncline_engine::Network,
     prepared: &Prepared,
@@ -116,7 +116,7 @@ fn finish(
     Ok(Run { timeline, diagnostics })
 }
 
-/// Steps the engine to its end or to a limit; how it ended, and why if early.
+/// Steps the engine until the job ends or reaches a limit. Returns how it ended, and the reason if it ended early.
 fn drive(
     engine: &mut Engine<'_, impl syncline_engine::Network>,
     prepared: &Prepared,
@@ -129,13 +129,15 @@ fn drive(
     let tasks = prepared.workload.sum(|graph| graph.tasks.len() as u128 * u128::from(graph.iterations));
     let steps = |graph: &TaskGraph| u128::from(graph.iterations / graph.micro_batches.max(1));
     let most = prepared.workload.classes.iter().map(steps).max().unwrap_or(0);
-    // A task alone would be one step of a collective that takes minutes.
+    // Count messages as well as tasks: a single collective may take minutes, and would otherwise show no progress.
     let work = tasks + size::sent(&prepared.workload, &prepared.plans) * most;
     let mut reported = Instant::now();
     let limit = |what: &str, value: String| {
         let note =
             Diagnostic::warning(Code::LimitReached, format!("stopped at the limit on {what} ({value})"))
-                .help("results describe the time before; raise the limit for the whole run");
+                .help(
+                    "results cover only the time before the limit; raise the limit to simulate the whole run",
+                );
         Ok((Ended::LimitReached, note.into()))
     };
     loop {
@@ -153,8 +155,10 @@ fn drive(
             None => {}
             Some(Stop::Wall(wall)) => return limit("wall time", wall.to_string()),
             Some(Stop::Cancelled) => {
-                let note =
-                    Diagnostic::warning(Code::LimitReached, "interrupted; results describe the time before");
+                let note = Diagnostic::warning(
+                    Code::LimitReached,
+                    "interrupted; results cover only the time before that",
+                );
                 return Ok((Ended::Interrupted, note.into()));
             }
         }

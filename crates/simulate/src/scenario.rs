@@ -1,7 +1,8 @@
-//! The resolved scenario: what a run is a function of.
+//! The resolved scenario, which determines a run completely.
 //!
 //! The Python package checks a user's YAML, expands names (a model into its layers, an accelerator into its rates,
-//! shorthands into dimensions) and hands over this. Every quantity is a string with a unit; every key is checked.
+//! shorthands into dimensions) and passes the result here. Every quantity is a string with a unit; unknown keys are
+//! refused.
 
 mod limit;
 
@@ -39,7 +40,7 @@ pub struct Scenario {
     /// What turns work into time.
     #[serde(default)]
     pub compute: Compute,
-    /// Memory of an NPU; absent means that it is not checked whether the job fits.
+    /// Memory of an NPU. If absent, whether the job fits is not checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub npu_memory: Option<Bytes>,
     /// The network.
@@ -62,16 +63,16 @@ pub struct Scenario {
     /// What varies between ranks and tasks.
     #[serde(default)]
     pub jitter: Jitter,
-    /// What the parts of the network cost; absent means that nothing is said of its cost.
+    /// What the parts of the network cost. If absent, results contain no cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prices: Option<PriceList>,
     /// What the trace shows.
     #[serde(default)]
     pub trace: Trace,
-    /// Whether one rank may stand for others that cannot be told apart. The results are the same.
+    /// Whether one rank may represent others that behave identically. The results are the same.
     #[serde(default = "yes")]
     pub quotient: bool,
-    /// Whether the results folder gets a report. It changes no number.
+    /// Whether to write a report into the results folder. It does not change results.
     #[serde(default = "yes")]
     pub report: bool,
 }
@@ -97,17 +98,18 @@ pub enum Workload {
         /// Training iterations.
         #[serde(default = "one")]
         iterations: u32,
-        /// Micro-batches of an iteration, whose gradients are summed up before they are reduced. Layers are those of one.
+        /// Micro-batches of an iteration, whose gradients are summed locally before they are reduced. `layers`
+        /// describes one micro-batch.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         micro_batches: u32,
-        /// Samples of an iteration over all copies of the model: `micro_batches` follows from it, from `batch_per_npu` and
-        /// from the number of copies.
+        /// Samples of an iteration over all copies of the model. If given, `micro_batches` follows from it, from
+        /// `batch_per_npu` and from the number of copies.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         global_batch: Option<u32>,
-        /// Element types: one for everything, or each.
+        /// Element types: one for everything, or one for each use.
         #[serde(default)]
         types: Types,
-        /// What updates parameters, for the memory that it takes.
+        /// The optimizer, which determines the memory for its state.
         #[serde(default, skip_serializing_if = "is_sgd")]
         optimizer: Optimizer,
         /// Samples of a micro-batch of one copy of the model.
@@ -116,15 +118,15 @@ pub enum Workload {
         /// What a sample is, for rates of work.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sample: Option<Box<Sample>>,
-        /// What the layers leave out of the model that they are from, one sentence each.
+        /// What the layers leave out of the original model, one sentence for each omission.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notes: Vec<String>,
     },
     /// Collectives alone, one after the other, over all ranks.
     Collectives {
-        /// What is done in each iteration.
+        /// The collectives of each iteration.
         collectives: Vec<Comm>,
-        /// How often.
+        /// Number of iterations.
         #[serde(default = "one")]
         iterations: u32,
     },
@@ -136,9 +138,9 @@ pub enum Workload {
         #[serde(default)]
         groups: Option<String>,
     },
-    /// Several jobs, each with NPUs of its own or with some that it shares.
+    /// Several jobs, which may share NPUs.
     Jobs {
-        /// One or more of them.
+        /// The jobs, at least one.
         jobs: Vec<Job>,
     },
     /// An ASTRA-sim 1 text workload.
@@ -155,14 +157,14 @@ pub enum Workload {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
-    /// Its name, unlike those of the others.
+    /// Its name, different from those of all others.
     pub name: String,
     /// What it does.
     pub workload: Box<Workload>,
     /// What turns its work into time.
     #[serde(default)]
     pub compute: Compute,
-    /// Memory that it finds on an NPU; absent means that it is not checked whether it fits.
+    /// Memory of an NPU. If absent, whether the job fits is not checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub npu_memory: Option<Bytes>,
     /// Which NPU each of its ranks runs on.
@@ -171,7 +173,8 @@ pub struct Job {
     /// When it begins.
     #[serde(default)]
     pub start: Time,
-    /// How its collectives are carried out, where not as the scenario says. Endpoints schedule as the scenario says.
+    /// How its collectives are carried out, if not as the scenario says. Scheduling at endpoints always follows the
+    /// scenario.
     #[serde(default)]
     pub collectives: Option<Collectives>,
 }
@@ -187,17 +190,17 @@ fn is_sgd(optimizer: &Optimizer) -> bool {
     *optimizer == Optimizer::Sgd
 }
 
-/// What a model does with a sample, whatever a job makes of it.
+/// The work of a model for one sample, independent of how a job divides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sample {
-    /// Its tokens, where it has some.
+    /// Tokens of the sample, if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// Operations of the matrix products that its forward and backward pass need. Nothing that is computed again counts, and
-    /// of causal attention only the scores that the mask leaves.
+    /// Operations of the matrix products that its forward and backward pass need. Does not count recomputation; in
+    /// causal attention, counts only the scores that the mask leaves.
     pub model_flop: Flops,
-    /// The same with all scores of attention (Chowdhery et al. 2022, appendix B), where that is another number.
+    /// The same with all scores of attention (Chowdhery et al. 2022, appendix B), if that number differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_flop_unmasked: Option<Flops>,
 }
@@ -206,7 +209,7 @@ pub struct Sample {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "model", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Compute {
-    /// Only given times.
+    /// Uses only times that the workload gives.
     Given {
         /// What all times are divided by.
         #[serde(default = "unity")]
@@ -219,7 +222,7 @@ pub enum Compute {
         accelerator: String,
         /// Peak rate for the type that the workload computes in.
         peak: FlopRate,
-        /// Peak rates for other types that some of its work is in.
+        /// Peak rates for other types in which some of its work is computed.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         peaks: BTreeMap<DataType, FlopRate>,
         /// Memory bandwidth.
@@ -235,16 +238,16 @@ pub enum Compute {
     Systolic {
         /// Rows of multiply-accumulate units.
         rows: u32,
-        /// Columns of them.
+        /// Columns of multiply-accumulate units.
         columns: u32,
         /// Cycles per second.
         clock: Frequency,
         /// Memory bandwidth.
         memory: Rate,
-        /// What stays in the array.
+        /// Which operand stays in the array.
         #[serde(default)]
         dataflow: Dataflow,
-        /// Rate of operations that are no matrix products; absent where these take no time.
+        /// Rate of operations that are not matrix products. If absent, these take no time.
         vector: Option<FlopRate>,
         /// Added to each pass of each layer.
         #[serde(default)]
@@ -265,9 +268,9 @@ pub enum Compute {
     },
     /// Measured times.
     Table {
-        /// Which table, and what was measured; for people.
+        /// Name of the table and of what was measured, for people.
         name: String,
-        /// By the layer's name.
+        /// Measured times by layer name.
         layers: BTreeMap<String, Measured>,
         /// What all times are divided by.
         #[serde(default = "unity")]
@@ -281,13 +284,13 @@ impl Default for Compute {
     }
 }
 
-/// Fraction of a peak that is reached, above 0 to 1: one for all work, or by its size.
+/// Fraction of the peak that work reaches, above 0 up to 1: one for all work, or depending on its size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Efficiency {
     /// The same for all.
     Constant(f64),
-    /// Points by rising work.
+    /// Points in order of increasing work.
     Curve(Vec<EfficiencyPoint>),
 }
 
@@ -303,11 +306,11 @@ impl Default for Efficiency {
 pub struct EfficiencyPoint {
     /// Operations of a task.
     pub flop: Flops,
-    /// Fraction of the peak that it reaches.
+    /// Fraction of the peak that the task reaches.
     pub efficiency: f64,
 }
 
-/// What stays in a systolic array while the rest flows through it.
+/// Which matrix stays in a systolic array while the others flow through it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dataflow {
@@ -320,7 +323,7 @@ pub enum Dataflow {
     InputStationary,
 }
 
-/// Measured times of one layer; a pass that was not measured has none.
+/// Measured times of one layer; `None` for a pass that was not measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Measured {
@@ -344,9 +347,9 @@ const fn unity() -> f64 {
 pub enum Fabric {
     /// A regular fabric, lowest dimension first.
     Dims(Vec<Dim>),
-    /// Any graph.
+    /// A graph, given link by link.
     Graph(Graph),
-    /// A family of graphs, from a few numbers.
+    /// A graph of a known family, built from a few numbers.
     Built(Box<Built>),
 }
 
@@ -356,7 +359,7 @@ pub enum Fabric {
 pub struct Dim {
     /// Its name.
     pub name: String,
-    /// How its NPUs are joined.
+    /// How its NPUs are connected.
     pub shape: DimKind,
     /// How many NPUs it joins.
     pub size: u32,
@@ -366,22 +369,22 @@ pub struct Dim {
     /// Whether rings run both ways. Other shapes are always full duplex.
     #[serde(default)]
     pub direction: Direction,
-    /// What chooses among several switches. Other shapes have none.
+    /// What chooses among several switches. Only for switches.
     #[serde(default)]
     pub spread: Spread,
-    /// Rate of one link. Exactly one of this and `rate_per_npu`.
+    /// Rate of one link. Give exactly one of this and `rate_per_npu`.
     #[serde(default)]
     pub rate: Option<Rate>,
-    /// What one NPU sends into this dimension over all its links (hier2021 Eq. 8).
+    /// Rate at which one NPU sends into this dimension over all its links (hier2021 Eq. 8).
     #[serde(default)]
     pub rate_per_npu: Option<Rate>,
     /// Latency of one link.
     #[serde(default)]
     pub latency: Time,
-    /// Payload over all bits on the wire, above 0 to 1.
+    /// Payload bits divided by all bits on the wire, above 0 up to 1.
     #[serde(default = "unity")]
     pub efficiency: f64,
-    /// By which name price lists know it; empty where they know it by its own.
+    /// The dimension's name in price lists; empty if they use its own name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tier: String,
 }
@@ -400,7 +403,7 @@ pub struct Graph {
     /// How paths are found.
     #[serde(default)]
     pub routing: Routing,
-    /// What people call the vertices, NPUs first; empty where they have numbers alone.
+    /// Names of the vertices, NPUs first; empty if they have only numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
 }
@@ -424,12 +427,12 @@ pub struct GraphLink {
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Routing {
-    /// Fewest links; ties go to the smaller vertex numbers.
+    /// Paths with the fewest links; among equal ones, the one with the smaller vertex numbers.
     #[default]
     Shortest,
-    /// Fewest links; ties are broken for each flow by a hash.
+    /// Paths with the fewest links; among equal ones, a hash chooses for each flow.
     Ecmp(Ecmp),
-    /// These paths, as vertices from source to destination; every other pair is routed by `Shortest`.
+    /// These paths, as vertices from source to destination; all other pairs as with `Shortest`.
     Explicit(Vec<Vec<u32>>),
 }
 
@@ -476,29 +479,30 @@ pub struct Collectives {
     /// Algorithm by dimension name, or `default` for all others; a value is an algorithm's name.
     /// If absent, the quickest of the library is chosen.
     pub algorithms: BTreeMap<String, BTreeMap<CollectiveKind, String>>,
-    /// Algorithms of the collectives of one group, kind and size; they go before `algorithms` and `all_reduce`.
+    /// Algorithms of the collectives of one group, kind and size. They take precedence over `algorithms` and
+    /// `all_reduce`.
     pub algorithms_of: Vec<AlgorithmsOf>,
     /// Path of the user's own plan, by collective.
     pub plans: BTreeMap<CollectiveKind, String>,
-    /// Sizes of the logical grid that plans assume, lowest first, where it is not the fabric's.
+    /// Sizes of the logical grid that plans assume, lowest first, if it differs from the fabric's.
     pub logical: Option<Vec<u32>>,
-    /// Chunks that a set is cut into (astra2020 `preferred-set-splits`).
+    /// Number of chunks into which a collective is cut (astra2020 `preferred-set-splits`).
     pub chunks: u32,
-    /// The same by collective, where it is another number.
+    /// Number of chunks for kinds of collective that differ from `chunks`.
     pub chunks_of: BTreeMap<CollectiveKind, u32>,
-    /// Smallest chunk: a set is cut into fewer chunks rather than into smaller ones.
+    /// Smallest chunk. A small collective is cut into fewer chunks, not into smaller ones.
     pub min_chunk: Bytes,
-    /// Element size by which data is cut.
+    /// Size of the elements at whose borders data is cut.
     pub element: Bytes,
-    /// Which set goes first.
+    /// Which collective's chunks go first.
     pub order: Order,
-    /// Which chunks share the limits that follow; if absent, see [`Collectives::schedulers`].
+    /// Which chunks share the limits that follow. If absent, see [`Collectives::schedulers`].
     pub schedulers: Option<Schedulers>,
     /// T of astra2020 IV-B: new chunks are issued while fewer than this many are in their first phase; 0 means no
     /// limit.
     #[serde(with = "limit::unlimited")]
     pub issue_threshold: u32,
-    /// P of astra2020 IV-B: how many are issued at once; 0 means no limit.
+    /// P of astra2020 IV-B: how many chunks are issued at once; 0 means no limit.
     #[serde(with = "limit::unlimited")]
     pub issue_batch: u32,
     /// Logical scheduling queues per phase; 0 means one for each ring or switch of the dimension (astra2020 IV-B).
@@ -510,14 +514,14 @@ pub struct Collectives {
     /// Running chunks per dimension and NPU; 0 means no limit (64 in dlrm2020 III-C).
     #[serde(with = "limit::unlimited")]
     pub outstanding: u32,
-    /// Collectives of one rank that may be under way at once; 0 means no limit.
+    /// Collectives of one rank that may be in progress at once; 0 means no limit.
     #[serde(with = "limit::unlimited")]
     pub concurrent: u32,
     /// Constant delay after a message is received.
     pub endpoint_delay: Time,
     /// Time for a message from memory to the network interface (dlrm2020 III-C).
     pub injection_latency: Time,
-    /// Rate at which received data is combined with local data; absent means that it costs no time.
+    /// Rate at which received data is combined with local data. If absent, that takes no time.
     pub reduction_rate: Option<Rate>,
 }
 
@@ -549,8 +553,8 @@ impl Default for Collectives {
 }
 
 impl Collectives {
-    /// Which chunks share the endpoint's limits: by default those of a process group, but all of a rank if `order` ranks all its
-    /// collectives.
+    /// Which chunks share the endpoint's limits. By default, the chunks of a process group; with an `order` that
+    /// compares collectives of different groups, all chunks of a rank.
     pub fn schedulers(&self) -> Schedulers {
         self.schedulers.unwrap_or(match self.order {
             Order::Fifo => Schedulers::PerGroup,
@@ -563,23 +567,23 @@ impl Collectives {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Schedulers {
-    /// Those of one process group.
+    /// The chunks of one process group.
     PerGroup,
-    /// All of a rank.
+    /// All chunks of a rank.
     PerRank,
 }
 
-/// Which set goes first.
+/// Which collective goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// The one that was issued first.
+    /// The collective that was issued first.
     #[default]
     Fifo,
-    /// The one that was issued last.
+    /// The collective that was issued last.
     Lifo,
-    /// All-to-all before all others, those that block the forward pass before those that do not; then the one issued last
-    /// (dlrm2020 III-C.1).
+    /// All-to-alls before all others, then collectives that block the forward pass before those that do not; among
+    /// equal ones, the one issued last (dlrm2020 III-C.1).
     Priority,
 }
 
@@ -590,9 +594,9 @@ pub enum Network {
     /// Latency times hops plus bytes over rate, with busy ports.
     #[default]
     Analytical,
-    /// FIFO links, messages stored and forwarded.
+    /// Messages are stored and forwarded, and queue for links in FIFO order.
     Queued,
-    /// Fluid that shares links fairly.
+    /// Messages are fluids that share links fairly.
     Flow(FlowSettings),
     /// Packets, switches with finite buffers, TCP or RDMA.
     Packet(Box<Settings>),
@@ -610,17 +614,17 @@ impl Network {
     }
 }
 
-/// When to stop early; absent means never. And what a run may need at most.
+/// When to stop early, if a limit is given; and how much memory a run may need.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Events.
+    /// Largest number of events.
     pub events: Option<u64>,
-    /// Simulated time.
+    /// Largest simulated time.
     pub sim_time: Option<Time>,
-    /// Wall time.
+    /// Largest wall time.
     pub wall: Option<Time>,
-    /// Memory that the run is estimated to need. More is refused before the run.
+    /// Largest estimated memory. A run that needs more is refused before it starts.
     pub memory: Bytes,
 }
 
@@ -634,11 +638,11 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Jitter {
-    /// Ranks begin up to so much late, each drawn evenly.
+    /// Each rank starts late by a random delay, drawn uniformly from 0 to this time.
     pub start: Time,
-    /// Coefficient of variation of compute times: each task's is multiplied by a lognormal factor of mean 1.
+    /// Coefficient of variation of compute times: each task's time is multiplied by a lognormal factor of mean 1.
     pub compute: f64,
-    /// What these are drawn by; absent means the scenario's seed.
+    /// Seed of both. If absent, the scenario's seed.
     pub seed: Option<u64>,
 }
 
@@ -649,31 +653,31 @@ impl Jitter {
     }
 }
 
-/// Something slow or broken: one of `rank`, `link`, `random_ranks` and `random_links` says what.
+/// A slow or broken part: exactly one of `rank`, `link`, `random_ranks` and `random_links` says which.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Fault {
-    /// These ranks compute slower.
+    /// Ranks that compute more slowly.
     pub rank: Option<Vec<RankId>>,
-    /// This many ranks do, drawn by the seed.
+    /// Number of ranks that compute more slowly, drawn with the scenario's seed.
     pub random_ranks: Option<u32>,
-    /// A link, or all between two vertices.
+    /// A link, or all links between two vertices.
     pub link: Option<LinkName>,
-    /// This many cables, drawn by the seed.
+    /// Number of affected cables, drawn with the scenario's seed.
     pub random_links: Option<u32>,
     /// How many times as slow, at least 1.
     pub factor: Option<f64>,
-    /// The links carry nothing; routes lead round them.
+    /// Whether the links carry nothing. Routes avoid them.
     pub dead: bool,
-    /// Only the links from the first vertex to the second.
+    /// Whether only the links from the first vertex to the second are affected.
     pub one_way: bool,
-    /// From when ranks are slow.
+    /// When the ranks become slow.
     pub from: Option<Time>,
-    /// Until when.
+    /// When the ranks stop being slow.
     pub until: Option<Time>,
 }
 
-/// Which link.
+/// The name of a link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum LinkName {
@@ -689,7 +693,7 @@ pub enum LinkName {
 pub struct Trace {
     /// Traced ranks.
     pub ranks: Traced,
-    /// Largest number of spans kept.
+    /// Largest number of spans that are kept.
     pub max_spans: u64,
 }
 
@@ -710,7 +714,7 @@ pub enum Traced {
 }
 
 impl Traced {
-    /// Those that are listed.
+    /// The ranks that are listed one by one; empty if they are given by name.
     pub fn listed(&self) -> &[RankId] {
         match self {
             Self::Named(NamedRanks::Classes) => &[],
@@ -719,16 +723,16 @@ impl Traced {
     }
 }
 
-/// Ranks that have a name.
+/// Sets of ranks that have a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NamedRanks {
-    /// The first rank of each class of ranks that do the same, of the first [`TRACED_CLASSES`] classes, and up to
-    /// [`TRACED_FAULTS`] that are slow or at broken links.
+    /// The first rank of each class of ranks with equal tasks, for the first [`TRACED_CLASSES`] classes, and up to
+    /// [`TRACED_FAULTS`] ranks that are slow or at broken links.
     Classes,
 }
 
-/// Classes of which a rank is traced. More can be traced one by one.
+/// Number of classes of which a rank is traced. Others can be listed one by one.
 pub const TRACED_CLASSES: usize = 8;
-/// Most other ranks that are traced because [`Scenario::faults`] name them.
+/// Largest number of ranks that are traced in addition because [`Scenario::faults`] affect them.
 pub const TRACED_FAULTS: usize = 8;

@@ -1,8 +1,8 @@
-//! Several jobs on one fabric: each prepared as if it were alone, then joined to one that the engine executes.
+//! Several jobs on one fabric. Each is prepared as if it ran alone; then all are joined into one job for the engine.
 //!
-//! Jobs share links and nothing else. Where they share NPUs, each has the NPU's compute to itself: turns on it are not
-//! modelled. Their effect on each other is measured against each job alone on the same fabric, with the same network model
-//! and jitter.
+//! Jobs share only links. If two jobs share an NPU, each computes as if it had the NPU to itself: sharing of compute is
+//! not modelled. The slowdown of a job is measured against the same job alone on the same fabric, with the same network
+//! model and jitter.
 
 use crate::prepare::{Prepared, prepare};
 use crate::scenario::{Fault, Job, Scenario, Traced, Workload};
@@ -13,10 +13,10 @@ use syncline_fabric::{Fabric, Symmetry};
 use syncline_units::{NpuId, Time};
 use syncline_workload::{Share, join};
 
-/// Most jobs of a scenario.
+/// Largest number of jobs in a scenario.
 const MOST: usize = 1 << 10;
 
-/// One of several jobs, within their joint numbers.
+/// One of several jobs, and its place in the joined job.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     /// Its share of ranks and layers.
@@ -25,7 +25,7 @@ pub(crate) struct Member {
     pub(crate) start: Time,
 }
 
-/// The scenario of one of several jobs, alone on the fabric from time zero on.
+/// The scenario in which one of several jobs runs alone on the fabric, from time zero.
 pub(crate) fn alone(scenario: &Scenario, job: &Job) -> Scenario {
     let mut alone = scenario.clone();
     alone.workload = (*job.workload).clone();
@@ -41,13 +41,13 @@ pub(crate) fn alone(scenario: &Scenario, job: &Job) -> Scenario {
 /// Builds and checks all of `jobs`.
 ///
 /// # Errors
-/// What is wrong with any of them, or with all together.
+/// Everything that is wrong with any of them, or with all of them together.
 pub(crate) fn prepare_all(scenario: &Scenario, jobs: &[Job], watch: &Watch<'_>) -> Result<Prepared> {
     let mut errors = check(scenario, jobs);
     errors = errors.into_result()?;
     let mut prepared: Vec<Prepared> = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
-        // What ranks do is simulated one by one: jobs differ, and what they share breaks the symmetry of each.
+        // Simulate every rank: jobs differ, and the links that they share break the symmetry of each job.
         let own = Scenario { quotient: false, ..alone(scenario, job) };
         match prepare(&own, watch) {
             Ok(mut found) => {
@@ -60,7 +60,7 @@ pub(crate) fn prepare_all(scenario: &Scenario, jobs: &[Job], watch: &Watch<'_>) 
             Err(found) => errors.extend(keyed(found, index, job)),
         }
     }
-    // What jobs share is without use where none of them has any.
+    // A shared key is unused only if no job uses it.
     let sharing = jobs.iter().zip(&prepared).filter(|(job, _)| job.collectives.is_none());
     let unused = sharing.map(|(_, own)| own.plans.unused.clone()).reduce(|all, own| &all & &own);
     errors.extend(plans::without_use(&unused.unwrap_or_default()));
@@ -68,12 +68,12 @@ pub(crate) fn prepare_all(scenario: &Scenario, jobs: &[Job], watch: &Watch<'_>) 
     joined(scenario, jobs, prepared, errors.into_result()?)
 }
 
-/// What can be said of the jobs before they are built.
+/// Checks the jobs as far as possible before they are built.
 fn check(scenario: &Scenario, jobs: &[Job]) -> Diagnostics {
     let mut errors = Diagnostics::new();
     if jobs.is_empty() || jobs.len() > MOST {
         errors.push(
-            Diagnostic::error(Code::BadWorkload, "a scenario has one job or more, and not too many")
+            Diagnostic::error(Code::BadWorkload, "wrong number of jobs")
                 .key("workload.jobs")
                 .found(jobs.len().to_string())
                 .allowed(format!("1 to {MOST}")),
@@ -86,12 +86,12 @@ fn check(scenario: &Scenario, jobs: &[Job]) -> Diagnostics {
                 Diagnostic::error(Code::BadWorkload, format!("two jobs are named `{}`", job.name))
                     .key(key("name"))
                     .note(format!("the first is job {first}"))
-                    .help("names tell rows of the results apart"),
+                    .help("rename one: rows of the results are identified by job name"),
             );
         }
         if matches!(*job.workload, Workload::Jobs { .. }) {
             errors.push(
-                Diagnostic::error(Code::BadWorkload, "a job consists of no other jobs").key(key("workload")),
+                Diagnostic::error(Code::BadWorkload, "a job may not contain other jobs").key(key("workload")),
             );
         }
     }
@@ -101,13 +101,13 @@ fn check(scenario: &Scenario, jobs: &[Job]) -> Diagnostics {
             Diagnostic::error(Code::BadValue, "with several jobs, only links can be slow or broken")
                 .key(format!("faults.{index}"))
                 .allowed("link, random_links")
-                .help("simulate the job whose ranks are slow alone"),
+                .help("simulate the job that has slow ranks in a scenario of its own"),
         );
     }
     errors
 }
 
-/// The diagnostics of one job, with keys that say which it is.
+/// Prefixes the keys of a job's own diagnostics with the job's key.
 fn keyed(mut found: Diagnostics, index: usize, job: &Job) -> Diagnostics {
     for each in &mut found.0 {
         let Some(key) = &each.key else { continue };
@@ -124,7 +124,7 @@ fn keyed(mut found: Diagnostics, index: usize, job: &Job) -> Diagnostics {
     found
 }
 
-/// Leaves what is wrong with something that jobs share once.
+/// Removes repeated diagnostics. Something that is wrong with a shared part is found once for each job.
 fn dedup(errors: &mut Diagnostics) {
     let mut kept: Vec<Diagnostic> = Vec::new();
     for error in errors.0.drain(..) {
@@ -135,7 +135,7 @@ fn dedup(errors: &mut Diagnostics) {
     errors.0 = kept;
 }
 
-/// One job of several that are prepared, one after the other.
+/// Joins several prepared jobs into one, whose ranks are numbered job after job.
 fn joined(
     scenario: &Scenario,
     jobs: &[Job],
@@ -156,7 +156,7 @@ fn joined(
         memory.append(&mut own.memory);
     }
     let first = prepared.remove(0);
-    // Only links are slow or broken, which is the same for all jobs.
+    // With several jobs, faults affect only links, so they are the same for all jobs.
     let (fabric, faults) = (first.fabric, first.faults);
     connected(&fabric, &shares, &placement).into_result()?;
     let (mut plans, mut compute) = (first.plans, first.compute);
@@ -203,7 +203,7 @@ fn joined(
     })
 }
 
-/// Whether the ranks of each job reach each other over links that are not dead.
+/// Checks that the ranks of each job reach each other over links that are not dead.
 fn connected(fabric: &Fabric, shares: &[Share], placement: &[NpuId]) -> Diagnostics {
     let mut errors = Diagnostics::new();
     for share in shares {

@@ -1,4 +1,4 @@
-//! What several jobs hold together in the memory of NPUs that they share.
+//! Checks that several jobs together fit into the memory of NPUs that they share.
 
 use crate::prepare::Prepared;
 use crate::scenario::Job;
@@ -7,13 +7,14 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_units::{Bytes, NpuId};
 use syncline_workload::remedy::said;
 
-/// What ranks of several jobs hold on one NPU: numbers of jobs, and bytes.
+/// The jobs that have a rank on one NPU: number of each job, and bytes that its rank holds.
 type Held = Vec<(usize, Bytes)>;
 
-/// Whether all that jobs hold on each NPU fits, as far as they and the NPU say how much that is. Jobs count as there at the
-/// same time, whatever their starts: when one ends is not known before. What does not fit alone was refused before.
+/// Checks that what the jobs hold on each NPU fits together, as far as footprints and capacities are known. All jobs
+/// count as present at the same time, whenever they start, because their ends are not known in advance. A job that does
+/// not fit alone was refused earlier.
 ///
-/// `place` gives the NPU of a rank of a job.
+/// `place` returns the NPU of a rank of a job.
 pub(crate) fn check(
     jobs: &[Job],
     prepared: &[Prepared],
@@ -22,20 +23,20 @@ pub(crate) fn check(
     let mut on: BTreeMap<NpuId, Held> = BTreeMap::new();
     for (index, own) in prepared.iter().enumerate() {
         for rank in 0..own.workload.ranks {
-            // Ranks of a stage are a class.
+            // Classes of ranks are stages.
             let stage = own.workload.class_of(rank) as usize;
             if let Some(footprint) = own.memory.get(stage) {
                 on.entry(place(own, rank)).or_default().push((index, footprint.total()));
             }
         }
     }
-    // NPUs that hold the same are told of once, by the first of them.
-    let mut told: BTreeMap<Held, (NpuId, u32)> = BTreeMap::new();
+    // Report NPUs with the same contents once: the first of them, and how many there are.
+    let mut overfull: BTreeMap<Held, (NpuId, u32)> = BTreeMap::new();
     for (npu, held) in on {
         let capacity = held.iter().filter_map(|&(job, _)| jobs[job].npu_memory).min();
         let all = held.iter().fold(0u64, |sum, (_, bytes)| sum.saturating_add(bytes.0));
         if held.len() > 1 && capacity.is_some_and(|capacity| all > capacity.0) {
-            told.entry(held).or_insert((npu, 0)).1 += 1;
+            overfull.entry(held).or_insert((npu, 0)).1 += 1;
         }
     }
     let error = |(held, (npu, alike)): (Held, (NpuId, u32))| {
@@ -63,14 +64,14 @@ pub(crate) fn check(
         .key(format!("workload.jobs.{last}.placement"))
         .found(parts.join(", "))
         .allowed(format!("{} together", said(capacity)))
-        .note("each fits alone; jobs on the same NPU are taken to be there at the same time, whatever their starts")
+        .note("each fits alone; jobs on the same NPU count as present at the same time, whenever they start")
         .help(
-            "place them on NPUs of their own, or make one smaller: `parallel.zero`, `parallel.recompute`, a smaller \
+            "place them on different NPUs, or make one smaller: `parallel.zero`, `parallel.recompute`, a smaller \
              `batch_per_npu`, or more model-parallel ranks or stages",
         )
     };
     let mut errors = Diagnostics::new();
-    for each in told.into_iter().map(error) {
+    for each in overfull.into_iter().map(error) {
         errors.push(each);
     }
     errors

@@ -1,4 +1,4 @@
-//! Parts of a scenario, described as data for a person's view of them.
+//! Describes parts of a scenario as data, from which `syncline show` makes its views.
 
 use crate::Show;
 use crate::prepare::{Prepared, in_any_memory};
@@ -16,9 +16,9 @@ use syncline_workload::graph::describe;
 use syncline_workload::memory::Footprint;
 use syncline_workload::{Peer, TaskKind, Work};
 
-/// Most tasks and ranks that are listed one by one.
+/// Largest number of tasks and of ranks that are listed one by one.
 const LISTED: usize = 256;
-/// Most links that are listed: those of a fabric that a picture can hold.
+/// Largest number of links that are listed: as many as a picture can show.
 const LINKS: u32 = 4096;
 
 /// A part of a scenario as JSON.
@@ -44,27 +44,27 @@ struct FabricView {
     dims: Vec<DimView>,
     /// How a graph's paths are found.
     routing: Option<RoutingView>,
-    /// The family that a graph is of; empty where it was given link by link.
+    /// The family of a graph; empty if it was given link by link.
     family: String,
-    /// Sorts of vertices, the NPUs first.
+    /// Levels of vertices, the NPUs first.
     levels: Vec<LevelView>,
-    /// Sorts of links.
+    /// Tiers of links.
     tiers: Vec<TierView>,
     /// Names and sizes of the axes in which NPUs are naturally arranged.
     axes: Vec<(String, u32)>,
     /// How a picture arranges the vertices.
     layout: Layout,
-    /// Links between the two NPUs that are farthest apart; absent where that is not known.
+    /// Number of links between the two NPUs that are farthest apart, if known.
     diameter: Option<u32>,
-    /// What halves of the NPUs can send each other.
+    /// The rate at which the two halves of the NPUs can send to each other.
     bisection: Option<BisectionView>,
-    /// What it costs, where there are prices.
+    /// What the fabric costs, if the scenario has prices.
     #[serde(skip_serializing_if = "Option::is_none")]
     bill: Option<Bill>,
-    /// Own names of the vertices, NPUs first.
+    /// Names that the scenario gives the vertices, NPUs first.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     names: Vec<String>,
-    /// Links, as far as they are listed: all of a small fabric, the first of a large graph.
+    /// All links of a small fabric, the first ones of a large graph, none of a large regular fabric.
     listed: Vec<LinkView>,
 }
 
@@ -75,7 +75,7 @@ struct LevelView {
     height: i8,
     first: u32,
     count: u32,
-    /// How many belong together.
+    /// Number of adjacent vertices that form a group.
     group: u32,
     /// Links that leave the vertex with the fewest, and with the most.
     degree: [u32; 2],
@@ -85,9 +85,9 @@ struct LevelView {
 struct TierView {
     name: String,
     kind: LinkKind,
-    /// Number of the first directed one.
+    /// Number of the first directed link.
     first: u32,
-    /// Directed ones.
+    /// Number of directed links.
     links: u32,
     rate_bytes_per_s: f64,
     latency_s: f64,
@@ -95,7 +95,7 @@ struct TierView {
 
 #[derive(Serialize)]
 struct BisectionView {
-    /// One way.
+    /// Rate in one direction.
     rate_bytes_per_s: f64,
     /// What half of the NPUs can send into the network.
     ideal_bytes_per_s: f64,
@@ -121,9 +121,9 @@ struct DimView {
 #[derive(Serialize)]
 struct RoutingView {
     policy: &'static str,
-    /// What hashes begin with.
+    /// Seed of the hash.
     seed: Option<u64>,
-    /// Pairs that have a path of their own.
+    /// Number of pairs with an explicit path.
     explicit: usize,
 }
 
@@ -137,7 +137,7 @@ struct LinkView {
 
 fn fabric(prepared: &Prepared) -> FabricView {
     let fabric = &prepared.fabric;
-    // Of a regular fabric, dimensions say more than some of its links.
+    // For a large regular fabric, list no links: its dimensions say more than some of its links.
     let listed = match fabric.links() {
         all if all <= LINKS => all,
         _ if fabric.is_graph() => LINKS,
@@ -203,7 +203,7 @@ fn fabric(prepared: &Prepared) -> FabricView {
     }
 }
 
-/// Sorts of vertices, with their degrees.
+/// Levels of vertices, with their degrees.
 fn levels(fabric: &Fabric) -> Vec<LevelView> {
     let parts = fabric.parts();
     let view =
@@ -219,7 +219,7 @@ fn levels(fabric: &Fabric) -> Vec<LevelView> {
     parts.levels.iter().zip(fabric.degrees()).map(view).collect()
 }
 
-/// Sorts of links; those of one sort are alike, but where nothing is known of them.
+/// Tiers of links. All links of a tier are alike, except in tiers of kind `Other`, which are left out.
 fn tiers(fabric: &Fabric) -> Vec<TierView> {
     let parts = fabric.parts();
     let known = parts.tiers.iter().filter(|tier| tier.kind != LinkKind::Other && tier.links > 0);
@@ -242,17 +242,17 @@ struct WorkloadView {
     name: String,
     ranks: u32,
     iterations: u32,
-    /// Where there are several in an iteration.
+    /// Micro-batches of an iteration, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     micro_batches: Option<u32>,
     layers: usize,
     roles: Vec<RoleView>,
     classes: Vec<ClassView>,
     compute_model: String,
-    /// What a rank of each stage holds, where layers say it.
+    /// What a rank of each stage holds in memory, if the layers say so.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     memory: Vec<MemoryView>,
-    /// What an NPU has, where that is known.
+    /// Memory of an NPU, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     npu_memory_bytes: Option<u64>,
     /// Why the job does not fit, and what would make it fit.
@@ -261,7 +261,7 @@ struct WorkloadView {
     /// Parameters of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     parameters: Option<u64>,
-    /// Samples of an iteration over all copies of the model, where that is known.
+    /// Samples of an iteration over all copies of the model, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     samples_per_step: Option<u64>,
 }
@@ -279,9 +279,9 @@ struct MemoryView {
     gathered_bytes: u64,
     gradients_bytes: u64,
     optimizer_bytes: u64,
-    /// Where every layer says what it keeps.
+    /// Known only if every layer says what it keeps.
     activations_bytes: Option<u64>,
-    /// Micro-batches, or parts of them, under way at once.
+    /// Micro-batches, or parts of them, in flight at once.
     live: u32,
     total_bytes: u64,
 }
@@ -333,7 +333,7 @@ struct TaskView {
     what: String,
     layer: String,
     duration_s: f64,
-    /// How often in an iteration, where it has several micro-batches.
+    /// How often the task runs in an iteration, if that has several micro-batches.
     #[serde(skip_serializing_if = "Option::is_none")]
     times: Option<u32>,
     bytes: u64,
@@ -434,8 +434,8 @@ fn class_view(prepared: &Prepared, class: usize) -> ClassView {
         let waits_for = graph.dependencies(index as u32).into_iter().map(|on| {
             let before = match (on.lag, graph.micro_batches) {
                 (0, _) => "",
-                (_, 1) => " of the iteration before",
-                _ => " of the micro-batch before",
+                (_, 1) => " of the previous iteration",
+                _ => " of the previous micro-batch",
             };
             format!("{}{before}", label(on.task))
         });
@@ -499,7 +499,7 @@ struct PhaseView {
     ranks: u32,
     streams: u32,
     queues: u32,
-    /// What the phase's collective works on, of one chunk.
+    /// Bytes of one chunk on which the phase's collective works.
     chunk_bytes: u64,
     messages_per_rank: u64,
     sent_bytes_per_rank: u64,

@@ -1,4 +1,4 @@
-//! What is too large to be counted or held is refused by name, before memory or 64 bits run out.
+//! Refuses scenarios that are too large, naming what is too large, before memory or 64-bit counters run out.
 
 use crate::plans::Plans;
 use crate::scenario::{Fabric, Scenario};
@@ -9,36 +9,38 @@ use syncline_plan::program::{Op, Seat, program};
 use syncline_units::Bytes;
 use syncline_workload::{TaskKind, Workload};
 
-/// Most rings, parallel links or switches of a dimension, and scheduling queues of a phase.
+/// Largest number of rings, parallel links or switches of a dimension, and of scheduling queues of a phase.
 const PARALLEL: u32 = 1 << 16;
-/// Most chunks of a set.
+/// Largest number of chunks of a collective.
 const CHUNKS: u64 = 1 << 20;
-/// Most bytes of all collectives and messages of a job together. Plans send some of them several times.
+/// Limit on the bytes of all collectives and messages of a job together. Well below 2^64, because plans send some bytes
+/// several times.
 const BYTES: u128 = 1 << 60;
-/// Most scheduling queues of all ranks together, whose state is held.
+/// Limit on the scheduling queues of all simulated ranks together, each of which takes memory.
 const QUEUES: u64 = 1 << 26;
 
-/// More ranks than this, simulated one by one, are worth a warning.
+/// Simulating more ranks than this one by one gives a warning.
 pub(crate) const MANY: u32 = 1 << 16;
-/// So are more messages of a step, and more memory: some 20 seconds, and what a small machine has.
+/// More messages in a step than this give a warning: they take about 20 seconds.
 const MANY_MESSAGES: f64 = 2e7;
+/// More bytes of memory than this give a warning: it is what a small machine has.
 const MUCH_MEMORY: f64 = 4e9;
 
-/// Instructions of a program that are looked at to see how many messages a rank sends at once.
+/// Number of instructions of a program that are read to count the messages that a rank sends at once.
 const LOOKED_AT: u32 = 1 << 16;
-/// Jobs of fewer ranks get no warning: they never take long.
+/// Jobs of fewer ranks give no warning: they never take long.
 const FEW_RANKS: u32 = 64;
-/// Chunks of a set whose state is part of [`RANK_BYTES`].
+/// Number of chunks of a collective whose state [`RANK_BYTES`] includes.
 const FEW_CHUNKS: u64 = 16;
-/// Memory for each simulated rank, link, message under way, further chunk, and task: what all-reduces over one to three
-/// dimensions took, results included.
+/// Memory for each simulated rank, link, message in flight, further chunk, and task. Measured with all-reduces over one
+/// to three dimensions, results included.
 const RANK_BYTES: f64 = 8e3;
 const LINK_BYTES: f64 = 1.3e3;
 const MESSAGE_BYTES: f64 = 400.0;
 const CHUNK_BYTES: f64 = 400.0;
 const TASK_BYTES: f64 = 8.0;
 
-/// Numbers of the scenario by themselves.
+/// Checks single numbers of the scenario.
 pub(crate) fn numbers(scenario: &Scenario) -> Diagnostics {
     let mut errors = Diagnostics::new();
     let mut at_most = |key: String, found: u32, most: u32| {
@@ -60,10 +62,10 @@ pub(crate) fn numbers(scenario: &Scenario) -> Diagnostics {
     errors
 }
 
-/// The chunks of a set, after its size and the smallest chunk have limited them.
+/// Checks the number of chunks of a collective, after its size and the smallest chunk have limited it.
 ///
 /// # Errors
-/// There are too many to hold.
+/// There are more than [`CHUNKS`].
 pub(crate) fn chunks(number: u64) -> Result<()> {
     if number <= CHUNKS {
         return Ok(());
@@ -76,7 +78,7 @@ pub(crate) fn chunks(number: u64) -> Result<()> {
         .into())
 }
 
-/// The bytes of a job, which the counters of the results must hold.
+/// Checks that the counters of the results can hold the bytes of a job.
 pub(crate) fn bytes(workload: &Workload) -> Diagnostics {
     let all = workload.sum(|graph| {
         let bytes = (0..).zip(&graph.tasks).map(|(index, task)| match task.kind {
@@ -98,12 +100,12 @@ pub(crate) fn bytes(workload: &Workload) -> Diagnostics {
         .into()
 }
 
-/// Ranks that are simulated one by one.
+/// Number of ranks that are simulated one by one.
 fn simulated(workload: &Workload, symmetry: &Symmetry) -> u32 {
     if symmetry.is_none() { workload.ranks } else { symmetry.classes() }
 }
 
-/// Bytes of memory that a run is estimated to take: what grows with the fabric and the job.
+/// Estimated bytes of memory of a run: the part that grows with the fabric and the job.
 fn estimate(workload: &Workload, symmetry: &Symmetry, plans: &Plans, schedule: &Schedule) -> f64 {
     let ranks = f64::from(simulated(workload, symmetry));
     let share = ranks / f64::from(workload.ranks.max(1));
@@ -126,14 +128,15 @@ fn estimate(workload: &Workload, symmetry: &Symmetry, plans: &Plans, schedule: &
         + tasks * TASK_BYTES
 }
 
-/// Messages of a chunk that a rank sends in a phase before it waits for any.
+/// Messages of a chunk that a rank sends in a phase before it waits for the first time.
 fn burst(phase: &PhasePlan) -> f64 {
     let of_stream = |stream| {
         let seat = Seat { kind: phase.kind, ranks: phase.size, index: 0, stream, reverse: false };
         let ops =
             program(&*phase.algorithm, seat).take_while(|op| !matches!(op, Op::Wait | Op::After { .. }));
         let sent = ops.take(LOOKED_AT as usize).filter(|op| matches!(op, Op::Send { .. })).count();
-        // Sends and receives alternate where all are begun at once.
+        // In programs that start everything at once, sends and receives alternate: if about half of the instructions
+        // read are sends, assume one message to each rank.
         if sent as u32 >= LOOKED_AT / 2 { f64::from(phase.size) } else { sent as f64 }
     };
     (0..phase.streams).map(of_stream).sum()
@@ -163,7 +166,8 @@ pub(crate) fn sent(workload: &Workload, plans: &Plans) -> u128 {
     })
 }
 
-/// Messages of a chunk that a rank sends in a phase: the mean of three ranks, as the root of a tree sends more than the others.
+/// Messages of a chunk that a rank sends in a phase: the mean of three ranks, as the root of a tree sends more than the
+/// others.
 fn sends(phase: &PhasePlan) -> u64 {
     let of_rank = |index| {
         let of_stream = |stream| {
@@ -176,8 +180,8 @@ fn sends(phase: &PhasePlan) -> u64 {
     [0, phase.size / 3, phase.size - 1].map(of_rank).iter().sum::<u64>().div_ceil(3)
 }
 
-/// A warning where more than [`MANY`] ranks are simulated one by one, and `why`, or fewer that take long or much memory.
-/// `even` is a remedy where sizes are the reason.
+/// A warning if more than [`MANY`] ranks are simulated one by one, or fewer that take long or much memory. `why` is the
+/// reason for simulating them one by one; `even` is a remedy if the sizes of collectives are the reason.
 pub(crate) fn many(
     workload: &Workload,
     symmetry: &Symmetry,
@@ -198,8 +202,8 @@ pub(crate) fn many(
     let even = even.map_or_else(String::new, |even| format!("{even}, or "));
     Diagnostic::warning(Code::ManyRanks, format!("{ranks}{of} ranks are simulated one by one: {why}"))
         .help(format!(
-            "this takes about {} of memory, and {:.0} million messages a step, of which a million take a second or \
-             two; {even}try a smaller fabric first",
+            "this takes about {} of memory, and {:.0} million messages a step, at one or two seconds for each million; \
+             {even}try a smaller fabric first",
             Bytes((memory / 1e8).ceil() as u64 * 100_000_000),
             (messages / 1e6).max(1.0)
         ))
@@ -216,7 +220,7 @@ fn schedulers(workload: &Workload, schedule: &Schedule, simulated: u64) -> u64 {
     (u128::from(all) * u128::from(simulated)).div_ceil(u128::from(workload.ranks.max(1))) as u64
 }
 
-/// What is simulated, and with it the memory that it takes: at most `limit`.
+/// Checks that the scheduling queues do not exceed [`QUEUES`], and that the run needs at most `limit` of memory.
 pub(crate) fn memory(
     workload: &Workload,
     symmetry: &Symmetry,
@@ -249,9 +253,9 @@ pub(crate) fn memory(
                     needed / 1e9
                 ))
                 .allowed(format!("at most {:.0} GB", limit.0 as f64 / 1e9))
-                .note(format!("no rank stands for others: {why}"))
+                .note(format!("ranks are simulated one by one: {why}"))
                 .help(format!(
-                    "{}simulate a smaller fabric; or raise `limits.memory` on a machine that has more",
+                    "{}simulate a smaller fabric; or raise `limits.memory` if the machine has more memory",
                     even.map_or_else(String::new, |even| format!("{even}; or "))
                 )),
         );
@@ -286,13 +290,13 @@ mod tests {
         assert_eq!(found.0[0].code, Code::TooLarge, "{found}");
         assert_eq!(found.0[0].key.as_deref(), Some("limits.memory"));
         assert!(found.0[0].found.as_deref().unwrap().contains("8997000 links"), "{found}");
-        // An even size needs one rank, and a higher limit is taken at its word.
+        // With an even size one rank represents all; a higher limit is accepted.
         assert!(is_right(&scenario("fully_connected", 3000, 3_000_000 * 64, "")));
         assert!(is_right(&scenario("fully_connected", 3000, 1_000_000, r#", "limits": {"memory": "64GB"}"#)));
     }
 
     #[test]
-    fn the_size_of_the_remedy_is_taken() {
+    fn the_suggested_size_is_accepted() {
         for (size, bytes) in [(3000, 1_000_000), (2048, 1_000_000), (3000, 10), (2999, 7_777_777)] {
             let found = check(&scenario("fully_connected", size, bytes, ""));
             let help = found.0[0].help.clone().unwrap();
@@ -305,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_takes_long_is_warned_of() {
+    fn a_long_run_gives_a_warning() {
         // 16 chunks, of which each of 2048 ranks sends two to 2047 others, and 4192256 links.
         let found = check(&scenario("fully_connected", 2048, 1_000_000, ""));
         assert_eq!(found.0[0].code, Code::ManyRanks, "{found}");
@@ -315,7 +319,7 @@ mod tests {
             help.contains(&format!("{} million messages a step", (messages + 500_000) / 1_000_000)),
             "{help}"
         );
-        // Not of one that is over at once.
+        // A short run gives none.
         assert!(check(&scenario("fully_connected", 200, 1_000_004, "")).0.is_empty());
     }
 

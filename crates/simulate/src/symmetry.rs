@@ -1,21 +1,22 @@
-//! Which axes of ranks may be turned without anything changing, so that one rank stands for many.
+//! Finds the axes of ranks that can be turned without changing anything, so that one rank represents many.
 //!
-//! The axes are the dimensions of a regular fabric. Of a graph, and where groups take parts of dimensions, they are those
-//! that the job's groups lie along, and routes are compared ([`Symmetry::compared`]). An axis is turned where all of this
-//! holds, and every rank is simulated along it where not:
+//! In a regular fabric, the axes are its dimensions. In a graph, and if groups take parts of dimensions, they are the
+//! axes along which the job's groups lie, and routes are compared ([`Symmetry::compared`]). An axis is turned if all of
+//! the following holds; otherwise every rank along it is simulated:
 //!
-//! - the fabric is whole, and rank `i` is on NPU `i`;
-//! - what a rank sends outside collectives goes to ranks with its own coordinate on this axis;
-//! - ranks that differ only on this axis have the same tasks and compute durations, send to and receive from ranks that
-//!   are as far from them, and are slow alike;
-//! - each group takes the axis whole, or not at all;
-//! - the plans along it follow from one rank's ([`Algorithm::turn`](syncline_plan::Algorithm::turn)), all by the same
-//!   turn, and no phase singles out coordinate 0;
-//! - every block is as long as its neighbours: what is cut along it divides evenly;
-//! - the fabric looks the same after the turn. A dimension does, but where the pair of NPUs chooses among switches, as a
-//!   rule. Where routes are compared, all that are used do; perhaps after a turn by several coordinates only, such as those
-//!   of the hosts of a leaf;
-//! - its links have latency, or nothing shares them: between events of one time, the order of ranks must not count.
+//! - the fabric is undamaged, and rank `i` is on NPU `i`;
+//! - messages outside collectives go to ranks with the sender's coordinate on this axis;
+//! - ranks that differ only on this axis have the same tasks, compute durations and slowdowns, and send to and receive
+//!   from ranks at the same distances;
+//! - each group covers the axis completely, or not at all;
+//! - the plans along the axis follow from one rank's ([`Algorithm::turn`](syncline_plan::Algorithm::turn)), all by the
+//!   same turn, and no phase treats coordinate 0 specially;
+//! - all blocks have the same length: data that is cut along the axis divides evenly;
+//! - the fabric looks the same after the turn. This holds for every dimension, except as a rule where the pair of NPUs
+//!   chooses the switch. Where routes are compared, it must hold for all routes in use, perhaps only after a turn by
+//!   several coordinates, such as the number of hosts of a leaf;
+//! - its links have latency, or are not shared, so that the order of ranks does not matter among events at the same
+//!   time.
 
 use crate::exchanges::Exchanges;
 use crate::plans::Plans;
@@ -26,16 +27,17 @@ use syncline_fabric::{Dimension, Fabric, Inside, NpuAxis, Symmetry, Unlike};
 use syncline_units::{DimKind, NpuId, RankId, Turn, Turned};
 use syncline_workload::{Axis, Peer, Role, TaskGraph, TaskKind, Workload};
 
-/// Most links of a regular fabric of which classes are kept link by link.
+/// Routes are compared in a regular fabric only if it has at most this many links, because classes are then kept for
+/// each link.
 const MOST_LINKS: u32 = 1 << 22;
 
-/// Why an axis stays where blocks differ in length.
+/// The reason for an axis that is not turned because blocks differ in length.
 pub(crate) const UNEVEN: &str = "data is not cut evenly";
-const PARTS: &str = "groups take parts of dimensions";
-const UNLIKE: &str = "the algorithm treats ranks unlike";
-const NO_LATENCY: &str = "links that are shared have no latency";
+const PARTS: &str = "groups cover only parts of dimensions";
+const UNLIKE: &str = "the algorithm does not treat all ranks alike";
+const NO_LATENCY: &str = "shared links have no latency";
 
-/// What the search looks at.
+/// What the symmetry of a run depends on.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject<'a> {
     pub(crate) fabric: &'a Fabric,
@@ -45,7 +47,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) network: &'a Network,
 }
 
-/// Finds the axes that may be turned, and marks the phases that run along them; and says why others may not.
+/// Finds the axes that can be turned, and marks the phases that run along them. Also returns why other axes cannot.
 pub(crate) fn find(subject: Subject<'_>, plans: &mut Plans) -> (Symmetry, String) {
     let Subject { fabric, workload, .. } = subject;
     if let Some(why) = whole(subject) {
@@ -68,7 +70,7 @@ pub(crate) fn find(subject: Subject<'_>, plans: &mut Plans) -> (Symmetry, String
             (symmetry, why) = (found, reasons);
         }
     } else if fabric.is_graph() {
-        why = "groups lie across each other".to_owned();
+        why = "the groups' axes do not form a grid".to_owned();
     }
     for (plan, role) in plans.plans.iter_mut().zip(&roles) {
         for phase in &mut plan.phases {
@@ -79,15 +81,15 @@ pub(crate) fn find(subject: Subject<'_>, plans: &mut Plans) -> (Symmetry, String
     (symmetry, why)
 }
 
-/// What stands against turning anything.
+/// Why no axis at all can be turned, if there is such a reason.
 fn whole(Subject { fabric, workload, placement, .. }: Subject<'_>) -> Option<&'static str> {
     if fabric.is_damaged() {
         return Some("links are slow or dead");
     }
     if !placement.is_empty() {
-        return Some("ranks are placed one by one");
+        return Some("the scenario lists the NPU of each rank");
     }
-    (workload.ranks != fabric.npus()).then_some("the job leaves NPUs out")
+    (workload.ranks != fabric.npus()).then_some("the job does not use all NPUs")
 }
 
 /// The role that uses each plan.
@@ -103,7 +105,7 @@ fn roles_of(workload: &Workload, plans: &Plans) -> Vec<Option<usize>> {
     roles
 }
 
-/// The axis of a role that a phase runs along, where that is one.
+/// The axis of a role that a phase runs along, if it runs along exactly one.
 pub(crate) fn axis_of(role: &Role, phase: &PhasePlan) -> Option<Axis> {
     axis_at(role, phase.weight).filter(|axis| role.is_grid() && axis.size == phase.size)
 }
@@ -120,17 +122,17 @@ fn axis_at(role: &Role, weight: u32) -> Option<Axis> {
     None
 }
 
-/// An axis of ranks that may be turned, or not.
+/// An axis of ranks, which may turn out to be turnable.
 #[derive(Debug)]
 pub(crate) struct Candidate {
     name: String,
     pub(crate) size: u32,
     pub(crate) stride: u32,
-    /// The dimension that it is.
+    /// The fabric's dimension that is this axis.
     dim: Option<usize>,
-    /// `None` where it stays, `Some(None)` where any turn will do so far.
+    /// `None` if the axis cannot be turned; `Some(None)` if so far any kind of turn is possible.
     pub(crate) turn: Option<Option<Turn>>,
-    /// Why it stays; empty where it does not.
+    /// Why it cannot be turned; empty if it can.
     why: &'static str,
 }
 
@@ -143,44 +145,45 @@ impl Candidate {
         rank / self.stride % self.size
     }
 
+    /// Marks the axis as not turnable.
     pub(crate) fn keep(&mut self, why: &'static str) {
         self.turn = None;
-        // What was found first is what has to change first.
+        // Report the first reason: it is the one to remove first.
         if self.why.is_empty() {
             self.why = why;
         }
     }
 }
 
-/// Finds the turns that job and plans allow.
+/// Finds the turns that the job and its plans allow.
 pub(crate) struct Search<'a> {
     pub(crate) subject: Subject<'a>,
-    /// Lowest first; they cover all numbers of ranks.
+    /// Lowest first. Together they number all ranks.
     pub(crate) axes: Vec<Candidate>,
-    /// Whether a group's axis is none of them.
+    /// Whether the axis of some group is not among `axes`.
     in_parts: bool,
 }
 
-/// Where an axis of a group is found.
+/// Where the axis of a group is among the candidates.
 #[derive(Clone, Copy)]
 enum Spot {
-    /// It is one of those that are looked at.
+    /// It is this candidate.
     At(usize),
-    /// It is another one: all that it shares coordinates with stay anyway.
+    /// It is not a candidate. All candidates that it shares coordinates with are already marked as not turnable.
     Kept,
-    /// There is no such axis.
+    /// The group has no such axis.
     Nowhere,
 }
 
 impl<'a> Search<'a> {
-    /// Of the dimensions of a regular fabric, as wholes.
+    /// A search among the whole dimensions of a regular fabric.
     fn over_dims(subject: Subject<'a>) -> Self {
         let axes = subject.fabric.dims().iter().enumerate().map(|(index, dim)| Candidate {
             dim: Some(index),
             ..Candidate::new(dim.name.clone(), dim.size, dim.stride())
         });
         let mut search = Self { subject, axes: axes.collect(), in_parts: false };
-        // Whatever the turn is: where the sum of coordinates decides, none keeps more than this one.
+        // Check only the cyclic turn: where the sum of coordinates chooses the switch, no other turn preserves more.
         search.keep_dims("the pair of NPUs chooses the switch", |dim| !dim.turns(Turn::Cyclic));
         search.keep_dims(NO_LATENCY, |dim| {
             dim.latency.is_zero() && dim.size > 1 && dim.kind != DimKind::FullyConnected
@@ -188,7 +191,7 @@ impl<'a> Search<'a> {
         search
     }
 
-    /// Of the axes that groups lie along; `None` where these are no grid.
+    /// A search among the axes along which groups lie; `None` if they do not form a grid.
     fn over_groups(subject: Subject<'a>) -> Option<Self> {
         let Subject { fabric, workload, .. } = subject;
         let known: Vec<(String, u32)> = match fabric.dims() {
@@ -220,7 +223,7 @@ impl<'a> Search<'a> {
         Some(Self { subject, axes: axes.collect::<Option<_>>()?, in_parts: false })
     }
 
-    /// Keeps the axes that the job and its plans forbid to turn.
+    /// Marks the axes that cannot be turned because of the job or its plans.
     fn run(mut self, plans: &Plans, roles: &[&Role]) -> Self {
         self.classes();
         self.slow();
@@ -230,7 +233,8 @@ impl<'a> Search<'a> {
         for (plan, role) in plans.plans.iter().zip(roles) {
             self.phases(plan, role);
         }
-        // What stays cuts unevenly, which can keep others: until nothing changes.
+        // An axis that cannot be turned may cut data unevenly, which can affect other axes. Repeat until nothing
+        // changes.
         loop {
             let before = self.turning();
             for (plan, role) in plans.plans.iter().zip(roles) {
@@ -246,7 +250,7 @@ impl<'a> Search<'a> {
         self.axes.iter().filter(|axis| axis.turn.is_some()).count()
     }
 
-    /// The turns that were found, of each axis.
+    /// The turn that was found for each axis.
     fn found(&self) -> Vec<Option<Turn>> {
         self.axes.iter().map(|axis| axis.turn.map(|turn| turn.unwrap_or(Turn::Cyclic))).collect()
     }
@@ -255,7 +259,7 @@ impl<'a> Search<'a> {
         self.axes.iter_mut().for_each(|axis| axis.keep(why));
     }
 
-    /// Keeps the axes that may still be turned and for which `stays` holds.
+    /// Marks those axes as not turnable that so far are, and for which `stays` is true.
     fn keep_where(&mut self, why: &'static str, stays: impl Fn(&Candidate) -> bool) {
         for axis in self.axes.iter_mut().filter(|axis| axis.turn.is_some()) {
             if stays(axis) {
@@ -269,7 +273,7 @@ impl<'a> Search<'a> {
         self.keep_where(why, |axis| axis.dim.is_some_and(|dim| stays(&dims[dim])));
     }
 
-    /// Why axes stay, and which: `some ranks are slow (ring, fc)`.
+    /// Why axes cannot be turned, and which axes: `some ranks are slow (ring, fc)`.
     pub(crate) fn why(&self) -> String {
         let mut of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for axis in self.axes.iter().filter(|axis| !axis.why.is_empty()) {
@@ -280,7 +284,7 @@ impl<'a> Search<'a> {
         said.join("; ")
     }
 
-    /// The place of a role's axis among those that are looked at.
+    /// The index of a role's axis among the candidates.
     pub(crate) fn place(&self, axis: Option<Axis>) -> Option<usize> {
         let Axis { size, stride, .. } = axis?;
         self.axes.iter().position(|own| (own.size, own.stride) == (size, stride))
@@ -294,7 +298,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Keeps an axis of a group.
+    /// Marks the axis of a group as not turnable; marks all axes if the group has no such axis.
     fn keep_at(&mut self, spot: Spot, why: &'static str) {
         match spot {
             Spot::At(place) => self.axes[place].keep(why),
@@ -312,11 +316,11 @@ impl<'a> Search<'a> {
         }
         let graphs = &workload.classes;
         let class_of = |rank: u32| workload.class_of(rank) as usize;
-        self.keep_where("ranks differ in their tasks, or in how far away they send", |axis| {
+        self.keep_where("ranks differ in their tasks, or in the distances to their peers", |axis| {
             let same = |rank: u32| {
                 let first = rank - axis.coordinate(rank) * axis.stride;
                 let (class, of_first) = (class_of(rank), class_of(first));
-                // Peers have numbers of their own, so that a shared class is not enough where there are any.
+                // Peers are given by rank, so ranks with peers may differ even if they share a class.
                 if peers[class].is_empty() && peers[of_first].is_empty() {
                     return class == of_first;
                 }
@@ -349,7 +353,8 @@ impl<'a> Search<'a> {
                 continue;
             }
             self.in_parts = true;
-            // All that it shares coordinates with; nothing is known where it does not begin and end at one of them.
+            // Mark all candidates that share coordinates with this axis. If the axis does not line up with their
+            // bounds, mark all axes.
             let end = axis.stride.saturating_mul(axis.size);
             let fits = |own: &Candidate| {
                 let own_end = own.stride * own.size;
@@ -391,7 +396,7 @@ impl<'a> Search<'a> {
     }
 
     fn blocks(&mut self, plan: &CollectivePlan, role: &Role) {
-        // Phases along no axis have kept all already.
+        // If nothing can be turned any more, block lengths do not matter.
         if self.turning() == 0 {
             return;
         }
@@ -405,7 +410,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The lengths of the blocks that lengths are cut into along an axis, which stays where they differ.
+    /// The lengths of the blocks into which data is cut along an axis. Marks the axis as not turnable if they differ.
     fn cut(&mut self, lengths: &BTreeSet<u64>, spot: Spot, size: u32) -> BTreeSet<u64> {
         let size = u64::from(size);
         if lengths.iter().any(|length| !length.is_multiple_of(size)) {
@@ -414,7 +419,7 @@ impl<'a> Search<'a> {
         lengths.iter().flat_map(|length| [length / size, length.div_ceil(size)]).collect()
     }
 
-    /// Turns one axis after the other, by as few coordinates as routes allow.
+    /// Tries to turn one axis after the other, by as few coordinates as routes allow.
     fn by_routes(mut self, plans: &Plans, roles: &[&Role]) -> (Symmetry, String) {
         let fabric = self.subject.fabric;
         let inside = match self.subject.network {
@@ -460,7 +465,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Why routes keep an axis from being turned.
+/// Why an axis cannot be turned after routes were compared.
 fn reason(unlike: Unlike, fabric: &Fabric) -> &'static str {
     match unlike {
         Unlike::Routes => "routes of ranks that are otherwise alike differ",

@@ -1,4 +1,5 @@
-//! What communication is booked by: the dimensions of a regular fabric, or the tiers of a graph that has several.
+//! The accounting dimensions, to which communication is booked: the dimensions of a regular fabric, or the tiers of a
+//! graph that has several.
 
 use std::borrow::Cow;
 use syncline_fabric::Fabric;
@@ -6,17 +7,18 @@ use syncline_fabric::parts::Parts;
 use syncline_units::{LinkId, NpuId, Rate};
 use syncline_workload::Role;
 
-/// The tiers of a graph that has several, such as the NVLinks of nodes and the links between their cards and leaves.
+/// The tiers of a graph that has several, such as the NVLinks of nodes and the links between network cards and leaves.
 fn parts(fabric: &Fabric) -> Option<Cow<'_, Parts>> {
     Some(fabric.parts()).filter(|parts| fabric.is_graph() && parts.tiers.len() > 1)
 }
 
-/// How many dimensions, or tiers, there are; what belongs to none has the number after them.
+/// How many dimensions, or tiers, there are. Communication that belongs to none of them is booked to the next number.
 pub(crate) fn count(fabric: &Fabric) -> usize {
     parts(fabric).map_or(fabric.dims().len(), |parts| parts.tiers.len())
 }
 
-/// Their names, and then the one of what belongs to none: on a graph with one tier, this is all of it.
+/// Their names, and last the name for communication that belongs to none of them. On a graph with one tier, all
+/// communication has that name.
 pub(crate) fn names(fabric: &Fabric) -> Vec<String> {
     let mut names: Vec<String> = match parts(fabric) {
         Some(parts) => parts.tiers.iter().map(|tier| tier.name.clone()).collect(),
@@ -30,7 +32,7 @@ pub(crate) fn names(fabric: &Fabric) -> Vec<String> {
     names
 }
 
-/// The dimension, or tier, of each link that is asked for.
+/// A function that returns the dimension, or tier, of a link.
 pub(crate) fn of_links(fabric: &Fabric) -> impl Fn(LinkId) -> usize + '_ {
     let parts = parts(fabric);
     move |link| match &parts {
@@ -39,8 +41,9 @@ pub(crate) fn of_links(fabric: &Fabric) -> impl Fn(LinkId) -> usize + '_ {
     }
 }
 
-/// The tier in which the ranks of a group communicate along an axis, rank `i` being on NPU `i`: that of the slowest link on the
-/// ways between neighbours, and of several the one that comes first. `None` where the fabric has no tiers.
+/// The tier in which the ranks of a group communicate along an axis, if rank `i` is on NPU `i`: the tier of the slowest
+/// link on the paths between neighbours, or of the first one if several are equally slow. `None` if the fabric has no
+/// tiers.
 pub(crate) fn of_axis(fabric: &Fabric, role: &Role, weight: u32, size: u32) -> Option<usize> {
     let parts = parts(fabric)?;
     let (mut slowest, mut path): (Option<(Rate, LinkId)>, _) = (None, Vec::new());

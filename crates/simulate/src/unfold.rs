@@ -1,17 +1,17 @@
-//! From classes back to ranks, groups and links: what was simulated once is told for all that it stands for.
+//! Expands classes to ranks, groups and links: repeats what was simulated once for all that it represents.
 //!
-//! Every rank, group and link gets a row of its own, as if it had been simulated, up to [`LISTED`] rows a table; beyond
-//! that a row stands for a class.
+//! Every rank, group and link gets its own row, as if it had been simulated, if the table then has at most [`LISTED`]
+//! rows. Otherwise each row represents a class.
 
 use crate::prepare::Prepared;
 use std::collections::BTreeMap;
 use syncline_engine::record::{CollectiveRecord, RankRecord};
 use syncline_units::{LinkId, NpuId};
 
-/// Most rows that a table is unfolded to.
+/// A table is expanded to at most this many rows.
 const LISTED: usize = 1 << 16;
 
-/// A row, and how many it stands for.
+/// A row of a table, and how many ranks, groups or links it represents.
 pub(crate) struct Row<T> {
     pub(crate) number: u32,
     pub(crate) members: u32,
@@ -46,7 +46,7 @@ pub(crate) fn links(prepared: &Prepared) -> Vec<Row<LinkId>> {
 pub(crate) fn collectives(prepared: &Prepared, records: Vec<CollectiveRecord>) -> Vec<Row<CollectiveRecord>> {
     let symmetry = &prepared.symmetry;
     let roles = &prepared.workload.roles;
-    // The groups that each simulated group of each role stands for.
+    // The groups that each simulated group of each role represents.
     let mut stands_for: BTreeMap<(u16, u32), Vec<u32>> = BTreeMap::new();
     if !symmetry.is_none() {
         for (number, role) in (0u16..).zip(roles) {

@@ -1,9 +1,9 @@
-//! Vocabularies that model-parallel ranks do not divide, and to what they are padded.
+//! Notes about vocabularies that are padded because model-parallel ranks do not divide them evenly.
 
 use crate::prepare::Prepared;
 use crate::scenario::{Scenario, Workload};
 
-/// What Megatron-LM pads vocabularies to, for each model-parallel rank (`--make-vocab-size-divisible-by`).
+/// Megatron-LM pads vocabularies to a multiple of this for each model-parallel rank (`--make-vocab-size-divisible-by`).
 const MEGATRON: u64 = 128;
 
 /// A note for each job whose vocabulary is padded.

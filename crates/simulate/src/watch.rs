@@ -12,7 +12,7 @@ use syncline_units::Time;
 pub(crate) enum Stop {
     /// The limit on wall time is used up.
     Wall(Time),
-    /// Somebody set the flag.
+    /// The caller set the flag.
     Cancelled,
 }
 
@@ -21,12 +21,12 @@ pub(crate) enum Stop {
 pub(crate) struct Watch<'a> {
     cancel: Option<&'a AtomicBool>,
     wall: Option<Time>,
-    /// When the limit is used up; `None` also where that is too far to be counted.
+    /// When the limit is used up; `None` without a limit, and if that time is too far ahead to represent.
     deadline: Option<Instant>,
 }
 
 impl<'a> Watch<'a> {
-    /// Watches a run that starts now, after what `control` says was spent before.
+    /// Starts the clock now, with the time that was spent before ([`Control::spent`]) already used up.
     pub(crate) fn new(limits: &Limits, control: &Control<'a>) -> Self {
         let left = |wall: Time| Duration::from_nanos(wall.0 / 1000).saturating_sub(control.spent);
         Self {
@@ -44,12 +44,12 @@ impl<'a> Watch<'a> {
         self.wall.filter(|_| self.deadline.is_some_and(|deadline| now >= deadline)).map(Stop::Wall)
     }
 
-    /// Looks at clock and flag before the first event.
+    /// Checks the clock and the flag before the first event. `doing` describes the current work, for the error.
     ///
     /// # Errors
-    /// `LimitReached`, exit status 5: there is nothing to keep yet. `doing` says what took so long.
+    /// `LimitReached`, exit status 5, because there are no results to keep yet.
     pub(crate) fn look(&self, doing: &str) -> Result<()> {
-        // A run that nothing limits does not ask for the time.
+        // Without a limit, do not read the clock.
         if self.cancel.is_none() && self.deadline.is_none() {
             return Ok(());
         }

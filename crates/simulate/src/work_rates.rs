@@ -1,17 +1,18 @@
-//! How much work a training job gets done: samples, tokens and operations a second, and the part of the peak that is.
+//! The rate of work of a training job: samples, tokens and operations per second, and the fraction of the peak that it
+//! reaches.
 //!
 //! *Model FLOP* are those of the matrix products that a model's forward and backward pass need: about six for each
-//! parameter and token, and attention's (Narayanan et al. 2021, equation 3). *MFU* is model FLOP a second over the peak of
-//! all NPUs (Chowdhery et al. 2022, 4.1): what is computed again does not count, and of causal attention only the scores
-//! that its mask leaves, as Megatron-LM and MaxText count; [`WorkRates::mfu_unmasked`] counts all of them, as PaLM did. *HFU*
-//! counts what NPUs really compute in matrix products.
+//! parameter and token, and attention's (Narayanan et al. 2021, equation 3). *MFU* is model FLOP a second over the peak
+//! of all NPUs (Chowdhery et al. 2022, 4.1). It does not count recomputation, and in causal attention it counts only
+//! the scores that the mask leaves, as Megatron-LM and MaxText do; [`WorkRates::mfu_unmasked`] counts all scores, as
+//! PaLM did. *HFU* counts all matrix products that NPUs compute, including recomputation.
 
 use crate::jobs::StepWork;
 use syncline_compute::{ComputeModel, Timing};
 use syncline_timeline::WorkRates;
 use syncline_workload::{Part, TaskGraph, TaskKind, Work, Workload};
 
-/// The rates of a job whose steps take `step_s` each.
+/// The rates of a job whose steps take `step_s` seconds each.
 pub(crate) fn rates(workload: &Workload, compute: &ComputeModel, step: &StepWork, step_s: f64) -> WorkRates {
     let parameters = Some(step.parameters);
     if step_s <= 0.0 {
@@ -20,7 +21,7 @@ pub(crate) fn rates(workload: &Workload, compute: &ComputeModel, step: &StepWork
     let (samples, sample) = (step.samples, step.sample);
     let tokens = samples.zip(sample.and_then(|sample| sample.tokens)).map(|(a, b)| a.saturating_mul(b));
     let npus = f64::from(workload.ranks);
-    // FLOP a second of one NPU.
+    // FLOP per second of one NPU.
     let each = |flop: u64| samples.map(|samples| samples as f64 * flop as f64 / step_s / npus);
     let model = sample.and_then(|sample| each(sample.model_flop.0));
     let unmasked = sample.and_then(|sample| each(sample.model_flop_unmasked?.0));
@@ -40,7 +41,7 @@ pub(crate) fn rates(workload: &Workload, compute: &ComputeModel, step: &StepWork
     }
 }
 
-/// FLOP a second of one NPU at most, where the compute model has a peak.
+/// Peak FLOP per second of one NPU, if the compute model has a peak.
 fn peak(compute: &ComputeModel) -> Option<f64> {
     let peak = match &compute.timing {
         Timing::Roofline(model) => model.peak.0 as f64,
@@ -53,7 +54,7 @@ fn peak(compute: &ComputeModel) -> Option<f64> {
     Some(peak * compute.power.factor())
 }
 
-/// FLOP of all matrix products of a step; of all passes where no matrix products are known.
+/// FLOP of all matrix products of a step. If no matrix products are known, FLOP of all passes.
 fn executed(workload: &Workload) -> f64 {
     let sum = |of: fn(Part, &Work) -> u64| {
         let graph = |graph: &TaskGraph| {

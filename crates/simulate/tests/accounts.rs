@@ -1,4 +1,4 @@
-//! What links are booked with, and what the summary makes of it.
+//! The bytes and times that links are booked with, and the summary's numbers derived from them.
 
 use syncline_simulate::{Control, Run, run};
 use syncline_timeline::{Data, Timeline};
@@ -35,7 +35,7 @@ fn both_models_book_every_link_of_a_path() {
 }
 
 #[test]
-fn links_that_carry_too_much_are_told() {
+fn overloaded_links_are_reported() {
     let (analytical, queued) = (direct_on_a_ring("analytical"), direct_on_a_ring("queued"));
     let overloaded = |run: &Run| run.timeline.summary.overload.is_some();
     assert!(overloaded(&analytical) && !overloaded(&queued));
@@ -47,9 +47,9 @@ fn links_that_carry_too_much_are_told() {
 }
 
 #[test]
-fn the_busiest_link_is_unknown_where_messages_share_links_unseen() {
-    // Each of the 16 links carries an eighth of 1 + 2 + 3 + 4 + 3 + 2 + 1 blocks each way of the ring, 8 MB in all; in the
-    // analytical model only the first and the last hop of a message are booked.
+fn the_busiest_link_is_unknown_if_inner_links_have_no_times() {
+    // Each of the 16 links carries an eighth of 1 + 2 + 3 + 4 + 3 + 2 + 1 blocks each way of the ring, 8 MB in all; in
+    // the analytical model only the first and the last hop of a message are booked.
     let [analytical, queued] = ["analytical", "queued"].map(|network| direct_on_a_ring(network).timeline);
     let busy = |timeline: &Timeline| timeline.summary.dims[0].busiest_link_busy;
     assert_eq!(busy(&analytical), None);

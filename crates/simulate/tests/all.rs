@@ -1,5 +1,5 @@
-//! The tests of this crate as one program, which builds in a fraction of the time of thirty. `tests/memory.rs` counts what the
-//! allocator gives out, so it runs by itself.
+//! The tests of this crate as one program, which builds in a fraction of the time of thirty. `tests/memory.rs` counts
+//! the bytes that the allocator hands out, so it is a program of its own.
 
 mod accounts;
 mod astra_text;
@@ -34,9 +34,9 @@ mod scheduling;
 mod several_jobs;
 mod support;
 
-/// Every file of this folder is a module above, or a program of its own.
+/// Checks that every file in this folder is a module above, or a program of its own.
 #[test]
-fn no_file_is_left_out() {
+fn every_file_is_listed() {
     for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let Some(module) = name.strip_suffix(".rs") else { continue };

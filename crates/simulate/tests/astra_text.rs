@@ -1,4 +1,4 @@
-//! Text workloads of ASTRA-sim 1 on native fabrics: published files and small ones by hand.
+//! Text workloads of ASTRA-sim 1 on syncline's fabrics: published files, and small handwritten ones.
 
 use crate::support::shared::shared;
 use std::path::{Path, PathBuf};
@@ -47,8 +47,7 @@ fn published(data: &Path) -> Vec<PathBuf> {
 const REFUSED: [Policy; 3] =
     [Policy::HybridDlrmEnhanced, Policy::HybridTransformerFwdInBckwd, Policy::DistributedInference];
 
-/// Number of axes that gradients and activations are exchanged along, as the facts about ASTRA-sim 1 say it: sizes of
-/// the groups of activations and of gradients.
+/// Sizes of the groups in which activations and gradients are exchanged, according to ASTRA-sim 1.
 fn groups(text: &TextWorkload, policy: Policy, dims: &[u32]) -> [u32; 2] {
     let all: u32 = dims.iter().product();
     match policy {
@@ -165,7 +164,7 @@ fn layers_without_header_are_refused() {
     }
 }
 
-/// A file of its own for each test.
+/// Writes a file into a new temporary folder.
 fn file(name: &str, text: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
@@ -229,12 +228,12 @@ fn micro_benchmarks_issue_everything_at_once() {
 }
 
 #[test]
-fn what_a_policy_never_exchanges_is_refused() {
+fn exchanges_that_the_policy_does_not_have_are_refused() {
     for (text, message) in [
-        ("DATA\n1\na -1 1 ALLREDUCE 8 1 NONE 0 1 NONE 0 0", "the policy has no such exchange here"),
+        ("DATA\n1\na -1 1 ALLREDUCE 8 1 NONE 0 1 NONE 0 0", "the policy has no exchange after this pass"),
         (
             "HYBRID_DLRM 0\n2\na -1 1 NONE 0 1 NONE 0 1 NONE 0 0\nb -1 1 ALLTOALL 8 1 NONE 0 1 NONE 0 0",
-            "no such exchange",
+            "no exchange after this pass",
         ),
         (
             "MODEL\n1\na -1 1 ALLREDUCEALLTOALL 8 1 NONE 0 1 NONE 0 0",
@@ -245,7 +244,7 @@ fn what_a_policy_never_exchanges_is_refused() {
             "a layer cannot have the policy MICRO",
         ),
         ("DATA\n1\na -1 9223372036854775807 NONE 0 1 NONE 0 1 NONE 0 0", "longer than can be simulated"),
-        ("MODEL\n1\na -1 1 ALLGATHER 9223372036854775807 1 NONE 0 1 NONE 0 0", "more than can be counted"),
+        ("MODEL\n1\na -1 1 ALLGATHER 9223372036854775807 1 NONE 0 1 NONE 0 0", "more than 2^64 bytes"),
         ("MICRO\n2\na -1 1 NONE 0 1 NONE 0 1 NONE 0 0 b -1 1 NONE 0 1 NONE 0 1 NONE 0 0", "MICRO"),
     ] {
         let (_folder, path) = file("w.txt", text);

@@ -33,7 +33,7 @@ fn one_way_ring(size: u32) -> Value {
         "latency": "10ns"}]})
 }
 
-/// Nodes of four NPUs with a network card each, behind leaves of their rail.
+/// Nodes of four NPUs. Each NPU has its own network card, connected to the leaves of its rail.
 fn rails() -> Value {
     json!({"built": {
         "network": {"leaf_spine": {"leaves": 4, "hosts_per_leaf": 4, "spines": 2, "cables": 2, "rate": "400Gb/s",
@@ -137,7 +137,7 @@ fn ranks_of_one_rail_have_a_card_each() {
     assert!(column(&timeline, "duration_s")[0] < 1.01 * card);
 }
 
-/// All that eleven hosts send to one must pass its port.
+/// All messages of eleven hosts to one host must pass its port.
 #[test]
 fn a_receiver_has_one_port() {
     let value = job(
@@ -152,9 +152,9 @@ fn a_receiver_has_one_port() {
     assert!((bound / port - 1.0).abs() < 1e-3, "{bound} s, {port} s");
 }
 
-/// The rates of many quick links add up to more than a rate can be: that is no bound.
+/// The rates of many quick links add up to more than a `Rate` can represent: such a cut gives no bound.
 #[test]
-fn rates_that_cannot_be_added_up_are_no_bound() {
+fn rates_whose_sum_overflows_give_no_bound() {
     let dim = |name: &str, shape: &str, size: u32| json!({"name": name, "shape": shape, "size": size, "rate_per_npu": "100PB/s", "latency": "1ps"});
     let exchange = json!({"kind": "all_reduce", "bytes": "18MiB"});
     let timeline = simulate(&json!({"schema": "syncline/1",
@@ -211,7 +211,7 @@ fn circumstances() -> impl Strategy<Value = (Value, Value, Option<Vec<u32>>)> {
     (endpoints, faults, placement)
 }
 
-/// How many NPUs a fabric has.
+/// Number of NPUs of a fabric.
 fn npus(fabric: &Value) -> u32 {
     let size = |dim: &Value| dim["size"].as_u64().unwrap() as u32;
     match (&fabric["graph"], &fabric["dims"]) {
@@ -302,8 +302,8 @@ fn no_run_is_quicker_than_its_bound() {
 /// A number from which a parent is drawn, and the rate of the cable to it in GB/s.
 type Branch = (u32, u32);
 
-/// In a tree of switches the links are the only minimal cuts. So the bound of an exchange between all ranks is the time of its
-/// busiest link, which this test computes from the tree alone.
+/// In a tree of switches the links are the only minimal cuts. So the bound of an exchange between all ranks is the time
+/// of its busiest link, which this test computes from the tree alone.
 #[test]
 fn in_a_tree_the_busiest_link_decides() {
     let trees = (
@@ -333,7 +333,7 @@ fn in_a_tree_the_busiest_link_decides() {
         let mut value = job(kind, bytes, &fabric, direct, json!({"model": "flow"}));
         let order: Vec<u32> = (0..ranks).map(|rank| (rank + shift % ranks) % ranks).collect();
         value["placement"] = json!({"npus": order});
-        // What is below each cable, by going up from each host.
+        // The hosts below each cable, found by going up from each host.
         let up: std::collections::BTreeMap<u32, u32> =
             cables.iter().map(|&(below, above, _)| (below, above)).collect();
         let below = |cable: u32| {
@@ -349,7 +349,7 @@ fn in_a_tree_the_busiest_link_decides() {
             let outside = u64::from(ranks) - inside;
             let crossing = match kind {
                 "all_to_all" => inside * outside * (bytes / u64::from(ranks)),
-                // Between all others and the root, whichever side it is on.
+                // In a reduce or broadcast, the root exchanges `bytes` with each host on the other side of the cable.
                 _ => bytes * if root { outside } else { inside },
             };
             crossing as f64 / (f64::from(rate) * 1e9)

@@ -1,4 +1,4 @@
-//! Chakra traces on native fabrics.
+//! Chakra traces on syncline's fabrics.
 
 use std::path::{Path, PathBuf};
 use syncline_formats::chakra::{CollectiveType, IoInfo, Metadata, Node, NodeKind, write_file};
@@ -36,7 +36,7 @@ impl Folder {
     fn run(&self, dims: &str, groups: Option<&Path>, more: &str) -> syncline_diagnostics::Result<Run> {
         self.run_with(dims, groups, more, "")
     }
-    /// The same, with further keys of `collectives`.
+    /// As [`Self::run`], with further keys of `collectives`.
     fn run_with(
         &self,
         dims: &str,
@@ -144,16 +144,16 @@ fn messages_match() {
 fn operations_need_a_compute_model() {
     let folder = Folder::new();
     folder.ranks(4, |_| vec![Node::roofline(1, "gemm", 1_000_000_000, 8)]);
-    assert!(folder.refused(FC4, None).contains("no compute model turns them into time"));
+    assert!(folder.refused(FC4, None).contains("no compute model converts them to time"));
     let roofline = r#""compute": {"model": "roofline", "peak": "100TFLOP/s", "memory": "1TB/s"},"#;
     assert_eq!(total_ps(&folder.run(FC4, None, roofline).unwrap()), 10_000_000);
-    // A duration that is given counts.
+    // If the node gives a duration, that counts.
     folder.ranks(4, |_| vec![Node { duration_micros: 3, ..Node::roofline(1, "gemm", 1_000_000_000, 8) }]);
     assert_eq!(total_ps(&folder.run(FC4, None, roofline).unwrap()), 3_000_000);
 }
 
 #[test]
-fn memory_counts_where_its_time_is_known() {
+fn memory_nodes_need_a_duration() {
     let folder = Folder::new();
     let load = || Node::memory(1, "load", NodeKind::MemLoad, 1 << 20);
     folder.ranks(4, |_| vec![load()]);
@@ -166,23 +166,23 @@ fn memory_counts_where_its_time_is_known() {
 fn the_host_does_one_thing_at_a_time_beside_the_accelerator() {
     let folder = Folder::new();
     let host = |id, micros| Node::compute(id, "host", micros).on_cpu();
-    // 5 us and 3 us of the host, meanwhile 7 us of the accelerator.
+    // The host takes 5 us and 3 us; at the same time the accelerator takes 7 us.
     folder.ranks(4, |_| vec![host(1, 5), host(2, 3), Node::compute(3, "gemm", 7)]);
     let run = folder.run(FC4, None, "").unwrap();
     assert_eq!(total_ps(&run), 8_000_000);
-    // The accelerator waits for the host: booked as memory, as nothing else is.
+    // The accelerator waits for the host. That wait is booked as memory.
     folder.ranks(4, |_| vec![host(1, 5), host(2, 0).after(&[1]), Node::compute(3, "gemm", 7).after(&[2])]);
     let run = folder.run(FC4, None, "").unwrap();
     assert_eq!(total_ps(&run), 12_000_000);
     assert!((run.timeline.summary.exposed_memory_s - 5e-6).abs() < 1e-15);
     assert!((run.timeline.summary.compute_s - 7e-6).abs() < 1e-15);
-    // The ready node with the smallest id first, as in ASTRA-sim 2, whoever waited longer.
+    // The ready node with the smallest id goes first, as in ASTRA-sim 2, even if another has waited longer.
     folder.ranks(4, |_| {
         let gemm = Node::compute(4, "gemm", 10).after(&[2]);
         vec![host(2, 4).after(&[5]), host(3, 6).after(&[5]), gemm, host(5, 1)]
     });
     assert_eq!(total_ps(&folder.run(FC4, None, "").unwrap()), 15_000_000);
-    // A host operation of no time keeps nobody busy, so that it may stand beside memory nodes.
+    // A host operation without duration does not occupy the host, so it may occur together with memory nodes.
     let load = |micros| Node { duration_micros: micros, ..Node::memory(9, "load", NodeKind::MemLoad, 8) };
     folder.ranks(4, |_| vec![host(1, 0), load(4)]);
     assert_eq!(total_ps(&folder.run(FC4, None, "").unwrap()), 4_000_000);
@@ -190,7 +190,7 @@ fn the_host_does_one_thing_at_a_time_beside_the_accelerator() {
     assert!(folder.refused(FC4, None).contains("memory nodes, such as node 9"));
 }
 
-/// Time in picoseconds of a collective by itself.
+/// Time in picoseconds of a single collective.
 fn alone(dims: &str, kind: &str, bytes: u64) -> u64 {
     let json = format!(
         r#"{{"schema": "syncline/1", "fabric": {{"dims": [{dims}]}}, "collectives": {{"chunks": 1}},
@@ -246,7 +246,7 @@ fn at_a_barrier_everyone_waits_for_the_last() {
         let run = folder.run(dims, None, "").unwrap();
         let took = alone(dims, "all_reduce", u64::from(ranks));
         assert!(took < 10_000_000, "a barrier has no payload: {took} ps");
-        // What the others sent has arrived before the last one comes.
+        // The messages of the others have arrived before the last rank reaches the barrier.
         assert!(total_ps(&run) > 101_000_000 && total_ps(&run) <= 101_000_000 + took);
         let Data::Float(finish) = &run.timeline.table("ranks").unwrap().column("finish_s").unwrap().data
         else {
@@ -257,7 +257,7 @@ fn at_a_barrier_everyone_waits_for_the_last() {
 }
 
 #[test]
-fn what_cannot_be_simulated_is_refused_by_name() {
+fn unsupported_nodes_are_refused_by_name() {
     let folder = Folder::new();
     for (node, message) in [
         (Node::new(1, "x", NodeKind::Invalid), "a node of type INVALID_NODE"),
@@ -272,7 +272,7 @@ fn what_cannot_be_simulated_is_refused_by_name() {
         (Node::roofline(1, "x", 5, 5).on_cpu(), "compute of the host (is_cpu_op) is given by operations"),
         (Node::compute(1, "x", u64::MAX).on_cpu(), "longer than can be simulated"),
         (Node::compute(1, "x", u64::MAX), "longer than can be simulated"),
-        (Node::collective(1, "x", CollectiveType::AllGather, i64::MAX), "more than can be counted"),
+        (Node::collective(1, "x", CollectiveType::AllGather, i64::MAX), "more than 2^64 bytes"),
     ] {
         folder.ranks(4, |_| vec![node.clone()]);
         let text = folder.refused(FC4, None);
@@ -309,12 +309,12 @@ fn process_groups_of_the_trace_count() {
     folder.ranks(4, all("own"));
     let run = folder.run(FC4, None, "").unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(run.timeline.table("collectives").unwrap().rows(), 2);
-    // Two ranks on one link of 50 GB/s exchange halves of 4 MB twice; a group without ranks is everybody.
+    // Two ranks on one link of 50 GB/s exchange halves of 4 MB twice; a group without ranks means all ranks.
     assert_eq!(total_ps(&run), 2 * (40_000_000 + 500_000));
     folder.ranks(4, all("0"));
     let run = folder.run(FC4, None, "").unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(total_ps(&run), 2 * (20_000_000 + 500_000));
-    // They come before those of a file of groups.
+    // They take precedence over those of a file of groups.
     let file = folder.groups(r#"{"2": [0, 1, 2, 3]}"#);
     folder.ranks(4, all("own"));
     assert_eq!(folder.run(FC4, Some(&file), "").unwrap().timeline.table("collectives").unwrap().rows(), 2);
@@ -329,21 +329,21 @@ fn process_groups_of_the_trace_count() {
 }
 
 #[test]
-fn traces_without_durations_say_so() {
-    let told = |nodes: Vec<Node>| {
+fn traces_without_durations_give_a_warning() {
+    let warns = |nodes: Vec<Node>| {
         let folder = Folder::new();
         folder.ranks(4, |_| nodes.clone());
         let run = folder.run(FC4, None, "").unwrap_or_else(|errors| panic!("{errors}"));
-        run.diagnostics.0.iter().any(|told| told.message.contains("do not say how long computation takes"))
+        run.diagnostics.0.iter().any(|found| found.message.contains("do not say how long computation takes"))
     };
-    assert!(told(vec![Node::compute(1, "a", 0), reduce(2, 4096).after(&[1])]));
-    assert!(!told(vec![Node::compute(1, "a", 0), Node::compute(2, "b", 1), reduce(3, 4096)]));
-    assert!(!told(vec![reduce(2, 4096)]));
+    assert!(warns(vec![Node::compute(1, "a", 0), reduce(2, 4096).after(&[1])]));
+    assert!(!warns(vec![Node::compute(1, "a", 0), Node::compute(2, "b", 1), reduce(3, 4096)]));
+    assert!(!warns(vec![reduce(2, 4096)]));
 }
 
 #[test]
-fn collectives_with_names_of_their_own_are_paired_by_them() {
-    // Rank 3 has the two in the other order: by their places, an all-reduce would meet an all-gather.
+fn collectives_with_unique_names_are_paired_by_name() {
+    // Rank 3 has the two in the other order. If paired by position, an all-reduce would meet an all-gather.
     let gather = |id: u64| Node::collective(id, "gather", CollectiveType::AllGather, 1_000_000);
     let folder = Folder::new();
     let nodes = |rank: u32| match rank {
@@ -355,7 +355,7 @@ fn collectives_with_names_of_their_own_are_paired_by_them() {
     let table = run.timeline.table("collectives").unwrap();
     assert_eq!(table.rows(), 2);
     assert_eq!(total_ps(&run), 3 * (20_000_000 + 500_000));
-    // With one name for both, nothing says which is which but the place.
+    // If both have the same name, only their position can pair them.
     let alike = |mut node: Node| {
         node.name = "same".to_owned();
         node
@@ -365,9 +365,10 @@ fn collectives_with_names_of_their_own_are_paired_by_them() {
 }
 
 #[test]
-fn a_limit_does_not_let_ranks_wait_for_each_other_for_ever() {
-    // Ranks 0 and 2 begin what they share with ranks 1 and 3, which come later: after a message that follows what 0 and 2
-    // share. That waits on both of them behind the limit of one chunk, though both have reached it.
+fn a_limit_on_chunks_does_not_cause_a_deadlock() {
+    // Ranks 0 and 2 begin the collectives that they share with ranks 1 and 3, which come later: after a message that
+    // follows the collective that 0 and 2 share. On both of them, that collective waits behind the limit of one chunk,
+    // though both have reached it.
     let folder = Folder::new();
     let groups = folder.groups(r#"{"1": [0, 1], "2": [2, 3], "3": [0, 2]}"#);
     folder.ranks(4, |rank| {
@@ -388,10 +389,10 @@ fn a_limit_does_not_let_ranks_wait_for_each_other_for_ever() {
         let folder_run = folder.run_with(FC4, Some(&groups), "", limits);
         total_ps(&folder_run.unwrap_or_else(|errors| panic!("{errors}")))
     };
-    // Two pairs exchange 2 MB twice over links of their own, after a message and another such exchange.
+    // Two pairs exchange 2 MB twice over separate links, after a message and another such exchange.
     let (half, message) = (40_000_000 + 500_000, 500_000);
     assert_eq!(limited(""), 2 * half + message + 2 * half);
-    // Limits are kept until nothing else is left to happen: until what ranks 0 and 2 sent to the late ones has arrived.
+    // The limits hold until no other event is left: until the messages of ranks 0 and 2 to the late ones have arrived.
     for limit in ["active_chunks", "concurrent", "issue_threshold"] {
         assert_eq!(
             limited(&format!(r#", "schedulers": "per_rank", "{limit}": 1"#)),
@@ -402,8 +403,8 @@ fn a_limit_does_not_let_ranks_wait_for_each_other_for_ever() {
 }
 
 #[test]
-fn groups_are_read_whatever_their_file_is_called() {
-    // ASTRA-sim ignores a file whose path contains `empty`; that is a rule of its flags alone.
+fn groups_are_read_whatever_the_name_of_their_file() {
+    // ASTRA-sim ignores a file whose path contains `empty`. That rule applies only to its flags.
     let folder = Folder::new();
     folder.ranks(4, |rank| vec![reduce(1, 4_000_000).in_group(&(1 + rank / 2).to_string())]);
     let path = folder.0.path().join("nonempty.json");
@@ -415,7 +416,7 @@ fn groups_are_read_whatever_their_file_is_called() {
 #[test]
 fn a_deadlock_names_tasks_and_files() {
     let folder = Folder::new();
-    // Each even rank and its neighbour first receive, then send: what matches statically still waits for ever.
+    // Each even rank and its neighbour first receive, then send. All messages match, but both ranks wait for ever.
     folder.ranks(4, |rank| {
         let (rank, peer) = (rank as i32, (rank ^ 1) as i32);
         vec![
@@ -463,7 +464,7 @@ fn a_deadlock_lists_what_was_sent_and_not_received() {
 }
 
 #[test]
-fn equal_waits_are_told_once() {
+fn equal_waits_are_reported_once() {
     let folder = Folder::new();
     // Rank 3 joins after a message that never comes: three ranks wait for the same.
     folder.ranks(4, |rank| match rank {
@@ -480,13 +481,13 @@ fn equal_waits_are_told_once() {
 }
 
 #[test]
-fn what_ranks_disagree_on_is_told_once_with_its_file() {
+fn a_disagreement_of_ranks_is_reported_once_with_its_file() {
     let folder = Folder::new();
     folder.ranks(4, |rank| vec![reduce(2, if rank == 0 { 4096 } else { 8192 })]);
     let text = folder.refused(FC4, None);
     assert!(text.contains("rank 0: all_reduce of 4KiB, `reduce` ("), "{text}");
     assert!(text.contains("trace.1.et"), "{text}");
-    assert!(text.contains("ranks 1-3 are all like the second"), "{text}");
+    assert!(text.contains("ranks 1-3 all issue the same as the second"), "{text}");
     assert_eq!(text.matches("SL0303").count(), 1, "{text}");
 }
 

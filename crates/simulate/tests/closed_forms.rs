@@ -1,4 +1,4 @@
-//! Simulated times against closed forms, by hand.
+//! Compares simulated times with closed forms, worked out by hand.
 
 use syncline_simulate::scenario::Scenario;
 use syncline_simulate::{Control, Run, run};
@@ -61,8 +61,9 @@ fn direct_on_full_connection_takes_two_rounds() {
 }
 
 #[test]
-fn no_result_beats_a_network_interface() {
-    // Direct all-reduce on a switch: 7 messages leave by one port. ASTRA-sim without congestion says 2 hops + 1 message.
+fn no_run_is_quicker_than_the_network_interface() {
+    // Direct all-reduce on a switch: 7 messages leave by one port. ASTRA-sim without congestion says 2 hops + 1
+    // message.
     let direct = r#"{"chunks": 1, "algorithms": {"default": {"all_reduce": "direct", "reduce_scatter": "direct", "all_gather": "direct"}}}"#;
     let analytical = collective("all_reduce", "8MB", SWITCH8, direct, "analytical");
     assert_eq!(analytical, 2 * (7 * at_50(1_000_000) + 1_000 * NS));
@@ -72,9 +73,9 @@ fn no_result_beats_a_network_interface() {
 
 #[test]
 fn a_pair_that_chooses_its_switch_may_share_a_link() {
-    // Everybody sends 1 MB to each other. By lanes the seven messages of an NPU take the seven switches. By pairs those of
-    // NPUs 1 to 6 to NPUs 0 and 7 take the same one (dlrm2020 III-C.2: (0 + s) mod 7 = (7 + s) mod 7), and so do theirs to
-    // them.
+    // Every NPU sends 1 MB to every other. With `lane`, the seven messages of an NPU take the seven switches. With
+    // `pair`, the messages of each of NPUs 1 to 6 to NPUs 0 and 7 take the same switch (dlrm2020 III-C.2: (0 + s) mod 7
+    // = (7 + s) mod 7), and so do the messages in the other direction.
     let switches = |spread: &str| {
         let dim =
             r#"{"name": "d", "shape": "switch", "size": 8, "count": 7, "rate": "50GB/s", "latency": "500ns""#;
@@ -210,8 +211,9 @@ fn a_logical_topology_runs_on_another_fabric() {
     assert_eq!(queued, logical_rings(true));
 }
 
-/// The time of that all-reduce, found message by message: links are FIFOs that a message of 4 MB keeps for 80 us, all on
-/// its way one after the other where they store it whole, else the first and the last.
+/// The time of that all-reduce, computed message by message. Links are FIFOs, each of which a message of 4 MB occupies
+/// for 80 us: all links of its path one after the other if they store messages (`store`), otherwise only the first and
+/// the last.
 fn logical_rings(store: bool) -> u64 {
     const STEPS: usize = 6;
     const WOKEN: usize = usize::MAX;
@@ -224,14 +226,15 @@ fn logical_rings(store: bool) -> u64 {
     // By rank: its phase, and how many messages of each phase it has sent and has received.
     let mut ranks = [(0, [0; 2], [0; 2]); 16];
     let (mut free, mut left) = ([0u64; 16], [0u64; 16]);
-    // What waits for a link: when, of which phase, for whom, at which link, how many links are behind.
+    // Messages at a link: time, phase, receiver, link, number of links already passed (`WOKEN` for a rank that goes
+    // on).
     let mut events = std::collections::BTreeSet::new();
     let (mut now, mut ready): (u64, Vec<usize>) = (0, (0..16).collect());
     loop {
         for rank in std::mem::take(&mut ready) {
             let (phase, sent, received) = &mut ranks[rank];
             while *phase < 2 {
-                // A step sends what the step before has brought.
+                // A step sends the data that the previous step received.
                 while sent[*phase] < STEPS && sent[*phase] <= received[*phase] {
                     events.insert((now, *phase, next(*phase, rank), rank, 0));
                     sent[*phase] += 1;
@@ -261,7 +264,7 @@ fn logical_rings(store: bool) -> u64 {
         if behind == 0 {
             left[link] = begin + sending;
         }
-        // Cut through: the head goes on to the last link, where the whole message is waited for.
+        // Cut through: the head continues to the last link, where the whole message must arrive.
         let (hops, at) = match links - behind {
             1 => (1, begin + sending + latency),
             _ if store => (1, through + latency),
@@ -288,7 +291,7 @@ fn a_placement_changes_the_distance_and_not_the_answer_of_a_symmetric_fabric() {
 
 #[test]
 fn a_graph_is_a_fabric_like_any_other() {
-    // Four NPUs behind one switch: as the switch dimension.
+    // Four NPUs behind one switch, as in a switch dimension.
     let mut links = String::new();
     for npu in 0..4 {
         let sep = if npu == 0 { "" } else { "," };
@@ -308,7 +311,7 @@ fn a_graph_is_a_fabric_like_any_other() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_with_a_place() {
+fn impossible_scenarios_are_refused_with_a_key() {
     let refused = |json: &str| run(&scenario(json), Control::default()).map(|_| ()).unwrap_err().to_string();
     let workload =
         r#""workload": {"source": "collectives", "collectives": [{"kind": "all_reduce", "bytes": "1MB"}]}"#;
@@ -363,7 +366,8 @@ fn what_cannot_work_is_refused_with_a_place() {
 
 #[test]
 fn the_bound_holds_for_any_number_of_chunks() {
-    // 14 MB through two links of 50 GB/s, and a latency of 0.5 us; as a single chunk, 14 messages one after another over one.
+    // 14 MB through two links of 50 GB/s, and a latency of 0.5 us; as a single chunk, 14 messages one after another
+    // over one.
     for (chunks, expected) in [(1, 287e-6), (64, 140.5e-6), (1_000_000_000, 140.5e-6)] {
         let run = simulate(&format!(
             r#"{{"schema": "syncline/1", "fabric": {{"dims": [{RING8}]}},

@@ -12,7 +12,7 @@ fn simulate(workload: &str, compute: &str) -> Result<Run, String> {
     run(&scenario, Control::default()).map_err(|errors| errors.to_string())
 }
 
-/// Picoseconds of compute in an iteration, and how they were obtained.
+/// Picoseconds of compute in an iteration, and the label of the compute model.
 fn compute(workload: &str, model: &str) -> (u64, String) {
     let run = simulate(workload, model).unwrap_or_else(|error| panic!("{error}"));
     let summary = run.timeline.summary;
@@ -74,7 +74,7 @@ fn compute_power_is_exact() {
 }
 
 #[test]
-fn a_divided_layer_has_a_share_of_its_products() {
+fn a_divided_layer_has_its_share_of_the_products() {
     let parallel = |sharding: &str| {
         let layers = LINEAR
             .replace(r#""name": "linear","#, &format!(r#""name": "linear", "sharding": "{sharding}","#));
@@ -108,7 +108,7 @@ fn a_throughput_times_products_by_operations_and_the_rest_by_the_slower_side() {
     let gpu = r#"{"model": "throughput", "rate": "60TFLOP/s", "memory": "600GB/s"}"#;
     // 38.4 MFLOP three times.
     assert_eq!(compute(LINEAR, gpu), (3 * 640_000, "throughput (60TFLOP/s, memory 600GB/s)".to_owned()));
-    // Two model-parallel halves of it, and a lookup that is no product.
+    // Two model-parallel halves of the layer, and a lookup, which is not a matrix product.
     let halves = LINEAR.replace(
         r#""name": "first""#,
         r#""name": "first", "forward": {"ops": {"flop": "60kFLOP", "memory": "6MB"}}"#,
@@ -120,7 +120,7 @@ fn a_throughput_times_products_by_operations_and_the_rest_by_the_slower_side() {
 }
 
 #[test]
-fn work_without_shapes_is_noted() {
+fn work_without_shapes_gives_a_warning() {
     let layers = r#""layers": [{"name": "a", "forward": {"ops": {"flop": "512GFLOP", "memory": "1B"}}}]"#;
     let run = simulate(layers, &array("900GB/s", "")).unwrap();
     assert_eq!((run.timeline.summary.compute_s * 1e12).round() as u64, 1_000_000_000_000);

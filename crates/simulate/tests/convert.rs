@@ -1,4 +1,4 @@
-//! One file form into another, and back.
+//! Converts files to another form, and back.
 
 use crate::support::shared::shared;
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ impl Folder {
         let workload = format!(r#"{{"source": "chakra", "prefix": {prefix}, "groups": {groups}}}"#);
         self.file(name, &scenario(&workload, dims))
     }
-    /// The bytes of all files of a prefix, by what follows it.
+    /// The bytes of all files of a prefix, by the part of the name after the prefix.
     fn bytes(&self, prefix: &str) -> BTreeMap<String, Vec<u8>> {
         let entries = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap());
         entries
@@ -106,7 +106,7 @@ fn traces_run_as_the_text_does_and_are_a_fixed_point() {
         let direct = total_ps(&scenario(&workload, &dims(sizes)));
         let again = folder.of_traces("again.json", "once", &dims(sizes));
         let read = total_ps(&fs::read_to_string(&again).unwrap());
-        // A group that is no whole dimension is one flat axis in a trace, so it takes another time.
+        // A group that is not a whole dimension is one flat axis in a trace, so its time differs.
         let split = policy.ends_with("group: 4") || policy.ends_with("group: 2");
         assert_eq!(
             (summary.groups > 0, split || read == direct),
@@ -132,7 +132,7 @@ fn rewritten(path: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_reads_back() {
+fn written_traces_read_back() {
     let folder = Folder::new();
     let input = folder.file("w.txt", &text("HYBRID_TRANSFORMER model_parallel_NPU_group: 4", [""; 3]));
     let options = Options { dims: vec![2, 4, 2], iterations: 3 };
@@ -144,7 +144,7 @@ fn what_is_written_reads_back() {
     for file in summary.files.iter().filter(|file| file.extension().is_some_and(|ending| ending == "et")) {
         assert_eq!(rewritten(file), fs::read(file).unwrap());
     }
-    // 4 model groups of 4 ranks, 4 data groups of 4 ranks; equal traces where both groups are equal.
+    // 4 model groups of 4 ranks, 4 data groups of 4 ranks; traces are equal if both groups are equal.
     assert_eq!(summary.groups, 8);
     let groups: BTreeMap<String, Vec<u32>> =
         serde_json::from_slice(&folder.bytes("t")["groups.json"]).unwrap();
@@ -175,7 +175,7 @@ fn compute_is_rounded_to_microseconds_with_a_warning() {
     let warning = summary.warnings.to_string();
     // 1499 + 7000 + 2500 + 400 become 1, 7, 3 and 0 microseconds.
     assert!(warning.contains("3 of 4 compute tasks"), "{warning}");
-    assert!(warning.contains("from 113.99us to 110us; the changes sum up to 13.99us"), "{warning}");
+    assert!(warning.contains("from 113.99us to 110us; the changes add up to 13.99us"), "{warning}");
     assert!(warning.contains("1 of them become 0"), "{warning}");
     let traces = Traces::load(&folder.path("t"), 2, Loading::default()).unwrap();
     let micros: Vec<u64> = traces.graphs()[0].ops().iter().take(4).map(|op| op.duration_micros).collect();
@@ -340,7 +340,7 @@ fn programs_become_plans_and_plans_programs() {
 }
 
 #[test]
-fn what_cannot_be_converted_is_refused() {
+fn unsupported_inputs_are_refused() {
     let folder = Folder::new();
     let refused = |input: &Path, options: &Options| {
         convert(input, &folder.path("out"), options).expect_err("this is refused").to_string()
@@ -352,7 +352,7 @@ fn what_cannot_be_converted_is_refused() {
         ("w.txt", layer, &Options { dims: vec![2, 0], iterations: 1 }, "give the sizes of the dimensions"),
         ("w.txt", layer, &Options { dims: vec![2], iterations: 0 }, "must be at least 1"),
         ("w.txt", "DATA\n", &two, "the file ends too early"),
-        ("w.csv", "", &two, "no form of file is known by this ending"),
+        ("w.csv", "", &two, "cannot convert a file with this ending"),
         ("w.json", "{", &two, "EOF while parsing"),
         ("w.json", "{}", &two, "neither a resolved scenario nor a plan"),
         ("w.json", r#"{"schema": "syncline/1"}"#, &two, "missing field `workload`"),
@@ -365,9 +365,9 @@ fn what_cannot_be_converted_is_refused() {
     let broadcast = r#"{"source": "collectives", "collectives": [{"kind": "broadcast", "bytes": "1MiB"}]}"#;
     let text = refused(&folder.file("s.json", &scenario(broadcast, &dims(&[4]))), &two);
     assert!(text.contains("ASTRA-sim 2 cannot simulate broadcast"), "{text}");
-    // Files of more ranks would be taken for part of the job.
+    // Readers would take the files of more ranks for part of the job.
     folder.file("out.2.et", "");
     let text = refused(&folder.file("w.txt", layer), &two);
-    assert!(text.contains("a trace of more ranks is there already"), "{text}");
+    assert!(text.contains("a trace of more ranks already exists"), "{text}");
     assert!(refused(&folder.path("none.txt"), &two).contains("cannot be read"));
 }

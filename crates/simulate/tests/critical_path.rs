@@ -1,12 +1,12 @@
-//! The critical path predicts the effect of small changes exactly, and of large ones nearly so.
+//! The critical path predicts the effect of small changes exactly, and of large ones approximately.
 //!
-//! As long as events keep their order, the time of a run is that of the longest chain of tasks and messages, and the time of a
-//! chain is a sum of transfer times, latencies and compute times. So if one kind of them changes by a small fraction, the run
-//! changes by that fraction of the kind's time on the path. This is exact to the picosecond for latencies and compute times
-//! that stay whole numbers; transfer times are rounded up for each message.
+//! As long as events keep their order, the time of a run is that of the longest chain of tasks and messages, and the
+//! time of a chain is a sum of transfer times, latencies and compute times. So if one kind of them changes by a small
+//! fraction, the run changes by that fraction of the kind's time on the path. This is exact to the picosecond for
+//! latencies and compute times that stay whole numbers; transfer times are rounded up for each message.
 //!
-//! If another chain is equally long, or the order of events changes, the run takes longer than predicted. Random numbers make
-//! that rare.
+//! If another chain is equally long, or the order of events changes, the run takes longer than predicted. Random
+//! numbers make that rare.
 
 use crate::support::simulate;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use syncline_timeline::{PathKind, Summary};
 
-/// What becomes longer, and by how many millionths.
+/// The kind of time that a change makes longer, and by how many millionths.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Change {
     Nothing,
@@ -27,13 +27,14 @@ enum Change {
     Reduction(i64),
 }
 
-/// Latencies and compute times are whole numbers of these picoseconds: [`STEP`] of them more or less is whole, too.
+/// Latencies and compute times are multiples of this many picoseconds, so that they stay whole if they change by
+/// [`STEP`].
 const GRAIN: u64 = 50_000;
 
 /// The relative change, in millionths.
 const STEP: i64 = 20;
 
-/// `time`, longer by `millionths` of it, exactly.
+/// `time` plus exactly `millionths` millionths of it.
 fn more(time: u64, millionths: i64) -> u64 {
     assert_eq!(time % GRAIN, 0);
     time.checked_add_signed(
@@ -159,10 +160,10 @@ fn jobs() -> impl Strategy<Value = Job> {
             if parallel == 3 {
                 sizes[1] = 4;
             }
-            // As many layers in every stage.
+            // Every stage has the same number of layers.
             let stages = [1, 1, sizes[1], 2][parallel as usize];
             let count = layers.len() - layers.len() % stages as usize;
-            // Each micro-batch, and each rank of a tensor-parallel group, has its part of a layer's time.
+            // Each micro-batch, and each rank of a tensor-parallel group, takes a part of a layer's time.
             let parts = u64::from(micro_batches) * if parallel == 0 { 1 } else { u64::from(sizes[0]) };
             let whole = |&(time, parameters, outputs)| (time * parts, parameters, outputs);
             let layers = layers[..count].iter().map(whole).collect();
@@ -184,7 +185,7 @@ fn jobs() -> impl Strategy<Value = Job> {
         })
 }
 
-/// Seconds on the critical path that `change` makes longer.
+/// The seconds of the critical path that `change` affects.
 fn part(summary: &Summary, change: Change) -> f64 {
     let of = |kind: PathKind, tier: &str| match change {
         Change::Nothing => true,
@@ -196,13 +197,13 @@ fn part(summary: &Summary, change: Change) -> f64 {
     summary.critical_path.iter().filter(|part| of(part.kind, &part.tier)).map(|part| part.time_s).sum()
 }
 
-/// How much longer a change makes a run, in picoseconds.
+/// By how many picoseconds a change makes a run longer.
 fn longer(job: &Job, before: &Summary, change: Change) -> i64 {
     let picoseconds = |summary: &Summary| (summary.total_time_s * 1e12).round() as i64;
     picoseconds(&simulate(&job.scenario(change)).summary) - picoseconds(before)
 }
 
-/// Whether the run is longer by what was predicted, up to the rounding of transfer times.
+/// Whether the run became longer by the predicted time, up to the rounding of transfer times.
 fn is_said(change: Change, longer: f64, said: f64) -> bool {
     match change {
         Change::Bytes(..) | Change::Reduction(_) => (longer - said).abs() <= 0.02 * said.abs() + 8.0,
@@ -211,9 +212,9 @@ fn is_said(change: Change, longer: f64, said: f64) -> bool {
 }
 
 #[test]
-fn small_changes_do_what_the_path_says() {
+fn small_changes_have_the_predicted_effect() {
     let mut runner = TestRunner::deterministic();
-    // By network model and change: how often the prediction was exact, and how often not.
+    // By network model and change: how often the prediction was exact, and how often it was not.
     let mut found = BTreeMap::new();
     for _ in 0..JOBS {
         let job = jobs().new_tree(&mut runner).unwrap().current();
@@ -237,7 +238,7 @@ fn small_changes_do_what_the_path_says() {
     }
 }
 
-/// By how much `change`, a half or all of something, was said to make a run shorter.
+/// The predicted saving of `change`, which removes half or all of some kind of time.
 fn said_to_save(summary: &Summary, change: Change) -> f64 {
     let is = |kind: PathKind, tier: &str| match change {
         Change::Bytes(changed, _) => tier == TIERS[changed],
@@ -249,10 +250,10 @@ fn said_to_save(summary: &Summary, change: Change) -> f64 {
     summary.critical_path.iter().find(|part| is(part.kind, &part.tier)).map_or(0.0, |part| part.saves_s)
 }
 
-/// Where another chain becomes the longest, twice the rate of something saves what was said, not half of its part of the path.
-/// What is left are messages that come in another order.
+/// If another chain becomes the longest, twice the rate saves the predicted time, which is less than half of the part
+/// of the path. The remaining differences come from messages in another order.
 #[test]
-fn large_changes_save_what_was_said() {
+fn large_changes_save_the_predicted_time() {
     const HALF: i64 = -500_000;
     const ALL: i64 = -1_000_000;
     let mut runner = TestRunner::deterministic();
@@ -263,7 +264,7 @@ fn large_changes_save_what_was_said() {
         (Change::Latency(ALL), 1.0),
         (Change::Compute(HALF), 2.0),
     ];
-    // By network model and change, as shares of the run: how far off it was, and how far off the path alone would be.
+    // By network model and change, as shares of the run: the error of the prediction, and the error of the path alone.
     let mut found: BTreeMap<_, [Vec<f64>; 2]> = BTreeMap::new();
     for _ in 0..JOBS {
         let job = jobs().new_tree(&mut runner).unwrap().current();

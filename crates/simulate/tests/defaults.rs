@@ -9,11 +9,11 @@ use syncline_units::CollectiveKind;
 
 /// A default may take at most this many times as long as the best of the library.
 const WORSE: f64 = 1.05;
-/// The same on graphs, where only trees and chains are routed for their estimates.
+/// The same limit on graphs, where only trees and chains are routed for their estimates.
 const WORSE_ON_GRAPHS: f64 = 1.1;
 
-/// In one dimension, estimates are less accurate for reduces, and for rings in which each message passes many NPUs: so many of a
-/// hundred cases may take longer, up to this many times as long as the best.
+/// In one dimension, estimates are less accurate for reduces, and for rings in which each message passes many NPUs.
+/// There, this many of a hundred cases may take longer, but at most this many times as long as the best.
 const FEW: usize = 2;
 const WORST: f64 = 1.25;
 
@@ -22,8 +22,8 @@ fn none_is_worse(most: f64, cases: impl Iterator<Item = Case>) {
     few_are_worse(most, 0, most, cases);
 }
 
-/// Panics if the default takes longer than `most` times the best in more than `few` of a hundred cases, or longer than `worst`
-/// times in any.
+/// Panics if the default takes longer than `most` times the best in more than `few` of a hundred cases, or longer than
+/// `worst` times in any.
 fn few_are_worse(most: f64, few: usize, worst: f64, cases: impl Iterator<Item = Case>) {
     let mut count = 0;
     let mut far = false;
@@ -57,8 +57,8 @@ fn in_one_dimension(ranks: &[u32], sizes: &[u64]) -> impl Iterator<Item = Case> 
     })
 }
 
-/// The network model to compare by: in a ring, one in which messages wait for links that others use, and are not stored whole on
-/// their way, as packets are not.
+/// The network model for the comparison. In a ring, one in which messages wait for busy links but are not stored
+/// completely at each hop, just as packets are not.
 fn model(shape: &str) -> Value {
     json!({"model": if shape == "ring" { "flow" } else { "analytical" }})
 }
@@ -99,8 +99,8 @@ fn a_default_over_several_links_is_as_good_as_the_best() {
     few_are_worse(WORSE, 10, 1.12, cases);
 }
 
-/// No all-reduce behind a switch takes less than 2 S (N - 1) / (N B) (Patarasuk and Yuan, JPDC 2009); a ring reaches that plus
-/// its latency.
+/// No all-reduce behind a switch takes less than 2 S (N - 1) / (N B) (Patarasuk and Yuan, JPDC 2009); a ring reaches
+/// that plus its latency.
 #[test]
 fn large_all_reduces_reach_the_bound_of_a_switch() {
     for ranks in 2..=33u32 {
@@ -196,7 +196,7 @@ fn every_default_on_graphs_is_as_good_as_the_best() {
     none_is_worse(WORSE_ON_GRAPHS, on_graphs(&[1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 26, 1 << 30]));
 }
 
-/// Ranks in no order of their NPUs, so that messages to the next rank cross the fabric too.
+/// Ranks placed in an order different from that of NPUs, so that messages to the next rank cross the fabric too.
 #[test]
 fn defaults_of_permuted_ranks_are_near_the_best() {
     let graphs = [
@@ -234,7 +234,7 @@ fn a_large_broadcast_on_a_leaf_spine_goes_along_the_tree_that_packets_prefer() {
 
 /// On a network that drops packets, no default makes a connection wait for a time-out.
 #[test]
-fn defaults_do_not_collapse_where_packets_are_lost() {
+fn defaults_do_not_collapse_if_packets_are_lost() {
     let star = json!({"dims": [dim("d", "switch", 16, "100Gb/s")]});
     let timeouts = |kind, name| {
         let model = json!({"model": "packet", "buffer": "2MiB"});
@@ -248,10 +248,10 @@ fn defaults_do_not_collapse_where_packets_are_lost() {
     assert!(lost > 0, "the buffer is small enough for incast to overflow it");
 }
 
-/// Direct is quickest for small collectives, halving-doubling for medium ones, a ring for large ones. All algorithms of a job
-/// along an axis share one turn, so that one rank stands for all.
+/// Direct is quickest for small collectives, halving-doubling for medium ones, a ring for large ones. All algorithms of
+/// a job along an axis share one turn, so that one rank represents all.
 #[test]
-fn defaults_let_one_rank_stand_for_all() {
+fn with_defaults_one_rank_represents_all() {
     // Each of four chunks has a whole number of elements for each rank.
     let reduce = |units: u64| json!({"kind": "all_reduce", "bytes": format!("{}B", units * 24_576)});
     for (shape, size) in [("switch", 8), ("switch", 24), ("ring", 16), ("switch", 128)] {

@@ -1,12 +1,12 @@
-//! The diagnosis holds what it promises: parts of the critical path add up, and what is made faster saves no more than its
-//! part, and saves most where the diagnosis says so.
+//! The diagnosis is correct: the parts of the critical path add up; a part that is made faster saves no more than its
+//! time; and the part that the diagnosis names saves most.
 
 use crate::support::simulate;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use syncline_timeline::{PathKind, Summary};
 
-/// What is changed about a job.
+/// A change of a job.
 #[derive(Clone, Copy)]
 struct Change {
     /// Factors of the rates of the two tiers.
@@ -19,7 +19,8 @@ struct Change {
 
 const NO_CHANGE: Change = Change { rates: [1, 1], latency: true, compute: 1.0 };
 
-/// Two dimensions: 8 NPUs at 400 GB/s and 300 ns, 4 of these at 20 GB/s and 2 us. Neither is as busy as the other in any job: making one of two faster that are helps little.
+/// Two dimensions: 8 NPUs at 400 GB/s and 300 ns, 4 of these at 20 GB/s and 2 us. In every job, one of them is busier
+/// than the other, because if two are equally busy, making one of them faster helps little.
 fn dims(change: Change) -> Value {
     let latency = |time: &'static str| if change.latency { time } else { "0s" };
     json!({"dims": [
@@ -56,7 +57,7 @@ fn job(workload: Value, network: &str, change: Change) -> Value {
            "collectives": {"chunks": 4, "algorithms": by_shape()}})
 }
 
-/// The same algorithms whatever rates and latencies are.
+/// Settings for which the algorithms do not depend on rates and latencies.
 fn by_shape() -> Value {
     let kinds = ["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce"];
     json!({"default": kinds.map(|kind| (kind, "by_shape")).into_iter().collect::<BTreeMap<_, _>>()})
@@ -144,7 +145,7 @@ fn share(summary: &Summary, of: impl Fn(PathKind, &str) -> bool) -> f64 {
     parts.map(|part| part.time_s).sum::<f64>() / whole
 }
 
-/// Every change, what it may save at most, and the words that say so.
+/// Every change, the most that it may save, and names of the bottleneck that announce it.
 fn changes(summary: &Summary, names: [&[&str]; 2]) -> Vec<(Change, f64, Vec<String>)> {
     let words = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
     let tier = |names: &[&str]| share(summary, |_, tier| names.contains(&tier)) / 2.0;
@@ -162,8 +163,8 @@ fn changes(summary: &Summary, names: [&[&str]; 2]) -> Vec<(Change, f64, Vec<Stri
     ]
 }
 
-/// Checks one job, of which nothing saves more than it was said to, but for `slack` of the step: messages may come in another
-/// order.
+/// Checks that no change of a job saves more than predicted, except for `slack` of the step, because messages may come
+/// in another order.
 fn holds(name: &str, job: &dyn Fn(Change) -> Value, names: [&[&str]; 2], slack: f64) {
     let summary = simulate(&job(NO_CHANGE)).summary;
     let per_mille: u32 = summary.critical_path.iter().map(|part| part.per_mille).sum();
@@ -182,7 +183,7 @@ fn holds(name: &str, job: &dyn Fn(Change) -> Value, names: [&[&str]; 2], slack: 
     let best = gains.iter().map(|gain| gain.0).fold(0.0, f64::max);
     let said = gains.iter().find(|(.., words)| words.contains(&summary.bottleneck));
     let (gain, most, _) = said.unwrap_or_else(|| panic!("{name}: {}", summary.bottleneck));
-    // What is said to help most does, or nearly so; another path may be nearly as long.
+    // The named bottleneck saves most, or nearly so, because another path may be nearly as long.
     assert!(
         *gain >= 0.75 * best,
         "{name}: {} saved {gain}, another {best}\n{}\n{gains:?}",
@@ -192,9 +193,9 @@ fn holds(name: &str, job: &dyn Fn(Change) -> Value, names: [&[&str]; 2], slack: 
     assert!(*gain >= 0.4 * most, "{name}: {} saved {gain} of {most}\n{}", summary.bottleneck, summary.reason);
 }
 
-/// A pipeline of few micro-batches, of which the bubble is a large part: twice the speed of compute makes that shorter, too.
+/// In a pipeline of few micro-batches, the bubble is a large part. Twice the speed of compute makes it shorter too.
 #[test]
-fn the_worth_of_compute_is_that_of_all_compute_on_the_path() {
+fn faster_compute_shortens_all_compute_on_the_path() {
     for network in ["analytical", "queued"] {
         let summary = simulate(&pipeline(4, 1000, network, NO_CHANGE)).summary;
         let shares = |kinds: &[PathKind]| 100.0 * share(&summary, |kind, _| kinds.contains(&kind));
@@ -212,10 +213,10 @@ fn the_worth_of_compute_is_that_of_all_compute_on_the_path() {
 const DIMS: [&[&str]; 2] = [&["nvlink"], &["rail"]];
 
 #[test]
-fn what_is_said_to_help_most_does() {
+fn the_named_bottleneck_saves_most() {
     for network in ["analytical", "queued"] {
-        // What a small change does is said exactly (`critical_path.rs`). Twice the rate puts messages into another order, and
-        // each time that makes the run shorter or longer at once, mostly where links store whole messages.
+        // Small changes are predicted exactly (`critical_path.rs`). Twice the rate puts messages into another order,
+        // and each such change makes the run abruptly shorter or longer, mostly if links store whole messages.
         let slack = if network == "analytical" { 0.01 } else { 0.02 };
         for forward in [50.0, 4000.0] {
             holds(
@@ -245,7 +246,8 @@ fn what_is_said_to_help_most_does() {
         }
         for bytes in [4, 4_000, 4_000_000, 1_000_000_000] {
             for kind in ["all_reduce", "all_to_all", "broadcast"] {
-                // Between the rate of the rails and twice that rate the order changes four times, each time for the better.
+                // Between the rate of the rails and twice that rate the order changes four times, each time for the
+                // better.
                 let reordered = (kind, bytes, network) == ("all_reduce", 1_000_000_000, "queued");
                 holds(
                     &format!("{kind} of {bytes} B, {network}"),
@@ -283,14 +285,14 @@ fn steps_of_many_micro_batches_are_diagnosed_to_their_end() {
 }
 
 #[test]
-fn tiers_of_a_graph_are_told_apart() {
+fn tiers_of_a_graph_are_distinguished() {
     for bytes in [4_000, 100_000_000] {
         let names: [&[&str]; 2] = [&["node"], &["nic-leaf", "host-leaf", "NPU-leaf", "leaf-spine"]];
         holds(&format!("rails, {bytes} B"), &|change| rails(bytes, "queued", change), names, 0.02);
     }
 }
 
-/// Where nothing has latency, nothing is put down to it.
+/// If nothing has latency, the path has no part for it.
 #[test]
 fn without_latency_there_is_none_on_the_path() {
     let change = Change { latency: false, ..NO_CHANGE };
@@ -311,7 +313,7 @@ fn without_latency_there_is_none_on_the_path() {
 
 /// One message: its bytes on the slower of two links, and the latency of both.
 #[test]
-fn parts_of_one_message_are_those_of_its_way() {
+fn parts_of_one_message_are_those_of_its_path() {
     let value = json!({
         "schema": "syncline/1",
         "workload": {"source": "collectives", "collectives": [{"kind": "broadcast", "bytes": "1MB"}]},
@@ -339,17 +341,17 @@ fn messages_of_others_are_queueing_and_those_of_the_sender_are_bytes() {
         parts.iter().map(|part| (part.kind, (part.time_s * 1e6).round())).collect()
     };
     assert_eq!(kinds(&value), [(PathKind::Bytes, 3e3), (PathKind::Queueing, 3e3)]);
-    // The other way round they share the port of their sender, which has to send both.
+    // In the opposite direction they share the port of their sender, which has to send both.
     let mut back = value.clone();
     (back["workload"]["collectives"][0]["kind"], back["collectives"]["algorithms"]) =
         (json!("broadcast"), json!({"default": {"broadcast": "direct"}}));
     assert_eq!(kinds(&back), [(PathKind::Bytes, 6e3)]);
 }
 
-/// Two dimensions of two switches each, both busy nearly all the time: that one of them is twice as fast helps little, because
-/// the other one stays as slow as it is.
+/// Two dimensions of two switches each are both busy nearly all the time. Making one of them twice as fast helps
+/// little, because the other one stays as slow.
 #[test]
-fn of_two_that_are_equally_busy_one_is_worth_little() {
+fn one_of_two_equally_busy_tiers_saves_little() {
     let job = |rates: [u64; 2]| {
         let dim = |name: &str, rate: u64| json!({"name": name, "shape": "switch", "size": 4, "rate": format!("{rate}GB/s"), "latency": "100ns"});
         // An all-reduce passes the first dimension with four times the bytes of the second.
@@ -373,14 +375,14 @@ fn of_two_that_are_equally_busy_one_is_worth_little() {
     let said: f64 = said.and_then(|rest| rest.split(' ').next()).expect(&summary.reason).parse().unwrap();
     assert!(gain <= said + 0.1 && said < gain + 5.0, "{gain} {}", summary.reason);
     assert!(summary.reason.contains(&format!("because {other} is busy")), "{}", summary.reason);
-    // Both together are worth what they are said to be.
+    // Both together save as much as predicted.
     let gain = 100.0 * (1.0 - simulate(&job([160, 40])).summary.step_time_s / summary.step_time_s);
     let said = summary.reason.split("; twice the rate of all links by about ").nth(1);
     let said: f64 = said.and_then(|rest| rest.split(' ').next()).expect(&summary.reason).parse().unwrap();
     assert!((gain - said).abs() < 1.0, "{gain} {}", summary.reason);
 }
 
-/// A job that waits for two tiers alike is bound by them, though neither alone is worth as much as its compute.
+/// A job that waits equally for two tiers is bound by them, though neither alone saves as much as its compute.
 #[test]
 fn tiers_that_are_equally_busy_bound_a_run_together() {
     let job = |rate: u64| {

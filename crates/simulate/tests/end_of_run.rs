@@ -1,4 +1,4 @@
-//! What is exposed at the end of a run, which no further iteration hides, against times computed by hand.
+//! Communication exposed at the end of a run, which no further iteration hides, compared with times computed by hand.
 
 use serde_json::{Value, json};
 use syncline_simulate::{Control, Scenario, run};
@@ -9,8 +9,8 @@ fn simulate(value: &Value) -> Timeline {
     run(&scenario, Control::default()).unwrap_or_else(|errors| panic!("{errors}")).timeline
 }
 
-/// Two layers of 10 us a pass whose gradients take 40 us to reduce between two NPUs at 100 GB/s (two rounds of 2 MB,
-/// without latency), with and without parameter updates of 1 us.
+/// Two layers whose passes take 10 us each, and whose gradients take 40 us to reduce between two NPUs at 100 GB/s (two
+/// rounds of 2 MB, without latency), with and without parameter updates of 1 us.
 fn job(update: bool, iterations: u32) -> Value {
     let pass = json!({"time": "10us"});
     let layer = |name: &str| {
@@ -30,7 +30,7 @@ fn job(update: bool, iterations: u32) -> Value {
     })
 }
 
-/// Microseconds of a column, times the number of iterations where it is a mean over these.
+/// The values of a column in microseconds, times the number of iterations if they are means over iterations.
 fn us(timeline: &Timeline, table: &str, column: &str, times: u32) -> Vec<f64> {
     match &timeline.table(table).unwrap().column(column).unwrap().data {
         Data::Float(values) => {
@@ -47,10 +47,10 @@ fn updates_do_not_hide_that_a_run_ends_with_reductions() {
     for iterations in [1, 3] {
         let timeline = simulate(&job(false, iterations));
         assert_eq!(us(&timeline, "ranks", "exposed_at_end_s", 1)[0], 60.0);
-        // The whole wait is put down to what ends it.
+        // The whole wait is booked to the collective that ends it.
         assert_eq!(us(&timeline, "layers", "exposed_at_end_s", iterations), [60.0, 0.0]);
 
-        // y's update of 1 us runs while x is reduced; x's begins at 110 us. What is exposed loses the first of them.
+        // y's update of 1 us runs while x is reduced; x's begins at 110 us. So 1 us less is exposed.
         let timeline = simulate(&job(true, iterations));
         assert_eq!(us(&timeline, "ranks", "exposed_at_end_s", 1)[0], 59.0);
         assert_eq!(us(&timeline, "layers", "exposed_at_end_s", iterations), [39.0, 20.0]);
@@ -58,8 +58,8 @@ fn updates_do_not_hide_that_a_run_ends_with_reductions() {
 }
 
 #[test]
-fn what_a_later_iteration_waits_for_is_not_the_end() {
-    // Of three iterations all waits but those of the last are exposed, and none of these at the end.
+fn waits_of_later_iterations_are_not_exposed_at_the_end() {
+    // Of three iterations, the waits before the last iteration count as exposed, but not as exposed at the end.
     let timeline = simulate(&job(true, 3));
     let [exposed, at_end] =
         ["exposed_communication_s", "exposed_at_end_s"].map(|column| us(&timeline, "ranks", column, 1)[0]);

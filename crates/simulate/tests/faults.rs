@@ -1,4 +1,4 @@
-//! Stragglers and broken parts: what they cost, by hand.
+//! Stragglers and broken parts: their cost, compared with times computed by hand.
 
 use serde_json::{Value, json};
 use syncline_simulate::{Control, Run, Scenario, run};
@@ -24,7 +24,7 @@ fn near(found: f64, expected: f64) {
 }
 
 #[test]
-fn a_slow_rank_costs_what_it_is_slower() {
+fn a_slow_rank_costs_its_additional_compute_time() {
     let without = outcome(&ring(json!([]))).unwrap().timeline.summary;
     near(without.step_time_s, HEALTHY);
     assert_eq!((without.healthy_step_time_s, without.fault_cost_s, without.faults.len()), (None, None, 0));
@@ -35,7 +35,7 @@ fn a_slow_rank_costs_what_it_is_slower() {
         summary.fault_cost_s.unwrap()
     };
     near(cost(json!({"rank": [2], "factor": 1.5})), 50e-6);
-    // Half the pace from 20 us to 50 us: 15 us are lost, and so are they if the window opens in the second task.
+    // Half the pace from 20 us to 50 us loses 15 us, also if the window opens in the second task.
     near(cost(json!({"rank": [2], "factor": 2.0, "from": "20us", "until": "50us"})), 15e-6);
     near(cost(json!({"rank": [2], "factor": 2.0, "from": "50us", "until": "80us"})), 15e-6);
     // While the rank communicates, nothing is lost.
@@ -46,11 +46,12 @@ fn a_slow_rank_costs_what_it_is_slower() {
 #[test]
 fn slow_and_dead_links_slow_the_rings_down() {
     let summary = |faults: Value| outcome(&ring(faults)).unwrap();
-    // One of the two ways takes four times as long over one link, which is never idle then: six messages and a latency.
+    // In one of the two directions, one link takes four times as long. It is then never idle: six messages and a
+    // latency.
     let slow = summary(json!([{"link": ["NPU 1", "NPU 2"], "one_way": true, "factor": 4.0}]));
     near(slow.timeline.summary.step_time_s, 100e-6 + 6.0 * 40e-6 + 1e-6);
     assert_eq!(slow.timeline.summary.faults, ["links 4 times as slow: NPU 1 -> NPU 2"]);
-    // A dead cable: all of one ring's messages and the other's meet on the long way round.
+    // A dead cable: the messages of both rings share the links on the long way round.
     let dead = summary(json!([{"link": ["npu 1", "npu 2"], "dead": true}]));
     assert!(dead.timeline.summary.fault_cost_s.unwrap() > 10e-6);
     let links = dead.timeline.table("links").unwrap();
@@ -77,7 +78,7 @@ fn slow_and_dead_links_slow_the_rings_down() {
 }
 
 #[test]
-fn what_is_random_follows_the_seed() {
+fn random_faults_follow_the_seed() {
     let said = |seed: u64| {
         let mut value = ring(json!([{"random_ranks": 2, "factor": 2.0}, {"random_links": 1, "factor": 2.0}]));
         value["fabric"]["dims"][0]["size"] = json!(64);
@@ -90,12 +91,12 @@ fn what_is_random_follows_the_seed() {
 }
 
 #[test]
-fn a_cluster_that_falls_apart_is_refused() {
+fn faults_that_disconnect_the_ranks_are_refused() {
     let apart =
         json!([{"link": ["NPU 0", "NPU 1"], "dead": true}, {"link": ["NPU 0", "NPU 3"], "dead": true}]);
     let error = outcome(&ring(apart)).unwrap_err();
     assert!(error.contains("SL0202") && error.contains("no path leads from NPU 0 to NPU 1"), "{error}");
-    // Not used: the job runs on the others.
+    // The disconnected NPU is not used: the job runs on the others.
     let mut value =
         ring(json!([{"link": ["NPU 0", "NPU 1"], "dead": true}, {"link": ["NPU 0", "NPU 3"], "dead": true}]));
     value["placement"] = json!({"npus": [1, 2, 3]});
@@ -103,17 +104,17 @@ fn a_cluster_that_falls_apart_is_refused() {
 }
 
 #[test]
-fn faults_that_cannot_be_are_told() {
+fn impossible_faults_are_refused() {
     for (fault, expected) in [
         (json!({"rank": [4], "factor": 2.0}), "faults.0.rank"),
         (json!({"rank": [1], "factor": 0.5}), "from 1 to"),
-        (json!({"rank": [1]}), "how slow is not said"),
-        (json!({"factor": 2.0}), "what is broken is not said"),
-        (json!({"link": 99, "dead": true}), "a link that does not exist"),
+        (json!({"rank": [1]}), "the fault has no `factor`"),
+        (json!({"factor": 2.0}), "does not say which ranks or links it affects"),
+        (json!({"link": 99, "dead": true}), "the fabric has no link with this number"),
         (json!({"link": ["NPU 0", "NPU 2"], "dead": true}), "NPU 0 and one of NPU 1, NPU 3"),
         (json!({"link": ["NPU 0", "NPU x"], "dead": true}), "no such NPU or switch"),
         (json!({"link": 1, "dead": true, "factor": 2.0}), "either slow or dead"),
-        (json!({"link": 1, "dead": true, "from": "1us"}), "all the time"),
+        (json!({"link": 1, "dead": true, "from": "1us"}), "for the whole run"),
         (json!({"random_links": 5, "dead": true}), "at most 4"),
         (json!({"random_ranks": 5, "factor": 2.0}), "at most 4"),
         (json!({"rank": [1], "factor": 2.0, "from": "2us", "until": "1us"}), "ends before it begins"),
@@ -124,7 +125,7 @@ fn faults_that_cannot_be_are_told() {
 }
 
 #[test]
-fn what_is_broken_is_traced() {
+fn ranks_with_faults_are_traced() {
     let traced = |faults: Value, change: &dyn Fn(&mut Value)| -> Vec<u32> {
         let mut value = ring(faults);
         value["fabric"]["dims"][0]["size"] = json!(16);
@@ -137,14 +138,14 @@ fn what_is_broken_is_traced() {
     assert_eq!(traced(json!([{"rank": [5, 9], "factor": 2.0}]), &|_| {}), [0, 5, 9]);
     let link = json!([{"link": ["NPU 3", "NPU 4"], "factor": 2.0}, {"rank": [0, 7], "factor": 2.0}]);
     assert_eq!(traced(link.clone(), &|_| {}), [0, 3, 4, 7]);
-    // Where rank i is not on NPU i, and where ranks are listed.
+    // Also if rank i is not on NPU i, and if ranks are listed.
     let backwards: Vec<u32> = (0..16).rev().collect();
     assert_eq!(
         traced(link.clone(), &|value| value["placement"] = json!({"npus": backwards})),
         [0, 7, 11, 12]
     );
     assert_eq!(traced(link, &|value| value["trace"] = json!({"ranks": [2]})), [2]);
-    // As many as are looked at one by one; slow ranks go before broken links.
+    // At most the limit; slow ranks take precedence over broken links.
     let many = json!([
         {"link": ["NPU 14", "NPU 15"], "factor": 2.0},
         {"rank": [13, 1, 2, 3, 4, 5, 6, 7, 8], "factor": 2.0},
@@ -153,7 +154,7 @@ fn what_is_broken_is_traced() {
 }
 
 #[test]
-fn what_is_known_is_said_once_before_the_first_event() {
+fn warnings_are_sent_once_before_the_first_event() {
     let mut value = ring(json!([{"rank": [2], "factor": 1.5}]));
     value["workload"]["layers"] =
         json!([{"name": "shapeless", "forward": {"ops": {"flop": "1GFLOP", "memory": "1MB"}}}]);

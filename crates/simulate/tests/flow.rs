@@ -1,4 +1,5 @@
-//! The `flow` model under whole jobs: times by hand where messages share links, and what is said of who waited for whom.
+//! The `flow` model with whole jobs: times of messages that share links, worked out by hand, and the report of which
+//! messages waited for which.
 
 use serde_json::{Value, json};
 use syncline_diagnostics::{Code, Diagnostics};
@@ -28,12 +29,12 @@ fn ring() -> Value {
 /// Time of 1 MB at 10 GB/s.
 const MB: u64 = 100_000_000;
 
-/// Messages to the next, second and third rank load each link of a one-way ring with 1 + 2 + 3 of them, which go on at a sixth of
-/// its rate. The longest path has three links.
+/// Messages to the next, second and third rank load each link of a one-way ring with 1 + 2 + 3 messages, each of which
+/// gets a sixth of its rate. The longest path has three links.
 #[test]
 fn messages_on_a_ring_share_its_links() {
     let whole = simulate(&all_to_all(&ring(), &json!({"model": "flow"})));
-    // A sixth is rounded down.
+    // The sixth of a rate is rounded down.
     assert_eq!(picoseconds(&whole), 6 * MB + 3_000_000 + 1);
     assert_eq!(whole.timeline.summary.simulated_ranks, 1);
     let dim = &whole.timeline.summary.dims[0];
@@ -44,12 +45,13 @@ fn messages_on_a_ring_share_its_links() {
     assert!(format!("{:?}", table.columns).contains(&format!("{:?}", 3.0 * 5e-4)), "{table:?}");
     let reason = &whole.timeline.summary.reason;
     assert!(reason.contains("waited for each other most at NPU 0 -> NPU 1: "), "{reason}");
-    // A model that knows no sharing inside the network is faster, which cannot be.
+    // A model without sharing inside the network is faster than is physically possible.
     assert!(picoseconds(&simulate(&all_to_all(&ring(), &json!({"model": "analytical"})))) < 6 * MB);
 }
 
-/// Messages between the same NPUs arrive one after the other, so the next NPU passes the first one on while the second comes: a
-/// broadcast of K chunks down a chain of N takes as long as K + N - 2 chunks on a link, and a latency for each link.
+/// Messages between the same NPUs arrive one after the other, so the next NPU passes the first one on while the second
+/// comes: a broadcast of K chunks down a chain of N takes as long as K + N - 2 chunks on a link, and a latency for each
+/// link.
 #[test]
 fn chunks_of_a_chain_follow_each_other() {
     for (size, chunks) in [(8, 64), (8, 5), (4, 1), (2, 16)] {
@@ -67,10 +69,10 @@ fn chunks_of_a_chain_follow_each_other() {
     }
 }
 
-/// Two messages to one rank are later than one by the time of one message, whatever the latency: it is paid after a message has
-/// left, while the next one is sent.
+/// Two messages to one rank take longer than one by the transfer time of one message, whatever the latency: the latency
+/// of a message passes while the next one is sent.
 #[test]
-fn latency_is_no_time_of_the_link() {
+fn latency_does_not_occupy_the_link() {
     let mut value = all_to_all(&ring(), &json!({"model": "flow"}));
     value["fabric"]["dims"][0]["size"] = json!(2);
     for latency in [0u64, 1, 1_000] {
@@ -83,7 +85,7 @@ fn latency_is_no_time_of_the_link() {
 
 /// Two rings: two equal paths that share no link, but the NPU sends by one of them.
 #[test]
-fn every_rank_says_the_same_as_one() {
+fn one_rank_gives_the_same_times_as_all() {
     let mut value = all_to_all(&ring(), &json!({"model": "flow"}));
     let one = picoseconds(&simulate(&value));
     value["quotient"] = json!(false);
@@ -104,11 +106,13 @@ fn leaf_spine() -> Value {
     json!({"graph": {"npus": 4, "switches": 4, "links": links, "routing": {"ecmp": {"seed": 1}}}})
 }
 
-/// With both paths in equal parts no link between leaves is fuller than those of the hosts, which carry three messages each.
+/// If messages use both paths in equal parts, no link between leaves is fuller than the links of the hosts, which carry
+/// three messages each.
 #[test]
 fn several_paths_share_evenly() {
     let split = simulate(&all_to_all(&leaf_spine(), &json!({"model": "flow", "paths": 2})));
-    // The messages within a leaf are through, and leave the host's links to the two others: all of them are full to the end.
+    // The messages within a leaf finish first and leave the hosts' links to the two others: all links are full to the
+    // end.
     assert_eq!(picoseconds(&split), 3 * MB + 4_000_000 + 1);
     let single = simulate(&all_to_all(&leaf_spine(), &json!({"model": "flow"})));
     assert!(picoseconds(&single) >= picoseconds(&split));
@@ -132,7 +136,7 @@ fn impossible_settings_are_refused() {
     fast["dims"][0]["rate"] = json!("1000000GB/s");
     let scenario: Scenario = serde_json::from_value(all_to_all(&fast, &json!({"model": "flow"}))).unwrap();
     let refused = run(&scenario, Control::default()).expect_err("it is refused").to_string();
-    assert!(refused.contains("faster than the model can count"), "{refused}");
+    assert!(refused.contains("faster than the model supports"), "{refused}");
 }
 
 /// An all-to-all of bytes on links of 1 b/s, each of which six flows share.
@@ -148,7 +152,7 @@ fn refused(value: &Value) -> Diagnostics {
     run(&scenario, Control::default()).expect_err("the model cannot do that")
 }
 
-/// A share is a multiple of 2^-12 b/s for each unit of weight: flows of weights of 4096 together have one on 1 b/s.
+/// Shares are multiples of 2^-12 b/s for each unit of weight, so on 1 b/s, flows may have a total weight of 4096.
 #[test]
 fn weights_that_leave_no_rate_are_refused_by_name() {
     let most = 4096 / 6;
@@ -157,16 +161,14 @@ fn weights_that_leave_no_rate_are_refused_by_name() {
     let [error] = &found.0[..] else { panic!("{found}") };
     assert_eq!((error.code, error.key.as_deref()), (Code::BadValue, Some("network.weights.all_to_all")));
     let said = format!("{found}");
-    for part in
-        ["1b/s", "weight 683", "weights of 4098 together", "weights of 4096 together", "smaller weights"]
-    {
+    for part in ["1b/s", "weight 683", "sum to 4098", "sum to at most 4096", "smaller weights"] {
         assert!(said.contains(part), "{part}: {said}");
     }
 }
 
-/// Flows that end in years are no deadlock.
+/// Flows that would take years are not reported as a deadlock.
 #[test]
-fn ends_beyond_the_clock_are_told_as_such() {
+fn flows_that_end_beyond_the_clock_are_reported_as_such() {
     let found = refused(&slow("4MB", 1));
     assert_eq!(found.0[0].code, Code::Overflow, "{found}");
 }

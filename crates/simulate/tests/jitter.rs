@@ -1,4 +1,5 @@
-//! Seeded jitter on whole jobs: ranks begin when it says, compute takes what it says, and the same seed gives the same.
+//! Seeded jitter on whole jobs: it sets the start of ranks and the time of compute, and the same seed gives the same
+//! results.
 
 use crate::support::simulate;
 use serde_json::{Value, json};
@@ -43,14 +44,14 @@ fn jitter_works_with_every_network_model_and_follows_its_seed() {
         assert_eq!(one.tables, again.tables, "{model}");
         assert_ne!(one.summary.total_time_s, other.summary.total_time_s, "{model}");
         assert_eq!(one.summary.simulated_ranks, 8, "{model}");
-        // An own seed counts in place of the scenario's.
+        // The jitter's own seed replaces the scenario's.
         let mut own = training(json!({"model": model}), json!({"start": "20us", "compute": 0.05, "seed": 1}));
         own["seed"] = json!(2);
         assert_eq!(simulate(&own).summary.total_time_s, one.summary.total_time_s, "{model}");
     }
 }
 
-/// Without jitter one rank and one iteration stand for all; what is told is the same as with every rank simulated.
+/// Without jitter, one rank and one iteration represent all; the results are the same as with every rank simulated.
 #[test]
 fn without_jitter_nothing_changes() {
     let none = simulate(&training(json!({"model": "queued"}), json!({})));
@@ -58,14 +59,15 @@ fn without_jitter_nothing_changes() {
     assert!(none.summary.notes.iter().all(|note| !note.contains("drawn")));
 }
 
-/// Compute alone: a step takes the longest of all ranks, and their mean stays what it was.
+/// A job of only compute: a step takes as long as the slowest rank, and the mean over ranks does not change.
 #[test]
-fn compute_times_have_the_mean_that_is_given() {
+fn compute_times_have_the_given_mean() {
     let value = training(json!({"model": "queued"}), json!({"compute": 0.1}));
     let run = simulate(&value);
     let compute = column(&run, "ranks", "compute_s");
     let mean = compute.iter().sum::<f64>() / 8.0;
-    // Forward and weight gradient, 100 us each, of four iterations; the standard error of the mean of 64 factors is 1.25 %.
+    // Forward and weight gradient, 100 us each, of four iterations; the standard error of the mean of 64 factors is
+    // 1.25 %.
     assert!((mean / 0.8e-3 - 1.0).abs() < 0.05, "{mean}");
     assert!(compute.iter().any(|&time| time != compute[0]));
     // Each rank's own task of an iteration takes the same under another network model.
@@ -88,13 +90,14 @@ fn ranks_begin_when_jitter_says() {
     };
     let time = |start: &str| simulate(&value(start)).summary.total_time_s;
     let (without, with) = (time("0s"), time("1ms"));
-    // The last of 16 begins within the last tenth of a millisecond in four of five draws, and never later than at its end.
+    // The last of 16 begins within the last tenth of a millisecond in four of five draws, and never later than at its
+    // end.
     assert!(with > 0.7e-3 && with <= 1e-3 + without, "{with} {without}");
     let started = column(&simulate(&value("1ms")), "collectives", "issue_s");
     assert!(started[0] < 0.3e-3, "the first rank begins early: {started:?}");
 }
 
-/// Iterations that are alike are left out with start skew too, and nothing changes by that.
+/// Repeated iterations are left out with start skew too, which does not change the results.
 #[test]
 fn start_skew_alone_settles() {
     let long = |quotient: bool| {
@@ -118,7 +121,7 @@ fn a_variation_out_of_range_is_refused() {
     assert!(told.contains("jitter.compute") && told.contains("0 to 2"), "{told}");
 }
 
-/// Jobs that share no link take as long together as alone, whatever is drawn; jobs that are alike draw differently.
+/// Jobs that share no link take as long together as alone, with any jitter; equal jobs draw different values.
 #[test]
 fn jobs_draw_the_same_alone_and_together() {
     let mut value = training(json!({"model": "queued"}), json!({"start": "50us", "compute": 0.2}));
@@ -134,7 +137,7 @@ fn jobs_draw_the_same_alone_and_together() {
     let (slowdown, times) = (column(&run, "jobs", "slowdown"), column(&run, "jobs", "step_time_s"));
     assert_eq!(slowdown, [1.0, 1.0], "{times:?}");
     assert_ne!(times[0], times[1]);
-    // A job's draw follows its name, not its place.
+    // A job's values depend on its name, not on its position.
     value["workload"]["jobs"].as_array_mut().unwrap().swap(0, 1);
     let swapped = column(&simulate(&value), "jobs", "step_time_s");
     assert_eq!([swapped[1], swapped[0]], times[..]);

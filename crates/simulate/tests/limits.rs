@@ -1,4 +1,4 @@
-//! Runs that are stopped: what they keep, and what the clock counts.
+//! Runs that are stopped: the results that they keep, and the time that counts.
 
 use crate::support::{cases, scenario as random, simulate};
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn scenario(json: &str) -> Scenario {
 }
 
 #[test]
-fn limits_keep_what_was_done() {
+fn limits_keep_the_results_so_far() {
     let mut limited = scenario(&format!(
         r#"{{"schema": "syncline/1", "workload": {{"source": "layers", "layers": {LAYERS}, "iterations": 50}},
             "fabric": {{"dims": [{RING8}]}}, "limits": {{"events": 20000}}}}"#
@@ -33,7 +33,7 @@ fn limits_keep_what_was_done() {
         other => panic!("{other:?}"),
     };
     assert_eq!(sent, by_events.timeline.summary.bytes, "what was under way is booked");
-    // A step takes as long in the part as in the whole, but for the iteration that was cut.
+    // The step time is the same as in the whole run, except for the iteration that was cut.
     let whole = Scenario { limits: Default::default(), ..limited.clone() };
     let whole = run(&whole, Control::default()).unwrap().timeline.summary;
     let part = &by_events.timeline.summary;
@@ -52,7 +52,7 @@ fn limits_keep_what_was_done() {
 }
 
 #[test]
-fn whoever_stops_a_run_keeps_what_was_done() {
+fn cancelling_a_run_keeps_the_results_so_far() {
     let long = scenario(&format!(
         r#"{{"schema": "syncline/1", "workload": {{"source": "layers", "layers": {LAYERS}, "iterations": 4000000}},
             "fabric": {{"dims": [{RING8}]}}}}"#
@@ -80,18 +80,18 @@ fn wall_time_counts_from_the_start_of_the_command() {
     assert!(started.elapsed() < Duration::from_secs(60));
     assert_eq!(stopped.timeline.summary.ended, syncline_timeline::Ended::LimitReached);
     assert!(stopped.diagnostics.to_string().contains("limit on wall time"));
-    // What is used up before the first event leaves nothing.
+    // If the time is used up before the first event, there are no results.
     let error = run(&limited, spent(4000)).unwrap_err();
     assert_eq!(error.exit(), syncline_diagnostics::ExitStatus::Limit);
     assert!(error.to_string().contains("while building the fabric"), "{error}");
-    // A limit too far to be counted is none.
+    // A limit too large to represent counts as no limit.
     limited.limits = serde_json::from_str(r#"{"wall": "18000000s", "events": 100}"#).unwrap();
     assert_eq!(run(&limited, spent(1)).unwrap().timeline.summary.events, 100);
 }
 
-/// A single collective is done as far as its messages are delivered.
+/// The progress of a single collective is the share of its messages that are delivered.
 #[test]
-fn a_collective_alone_shows_how_far_it_is() {
+fn a_single_collective_shows_progress() {
     for network in ["queued", "flow"] {
         let text = format!(
             r#"{{"schema": "syncline/1", "quotient": false, "network": {{"model": "{network}"}},
@@ -111,7 +111,7 @@ fn a_collective_alone_shows_how_far_it_is() {
 proptest! {
     #![proptest_config(cases(100))]
 
-    /// Wherever a run is cut off, no link has carried more than it can in the time before.
+    /// Whenever a run is cut off, no link has carried more than it can in the time until then.
     #[test]
     fn a_run_that_is_cut_off_is_still_possible(mut value in random(), part in 1u32..100, queued: bool) {
         value["network"] = json!({"model": if queued { "queued" } else { "analytical" }});
@@ -144,7 +144,7 @@ proptest! {
 }
 
 #[test]
-fn what_cannot_be_counted_or_held_is_refused_by_name() {
+fn scenarios_that_are_too_large_are_refused_by_name() {
     let base = || {
         json!({
             "schema": "syncline/1",
@@ -188,7 +188,7 @@ fn what_cannot_be_counted_or_held_is_refused_by_name() {
 }
 
 #[test]
-fn rates_at_the_end_of_what_can_be_counted() {
+fn the_largest_and_smallest_rates() {
     for kind in ["reduce_scatter", "broadcast", "all_reduce"] {
         let value = json!({
             "schema": "syncline/1",

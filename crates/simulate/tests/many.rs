@@ -1,4 +1,4 @@
-//! Many phases and many chunks: all that keys of events tell apart.
+//! Many phases and many chunks: event keys distinguish all of them.
 
 use serde_json::{Value, json};
 use syncline_simulate::{Control, Scenario, run};
@@ -18,15 +18,16 @@ fn summary(kind: &str, bytes: &str, shapes: &[(&str, u32)], collectives: Value) 
 #[test]
 fn seventeen_dimensions_run() {
     let summary = summary("all_reduce", "64MB", &[("ring", 2); 17], json!({}));
-    // Half of the vector goes each way over both links of the lowest dimension, and a quarter over those of the next.
+    // Half of the vector passes the links of the lowest dimension in each direction, a quarter those of the next, and
+    // so on.
     let least = 64e6 / 2.0 / 50e9;
     assert!(summary.total_time_s > least && summary.total_time_s < 3.0 * least, "{}", summary.total_time_s);
     assert_eq!(summary.ended, Ended::Finished);
 }
 
-/// More than 4,096 chunks are as quick as bytes over rate: none is taken for another.
+/// With more than 4,096 chunks, the time is still bytes over rate: no chunk is confused with another.
 #[test]
-fn more_chunks_than_twelve_bits_count() {
+fn more_than_4096_chunks_are_distinguished() {
     let settings = json!({"chunks": 10_000, "min_chunk": "4B", "active_chunks": 0, "issue_threshold": 0,
         "algorithms": {"default": {"all_gather": "ring"}}});
     let found = summary("all_gather", "40MB", &[("ring", 2)], settings).total_time_s;

@@ -1,4 +1,4 @@
-//! Memory follows what is in flight, not what there is in total.
+//! Memory grows with the messages in flight, not with the total number of messages.
 
 use peak_alloc::PeakAlloc;
 use syncline_simulate::{Control, Scenario, run};
@@ -6,7 +6,7 @@ use syncline_simulate::{Control, Scenario, run};
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// Most bytes that were allocated at once while 32 ranks ran an all-reduce of 1 MiB this often, and its messages.
+/// Peak allocated bytes while 32 ranks run an all-reduce of 1 MiB `iterations` times, and the number of messages.
 fn most(iterations: u32) -> (usize, u64) {
     let json = format!(
         r#"{{"schema": "syncline/1", "quotient": false,

@@ -1,4 +1,5 @@
-//! Training steps of several micro-batches: what is done when, what is told, and what is left out.
+//! Training steps of several micro-batches: the order of work, the reported numbers, and the iterations that are left
+//! out.
 
 use crate::support::{cases, scenario, simulate};
 use proptest::prelude::*;
@@ -11,7 +12,7 @@ use syncline_timeline::{Data, Timeline};
 const MEGABYTES: u32 = 4;
 const ALL_REDUCE: f64 = 2.0 * (20.0 + 0.5);
 
-/// Two layers of 10 us a pass, with so many parameters, on two NPUs.
+/// Two layers whose passes take 10 us each, with these numbers of parameters, on two NPUs.
 fn two_ranks(parameters: [u32; 2], iterations: u32, micro_batches: u32) -> Value {
     let layer = |name: &str, parameters: u32| {
         let time = json!({"time": "10us"});
@@ -41,8 +42,8 @@ fn ints<'a>(timeline: &'a Timeline, table: &str, column: &str) -> &'a [i64] {
 
 #[test]
 fn gradients_of_four_micro_batches_are_reduced_once() {
-    // A micro-batch is x and y forward, y's gradients, x's weight gradient: 50 us. x is reduced after all of them, and
-    // its next forward pass waits.
+    // A micro-batch is x and y forward, y's gradients, x's weight gradient: 50 us. x is reduced after all
+    // micro-batches, and its next forward pass waits for that.
     let timeline = simulate(&two_ranks([PARAMETERS, 0], 3, 4));
     let summary = &timeline.summary;
     is(summary.step_time_s, 4.0 * 50.0 + ALL_REDUCE);
@@ -52,7 +53,8 @@ fn gradients_of_four_micro_batches_are_reduced_once() {
     assert_eq!(ints(&timeline, "layers", "collective_bytes"), [4_000_000, 0]);
     assert_eq!((summary.iterations, summary.micro_batches), (3, Some(4)));
 
-    // y is reduced from 180 us on, beside 20 us of the last backward pass and 10 us of the next forward pass of x.
+    // y is reduced from 180 us on, during the last 20 us of the backward pass and the 10 us of the next forward pass of
+    // x.
     let summary = simulate(&two_ranks([0, PARAMETERS], 3, 4)).summary;
     is(summary.total_time_s, 10.0 + 3.0 * (170.0 + ALL_REDUCE));
     is(summary.exposed_communication_s, 2.0 * (ALL_REDUCE - 30.0) + (ALL_REDUCE - 20.0));
@@ -77,7 +79,7 @@ fn the_update_comes_once_and_activations_in_every_micro_batch() {
 }
 
 #[test]
-fn steps_of_ten_thousand_micro_batches_take_few() {
+fn of_ten_thousand_micro_batches_only_a_few_are_simulated() {
     let timeline = simulate(&two_ranks([PARAMETERS; 2], 1_000, 10_000));
     let summary = &timeline.summary;
     assert_eq!((summary.iterations, summary.micro_batches), (1_000, Some(10_000)));
@@ -113,7 +115,7 @@ fn the_critical_path_is_that_of_steps() {
             other => panic!("{other:?}"),
         }
     };
-    // Of two steps, or of one where that has more than 32 micro-batches.
+    // The path covers two steps, or one step if that has more than 32 micro-batches.
     is(ends(5, 32), 2.0 * (32.0 * 50.0 + ALL_REDUCE));
     is(ends(5, 33), 33.0 * 50.0 + ALL_REDUCE);
     is(ends(5, 65), 65.0 * 50.0 + ALL_REDUCE);
@@ -121,7 +123,7 @@ fn the_critical_path_is_that_of_steps() {
 }
 
 #[test]
-fn numbers_that_cannot_be_are_refused() {
+fn impossible_numbers_are_refused() {
     let error = |value: &Value| {
         let scenario: Scenario = serde_json::from_value(value.clone()).unwrap();
         let found = run(&scenario, Control::default()).unwrap_err();
@@ -150,7 +152,7 @@ proptest! {
     #![proptest_config(cases(60))]
 
     #[test]
-    fn one_micro_batch_is_none(mut value in scenario().prop_filter("training", is_training)) {
+    fn one_micro_batch_equals_none(mut value in scenario().prop_filter("training", is_training)) {
         value["workload"]["micro_batches"] = json!(1);
         let one = simulate(&value);
         value["workload"].as_object_mut().unwrap().remove("micro_batches");

@@ -1,5 +1,5 @@
-//! What happened when: the critical path has no gaps and leads to what was waited for; slices of time hold what links
-//! carried.
+//! Tables over time: the critical path has no gaps and leads through the activities that were waited for; slices of
+//! time hold the bytes that links carried.
 
 use crate::support::{cases, scenario, simulate};
 use proptest::prelude::*;
@@ -64,7 +64,7 @@ proptest! {
         }
     }
 
-    /// All time of the mean rank is told apart, and so is all time of the path.
+    /// The parts of the mean rank's step add up to the step, and the parts of the path to the path.
     #[test]
     fn parts_of_the_step_and_of_the_path_add_up(value in scenario()) {
         let summary = simulate(&value).summary;
@@ -82,8 +82,8 @@ proptest! {
         prop_assert!(shares == 1000 || summary.total_time_s == 0.0);
     }
 
-    /// The trace of a rank has a wait of each kind for as long as the table of ranks says; the time after a rank's last task is
-    /// bubble or skew, as the summary counts it.
+    /// For each kind of wait, the trace of a rank and the table of ranks give the same time. The time after a rank's
+    /// last task is bubble or skew, as in the summary.
     #[test]
     fn waits_in_the_trace_are_those_of_the_table(mut value in scenario()) {
         let ranks: Vec<u64> = (0..simulate(&value).summary.ranks).collect();
@@ -111,14 +111,14 @@ proptest! {
         prop_assert!((mean(skews) - summary.skew_s).abs() < 1e-11, "{skews} {}", summary.skew_s);
     }
 
-    /// Compute on the path is compute as the trace of its rank has it, from begin to end.
+    /// Each compute segment of the path equals a compute span in the trace of its rank.
     #[test]
-    fn compute_on_the_path_is_when_it_was_done(mut value in scenario()) {
+    fn compute_on_the_path_agrees_with_the_trace(mut value in scenario()) {
         let ranks: Vec<u64> = (0..simulate(&value).summary.ranks).collect();
         (value["trace"], value["quotient"]) = (json!({"ranks": ranks}), json!(false));
         let timeline = simulate(&value);
         let spans = &timeline.spans;
-        // A task may have to wait for one of an iteration that is not watched any more.
+        // A task may wait for a task of an iteration that is no longer recorded.
         prop_assume!(spans.left_out == 0 && timeline.summary.iterations <= 2);
         let nano = |time: Time| (time.as_s() * 1e9).round() as u64;
         let computed: BTreeSet<_> = spans
@@ -191,8 +191,8 @@ fn the_path_goes_through_the_communication_that_compute_waits_for() {
     }));
     let path = path(&timeline);
     let brief: Vec<_> = path.iter().map(|&(start, end, _, kind, _, dim)| (start, end, kind, dim)).collect();
-    // Forward a, b; weight and input gradient of b, weight gradient of a, then an all-reduce of 1 MB: a reduce-scatter and
-    // an all-gather of one message of half of it each.
+    // Forward a, b; weight and input gradient of b, weight gradient of a; then an all-reduce of 1 MB: a reduce-scatter
+    // and an all-gather, each with one message of 0.5 MB.
     assert_eq!(
         brief,
         [
@@ -235,7 +235,7 @@ fn the_path_changes_to_the_rank_that_others_wait_for() {
 }
 
 #[test]
-fn the_path_goes_through_the_chunks_that_made_room() {
+fn the_path_goes_through_earlier_chunks_that_blocked_the_queue() {
     let timeline = simulate(&json!({
         "schema": "syncline/1",
         "workload": {"source": "collectives", "collectives": [{"kind": "all_reduce", "bytes": "4MB"}]},
@@ -245,8 +245,8 @@ fn the_path_goes_through_the_chunks_that_made_room() {
     }));
     let path = path(&timeline);
     let brief: Vec<_> = path.iter().map(|&(start, end, _, kind, _, dim)| (start, end, kind, dim)).collect();
-    // One chunk in its first phase at a time: the reduce-scatter of a chunk shares the link with the all-gather of the one
-    // before, and the link is never idle.
+    // Only one chunk at a time is in its first phase: the reduce-scatter of a chunk shares the link with the all-gather
+    // of the previous one, and the link is never idle.
     assert_eq!(brief, [(0.0, 4000.0, "bytes", "d")]);
 }
 
@@ -271,7 +271,7 @@ fn a_long_job_shows_its_first_two_iterations() {
 }
 
 #[test]
-fn waiting_for_a_slow_rank_is_not_put_down_to_the_network() {
+fn waiting_for_a_slow_rank_is_not_booked_to_the_network() {
     let mut value = json!({
         "schema": "syncline/1",
         "workload": {
@@ -289,13 +289,13 @@ fn waiting_for_a_slow_rank_is_not_put_down_to_the_network() {
     assert!(summary.exposed_fraction < 0.05, "{summary:?}");
     assert_eq!(summary.bottleneck, "compute", "{}", summary.reason);
     assert!(summary.reason.contains("the same work spread evenly over ranks by 36."), "{}", summary.reason);
-    // Twice as long as three others: 2 / (5 / 4).
+    // One rank takes twice as long as the three others: 2 / (5 / 4) times the mean.
     assert!(
         summary.reason.contains("Rank 2 computes 1.60 times as long as the mean rank"),
         "{}",
         summary.reason
     );
-    // One after the other, none of them all the time.
+    // Ranks are slow one after the other, none of them all the time.
     value["faults"] =
         json!([{"rank": [2], "factor": 2.0, "until": "4ms"}, {"rank": [1], "factor": 2.0, "from": "4ms"}]);
     let summary = simulate(&value).summary;
@@ -306,7 +306,7 @@ fn waiting_for_a_slow_rank_is_not_put_down_to_the_network() {
 }
 
 #[test]
-fn what_bounds_a_step_is_where_its_time_goes() {
+fn the_bottleneck_is_where_the_time_goes() {
     let mut value = json!({
         "schema": "syncline/1",
         "workload": {"source": "collectives", "collectives": [{"kind": "all_reduce", "bytes": "64MB"}]},
@@ -319,7 +319,7 @@ fn what_bounds_a_step_is_where_its_time_goes() {
     assert_eq!(simulate(&value).summary.bottleneck, "d");
 }
 
-/// A dimension that is busy behind compute is not the one to make faster.
+/// A dimension that is busy only while compute is, is not the one to make faster.
 #[test]
 fn the_bottleneck_is_the_dimension_that_is_worth_making_faster() {
     let layer = |name: &str, parameters: u64| {
@@ -355,7 +355,7 @@ fn the_bottleneck_is_the_dimension_that_is_worth_making_faster() {
     assert!(node > 10.0 * cluster && cluster >= 0.0, "{node} {cluster}");
 }
 
-/// Four hosts below each of two leaves send all they have over the one link from their leaf to the spine.
+/// Four hosts below each of two leaves send all their data over the single link from their leaf to the spine.
 fn through_the_spine(network: &str) -> Timeline {
     simulate(&json!({
         "schema": "syncline/1",
@@ -368,9 +368,10 @@ fn through_the_spine(network: &str) -> Timeline {
     }))
 }
 
-/// Ranks on NPUs 0 and 4 swap 4 MB at 1 GB/s: one of eight host links each way, and the uplink of each leaf, are full for 4 ms.
+/// Ranks on NPUs 0 and 4 exchange 4 MB at 1 GB/s: two of the eight hosts' links and the uplink of each leaf are full
+/// for 4 ms in each direction.
 #[test]
-fn tiers_are_told_each_way() {
+fn tiers_have_rows_for_each_direction() {
     let timeline = through_the_spine("flow");
     let tiers = table(&timeline, "tiers");
     let lanes: Vec<(String, String)> =
@@ -386,13 +387,13 @@ fn tiers_are_told_each_way() {
         assert!(rows().all(|row| ints(tiers, "links")[row] == links), "{tier}");
         let length = |row: usize| ends[row] - starts[row];
         let full: f64 = rows().filter(|&row| ints(tiers, "full_links")[row] == 2).map(length).sum();
-        // Slices at the ends are full in part.
+        // Slices at the start and the end are partly full.
         assert!((full - 4e-3).abs() < 1e-4, "{tier} {way} {full}");
         let carried: f64 = rows().map(|row| floats(tiers, "utilization")[row] * length(row)).sum();
         assert!((carried * links as f64 - 2.0 * 4e-3).abs() < 1e-6, "{tier} {way} {carried}");
         assert!(rows().all(|row| floats(tiers, "busiest_utilization")[row] <= 1.0));
     }
-    // Links say the same of themselves.
+    // The table of links agrees.
     let links = table(&timeline, "links");
     let ends = texts(links, "from").iter().zip(texts(links, "to"));
     for ((from, to), (tier, way)) in ends.zip(texts(links, "tier").iter().zip(texts(links, "way"))) {
@@ -407,7 +408,7 @@ fn tiers_are_told_each_way() {
     }
 }
 
-/// A fabric of dimensions has its dimensions for tiers: no table of its own.
+/// In a fabric of dimensions, the tiers are the dimensions, so there is no table of tiers.
 #[test]
 fn dimensions_are_tiers() {
     let timeline =
@@ -417,8 +418,8 @@ fn dimensions_are_tiers() {
     assert!(texts(table(&timeline, "links"), "way").iter().all(String::is_empty));
 }
 
-/// All hosts of two leaves exchange: 8 MB each, of which half cross the one spine. An NPU's port sends 7 MB at 1 GB/s; a leaf's
-/// uplink would have to carry 16 MB in that time, and takes 16 ms at its rate.
+/// All hosts of two leaves exchange 8 MB each, half of which cross the only spine. An NPU's port sends 7 MB at 1 GB/s;
+/// a leaf's uplink would have to carry 16 MB in that time, and takes 16 ms at its rate.
 fn across_the_spine(uplink: &str, network: &str) -> Summary {
     simulate(&json!({
         "schema": "syncline/1",
@@ -432,24 +433,25 @@ fn across_the_spine(uplink: &str, network: &str) -> Summary {
 }
 
 #[test]
-fn links_that_would_carry_too_much_are_told_with_a_bound() {
+fn overloaded_links_are_reported_with_a_bound() {
     let told = across_the_spine("8Gb/s", "analytical");
     let over = told.overload.expect("uplinks are overloaded");
     assert_eq!(over.links, 4, "{over:?}");
     assert!(over.link.contains("spine 0"), "{over:?}");
     assert!((over.least_time_s - 16e-3).abs() < 1e-9, "{over:?}");
     assert!(told.total_time_s < 8e-3 && over.times > 2.0, "{over:?}");
-    // What cannot be sent in time is what is more than the link carries meanwhile.
+    // The lateness is the time that the uplink needs beyond that of the ports.
     assert!(over.late_s > 8e-3 && over.late_s < 10e-3, "{over:?}");
-    // It holds for a model that lets links be shared.
+    // The bound holds in a model in which links are shared.
     let shared = across_the_spine("8Gb/s", "flow");
     assert!(shared.total_time_s >= over.least_time_s, "{} {over:?}", shared.total_time_s);
     assert_eq!(shared.overload, None);
-    // With as much up as down nothing is too much.
+    // With uplinks as fast as all hosts of a leaf together, no link is overloaded.
     assert_eq!(across_the_spine("32Gb/s", "analytical").overload, None);
 }
 
-/// Nodes on rails: a row for the links inside nodes, one for those of cards; each axis is booked where its slowest links are.
+/// On nodes with rails, the links inside nodes and those of network cards have separate rows; each axis is booked to
+/// the tier of its slowest links.
 #[test]
 fn tiers_have_rows_of_their_own() {
     let timeline = simulate(&json!({

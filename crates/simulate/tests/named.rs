@@ -1,4 +1,4 @@
-//! Algorithms that a scenario names are those that run, or an error says why not.
+//! The algorithms that a scenario names run, or an error says why they cannot.
 
 use serde_json::{Value, json};
 use syncline_diagnostics::{Code, Diagnostics};
@@ -21,7 +21,7 @@ fn time(value: Value) -> f64 {
     try_run(value).unwrap_or_else(|errors| panic!("{errors}")).timeline.summary.total_time_s
 }
 
-/// The phases that ran: `ring reduce_scatter + ring all_gather`.
+/// The phases that ran, such as `ring reduce_scatter + ring all_gather`.
 fn ran(run: &Run) -> String {
     match &run.timeline.table("collectives").unwrap().column("algorithm").unwrap().data {
         Data::Text(names) => names[0].clone(),
@@ -35,7 +35,7 @@ fn named(name: &str) -> Value {
 
 /// `2(N-1)` steps of two hops' latency and `S/N` bytes.
 #[test]
-fn a_ring_that_is_named_takes_the_time_of_a_ring() {
+fn a_named_ring_takes_the_time_of_a_ring() {
     let mut settings = named("ring");
     settings["chunks"] = json!(1);
     let expected = 8.0 * (2.0 * 500e-9 + 8e6 / 5.0 / 50e9);
@@ -44,9 +44,9 @@ fn a_ring_that_is_named_takes_the_time_of_a_ring() {
     assert!((found / expected - 1.0).abs() < 1e-9, "{found} s, not {expected} s");
 }
 
-/// Where the usual composition has no phase for the algorithm, another one is taken.
+/// If the usual composition has no phase for the algorithm, another composition is chosen.
 #[test]
-fn trees_that_are_named_run() {
+fn named_trees_run() {
     let shapes = [("switch", 6)];
     let enhanced =
         json!({"all_reduce": "enhanced", "algorithms": {"default": {"all_reduce": "double_binary_tree"}}});
@@ -63,7 +63,7 @@ fn trees_that_are_named_run() {
 }
 
 #[test]
-fn a_composition_without_a_phase_for_what_is_named_is_refused() {
+fn a_composition_without_a_phase_for_a_named_algorithm_is_refused() {
     let settings = json!({"all_reduce": "hierarchical_2n",
         "algorithms": {"default": {"all_reduce": "double_binary_tree"}}});
     let errors = try_run(scenario("all_reduce", "1MB", &[("switch", 4)], settings)).unwrap_err();
@@ -75,7 +75,7 @@ fn a_composition_without_a_phase_for_what_is_named_is_refused() {
 }
 
 #[test]
-fn names_of_parts_go_before_that_of_the_whole() {
+fn names_for_parts_take_precedence_over_the_whole() {
     let settings = json!({"all_reduce": "hierarchical_2n",
         "algorithms": {"default": {"all_reduce": "ring", "all_gather": "direct"}}});
     let found = try_run(scenario("all_reduce", "1MB", &[("switch", 4)], settings)).unwrap();
@@ -83,7 +83,7 @@ fn names_of_parts_go_before_that_of_the_whole() {
 }
 
 #[test]
-fn shapes_decide_where_that_is_asked_for() {
+fn by_shape_chooses_by_the_dimensions_shape() {
     let shapes = [("ring", 4), ("fully_connected", 3), ("switch", 5)];
     let found = try_run(scenario("all_reduce", "1MB", &shapes, named("by_shape"))).unwrap();
     assert_eq!(
@@ -93,16 +93,16 @@ fn shapes_decide_where_that_is_asked_for() {
     );
 }
 
-/// A name of a collective that the job has, where nothing runs it, is not passed over in silence.
+/// A named algorithm that no phase runs gives a warning if the job has the collective.
 #[test]
-fn a_name_without_a_phase_is_warned_of() {
+fn a_name_without_a_phase_gives_a_warning() {
     let settings = json!({"algorithms": {"d1": {"all_reduce": "ring"}}});
     let found = try_run(scenario("all_reduce", "1MB", &[("switch", 4), ("switch", 1)], settings)).unwrap();
     let warnings: Vec<_> = found.diagnostics.0.iter().filter_map(|warning| warning.key.as_deref()).collect();
     assert_eq!(warnings, ["collectives.algorithms.d1.all_reduce"]);
 }
 
-/// One all-reduce of two sizes; only one of them has an entry, which goes before `algorithms`.
+/// All-reduces of two sizes, only one of which has an entry. The entry takes precedence over `algorithms`.
 #[test]
 fn an_entry_for_one_size_leaves_others_alone() {
     let mut value = scenario("all_reduce", "1MB", &[("switch", 4)], named("ring"));
@@ -126,7 +126,7 @@ fn an_entry_for_one_size_leaves_others_alone() {
 }
 
 #[test]
-fn entries_for_single_collectives_that_cannot_be_used_are_told() {
+fn unusable_entries_for_single_collectives_are_reported() {
     let entry = |bytes: &str, phases: &[&str]| json!({"group": "all", "collective": "all_reduce", "bytes": bytes, "phases": phases});
     let with = |entries: &[Value]| {
         try_run(scenario("all_reduce", "1MB", &[("switch", 4)], json!({"algorithms_of": entries})))

@@ -1,4 +1,4 @@
-//! The `packet` model on whole jobs: it agrees with the others where nothing is lost or shared, and says what is lost.
+//! The `packet` model on whole jobs: it agrees with the others if nothing is lost or shared, and reports losses.
 
 use crate::support::simulate;
 use serde_json::{Value, json};
@@ -25,14 +25,14 @@ fn an_all_reduce_through_the_engine_takes_as_long_as_in_ns3() {
     let time = summary.total_time_s * 1e3;
     assert!(summary.dims[0].busiest_link_busy.is_some_and(|busy| busy <= 1.0 && busy > 0.9));
     let packets = summary.packets.as_ref().unwrap();
-    // 31 others, twice, 44 segments of 1448 bytes, and what acknowledges them before the end.
+    // To each of 31 others, twice: 44 segments of 1448 bytes, and the acknowledgements that arrive before the end.
     let segments = 32 * 31 * 2 * 44;
     assert!(packets.sent > segments && packets.sent <= 2 * segments, "{packets:?}");
     assert_eq!((packets.dropped, packets.retransmissions, packets.timeouts), (0, 0, 0));
     assert!((time / 0.3279 - 1.0).abs() < 0.02, "{time} ms");
 }
 
-/// Where nothing is shared, the models differ by headers alone.
+/// If nothing is shared, the models differ only by headers.
 #[test]
 fn models_agree_on_a_lone_transfer() {
     for megabytes in [1, 4, 16] {
@@ -54,7 +54,7 @@ fn models_agree_on_a_lone_transfer() {
 
 /// A run may be cut off at any time.
 #[test]
-fn what_is_cut_off_ends_at_its_limit() {
+fn a_run_that_is_cut_off_ends_at_its_limit() {
     let mut value = star(16, "8MB", json!({"model": "packet", "buffer": "16MiB"}));
     value["limits"] = json!({"sim_time": "100us"});
     let summary = simulate(&value).summary;
@@ -63,7 +63,7 @@ fn what_is_cut_off_ends_at_its_limit() {
     assert!(summary.dims[0].busiest_link_busy.unwrap() <= 1.0);
 }
 
-/// Everybody to one at once, through small buffers: packets are lost, and time-outs make the step long.
+/// All ranks send to one at the same time through small buffers: packets are lost, and time-outs make the step long.
 #[test]
 fn incast_costs_time_outs() {
     let time = |buffer: &str| {
@@ -79,7 +79,7 @@ fn incast_costs_time_outs() {
     assert!(small > 50e-3, "{small}");
 }
 
-/// Many chunks on a torus take longer than one of them alone.
+/// Many chunks on a torus take longer than a single one.
 #[test]
 fn more_chunks_take_longer_than_one_alone() {
     let time = |bytes: u64, chunks: u32| {
@@ -103,10 +103,11 @@ fn more_chunks_take_longer_than_one_alone() {
     assert!(many > 1.3 * one, "{many} {one}");
 }
 
-/// The collectives of dlrm2020, on its two systems made small: where nothing is lost, packets take about as long as messages
-/// do. Headers are 6 % of them; trees of four ranks send unevenly, which TCP shares out otherwise than a FIFO.
+/// The collectives of dlrm2020, on small versions of its two systems. If nothing is lost, packets take about as long as
+/// messages. Headers are 6 % of packets; trees of four ranks send unevenly, and TCP shares links differently than a
+/// FIFO.
 #[test]
-fn collectives_of_super_nodes_take_about_as_long_as_by_messages() {
+fn collectives_of_super_nodes_take_about_as_long_as_with_messages() {
     let systems = [("hierarchical", 4, 4), ("hierarchical_optimal", 4, 4), ("hierarchical_optimal", 1, 16)];
     for (composition, nodes, groups) in systems {
         for (kind, tree) in
@@ -145,7 +146,7 @@ fn collectives_of_super_nodes_take_about_as_long_as_by_messages() {
     }
 }
 
-/// What is too slow or too far ends in an error, not in a wrong number.
+/// Settings that are too slow or too far give an error, not a wrong number.
 #[test]
 fn extremes_are_refused() {
     let run = |fabric: Value, network: Value| {
@@ -164,18 +165,18 @@ fn extremes_are_refused() {
     let told = |fabric: Value| run(fabric, packet.clone()).unwrap_err().to_string();
     assert!(told(ring(2, "1b/s")).contains("SL0504"));
     assert!(told(ring(600, "100Gb/s")).contains("more links than `packet` can count"));
-    // A time-out of no length, and one longer than RFC 6298 asks for.
+    // A time-out of zero, and one longer than RFC 6298 asks for.
     for timeout in ["0s", "90s"] {
         let network = json!({"model": "packet", "min_timeout": timeout, "initial_timeout": timeout});
         assert!(run(ring(2, "100Gb/s"), network).unwrap() < 2e-3, "{timeout}");
     }
 }
 
-/// Six senders to one receiver, each with a packet at the same time, and room for four of them. A connection that loses its
-/// first packet has no round trip to go by, and waits for the initial time-out, whatever `min_timeout` is: that is what is
-/// told, and what it costs.
+/// Six senders send a packet to one receiver at the same time, and the buffer has room for four. A connection that
+/// loses its first packet has not measured a round trip, so it waits for the initial time-out, whatever `min_timeout`
+/// is. The report names this time-out and its cost.
 #[test]
-fn the_time_out_that_decided_is_named() {
+fn the_most_expensive_time_out_is_named() {
     let run = |initial: &str| {
         let network = json!({"model": "packet", "buffer": "43064B", "initial_window": 1, "min_timeout": "5ms",
             "initial_timeout": initial});
@@ -193,7 +194,7 @@ fn the_time_out_that_decided_is_named() {
         reason.contains("waited 1s for its first retransmission time-out (`network.initial_timeout`)"),
         "{reason}"
     );
-    // The run ends soon after the time-out: without it, it would have taken some ms.
+    // The run ends soon after the time-out. Without the time-out, it would have taken a few ms.
     let total = slow.summary.total_time_s;
     assert!(total > 1.0 && total < 1.1, "{total}");
     assert!(packets.stalled_s > 0.9 && packets.stalled_s < total, "{}", packets.stalled_s);

@@ -7,7 +7,7 @@ use syncline_diagnostics::Code;
 use syncline_simulate::{Control, Scenario, run};
 use syncline_timeline::{Data, PathKind, Timeline, Track};
 
-/// Layers of `forward` and `backward` microseconds each, in blocks of their own, that hand on one element.
+/// Layers of `forward` and `backward` microseconds, each in its own block, that pass on one element.
 fn layers(number: u32, forward: f64, backward: f64) -> Vec<Value> {
     let layer = |index| {
         json!({"name": format!("l{index}"), "forward": {"time": format!("{forward}us")},
@@ -68,7 +68,7 @@ fn the_bubble_is_p_minus_1_of_m_and_virtual_stages_divide_it() {
         let closed = f64::from(p - 1) / f64::from(m * v);
         assert!((ratio - closed).abs() < 1e-6, "{schedule}: bubble {ratio} of compute, expected {closed}");
         assert!(summary.skew_s == 0.0 && summary.exposed_communication_s < 1e-9, "{summary:?}");
-        // The path says the same.
+        // The critical path agrees.
         let of = |kind| {
             summary.critical_path.iter().find(|part| part.kind == kind).map_or(0.0, |part| part.time_s)
         };
@@ -82,9 +82,10 @@ fn the_bubble_is_p_minus_1_of_m_and_virtual_stages_divide_it() {
 }
 
 #[test]
-fn the_trace_tells_bubble_from_exposed_communication() {
-    // Two stages of 100 us forward and 200 us backward, one micro-batch, and messages of 2 us. The second stage begins 102 us
-    // late, of which 100 us are bubble; the first waits until 404, when the second has sent, and the second for its end.
+fn the_trace_distinguishes_bubble_from_exposed_communication() {
+    // Two stages of 100 us forward and 200 us backward, one micro-batch, and messages of 2 us. The second stage begins
+    // 102 us late, of which 100 us are bubble. The first stage waits for the second one's message until 404 us; then
+    // the second waits for the first one's end.
     let mut of = layers(2, 100.0, 200.0);
     of[0]["outputs"] = json!(100_000);
     let mut value = job(of, 2, json!({"data": "none", "pipeline": "all"}), 1);
@@ -129,7 +130,7 @@ fn parts_are_sent_forward_and_their_gradients_back() {
 }
 
 #[test]
-fn a_table_that_first_and_last_stage_share_is_summed_up_by_both() {
+fn both_stages_sum_the_gradients_of_a_table_that_they_share() {
     let mut of = layers(4, 10.0, 20.0);
     of[0]["parameters"] = json!(1000);
     let last =
@@ -137,7 +138,8 @@ fn a_table_that_first_and_last_stage_share_is_summed_up_by_both() {
     of.push(last);
     let value = job(of, 8, json!({"data": {"degree": 2}, "pipeline": {"degree": 4}}), 1);
     let timeline = simulate(&value);
-    // Three cuts both ways on each of two copies; 2,000 bytes both ways; and an all-reduce of those on both stages.
+    // Three cuts in both directions on each of two copies; 2,000 bytes in both directions; and an all-reduce of these
+    // on both stages.
     let reduces = ints(&timeline, "collectives", "size_bytes");
     assert_eq!(reduces, [2000, 2000]);
     assert_eq!(timeline.summary.bytes, 2 * (3 * 2 * 2 + 2 * 2000) + 2 * 2 * 2000);
@@ -154,8 +156,8 @@ fn collectives(value: &Value) -> Vec<(String, i64)> {
 }
 
 #[test]
-fn stages_of_zero_move_what_rajbhandari_says() {
-    // 7.1, 7.2: with stages 1 and 2 as much as an all-reduce, two parts of it; with stage 3 half as much again.
+fn stages_of_zero_move_the_bytes_that_rajbhandari_gives() {
+    // 7.1, 7.2: stages 1 and 2 move as much as an all-reduce, in its two parts; stage 3 moves half as much again.
     let with = |zero: u8, micro_batches: u32| {
         let mut of = layers(1, 10.0, 20.0);
         of[0]["parameters"] = json!(6000);
@@ -173,13 +175,13 @@ fn stages_of_zero_move_what_rajbhandari_says() {
         let found = with(zero, 1);
         assert_eq!(names(found.0), "reduce_scatter 12000, all_gather 12000");
         assert_eq!(found.1.bytes, plain.1.bytes);
-        // A third of the update.
+        // The update takes a third of its time.
         assert!((found.1.compute_s - 33e-6).abs() < 1e-12);
     }
     let found = with(3, 1);
     assert_eq!(names(found.0), "all_gather 12000, all_gather 12000, reduce_scatter 12000");
     assert_eq!(2 * found.1.bytes, 3 * plain.1.bytes);
-    // Gradients that are divided are reduced in each micro-batch.
+    // Divided gradients are reduced in each micro-batch.
     let count = |zero| with(zero, 4).0.len();
     assert_eq!([0, 1, 2, 3].map(count), [1, 2, 5, 12]);
 }
@@ -194,7 +196,7 @@ fn the_update_of_zero_waits_for_its_gradients_and_the_next_pass_for_its_paramete
         value["fabric"]["dims"][0] = json!({"name": "d", "shape": "fully_connected", "size": 2, "rate": "100GB/s", "latency": "500ns"});
         simulate(&value).summary.step_time_s * 1e6
     };
-    // 2 MB between two NPUs: 10.5 us to scatter, as much to gather.
+    // 2 MB between two NPUs: 10.5 us to scatter, the same to gather.
     let close = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-6, "{found} {expected}");
     close(time(0), 30.0 + 21.0 + 8.0);
     close(time(1), 30.0 + 10.5 + 4.0 + 10.5);
@@ -202,9 +204,10 @@ fn the_update_of_zero_waits_for_its_gradients_and_the_next_pass_for_its_paramete
 }
 
 #[test]
-fn blocks_are_gathered_while_the_one_before_is_computed() {
-    // Four blocks of 30 us forward and 40 us backward, whose parameters take 10.5 us to gather. Waited for are the first
-    // gathering and, at the turn, that of the block that was just let go; and the last reduction.
+fn blocks_are_gathered_while_the_previous_one_is_computed() {
+    // Four blocks of 30 us forward and 40 us backward, whose parameters take 10.5 us to gather. Compute waits for the
+    // first gathering; at the turn to the backward pass, for that of the block whose parameters were just freed; and
+    // for the last reduction.
     let mut of = layers(4, 30.0, 40.0);
     of.iter_mut().for_each(|layer| layer["parameters"] = json!(1_000_000));
     let mut value = job(of, 2, json!({"zero": 3}), 1);
@@ -215,7 +218,7 @@ fn blocks_are_gathered_while_the_one_before_is_computed() {
     assert!((summary.step_time_s * 1e6 - expected).abs() < 1e-6, "{}", summary.step_time_s * 1e6);
 }
 
-/// A block with a column and a row layer between replicated ones, as a transformer's perceptron.
+/// A block with a column layer and a row layer between replicated layers, as in a transformer's perceptron.
 fn perceptron(block: u32) -> Vec<Value> {
     let layer = |name: &str, sharding: &str, selective: bool| {
         json!({"name": format!("{name}{block}"), "forward": {"time": "8us"}, "input_grad": {"time": "8us"},
@@ -235,7 +238,7 @@ fn blocks(number: u32) -> Vec<Value> {
 }
 
 #[test]
-fn recomputation_does_forward_work_and_exchanges_again() {
+fn recomputation_repeats_forward_work_and_exchanges() {
     let with = |parallel: Value| {
         let mut parallel = parallel;
         parallel["model"] = json!("all");
@@ -248,7 +251,7 @@ fn recomputation_does_forward_work_and_exchanges_again() {
     let kinds = |found: &[(String, i64)]| {
         found.iter().map(|(kind, bytes)| format!("{kind} {bytes}")).collect::<Vec<_>>().join(", ")
     };
-    // Forward: 8 and three times 2; backward twice that, but for the first layer's input gradient.
+    // Forward: 8 and three times 2; backward twice that, except for the first layer's input gradient.
     let plain = with(json!({}));
     assert_eq!((kinds(&plain.0), plain.1), ("all_reduce 8000".to_owned(), 3.0 * 28.0 - 8.0));
     // The divided layer again: 2 us a block, nothing exchanged.
@@ -262,25 +265,25 @@ fn recomputation_does_forward_work_and_exchanges_again() {
 }
 
 #[test]
-fn sequence_parallelism_moves_as_much_in_other_collectives() {
+fn sequence_parallelism_moves_as_many_bytes_in_other_collectives() {
     let value = |sequence: bool, layers: Vec<Value>| {
         job(layers, 4, json!({"model": "all", "data": "none", "sequence": sequence}), 1)
     };
     let [plain, sequence] = [false, true].map(|on| simulate(&value(on, blocks(2))));
-    // Korthikanti et al. 2022, 4.2.2: scattered and gathered where it was all-reduced, and inputs gathered again for the
-    // weight gradient; besides, the norms' gradients are summed up.
+    // Korthikanti et al. 2022, 4.2.2: a reduce-scatter and an all-gather replace each all-reduce, and inputs are
+    // gathered again for the weight gradient. In addition, the norms' gradients are summed.
     let once = 2 * 3 * 2000 / 4 * 4;
     assert_eq!(plain.summary.bytes, 2 * 2 * once);
     let again = once;
     let norms = 2 * (2 * 3 * 200 / 4 * 4);
     assert_eq!(sequence.summary.bytes, 2 * 2 * once + again + norms);
-    // Norms are divided: 8 us become 2 in each of three passes of a block, less the first input gradient.
+    // Norms are divided: 8 us become 2 us in each of the three passes of a block, except for the first input gradient.
     let saved = plain.summary.compute_s - sequence.summary.compute_s;
     assert!((saved * 1e6 - 30.0).abs() < 1e-6, "{saved}");
 }
 
 #[test]
-fn what_cannot_be_divided_is_refused_by_name() {
+fn impossible_divisions_are_refused_by_name() {
     let mut heads = blocks(6);
     heads[1]["heads"] = json!(12);
     heads[0]["tokens"] = json!(30);
@@ -326,9 +329,15 @@ fn what_cannot_be_divided_is_refused_by_name() {
             2,
             7,
             "micro_batches",
-            "needs a multiple of the stages",
+            "must be a multiple of the stages",
         ),
-        (json!({"virtual_stages": 2}), 2, 1, "parallel.virtual_stages", "another number of virtual stages"),
+        (
+            json!({"virtual_stages": 2}),
+            2,
+            1,
+            "parallel.virtual_stages",
+            "does not allow this number of virtual stages",
+        ),
         (json!({"zero": 4}), 2, 1, "parallel.zero", "no such stage of ZeRO"),
         (
             json!({"divided_checkpoints": true}),
@@ -337,7 +346,7 @@ fn what_cannot_be_divided_is_refused_by_name() {
             "parallel.divided_checkpoints",
             "only full recomputation",
         ),
-        (json!({"pipeline": model(2)}), 2, 1 << 20, "micro_batches", "more tasks than can be held"),
+        (json!({"pipeline": model(2)}), 2, 1 << 20, "micro_batches", "has too many tasks"),
     ] {
         let error = run(&scenario(&job(heads.clone(), ranks, parallel, micro_batches)), Control::default());
         let error = error.unwrap_err();
@@ -352,7 +361,7 @@ fn what_cannot_be_divided_is_refused_by_name() {
     let mut silent = layers(2, 1.0, 1.0);
     silent[0]["outputs"] = json!(0);
     let two = json!({"data": "none", "pipeline": "all"});
-    assert!(refused(silent, two.clone()).contains("layer `l0` ends a stage, and does not say its `outputs`"));
+    assert!(refused(silent, two.clone()).contains("layer `l0` ends a stage but has no `outputs`"));
     let mut lost = layers(2, 1.0, 1.0);
     lost[1]["shares"] = json!("lo");
     assert!(refused(lost, two).contains("no other layer has this name"));
@@ -433,7 +442,7 @@ proptest! {
     }
 }
 
-/// Without overlap, a step is its compute and its exchanges, one after the other, whatever ZeRO divides.
+/// Without overlap, a step is the sum of its compute and its exchanges, whatever ZeRO divides.
 #[test]
 fn without_overlap_a_step_is_the_sum_of_its_parts() {
     for zero in 0..4 {
@@ -453,7 +462,7 @@ fn without_overlap_a_step_is_the_sum_of_its_parts() {
                 "collectives": {"chunks": 1},
             }));
             let s = &timeline.summary;
-            // Means over ranks, some of which end by nanoseconds earlier.
+            // Means over ranks, some of which end a few nanoseconds earlier.
             let sum = s.compute_s + s.communication_s;
             assert!((s.total_time_s - sum).abs() < 1e-4 * sum, "{zero} {recompute} {s:?}");
         }

@@ -1,4 +1,4 @@
-//! Ranks and NPUs that do not fit each other: each way in which they do not has words of its own.
+//! Mismatches between ranks and NPUs: each kind of mismatch has its own message.
 
 use std::path::Path;
 use syncline_diagnostics::Diagnostics;
@@ -32,7 +32,7 @@ fn trace(folder: &Path, ranks: impl IntoIterator<Item = u32>) -> String {
 }
 
 #[test]
-fn placements_that_are_wrong_by_themselves() {
+fn invalid_placements_are_refused() {
     for (npus, key, message) in [
         ("[]", "placement", "the placement lists no NPU"),
         ("[0, 1, 2, 9]", "placement.3", "rank 3 is placed on NPU 9, which does not exist"),
@@ -46,7 +46,7 @@ fn placements_that_are_wrong_by_themselves() {
 }
 
 #[test]
-fn every_wrong_entry_is_named_up_to_a_few() {
+fn the_first_few_wrong_entries_are_named() {
     let errors = refused(COLLECTIVE, r#""placement": {"npus": [7, 0, 0]},"#);
     assert_eq!(errors.0.len(), 2, "{errors}");
     let many = vec!["9"; 1000].join(",");
@@ -65,7 +65,7 @@ fn some_npus_may_be_left_idle() {
 }
 
 #[test]
-fn traces_of_another_number_of_ranks() {
+fn traces_with_a_different_number_of_ranks_are_refused() {
     for (ranks, placement, key, message) in [
         (2, None, "fabric", "the trace has 2 ranks, the fabric has 4 NPUs"),
         (1, None, "fabric", "the trace has 1 rank, the fabric has 4 NPUs"),
@@ -89,14 +89,14 @@ fn traces_of_another_number_of_ranks() {
 }
 
 #[test]
-fn a_gap_in_a_trace_is_no_matter_of_numbers() {
+fn a_missing_file_of_a_trace_has_its_own_message() {
     let folder = tempfile::tempdir().unwrap();
     let errors = refused(&trace(folder.path(), [0, 1, 3]), "");
     assert!(errors.to_string().contains("the trace has no file for rank 2, but one for rank 3"), "{errors}");
 }
 
 #[test]
-fn a_logical_topology_of_another_size() {
+fn a_logical_topology_of_another_size_is_refused() {
     for (rest, message) in [
         (r#""collectives": {"logical": [2, 3]},"#, "the logical topology has 6 ranks, the fabric has 4 NPUs"),
         (

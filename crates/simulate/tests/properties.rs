@@ -1,4 +1,4 @@
-//! What holds for every scenario, on random ones.
+//! Properties of all scenarios, checked on random ones.
 
 use crate::support::{cases, scenario, simulate};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn floats<'a>(timeline: &'a Timeline, table: &str, column: &str) -> &'a [f64] {
         other => panic!("{other:?}"),
     }
 }
-/// The share of the run for which each link was sending, where that is known.
+/// The share of the run in which each link was sending, if known.
 fn shares(timeline: &Timeline) -> &[Option<f64>] {
     match &timeline.table("links").unwrap().column("utilization").unwrap().data {
         Data::OptionalFloat(values) => values,
@@ -54,7 +54,7 @@ proptest! {
         }
         for dim in &summary.dims {
             prop_assert!(dim.utilization <= 1.0 + 1e-12 && dim.utilization_while_busy <= 1.0 + 1e-12);
-            // Where it is known, the busiest link is busier than the mean.
+            // The busiest link, if known, is busier than the mean.
             let least = dim.utilization * (1.0 - 1e-9) - 1e-9;
             prop_assert!(dim.busiest_link_busy.is_none_or(|busy| busy >= least), "{dim:?}");
             prop_assert!(dim.busiest_link_busy.is_some() || value["network"]["model"] == "analytical", "{dim:?}");
@@ -67,7 +67,7 @@ proptest! {
 
     /// Half the rate and twice the latency make everything take exactly twice as long.
     #[test]
-    fn a_unit_of_time_is_only_a_unit(kind in prop::sample::select(vec!["all_reduce", "all_gather", "all_to_all"]), size in 2u32..9, kib in 1u64..64) {
+    fn scaling_rates_and_latencies_scales_time(kind in prop::sample::select(vec!["all_reduce", "all_gather", "all_to_all"]), size in 2u32..9, kib in 1u64..64) {
         let at = |rate: u64, latency: u64| {
             let value = json!({"schema": "syncline/1",
                 "workload": {"source": "collectives", "collectives": [{"kind": kind, "bytes": format!("{}B", kib * 1024 * 840)}]},

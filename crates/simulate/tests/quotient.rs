@@ -1,4 +1,4 @@
-//! One rank that stands for many: the same tables and the same answer as with every rank simulated.
+//! One rank represents many: tables and summary are the same as with every rank simulated.
 
 use crate::support::both::{compare, compare_tracing, even, longer};
 use crate::support::traces::traces;
@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 use syncline_formats::chakra::{CollectiveType, Metadata, Node, write_file};
 use syncline_simulate::Scenario;
 
-/// Most ranks of a random scenario. Each is simulated one by one, too, and exchanges of all with all have the square of them as
-/// messages.
+/// Largest number of ranks of a random scenario. Each scenario is also simulated rank by rank, and exchanges of all
+/// with all have the square of this as messages.
 const MOST_RANKS: u64 = 100;
 
 fn scenario() -> impl Strategy<Value = Value> {
     crate::support::scenario().prop_filter("few ranks", |value| ranks(value) <= MOST_RANKS)
 }
 
-/// How often something is repeated: as often as is wanted, but in a large job not more often than all of its ranks do together
-/// within `budget`, as long as that is `least` times.
+/// How often to repeat something: `wanted` times, but in a large job less often, so that all ranks together repeat it
+/// at most `budget` times; at least `least` times.
 fn repeated(value: &Value, wanted: u32, least: u32, budget: u64) -> u32 {
     wanted.min(least.max((budget / ranks(value)) as u32))
 }
@@ -46,7 +46,7 @@ fn training() -> impl Strategy<Value = Value> {
     scenario().prop_filter("training", |value| value["workload"]["source"] == "layers")
 }
 
-/// So many iterations of so many micro-batches.
+/// A job of `iterations` iterations of `number` micro-batches.
 fn in_micro_batches(mut value: Value, number: u32, iterations: u32) -> Value {
     value["workload"]["micro_batches"] = json!(number);
     longer(value, iterations)
@@ -62,7 +62,7 @@ proptest! {
         compare(&in_micro_batches(value, number, iterations));
     }
 
-    /// More than are looked at moment by moment.
+    /// More micro-batches than the engine records over time.
     #[test]
     fn the_same_for_many_micro_batches(value in training(), number in 13u32..140, iterations in 1u32..5) {
         let number = repeated(&value, number, 20, 1_600);
@@ -79,8 +79,8 @@ proptest! {
     }
 }
 
-/// Collectives that some ranks are done with long before others, so that iterations overlap, on a small fabric where much
-/// happens at the same time.
+/// Collectives that some ranks finish long before others, so that iterations overlap, on a small fabric where many
+/// events happen at the same time.
 fn overlapping() -> impl Strategy<Value = Value> {
     let (whole, rooted) =
         (vec!["all_reduce", "reduce_scatter", "all_gather", "all_to_all"], vec!["reduce", "broadcast"]);
@@ -134,7 +134,7 @@ fn faults() -> impl Strategy<Value = Value> {
             let mut list: Vec<Value> = ranks
                 .into_iter()
                 .map(|(rank, tenths, window, node)| {
-                    // Ranks are set where their number is known.
+                    // Ranks are set later, when their number is known.
                     let mut fault = json!({"rank": rank.index(1 << 20), "factor": 1.0 + f64::from(tenths) / 10.0,
                         "node": node});
                     if let Some((from, length)) = window {
@@ -157,7 +157,7 @@ fn ranks(value: &Value) -> u64 {
     dims.iter().map(|dim| dim["size"].as_u64().unwrap()).product()
 }
 
-/// The scenario with the faults: of a rank, or of all ranks that differ from it in the lowest dimension alone.
+/// The scenario with faults: of a rank, or of all ranks that differ from it only in the lowest dimension.
 fn broken(mut value: Value, mut faults: Value) -> Value {
     let (ranks, lowest) = (ranks(&value), value["fabric"]["dims"][0]["size"].as_u64().unwrap());
     let joined = value["fabric"]["dims"].as_array().unwrap().iter().any(|dim| dim["size"] != 1);
@@ -176,7 +176,7 @@ fn broken(mut value: Value, mut faults: Value) -> Value {
 proptest! {
     #![proptest_config(cases(60))]
 
-    /// What is slow breaks the symmetry, and iterations repeat only once windows are over.
+    /// Slow parts break the symmetry, and iterations repeat only after the time windows of faults have ended.
     #[test]
     fn the_same_with_stragglers(value in scenario(), faults in faults(), iterations in 1u32..20) {
         let iterations = repeated(&value, iterations, 6, 800);
@@ -229,26 +229,27 @@ fn dim(name: &str, shape: &str, size: u32) -> Value {
 }
 
 #[test]
-fn how_many_ranks_are_simulated() {
+fn the_number_of_simulated_ranks() {
     let dims = |a, b, c| json!([dim("a", "ring", a), dim("b", "fully_connected", b), dim("c", "switch", c)]);
-    // All alike; then halving-doubling among 6, where surplus ranks have a part of their own.
+    // All ranks are alike; then halving-doubling among 6, where surplus ranks behave differently.
     assert_eq!(compare(&job(dims(4, 4, 8), "all_reduce", "16MiB")), 1);
     let mut surplus = job(dims(4, 4, 6), "all_reduce", "18MiB");
     surplus["collectives"]["algorithms"] = json!({"c": {"all_reduce": "halving_doubling"}});
     assert_eq!(compare(&surplus), 6);
-    // A ring treats 6 alike, and takes no longer.
+    // A ring treats all 6 alike, and takes no longer.
     assert_eq!(compare(&job(dims(4, 4, 6), "all_reduce", "18MiB")), 1);
     // A broadcast begins at rank 0, and on higher axes at coordinate 0 of the lower ones.
     assert_eq!(compare(&job(dims(2, 3, 4), "broadcast", "6MiB")), 24);
     assert_eq!(compare(&job(dims(4, 3, 4), "all_to_all", "48MiB")), 1);
-    // 4 bytes too many for the last cut, in the last chunk: only that axis is simulated in full.
+    // The last chunk is 4 bytes too long to be cut evenly along one axis: only that axis is simulated in full.
     let uneven = format!("{}B", (16 << 20) + 4 * 4 * 4);
     assert_eq!(compare(&job(dims(4, 4, 8), "all_reduce", &uneven)), 8);
 }
 
 #[test]
-fn orders_of_ranks_that_would_count_are_kept() {
-    // Without latency, what two ranks send at one time reaches a switch's port in the order of their numbers.
+fn ranks_whose_order_matters_are_simulated() {
+    // Without latency, messages that two ranks send at the same time reach a switch's port in the order of rank
+    // numbers.
     let mut value = job(json!([dim("a", "ring", 4), dim("b", "switch", 4)]), "all_to_all", "16MiB");
     value["fabric"]["dims"][1]["latency"] = json!("0ns");
     assert_eq!(compare(&value), 4);
@@ -270,13 +271,13 @@ fn groups_along_dimensions() {
     };
     assert_eq!(training(3 << 20, "a"), 1);
     assert_eq!(training(3 << 20, "c"), 1);
-    // No three ranks get equal parts, nor do the four that then share each part.
+    // Three ranks do not get equal parts, nor do the four ranks that then share each part.
     assert_eq!(training(1 << 20, "a"), 12);
 }
 
 #[test]
 fn replicas_of_a_pipeline_are_simulated_once() {
-    // Stages of a pipeline along one dimension, of which the other one has replicas.
+    // The stages of a pipeline lie along one dimension, its replicas along the other.
     let pipelines = |stages: u32, stride: u32, odd: Option<u32>| {
         let folder = tempfile::tempdir().unwrap();
         for rank in 0..32u32 {
@@ -324,7 +325,7 @@ fn iterations_that_repeat_are_left_out() {
     value["workload"] = json!({"source": "layers", "parallel": {"data": "all"},
         "layers": [layer("x", 1 << 22), layer("y", 1 << 20), layer("z", 1 << 16)]});
     compare(&longer(value.clone(), 60));
-    // Odd numbers of elements: every rank is simulated, and iterations repeat all the same.
+    // With odd numbers of elements, every rank is simulated, but iterations still repeat.
     value["workload"]["layers"][1]["parameters"] = json!((1 << 20) + 1);
     compare(&longer(value.clone(), 60));
     let long = simulate(&longer(value, 1_000));
@@ -366,15 +367,16 @@ fn a_limit_on_simulated_time_holds_among_repeated_iterations() {
 }
 
 #[test]
-fn what_runs_in_no_dimension_is_simulated_in_full() {
+fn collectives_in_no_dimension_are_simulated_in_full() {
     let mut value = job(json!([dim("a", "ring", 6)]), "all_reduce", "1001B");
     value["collectives"]["logical"] = json!([3, 2]);
     assert_eq!(compare(&value), 6);
 }
 
 #[test]
-fn a_later_phase_that_was_begun_draws_the_earlier_ones() {
-    // Two axes share one allowance: each rank would fill it with a chunk whose other phase waits for another rank.
+fn a_started_later_phase_lets_earlier_phases_proceed() {
+    // Two axes share one limit on chunks: each rank would use it up with a chunk whose other phase waits for another
+    // rank.
     let mut value = job(json!([dim("a", "ring", 3), dim("b", "ring", 2)]), "", "");
     value["fabric"]["dims"][0] = json!({"name": "a", "shape": "ring", "size": 3, "direction": "one-way",
         "rate": "29GB/s", "latency": "1628ns"});
@@ -389,7 +391,7 @@ fn a_later_phase_that_was_begun_draws_the_earlier_ones() {
 }
 
 #[test]
-fn many_ranks_one_by_one_are_told_with_the_reason() {
+fn simulating_many_ranks_gives_a_warning_with_the_reason() {
     let told = |side: u32, change: &dyn Fn(&mut Value)| {
         let mut value = json!({"schema": "syncline/1",
             "fabric": {"dims": [
@@ -420,12 +422,12 @@ fn many_ranks_one_by_one_are_told_with_the_reason() {
     };
     assert_eq!(
         told(1 << 17, &at_once),
-        "131072 of 16777216 ranks are simulated one by one: links that are shared have no latency (far)"
+        "131072 of 16777216 ranks are simulated one by one: shared links have no latency (far)"
     );
     let uneven = |value: &mut Value| value["workload"]["collectives"][0]["bytes"] = json!("1000B");
     assert_eq!(told(512, &uneven), format!("{all}data is not cut evenly (near, far)"));
     let placed = |value: &mut Value| {
         value["placement"] = json!({"npus": (0..1 << 17).rev().collect::<Vec<u32>>()});
     };
-    assert_eq!(told(512, &placed), format!("{all}ranks are placed one by one"));
+    assert_eq!(told(512, &placed), format!("{all}the scenario lists the NPU of each rank"));
 }

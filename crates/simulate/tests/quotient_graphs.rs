@@ -1,4 +1,4 @@
-//! One rank that stands for many on graphs: the same tables and the same answer as with every rank simulated.
+//! One rank represents many on graphs: tables and summary are the same as with every rank simulated.
 
 use crate::support::both::{compare, even, longer};
 use crate::support::cases;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use syncline_simulate::{Scenario, check};
 
-/// Whether the scenario can be run: degrees need not suit nodes, and halving-doubling not every collective.
+/// Whether the scenario can run: degrees may not fit nodes, and halving-doubling does not offer every collective.
 fn is_possible(value: &Value) -> bool {
     let scenario: Scenario = serde_json::from_value(value.clone()).unwrap();
     !check(&scenario).has_errors()
@@ -38,7 +38,7 @@ fn rails(nodes: u32, npus: u32, model: &str) -> Value {
         "workload": {"source": "collectives", "collectives": [{"kind": "all_reduce", "bytes": "16MiB"}]}})
 }
 
-/// What stays on its rail meets nothing of others, whatever the model is.
+/// Messages that stay on their rail do not share links with other rails, in any network model.
 #[test]
 fn rails_are_simulated_once() {
     for model in ["analytical", "queued", "flow"] {
@@ -46,7 +46,7 @@ fn rails_are_simulated_once() {
     }
 }
 
-/// Pipelines over nodes on rails: a rank of each stage.
+/// For pipelines over nodes on rails, one rank of each stage is simulated.
 #[test]
 fn stages_on_rails_are_simulated_once() {
     let layer = |name: String| {
@@ -62,8 +62,8 @@ fn stages_on_rails_are_simulated_once() {
     }
 }
 
-/// A ring over the hosts of four leaves: leaves can be turned, hosts of a leaf cannot, because the last one sends to the next
-/// leaf.
+/// A ring over the hosts of four leaves: leaves can be turned, hosts of a leaf cannot, because the last one sends to
+/// the next leaf.
 #[test]
 fn rings_over_leaves_turn_by_leaves() {
     let ring = |model: &str, routing: Value| {
@@ -72,17 +72,18 @@ fn rings_over_leaves_turn_by_leaves() {
             "leaf_spine": {"leaves": 4, "hosts_per_leaf": 4, "spines": 3, "rate": "400Gb/s", "latency": "500ns"}}});
         compare(&value)
     };
-    // All ties go to one spine, over which each leaf has a way of its own.
+    // All ties go to one spine, to which each leaf has its own links.
     for model in ["analytical", "queued", "flow"] {
         assert_eq!(ring(model, json!("shortest")), 4, "{model}");
     }
-    // Nothing waits inside the network, so that hashes do not count.
+    // No message waits inside the network, so hashes do not matter.
     assert_eq!(ring("analytical", json!({"ecmp": {"seed": 3}})), 4);
 }
 
-/// Exchanges of all with all over a leaf-spine network: each link inside carries what its hashes say, and is told so.
+/// Exchanges of all with all over a leaf-spine network: the table has a row for each inner link, with the bytes that
+/// hashing gives it.
 #[test]
-fn hashed_links_are_told_one_by_one() {
+fn hashed_links_have_their_own_rows() {
     let all = |model: &str| {
         let mut value = rails(1, 1, model);
         value["fabric"]["built"] = json!({"network": {
@@ -94,7 +95,7 @@ fn hashed_links_are_told_one_by_one() {
     assert_eq!(all("flow"), 8);
 }
 
-/// Groups that take a part of a switch are turned like any other.
+/// Groups that cover part of a switch dimension are turned like any other.
 #[test]
 fn parts_of_a_dimension_are_turned() {
     let layer = |name: String| {

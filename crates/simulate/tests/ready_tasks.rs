@@ -1,4 +1,5 @@
-//! Which of several ready tasks a rank's compute takes, and where its idle time goes: against a scheduler of a few lines.
+//! Which of several ready tasks a rank's compute takes, and where its idle time goes, compared with a minimal
+//! scheduler.
 
 use crate::support::cases;
 use proptest::prelude::*;
@@ -7,16 +8,16 @@ use syncline_formats::chakra::{CollectiveType, Metadata, Node, write_file};
 use syncline_simulate::{Control, Run, Scenario, run};
 use syncline_timeline::{Data, Track};
 
-/// A job of two ranks that do the same, each for itself.
+/// A job of two ranks that do the same, independently of each other.
 #[derive(Clone, Debug)]
 struct Job {
-    /// By task: microseconds of compute; none where it takes no time, as a collective of one rank does.
+    /// By task: microseconds of compute; `None` for a task that takes no time, which is a collective of one rank.
     compute: Vec<Option<u64>>,
-    /// By task: what it waits for.
+    /// By task: the tasks that it waits for.
     after: Vec<Vec<usize>>,
 }
 
-/// Dependencies go from places to later places of an order that is not that of numbers.
+/// Random jobs. Dependencies follow a random order of the tasks, which differs from the order of their numbers.
 fn job() -> impl Strategy<Value = Job> {
     (2usize..14).prop_flat_map(|count| {
         let order = Just((0..count).collect::<Vec<usize>>()).prop_shuffle();
@@ -32,7 +33,7 @@ fn job() -> impl Strategy<Value = Job> {
     })
 }
 
-/// The order in which compute takes tasks: whenever it is free, the ready one with the lowest number.
+/// The expected order of tasks: whenever compute is free, it takes the ready task with the lowest number.
 fn expected(job: &Job) -> Vec<usize> {
     let (mut done, mut taken) = (BTreeSet::new(), Vec::new());
     loop {
@@ -40,7 +41,7 @@ fn expected(job: &Job) -> Vec<usize> {
             !done.contains(task) && job.after[*task].iter().all(|before| done.contains(before))
         };
         let ready: Vec<usize> = (0..job.compute.len()).filter(ready).collect();
-        // What takes no time is done at once.
+        // Tasks that take no time are done at once.
         if let Some(&free) = ready.iter().find(|&&task| job.compute[task].is_none()) {
             done.insert(free);
         } else if let Some(&next) = ready.first() {

@@ -1,12 +1,13 @@
-//! The training loop of recommendation models (dlrm2020 Fig. 3), against times computed by hand.
+//! The training loop of recommendation models (dlrm2020 Fig. 3), compared with times computed by hand.
 
 use serde_json::{Value, json};
 use syncline_simulate::{Control, Scenario, run};
 use syncline_timeline::{Data, Timeline};
 
-/// An embedding whose outputs are exchanged, a bottom and a top layer, on two NPUs over 1 GB/s: a byte is a nanosecond, and
-/// half of every set is sent. Forward passes take 4, 2 and 3 us, the gradients of the top layer 2 (weights) and 1 us, that
-/// of the bottom layer 2 us; the table's gradient takes 1 us and its update 1 us more.
+/// An embedding whose outputs are exchanged, a bottom layer and a top layer, on two NPUs over 1 GB/s: a byte takes a
+/// nanosecond, and half of every collective's data is sent. Forward passes take 4, 2 and 3 us. The gradients of the top
+/// layer take 2 us (weights) and 1 us (input), that of the bottom layer 2 us. The embedding's gradient takes 1 us, and
+/// its update another 1 us.
 fn recommendation(outputs: u32, parameters: [u32; 2], iterations: u32) -> Value {
     let us = |time: u32| json!({"time": format!("{time}us")});
     json!({
@@ -53,9 +54,9 @@ fn is(found: f64, expected: f64) {
 }
 
 #[test]
-fn the_bottom_layer_hides_the_forward_exchange_and_its_gradient_the_backward_one() {
-    // Exchanges of 2 us. Lookup until 4, exchange and bottom until 6, top until 9, its gradients until 12; exchange and the
-    // bottom gradient until 14, table until 16.
+fn the_bottom_layer_hides_both_exchanges() {
+    // Exchanges of 2 us. Lookup until 4, exchange and bottom until 6, top until 9, its gradients until 12; exchange and
+    // the bottom gradient until 14, table until 16.
     let timeline = simulate(&recommendation(4_000, [0, 0], 1));
     is(us(&timeline), 16.0);
     is(timeline.summary.exposed_communication_s * 1e6, 0.0);
@@ -76,11 +77,11 @@ fn a_longer_exchange_is_waited_for_before_the_top_layer_and_before_the_table() {
 
 #[test]
 fn a_layer_waits_for_its_own_gradients_of_the_iteration_before() {
-    // The top layer's gradients are there at 11, and reduced in two rounds of 20 us until 51. Nothing is exchanged. The
+    // The top layer's gradients are ready at 11 and reduced in two rounds of 20 us until 51. Nothing is exchanged. The
     // iteration ends at 16; lookup and bottom layer follow until 22, the top layer waits until 51.
     let timeline = simulate(&recommendation(0, [0, 40_000], 2));
     let second = 51.0 + 3.0 + 2.0;
-    // That iteration's reduction is nobody's to wait for, but the run ends with it.
+    // No task waits for the reduction of the last iteration, but the run ends with it.
     is(us(&timeline), second + 40.0);
     let at_end = second + 40.0 - (second + 1.0 + 2.0 + 2.0);
     is(timeline.summary.exposed_communication_s * 1e6, 51.0 - 22.0 + at_end);
@@ -90,14 +91,15 @@ fn a_layer_waits_for_its_own_gradients_of_the_iteration_before() {
     let Data::Float(ranks) = column(&timeline, "ranks", "exposed_at_end_s") else { unreachable!() };
     is(ranks[0] * 1e6, at_end);
 
-    // The bottom layer's are there at 14, and reduced until 54; the lookup runs meanwhile, from 16 to 20.
+    // The bottom layer's gradients are ready at 14 and reduced until 54; the lookup runs meanwhile, from 16 to 20.
     let timeline = simulate(&recommendation(0, [40_000, 0], 2));
     is(us(&timeline), 54.0 + 2.0 + 3.0 + 3.0 + 2.0 + 40.0);
 }
 
 #[test]
 fn the_exchange_overtakes_reductions_only_by_priority() {
-    // The top layer's gradients (two rounds of 10 us) are issued at 11, the backward exchange at 12. One chunk at a time.
+    // The top layer's gradients (two rounds of 10 us) are issued at 11, the backward exchange at 12. One chunk at a
+    // time.
     let with = |order: &str| {
         let mut scenario = recommendation(12_000, [0, 20_000], 1);
         scenario["collectives"] = json!({"chunks": 10, "element": "1B", "min_chunk": "1B", "order": order, "issue_threshold": 0, "outstanding": 1});
@@ -108,9 +110,9 @@ fn the_exchange_overtakes_reductions_only_by_priority() {
         finish.iter().map(|second| (second * 1e9).round() / 1e3).collect::<Vec<_>>()
     };
     // Forward exchange 4 to 10, top layer until 13; its gradients until 15, exchange issued at 16.
-    // In order: reduced until 35, then exchanged.
+    // In order of issue: the reduction runs until 35, then the exchange.
     assert_eq!(with("fifo"), [10.0, 35.0, 41.0]);
-    // By priority: the chunk under way at 16 ends at 17, then all of the exchange, then the other nine chunks.
+    // By priority: the chunk in progress at 16 ends at 17; then comes all of the exchange, then the other nine chunks.
     assert_eq!(with("priority"), [10.0, 23.0, 41.0]);
 }
 

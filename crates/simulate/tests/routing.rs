@@ -1,4 +1,4 @@
-//! Which ways messages take, in every network model: one for all, by a hash of the flow, by the pair, or given.
+//! Which paths messages take, in every network model: the same for all, by a hash of the flow, by the pair, or given.
 
 use crate::support::simulate;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use syncline_timeline::Data;
 
 const MODELS: [&str; 3] = ["analytical", "queued", "packet"];
 
-/// Four leaf switches of four hosts, each leaf joined to each of four spines; everybody sends to everybody.
+/// Four leaf switches of four hosts, each leaf connected to each of four spines. Every host sends to every other.
 fn leaf_spine(routing: &Value, model: &str) -> Value {
     let link = |a: u32, b: u32| {
         let rate = "100Gb/s";
@@ -29,7 +29,7 @@ fn leaf_spine(routing: &Value, model: &str) -> Value {
     })
 }
 
-/// Time of a run, and the bytes that come to each spine.
+/// Time of a run, and the bytes that reach each spine.
 fn outcome(value: &Value) -> (f64, BTreeMap<String, i64>) {
     let timeline = simulate(value);
     let links = timeline.table("links").unwrap();
@@ -58,7 +58,7 @@ fn hashed_flows_use_all_spines_in_every_model() {
         let all: i64 = spines.values().sum();
         assert!(spines.values().all(|&bytes| bytes > all / 6 && bytes < all / 3), "{model} {spines:?}");
         if model == "analytical" {
-            // Nothing waits for links inside the network.
+            // No message waits for links inside the network.
             assert!((spread - one_way).abs() < 1e-12, "{spread} {one_way}");
         } else {
             assert!(spread < 0.6 * one_way, "{model} {spread} {one_way}");
@@ -70,7 +70,7 @@ fn hashed_flows_use_all_spines_in_every_model() {
 }
 
 #[test]
-fn the_scenarios_seed_is_hashed_where_there_is_no_other() {
+fn without_its_own_seed_the_hash_uses_the_scenarios() {
     let with = |scenario: u64, own: Option<u64>| {
         let mut value = leaf_spine(&json!({"ecmp": {"seed": own}}), "queued");
         value["seed"] = json!(scenario);
@@ -81,9 +81,9 @@ fn the_scenarios_seed_is_hashed_where_there_is_no_other() {
     assert_ne!(with(6, None).1, with(5, None).1);
 }
 
-/// Flows on a dead link are hashed among those that are left; the others keep their ways.
+/// Flows on a dead link are hashed among the remaining links; the others keep their paths.
 #[test]
-fn hashed_flows_lead_round_dead_links() {
+fn hashed_flows_avoid_dead_links() {
     for model in MODELS {
         let mut value = leaf_spine(&json!({"ecmp": {"seed": 1}}), model);
         let (_, whole) = outcome(&value);
@@ -95,14 +95,14 @@ fn hashed_flows_lead_round_dead_links() {
         let (_, left) = outcome(&value);
         assert_eq!(left["switch 5"], 0, "{model}");
         for spine in ["switch 4", "switch 6", "switch 7"] {
-            // Packets differ by what is acknowledged later.
+            // Packets differ by acknowledgements that arrive after the end.
             assert!(left[spine] as f64 > 0.98 * whole[spine] as f64, "{model} {left:?} {whole:?}");
         }
     }
 }
 
-/// Packet spraying: each spine carries the same, whatever the hash, and nothing but packets that overtake others is sent
-/// again.
+/// With packet spraying, each spine carries the same, whatever the hash, and segments are sent again only because
+/// packets overtake others.
 #[test]
 fn sprayed_packets_use_all_spines_alike() {
     let spray = |paths: u32, seed: u64| {
@@ -137,7 +137,7 @@ fn sprayed_packets_use_all_spines_alike() {
         assert!(time < 0.95 * alone && dropped == 0 && again < 0.01, "{time} {alone} {dropped} {again}");
     }
     assert!(hashed.values().max().unwrap() * 10 > hashed.values().min().unwrap() * 11, "{hashed:?}");
-    // No more than two of the four.
+    // At most two of the four spines.
     assert!(spray(2, 1).1.iter().all(|&(same_leaf, paths)| paths == if same_leaf { 1 } else { 2 }));
 }
 
@@ -157,7 +157,7 @@ fn pods(spread: &str, model: &str) -> Value {
 }
 
 #[test]
-fn the_pair_chooses_the_switch_in_every_model() {
+fn the_pair_of_npus_chooses_the_switch_in_every_model() {
     for model in MODELS {
         let timeline = simulate(&pods("pair", model));
         let links = timeline.table("links").unwrap();
@@ -174,7 +174,7 @@ fn the_pair_chooses_the_switch_in_every_model() {
         for (npu, switch) in (0..8u32).flat_map(|npu| (0..7).map(move |switch| (npu, switch))) {
             let peers = (0..8).filter(|&peer| peer != npu && (npu + peer) % 7 == switch).count() as i64;
             let sent = up[&(format!("NPU {npu}"), format!("switch {switch}"))];
-            // 2 MB to each peer, and with packets their headers and what acknowledges the peers'.
+            // 2 MB to each peer; with packets also headers, and acknowledgements of the peers' messages.
             let most = if model == "packet" { peers * 2_250_000 } else { peers * 2_000_000 };
             assert!((peers * 2_000_000..=most).contains(&sent), "{model} {npu} {switch} {sent} {peers}");
         }
@@ -196,7 +196,8 @@ fn chunks_of_a_dimension_whose_pairs_choose_wait_in_one_queue() {
     assert_eq!(fabric("lane")["dims"][0]["lanes"], json!(7));
 }
 
-/// Turned NPUs would meet at another switch: every NPU of such a dimension is simulated, and one of the others for all.
+/// After a turn, pairs of NPUs would use another switch. So every NPU of such a dimension is simulated, while in the
+/// other dimensions one represents all.
 #[test]
 fn pairs_that_choose_are_simulated_one_by_one() {
     for model in ["analytical", "queued"] {
@@ -220,9 +221,9 @@ fn a_rule_for_switches_is_refused_elsewhere() {
     assert!(serde_json::from_value::<Scenario>(pods("hash", "packet")).is_err());
 }
 
-/// What has no way, or one without end, is refused before any model runs.
+/// Fabrics in which a message has no path, or an endless one, are refused before any model runs.
 #[test]
-fn ways_that_cannot_be_are_refused_before_the_run() {
+fn impossible_paths_are_refused_before_the_run() {
     type Change = fn(&mut Value);
     let cut: Change = |graph| {
         let links = graph["links"].as_array_mut().unwrap();
@@ -243,7 +244,7 @@ fn ways_that_cannot_be_are_refused_before_the_run() {
                     loops,
                     "SL0201",
                     "fabric.graph.routing.explicit.0",
-                    "comes to switch 0 twice: a routing loop",
+                    "a path visits switch 0 twice: a routing loop",
                 ),
                 (back, "SL0201", "fabric.graph.routing.explicit.0", "from one NPU to another"),
                 (
@@ -267,7 +268,7 @@ fn ways_that_cannot_be_are_refused_before_the_run() {
 }
 
 #[test]
-fn policies_that_are_none_are_no_scenario() {
+fn unknown_routing_policies_are_refused() {
     for routing in [json!("ecpm"), json!({"ecmp": {"sed": 1}}), json!({"ecmp": {"seed": -1}})] {
         assert!(serde_json::from_value::<Scenario>(leaf_spine(&routing, "packet")).is_err(), "{routing}");
     }

@@ -1,4 +1,5 @@
-//! What a faster part saves, and why compute was idle, against numbers worked out by hand on jobs of a few tasks.
+//! What a faster part saves, and why compute was idle, compared with numbers worked out by hand for jobs of a few
+//! tasks.
 //!
 //! Each prediction is also compared with a run in which the part is faster.
 
@@ -17,7 +18,7 @@ fn us(seconds: f64) -> f64 {
     (seconds * 1e9).round() / 1e3
 }
 
-/// What is made faster.
+/// A part that is made faster.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Faster {
     Nothing,
@@ -26,10 +27,11 @@ enum Faster {
     Latency,
 }
 
-/// The nodes of a rank, whose compute takes as many microseconds as the function says for each time that is asked for.
+/// Makes the nodes of a rank; the function that it gets converts a compute time to the time with the current speed.
 type Nodes = dyn Fn(u32, &dyn Fn(u64) -> u64) -> Vec<Node>;
 
-/// A trace on NPUs of one switch, or of two NPUs with a link each way, at 1 GB/s: a kilobyte takes a microsecond.
+/// A trace on the NPUs of one switch, or on two NPUs with a link in each direction, at 1 GB/s: a kilobyte takes a
+/// microsecond.
 struct Job<'a> {
     ranks: u32,
     shape: &'a str,
@@ -57,7 +59,7 @@ impl Job<'_> {
         }))
     }
 
-    /// Checks how long it takes, and how much shorter it is where each of these is faster, in microseconds.
+    /// Checks the time of the job, and by how much it is shorter if each of these parts is faster, in microseconds.
     fn saves(&self, total: f64, saved: &[(Faster, f64)]) -> Summary {
         let before = self.run(Faster::Nothing);
         assert_eq!(us(before.total_time_s), total);
@@ -77,7 +79,7 @@ impl Job<'_> {
     }
 }
 
-/// A gather of two ranks, which sends so many kilobytes each way.
+/// A gather of two ranks, which sends `kilobytes` in each direction.
 fn gather(id: u64, kilobytes: i64) -> Node {
     Node::collective(id, "gather", CollectiveType::AllGather, 1000 * kilobytes)
 }
@@ -94,7 +96,8 @@ fn two(nodes: &Nodes) -> Job<'_> {
     Job { ranks: 2, shape: "fully_connected", latency_us: 0, collectives: json!({"chunks": 1}), nodes }
 }
 
-/// 6 us of compute, then 8 kB after 2 us of latency, then 4 us of compute: half of each, and all of the latency.
+/// 6 us of compute, then 8 kB after 2 us of latency, then 4 us of compute: saves half of compute or bytes, and all of
+/// latency.
 #[test]
 fn a_chain_saves_half_of_each_part() {
     let nodes = |_, c: &dyn Fn(u64) -> u64| {
@@ -104,7 +107,7 @@ fn a_chain_saves_half_of_each_part() {
     job.saves(20.0, &[(Faster::Compute, 5.0), (Faster::Links, 4.0), (Faster::Latency, 2.0)]);
 }
 
-/// Compute of 10 us beside a gather of 12 kB: what comes after both is 2 us earlier with twice the rate, not 6.
+/// Compute of 10 us beside a gather of 12 kB: a task after both starts 2 us earlier with twice the rate, not 6 us.
 #[test]
 fn compute_after_two_chains_waits_for_the_other_one() {
     let nodes =
@@ -112,7 +115,7 @@ fn compute_after_two_chains_waits_for_the_other_one() {
     two(&nodes).saves(16.0, &[(Faster::Links, 2.0), (Faster::Compute, 2.0)]);
 }
 
-/// The same where a gather of 4 kB comes after both, which needs no compute unit: at twice the rate it begins at 10 us.
+/// The same, but the task after both is a gather of 4 kB, which needs no compute: at twice the rate it starts at 10 us.
 #[test]
 fn a_collective_after_two_chains_waits_for_the_other_one() {
     let nodes =
@@ -120,8 +123,8 @@ fn a_collective_after_two_chains_waits_for_the_other_one() {
     two(&nodes).saves(16.0, &[(Faster::Links, 4.0), (Faster::Compute, 0.0)]);
 }
 
-/// Two gathers on one link, one after the other, 4 and 6 kB, and compute that waits for both: the later one has it wait for
-/// all of the time, and twice the rate saves half of it.
+/// Two gathers of 4 and 6 kB on one link, one after the other, and compute that waits for both: the later one
+/// determines the whole wait, and twice the rate saves half of it.
 #[test]
 fn compute_after_two_collectives_waits_for_the_later_one() {
     let nodes = |_, c: &dyn Fn(u64) -> u64| vec![gather(1, 4), gather(2, 6), compute(3, c(2)).after(&[1, 2])];
@@ -131,8 +134,8 @@ fn compute_after_two_collectives_waits_for_the_later_one() {
     assert_eq!(axes, [10.0]);
 }
 
-/// One chunk at a time: a gather of 20 kB ends at 20 us, and one of 4 kB that compute issues at 18 us begins then. At twice
-/// the rate it begins at 18 us, when it is issued, and ends at 20 instead of 24.
+/// One chunk at a time: a gather of 20 kB ends at 20 us, and a gather of 4 kB that compute issues at 18 us starts then.
+/// At twice the rate, it starts at 18 us, when it is issued, and ends at 20 us instead of 24 us.
 #[test]
 fn a_chunk_begins_once_its_collective_is_issued() {
     let nodes = |_, c: &dyn Fn(u64) -> u64| vec![compute(1, c(18)), gather(2, 20), gather(3, 4).after(&[1])];
@@ -140,11 +143,11 @@ fn a_chunk_begins_once_its_collective_is_issued() {
     job.saves(24.0, &[(Faster::Links, 4.0), (Faster::Compute, 0.0)]);
 }
 
-/// The other way round: the first gather is done at 16 us, of which 6 are latency, and the second is issued at 18 us. If
-/// compute took half as long, it would be issued at 9 us, and have to wait until 16 us for the first one, though the link is
-/// free from 10 us on.
+/// The opposite case: the first gather is done at 16 us, of which 6 us are latency, and the second is issued at 18 us.
+/// If compute took half as long, the second would be issued at 9 us, but would have to wait for the first one until 16
+/// us, though the link is free from 10 us on.
 #[test]
-fn a_chunk_begins_once_another_one_makes_room() {
+fn a_chunk_begins_once_another_one_has_ended() {
     let nodes = |_, c: &dyn Fn(u64) -> u64| vec![compute(1, c(18)), gather(2, 10), gather(3, 4).after(&[1])];
     for limit in ["issue_threshold", "active_chunks"] {
         let mut job = Job { latency_us: 6, ..two(&nodes) };
@@ -153,10 +156,10 @@ fn a_chunk_begins_once_another_one_makes_room() {
     }
 }
 
-/// Two stages of two replicas on one switch. Rank 0 computes 4 us and sends 2 kB to rank 2, and then as its part of a gather
-/// 3 kB to rank 1: its port is busy until 9 us. Rank 2 has the message at 6 us and computes until 16 us.
+/// Two stages of two replicas on one switch. Rank 0 computes for 4 us and sends 2 kB to rank 2, then 3 kB to rank 1 as
+/// its part of a gather: its port is busy until 9 us. Rank 2 gets the message at 6 us and computes until 16 us.
 ///
-/// If compute took half as long, rank 2 would be done at 9 us. At twice the rate it begins at 5 us.
+/// If compute took half as long, rank 2 would be done at 9 us. At twice the rate, it starts at 5 us.
 #[test]
 fn stages_share_a_port_with_gradients() {
     let nodes = |rank: u32, c: &dyn Fn(u64) -> u64| match rank {
@@ -194,8 +197,8 @@ fn stages_share_a_port_with_gradients() {
     assert_eq!(of(PathKind::Bytes).map(|part| us(part.saves_s)), Some(1.0));
     assert_eq!(us(job(Faster::Compute).total_time_s), 9.0);
     assert_eq!(us(job(Faster::Links).total_time_s), 15.0);
-    // Ranks 0 and 1 wait for their gather from 4 to 9 us, and then for the others. Ranks 2 and 3 wait until the message is
-    // sent at 4 us, and 2 us for it.
+    // Ranks 0 and 1 wait for their gather from 4 to 9 us, and then for the others. Ranks 2 and 3 wait until the message
+    // is sent at 4 us, and another 2 us until it arrives.
     let waits = [summary.compute_s, summary.exposed_communication_s, summary.bubble_s, summary.skew_s];
     assert_eq!(
         waits.map(us),
@@ -205,9 +208,9 @@ fn stages_share_a_port_with_gradients() {
     assert_eq!(axes, [2.5, 1.0]);
 }
 
-/// The host, or memory, and the network one after the other: each has the time that it takes.
+/// If compute waits for the host or memory, and then for the network, each wait has its own time.
 #[test]
-fn waits_for_the_host_and_for_the_network_are_told_apart() {
+fn waits_for_the_host_and_for_the_network_are_distinguished() {
     let first =
         |_, c: &dyn Fn(u64) -> u64| vec![host(1, 5), gather(2, 4).after(&[1]), compute(3, c(2)).after(&[2])];
     let last =
@@ -225,7 +228,8 @@ fn waits_for_the_host_and_for_the_network_are_told_apart() {
     }
 }
 
-/// Two hosts of two leaves. 16 MB pass a link to the leaf, one to the spine, and both again, all at the same time.
+/// Two hosts on two leaves. 16 MB pass a link to the leaf, one to the spine, one to the other leaf and one to the host,
+/// all at the same time.
 fn across(network: &str, rate: [u32; 2]) -> Summary {
     simulate(&json!({
         "schema": "syncline/1", "network": {"model": network}, "collectives": {"chunks": 1},
@@ -235,26 +239,27 @@ fn across(network: &str, rate: [u32; 2]) -> Summary {
     }))
 }
 
-/// A message cuts through links of several tiers: making the slowest twice as fast helps until another one is the slowest.
+/// A message cuts through links of several tiers: making the slowest tier faster helps until another one is the
+/// slowest.
 #[test]
 fn a_message_that_cuts_through_waits_for_the_slowest_tier() {
     let said = |summary: &Summary, tier: &str| {
         let part = summary.critical_path.iter().find(|part| part.tier == tier);
         part.map_or(0.0, |part| part.saves_s)
     };
-    // Rates of hosts' links and of uplinks in GB/s, and how many microseconds twice the one and twice the other save.
+    // Rates of hosts' links and of uplinks in GB/s, and the microseconds that doubling the first or the second saves.
     let cases = [
         ([10, 10], 0.0, 0.0),
-        // 2 ms on the uplinks, 1.6 ms on the others.
+        // 2 ms on the uplinks, 1.6 ms on the hosts' links.
         ([10, 8], 0.0, 400.0),
         ([8, 10], 400.0, 0.0),
-        // 1.6 and 0.8 ms: half of the slowest is what the others take.
+        // 1.6 and 0.8 ms: half the time of the slowest tier is the time of the other.
         ([10, 20], 800.0, 0.0),
         ([32, 10], 0.0, 800.0),
     ];
     for (network, count) in [("analytical", 5), ("flow", 5), ("packet", 3)] {
-        // Packets have headers and pass links one after the other; and where links become much faster, TCP's window grows
-        // too slowly to fill them.
+        // Packets have headers and pass links one after the other. If links become much faster, TCP's window grows too
+        // slowly to fill them.
         let tolerance = if network == "packet" { 40.0 } else { 0.5 };
         let close = |found: f64, expected: f64| (us(found) - expected).abs() < tolerance;
         for &(rates, host, spine) in &cases[..count] {
@@ -269,10 +274,10 @@ fn a_message_that_cuts_through_waits_for_the_slowest_tier() {
     }
 }
 
-/// A ring of one chunk over leaves of two hosts, links and uplinks alike: of its hops, every other one crosses the spine, and
-/// these are no faster where the hosts' links are.
+/// A ring with one chunk over leaves of two hosts, where hosts' links and uplinks are equal. Every second hop crosses
+/// the spine, and these hops do not become faster with the hosts' links.
 #[test]
-fn hops_across_the_spine_are_no_faster_with_the_links_of_hosts() {
+fn faster_links_of_hosts_do_not_speed_up_hops_across_the_spine() {
     let job = |rate: u32| {
         simulate(&json!({
             "schema": "syncline/1", "collectives": {"chunks": 1, "algorithms": {"default": {"reduce_scatter": "ring"}}},
@@ -281,19 +286,20 @@ fn hops_across_the_spine_are_no_faster_with_the_links_of_hosts() {
                 "rate": format!("{rate}GB/s"), "uplink_rate": "10GB/s", "latency": "0us"}}}},
         }))
     };
-    // Three rounds of 4 MB. A part of the vector crosses the spine at least once on its way, most of them twice: their
-    // three rounds take two times 400 us and once 200 us with the faster links.
+    // Three rounds of 4 MB. Every part of the vector crosses the spine at least once, most of them twice: with the
+    // faster links, their three rounds take 400 us twice and 200 us once.
     let summary = job(10);
     assert_eq!(us(summary.total_time_s), 1200.0);
     assert_eq!(us(job(20).total_time_s), 1000.0);
     assert_eq!(summary.critical_path.iter().map(|part| us(part.saves_s)).collect::<Vec<_>>(), [200.0]);
 }
 
-/// With `lifo`, two chunks of a gather that is issued at 12 us overtake the last two of one that is issued before, of 10 us
-/// each: of the first gather's four, two end at 20 us, two at 60. At twice the rate three of them come first. In the same order,
-/// which is what is predicted, the second gather begins at 12 us and all ends at 34 us instead of 62; in fact it ends at 32.
+/// With `lifo`, two chunks of a gather issued at 12 us overtake the last two chunks of an earlier gather, which take 10
+/// us each: of the first gather's four chunks, two end at 20 us, two at 60 us. At twice the rate, three of them come
+/// first. The prediction assumes the same order: the second gather starts at 12 us and all ends at 34 us instead of 62
+/// us. In fact it ends at 32 us.
 #[test]
-fn where_chunks_may_change_their_order_the_sentence_says_so() {
+fn the_sentence_says_if_chunks_may_change_their_order() {
     let nodes = |_, c: &dyn Fn(u64) -> u64| {
         vec![compute(1, c(12)), gather(2, 40), gather(3, 20).after(&[1]), compute(4, c(2)).after(&[2])]
     };
@@ -313,9 +319,9 @@ fn where_chunks_may_change_their_order_the_sentence_says_so() {
     assert!(!fifo.contains("change their order"), "{fifo}");
 }
 
-/// Ranks that begin late do not begin sooner where compute is faster.
+/// Ranks that start late do not start earlier with faster compute.
 #[test]
-fn what_waits_for_a_late_rank_is_no_sooner() {
+fn faster_compute_does_not_shorten_waits_for_a_late_rank() {
     let job = |seed: u64, faster: bool| {
         let time = |micros: u64| json!({"time": format!("{}us", if faster { micros / 2 } else { micros })});
         let layer = |name: &str, micros: u64, parameters: u64| {
@@ -342,7 +348,7 @@ fn what_waits_for_a_late_rank_is_no_sooner() {
         );
         halves += u32::from(us(gain) == 60.0);
     }
-    // In some the slow rank is the last one either way, in others not.
+    // In some cases the slow rank is the last one in both runs, in others not.
     assert!((1..12).contains(&halves), "{halves}");
 }
 

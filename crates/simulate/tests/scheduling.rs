@@ -1,4 +1,4 @@
-//! How an endpoint orders and limits its chunks (dlrm2020 III-C.1), against times computed by hand.
+//! How an endpoint orders and limits its chunks (dlrm2020 III-C.1), compared with times computed by hand.
 
 use serde_json::{Value, json};
 use syncline_simulate::{Control, Scenario, run};
@@ -10,8 +10,8 @@ fn simulate(value: &Value) -> Timeline {
     run(&scenario, Control::default()).unwrap_or_else(|errors| panic!("{errors}")).timeline
 }
 
-/// Collectives of so many bytes, issued one after the other, 1 us apart from 1 us on: those of weight gradients that take as
-/// long. They belong to layers `l1`, `l2` and so on.
+/// Collectives of the given kinds and sizes, issued one after the other, 1 us apart, starting at 1 us: they are those
+/// of weight gradients whose compute takes 1 us each. They belong to layers `l1`, `l2` and so on.
 fn issued(sets: &[(&str, u32)], collectives: &Value, dims: &Value) -> Timeline {
     let layers: Vec<Value> = sets
         .iter()
@@ -30,7 +30,7 @@ fn issued(sets: &[(&str, u32)], collectives: &Value, dims: &Value) -> Timeline {
     }))
 }
 
-/// Two NPUs over 1 GB/s: a byte is a nanosecond, and half of every set is sent in each of an all-reduce's two rounds.
+/// Two NPUs over 1 GB/s: a byte takes a nanosecond, and each of an all-reduce's two rounds sends half of its data.
 fn pair() -> Value {
     json!([{"name": "d", "shape": "fully_connected", "size": 2, "rate": "1GB/s"}])
 }
@@ -44,8 +44,8 @@ fn settings_of(more: &Value) -> Value {
     settings
 }
 
-/// Microseconds at which the collectives of the layers `l1`, `l2` and so on, in the order in which they are issued, are
-/// over.
+/// The microseconds at which the collectives of the layers `l1`, `l2` and so on finish, in the order in which they were
+/// issued.
 fn finishes(timeline: &Timeline) -> Vec<f64> {
     let table = timeline.table("collectives").unwrap();
     let Data::Text(layers) = &table.column("layer").unwrap().data else { unreachable!() };
@@ -56,7 +56,7 @@ fn finishes(timeline: &Timeline) -> Vec<f64> {
     rows.into_iter().map(|row| row.1).collect()
 }
 
-/// An all-reduce, or an all-to-all, of 8 us alone. In ten chunks, each takes 0.8 us.
+/// An all-reduce, or an all-to-all, that alone takes 8 us. Cut into ten chunks, each chunk takes 0.8 us.
 const REDUCE: (&str, u32) = ("all_reduce", 8_000);
 const EXCHANGE: (&str, u32) = ("all_to_all", 16_000);
 
@@ -67,36 +67,36 @@ fn the_last_all_reduce_goes_first_and_chunks_that_have_begun_stay() {
         finishes(&issued(&[REDUCE, REDUCE, REDUCE], &settings, &pair()))
     };
     assert_eq!(of("fifo"), [9.0, 17.0, 25.0]);
-    // The first set has two chunks done at 2.6 us, the second one of its own at 3.4 us; then the third has all of the
-    // network until 11.4 us, and the second, with nine chunks left, until 18.6 us.
+    // The first collective has finished two chunks at 2.6 us, the second has finished one at 3.4 us. Then the third
+    // uses the whole network until 11.4 us, and the second, with nine chunks left, until 18.6 us.
     for order in ["lifo", "priority"] {
         assert_eq!(of(order), [25.0, 18.6, 11.4]);
     }
 }
 
 #[test]
-fn an_all_to_all_goes_before_all_reduces_that_come_later() {
+fn an_all_to_all_goes_before_later_all_reduces() {
     let of = |order: &str| {
         let settings = settings_of(&json!({"order": order, "all_reduce": "baseline"}));
         finishes(&issued(&[REDUCE, EXCHANGE, REDUCE], &settings, &pair()))
     };
     assert_eq!(of("fifo"), [9.0, 17.0, 25.0]);
     assert_eq!(of("lifo"), [25.0, 18.6, 11.4]);
-    // From 2.6 us on, the exchange has all of the network.
+    // From 2.6 us on, the exchange uses the whole network.
     assert_eq!(of("priority"), [25.0, 10.6, 18.6]);
 }
 
 #[test]
 fn two_all_to_alls_are_equal_and_the_later_one_goes_first() {
     let settings = settings_of(&json!({"order": "priority", "all_reduce": "baseline"}));
-    // The first has three chunks done at 3.4 us, when the second takes its turn.
+    // The first has finished three chunks at 3.4 us, when the second starts.
     assert_eq!(finishes(&issued(&[EXCHANGE, REDUCE, EXCHANGE], &settings, &pair())), [17.0, 25.0, 11.4]);
 }
 
 #[test]
 fn a_chunk_has_its_collectives_priority_in_every_phase_and_queue() {
-    // Reduce-scatter and all-gather of a chunk take 0.4 us each, in one dimension. What is under way at 2 us, when the
-    // second set is issued, ends at 2.2 us; the chunk's other phase waits like all others of its set.
+    // Reduce-scatter and all-gather of a chunk take 0.4 us each, in one dimension. The phase in progress at 2 us, when
+    // the second collective is issued, ends at 2.2 us; the chunk's other phase waits like all others of its collective.
     for queues in [1, 2, 3, 5] {
         let of = |order: &str, sets: &[(&str, u32)]| {
             let settings =
@@ -121,11 +121,12 @@ fn priority_holds_between_dimensions() {
         finishes(&issued(&[reduce, reduce, EXCHANGE], &settings, &dims))
     };
     assert_eq!(of("fifo"), [9.08, 17.08, 25.04]);
-    // `global` begins chunks at 1.04, 1.84, 2.64 and 3.44 us: two of the first set, one of the second, then the exchange.
+    // `global` starts chunks at 1.04, 1.84, 2.64 and 3.44 us: two of the first collective, one of the second, then the
+    // exchange.
     assert_eq!(of("priority"), [25.08, 18.68, 11.44]);
 }
 
-/// The largest number of chunks that rank 0 has in a dimension at a time.
+/// The largest number of chunks that rank 0 has in a dimension at the same time.
 fn most_at_once(timeline: &Timeline, dim: u16) -> usize {
     let mut times: Vec<(u64, bool)> = Vec::new();
     for span in &timeline.spans.spans {
@@ -133,7 +134,7 @@ fn most_at_once(timeline: &Timeline, dim: u16) -> usize {
             times.extend([(span.start.0, true), (span.end.0, false)]);
         }
     }
-    // What ends at a time makes room for what begins then.
+    // A chunk that ends makes room for one that starts at the same time.
     times.sort_unstable();
     let (mut now, mut most) = (0, 0);
     for (_, begins) in times {
@@ -144,7 +145,7 @@ fn most_at_once(timeline: &Timeline, dim: u16) -> usize {
 }
 
 #[test]
-fn no_more_chunks_of_a_dimension_are_outstanding_than_allowed() {
+fn the_limit_on_outstanding_chunks_of_a_dimension_holds() {
     let dims = json!([
         {"name": "local", "shape": "ring", "size": 4, "count": 3, "rate": "4GB/s"},
         {"name": "global", "shape": "fully_connected", "size": 4, "rate": "1GB/s"},
@@ -191,9 +192,9 @@ fn every_step_of_an_all_reduce_pays_the_injection_latency_twice() {
     }
 }
 
-/// When two all-reduces of 8 us each are over: one of a weight gradient, issued at 1 us among data-parallel ranks, and one
-/// of an input gradient, issued at 2 us among model-parallel ranks. They have no link in common. Two ranks share a layer's
-/// compute, so each gradient takes 1 us.
+/// The times at which two all-reduces of 8 us each finish: one of a weight gradient, issued at 1 us among data-parallel
+/// ranks, and one of an input gradient, issued at 2 us among model-parallel ranks. They share no link. Two ranks share
+/// a layer's compute, so each gradient takes 1 us.
 fn of_two_groups(collectives: &Value, dims: &Value, model: &Value) -> (f64, f64) {
     let reduce = json!({"kind": "all_reduce", "bytes": "8000B"});
     let timeline = simulate(&json!({
@@ -216,7 +217,7 @@ fn of_two_groups(collectives: &Value, dims: &Value, model: &Value) -> (f64, f64)
 }
 
 #[test]
-fn a_process_group_does_not_wait_behind_chunks_of_another_one() {
+fn a_process_group_does_not_wait_for_chunks_of_another_one() {
     let two = json!([
         {"name": "local", "shape": "fully_connected", "size": 2, "rate": "1GB/s"},
         {"name": "global", "shape": "fully_connected", "size": 2, "rate": "1GB/s"},
@@ -235,7 +236,7 @@ fn a_process_group_does_not_wait_behind_chunks_of_another_one() {
             of_two_groups(&settings, &one, &json!({"degree": 2})),
         ]
     };
-    // In one dimension, a rank's chunks of both groups wait in the same queues where the rank has one scheduler.
+    // In one dimension, a rank's chunks of both groups wait in the same queues if the rank has only one scheduler.
     for (limit, [of_two, of_one]) in
         [("issue_threshold", [(9.0, 17.0), (9.0, 17.0)]), ("active_chunks", [(9.0, 10.0), (9.0, 17.0)])]
     {
@@ -244,7 +245,7 @@ fn a_process_group_does_not_wait_behind_chunks_of_another_one() {
         }
         assert_eq!(apart(limit, &json!({"schedulers": "per_rank"})), [of_two, of_one], "{limit}");
     }
-    // An order that is one over all collectives of a rank is that of its one scheduler: the last one goes first as soon as
-    // there is room.
+    // An order over all collectives of a rank needs one scheduler for the rank: the last collective goes first as soon
+    // as there is room.
     assert_eq!(apart("issue_threshold", &json!({"order": "lifo"})), [(17.0, 10.6); 2]);
 }

@@ -1,4 +1,4 @@
-//! Several jobs on one fabric: what they cost each other, and what they do not.
+//! Several jobs on one fabric: when they slow each other down, and when they do not.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -61,8 +61,9 @@ fn jobs_apart_do_not_slow_each_other_down() {
     }
 }
 
-/// A small message of one job does not wait behind a large one of another between the same two NPUs: each job has a connection of
-/// its own, and they share links evenly. 1 MB is there after 2 ms at half of 1 GB/s, 8 MB after the 9 ms of all.
+/// A small message of one job does not wait for a large message of another job between the same two NPUs: each job has
+/// its own connection, and they share links evenly. 1 MB arrives after 2 ms at half of 1 GB/s; 8 MB arrive after 9 ms,
+/// the time of all.
 #[test]
 fn jobs_between_the_same_npus_have_connections_of_their_own() {
     let send = |name: &str, bytes: &str| {
@@ -85,7 +86,7 @@ fn jobs_between_the_same_npus_have_connections_of_their_own() {
     }
 }
 
-/// Two equal jobs on the same NPUs have half of every link each, but for their latencies.
+/// Two equal jobs on the same NPUs get half of every link each. Latencies do not change.
 #[test]
 fn jobs_on_shared_npus_share_their_links() {
     for model in ["analytical", "queued", "packet"] {
@@ -97,18 +98,18 @@ fn jobs_on_shared_npus_share_their_links() {
     }
 }
 
-/// A job that begins when the other has finished meets nobody.
+/// A job that starts after the other has finished is not slowed down.
 #[test]
 fn jobs_one_after_the_other_do_not_meet() {
     let jobs = json!([all_reduce("a", &LEFT, json!({})), all_reduce("b", &LEFT, json!({ "start": "1s" }))]);
     let found = summary(&scenario(jobs, json!({})));
     assert_eq!(slowdowns(&found), [1.0, 1.0]);
     assert!(found.jobs[0].finish_s < 1.0 && found.jobs[1].finish_s > 1.0);
-    // Waiting for the begin is no exposed communication.
+    // Waiting for the start of the job is not exposed communication.
     assert_eq!(found.jobs[1].exposed_communication_s, found.jobs[0].exposed_communication_s);
 }
 
-/// A lone job in the list is what it is without the list.
+/// A list of one job gives the same results as the job without a list.
 #[test]
 fn one_job_is_itself() {
     let job = all_reduce("only", &LEFT, json!({}));
@@ -128,7 +129,7 @@ fn one_job_is_itself() {
     assert_eq!(links(&several), links(&alone));
 }
 
-/// Jobs may differ in all: compute, iterations, how collectives are planned.
+/// Jobs may differ in everything: compute, iterations, plans of collectives.
 #[test]
 fn jobs_have_plans_and_iterations_of_their_own() {
     let layer = json!({ "name": "l", "forward": { "time": "1ms" }, "input_grad": "none", "weight_grad": { "time": "1ms" },
@@ -160,9 +161,9 @@ fn jobs_have_plans_and_iterations_of_their_own() {
 }
 
 #[test]
-fn what_is_wrong_with_a_job_says_which_one() {
+fn errors_say_which_job_they_concern() {
     let cases = [
-        (json!([]), json!({}), "workload.jobs", "one job or more"),
+        (json!([]), json!({}), "workload.jobs", "wrong number of jobs"),
         (
             json!([all_reduce("a", &LEFT, json!({})), all_reduce("a", &RIGHT, json!({}))]),
             json!({}),
@@ -197,7 +198,7 @@ fn what_is_wrong_with_a_job_says_which_one() {
             ]),
             json!({}),
             "workload.jobs.1.workload",
-            "no other jobs",
+            "may not contain other jobs",
         ),
     ];
     for (jobs, more, key, message) in cases {
@@ -205,14 +206,14 @@ fn what_is_wrong_with_a_job_says_which_one() {
         assert_eq!(error.key.as_deref(), Some(key));
         assert!(error.message.contains(message), "{}", error.message);
     }
-    // What all share is said once.
+    // An error in a shared part is reported once.
     let jobs = json!([all_reduce("a", &LEFT, json!({})), all_reduce("b", &RIGHT, json!({}))]);
     let bad =
         json!({ "fabric": { "dims": [{ "name": "d", "shape": "switch", "size": 8, "rate": "0Gb/s" }] } });
     assert_eq!(run(&scenario(jobs, bad), Control::default()).unwrap_err().0.len(), 1);
 }
 
-/// A run that is cut off knows no slowdowns.
+/// A run that is cut off has no slowdowns.
 #[test]
 fn a_limit_leaves_slowdowns_out() {
     let jobs = json!([all_reduce("a", &LEFT, json!({})), all_reduce("b", &RIGHT, json!({ "start": "1s" }))]);
@@ -223,7 +224,7 @@ fn a_limit_leaves_slowdowns_out() {
     assert!(summary.jobs.iter().all(|job| job.slowdown.is_none() && job.finish_s >= job.start_s));
 }
 
-/// Dead links cost all jobs, alone or not.
+/// A slow link costs a job the same alone and together with others.
 #[test]
 fn links_may_be_slow() {
     let jobs = json!([all_reduce("a", &LEFT, json!({})), all_reduce("b", &RIGHT, json!({}))]);
@@ -237,7 +238,8 @@ fn links_may_be_slow() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whatever jobs share, runs repeat, bytes are those of the jobs alone, and with the order of jobs only names change places.
+    /// Whatever jobs share, runs are repeatable, bytes are those of the jobs alone, and another order of jobs only
+    /// reorders the results.
     #[test]
     fn jobs_finish_and_repeat(
         sizes in prop::collection::vec(2usize..6, 1..4), shift in 0u32..8, start in 0u32..50, model in 0usize..2
@@ -264,7 +266,7 @@ proptest! {
             let n = size as f64;
             let sent = 3.0 * 2.0 * (n - 1.0) * f64::from(1 << 20);
             prop_assert!((job.sent_bytes as f64 - sent).abs() <= 64.0 * n * 6.0, "{} of {sent}", job.sent_bytes);
-            // Order changes with company, which may help a little.
+            // Other jobs may change the order of messages, which may make a job slightly faster.
             prop_assert!(job.slowdown.unwrap() > 0.9, "{:?}", job);
         }
     }
@@ -306,9 +308,9 @@ fn jobs_that_do_not_fit_together_are_refused_with_the_numbers() {
     }
 }
 
-/// Each collective says whose it is; a job that is alone says nothing.
+/// The table of collectives names the job of each; with a single job, the column is empty.
 #[test]
-fn collectives_say_their_job() {
+fn the_table_of_collectives_names_jobs() {
     let jobs = json!([all_reduce("a", &LEFT, json!({})), all_reduce("b", &RIGHT, json!({}))]);
     let timeline = run(&scenario(jobs, json!({})), Control::default()).unwrap().timeline;
     let text = |table: &str, column: &str| match &timeline.table(table).unwrap().column(column).unwrap().data

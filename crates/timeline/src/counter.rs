@@ -1,29 +1,30 @@
-//! Numbers over time: what tables hold slice by slice, as values that hold from one moment to the next.
+//! Numbers over time, read from tables of slices. A value holds until the next one.
 
 use crate::table::{Data, Table};
 use syncline_units::Time;
 
-/// What a counter's values are.
+/// The unit of a counter's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Percent of what could be.
+    /// Percent of the possible maximum.
     Percent,
     /// Bytes.
     Bytes,
-    /// How many, in a slice of time.
+    /// Number of occurrences in a slice of time.
     Count,
 }
 
 /// A number that changes with time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counter {
-    /// The dimension of the fabric that it is about.
+    /// The dimension of the fabric that it describes.
     pub dimension: String,
-    /// What it says.
+    /// Its name, which says what it counts.
     pub name: &'static str,
     /// Its unit.
     pub unit: Unit,
-    /// In order of time: from when on it has which value. The last value is zero, at the end of what the table knows.
+    /// Values in order of time, each with the time from which it holds. The last value is zero, at the end of the
+    /// recorded time.
     pub points: Vec<(Time, f64)>,
 }
 
@@ -40,9 +41,9 @@ const COLUMNS: [(&str, &str, &str, Unit); 9] = [
     ("queues", "pauses", "pauses", Unit::Count),
 ];
 
-/// The counters of each dimension that its rows of `activity` and `queues` hold, in the order of dimensions there.
+/// The counters of each dimension in the tables `activity` and `queues`, in the order of dimensions there.
 ///
-/// A column that is zero throughout gives none, and so does a table that is not there.
+/// A column that is zero throughout gives no counter, nor does a missing table.
 pub fn counters(tables: &[Table]) -> Vec<Counter> {
     let mut found: Vec<Counter> = Vec::new();
     let mut dimensions: Vec<&str> = Vec::new();
@@ -50,7 +51,7 @@ pub fn counters(tables: &[Table]) -> Vec<Counter> {
         let Some(table) = tables.iter().find(|each| each.name == table) else { continue };
         let Some((names, slices)) = slices(table, column) else { continue };
         for (dimension, (start, end, value)) in names.iter().zip(slices) {
-            // Compute is no dimension: its spans say when it is busy.
+            // Compute is not a dimension: its spans show when it is busy.
             if dimension == "compute" {
                 continue;
             }
@@ -70,15 +71,15 @@ pub fn counters(tables: &[Table]) -> Vec<Counter> {
         }
     }
     found.retain(|counter| counter.points.iter().any(|&(_, value)| value != 0.0));
-    // Stable: what is said of a dimension stays in its order.
+    // The sort is stable, so the counters of a dimension stay in order.
     found.sort_by_key(|counter| dimensions.iter().position(|&each| each == counter.dimension));
     found
 }
 
 impl Counter {
-    /// Adds a slice; those of a counter come in order of time.
+    /// Adds a slice. Slices must come in order of time.
     fn add(&mut self, start: Time, end: Time, value: f64) {
-        // The slice before ended with zero, which is where this one begins unless there is a gap.
+        // The previous slice ended with a zero. Remove it if this slice starts there, without a gap.
         if self.points.last().is_some_and(|&(time, _)| time == start) {
             self.points.pop();
         }
@@ -91,10 +92,10 @@ impl Counter {
     }
 }
 
-/// Begin, end and value of a row.
+/// Start, end and value of a row.
 type Slice = (Time, Time, f64);
 
-/// The dimension of each row, and what the row holds.
+/// The dimension of each row, and its slice.
 fn slices<'a>(table: &'a Table, column: &str) -> Option<(&'a [String], Vec<Slice>)> {
     let Data::Text(names) = &table.column("dimension")?.data else { return None };
     let (start, end) = (numbers(table, "start_s")?, numbers(table, "end_s")?);
@@ -110,7 +111,7 @@ fn numbers(table: &Table, column: &str) -> Option<Vec<f64>> {
     }
 }
 
-/// Seconds, as tables have them, to the nearest picosecond.
+/// Converts seconds, as in tables, to the nearest picosecond.
 fn time(seconds: f64) -> Time {
     Time((seconds * 1e12).round() as u64)
 }
@@ -121,7 +122,7 @@ mod tests {
     use crate::table::Table;
     use syncline_units::Time;
 
-    /// A table of slices of a microsecond of two dimensions, the second of which is idle.
+    /// A table with slices of one microsecond for two dimensions, the second of which is idle.
     fn table(name: &'static str, column: &'static str, values: [f64; 4]) -> Table {
         let slices = values.len() as u32;
         let names = ["local", "idle"].map(|name| vec![name.to_owned(); values.len()]).concat();
@@ -144,18 +145,18 @@ mod tests {
     }
 
     #[test]
-    fn counters_stand_by_dimension_then_as_they_are_read() {
+    fn counters_are_sorted_by_dimension_then_in_reading_order() {
         let queues = table("queues", "longest_queue_bytes", [0.0, 1.0, 2.0, 3.0]);
         let mut queues = queues.with("timeouts", "Time-outs", vec![0_i64, 0, 0, 1, 0, 0, 0, 2]);
         let found = counters(&[queues.clone(), table("activity", "utilization", [1.0; 4])]);
-        let said: Vec<_> = found.iter().map(|each| (each.dimension.as_str(), each.name)).collect();
+        let names: Vec<_> = found.iter().map(|each| (each.dimension.as_str(), each.name)).collect();
         let expected = [
             ("local", "utilisation"),
             ("local", "longest queue"),
             ("local", "retransmission time-outs"),
             ("idle", "retransmission time-outs"),
         ];
-        assert_eq!(said, expected);
+        assert_eq!(names, expected);
         queues.columns.retain(|column| column.name != "end_s");
         assert!(counters(&[queues]).is_empty());
         assert!(counters(&[]).is_empty());

@@ -1,12 +1,12 @@
-//! What a run leaves: spans, tables and a summary, as data. Every report is derived from it, so no two outputs of a
+//! The results of a run as data: spans, tables and a summary. Every report is derived from them, so no two outputs of a
 //! run can disagree.
 //!
-//! - [`table`]: self-describing columns, each with its unit in its name and its meaning beside it;
-//! - [`span`]: what each traced rank did when, and which message caused what;
-//! - [`outline`]: spans as a person looks at them;
+//! - [`table`]: self-describing columns, with the unit in the name and a sentence of meaning;
+//! - [`span`]: what each traced rank did when, and which send led to which receive;
+//! - [`outline`]: spans merged into blocks for display;
 //! - [`counter`]: numbers over time, from tables of slices;
-//! - [`summary`]: the answer in a few numbers, with how each was obtained;
-//! - [`Timeline`]: all of it.
+//! - [`summary`]: the main results in a few numbers, with how they were obtained;
+//! - [`Timeline`]: all of these.
 
 pub mod counter;
 pub mod outline;
@@ -22,24 +22,24 @@ pub use summary::{
 };
 pub use table::{Column, Data, Table};
 
-/// Everything that one run leaves.
+/// The results of one run.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Timeline {
-    /// The answer.
+    /// The main results.
     pub summary: Summary,
-    /// `layers`, `collectives`, `phases`, `links`, `ranks`, in this order.
+    /// `layers`, `collectives`, `phases`, `links`, `ranks`, in this order; then others.
     pub tables: Vec<Table>,
     /// What the traced ranks did when.
     pub spans: Spans,
 }
 
 impl Timeline {
-    /// The table of that name.
+    /// The table called `name`.
     pub fn table(&self, name: &str) -> Option<&Table> {
         self.tables.iter().find(|table| table.name == name)
     }
 
-    /// What tables hold slice by slice.
+    /// The counters in tables of slices.
     pub fn counters(&self) -> Vec<Counter> {
         counter::counters(&self.tables)
     }

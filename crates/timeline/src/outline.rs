@@ -1,42 +1,44 @@
-//! Spans as a person looks at them: what a dimension does for one collective without a pause is one block.
+//! Spans merged into blocks for display: what a dimension does for one collective without a pause is one block.
 
 use crate::span::{Span, Spans, Track};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use syncline_units::{Bytes, Time};
 
-/// The blocks of all traced ranks, as columns of equal length, in the order of their begin.
+/// The blocks of all traced ranks, as columns of equal length, in the order of their start.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct Outline {
     /// Traced ranks that did something, in order.
     pub ranks: Vec<u32>,
-    /// Names of the tracks: those of [`Track::OWN`], then the dimensions.
+    /// Names of tracks: those of [`Track::OWN`], then the dimensions.
     pub tracks: Vec<String>,
     /// Distinct labels.
     pub labels: Vec<String>,
-    /// Index in `ranks`.
+    /// By block: index of its rank in `ranks`.
     pub rank: Vec<u32>,
-    /// Index in `tracks`.
+    /// By block: index of its track in `tracks`.
     pub track: Vec<u32>,
-    /// When the block began, in picoseconds.
+    /// By block: when it started, in picoseconds.
     pub start_ps: Vec<u64>,
-    /// How long it took, in picoseconds.
+    /// By block: how long it took, in picoseconds.
     pub duration_ps: Vec<u64>,
-    /// Index in `labels`.
+    /// By block: index of its label in `labels`.
     pub label: Vec<u32>,
-    /// Bytes moved; zero where none.
+    /// By block: bytes moved; zero if it moves none.
     pub bytes: Vec<u64>,
-    /// Spans that the run did not keep because of the cap of its trace.
+    /// Number of spans that the run did not keep because of `trace.max_spans`.
     pub spans_left_out: u64,
-    /// Pauses in a dimension of at most this length are not shown, so that the blocks fit; 0 where every pause is.
+    /// Pauses in a dimension of at most this length are not shown, so that the blocks fit; 0 if every pause is shown.
     pub pause_ps: u64,
-    /// Blocks that are not here because there are more than was asked for; all of them begin later than those here.
+    /// Number of blocks that are left out because there are more than the caller asked for. They start no earlier than
+    /// any block here.
     pub blocks_left_out: u64,
 }
 
 impl Outline {
-    /// The first `most` blocks of `spans`. Chunks of one collective in a dimension that overlap or touch are one block.
-    /// Where there are more blocks than that, those with pauses between them that cannot be seen become one, too.
+    /// The first `most` blocks of `spans`. Chunks of one collective in a dimension that overlap or touch become one
+    /// block. If there are more than `most` blocks, blocks with pauses between them that are too short to see are
+    /// merged too.
     pub fn new(spans: &Spans, most: usize) -> Self {
         let whole = spans.spans.iter().map(|span| span.end.0).max().unwrap_or_default();
         let mut pause = 0;
@@ -85,10 +87,10 @@ impl Outline {
     }
 }
 
-/// Pauses of this part of the whole time cannot be seen, not even with some zoom.
+/// A pause shorter than the whole time divided by this is too short to see, even with some zoom.
 const FINEST: u64 = 1 << 16;
 
-/// All blocks, in no order. Chunks with at most `pause` between them are one block.
+/// All blocks, in no particular order. Chunks with at most `pause` between them become one block.
 fn blocks(spans: &Spans, pause: Time) -> Vec<Span> {
     let mut blocks: Vec<Span> = Vec::new();
     let mut chunks: BTreeMap<_, Vec<&Span>> = BTreeMap::new();
@@ -102,7 +104,7 @@ fn blocks(spans: &Spans, pause: Time) -> Vec<Span> {
     blocks
 }
 
-/// Adds the chunks of one collective in one dimension to `blocks`, joined where at most `pause` is between them.
+/// Adds the chunks of one collective in one dimension to `blocks`, and merges those with at most `pause` between them.
 fn join(mut chunks: Vec<&Span>, pause: Time, blocks: &mut Vec<Span>) {
     chunks.sort_by_key(|span| (span.start, span.end));
     let mut open: Option<Span> = None;
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_that_overlap_or_touch_are_one_block() {
+    fn chunks_that_overlap_or_touch_become_one_block() {
         let ring = Track::Dimension(0);
         let outline = Outline::new(
             &spans(vec![
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_that_cannot_be_seen_are_closed_where_blocks_do_not_fit() {
+    fn short_pauses_are_merged_if_blocks_do_not_fit() {
         let ring = Track::Dimension(0);
         let second = 1_000_000_000_000;
         let mut all: Vec<Span> = (0..6).map(|at| span(0, ring, (at * 1000, at * 1000 + 999), 0)).collect();
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_counted_and_latest() {
+    fn blocks_that_do_not_fit_are_counted_and_are_the_latest() {
         let all = (0..6).map(|at| span(0, Track::Compute, (10 - at, 12), 0)).collect();
         let spans = Spans { left_out: 7, ..spans(all) };
         let outline = Outline::new(&spans, 4);

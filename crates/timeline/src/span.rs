@@ -1,8 +1,8 @@
-//! What happened when, for the ranks that are traced.
+//! Spans: what the traced ranks did when.
 
 use syncline_units::{Bytes, RankId, Time};
 
-/// Where a span is drawn.
+/// The track on which a span is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Track {
     /// The rank's compute.
@@ -11,7 +11,7 @@ pub enum Track {
     Communication,
     /// Time in which compute is idle and waits for the network.
     Exposed,
-    /// Time in which compute is idle and waits for a message that is not sent yet.
+    /// Time in which compute is idle and waits for a message that another rank has not sent yet.
     Bubble,
     /// Time in which compute is idle and waits for a collective that another rank has not issued yet.
     Skew,
@@ -32,7 +32,7 @@ impl Track {
         (Self::Memory, "memory"),
     ];
 
-    /// Its place among the tracks of a rank, from top to bottom.
+    /// The position of the track among those of a rank, from top to bottom.
     pub fn place(self) -> u32 {
         match self {
             Self::Dimension(dim) => Self::OWN.len() as u32 + u32::from(dim),
@@ -41,24 +41,24 @@ impl Track {
     }
 }
 
-/// One thing that took time.
+/// An activity of a rank that took time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Whose.
+    /// The rank.
     pub rank: RankId,
-    /// On which track.
+    /// The track on which it is drawn.
     pub track: Track,
-    /// When it began.
+    /// When it started.
     pub start: Time,
     /// When it ended.
     pub end: Time,
     /// Index of its label in [`Spans::labels`].
     pub label: u32,
-    /// Bytes moved; zero where none.
+    /// Bytes moved; zero if it moves none.
     pub bytes: Bytes,
 }
 
-/// A point-to-point message: from the span of its send to the span of its receive.
+/// A point-to-point message, as an arrow from the span of its send to the span of its receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// Index of the sending span in [`Spans::spans`].
@@ -70,14 +70,14 @@ pub struct Flow {
 /// All spans of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Spans {
-    /// In the order in which they were booked.
+    /// The spans, in the order in which they were recorded.
     pub spans: Vec<Span>,
-    /// Arrows between them.
+    /// Messages between spans.
     pub flows: Vec<Flow>,
     /// Distinct labels.
     pub labels: Vec<String>,
     /// Names of the fabric's dimensions, by the number in [`Track::Dimension`].
     pub dims: Vec<String>,
-    /// How many spans were left out because of the cap; zero where all are there.
+    /// Number of spans that were left out because there were too many.
     pub left_out: u64,
 }

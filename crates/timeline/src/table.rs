@@ -7,7 +7,7 @@ pub enum Data {
     Int(Vec<i64>),
     /// Measured or derived values.
     Float(Vec<f64>),
-    /// Values that are not always there.
+    /// Values, some of which may be missing.
     OptionalFloat(Vec<Option<f64>>),
     /// Names.
     Text(Vec<String>),
@@ -61,9 +61,10 @@ impl From<Vec<bool>> for Data {
 /// One column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// Name, with the unit as suffix (`_s`, `_bytes`, `_bytes_per_s`, `_flop`, `_usd`; none for counts, fractions and names).
+    /// Name, with the unit as suffix (`_s`, `_bytes`, `_bytes_per_s`, `_flop`, `_usd`; none for counts, fractions and
+    /// names).
     pub name: &'static str,
-    /// What it says, in one sentence.
+    /// What its values mean, in a sentence.
     pub meaning: &'static str,
     /// The values.
     pub data: Data,
@@ -72,11 +73,11 @@ pub struct Column {
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Its name, also the file name without ending.
+    /// Its name, which is also its file name without ending.
     pub name: &'static str,
     /// What a row is.
     pub meaning: &'static str,
-    /// Its columns, in the order in which they are written. Never reordered between versions.
+    /// Its columns, in the order in which they are written. Versions never reorder them.
     pub columns: Vec<Column>,
 }
 
@@ -89,13 +90,13 @@ impl Table {
     /// Adds a column.
     ///
     /// # Panics
-    /// If its length differs from that of the columns before it, which is a bug of the caller.
+    /// If its length differs from that of the columns before it, which is a bug in the caller.
     #[must_use]
     pub fn with(mut self, name: &'static str, meaning: &'static str, data: impl Into<Data>) -> Self {
         let data = data.into();
         assert!(
             self.columns.first().is_none_or(|c| c.data.len() == data.len()),
-            "column {name} of another length"
+            "column {name} has another length than the columns before it"
         );
         self.columns.push(Column { name, meaning, data });
         self
@@ -106,7 +107,7 @@ impl Table {
         self.columns.first().map_or(0, |column| column.data.len())
     }
 
-    /// The column of that name.
+    /// The column called `name`.
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.name == name)
     }

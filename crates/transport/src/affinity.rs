@@ -1,12 +1,12 @@
-//! Which CPU each thread that moves bytes has to itself (luo2020, section 3.2.4): one, for as long as it lives, where there
-//! are enough for all processes of the machine. Elsewhere the system's scheduler does better.
+//! Pins each thread that moves bytes to a CPU of its own, for as long as the thread lives (luo2020, section 3.2.4),
+//! if the machine has enough CPUs for all processes of the job on it. Otherwise the system's scheduler does better.
 
-/// CPUs for the threads of one of `processes` that run together on a machine, of which each has as many; none where there are
-/// not enough.
+/// Chooses CPUs for the threads of one process (number `which`) out of `processes` on this machine, all of which have
+/// `threads` threads. Returns `None` if there are not enough CPUs.
 ///
-/// Processes get equal shares of the CPUs that they may use, in order, so that neighbours stay neighbours; of its share each
-/// keeps one CPU at least for whatever else it does. `turn` is any number that differs between jobs, so that two jobs that do
-/// not know of each other seldom choose the same.
+/// Processes get equal, contiguous shares of the `allowed` CPUs. Each process keeps at least one CPU of its share
+/// free for its other threads. `turn` is any number that differs between jobs, so that two jobs that do not know of
+/// each other seldom choose the same CPUs.
 pub fn choose(
     allowed: &[usize],
     processes: usize,
@@ -22,7 +22,7 @@ pub fn choose(
     Some((0..threads).map(|thread| own[(turn as usize + thread) % share]).collect())
 }
 
-/// What tells this machine from others, also within containers: an identifier that it takes when it starts.
+/// An identifier of this machine, the same in all its containers: the kernel's boot ID, which changes at every start.
 pub fn machine() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(text.trim().to_owned())
@@ -44,7 +44,7 @@ mod linux {
         (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
     }
 
-    /// Has the calling thread run on one CPU from now on.
+    /// Pins the calling thread to one CPU.
     pub fn pin(cpu: usize) -> io::Result<()> {
         let mut set = CpuSet::new();
         set.set(cpu);
@@ -56,12 +56,12 @@ mod linux {
 mod nowhere {
     use std::io;
 
-    /// As far as is known, none.
+    /// Returns nothing: on this system the CPUs are unknown.
     pub const fn allowed() -> Vec<usize> {
         Vec::new()
     }
 
-    /// Is never asked for.
+    /// Always fails. It is never called, because [`allowed`] returns no CPUs.
     pub fn pin(_: usize) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -73,7 +73,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn who_has_cpus_to_spare_gets_one_for_each_thread() {
+    fn each_thread_gets_a_cpu_if_one_is_left_over() {
         let eight: Vec<usize> = (0..8).collect();
         assert_eq!(choose(&eight, 2, 0, 2, 0), Some(vec![0, 1]));
         assert_eq!(choose(&eight, 2, 1, 2, 0), Some(vec![4, 5]));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn where_processes_outnumber_cpus_none_is_pinned() {
+    fn no_thread_is_pinned_if_there_are_too_few_cpus() {
         assert_eq!(choose(&[0, 1], 2, 0, 1, 0), None);
         assert_eq!(choose(&[0, 1], 1, 0, 2, 0), None);
         assert_eq!(choose(&[0, 1], 8, 7, 1, 0), None);
@@ -91,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_two_threads_of_a_job_have_the_same(
+        fn no_two_threads_of_a_job_get_the_same_cpu(
             (cpus, processes, threads, turn) in (0usize..64, 1usize..10, 1usize..8, any::<u32>()),
         ) {
             let allowed: Vec<usize> = (0..cpus).map(|cpu| 3 * cpu).collect();
@@ -110,7 +110,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_pinned_thread_runs_on_its_cpu_alone() {
+    fn a_pinned_thread_may_use_only_its_cpu() {
         let cpu = *allowed().last().unwrap();
         let seen = std::thread::spawn(move || {
             pin(cpu).unwrap();

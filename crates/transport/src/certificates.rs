@@ -1,10 +1,13 @@
-//! Certificates of a job: whoever has one of the job's CA belongs to it. Both sides of every connection show one (mutual TLS).
+//! Certificates of a job. A process with a certificate of the job's CA belongs to the job. Both sides of every
+//! connection show their certificates (mutual TLS).
 //!
-//! A certificate says what its holder may be by its names (SAN, DNS): [`HUB`] serves, [`RANK`] computes. `NAME.job.syncline`
-//! holds it to that job, `rank-N.syncline` to that rank; without such names it is good for every job, or every rank, of the CA.
+//! The names in a certificate (SAN, DNS) say what its holder may do: [`HUB`] may serve as a hub, [`RANK`] may be a
+//! rank. `NAME.job.syncline` restricts it to that job, `rank-N.syncline` to that rank. Without such names it is valid
+//! for every job, or every rank, of the CA.
 //!
-//! - [`Identity`]: a certificate of one's own and the CA's, ready for connections; [`Names`]: what a certificate says;
-//! - [`issue`]: a CA for a job, and certificates of it.
+//! - [`Identity`]: a process's own certificate and the CA's, ready for connections; [`Names`]: the names in a
+//!   certificate;
+//! - [`issue`]: creates a CA for a job, and certificates of that CA.
 
 pub mod issue;
 
@@ -22,13 +25,13 @@ use syncline_protocol::handshake::Role;
 use time::OffsetDateTime;
 use webpki::{EndEntityCert, KeyUsage};
 
-/// The name of whoever may serve as a hub.
+/// The name in the certificate of a process that may serve as a hub.
 pub const HUB: &str = "hub.syncline";
 
-/// The name of whoever may be a rank.
+/// The name in the certificate of a process that may be a rank.
 pub const RANK: &str = "rank.syncline";
 
-/// Behind a job's name.
+/// The suffix after a job's name.
 const JOB: &str = ".job.syncline";
 
 /// A part of an identity.
@@ -36,21 +39,22 @@ const JOB: &str = ".job.syncline";
 pub enum Part {
     /// The CA's certificate.
     Ca,
-    /// The certificate of one's own.
+    /// The process's own certificate.
     Certificate,
     /// The key of that certificate.
     Key,
 }
 
-/// Why there is no identity: which part is wrong, and a clause that says how. Nothing of a key is in it.
+/// Why an identity is invalid: the part at fault, and a clause about it. The clause reveals nothing about a key.
 pub type Flaw = (Part, String);
 
-/// A process's certificate and key, and the CA whose certificates it believes.
+/// A process's certificate and key, and the CA whose certificates it accepts.
 #[derive(Clone)]
 pub struct Identity {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
     names: Names,
+    /// When the own certificate and the CA's expire.
     ends: (i64, i64),
 }
 
@@ -64,7 +68,7 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// TLS 1.3 has three suites; the fastest of them first, where processors encrypt.
+/// The three cipher suites of TLS 1.3. The first is the fastest on processors with instructions for AES.
 fn provider() -> Arc<CryptoProvider> {
     let cipher_suites = vec![
         cipher_suite::TLS13_AES_128_GCM_SHA256,
@@ -74,21 +78,21 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider { cipher_suites, ..ring::default_provider() })
 }
 
-/// The certificates in PEM text, at least one.
+/// Reads the certificates in PEM text, at least one.
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match all {
         Ok(all) if !all.is_empty() => Ok(all),
-        Ok(_) | Err(PemError::NoItemsFound) => Err("has no certificate in PEM".to_owned()),
-        Err(error) => Err(format!("is no PEM ({error})")),
+        Ok(_) | Err(PemError::NoItemsFound) => Err("contains no PEM certificate".to_owned()),
+        Err(error) => Err(format!("is not valid PEM ({error})")),
     }
 }
 
-/// Seconds since 1970 until which a certificate is good.
+/// The time at which a certificate expires, in seconds since 1970.
 fn end(certificate: &CertificateDer<'_>) -> Result<i64, String> {
-    let bad = |error: webpki::Error| format!("has a certificate that cannot be read ({error})");
+    let bad = |error: webpki::Error| format!("contains a certificate that cannot be parsed ({error})");
     let parsed = EndEntityCert::try_from(certificate).map_err(bad)?;
-    // The date is what a verification at the end of time complains of.
+    // The parser does not reveal the date, so verify the certificate at the last possible time: the error has the date.
     const LAST: Duration = Duration::from_secs(253_402_300_799);
     let algorithms = provider().signature_verification_algorithms.all;
     let time = UnixTime::since_unix_epoch(LAST);
@@ -98,36 +102,38 @@ fn end(certificate: &CertificateDer<'_>) -> Result<i64, String> {
     }
 }
 
-/// A date for people, of seconds since 1970.
+/// Formats a time in seconds since 1970 as a date and time for people.
 pub fn date(seconds: i64) -> String {
-    OffsetDateTime::from_unix_timestamp(seconds).map_or("a day beyond all calendars".to_owned(), |time| {
+    OffsetDateTime::from_unix_timestamp(seconds).map_or("a date out of range".to_owned(), |time| {
         let (month, day) = (u8::from(time.month()), time.day());
         format!("{}-{month:02}-{day:02} {:02}:{:02} UTC", time.year(), time.hour(), time.minute())
     })
 }
 
 impl Identity {
-    /// The identity of PEM text: the CA's certificate, one's own, and its key. It is held against itself: the certificate is
-    /// of this CA and of this key, and has not ended.
+    /// Creates an identity from PEM text: the CA's certificate, the process's own, and its key. Checks that this CA
+    /// issued the certificate, that the key belongs to it, and that it is valid now.
     ///
     /// # Errors
-    /// Which part is wrong, and how.
+    /// The part that is wrong, and why.
     pub fn new(ca: &[u8], certificate: &[u8], key: &[u8]) -> Result<Self, Flaw> {
         let at = |part| move |why: String| (part, why);
         let anchors = certificates(ca).map_err(at(Part::Ca))?;
         let chain = certificates(certificate).map_err(at(Part::Certificate))?;
-        // What is wrong with a key is not said in the words of whoever read it.
+        // The parser's error could reveal parts of the key, so it is discarded.
         let read = || PrivateKeyDer::from_pem_slice(key);
-        let key = read().map_err(|_| (Part::Key, "has no private key in PEM".to_owned()))?;
+        let key = read().map_err(|_| (Part::Key, "contains no PEM private key".to_owned()))?;
         let now = UnixTime::now();
         let mut roots = RootCertStore::empty();
         let mut ca_ends = i64::MAX;
         for anchor in anchors {
             let ends = end(&anchor).map_err(at(Part::Ca))?;
             ca_ends = ca_ends.min(ends);
-            roots.add(anchor).map_err(|error| (Part::Ca, format!("has no CA's certificate ({error})")))?;
+            roots.add(anchor).map_err(|error| {
+                (Part::Ca, format!("contains a certificate that cannot be a CA's ({error})"))
+            })?;
         }
-        let over = |ends: i64| (ends < now.as_secs() as i64).then(|| format!("ended on {}", date(ends)));
+        let over = |ends: i64| (ends < now.as_secs() as i64).then(|| format!("expired on {}", date(ends)));
         if let Some(why) = over(ca_ends) {
             return Err((Part::Ca, why));
         }
@@ -142,21 +148,24 @@ impl Identity {
         verified.map_err(|error| {
             let why = match error {
                 webpki::Error::CertExpired { not_after, .. } => {
-                    format!("ended on {}", date(not_after.as_secs() as i64))
+                    format!("expired on {}", date(not_after.as_secs() as i64))
                 }
                 webpki::Error::CertNotValidYet { not_before, .. } => {
-                    format!("begins on {}", date(not_before.as_secs() as i64))
+                    format!("is not valid before {}", date(not_before.as_secs() as i64))
                 }
                 webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey => {
-                    "is of another CA".to_owned()
+                    "was issued by another CA".to_owned()
                 }
-                error => format!("is not good for both sides of a connection ({error})"),
+                error => format!("cannot be used for both sides of a connection ({error})"),
             };
             (Part::Certificate, why)
         })?;
         let names = Names::of(&chain[0]);
         if !names.hub && !names.rank {
-            return Err((Part::Certificate, format!("is neither for `{HUB}` nor for `{RANK}`")));
+            return Err((
+                Part::Certificate,
+                format!("is neither for `{HUB}` nor for `{RANK}`: make one with `syncline hub certs`"),
+            ));
         }
         let roots = Arc::new(roots);
         let mismatch = |error: rustls::Error| match error {
@@ -171,7 +180,7 @@ impl Identity {
             .with_root_certificates(Arc::clone(&roots))
             .with_client_auth_cert(chain.clone(), key.clone_key())
             .map_err(mismatch)?;
-        // Certificates are shown anew on every connection.
+        // Every connection shows the certificates again.
         client.resumption = Resumption::disabled();
         let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider))
             .build()
@@ -187,41 +196,41 @@ impl Identity {
         Ok(Self { client: Arc::new(client), server: Arc::new(server), names, ends: (ends, ca_ends) })
     }
 
-    /// What the certificate says.
+    /// The names in the process's own certificate.
     pub const fn names(&self) -> &Names {
         &self.names
     }
 
-    /// Until when the certificate and the CA's are good, in seconds since 1970.
+    /// When the process's certificate and the CA's expire, in seconds since 1970.
     pub const fn ends(&self) -> (i64, i64) {
         self.ends
     }
 
-    /// What a connection to somebody needs, who is to be called by one of our names.
+    /// The configuration of a connecting side whose peer's certificate must have `name`, which is [`HUB`] or [`RANK`].
     pub(crate) fn client(&self, name: &'static str) -> (Arc<ClientConfig>, ServerName<'static>) {
-        (Arc::clone(&self.client), ServerName::try_from(name).expect("our names are names"))
+        (Arc::clone(&self.client), ServerName::try_from(name).expect("HUB and RANK are valid DNS names"))
     }
 
-    /// What a connection of somebody needs.
+    /// The configuration of an accepting side.
     pub(crate) fn server(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.server)
     }
 }
 
-/// What a certificate says of whoever has it.
+/// What the names in a certificate allow its holder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// It may serve as a hub.
+    /// Whether the holder may serve as a hub.
     pub hub: bool,
-    /// It may be a rank.
+    /// Whether the holder may be a rank.
     pub rank: bool,
-    /// The only jobs that it is for; all, where there are none.
+    /// The jobs for which the certificate is valid; if empty, all jobs.
     pub jobs: Vec<String>,
-    /// The only ranks that it is for; all, where there are none.
+    /// The ranks for which the certificate is valid; if empty, all ranks.
     pub ranks: Vec<u32>,
 }
 
-/// Who is at the other end of a connection, to whoever plays a role.
+/// The name that the accepting side's certificate must have, for a process that connects as `role`.
 pub(crate) const fn counterpart(role: &Role) -> &'static str {
     match role {
         Role::Member { .. } | Role::Lane { .. } => RANK,
@@ -230,7 +239,7 @@ pub(crate) const fn counterpart(role: &Role) -> &'static str {
 }
 
 impl Names {
-    /// The names of a certificate; names of others are passed over.
+    /// Reads the names in a certificate. Ignores names that are not syncline's.
     pub(crate) fn of(certificate: &CertificateDer<'_>) -> Self {
         let mut names = Self::default();
         let Ok(parsed) = EndEntityCert::try_from(certificate) else { return names };
@@ -248,10 +257,10 @@ impl Names {
         names
     }
 
-    /// Whether whoever has this certificate may connect in a role, for a job.
+    /// Checks whether the holder of this certificate may connect as `role` for a job.
     ///
     /// # Errors
-    /// A clause that says what the certificate is for.
+    /// A sentence: what the certificate is for, and what it should be for.
     pub(crate) fn connects(&self, role: &Role, job: &str) -> Result<(), String> {
         let (able, rank) = match *role {
             Role::Visitor => return Ok(()),
@@ -263,27 +272,29 @@ impl Names {
         };
         if !able {
             let (is, wanted) = if self.hub { (HUB, RANK) } else { (RANK, HUB) };
-            return Err(format!("the certificate is for `{is}`, and this takes one for `{wanted}`"));
+            return Err(format!(
+                "the certificate is for `{is}`, and this connection needs one for `{wanted}`"
+            ));
         }
-        self.stands_for(rank, job)
+        self.is_valid_for(rank, job)
     }
 
-    /// Whether whoever has this certificate may be connected to in a role, for a job. That its name is the counterpart's is
-    /// known.
+    /// Checks whether the holder of this certificate may accept a connection that another process makes as `role`,
+    /// for a job. TLS has already checked its name ([`counterpart`]).
     ///
     /// # Errors
     /// As [`Names::connects`].
     pub(crate) fn serves(&self, role: &Role, job: &str) -> Result<(), String> {
         match *role {
             Role::Visitor => Ok(()),
-            // Rank 0 coordinates.
-            Role::Member { .. } => self.stands_for(Some(0), job),
-            Role::Lane { to, .. } => self.stands_for(Some(to), job),
-            Role::Worker { .. } | Role::Core { .. } | Role::Rack { .. } => self.stands_for(None, job),
+            // Members connect to the coordinator, which rank 0 runs.
+            Role::Member { .. } => self.is_valid_for(Some(0), job),
+            Role::Lane { to, .. } => self.is_valid_for(Some(to), job),
+            Role::Worker { .. } | Role::Core { .. } | Role::Rack { .. } => self.is_valid_for(None, job),
         }
     }
 
-    fn stands_for(&self, rank: Option<u32>, job: &str) -> Result<(), String> {
+    fn is_valid_for(&self, rank: Option<u32>, job: &str) -> Result<(), String> {
         if !self.jobs.is_empty() && !self.jobs.iter().any(|each| each == job) {
             return Err(format!(
                 "the certificate is for job `{}`, and this is job `{job}`",
@@ -311,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_issued_can_be_used_and_says_for_what() {
+    fn issued_certificates_are_usable_and_name_their_job_and_rank() {
         let issued = issue(Some("train-1"), 2, 30).unwrap();
         let identity = hub(&issued).unwrap();
         assert_eq!(
@@ -336,20 +347,23 @@ mod tests {
         );
         assert!(one.names().connects(&lane(1), "train-2").unwrap_err().contains("for job `train-1`"));
         let rack = Role::Rack { rack: 0, core: 0 };
-        assert!(one.names().connects(&rack, "train-1").unwrap_err().contains("takes one for `hub.syncline`"));
+        assert!(one.names().connects(&rack, "train-1").unwrap_err().contains("needs one for `hub.syncline`"));
         assert_eq!(identity.names().connects(&rack, "train-1"), Ok(()));
         assert!(identity.names().connects(&lane(1), "train-1").is_err());
         assert!(!format!("{identity:?}{issued:?}").contains("PRIVATE"));
     }
 
     #[test]
-    fn identities_that_do_not_fit_are_refused_with_the_part_at_fault() {
+    fn an_invalid_identity_is_refused_with_the_part_at_fault() {
         let (ours, theirs) = (issue(None, 0, 1).unwrap(), issue(None, 0, 1).unwrap());
         let flaw = |ca: &str, certificate: &str, key: &str| {
             Identity::new(ca.as_bytes(), certificate.as_bytes(), key.as_bytes()).unwrap_err()
         };
         let (certificate, key) = (&ours.hub.certificate, &ours.hub.key);
-        assert_eq!(flaw(&theirs.ca, certificate, key), (Part::Certificate, "is of another CA".to_owned()));
+        assert_eq!(
+            flaw(&theirs.ca, certificate, key),
+            (Part::Certificate, "was issued by another CA".to_owned())
+        );
         let other = flaw(&ours.ca, certificate, &theirs.hub.key);
         assert_eq!(other, (Part::Key, "is not the key of the certificate".to_owned()));
         assert_eq!(flaw("", certificate, key).0, Part::Ca);
@@ -359,7 +373,7 @@ mod tests {
         );
         assert_eq!(
             flaw(&ours.ca, certificate, certificate),
-            (Part::Key, "has no private key in PEM".to_owned())
+            (Part::Key, "contains no PEM private key".to_owned())
         );
         assert_eq!(flaw(&ours.ca, &ours.ca, key).0, Part::Certificate);
         let broken = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n";
@@ -368,16 +382,16 @@ mod tests {
     }
 
     #[test]
-    fn certificates_that_have_ended_are_refused_with_their_date() {
+    fn expired_and_future_certificates_are_refused_with_their_date() {
         let day = |days: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(days * 86_400);
         let flaw = hub(&issue_between(None, 0, day(20_000), day(20_001)).unwrap()).unwrap_err();
-        assert_eq!(flaw, (Part::Ca, "ended on 2024-10-05 00:00 UTC".to_owned()));
+        assert_eq!(flaw, (Part::Ca, "expired on 2024-10-05 00:00 UTC".to_owned()));
         let flaw = hub(&issue_between(None, 0, day(40_000), day(40_001)).unwrap()).unwrap_err();
-        assert_eq!(flaw, (Part::Certificate, "begins on 2079-07-08 00:00 UTC".to_owned()));
+        assert_eq!(flaw, (Part::Certificate, "is not valid before 2079-07-08 00:00 UTC".to_owned()));
     }
 
     #[test]
-    fn names_and_numbers_that_certificates_cannot_have_are_refused() {
+    fn invalid_job_names_and_numbers_of_days_or_ranks_are_refused() {
         for job in ["", "A", "a.b", "-a", "a b", &"a".repeat(64)] {
             assert!(issue(Some(job), 0, 1).unwrap_err().contains("cannot be in a certificate"), "{job}");
         }

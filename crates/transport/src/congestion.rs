@@ -3,14 +3,17 @@
 use socket2::{Domain, Socket, Type};
 use std::net::SocketAddr;
 
-/// Has a connection, or what a listener accepts, use a congestion control (`cubic`, `reno`).
+/// Sets the congestion control (`cubic`, `reno`) of a connection, or of all connections that a listener accepts.
 ///
 /// # Errors
-/// A sentence: that the system has none of that name, or that this user may not have it.
+/// A clause: the system has no congestion control of that name, or does not allow it to this user.
 pub fn choose(socket: &Socket, name: &str) -> Result<(), String> {
     #[cfg(target_os = "linux")]
     return socket.set_tcp_congestion(name.as_bytes()).map_err(|error| {
-        format!("cannot have the congestion control `{name}`: {error} (`sysctl net.ipv4.tcp_allowed_congestion_control` lists those that it can)")
+        format!(
+            "cannot use the congestion control `{name}`: {error} \
+             (`sysctl net.ipv4.tcp_allowed_congestion_control` lists those that are allowed)"
+        )
     });
     #[cfg(not(target_os = "linux"))]
     {
@@ -19,7 +22,7 @@ pub fn choose(socket: &Socket, name: &str) -> Result<(), String> {
     }
 }
 
-/// That it can be had for connections of an address, before anybody is called.
+/// Checks whether a congestion control is available for connections from an address, before any are made.
 ///
 /// # Errors
 /// As [`choose`].

@@ -1,4 +1,4 @@
-//! A connection on which control messages go both ways, without blocking.
+//! A non-blocking connection that carries control messages in both directions.
 
 use crate::socket::Socket;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use std::io::{ErrorKind, Read, Write};
 use syncline_protocol::codec::{Decoder, LONGEST, encode};
 
-/// Most reads of 4 KiB at a time, so that a peer that floods does not keep others waiting.
+/// The most reads of 4 KiB in one call, so that a peer that floods does not keep others waiting.
 const MOST_READS: usize = 16;
 
 /// A connection for control messages, after the handshake.
@@ -20,7 +20,7 @@ pub struct ControlConnection {
 }
 
 impl ControlConnection {
-    /// A connection on a socket whose handshake is done.
+    /// Creates a connection on a socket whose handshake is complete.
     pub fn new(socket: Socket) -> Self {
         Self { socket, decoder: Decoder::new(LONGEST), out: Vec::new(), heard: false }
     }
@@ -30,25 +30,25 @@ impl ControlConnection {
         self.out.extend(encode(message));
     }
 
-    /// Whether everything that was queued is written.
+    /// Whether everything that was queued has been written.
     pub fn is_flushed(&self) -> bool {
-        self.out.is_empty() && !self.socket.waits()
+        self.out.is_empty() && !self.socket.has_unwritten()
     }
 
-    /// The next message that has been read.
+    /// Returns the next message that has been read.
     ///
     /// # Errors
-    /// A clause that says why it is no message.
+    /// A clause about the peer: why what it sent is not a valid message.
     pub fn receive<M: DeserializeOwned>(&mut self) -> Result<Option<M>, String> {
         self.decoder.message()
     }
 
-    /// Whether something has been read since the last call.
+    /// Returns whether something has been read since the last call.
     pub fn take_heard(&mut self) -> bool {
         std::mem::take(&mut self.heard)
     }
 
-    /// Reads what is there, up to 64 KiB, so that a peer that floods cannot fill memory.
+    /// Reads what has arrived, up to 64 KiB, so that a peer that floods cannot fill memory.
     ///
     /// # Errors
     /// How the connection ended.
@@ -69,8 +69,8 @@ impl ControlConnection {
         Ok(())
     }
 
-    /// Writes what is queued, then shuts this side down; whether the other side has shut down, too. Call it until it returns
-    /// true: a socket that is closed with bytes unread discards what it has not delivered yet.
+    /// Writes what is queued, then shuts this side down. Returns whether the other side has shut down too. Call it
+    /// until it returns true: a socket that is closed with bytes unread discards what it has not delivered yet.
     pub fn close(&mut self) -> bool {
         if self.write().is_err() {
             return true;

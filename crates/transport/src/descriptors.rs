@@ -1,10 +1,10 @@
-//! File descriptors: each connection takes one, and a process may have 1,024 unless it asks for more.
+//! The limit on file descriptors. Each connection takes one, and a process may have 1,024 unless it raises its limit.
 
-/// Makes sure that the process may open `more` descriptors than it has: raises its soft limit as far as that takes, where the
-/// hard limit allows it.
+/// Ensures that the process may open `more` descriptors in addition to those it has. Raises the soft limit as far as
+/// needed, if the hard limit allows it.
 ///
 /// # Errors
-/// A clause about the process, where the hard limit is lower, or the system refuses.
+/// A clause about the process: the hard limit is too low, or the system refuses.
 #[cfg(target_os = "linux")]
 pub fn reserve(more: u64) -> Result<(), String> {
     use rustix::process::{Resource, getrlimit, setrlimit};
@@ -14,25 +14,25 @@ pub fn reserve(more: u64) -> Result<(), String> {
     if limit.maximum.is_some_and(|most| most < needed) {
         let most = limit.maximum.unwrap_or(u64::MAX);
         return Err(format!(
-            "needs {needed} file descriptors, one for each other rank on each lane, and may have {most}: use fewer lanes, or \
-             raise the limit before the job begins (`ulimit -Hn {needed}` as root)"
+            "needs {needed} file descriptors (one for each other rank on each lane), but its limit is {most}: \
+             use fewer lanes, or raise the limit before the job begins (`ulimit -Hn {needed}` as root)"
         ));
     }
     limit.current = Some(needed);
     setrlimit(Resource::Nofile, limit)
-        .map_err(|error| format!("needs {needed} file descriptors and does not get them: {error}"))
+        .map_err(|error| format!("needs {needed} file descriptors, but cannot raise its limit: {error}"))
 }
 
-/// Elsewhere the system says so itself.
+/// Does nothing: on other systems, opening a descriptor beyond the limit fails.
 #[cfg(not(target_os = "linux"))]
 pub const fn reserve(_more: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// How many descriptors a process needs that has `open` ones and opens `more`, if its limit is lower.
+/// The number of descriptors that a process with `open` descriptors needs to open `more`, if its limit is lower.
 #[cfg(target_os = "linux")]
 fn shortfall(open: u64, more: u64, limit: Option<u64>) -> Option<u64> {
-    /// For files that the application opens meanwhile, and connections that are only being made.
+    /// For files that the application opens meanwhile, and for connections under way.
     const SPARE: u64 = 128;
     let needed = open + more + SPARE;
     limit.is_some_and(|limit| limit < needed).then_some(needed)
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_system_does_not_allow_is_said() {
+    fn an_error_says_how_many_descriptors_are_needed_and_how_to_raise_the_limit() {
         let why = reserve(1 << 40).unwrap_err();
         assert!(why.contains("needs 1099511") && why.contains("ulimit"), "{why}");
     }

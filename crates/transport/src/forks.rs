@@ -1,8 +1,8 @@
-//! Processes that are forked have no part in their parent's connections: a copy of a socket would keep a connection open that its
-//! owner has closed, and peers would take a dead process for a silent one.
+//! Closes a forked child's copies of its parent's sockets. A copy would keep a connection open after its owner has
+//! closed it, and peers would take a dead process for a silent one.
 //!
-//! Every socket of the runtime is watched by a [`Watcher`], and the system tells which sockets those watch: so a child finds what
-//! to close without a list that everything would have to keep.
+//! Every socket of the runtime is registered with a [`Watcher`], and the system lists the sockets of each watcher. A
+//! child thus finds the sockets to close, and the runtime needs no list of them.
 
 #![allow(unsafe_code)]
 
@@ -13,15 +13,15 @@ use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Mutex;
 
-/// Watchers that there are.
+/// File descriptors of all watchers of this process.
 static WATCHERS: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
 
-/// What a thread waits for its connections with.
+/// A `mio` poll on which a thread waits for its sockets. [`abandon`] closes the sockets that it watches.
 #[derive(Debug)]
 pub struct Watcher(Poll);
 
 impl Watcher {
-    /// Watches nothing yet.
+    /// Creates a watcher without sockets.
     pub fn new() -> io::Result<Self> {
         let poll = Poll::new()?;
         WATCHERS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(poll.as_raw_fd());
@@ -45,15 +45,15 @@ impl DerefMut for Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        // Before it is closed: its number may be another's then.
+        // Before the poll is closed: afterwards another file may get its number.
         WATCHERS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(&self.0.as_raw_fd());
     }
 }
 
-/// Closes what a process that was just forked has of its parent's connections. Nothing of the runtime that was made before the
-/// fork may be used, or dropped, in the child.
+/// Closes a forked child's copies of its parent's sockets; to be called in the child right after the fork. The child
+/// must not use or drop anything that the runtime made before the fork.
 pub fn abandon() {
-    // A thread that had the lock when the process was forked is not here to give it back.
+    // If a thread of the parent held the lock during the fork, nobody releases it in the child.
     let Ok(mut watchers) = WATCHERS.try_lock() else { return };
     for watcher in std::mem::take(&mut *watchers) {
         let watched = std::fs::read_to_string(format!("/proc/self/fdinfo/{watcher}")).unwrap_or_default();
@@ -61,14 +61,14 @@ pub fn abandon() {
     }
 }
 
-/// What a watcher watches, as the system tells it.
+/// The sockets that a watcher watches, from `text`, the contents of its file in `/proc/self/fdinfo`.
 fn watched_by(text: &str) -> impl Iterator<Item = RawFd> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("tfd:"));
     lines.filter_map(|line| line.split_whitespace().next()?.parse().ok())
 }
 
 fn close(fd: RawFd) {
-    // SAFETY: the child has one thread, and nobody in it uses what is closed here: its owners are the parent's threads.
+    // SAFETY: the child has one thread, and it does not use what is closed here: the owners are threads of the parent.
     unsafe { rustix::io::close(fd) }
 }
 
@@ -78,7 +78,7 @@ mod tests {
     use mio::{Interest, Token};
 
     #[test]
-    fn the_system_tells_what_is_watched() {
+    fn the_system_lists_the_watched_sockets() {
         let watcher = Watcher::new().unwrap();
         let mut listener = mio::net::TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         watcher.registry().register(&mut listener, Token(1), Interest::READABLE).unwrap();

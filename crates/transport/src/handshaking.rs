@@ -1,9 +1,9 @@
-//! A handshake on a socket that does not block: that of TLS first, where certificates say who may come.
+//! A handshake on a non-blocking socket. If the job has certificates, the handshake of TLS comes first.
 
 use crate::certificates::Names;
 use crate::random::nonce;
 use crate::socket::Socket;
-use crate::tls::{Secured, disbelief};
+use crate::tls::{Secured, rejection};
 use crate::trust::Trust;
 use mio::net::TcpStream;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use syncline_protocol::handshake::{Acceptor, Hello, Initiator, Next, Refusal, Ro
 /// How long a handshake may take.
 pub const LONGEST: Duration = Duration::from_secs(5);
 
-/// Most handshakes of peers that are not admitted yet, at once.
+/// The most unfinished handshakes of connecting peers at any time.
 pub const MOST: usize = 64;
 
 #[derive(Debug)]
@@ -34,11 +34,11 @@ pub struct Handshaking {
     /// When the other side connected, or last sent something.
     pub heard: Instant,
     side: Side,
-    /// The role in which this side connects, and its job.
+    /// The role in which this side connects, and its job; `None` if this side accepted the connection.
     own: Option<(Role, String)>,
     out: Vec<u8>,
-    /// The result, once everything is written.
-    last: Option<Result<(), String>>,
+    /// The handshake's result, which takes effect once `out` is written.
+    result: Option<Result<(), String>>,
 }
 
 impl Handshaking {
@@ -51,14 +51,14 @@ impl Handshaking {
         let own = Some((role.clone(), job.to_owned()));
         let (initiator, out) = Initiator::new(trust.authentication(), job, role, nonce()?);
         let (began, side) = (Instant::now(), Side::Initiator(initiator));
-        Ok(Self { socket, began, heard: began, side, own, out, last: None })
+        Ok(Self { socket, began, heard: began, side, own, out, result: None })
     }
 
-    /// Connects to the addresses in turn as `role`, until one admits it or the deadline has passed. Calls `stop` now and then,
-    /// and gives up where that returns an error.
+    /// Connects to the addresses in turn as `role`, until one of them admits this side or the deadline has passed.
+    /// Calls `stop` repeatedly, and gives up if that returns an error.
     ///
     /// # Errors
-    /// Why no address has admitted it.
+    /// Why no address admitted this side.
     pub fn reach(
         addresses: &[SocketAddr],
         (trust, job): (&Trust, &str),
@@ -68,7 +68,7 @@ impl Handshaking {
     ) -> Result<Socket, Shut> {
         const AGAIN: Duration = Duration::from_millis(50);
         let mut next = addresses.iter().cycle();
-        // The last error of each address.
+        // The latest error of each address.
         let mut whys: BTreeMap<SocketAddr, String> = BTreeMap::new();
         let given_up = |why: String| Shut { why, lasts: true };
         loop {
@@ -120,13 +120,14 @@ impl Handshaking {
         };
         let acceptor = Acceptor::new(trust.authentication(), job, nonce()?);
         let (began, side) = (Instant::now(), Side::Acceptor(acceptor));
-        Ok(Self { socket, began, heard: began, side, own: None, out: Vec::new(), last: None })
+        Ok(Self { socket, began, heard: began, side, own: None, out: Vec::new(), result: None })
     }
 
-    /// Advances as far as the socket allows; whether it is complete. Bytes that follow the handshake stay in the socket.
+    /// Advances as far as the socket allows, and returns whether the handshake is complete. Bytes that follow it stay
+    /// in the socket.
     ///
     /// # Errors
-    /// Why it failed.
+    /// Why the handshake failed.
     pub fn advance(&mut self, mut admit: impl FnMut(&Hello) -> Result<(), Refusal>) -> Result<bool, Shut> {
         loop {
             while !self.out.is_empty() {
@@ -138,12 +139,12 @@ impl Handshaking {
                 }
             }
             match self.socket.flush() {
-                Err(error) if blocks(&error) && self.last.is_some() => return Ok(false),
-                // Where the peer reads no more, its last message says why.
+                Err(error) if blocks(&error) && self.result.is_some() => return Ok(false),
+                // If the peer has closed the connection, its last message says why: read on.
                 _ => {}
             }
-            if let Some(last) = self.last.take() {
-                return last.map(|()| true).map_err(Shut::from);
+            if let Some(result) = self.result.take() {
+                return result.map(|()| true).map_err(Shut::from);
             }
             let wants = match &self.side {
                 Side::Initiator(initiator) => initiator.wants(),
@@ -151,7 +152,7 @@ impl Handshaking {
             };
             let mut bytes = vec![0; wants.max(1)];
             let read = match self.socket.read(&mut bytes) {
-                Ok(0) => return Err("closed its connection in the handshake".to_owned().into()),
+                Ok(0) => return Err("closed its connection during the handshake".to_owned().into()),
                 Ok(read) => read,
                 Err(error) if blocks(&error) => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -163,8 +164,9 @@ impl Handshaking {
                 Side::Initiator(initiator) => {
                     let next = initiator.received(&bytes[..read])?;
                     if let (Some(names), Some((role, job))) = (names, &self.own) {
-                        let why = |why| Shut { why: format!("does not stand for this: {why}"), lasts: true };
-                        names.serves(role, job).map_err(why)?;
+                        let shut =
+                            |why| Shut { why: format!("shows the wrong certificate: {why}"), lasts: true };
+                        names.serves(role, job).map_err(shut)?;
                     }
                     next
                 }
@@ -175,7 +177,7 @@ impl Handshaking {
                     Ok(next) => next,
                     Err((why, answer)) => {
                         self.out = answer;
-                        self.last = Some(Err(why));
+                        self.result = Some(Err(why));
                         continue;
                     }
                 },
@@ -185,18 +187,18 @@ impl Handshaking {
                 Next::Send(answer) => self.out = answer,
                 Next::Done(answer) => {
                     self.out = answer;
-                    self.last = Some(Ok(()));
+                    self.result = Some(Ok(()));
                 }
             }
         }
     }
 
-    /// Whether this side must not time out any more, because the other may already use the connection.
+    /// Whether this side may no longer time out, because the other side may already use the connection.
     pub fn is_binding(&self) -> bool {
         matches!(&self.side, Side::Initiator(initiator) if initiator.has_proved())
     }
 
-    /// The initiator's job, once it has said so.
+    /// The initiator's job, once the initiator has sent it.
     pub fn job(&self) -> Option<&str> {
         match &self.side {
             Side::Acceptor(acceptor) => acceptor.job(),
@@ -204,7 +206,7 @@ impl Handshaking {
         }
     }
 
-    /// The initiator's role, once it has said so.
+    /// The initiator's role, once the initiator has sent it.
     pub fn role(&self) -> Option<&Role> {
         match &self.side {
             Side::Acceptor(acceptor) => acceptor.role(),
@@ -213,9 +215,9 @@ impl Handshaking {
     }
 }
 
-/// Why it failed. A certificate that is rejected now is rejected later, too.
+/// Converts an error of the socket. A certificate that is rejected now will be rejected later too.
 fn shut(error: &std::io::Error) -> Shut {
-    match disbelief(error) {
+    match rejection(error) {
         Some(why) => Shut { why: why.to_owned(), lasts: true },
         None => error.to_string().into(),
     }

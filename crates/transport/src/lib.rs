@@ -1,24 +1,26 @@
-//! What carries bytes between processes of a job.
+//! Connections that carry bytes between the processes of a job.
 //!
-//! - [`Transport`]: what a lane's thread asks of a connection;
+//! - [`Transport`]: what a lane's thread needs from a connection;
 //! - [`socket`]: TCP and Unix sockets; `tls`: encryption on them; [`certificates`], [`trust`]: who may connect;
-//! - `ring`: memory that two processes share; [`shared`]: a transport on it, for members on one host; [`same_host`]: how they
-//!   find each other;
+//! - `ring`: memory that two processes share; [`shared`]: a transport on it, for members on one host; [`same_host`]:
+//!   how such members find each other;
 //! - [`congestion`]: TCP's congestion control;
-//! - [`wires`]: the connections of one thread; [`bell`]: wakes it; `parting`: the end of a connection; `queued`: bytes that a
-//!   socket has still to deliver;
-//! - [`handshaking`]: a handshake on a socket; [`pending_handshakes`]: those of peers that are not admitted yet;
-//!   [`control_connection`]: messages after it; [`random`]: nonces;
-//! - [`affinity`]: a CPU for each thread; [`descriptors`]: how many a process may have; [`forks`]: forked children.
+//! - [`connections`]: the connections of one thread; [`lane_waker`]: wakes that thread; `parting`: ends a connection
+//!   without losing bytes; `queued`: bytes that a socket has not delivered yet;
+//! - [`handshaking`]: a handshake on a socket; [`pending_handshakes`]: handshakes of peers that are not admitted yet;
+//!   [`control_connection`]: messages after the handshake; [`random`]: nonces and other random numbers;
+//! - [`affinity`]: a CPU for each thread; [`descriptors`]: the limit on open files; [`forks`]: closes connections in
+//!   forked children.
 
 pub mod affinity;
-pub mod bell;
 pub mod certificates;
 pub mod congestion;
+pub mod connections;
 pub mod control_connection;
 pub mod descriptors;
 pub mod forks;
 pub mod handshaking;
+pub mod lane_waker;
 mod parting;
 pub mod pending_handshakes;
 #[cfg(target_os = "linux")]
@@ -32,7 +34,6 @@ pub mod shared;
 pub mod socket;
 mod tls;
 pub mod trust;
-pub mod wires;
 
 use mio::event::Event;
 use mio::{Registry, Token};
@@ -40,121 +41,126 @@ use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use syncline_protocol::fault::{Broken, Kind, Trouble};
 
-/// A connection between a lane of this member and the same lane of a peer: two streams of bytes, one each way, in order and
-/// without gaps. It never blocks. A lane's thread owns it, and asks it in turn with others.
+/// A connection between a lane of this member and the same lane of a peer. It carries two streams of bytes, one in each
+/// direction, in order and without gaps. No call blocks. A lane's thread owns its connections and serves them in turn.
 ///
-/// What a transport has to keep, whatever carries its bytes:
+/// Every transport guarantees:
 ///
-/// - **Order.** Bytes arrive as they were sent, each once. What was sent before the peer ended arrives before the end does.
-/// - **Ends.** A peer whose process ends is found at once, by an end or an error of [`Transport::receive`], also where
-///   nothing is sent. A host that goes silent is found by the signs of life that lanes send on every connection.
-/// - **Wake-ups.** What the thread waits for is a `mio` poll. A transport registers what makes it wake
-///   ([`Transport::watch`]), and is asked before the thread waits whether it may ([`Transport::rest`]).
-/// - **Memory.** [`Transport::send`] has read what it took when it returns, so that a message may be overwritten;
-///   what is lent to an [`Intake`] stays as it is until the call returns.
+/// - **Order.** Bytes arrive in the order in which they were sent, each exactly once. The end of the connection arrives
+///   after all bytes that the peer sent before it.
+/// - **Ends.** When the peer's process ends, [`Transport::receive`] returns the end or an error at once, even if
+///   nothing is being sent. The heartbeats that lanes send on every connection reveal a host that goes silent.
+/// - **Wake-ups.** The thread waits on a `mio` poll. A transport registers what wakes the thread
+///   ([`Transport::watch`]). Before the thread waits, it asks the transport whether there is something to do already
+///   ([`Transport::prepare_wait`]).
+/// - **Memory.** When [`Transport::send`] returns, it has read the bytes that it took, so the caller may overwrite
+///   them. Bytes that are lent to an [`Intake`] do not change until the call returns.
 ///
-/// **RDMA** (InfiniBand, RoCE; there is none here yet) fits like this. Each side registers a ring of memory with its
-/// adapter, as in `shared`, and tells the other address and key on the connection over which they met, which stays open
-/// beside it. `send` copies into a registered ring of its own, or takes the tensor's memory where that is registered, and
-/// posts one-sided writes into the peer's ring, the last of them with immediate data that says how far it is written; it
-/// counts bytes as sent once they are posted from the ring, or once their completion has come where they were posted from
-/// tensors. `receive` polls the completion queue and lends the ring's memory to the intake, then writes back how far it has
-/// read. The completion channel's file is what `watch` registers, and `rest` asks for the next event of it and polls once
-/// more. A queue pair in its error state, or the end of the connection beside it, is the end. The adapter checks what it
-/// carries: [`Transport::checked`] is false.
+/// **RDMA** (InfiniBand, RoCE) is not implemented. It would fit this trait as follows. Each side registers a ring of
+/// memory with its adapter, as in `shared`, and sends its address and key to the other side on the connection over
+/// which they met. That connection stays open. `send` copies into a registered ring of its own, or uses the tensor's
+/// memory if that is registered. It posts one-sided writes into the peer's ring; the last of them carries immediate
+/// data with the number of bytes written so far. Bytes count as sent once they are posted from the ring; bytes that
+/// are posted from a tensor count once their completion arrives. `receive` polls the completion queue and lends the
+/// ring's memory to the intake, then writes back how far it has read. `watch` registers the file of the completion
+/// channel. `prepare_wait` requests the channel's next event and polls once more. A queue pair in its error state, or
+/// the end of the connection beside it, is the end. The adapter checks what it carries, so [`Transport::checked`] is
+/// false.
 pub trait Transport: fmt::Debug + Send {
-    /// What it is, for people.
+    /// A description of the transport, for people.
     fn describe(&self) -> String;
 
-    /// Whether payloads have checksums: not where bytes stay in this machine's memory, or TLS or
-    /// hardware checks them.
+    /// Whether payloads need checksums. False if the bytes stay in this machine's memory, or if TLS or hardware checks
+    /// them.
     fn checked(&self) -> bool {
         true
     }
 
-    /// Lets a poll tell when there is something to read, or room to write.
+    /// Registers the connection with a poll, which then reports when there are bytes to read or room to write.
     ///
     /// # Errors
-    /// As the system says.
+    /// The system's error.
     fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()>;
 
-    /// No more of that.
+    /// Removes the connection from the poll.
     ///
     /// # Errors
-    /// As the system says.
+    /// The system's error.
     fn unwatch(&mut self, registry: &Registry) -> io::Result<()>;
 
-    /// The poll has told of it.
+    /// Takes note of an event that the poll reported for this connection.
     fn told(&mut self, event: &Event);
 
-    /// Gives some of what has come to `intake`, and says how much; 0 is the end. Not all that there is: others wait.
+    /// Passes some of the received bytes to `intake` and returns their number; 0 is the end of the connection. Bytes
+    /// may be left: other connections get their turn.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] where there is nothing yet; what the intake says; [`io::ErrorKind::InvalidData`] where
-    /// the peer breaks the transport's own rules; anything else where the connection is broken.
+    /// [`io::ErrorKind::WouldBlock`] if no bytes have arrived; the intake's error; [`io::ErrorKind::InvalidData`] if
+    /// the peer violates the transport's protocol; any other error if the connection is broken.
     fn receive(&mut self, intake: &mut dyn Intake) -> Result<usize, Halt>;
 
-    /// Takes bytes to send, from several places, one after the other, and says how many.
+    /// Takes bytes to send, from the slices in order, and returns their number.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] where there is no room yet; else as [`Transport::receive`].
+    /// [`io::ErrorKind::WouldBlock`] if there is no room; otherwise as [`Transport::receive`].
     fn send(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// The thread is about to wait, for bytes where it `reads`, for room where it `writes`: whether it need not, because
-    /// there are some.
-    fn rest(&mut self, reads: bool, writes: bool) -> bool {
+    /// Prepares for the thread to wait: for bytes if `reads`, for room if `writes`. Returns true if there are some
+    /// already, so the thread must not wait.
+    fn prepare_wait(&mut self, reads: bool, writes: bool) -> bool {
         _ = (reads, writes);
         false
     }
 
-    /// The thread waits no longer.
-    fn rouse(&mut self) {}
+    /// The thread has stopped waiting.
+    fn end_wait(&mut self) {}
 
-    /// Whether a thread that has nothing to do may hear of more without waiting: where asking costs next to nothing.
-    fn lively(&self) -> bool {
+    /// Whether [`Transport::receive`] costs next to nothing if no bytes have arrived. An idle thread then calls it a
+    /// few more times before it waits.
+    fn cheap_to_poll(&self) -> bool {
         false
     }
 
-    /// Bytes that [`Transport::send`] took and that the peer's machine has not got, as far as that is known: what would be lost
-    /// if the connection ended now. What waits to be written is written, if there is room.
+    /// The number of bytes that [`Transport::send`] took and that the peer's machine does not have yet, as far as is
+    /// known: these would be lost if the connection ended now. First writes what is still buffered, if there is room.
     fn unsent(&mut self) -> usize {
         0
     }
 
-    /// Sends no more: the peer gets an end behind what was sent.
+    /// Ends the sending direction. The peer receives an end after all bytes that were sent.
     ///
     /// # Errors
-    /// Where the connection is broken.
+    /// The connection is broken.
     fn finish(&mut self) -> io::Result<()>;
 }
 
-/// A connection, whatever carries it.
+/// A connection over any transport.
 pub type Connection = Box<dyn Transport>;
 
-/// Where received bytes go.
+/// The destination of received bytes.
 pub trait Intake {
-    /// Has `read` called with memory to read to, once: first where the bytes belong, if that is known, then some to spare.
+    /// Calls `read` once with memory to read into: first the bytes' final place, if that is known, then spare memory.
     ///
     /// # Errors
-    /// What `read` says, or that the bytes cannot be believed.
+    /// The error of `read`, or that the bytes are invalid.
     fn fill(
         &mut self,
         read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
     ) -> Result<usize, Halt>;
 
-    /// Takes bytes that lie in memory of the transport.
+    /// Takes bytes from memory of the transport.
     ///
     /// # Errors
-    /// Where they cannot be believed.
+    /// The bytes are invalid.
     fn take(&mut self, bytes: &[u8]) -> Result<(), Halt>;
 }
 
 /// Why nothing was received.
 #[derive(Debug)]
 pub enum Halt {
-    /// How the system says it.
+    /// The system's error.
     System(io::Error),
-    /// What came cannot be believed.
+    /// The received bytes are invalid.
     Broken(Broken),
 }
 
@@ -171,8 +177,8 @@ impl From<Broken> for Halt {
 }
 
 impl Halt {
-    /// Whether there is only nothing yet.
-    pub fn waits(&self) -> bool {
+    /// Whether no bytes have arrived yet, which is no failure.
+    pub fn would_block(&self) -> bool {
         matches!(self, Self::System(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 }

@@ -1,37 +1,40 @@
-//! The end of a connection on which nothing more is to be sent.
+//! Ends a connection without losing bytes that were sent on it.
 //!
-//! To close it with bytes unread would take back bytes that are on their way to the peer, and TLS keeps some in this process:
-//! so it is read until the peer ends, too, and kept as long as the peer takes what was sent.
+//! If a socket is closed while received bytes are unread, the system discards bytes that are on their way to the
+//! peer. TLS also buffers some in this process. So the connection is read until the peer ends it too, and stays open
+//! as long as the peer takes what was sent.
 
 use super::{Connection, Halt, Intake};
 use std::io::{self, IoSliceMut};
 use std::time::{Duration, Instant};
 
-/// How long a peer that has got everything has to end the connection.
-const MOMENT: Duration = Duration::from_millis(200);
+/// How long a peer that has received everything may take to end the connection.
+const LAST_WAIT: Duration = Duration::from_millis(200);
 
-/// How long a peer may take at most, however little it takes at a time.
-const MOST: Duration = Duration::from_secs(60);
+/// The longest time that a connection stays open while the peer takes bytes slowly.
+const LONGEST: Duration = Duration::from_secs(60);
 
-/// How far a connection is with its end.
+/// A connection that is being ended.
 #[derive(Debug)]
 pub(super) struct Parting {
     silence: Duration,
     began: Instant,
+    /// Whether the sending direction has ended.
     finished: bool,
-    /// Bytes that the peer has still to get, and since when it is that many.
+    /// Bytes that the peer has not received yet, and when this number changed last.
     left: usize,
     since: Instant,
 }
 
 impl Parting {
-    /// It begins to end. A peer that takes nothing for longer than `silence` is not waited for.
+    /// Begins to end a connection. Gives up if the peer takes nothing for longer than `silence`.
     pub(super) fn new(silence: Duration) -> Self {
         let now = Instant::now();
         Self { silence, began: now, finished: false, left: 0, since: now }
     }
 
-    /// Whether the connection may go; to be asked again and again. `waiting` bytes are still to be given to it.
+    /// Goes on ending the connection, and returns whether it may be closed. Call it again and again until it returns
+    /// true. `waiting` is the number of bytes that the caller has not passed to the connection yet.
     pub(super) fn over(&mut self, connection: &mut Connection, waiting: usize) -> bool {
         if waiting == 0 && !self.finished {
             self.finished = true;
@@ -46,15 +49,15 @@ impl Parting {
         if left != self.left {
             (self.left, self.since) = (left, Instant::now());
         }
-        let patience = if left > 0 { self.silence } else { MOMENT };
-        self.since.elapsed() > patience || self.began.elapsed() > MOST
+        let patience = if left > 0 { self.silence } else { LAST_WAIT };
+        self.since.elapsed() > patience || self.began.elapsed() > LONGEST
     }
 }
 
-/// Takes bytes and forgets them.
-struct Waste([u8; 4096]);
+/// An intake that discards received bytes.
+struct Discard([u8; 4096]);
 
-impl Intake for Waste {
+impl Intake for Discard {
     fn fill(
         &mut self,
         read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
@@ -67,16 +70,17 @@ impl Intake for Waste {
     }
 }
 
-/// Takes what a peer has sent, and forgets it; whether the peer has ended, too. Not for ever, however much it sends.
+/// Reads and discards what the peer has sent. Returns whether the peer has ended the connection, or it is broken. The
+/// number of reads is limited, however much the peer sends.
 pub(super) fn ended(connection: &mut Connection) -> bool {
-    const LOOKS: usize = 64;
-    for _ in 0..LOOKS {
-        // Nobody tells any more: it is asked.
-        connection.rouse();
-        match connection.receive(&mut Waste([0; 4096])) {
+    const MOST_READS: usize = 64;
+    for _ in 0..MOST_READS {
+        // The poll may not report this connection any more, so look for bytes and the end without an event.
+        connection.end_wait();
+        match connection.receive(&mut Discard([0; 4096])) {
             Ok(0) => return true,
             Ok(_) => {}
-            Err(halt) => return !halt.waits(),
+            Err(halt) => return !halt.would_block(),
         }
     }
     false

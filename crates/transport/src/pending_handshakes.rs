@@ -13,28 +13,30 @@ use syncline_protocol::handshake::{Hello, Refusal};
 pub struct PendingHandshakes {
     handshakes: BTreeMap<usize, Handshaking>,
     next: usize,
-    /// How many were refused or timed out, ever.
+    /// The number of handshakes that were refused or timed out so far.
     pub refused: u64,
-    /// Addresses of peers that were refused since the caller last took this list, and why. It has at most the first 8.
+    /// The address of each refused peer and the reason, since the caller last took this list: at most the first 8.
     pub rejections: Vec<(String, String)>,
 }
 
-/// Most rejections that are kept with their reasons.
+/// The most rejections that are kept with their reasons.
 const MOST_REJECTIONS: usize = 8;
 
 impl PendingHandshakes {
-    /// A token that no other handshake has.
+    /// Returns a token that no other handshake has.
     pub fn next_token(&mut self) -> usize {
         self.next += 1;
         self.next - 1
     }
 
-    /// Begins the handshake of a peer that has connected. At the limit it replaces the one that has been silent longest.
+    /// Begins the handshake of a peer that has connected. At the limit, it replaces the handshake whose peer has been
+    /// silent longest.
     pub fn add(&mut self, stream: TcpStream, trust: &Trust, job: Option<&str>, registry: &Registry) {
         if self.handshakes.len() >= MOST {
             let silent = self.handshakes.iter().min_by_key(|(_, handshake)| handshake.heard);
             let silent = silent.map(|(&token, _)| token).and_then(|token| self.handshakes.remove(&token));
-            self.reject(silent.as_ref(), "made room for others".to_owned());
+            let why = format!("was silent longest of {MOST} unfinished handshakes, which is the limit");
+            self.reject(silent.as_ref(), why);
         }
         let handshake = stream.set_nodelay(true).map_err(|error| error.to_string());
         let handshake = handshake.and_then(|()| Handshaking::accept(Socket::Tcp(stream), trust.clone(), job));
@@ -45,8 +47,8 @@ impl PendingHandshakes {
         }
     }
 
-    /// Advances all handshakes and returns the first that is complete, with its token; none once no other is. `admit` decides
-    /// who is admitted.
+    /// Advances handshakes and returns the first that is complete, with its token; `None` if no other one is. `admit`
+    /// decides who is admitted.
     pub fn next_admitted(
         &mut self,
         mut admit: impl FnMut(&Hello) -> Result<(), Refusal>,
@@ -73,7 +75,8 @@ impl PendingHandshakes {
         self.refused += 1;
         if self.rejections.len() < MOST_REJECTIONS {
             let from = handshake.and_then(|handshake| handshake.socket.peer());
-            self.rejections.push((from.map_or_else(|| "somebody".to_owned(), |from| from.to_string()), why));
+            let from = from.map_or_else(|| "an unknown address".to_owned(), |from| from.to_string());
+            self.rejections.push((from, why));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a socket has still to deliver, as the system says. A room with `unsafe` code: one request for one number.
+//! The number of bytes that a socket has not delivered yet. The file has `unsafe` code: one system call (`ioctl`).
 
 #![allow(unsafe_code)]
 
@@ -6,11 +6,11 @@ use rustix::ioctl::{Getter, Opcode, ioctl};
 use std::ffi::c_int;
 use std::os::fd::AsFd;
 
-/// `SIOCOUTQ`.
+/// The request `SIOCOUTQ`.
 const QUEUED: Opcode = 0x5411;
 
-/// Bytes in a socket's queue: of TCP those that the other side's system has not acknowledged, of a Unix socket those that the
-/// other side has not read. None where the system does not say.
+/// The number of bytes in a socket's send queue. On TCP, the peer's system has not acknowledged them; on a Unix
+/// socket, the peer has not read them. Returns 0 if the system does not tell.
 pub(super) fn bytes(socket: &impl AsFd) -> usize {
     // SAFETY: the request writes one `int` where `Getter` has room for it, and nothing else.
     let queued = unsafe { ioctl(socket, Getter::<QUEUED, c_int>::new()) };
@@ -24,7 +24,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn what_is_not_read_yet_is_queued() {
+    fn bytes_that_the_peer_has_not_read_are_queued() {
         let (mut one, mut other) = UnixStream::pair().unwrap();
         assert_eq!(bytes(&one), 0);
         one.write_all(&[1; 1000]).unwrap();

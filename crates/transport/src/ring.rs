@@ -1,14 +1,15 @@
-//! A segment of memory that two processes share, with a ring of bytes each way: one side writes a ring, the other reads it.
+//! A segment of memory that two processes share. It has a ring of bytes for each direction: one side writes a ring, the
+//! other reads it.
 //!
-//! A room with `unsafe` code. What the other side has written into the segment is not believed: how far it says that it is, is
-//! copied once, and held against what it can be before it is used ([`Nonsense`]); bytes are copied or combined, and looked at
-//! only where they have been copied to. The segment cannot shrink (its file is sealed), so that no access can fault.
+//! The file has `unsafe` code. It does not trust what the other side writes into the segment. It copies each of the
+//! other side's byte counts once and checks the copy before it uses it ([`InvalidCounts`]). Bytes are copied or
+//! combined; only copies are inspected. The segment cannot shrink (its file is sealed), so no access can fault.
 //!
-//! | bytes | what |
+//! | bytes | contents |
 //! |---|---|
-//! | 0..8, 256..264 | bytes written to the first ring, and to the second, ever |
-//! | 128..136, 384..392 | bytes read from it, ever |
-//! | 512..516, 640..644 | what the first side waits for while it sleeps, and the second |
+//! | 0..8, 256..264 | total number of bytes written to the first ring, to the second ring |
+//! | 128..136, 384..392 | total number of bytes read from the first ring, from the second ring |
+//! | 512..516, 640..644 | what the first side, the second side waits for while it sleeps |
 //! | 4096.. | the first ring, then the second |
 
 #![allow(unsafe_code)]
@@ -28,38 +29,38 @@ const READ: usize = 128;
 const SLEEPERS: usize = 512;
 const SLEEPER: usize = 128;
 
-/// Bytes that a ring may have: a power of two.
+/// Smallest and largest number of bytes of a ring, which is a power of two.
 const LEAST: usize = 4096;
 const MOST: usize = 1 << 30;
 
-/// What a side waits for while it sleeps: bytes to read.
+/// A side that sleeps waits for bytes to read.
 pub(super) const BYTES: u32 = 1;
-/// Room to write.
+/// A side that sleeps waits for room to write.
 pub(super) const ROOM: u32 = 2;
 
-/// Memory of this process that another shares.
+/// The shared memory, mapped into this process.
 #[derive(Debug)]
 struct Mapping {
     at: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: the mapping belongs to whoever has it, on whichever thread; what is in it is reached by atomics, and bytes of a
-// ring by the one end that they belong to.
+// SAFETY: a mapping is valid on every thread. Its control words are accessed by atomics only, and the bytes of a ring
+// by one end at a time.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nothing refers to it any more.
+        // SAFETY: the memory was mapped with this length, and nothing refers to it any more.
         _ = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.length) };
     }
 }
 
 impl Mapping {
     fn of(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
-        // SAFETY: a new mapping, at a place that the system chooses.
+        // SAFETY: this creates a new mapping at an address that the system chooses.
         let at = unsafe {
             let access = ProtFlags::READ | ProtFlags::WRITE;
             rustix::mm::mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, file, 0)?
@@ -70,7 +71,8 @@ impl Mapping {
 
     fn long(&self, at: usize) -> &AtomicU64 {
         debug_assert!(at.is_multiple_of(8) && at + 8 <= CONTROL);
-        // SAFETY: within the first page, which every mapping has, aligned, and reached as an atomic alone.
+        // SAFETY: the word is aligned, lies in the first page, which every mapping has, and is accessed only as an
+        // atomic.
         unsafe { AtomicU64::from_ptr(self.at.as_ptr().add(at).cast()) }
     }
 
@@ -89,71 +91,71 @@ pub(super) struct Segment {
     capacity: usize,
 }
 
-/// What the other side says of itself cannot be.
+/// The other side's byte counts are impossible.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Nonsense;
+pub(super) struct InvalidCounts;
 
-impl From<Nonsense> for io::Error {
-    fn from(_: Nonsense) -> Self {
-        Self::new(io::ErrorKind::InvalidData, "shares memory in which its counts make no sense")
+impl From<InvalidCounts> for io::Error {
+    fn from(_: InvalidCounts) -> Self {
+        Self::new(io::ErrorKind::InvalidData, "wrote impossible byte counts into shared memory")
     }
 }
 
 impl Segment {
-    /// Bytes of a segment with rings of `capacity` bytes.
+    /// The number of bytes of a segment with rings of `capacity` bytes.
     const fn length(capacity: usize) -> usize {
         CONTROL + 2 * capacity
     }
 
-    /// A new segment, which nobody else can find.
+    /// Creates a segment. Other processes can reach it only through its file.
     ///
     /// # Errors
-    /// Where the system has no memory for it, or offers none to share.
+    /// The system has too little memory, or does not support shared memory.
     pub(super) fn new(capacity: usize) -> io::Result<Self> {
-        let length = Self::length(Self::allowed(capacity)?);
+        let length = Self::length(Self::check_capacity(capacity)?);
         let file = rustix::fs::memfd_create("syncline", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&file, length as u64)?;
-        // Memory that is not there must be missed now, and not where it is written.
+        // Allocate all memory now, so that a lack of memory fails here and not at a write.
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, length as u64)?;
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let mapping = Mapping::of(file.as_fd(), length)?;
         Ok(Self { file, mapping, capacity })
     }
 
-    /// A segment of somebody else.
+    /// Maps a segment that the other side created.
     ///
     /// # Errors
-    /// Where it is none, or could shrink while it is used.
+    /// The file is not a segment of this size, or could shrink while it is used.
     pub(super) fn of(file: OwnedFd, capacity: u64) -> io::Result<Self> {
         let bad = |what| io::Error::new(io::ErrorKind::InvalidData, what);
-        let capacity = Self::allowed(usize::try_from(capacity).unwrap_or(usize::MAX))?;
+        let capacity = Self::check_capacity(usize::try_from(capacity).unwrap_or(usize::MAX))?;
         let length = Self::length(capacity);
         if !rustix::fs::fcntl_get_seals(&file)?.contains(SealFlags::SHRINK) {
-            return Err(bad("offers memory that could shrink"));
+            return Err(bad("it is not sealed against shrinking"));
         }
         if rustix::fs::fstat(&file)?.st_size != length as i64 {
-            return Err(bad("offers memory of another size than it says"));
+            return Err(bad("its size differs from the announced one"));
         }
         let mapping = Mapping::of(file.as_fd(), length)?;
         Ok(Self { file, mapping, capacity })
     }
 
-    fn allowed(capacity: usize) -> io::Result<usize> {
+    fn check_capacity(capacity: usize) -> io::Result<usize> {
         let fits = capacity.is_power_of_two() && (LEAST..=MOST).contains(&capacity);
         fits.then_some(capacity).ok_or(io::ErrorKind::InvalidInput.into())
     }
 
-    /// Bytes of a ring.
+    /// The number of bytes of a ring.
     pub(super) fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// What the other side needs to have it, too.
+    /// The file that the other side needs to map the segment.
     pub(super) fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
-    /// The ends of side 0 or 1. Each process takes those of one side, once.
+    /// Returns the ends of side 0 or 1. Each process takes the ends of one side, once.
     pub(super) fn ends(self, side: usize) -> (Writer, Reader, Sleep) {
         let Self { mapping, capacity, .. } = self;
         let mapping = Arc::new(mapping);
@@ -181,14 +183,15 @@ struct End {
     control: usize,
     data: usize,
     capacity: usize,
-    /// Bytes written or read here, ever: what is shared is a copy.
+    /// The total number of bytes written or read by this end. The shared memory has a copy of it.
     ours: u64,
-    /// What the other side said last.
+    /// The other end's total, as last read from the shared memory and checked.
     theirs: u64,
 }
 
 impl End {
-    /// The bytes from count `from` on that lie in one piece, `most` at most.
+    /// The longest contiguous piece of the ring that begins at byte `from`, counted over the connection's life, and
+    /// has at most `most` bytes.
     fn piece(&self, from: u64, most: usize) -> (NonNull<u8>, usize) {
         let at = (from % self.capacity as u64) as usize;
         // SAFETY: `data + capacity` is within the mapping, and `at` is less than `capacity`.
@@ -202,41 +205,42 @@ impl End {
 pub(super) struct Writer(End);
 
 impl Writer {
-    /// Bytes that there is room for.
+    /// Returns the number of bytes that there is room for.
     ///
     /// # Errors
-    /// Where the reader says that it has read what was not written, or less than before.
-    pub(super) fn room(&mut self) -> Result<usize, Nonsense> {
+    /// The reader's count exceeds what was written, or has decreased.
+    pub(super) fn room(&mut self) -> Result<usize, InvalidCounts> {
         let end = &mut self.0;
-        // Pairs with the release in `Reader::consume`: what was read may be overwritten.
+        // Pairs with the release in `Reader::consume`: bytes that were read may be overwritten.
         let read = end.mapping.long(end.control + READ).load(Ordering::Acquire);
         let unread = end.ours.wrapping_sub(read);
         if unread > end.ours.wrapping_sub(end.theirs) {
-            return Err(Nonsense);
+            return Err(InvalidCounts);
         }
         end.theirs = read;
         Ok(end.capacity - unread as usize)
     }
 
-    /// Bytes of the ring.
+    /// The number of bytes of the ring.
     pub(super) fn capacity(&self) -> usize {
         self.0.capacity
     }
 
-    /// Writes as much of `bytes` as fits into `room`, and shows it to the reader. At most as many as [`Writer::room`] said.
+    /// Writes as much of `bytes` as fits into `room`, makes it visible to the reader, and returns its length. It
+    /// never exceeds the number that [`Writer::room`] returned.
     pub(super) fn write(&mut self, bytes: &[u8], room: usize) -> usize {
         let end = &mut self.0;
         let most = bytes.len().min(room).min(end.capacity - (end.ours - end.theirs) as usize);
         let mut done = 0;
         while done < most {
             let (place, length) = end.piece(end.ours + done as u64, most - done);
-            // SAFETY: the piece is within the mapping; it is not yet written, so the reader (if it keeps to the rules)
-            // leaves it alone, and tensors lie elsewhere. A reader that does not, gets bytes of no meaning.
+            // SAFETY: the piece lies within the mapping and does not overlap `bytes`, which is outside it. A correct
+            // reader does not access a piece that is not written yet; an incorrect one reads meaningless bytes.
             unsafe { std::ptr::copy_nonoverlapping(bytes[done..].as_ptr(), place.as_ptr(), length) };
             done += length;
         }
         end.ours += most as u64;
-        // The bytes come first.
+        // The release makes the bytes visible before the count.
         end.mapping.long(end.control + WRITTEN).store(end.ours, Ordering::Release);
         most
     }
@@ -247,34 +251,33 @@ impl Writer {
 pub(super) struct Reader(End);
 
 impl Reader {
-    /// Bytes that wait to be read.
+    /// Returns the number of bytes that wait to be read.
     ///
     /// # Errors
-    /// Where the writer says that it has written more than there is room for, or less than before.
-    pub(super) fn waiting(&mut self) -> Result<usize, Nonsense> {
+    /// The writer's count exceeds the room that there was, or has decreased.
+    pub(super) fn waiting(&mut self) -> Result<usize, InvalidCounts> {
         let end = &mut self.0;
         // Pairs with the release in `Writer::write`.
         let written = end.mapping.long(end.control + WRITTEN).load(Ordering::Acquire);
         let waiting = written.wrapping_sub(end.ours);
         if waiting > end.capacity as u64 || waiting < end.theirs.wrapping_sub(end.ours) {
-            return Err(Nonsense);
+            return Err(InvalidCounts);
         }
         end.theirs = written;
         Ok(waiting as usize)
     }
 
-    /// The next bytes that lie in one piece, at most `most`, of those that [`Reader::waiting`] said. A writer that breaks the
-    /// rules may change them at any time: they are good for being copied or combined, and for nothing that is decided by
-    /// looking at them twice.
+    /// The next contiguous bytes, at most `most`, of those that [`Reader::waiting`] counted. An incorrect writer may
+    /// change them at any time. Copy or combine them, but base no decision on reading them twice.
     pub(super) fn bytes(&self, most: usize) -> &[u8] {
         let end = &self.0;
         let (place, length) = end.piece(end.ours, most.min((end.theirs - end.ours) as usize));
-        // SAFETY: within the mapping, which lives as long as this end; any byte is a valid `u8`. The writer (if it keeps to
-        // the rules) leaves them alone until `consume`, which needs this end for itself.
+        // SAFETY: the bytes lie within the mapping, which lives as long as this end, and any byte is a valid `u8`. A
+        // correct writer does not change them until `consume`, which borrows this end exclusively.
         unsafe { std::slice::from_raw_parts(place.as_ptr(), length) }
     }
 
-    /// That `bytes` have been read.
+    /// Marks the next `bytes` as read, so the writer may overwrite them.
     pub(super) fn consume(&mut self, bytes: usize) {
         let end = &mut self.0;
         end.ours += bytes as u64;
@@ -282,8 +285,9 @@ impl Reader {
     }
 }
 
-/// Who sleeps. Whoever goes to sleep says so and looks once more; whoever has done something looks who sleeps: with a full
-/// fence between the two on both sides, one of them sees the other (Dekker's rule), and nobody sleeps for ever.
+/// Which side sleeps. A side that goes to sleep first sets its word, then looks for bytes or room once more. A side
+/// that has provided bytes or room then reads the other side's word. Both have a full fence between the two steps, so
+/// at least one sees what the other did (Dekker's algorithm), and no wake-up is lost.
 #[derive(Debug)]
 pub(super) struct Sleep {
     mapping: Arc<Mapping>,
@@ -292,18 +296,20 @@ pub(super) struct Sleep {
 }
 
 impl Sleep {
-    /// This side is about to sleep until there is what `what` says. It looks once more before it does.
-    pub(super) fn doze(&self, what: u32) {
+    /// Announces that this side is about to sleep until there is `what` ([`BYTES`], [`ROOM`]). The caller looks once
+    /// more before it sleeps.
+    pub(super) fn announce(&self, what: u32) {
         self.mapping.word(self.ours).store(what, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// This side is awake.
-    pub(super) fn wake(&self) {
+    /// Announces that this side is awake.
+    pub(super) fn end(&self) {
         self.mapping.word(self.ours).store(0, Ordering::Relaxed);
     }
 
-    /// Whether the other side sleeps and waits for what there is now, and has to be woken: only one call says so.
+    /// Returns whether the other side sleeps and waits for `what`, and has to be woken. Returns true only once per
+    /// sleep.
     pub(super) fn awaited(&self, what: u32) -> bool {
         fence(Ordering::SeqCst);
         let theirs = self.mapping.word(self.theirs);
@@ -320,7 +326,7 @@ mod tests {
 
     type Side = (Writer, Reader, Sleep);
 
-    /// Both sides of a segment, each with a mapping of its own.
+    /// Both sides of a segment, each with its own mapping.
     fn sides(capacity: usize) -> (Side, Side) {
         let one = Segment::new(capacity).unwrap();
         let file = one.file().try_clone_to_owned().unwrap();
@@ -370,9 +376,9 @@ mod tests {
             prop_assert_eq!(reader.waiting(), Ok(0));
         }
 
-        /// Whatever the other side writes over its counts: an error or fewer bytes than a ring has, never more.
+        /// Whatever counts the other side writes, the result is an error, or at most as many bytes as a ring has.
         #[test]
-        fn scribbled_counts_lead_to_errors(counts in prop::collection::vec((0usize..2, any::<u64>()), 1..20)) {
+        fn arbitrary_counts_never_exceed_the_ring(counts in prop::collection::vec((0usize..2, any::<u64>()), 1..20)) {
             let ((mut writer, mut reader, _), (mut theirs, ..)) = sides(4096);
             let room = writer.room().unwrap();
             writer.write(&[1; 1000], room);
@@ -381,7 +387,7 @@ mod tests {
             for (which, count) in counts {
                 let small = count % 8192;
                 for count in [count, small] {
-                    // What the other side owns: how far it has read our ring, and how far it has written its own.
+                    // The other side's counts: bytes that it has read from our ring, and has written to its own.
                     let at = if which == 0 { READ } else { RING + WRITTEN };
                     writer.0.mapping.long(at).store(count, Ordering::Release);
                     if let Ok(room) = writer.room() {
@@ -400,34 +406,34 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_cannot_be_are_told() {
+    fn impossible_counts_are_errors() {
         let ((mut writer, mut reader, _), _) = sides(4096);
         writer.0.mapping.long(READ).store(1, Ordering::Release);
-        assert_eq!(writer.room(), Err(Nonsense));
+        assert_eq!(writer.room(), Err(InvalidCounts));
         reader.0.mapping.long(RING + WRITTEN).store(4097, Ordering::Release);
-        assert_eq!(reader.waiting(), Err(Nonsense));
+        assert_eq!(reader.waiting(), Err(InvalidCounts));
         reader.0.mapping.long(RING + WRITTEN).store(4096, Ordering::Release);
         assert_eq!(reader.waiting(), Ok(4096));
         reader.0.mapping.long(RING + WRITTEN).store(4095, Ordering::Release);
-        assert_eq!(reader.waiting(), Err(Nonsense));
+        assert_eq!(reader.waiting(), Err(InvalidCounts));
     }
 
     #[test]
-    fn nobody_sleeps_through_what_it_waits_for() {
+    fn no_wake_up_is_lost() {
         let ((mut writer, _, here), (_, mut reader, there)) = sides(4096);
-        let (ring, bell) = std::sync::mpsc::channel();
+        let (wake, woken) = std::sync::mpsc::channel();
         let sleeper = std::thread::spawn(move || {
             for _ in 0..20_000 {
                 loop {
                     if reader.waiting().unwrap() > 0 {
                         break;
                     }
-                    there.doze(BYTES);
+                    there.announce(BYTES);
                     if reader.waiting().unwrap() == 0 {
-                        // A bell that is not rung for this byte would never be rung.
-                        bell.recv_timeout(std::time::Duration::from_secs(20)).expect("it is woken");
+                        // A wake-up that is lost for this byte would never come.
+                        woken.recv_timeout(std::time::Duration::from_secs(20)).expect("it is woken");
                     }
-                    there.wake();
+                    there.end();
                 }
                 reader.consume(1);
             }
@@ -437,14 +443,14 @@ mod tests {
             let room = writer.room().unwrap();
             sent += writer.write(&[7], room);
             if here.awaited(BYTES) {
-                ring.send(()).unwrap();
+                wake.send(()).unwrap();
             }
         }
         sleeper.join().unwrap();
     }
 
     #[test]
-    fn memory_that_could_shrink_or_is_none_is_refused() {
+    fn files_that_could_shrink_or_are_no_segments_are_refused() {
         let open = rustix::fs::memfd_create("t", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         rustix::fs::ftruncate(&open, Segment::length(4096) as u64).unwrap();
         assert!(Segment::of(open.try_clone().unwrap(), 4096).unwrap_err().to_string().contains("shrink"));

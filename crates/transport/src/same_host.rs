@@ -1,23 +1,23 @@
-//! Members on one machine: who they are, and where they find each other to share memory.
+//! How members on one machine find each other to share memory.
 //!
-//! A member that may share memory has a *door*: a Unix socket with an abstract name of 16 random bytes, which the coordinator
-//! tells the others. Only processes of the same network namespace can reach it, so that hosts that a testbed emulates, and
-//! containers with a network of their own, do not. Who knocks is asked for the job's key as on any connection, and must be of
-//! the same user.
+//! A member that may share memory has a *door*: a listening Unix socket with an abstract name of 16 random bytes. The
+//! coordinator sends the name to the other members. Only processes of the same network namespace can connect to it,
+//! so hosts that a testbed emulates, and containers with a network of their own, cannot. A connecting process
+//! authenticates as on any connection, and must belong to the same user.
 
 use std::net::IpAddr;
 
-/// Whether two addresses are of one machine, as far as one can tell.
-pub fn together(a: IpAddr, b: IpAddr) -> bool {
+/// Whether two addresses belong to one machine: they are equal, or both are loopback addresses.
+pub fn same_machine(a: IpAddr, b: IpAddr) -> bool {
     a == b || (a.is_loopback() && b.is_loopback())
 }
 
 #[cfg(target_os = "linux")]
 pub use crate::shared::{Agreement, CAPACITY};
 #[cfg(target_os = "linux")]
-pub use linux::{connect, kin, open};
+pub use linux::{check_same_user, connect, open};
 #[cfg(not(target_os = "linux"))]
-pub use nowhere::{Agreement, CAPACITY, connect, kin, open};
+pub use unsupported::{Agreement, CAPACITY, check_same_user, connect, open};
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -26,7 +26,7 @@ mod linux {
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net::SocketAddr;
 
-    /// A door, and its name.
+    /// Opens a door and returns it with its name.
     pub fn open() -> io::Result<(UnixListener, String)> {
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
@@ -35,32 +35,32 @@ mod linux {
         Ok((UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?, name))
     }
 
-    /// Goes to a door.
+    /// Connects to the door of this name.
     pub fn connect(name: &str) -> io::Result<UnixStream> {
         UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)
     }
 
-    /// That the other side is of the same user.
+    /// Checks that the process at the other side belongs to the same user.
     ///
     /// # Errors
-    /// A clause that says of whom it is.
-    pub fn kin(socket: &UnixStream) -> Result<(), String> {
+    /// A sentence that names both users.
+    pub fn check_same_user(socket: &UnixStream) -> Result<(), String> {
         let theirs = rustix::net::sockopt::socket_peercred(socket).map_err(|error| error.to_string())?.uid;
         let ours = rustix::process::geteuid();
         let (a, b) = (ours.as_raw(), theirs.as_raw());
-        if a == b { Ok(()) } else { Err(format!("user {b} there is not user {a} here")) }
+        if a == b { Ok(()) } else { Err(format!("it runs as user {b}, and this process as user {a}")) }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-mod nowhere {
+mod unsupported {
     use crate::Connection;
     use mio::net::{UnixListener, UnixStream};
     use std::io;
 
     pub const CAPACITY: usize = 0;
 
-    /// There is none.
+    /// Has no values: memory cannot be shared on this system.
     #[derive(Debug)]
     pub enum Agreement {}
 
@@ -70,7 +70,7 @@ mod nowhere {
         }
 
         pub fn answer(_: UnixStream) -> Self {
-            unreachable!("nobody has a door here")
+            unreachable!("members have no doors on this system")
         }
 
         pub fn go_on(&mut self) -> io::Result<bool> {
@@ -94,7 +94,7 @@ mod nowhere {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub fn kin(_: &UnixStream) -> Result<(), String> {
+    pub fn check_same_user(_: &UnixStream) -> Result<(), String> {
         Ok(())
     }
 }
@@ -114,17 +114,17 @@ mod tests {
             ("10.0.0.1", "10.0.0.2", false),
             ("10.0.0.1", "127.0.0.1", false),
         ] {
-            assert_eq!(together(address(a), address(b)), same, "{a} {b}");
+            assert_eq!(same_machine(address(a), address(b)), same, "{a} {b}");
         }
     }
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn doors_lead_to_ones_own() {
+    fn both_sides_of_a_door_belong_to_one_user() {
         let (door, name) = open().unwrap();
         let here = connect(&name).unwrap();
         let (there, _) = door.accept().unwrap();
-        assert_eq!((kin(&here), kin(&there)), (Ok(()), Ok(())));
+        assert_eq!((check_same_user(&here), check_same_user(&there)), (Ok(()), Ok(())));
         drop(door);
         assert!(connect(&name).is_err());
     }

@@ -1,17 +1,17 @@
-//! Memory that two members on one host share, as a transport: bytes are copied from tensors into a ring, and combined from
-//! there right where they belong.
+//! A transport on memory that two members on one host share. The sender copies bytes from tensors into a ring; the
+//! receiver combines them from there directly into their final place.
 //!
-//! A Unix socket stays open beside the rings. Its end is the peer's end, and whoever waits is woken by a byte on it; nobody
-//! writes one while the other is awake. The member that connected makes the segment and sends its file on that socket, which
-//! leads to a process of the same user that has shown that it has the job's key:
+//! A Unix socket stays open beside the rings. Its end is the peer's end. A byte on it wakes a peer that sleeps; none is
+//! written while the peer is awake. The member that connected creates the segment and sends its file on that socket. By
+//! then the handshake is complete, and the process at the other side belongs to the same user:
 //!
 //! ```text
-//! connected                          was connected to
+//! side that connected                side that accepted
 //!   "syncline ring", capacity, file  ->
 //!                                    <-  1: mapped it       or 0: cannot
 //! ```
 //!
-//! Where one of them cannot, the socket itself carries the bytes.
+//! If one side cannot share memory, the socket itself carries the bytes.
 
 use super::ring::{BYTES, ROOM, Reader, Segment, Sleep, Writer};
 use super::socket::{Socket, Stream};
@@ -28,17 +28,17 @@ use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 
-/// Bytes of a ring, unless told otherwise: so many that both sides have something to do while the other copies, and so few
+/// Default number of bytes of a ring: enough that each side has something to do while the other copies, and few enough
 /// that all rings of a member stay in its cache.
 pub const CAPACITY: usize = 256 << 10;
 
-/// Bytes that are lent or copied at once, so that the other side may go on meanwhile.
+/// The most bytes that are lent or copied at once, so that the other side can go on meanwhile.
 const PIECE: usize = 64 << 10;
 
-/// What an offer begins with.
+/// The first bytes of an offer.
 const OFFER: &[u8; 16] = b"syncline ring 1\n";
 
-/// Two members agree on a segment, on a socket that does not block.
+/// How two members agree on a segment, on a non-blocking socket.
 #[derive(Debug)]
 pub struct Agreement {
     socket: UnixStream,
@@ -47,27 +47,25 @@ pub struct Agreement {
 
 #[derive(Debug)]
 enum State {
-    /// Offered one.
+    /// This side has offered a segment and waits for the answer.
     Offered(Segment),
-    /// Waits for an offer.
-    Waits,
-    Agreed {
-        segment: Segment,
-        side: usize,
-    },
-    /// Why there will be none.
-    Without(String),
+    /// This side waits for an offer.
+    WaitsForOffer,
+    /// Both sides have mapped the segment.
+    Agreed { segment: Segment, side: usize },
+    /// The socket carries the bytes. The reason why memory is not shared.
+    SocketOnly(String),
 }
 
 impl Agreement {
     /// Offers the other side a segment with rings of `capacity` bytes (a power of two, 4 KiB to 1 GiB).
     ///
     /// # Errors
-    /// Where the connection is broken.
+    /// The connection is broken.
     pub fn offer(socket: UnixStream, capacity: usize) -> io::Result<Self> {
         let (segment, why) = match Segment::new(capacity) {
             Ok(segment) => (Some(segment), String::new()),
-            Err(error) => (None, format!("there is no memory to share: {error}")),
+            Err(error) => (None, format!("cannot create shared memory: {error}")),
         };
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut room);
@@ -77,33 +75,33 @@ impl Agreement {
         }
         let capacity = segment.as_ref().map_or(0, Segment::capacity) as u64;
         let bytes = [OFFER.as_slice(), &capacity.to_le_bytes()].concat();
-        // The socket is new, and has room for so few.
+        // The socket is new, so it has room for these few bytes.
         let sent = rustix::net::sendmsg(&socket, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL)?;
         if sent != bytes.len() {
             return Err(ErrorKind::WriteZero.into());
         }
-        let state = segment.map_or(State::Without(why), State::Offered);
+        let state = segment.map_or(State::SocketOnly(why), State::Offered);
         Ok(Self { socket, state })
     }
 
-    /// Waits for what the other side offers.
+    /// Waits for the other side's offer.
     pub fn answer(socket: UnixStream) -> Self {
-        Self { socket, state: State::Waits }
+        Self { socket, state: State::WaitsForOffer }
     }
 
-    /// Goes on as far as the socket lets it; whether it is done.
+    /// Advances as far as the socket allows, and returns whether the agreement is complete.
     ///
     /// # Errors
-    /// Where the connection is broken, or the other side says something else.
+    /// The connection is broken, or the other side sent something unexpected.
     pub fn go_on(&mut self) -> io::Result<bool> {
-        let bad = || io::Error::new(ErrorKind::InvalidData, "said something out of turn about shared memory");
+        let bad = || io::Error::new(ErrorKind::InvalidData, "sent an invalid message about shared memory");
         let unless_blocked = |error: io::Error| match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(false),
             _ => Err(error),
         };
-        match std::mem::replace(&mut self.state, State::Waits) {
-            State::Waits => {
-                let (bytes, file) = match self.offered() {
+        match std::mem::replace(&mut self.state, State::WaitsForOffer) {
+            State::WaitsForOffer => {
+                let (bytes, file) = match self.receive_offer() {
                     Ok(offer) => offer,
                     Err(error) => return unless_blocked(error),
                 };
@@ -111,8 +109,8 @@ impl Agreement {
                 let capacity = u64::from_le_bytes(capacity.ok_or_else(bad)?);
                 self.state = match file.map(|file| Segment::of(file, capacity)) {
                     Some(Ok(segment)) => State::Agreed { segment, side: 1 },
-                    Some(Err(error)) => State::Without(format!("memory cannot be shared: {error}")),
-                    None => State::Without("the other side has no memory to share".to_owned()),
+                    Some(Err(error)) => State::SocketOnly(format!("cannot use the offered memory: {error}")),
+                    None => State::SocketOnly("the other side cannot create shared memory".to_owned()),
                 };
                 if capacity > 0 {
                     let mapped = matches!(self.state, State::Agreed { .. });
@@ -127,7 +125,9 @@ impl Agreement {
                     Ok(_) => {
                         self.state = match answer {
                             [1] => State::Agreed { segment, side: 0 },
-                            [0] => State::Without("the other side cannot share memory".to_owned()),
+                            [0] => {
+                                State::SocketOnly("the other side cannot use the offered memory".to_owned())
+                            }
                             _ => return Err(bad()),
                         };
                         Ok(true)
@@ -145,8 +145,8 @@ impl Agreement {
         }
     }
 
-    /// An offer, and its file.
-    fn offered(&self) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
+    /// Receives the bytes of an offer, and its file.
+    fn receive_offer(&self) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
         let mut bytes = [0; OFFER.len() + 8];
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut room);
@@ -164,53 +164,54 @@ impl Agreement {
         Ok((bytes[..message.bytes].to_vec(), file))
     }
 
-    /// The socket that it happens on.
+    /// The socket on which the members agree.
     pub fn socket(&mut self) -> &mut UnixStream {
         &mut self.socket
     }
 
-    /// The connection that was agreed on, once [`Agreement::go_on`] is done: memory, or the socket where there is none.
+    /// The connection that was agreed on, once [`Agreement::go_on`] has returned true: shared memory, or else the
+    /// socket.
     pub fn connection(self) -> Connection {
         match self.state {
             State::Agreed { segment, side } => {
                 let (writer, reader, sleep) = segment.ends(side);
-                let (rang, closed, ending) = (true, false, false);
-                Box::new(Shared { socket: self.socket, writer, reader, sleep, rang, closed, ending })
+                let (readable, closed, ending) = (true, false, false);
+                Box::new(Shared { socket: self.socket, writer, reader, sleep, readable, closed, ending })
             }
-            State::Without(why) => Box::new(Stream::new(Socket::Unix(self.socket)).because(Some(why))),
-            State::Offered(_) | State::Waits => Box::new(Stream::new(Socket::Unix(self.socket))),
+            State::SocketOnly(why) => Box::new(Stream::new(Socket::Unix(self.socket)).because(Some(why))),
+            State::Offered(_) | State::WaitsForOffer => Box::new(Stream::new(Socket::Unix(self.socket))),
         }
     }
 }
 
-/// Shared memory, and a socket beside it.
+/// A transport on shared memory, with a socket beside it.
 #[derive(Debug)]
 struct Shared {
     socket: UnixStream,
     writer: Writer,
     reader: Reader,
     sleep: Sleep,
-    /// There may be something on the socket.
-    rang: bool,
-    /// The peer has closed the socket: what is left in the ring is all that comes.
+    /// The socket may have bytes, or have ended.
+    readable: bool,
+    /// The peer has closed the socket: nothing follows the bytes in the ring.
     closed: bool,
-    /// This side has finished, and nobody polls any more.
+    /// This side has finished sending, and the poll may no longer report events.
     ending: bool,
 }
 
 impl Shared {
-    /// Takes what is on the socket: bytes that woke us, or the end.
-    fn hear(&mut self) -> io::Result<()> {
+    /// Reads what is on the socket: bytes that woke this side, or the end.
+    fn read_socket(&mut self) -> io::Result<()> {
         let mut bytes = [0; 64];
-        while self.rang {
+        while self.readable {
             match self.socket.read(&mut bytes) {
-                Ok(0) => (self.rang, self.closed) = (false, true),
+                Ok(0) => (self.readable, self.closed) = (false, true),
                 Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.rang = false,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.readable = false,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // It closed with bytes unread that woke nobody: an end.
+                // The peer closed the socket and left wake-up bytes unread, which is an end too.
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => {
-                    (self.rang, self.closed) = (false, true);
+                    (self.readable, self.closed) = (false, true);
                 }
                 Err(error) => return Err(error),
             }
@@ -218,16 +219,16 @@ impl Shared {
         Ok(())
     }
 
-    /// Wakes the peer, if it waits for what there is now.
+    /// Wakes the peer if it sleeps and waits for `what`.
     fn wake(&mut self, what: u32) {
         if self.sleep.awaited(what) {
-            // Where the socket is full the peer has enough to wake it; where it is broken, that will be heard.
+            // If the socket is full, the bytes in it wake the peer. If it is broken, a read will find that.
             _ = self.socket.write(&[0]);
         }
     }
 
-    /// Whether there is so much room that it is worth waking the writer.
-    fn roomy(room: usize, capacity: usize) -> bool {
+    /// Whether there is enough room for it to be worth waking the writer.
+    fn is_roomy(room: usize, capacity: usize) -> bool {
         room >= capacity / 2
     }
 }
@@ -250,12 +251,12 @@ impl Transport for Shared {
     }
 
     fn told(&mut self, _: &Event) {
-        self.rang = true;
+        self.readable = true;
     }
 
     fn receive(&mut self, intake: &mut dyn Intake) -> Result<usize, Halt> {
-        // First the socket: what was written before the end is then there to be seen.
-        self.hear()?;
+        // Read the socket first: if it has ended, everything that the peer wrote before is now visible in the ring.
+        self.read_socket()?;
         let waiting = self.reader.waiting().map_err(io::Error::from)?;
         if waiting == 0 {
             return if self.closed { Ok(0) } else { Err(io::Error::from(ErrorKind::WouldBlock).into()) };
@@ -264,7 +265,7 @@ impl Transport for Shared {
         let taken = bytes.len();
         intake.take(bytes)?;
         self.reader.consume(taken);
-        if Self::roomy(self.writer.capacity() - (waiting - taken), self.writer.capacity()) {
+        if Self::is_roomy(self.writer.capacity() - (waiting - taken), self.writer.capacity()) {
             self.wake(ROOM);
         }
         Ok(taken)
@@ -272,7 +273,8 @@ impl Transport for Shared {
 
     fn send(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut room = self.writer.room()?;
-        // What a peer that has closed does not read is no news: its end is, once all is read that it has sent.
+        // A peer that has closed reads nothing more. That is not an error here: `receive` returns its last bytes and
+        // the end.
         if room == 0 || self.closed {
             return Err(ErrorKind::WouldBlock.into());
         }
@@ -289,20 +291,20 @@ impl Transport for Shared {
         Ok(sent)
     }
 
-    fn rest(&mut self, reads: bool, writes: bool) -> bool {
-        self.sleep.doze(if reads { BYTES } else { 0 } | if writes { ROOM } else { 0 });
-        // Nonsense is found where it is read.
-        let bytes = reads && (self.rang || self.reader.waiting() != Ok(0));
+    fn prepare_wait(&mut self, reads: bool, writes: bool) -> bool {
+        self.sleep.announce(if reads { BYTES } else { 0 } | if writes { ROOM } else { 0 });
+        // Impossible counts become an error at the next read or write.
+        let bytes = reads && (self.readable || self.reader.waiting() != Ok(0));
         let capacity = self.writer.capacity();
-        bytes || writes && !self.closed && self.writer.room().is_ok_and(|room| Self::roomy(room, capacity))
+        bytes || writes && !self.closed && self.writer.room().is_ok_and(|room| Self::is_roomy(room, capacity))
     }
 
-    fn rouse(&mut self) {
-        self.sleep.wake();
-        self.rang |= self.ending;
+    fn end_wait(&mut self) {
+        self.sleep.end();
+        self.readable |= self.ending;
     }
 
-    fn lively(&self) -> bool {
+    fn cheap_to_poll(&self) -> bool {
         true
     }
 
@@ -325,11 +327,11 @@ mod tests {
         UnixStream::pair().unwrap()
     }
 
-    /// Takes bytes and keeps them.
+    /// An intake that stores received bytes.
     #[derive(Default)]
-    struct Keep(Vec<u8>);
+    struct Store(Vec<u8>);
 
-    impl Intake for Keep {
+    impl Intake for Store {
         fn fill(
             &mut self,
             read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
@@ -349,41 +351,41 @@ mod tests {
     fn agreed(capacity: usize) -> (Connection, Connection) {
         let (a, b) = pair();
         let (mut a, mut b) = (Agreement::offer(a, capacity).unwrap(), Agreement::answer(b));
-        assert!(!a.go_on().unwrap(), "nobody has answered");
+        assert!(!a.go_on().unwrap(), "the other side has not answered");
         assert!(b.go_on().unwrap() && a.go_on().unwrap());
         (a.connection(), b.connection())
     }
 
     #[test]
-    fn what_was_written_before_the_end_is_read_before_it() {
+    fn bytes_written_before_the_end_arrive_before_the_end() {
         let (mut a, mut b) = agreed(4096);
         let bytes: Vec<u8> = (0..5000u32).map(|at| at as u8).collect();
         let sent = a.send(&[IoSlice::new(&bytes[..10]), IoSlice::new(&bytes[10..])]).unwrap();
         assert_eq!(sent, 4096);
         assert_eq!(a.send(&[IoSlice::new(&bytes)]).unwrap_err().kind(), ErrorKind::WouldBlock);
         drop(a);
-        let mut keep = Keep::default();
-        while b.receive(&mut keep).unwrap() > 0 {}
-        assert_eq!(keep.0, bytes[..4096]);
+        let mut store = Store::default();
+        while b.receive(&mut store).unwrap() > 0 {}
+        assert_eq!(store.0, bytes[..4096]);
     }
 
     #[test]
     fn without_memory_the_socket_carries_the_bytes() {
         let (a, b) = pair();
-        // No segment is so small.
+        // A segment cannot be so small.
         let (mut a, mut b) = (Agreement::offer(a, 1).unwrap(), Agreement::answer(b));
         assert!(a.go_on().unwrap() && b.go_on().unwrap());
         let (mut a, mut b) = (a.connection(), b.connection());
-        assert!(a.describe().starts_with("Unix socket (there is no memory to share"), "{}", a.describe());
+        assert!(a.describe().starts_with("Unix socket (cannot create shared memory"), "{}", a.describe());
         assert!(b.describe().starts_with("Unix socket (the other side"), "{}", b.describe());
         a.send(&[IoSlice::new(b"hello")]).unwrap();
-        let mut keep = Keep::default();
-        b.receive(&mut keep).unwrap();
-        assert_eq!(keep.0, b"hello");
+        let mut store = Store::default();
+        b.receive(&mut store).unwrap();
+        assert_eq!(store.0, b"hello");
     }
 
     #[test]
-    fn a_file_that_is_no_memory_is_refused_and_the_socket_is_left() {
+    fn a_file_that_is_no_segment_is_refused_and_the_socket_carries_the_bytes() {
         let (a, b) = pair();
         let (pipe, _writer) = std::io::pipe().unwrap();
         let file = std::os::fd::AsFd::as_fd(&pipe);
@@ -394,7 +396,7 @@ mod tests {
         rustix::net::sendmsg(&a, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL).unwrap();
         let mut b = Agreement::answer(b);
         assert!(b.go_on().unwrap());
-        assert!(b.connection().describe().contains("memory cannot be shared"));
+        assert!(b.connection().describe().contains("cannot use the offered memory"));
         let mut answer = [9];
         assert_eq!((&a).read(&mut answer).unwrap(), 1);
         assert_eq!(answer, [0]);

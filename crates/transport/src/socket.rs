@@ -1,4 +1,4 @@
-//! Stream sockets: TCP between hosts, and Unix sockets within one; as they are, or with TLS.
+//! Stream sockets: TCP between hosts, Unix sockets within a host, and TLS on either.
 
 use super::tls::Secured;
 use super::{Halt, Intake, Transport};
@@ -10,22 +10,22 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use syncline_protocol::handshake::Role;
 
-/// A socket that does not block.
+/// A non-blocking socket.
 #[derive(Debug)]
 pub enum Socket {
-    /// Between hosts.
+    /// TCP, between hosts.
     Tcp(TcpStream),
-    /// Within a host.
+    /// A Unix socket, within a host.
     Unix(UnixStream),
-    /// One of these, with TLS.
+    /// TLS on one of the above.
     Tls(Box<Secured>),
 }
 
 impl Socket {
-    /// The same with TLS, between two ranks: of whoever `begins` (connects), or of whoever is connected to.
+    /// Adds TLS to a socket between two ranks. `begins` says whether this side connected.
     ///
     /// # Errors
-    /// A clause, where TLS cannot begin.
+    /// A clause: why TLS cannot begin.
     pub fn secured(self, identity: &Identity, begins: bool) -> Result<Self, String> {
         let role = Role::Lane { from: 0, to: 0, lane: 0, epoch: 0 };
         let secured =
@@ -33,10 +33,10 @@ impl Socket {
         Ok(Self::Tls(Box::new(secured)))
     }
 
-    /// Ends what is sent.
+    /// Ends the sending direction.
     ///
     /// # Errors
-    /// Where it is not connected any more.
+    /// The socket is no longer connected.
     pub fn shutdown(&mut self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
@@ -45,7 +45,7 @@ impl Socket {
         }
     }
 
-    /// Whether it stays within this host.
+    /// Whether the socket, or the socket below TLS, is a Unix socket.
     pub fn is_unix(&self) -> bool {
         match self {
             Self::Tcp(_) => false,
@@ -54,7 +54,7 @@ impl Socket {
         }
     }
 
-    /// What it is between hosts.
+    /// The TCP socket, also below TLS; `None` for a Unix socket.
     pub fn tcp(&self) -> Option<&TcpStream> {
         match self {
             Self::Tcp(stream) => Some(stream),
@@ -63,12 +63,12 @@ impl Socket {
         }
     }
 
-    /// Where the other side is, between hosts.
+    /// The address of the other side of a TCP socket.
     pub fn peer(&self) -> Option<SocketAddr> {
         self.tcp().and_then(|stream| stream.peer_addr().ok())
     }
 
-    /// What the other side's certificate says, where there is one.
+    /// The names in the other side's certificate, if there is one.
     pub fn names(&self) -> Option<Names> {
         match self {
             Self::Tcp(_) | Self::Unix(_) => None,
@@ -76,23 +76,24 @@ impl Socket {
         }
     }
 
-    /// The same without TLS, once both sides are known.
+    /// Removes TLS from the socket, once both sides have authenticated each other.
     ///
     /// # Errors
-    /// Where something is under way.
-    pub fn bare(self) -> Result<Self, String> {
+    /// TLS still has bytes to read or write.
+    pub fn without_tls(self) -> Result<Self, String> {
         match self {
             Self::Tls(secured) => secured.into_below(),
-            bare => Ok(bare),
+            plain => Ok(plain),
         }
     }
 
-    /// Whether what was taken has still to be written, with [`Write::flush`].
-    pub fn waits(&self) -> bool {
-        matches!(self, Self::Tls(secured) if secured.waits())
+    /// Whether bytes that were accepted are still to be written, with [`Write::flush`].
+    pub fn has_unwritten(&self) -> bool {
+        matches!(self, Self::Tls(secured) if secured.has_unwritten())
     }
 
-    /// Bytes that the system has taken and that the other side's has not got; none where the system does not say.
+    /// The number of bytes that the system has accepted and that the other side's system does not have yet; 0 if the
+    /// system does not tell.
     fn unsent(&self) -> usize {
         match self {
             #[cfg(target_os = "linux")]
@@ -113,18 +114,18 @@ impl Socket {
         }
     }
 
-    /// Lets a poll tell when there is something to read, or room to write.
+    /// Registers the socket with a poll, which then reports when there are bytes to read or room to write.
     ///
     /// # Errors
-    /// As the system says.
+    /// The system's error.
     pub fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         self.source().register(registry, token, Interest::READABLE | Interest::WRITABLE)
     }
 
-    /// No more of that.
+    /// Removes the socket from the poll.
     ///
     /// # Errors
-    /// As the system says.
+    /// The system's error.
     pub fn unwatch(&mut self, registry: &Registry) -> io::Result<()> {
         self.source().deregister(registry)
     }
@@ -173,25 +174,26 @@ impl Write for Socket {
     }
 }
 
-/// A socket as a transport.
+/// A transport on a socket.
 #[derive(Debug)]
 pub struct Stream {
     socket: Socket,
-    /// Why it is no better transport, where it could be one.
+    /// Why the connection does not use a better transport, such as shared memory, if it could.
     why: Option<String>,
     readable: bool,
     writable: bool,
-    /// The peer closes: what is left to be read ends with an end.
+    /// Whether one side has closed the connection. The end follows the bytes that are left to be read; the poll does
+    /// not report it again.
     closing: bool,
 }
 
 impl Stream {
-    /// A connected socket.
+    /// Creates a transport on a connected socket.
     pub fn new(socket: Socket) -> Self {
         Self { socket, why: None, readable: true, writable: true, closing: false }
     }
 
-    /// The same, which says why it is no better transport.
+    /// Adds the reason why the connection does not use a better transport.
     #[must_use]
     pub fn because(self, why: Option<String>) -> Self {
         Self { why, ..self }
@@ -224,8 +226,9 @@ impl Transport for Stream {
         self.closing |= event.is_read_closed() || event.is_error();
         self.readable |= event.is_readable() || self.closing;
         self.writable |= event.is_writable() || event.is_write_closed();
-        if self.writable && self.socket.waits() {
-            // That is told once, and there may be nothing more to send. What cannot be written is found by reading.
+        if self.writable && self.socket.has_unwritten() {
+            // The poll reports room only once, and the caller may have nothing more to send. A read will find the
+            // error if this fails.
             _ = self.socket.flush();
         }
     }
@@ -234,7 +237,7 @@ impl Transport for Stream {
         if !self.readable {
             return Err(io::Error::from(ErrorKind::WouldBlock).into());
         }
-        // What TLS has read and not decrypted is told by nobody: it says itself when it waits.
+        // The poll does not report bytes that TLS has read and not decrypted: TLS itself says when it has to wait.
         let secured = matches!(self.socket, Socket::Tls(_));
         loop {
             let mut room = 0;
@@ -243,10 +246,10 @@ impl Transport for Stream {
                 self.socket.read_vectored(slices)
             });
             match &read {
-                // Edges are told once: what fills less than the room was all, but for the end.
+                // The poll reports new bytes once. A read that leaves room has taken them all; only the end may follow.
                 Ok(read) => self.readable = *read == room || self.closing || secured,
                 Err(Halt::System(error)) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(halt) => self.readable &= !halt.waits(),
+                Err(halt) => self.readable &= !halt.would_block(),
             }
             return read;
         }
@@ -261,33 +264,33 @@ impl Transport for Stream {
         loop {
             let written = self.socket.write_vectored(slices);
             match &written {
-                // TLS takes what it has room for, and then writes it: the socket tells where that waits.
-                Ok(_) if secured => self.writable = !self.socket.waits(),
+                // TLS accepts what it has room for, then writes it. If some is unwritten, the socket is full.
+                Ok(_) if secured => self.writable = !self.socket.has_unwritten(),
                 Ok(written) => self.writable = *written == offered,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.writable = false,
-                // What came before it broke is still there to be read.
+                // Bytes that arrived before the connection broke can still be read.
                 Err(_) => (self.readable, self.closing) = (true, true),
             }
             return written;
         }
     }
 
-    fn rouse(&mut self) {
-        // The end is told once, and may come behind more than one read takes.
+    fn end_wait(&mut self) {
+        // The poll reports the end once, and more bytes than one read takes may precede it.
         self.readable |= self.closing;
     }
 
     fn unsent(&mut self) -> usize {
-        if self.socket.waits() {
-            // What cannot be written is found by reading.
+        if self.socket.has_unwritten() {
+            // A read will find the error if this fails.
             _ = self.socket.flush();
         }
-        usize::from(self.socket.waits()) + self.socket.unsent()
+        usize::from(self.socket.has_unwritten()) + self.socket.unsent()
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        // Nobody tells any more what has come.
+        // The poll may no longer report what arrives, so try to read every time.
         self.closing = true;
         self.socket.shutdown()
     }

@@ -1,4 +1,5 @@
-//! TLS 1.3 on a socket that does not block: both sides show certificates of the job's CA before a byte of theirs is taken.
+//! TLS 1.3 on a non-blocking socket. Each side accepts data only after the other has shown a certificate of the job's
+//! CA.
 
 use super::socket::Socket;
 use crate::certificates::{Identity, Names, counterpart, date};
@@ -9,67 +10,68 @@ use std::fmt;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use syncline_protocol::handshake::Role;
 
-/// Encrypted bytes that are read at once, at most.
+/// The most encrypted bytes of one read.
 const STAGING: usize = 64 << 10;
 
-/// The same while strangers shake hands, and most bytes of a handshake: certificates take one or two thousand.
+/// The most encrypted bytes of one read during the handshake, and of the whole handshake. Certificates take one or two
+/// thousand bytes.
 const HANDSHAKE: usize = 16 << 10;
 
-/// Bytes that wait, encrypted, for room in the socket, at most (and what TLS puts around them).
+/// The most encrypted bytes that wait for room in the socket, without the overhead of TLS.
 const WAITING: usize = 128 << 10;
 
-/// Why the other side is not believed.
+/// The other side violated TLS or has no acceptable certificate.
 #[derive(Debug)]
-pub(crate) struct Disbelief {
-    /// A clause, of which the other side is the subject.
+pub(crate) struct Rejected {
+    /// A clause about the other side.
     pub(crate) why: String,
 }
 
-impl fmt::Display for Disbelief {
+impl fmt::Display for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.why)
     }
 }
 
-impl std::error::Error for Disbelief {}
+impl std::error::Error for Rejected {}
 
-/// Why an error is one of belief, where it is.
-pub(crate) fn disbelief(error: &io::Error) -> Option<&str> {
-    error.get_ref().and_then(|inner| inner.downcast_ref::<Disbelief>()).map(|why| why.why.as_str())
+/// Why TLS rejected the other side, if the error is a [`Rejected`].
+pub(crate) fn rejection(error: &io::Error) -> Option<&str> {
+    error.get_ref().and_then(|inner| inner.downcast_ref::<Rejected>()).map(|rejected| rejected.why.as_str())
 }
 
-/// A socket on which everything is encrypted, and nothing that was changed on its way is taken.
+/// A socket with TLS. All data is encrypted, and data that was changed in transit is rejected.
 pub struct Secured {
     below: Socket,
     tls: Connection,
-    /// Encrypted bytes that were read from the socket and are still to be decrypted.
+    /// Encrypted bytes that were read from the socket. Those in the range `next` are still to be decrypted.
     staged: Vec<u8>,
     next: std::ops::Range<usize>,
-    /// Bytes of the handshake so far.
-    greeted: usize,
-    /// Why nothing more can be read, for when all that was decrypted before is taken.
+    /// The number of bytes read during the handshake.
+    handshake_bytes: usize,
+    /// The error that the next read returns, after all data that was decrypted before it.
     broken: Option<io::Error>,
-    /// Whether the other side gets an end once everything is written, and whether it has.
+    /// Whether the socket's sending direction ends once everything is written, and whether it has ended.
     ending: bool,
     ended: bool,
 }
 
 impl fmt::Debug for Secured {
-    /// Shows nothing of what is said.
+    /// Shows none of the data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secured").field("below", &self.below).finish_non_exhaustive()
     }
 }
 
 impl Secured {
-    /// The side of whoever connects, in a role.
+    /// Begins TLS as the side that connected, in a role.
     pub(crate) fn connect(below: Socket, identity: &Identity, role: &Role) -> Result<Self, String> {
         let (config, name) = identity.client(counterpart(role));
         let client = ClientConnection::new(config, name).map_err(|error| error.to_string())?;
         Ok(Self::new(below, client.into()))
     }
 
-    /// The side of whoever is connected to.
+    /// Begins TLS as the side that accepted the connection.
     pub(crate) fn accept(below: Socket, identity: &Identity) -> Result<Self, String> {
         let server = ServerConnection::new(identity.server()).map_err(|error| error.to_string())?;
         Ok(Self::new(below, server.into()))
@@ -78,26 +80,26 @@ impl Secured {
     fn new(below: Socket, mut tls: Connection) -> Self {
         tls.set_buffer_limit(Some(WAITING));
         let (staged, next) = (Vec::new(), 0..0);
-        Self { below, tls, staged, next, greeted: 0, broken: None, ending: false, ended: false }
+        Self { below, tls, staged, next, handshake_bytes: 0, broken: None, ending: false, ended: false }
     }
 
-    /// What the other side's certificate says, once it has been believed.
+    /// The names in the other side's certificate, once the handshake is complete.
     pub(crate) fn names(&self) -> Option<Names> {
         let shown = self.tls.peer_certificates()?.first()?;
         (!self.tls.is_handshaking()).then(|| Names::of(shown))
     }
 
-    /// The socket itself, for what needs no TLS once both sides are known: nothing may be under way.
+    /// Removes TLS and returns the socket, once the handshake is complete.
     ///
     /// # Errors
-    /// Where something is.
+    /// TLS still has bytes to read or write.
     pub(crate) fn into_below(self) -> Result<Socket, String> {
         if self.tls.is_handshaking()
             || self.tls.wants_write()
             || !self.next.is_empty()
             || self.broken.is_some()
         {
-            return Err("said more than its handshake".to_owned());
+            return Err("sent data beyond its handshake".to_owned());
         }
         Ok(self.below)
     }
@@ -110,21 +112,21 @@ impl Secured {
         &mut self.below
     }
 
-    /// Whether encrypted bytes wait for room in the socket, which tells when there is some.
-    pub(super) fn waits(&self) -> bool {
+    /// Whether encrypted bytes, or the end, wait for room in the socket. The poll reports when there is room.
+    pub(super) fn has_unwritten(&self) -> bool {
         self.tls.wants_write() || self.ending && !self.ended
     }
 
-    /// Says that nothing follows. The end itself comes behind what still waits.
+    /// Ends the sending direction, after the bytes that still wait to be written.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         if !self.ending {
             self.ending = true;
             self.tls.send_close_notify();
         }
-        waited(self.drain())
+        unless_blocked(self.drain())
     }
 
-    /// Writes what is encrypted, as far as there is room.
+    /// Writes encrypted bytes, as far as there is room.
     fn drain(&mut self) -> io::Result<()> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut self.below) {
@@ -140,7 +142,7 @@ impl Secured {
         Ok(())
     }
 
-    /// Reads what is decrypted, into several places in turn; how much.
+    /// Reads decrypted bytes into the slices in order, and returns their number.
     fn take(&mut self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let mut taken = 0;
         for slice in slices.iter_mut() {
@@ -156,8 +158,10 @@ impl Secured {
         Ok(taken)
     }
 
-    /// Reads what is decrypted, decrypting more where there is none; nothing where that has to wait or has come to an end,
-    /// which is told where there was nothing before.
+    /// Reads decrypted bytes into `room`, and decrypts more if there are none. Returns `None` at the end.
+    ///
+    /// `before` says whether the caller has already read some bytes. If so, an error, or having to wait, returns `None`
+    /// too, and the next call returns the error.
     fn plain(&mut self, room: &mut [u8], before: bool) -> io::Result<Option<usize>> {
         loop {
             match self.tls.reader().read(room) {
@@ -166,7 +170,10 @@ impl Secured {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(_) if before => return Ok(None),
                 Err(_) => {
-                    return Err(io::Error::new(ErrorKind::UnexpectedEof, "end of file without a farewell"));
+                    return Err(io::Error::new(
+                        ErrorKind::UnexpectedEof,
+                        "end of file without TLS close_notify",
+                    ));
                 }
             }
             let fed = match self.broken.take() {
@@ -186,10 +193,10 @@ impl Secured {
         }
     }
 
-    /// Decrypts some of what has come.
+    /// Reads from the socket if all bytes read before are decrypted, and decrypts some.
     fn feed(&mut self) -> io::Result<()> {
-        if self.waits() {
-            // Where that cannot be written any more, what came before is still there to be read.
+        if self.has_unwritten() {
+            // If this fails, bytes that arrived before can still be read.
             _ = self.drain();
         }
         if self.next.is_empty() {
@@ -204,16 +211,16 @@ impl Secured {
                 }
             };
             if self.tls.is_handshaking() {
-                self.greeted += read;
+                self.handshake_bytes += read;
             }
             if read == 0 && self.tls.is_handshaking() {
                 return Err(io::Error::new(
                     ErrorKind::UnexpectedEof,
-                    "closed its connection in the handshake",
+                    "closed its connection during the handshake",
                 ));
             }
             if read == 0 {
-                // TLS knows whether it was to end here.
+                // TLS knows whether the other side has announced the end.
                 self.tls.read_tls(&mut io::empty())?;
             }
             self.next = 0..read;
@@ -224,68 +231,72 @@ impl Secured {
         }
         let handshaking = self.tls.is_handshaking();
         let outcome = self.tls.process_new_packets().map(drop).map_err(|error| clause(&error, handshaking));
-        let long = self.tls.is_handshaking() && self.greeted > HANDSHAKE;
-        let outcome = if long { Err("sent more than a handshake takes".to_owned()) } else { outcome };
-        // What TLS has to answer; where there is no room it waits.
+        let long = self.tls.is_handshaking() && self.handshake_bytes > HANDSHAKE;
+        let too_long = || format!("sent more than {HANDSHAKE} bytes in its handshake");
+        let outcome = if long { Err(too_long()) } else { outcome };
+        // Writes what TLS answers, as far as there is room.
         _ = self.drain();
         if let Err(why) = outcome {
-            // The alert is behind everything that was said: what else has come must not take it back.
+            // The alert that says why was written last. If the socket were closed with bytes unread, the system would
+            // discard the alert, so read them first.
             _ = self.below.shutdown();
             const MOST: usize = 16;
             _ = (0..MOST).find(|_| !matches!(self.below.read(&mut self.staged), Ok(1..)));
-            return Err(io::Error::new(ErrorKind::InvalidData, Disbelief { why }));
+            return Err(io::Error::new(ErrorKind::InvalidData, Rejected { why }));
         }
         Ok(())
     }
 }
 
-/// An error, but for having to wait.
-fn waited(outcome: io::Result<()>) -> io::Result<()> {
+/// Turns an error that means having to wait into success.
+fn unless_blocked(outcome: io::Result<()>) -> io::Result<()> {
     match outcome {
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => Ok(()),
         outcome => outcome,
     }
 }
 
-/// What went wrong, as a clause of which the other side is the subject.
+/// Says what went wrong, as a clause about the other side.
 fn clause(error: &Error, handshaking: bool) -> String {
     match error {
         Error::InvalidCertificate(error) => match error {
             CertificateError::ExpiredContext { not_after, .. } => {
-                format!("shows a certificate that ended on {}", date(not_after.as_secs() as i64))
+                format!("shows a certificate that expired on {}", date(not_after.as_secs() as i64))
             }
             CertificateError::NotValidYetContext { not_before, .. } => {
-                format!("shows a certificate that begins on {}", date(not_before.as_secs() as i64))
+                format!("shows a certificate that is not valid before {}", date(not_before.as_secs() as i64))
             }
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                 "shows a certificate of another CA than ours".to_owned()
             }
             CertificateError::NotValidForNameContext { expected, presented } => format!(
-                "shows a certificate for {}, and `{}` is wanted here",
+                "shows a certificate for {}, and this connection needs one for `{}`",
                 presented.iter().map(|name| name_of(name)).collect::<Vec<_>>().join(", "),
                 expected.to_str()
             ),
-            error => format!("shows a certificate that cannot be believed ({error})"),
+            error => format!("shows an invalid certificate ({error})"),
         },
         Error::NoCertificatesPresented => "shows no certificate".to_owned(),
         Error::AlertReceived(AlertDescription::UnknownCA | AlertDescription::DecryptError) => {
-            "does not believe our certificate: it is of another CA than theirs".to_owned()
+            "rejects our certificate: another CA than theirs issued it".to_owned()
         }
         Error::AlertReceived(AlertDescription::CertificateExpired) => {
-            "does not believe our certificate: it has ended, or clocks differ".to_owned()
+            "rejects our certificate: it has expired, or clocks differ".to_owned()
         }
-        Error::AlertReceived(AlertDescription::CertificateRequired) => "wants a certificate".to_owned(),
-        Error::AlertReceived(alert) => format!("ends TLS ({alert:?})"),
+        Error::AlertReceived(AlertDescription::CertificateRequired) => "requires a certificate".to_owned(),
+        Error::AlertReceived(alert) => format!("ended the TLS session ({alert:?})"),
         Error::InvalidMessage(
             InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
         ) if handshaking => "does not speak TLS: use certificates everywhere, or nowhere".to_owned(),
-        Error::PeerIncompatible(error) => format!("speaks another TLS than 1.3 as it is here ({error:?})"),
-        Error::DecryptError => "sent bytes that changed on their way, as TLS finds".to_owned(),
-        error => format!("breaks the rules of TLS ({error})"),
+        Error::PeerIncompatible(error) => {
+            format!("does not support TLS 1.3 as this side requires it ({error:?})")
+        }
+        Error::DecryptError => "sent bytes that changed in transit: TLS cannot decrypt them".to_owned(),
+        error => format!("violates the TLS protocol ({error})"),
     }
 }
 
-/// A name as rustls shows it (`DnsName("hub.syncline")`), without what is around it.
+/// Extracts a name from the form in which rustls shows it, such as `DnsName("hub.syncline")`.
 fn name_of(shown: &str) -> String {
     format!("`{}`", shown.trim_start_matches("DnsName(").trim_end_matches(')').trim_matches('"'))
 }
@@ -305,15 +316,15 @@ impl Write for Secured {
         self.write_vectored(&[IoSlice::new(bytes)])
     }
 
-    /// Takes no more than a little, and nothing before what was taken last is written.
+    /// Accepts a limited number of bytes, and none before the bytes accepted earlier are written.
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         self.drain()?;
         let taken = self.tls.writer().write_vectored(slices)?;
         if taken == 0 && slices.iter().any(|slice| !slice.is_empty()) {
             return Err(ErrorKind::WouldBlock.into());
         }
-        // What could not be written now is written later: it has been taken.
-        waited(self.drain())?;
+        // Bytes that cannot be written now are written later, because they have been accepted.
+        unless_blocked(self.drain())?;
         Ok(taken)
     }
 
@@ -346,7 +357,7 @@ mod tests {
         (here, Secured::accept(Socket::Unix(b), &identity).unwrap())
     }
 
-    /// What there is to read, in pieces.
+    /// Reads up to a random number of bytes, in two slices. Returns whether the end has been reached.
     fn read(from: &mut Secured, random: &mut ChaCha8Rng, into: &mut Vec<u8>) -> io::Result<bool> {
         let mut bytes = vec![0; random.random_range(1..100_000)];
         let first = random.random_range(0..bytes.len());
@@ -364,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_arrives_in_order_and_then_the_end_both_ways() {
+    fn bytes_arrive_in_order_and_then_the_end_in_both_directions() {
         for seed in 0..8 {
             let mut random = ChaCha8Rng::seed_from_u64(seed);
             let (here, there) = pair();
@@ -384,8 +395,8 @@ mod tests {
                             sides[side].finish().unwrap();
                         }
                     }
-                    // Who has heard all may still have something to say.
-                    waited(sides[side].flush()).unwrap();
+                    // A side that has read everything may still have bytes to write.
+                    unless_blocked(sides[side].flush()).unwrap();
                     if !over[side] {
                         over[side] = read(&mut sides[side], &mut random, &mut got[side]).unwrap();
                     }
@@ -396,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_without_a_farewell_is_none() {
+    fn an_end_without_close_notify_is_an_error() {
         let (mut here, mut there) = pair();
         let (mut random, mut got) = (ChaCha8Rng::seed_from_u64(1), Vec::new());
         while got.is_empty() {
@@ -408,7 +419,7 @@ mod tests {
         drop(here);
         let error = loop {
             match read(&mut there, &mut random, &mut got) {
-                Ok(over) => assert!(!over, "an end that nobody said"),
+                Ok(over) => assert!(!over, "an end that the other side did not announce"),
                 Err(error) => break error,
             }
         };
@@ -416,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_on_its_way_is_not_taken() {
+    fn bytes_that_changed_in_transit_are_rejected() {
         let (mut here, mut there) = pair();
         let (mut random, mut got) = (ChaCha8Rng::seed_from_u64(1), Vec::new());
         while got.is_empty() {
@@ -425,19 +436,19 @@ mod tests {
             _ = read(&mut there, &mut random, &mut got).unwrap();
         }
         got.clear();
-        // Something that looks like a record, and is none of ours.
+        // Bytes that look like a TLS record and are none.
         let mut record = vec![23, 3, 3, 0, 40];
         record.resize(45, 7);
         here.below_mut().write_all(&record).unwrap();
         let error = read(&mut there, &mut random, &mut got).unwrap_err();
         assert_eq!((error.kind(), got.len()), (ErrorKind::InvalidData, 0));
-        assert!(disbelief(&error).unwrap().contains("changed on their way"), "{error}");
+        assert!(rejection(&error).unwrap().contains("changed in transit"), "{error}");
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn garbage_is_refused_on_both_sides(bytes in prop::collection::vec(any::<u8>(), 1..600), tls in any::<bool>()) {
+        fn both_sides_reject_garbage(bytes in prop::collection::vec(any::<u8>(), 1..600), tls in any::<bool>()) {
             let (here, there) = pair();
             for mut side in [here, there] {
                 let (mut stranger, own) = UnixStream::pair().unwrap();

@@ -1,4 +1,4 @@
-//! The one rule by which data that does not divide evenly is cut into blocks.
+//! The rule for cutting data that does not divide evenly into blocks.
 //!
 //! Block `i` of `n` over `len` elements spans `[i*len/n, (i+1)*len/n)` with integer division, so sizes differ by
 //! at most one element, every element belongs to exactly one block, and any rank can compute any block.
@@ -22,7 +22,7 @@ impl Extent {
     pub const fn len(self) -> u64 {
         self.end - self.start
     }
-    /// Whether there is nothing in it.
+    /// Whether the run is empty.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.start == self.end
@@ -41,7 +41,7 @@ impl Extent {
 #[inline]
 pub fn cut(len: u64, index: u32, of: u32) -> u64 {
     match len.checked_mul(u64::from(index)) {
-        // Most numbers of blocks are powers of two, and divisions slow.
+        // Most numbers of blocks are powers of two, and a shift is faster than a division.
         Some(product) if of.is_power_of_two() => product >> of.trailing_zeros(),
         Some(product) => product / u64::from(of),
         None => (u128::from(len) * u128::from(index) / u128::from(of)) as u64,

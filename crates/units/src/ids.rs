@@ -1,4 +1,4 @@
-//! Newtypes for the things that are counted, so that a rank is never taken for an NPU.
+//! Newtypes for numbered things, so that a rank cannot be mistaken for an NPU.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -39,7 +39,7 @@ id!(/// A task of one rank class's task graph.
 id!(/// A job on a cluster that may run several.
     JobId, "job ");
 
-/// Ranks, ascending, for people: `rank 3`, `ranks 0-7, 9`; at most eight ranges are written out.
+/// Formats ascending ranks for people: `rank 3`, `ranks 0-7, 9`. Writes at most eight ranges and counts the rest.
 pub fn rank_list(ranks: &[u32]) -> String {
     const RANGES: usize = 8;
     let mut ranges: Vec<(u32, u32)> = Vec::new();

@@ -1,4 +1,4 @@
-//! The words and quantities that every other crate shares.
+//! Quantities and vocabulary that every other crate uses.
 //!
 //! Quantities are exact integers with a unit in their type, so that a result never depends on the
 //! order of a floating-point sum, and a byte is never added to a bit:
@@ -9,7 +9,7 @@
 //! - [`ids`]: newtypes for ranks, NPUs, links, groups and tasks;
 //! - [`words`]: collective kinds, data types, dimension kinds and shapes such as `Ring(4)_FC(2)`;
 //! - [`turn`]: translations of a dimension's coordinates;
-//! - [`cut`]: the one rule by which bytes that do not divide evenly are cut into blocks.
+//! - [`cut`]: the rule for cutting bytes that do not divide evenly into blocks.
 
 pub mod cut;
 pub mod ids;

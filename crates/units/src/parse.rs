@@ -1,21 +1,21 @@
 //! The grammar of quantities: a decimal number, optional spaces, a prefix and a unit.
 //!
 //! Case decides between bit (`b`) and byte (`B`). Decimal prefixes are powers of 1000 and binary ones
-//! (`Ki`, `Mi`, `Gi`, `Ti`) powers of 1024. A number without a unit is refused: what `50` means is the most
-//! frequent question of such tools' users.
+//! (`Ki`, `Mi`, `Gi`, `Ti`) powers of 1024. A number without a unit is refused: users of such
+//! tools most often ask what a bare `50` means.
 
 use std::fmt;
 
-/// Why a quantity could not be read. Its text names what was found and shows a value that would do.
+/// Why a quantity could not be read. Its text says what was found and shows a valid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitError {
-    /// What was found.
+    /// The text that could not be read.
     pub found: String,
-    /// Where that begins in the text, in characters.
+    /// Where that text begins in the input, in characters.
     pub at: usize,
     /// What is wrong with it, in one sentence.
     pub problem: String,
-    /// How to mend it.
+    /// How to fix it.
     pub help: String,
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn quantity(
     })
 }
 
-/// Whether the character at `at` belongs to an exponent such as `1e-3` (and not to a unit that starts with E).
+/// Whether the character at `at` belongs to an exponent such as `1e-3`, rather than to a unit that starts with E.
 fn is_exponent(text: &str, at: usize) -> bool {
     let bytes = text.as_bytes();
     let after_number = at > 0 && (bytes[at - 1].is_ascii_digit() || bytes[at - 1] == b'.');
@@ -159,7 +159,7 @@ fn find_unit(unit: &str, units: &[(&str, u64)], prefixes: Prefixes) -> Option<(u
     })
 }
 
-/// The unit that `unit` is another spelling of; two, of bits and then of bytes, where it may be either.
+/// The units that `unit` may be another spelling of: one, or two (bits, then bytes) where it may mean either.
 fn meant(unit: &str, units: &[(&str, u64)], prefixes: Prefixes) -> Vec<String> {
     const SPELLINGS: [(&str, &str); 6] = [
         ("bits/s", "b/s"),
@@ -189,8 +189,8 @@ fn meant(unit: &str, units: &[(&str, u64)], prefixes: Prefixes) -> Vec<String> {
     found
 }
 
-/// `b` or `B`, where `unit` says which of them it means: by the word, by `bps`, or by letters of both cases, whose
-/// writer minds the case. `gb/s` and `GBPS` do not say.
+/// Whether `unit` means bits or bytes. The word `bit` or `byte`, the suffix `bps`, or mixed case decides: someone who
+/// mixes case means the case. `gb/s` and `GBPS` are ambiguous.
 fn bit_or_byte(unit: &str, lower: &str) -> Option<char> {
     if lower.contains("bit") {
         return Some('b');
@@ -203,7 +203,8 @@ fn bit_or_byte(unit: &str, lower: &str) -> Option<char> {
     if cases || unit.ends_with("bps") { unit.chars().rfind(|c| matches!(c, 'b' | 'B')) } else { None }
 }
 
-/// `"12.5e3"` as `("125", 2)`: digits without zeros around them, and the power of ten that multiplies them.
+/// Parses `"12.5e3"` to `("125", 2)`: the digits without zeros around them, and the power of ten that multiplies
+/// them.
 fn decimal(text: &str) -> Option<(String, i64)> {
     let (mantissa, exponent) = match text.split_once('e') {
         Some((mantissa, exponent)) => (mantissa, power(exponent)?),
@@ -219,7 +220,7 @@ fn decimal(text: &str) -> Option<(String, i64)> {
     Some((shorter.trim_start_matches('0').to_owned(), exponent - fraction.len() as i64 + zeros as i64))
 }
 
-/// An exponent of ten; one that is beyond all bounds is as good as a million.
+/// Parses an exponent of ten. An exponent that does not fit is replaced by a million, which is out of range too.
 fn power(text: &str) -> Option<i64> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => (-1, digits),
@@ -231,7 +232,7 @@ fn power(text: &str) -> Option<i64> {
     Some(sign * digits.parse().unwrap_or(i64::MAX).min(1_000_000))
 }
 
-/// Why a number of units is no whole number of base units.
+/// Why a quantity is not a whole number of base units.
 enum NoWhole {
     TooLarge,
     TooFine,
@@ -255,7 +256,7 @@ fn to_base(digits: &str, scale: i64, (num, den): (u128, u128)) -> Result<u64, No
         Some((product, den)) if product / den > u128::from(u64::MAX) => Err(NoWhole::TooLarge),
         Some((product, den)) if product % den != 0 => Err(NoWhole::TooFine),
         Some((product, den)) => u64::try_from(product / den).map_err(|_| NoWhole::TooLarge),
-        // More digits than base units have: before the point it is too large, behind it too fine.
+        // There are more digits than a number of base units can have: the value is too large, or too fine.
         None => {
             let magnitude = (digits.len() as i64 + scale) as f64 + (num as f64 / den as f64).log10();
             Err(if magnitude > 19.0 { NoWhole::TooLarge } else { NoWhole::TooFine })
@@ -263,7 +264,7 @@ fn to_base(digits: &str, scale: i64, (num, den): (u128, u128)) -> Result<u64, No
     }
 }
 
-/// The largest number of units that can be held, to four digits, rounded down.
+/// The largest number of units that fits, to four digits, rounded down.
 fn largest((num, den): (u128, u128)) -> String {
     let most = u128::from(u64::MAX) * den / num;
     let cut = most.checked_ilog10().unwrap_or(0).saturating_sub(3);
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_people_write() {
+    fn common_spellings_are_read() {
         assert_eq!("100Gb/s".parse(), Ok(Rate(100_000_000_000)));
         assert_eq!("25 GB/s".parse(), Ok(Rate(200_000_000_000)));
         assert_eq!("0.5us".parse(), Ok(Time(500_000)));
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_with_a_remedy() {
+    fn errors_suggest_a_valid_value() {
         assert_eq!(error("50"), "`50`: a number without a unit; say the unit: \"50Gb/s\", for example");
         assert_eq!(
             error("50GiBps"),
@@ -342,7 +343,7 @@ mod tests {
         assert!("µ".parse::<Time>().is_err());
     }
     #[test]
-    fn bits_and_bytes_are_not_confused_by_a_hint() {
+    fn hints_do_not_confuse_bits_and_bytes() {
         let bits = ["100Gbps", "100 Gbps", "100gbps", "100Gbit/s", "100gbits/s", "100Gb/S", "100GBit/s"];
         let bytes = ["100GBps", "100gBps", "100Gbyte/s", "100GBytes/s", "100gB/s"];
         let either = ["100gb/s", "100GB/S", "100GBPS"];

@@ -14,9 +14,9 @@ macro_rules! quantity {
         pub struct $name(pub u64);
 
         impl $name {
-            /// Nothing of it.
+            /// Zero.
             pub const ZERO: Self = Self(0);
-            /// The largest value that can be held.
+            /// The largest value.
             pub const MAX: Self = Self(u64::MAX);
 
             /// Whether this is zero.
@@ -24,12 +24,12 @@ macro_rules! quantity {
             pub const fn is_zero(self) -> bool {
                 self.0 == 0
             }
-            /// The sum, or the largest value where it does not fit.
+            /// The sum, or [`Self::MAX`] on overflow.
             #[inline]
             pub const fn saturating_add(self, other: Self) -> Self {
                 Self(self.0.saturating_add(other.0))
             }
-            /// The difference, or zero where it would be negative.
+            /// The difference, or zero if it would be negative.
             #[inline]
             pub const fn saturating_sub(self, other: Self) -> Self {
                 Self(self.0.saturating_sub(other.0))
@@ -114,13 +114,13 @@ impl Time {
     pub const fn from_ns(ns: u64) -> Self {
         Self(ns * 1_000)
     }
-    /// Seconds as a float, for tables and people only: simulation never computes with it.
+    /// Seconds as a float, for tables and messages only. The simulation never computes with it.
     pub fn as_s(self) -> f64 {
         self.0 as f64 / PS as f64
     }
 }
 
-/// `ceil(amount * scale / rate)` without overflow; `None` where the rate is zero or the result too large.
+/// `ceil(amount * scale / rate)` without overflow; `None` if the rate is zero or the result does not fit.
 #[inline]
 fn ceil_div(amount: u64, scale: u64, rate: u64) -> Option<u64> {
     if rate == 0 {
@@ -137,23 +137,23 @@ impl Rate {
     pub const fn from_bytes_per_s(bytes_per_s: u64) -> Self {
         Self(bytes_per_s * 8)
     }
-    /// Bytes per second as a float, for tables and people.
+    /// Bytes per second as a float, for tables and messages.
     pub fn as_bytes_per_s(self) -> f64 {
         self.0 as f64 / 8.0
     }
     /// Time to move `bytes` at this rate, rounded up to a whole picosecond.
-    /// `None` where the rate is zero or the time does not fit [`Time`].
+    /// Returns `None` if the rate is zero or the time does not fit [`Time`].
     #[inline]
     pub fn transfer_time(self, bytes: Bytes) -> Option<Time> {
         ceil_div(bytes.0, 8 * PS, self.0).map(Time)
     }
-    /// Bytes that pass at this rate in `time`, rounded up to a whole byte.
+    /// Bytes transferred at this rate in `time`, rounded up to a whole byte.
     pub fn bytes_in(self, time: Time) -> Bytes {
         let bytes = (u128::from(self.0) * u128::from(time.0)).div_ceil(8 * u128::from(PS));
         Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
-    /// This rate times a fraction such as a link efficiency of 0.94, rounded down to a whole bit per second.
-    /// The fraction is taken to six decimal places so that the product is the same on every machine.
+    /// This rate times a fraction such as a link efficiency of 0.94, rounded down to a whole bit per second. The
+    /// fraction is rounded to six decimal places so that the product is the same on every machine.
     pub fn scaled(self, fraction: f64) -> Self {
         let millionths = (fraction * 1e6).round() as u128;
         Self((u128::from(self.0) * millionths / 1_000_000) as u64)
@@ -174,11 +174,11 @@ impl Frequency {
     }
 }
 
-/// How one quantity is written: its units and the prefixes it is printed with.
+/// How a quantity is printed: its unit and the prefixes.
 struct Style {
-    /// What the unit ends in, as printed.
+    /// The unit without a prefix.
     unit: &'static str,
-    /// `(prefix, factor)` from large to small.
+    /// `(prefix, factor)`, from large to small.
     steps: &'static [(&'static str, u64)],
 }
 
@@ -210,7 +210,7 @@ fn show(value: u64, style: &Style, digits: usize) -> String {
     format!("{text}{prefix}{}", style.unit)
 }
 
-/// `value` written without any loss in the largest unit that divides it.
+/// `value` without rounding, in the largest unit that divides it.
 fn exact(value: u64, style: &Style) -> String {
     let (prefix, factor) = style
         .steps
@@ -262,7 +262,7 @@ impl fmt::Display for Frequency {
 macro_rules! text {
     ($name:ident, $style:expr, $what:literal, $units:expr, $prefixes:expr, $example:literal) => {
         impl $name {
-            /// The value without rounding, as [`FromStr`] reads it back.
+            /// The value without rounding; [`FromStr`] reads it back.
             pub fn exact(self) -> String {
                 exact(self.0, &$style)
             }
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn people_see_rounded_values() {
+    fn displayed_values_are_rounded() {
         assert_eq!(Time(1_234_567).to_string(), "1.235us");
         assert_eq!(Time(0).to_string(), "0ps");
         assert_eq!(Bytes(64 << 20).to_string(), "64MiB");

@@ -1,6 +1,6 @@
-//! The translations under which equal ranks are told apart only by their number.
+//! Translations of a dimension's coordinates. Symmetric ranks differ only by such a translation.
 
-/// A way of moving every coordinate of a dimension at once, so that any coordinate can be moved to 0.
+/// A way of moving all coordinates of a dimension at once, such that any coordinate can be moved to 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Turn {
     /// Coordinate `c` moves to `c - by`, wrapping at the size.
@@ -10,7 +10,7 @@ pub enum Turn {
 }
 
 impl Turn {
-    /// Where coordinate `index` is once `to` has been moved to 0, both below `size`.
+    /// The coordinate that `index` moves to when `to` moves to 0. Both are below `size`.
     #[inline]
     pub const fn seen_from(self, index: u32, to: u32, size: u32) -> u32 {
         match self {
@@ -21,24 +21,24 @@ impl Turn {
     }
 }
 
-/// A turn of which every `step`-th is taken: those that move coordinate 0 to a multiple of the step, which divides the size.
-/// Coordinates below the step then stand for all others.
+/// A subset of a turn's moves: those that move coordinate 0 to a multiple of `step`, which divides the size.
+/// Coordinates below `step` represent all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turned {
     /// How coordinates move.
     pub turn: Turn,
-    /// Number of coordinates that none of these moves onto another; a power of two where they move by exclusive or.
+    /// Number of coordinates that no move maps onto each other. A power of two for [`Turn::Xor`].
     pub step: u32,
 }
 
 impl Turned {
-    /// Where coordinate `index` is once `to` has been moved below the step, both below `size`.
+    /// The coordinate that `index` moves to when `to` moves below the step. Both are below `size`.
     #[inline]
     pub const fn seen_from(self, index: u32, to: u32, size: u32) -> u32 {
         self.turn.seen_from(index, to - to % self.step, size)
     }
 
-    /// Where coordinate `index` is after the `number`-th move, of `size / step`.
+    /// The coordinate that `index` moves to in move `number` of `size / step`.
     #[inline]
     pub const fn moved(self, index: u32, number: u32, size: u32) -> u32 {
         let by = number * self.step;
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moves_are_undone_by_looking_from_where_they_lead() {
+    fn seen_from_undoes_moved() {
         let cases = [(Turn::Cyclic, 12, 3), (Turn::Cyclic, 5, 1), (Turn::Xor, 16, 4), (Turn::Xor, 8, 1)];
         for (turn, size, step) in cases {
             let turned = Turned { turn, step };

@@ -1,4 +1,4 @@
-//! The field's words that more than one crate needs.
+//! Terms of the field that more than one crate needs.
 
 use crate::parse::UnitError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -12,9 +12,9 @@ macro_rules! named {
         pub enum $name { $($(#[$vdoc])* $variant),+ }
 
         impl $name {
-            /// Every value, in the order of documentation.
+            /// Every value, in the order in which the documentation lists them.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-            /// The name that files and tables use.
+            /// The name used in files and tables.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
             }
@@ -52,9 +52,9 @@ macro_rules! named {
 }
 
 named! {
-    /// What a collective promises (astra2020 Fig. 4). Sizes in this project always mean: the full vector for
-    /// all-reduce, reduce, broadcast; the full input vector of one rank for reduce-scatter and all-to-all; the
-    /// full gathered vector for all-gather.
+    /// The result that a collective guarantees (astra2020 Fig. 4). Sizes in this project always mean: the full vector
+    /// for all-reduce, reduce, broadcast; the full input vector of one rank for reduce-scatter and all-to-all; the full
+    /// gathered vector for all-gather.
     CollectiveKind, "collective" {
         /// Every rank ends with the reduction of all ranks' vectors.
         AllReduce = "all_reduce",
@@ -104,7 +104,7 @@ impl DataType {
 }
 
 named! {
-    /// How the NPUs of one dimension are joined (hier2021 Fig. 6, astra2020 Fig. 3).
+    /// How the NPUs of one dimension are connected (hier2021 Fig. 6, astra2020 Fig. 3).
     DimKind, "dimension kind" {
         /// Each NPU has links to its two neighbours.
         Ring = "ring" | "Ring",
@@ -129,9 +129,9 @@ impl DimKind {
 /// One dimension of a [`Shape`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ShapeDim {
-    /// How its NPUs are joined.
+    /// How its NPUs are connected.
     pub kind: DimKind,
-    /// How many NPUs it joins.
+    /// Number of NPUs.
     pub size: u32,
 }
 
@@ -140,7 +140,7 @@ pub struct ShapeDim {
 pub struct Shape(pub Vec<ShapeDim>);
 
 impl Shape {
-    /// Product of the dimension sizes; `None` where it does not fit 32 bits.
+    /// Product of the dimension sizes; `None` if it does not fit 32 bits.
     pub fn npus(&self) -> Option<u32> {
         self.0.iter().try_fold(1u32, |product, dim| product.checked_mul(dim.size))
     }
@@ -184,7 +184,7 @@ impl FromStr for Shape {
             at += part.chars().count() + 1;
         }
         let shape = Self(dims);
-        shape.npus().ok_or_else(|| error(0, text, "more NPUs than 32 bits can number".to_owned()))?;
+        shape.npus().ok_or_else(|| error(0, text, "more NPUs than a 32-bit number can count".to_owned()))?;
         Ok(shape)
     }
 }

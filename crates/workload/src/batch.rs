@@ -1,39 +1,39 @@
-//! How many samples a training step works on, and in which parts.
+//! The number of samples in a training step, and their division into micro-batches.
 //!
-//! A step has a *global batch*: micro-batch x data-parallel ranks x micro-batches. A job says how many micro-batches there
-//! are, or the global batch, from which their number follows.
+//! The *global batch* of a step is micro-batch x data-parallel ranks x micro-batches. A job gives either the number
+//! of micro-batches, or the global batch, from which their number follows.
 
 use syncline_diagnostics::{Code, Diagnostic};
 
 /// The samples of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// Samples of a micro-batch of one copy of the model, where that is known.
+    /// Samples of a micro-batch on one copy of the model, if known.
     pub micro_batch: Option<u32>,
-    /// How often a copy works on as many.
+    /// Number of micro-batches.
     pub number: Number,
 }
 
-/// How many micro-batches a step has.
+/// How the number of micro-batches of a step is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
-    /// So many.
+    /// This many.
     MicroBatches(u32),
-    /// As many as give so many samples over all copies.
+    /// As many as make up this number of samples over all copies.
     Global(u32),
 }
 
 impl Batch {
-    /// So many micro-batches of a size that is not known.
+    /// This many micro-batches, of unknown size.
     pub const fn of(micro_batches: u32) -> Self {
         Self { micro_batch: None, number: Number::MicroBatches(micro_batches) }
     }
 
-    /// Micro-batches of a step where there are so many copies of the model.
+    /// The number of micro-batches in a step, for a given number of copies of the model.
     ///
     /// # Errors
-    /// A global batch that copies and micro-batches do not divide, with the nearest that they do; or one without a
-    /// micro-batch.
+    /// A global batch that copies and micro-batches do not divide, with the nearest one that they do; or a global
+    /// batch without a micro-batch.
     pub fn micro_batches(&self, copies: u32) -> Result<u32, Diagnostic> {
         let global = match self.number {
             Number::MicroBatches(number) => return Ok(number),
@@ -45,7 +45,9 @@ impl Batch {
                 .found(global.to_string())
         };
         let Some(each) = self.micro_batch else {
-            return Err(bad("nothing says how many samples a micro-batch has").help("add `batch_per_npu`"));
+            return Err(
+                bad("the number of samples in a micro-batch is not given").help("add `batch_per_npu`")
+            );
         };
         let at_once = u64::from(each) * u64::from(copies);
         if at_once > 0 && global > 0 && global.is_multiple_of(at_once) {
@@ -54,12 +56,12 @@ impl Batch {
         let below = global / at_once.max(1) * at_once;
         let nearest =
             if below == 0 || global - below > below + at_once - global { below + at_once } else { below };
-        Err(bad("the global batch does not divide into micro-batches")
+        Err(bad("the global batch does not divide evenly into micro-batches")
             .allowed(format!(
                 "multiples of {at_once}: a micro-batch of {each} on {copies} data-parallel rank{}",
                 if copies == 1 { "" } else { "s" }
             ))
-            .help(format!("take the nearest, `global_batch: {nearest}`, or another `batch_per_npu`")))
+            .help(format!("use the nearest, `global_batch: {nearest}`, or another `batch_per_npu`")))
     }
 }
 
@@ -80,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_divide_is_refused_with_the_nearest() {
+    fn uneven_global_batches_are_refused_with_the_nearest() {
         for (asked, nearest) in [(1000, 1024), (1070, 1088), (40, 64), (1, 64), (0, 64)] {
             let refused = global(asked, 2).micro_batches(32).unwrap_err();
             assert_eq!(refused.key.as_deref(), Some("workload.global_batch"));
@@ -88,7 +90,7 @@ mod tests {
                 refused.help.clone().unwrap().contains(&format!("`global_batch: {nearest}`")),
                 "{refused}"
             );
-            // What is said works.
+            // The suggested value works.
             assert!(global(nearest, 2).micro_batches(32).is_ok());
         }
         let without = Batch { micro_batch: None, number: Number::Global(8) };

@@ -1,18 +1,19 @@
-//! The task graph of one rank class.
+//! The task graph of a class of ranks.
 //!
-//! A graph is one iteration's tasks; it is executed [`TaskGraph::iterations`] times. A dependency with `lag` 1 points
-//! to the previous iteration, so a thousand iterations take no more memory than one, and what overlaps between
-//! iterations is said exactly.
+//! A graph contains the tasks of one iteration, and is executed [`TaskGraph::iterations`] times. A dependency with
+//! `lag` 1 points to the previous iteration, so a thousand iterations take no more memory than one, and overlap
+//! between iterations is expressed exactly.
 //!
-//! Where gradients are accumulated, an iteration is a micro-batch, and a training step takes [`TaskGraph::micro_batches`]
-//! of them. Tasks of the step as a whole, such as the reduction of gradients, are done in the last one only.
+//! With gradient accumulation, an iteration is a micro-batch, and a training step consists of
+//! [`TaskGraph::micro_batches`] of them. Tasks of the step as a whole, such as the reduction of gradients, run only
+//! in the last one.
 
 use crate::layer::Work;
 use crate::role::RoleId;
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_units::{Bytes, CollectiveKind, RankId, Time};
 
-/// Which part of a layer a task belongs to, for the table of layers.
+/// The part of a layer that a task belongs to, for the table of layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// Forward pass.
@@ -45,12 +46,12 @@ impl Part {
 pub enum Peer {
     /// This rank.
     Rank(RankId),
-    /// The rank whose number is larger by this, so that all ranks of a class have one task graph.
+    /// The rank whose number is larger by this; lets all ranks of a class share one task graph.
     Ahead(i32),
 }
 
 impl Peer {
-    /// The peer of `rank`. One that would have a negative number is `u32::MAX`, which no job has.
+    /// The peer of `rank`. If its number would be negative, it is `u32::MAX`, which no job has.
     #[inline]
     pub fn of(self, rank: u32) -> RankId {
         match self {
@@ -58,7 +59,7 @@ impl Peer {
             Self::Ahead(by) => RankId(rank.checked_add_signed(by).unwrap_or(u32::MAX)),
         }
     }
-    /// How far it is ahead of `rank`.
+    /// How far the peer is ahead of `rank`.
     fn ahead(self, rank: RankId) -> i64 {
         match self {
             Self::Rank(peer) => i64::from(peer.0) - i64::from(rank.0),
@@ -81,12 +82,12 @@ impl std::fmt::Display for Peer {
 pub enum TaskKind {
     /// Occupies the rank's compute.
     Compute(Work),
-    /// Takes part in a collective. The `k`-th collective task of a role, in task order, is the same collective on every
-    /// member of the group.
+    /// Takes part in a collective. The `k`-th collective task of a role, in task order, is the same collective on
+    /// every member of the group.
     Collective {
-        /// The group: the member of this role that the rank belongs to.
+        /// The role; the rank's group of this role runs the collective.
         role: RoleId,
-        /// What is promised.
+        /// Kind of the collective.
         kind: CollectiveKind,
         /// Size, as [`CollectiveKind`] defines it.
         bytes: Bytes,
@@ -111,14 +112,14 @@ pub enum TaskKind {
         /// As for a send.
         tag: u32,
     },
-    /// Occupies the rank's path to remote memory for a time.
+    /// Occupies the rank's path to remote memory for this time.
     Memory(Time),
     /// Takes no time.
     Join,
 }
 
 impl TaskKind {
-    /// Whether waiting for it is waiting for communication.
+    /// Whether waiting for the task counts as waiting for communication.
     pub const fn is_communication(&self) -> bool {
         matches!(self, Self::Collective { .. } | Self::Send { .. } | Self::Receive { .. })
     }
@@ -136,31 +137,31 @@ pub struct Task {
     pub layer: u32,
     /// Part of the layer.
     pub part: Part,
-    /// Name for people; empty means that layer and part say it.
+    /// Name for people; if empty, layer and part are the name.
     pub name: String,
 }
 
-/// What a task waits for.
+/// A dependency of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Dependency {
     /// The task that must be done.
     pub task: u32,
-    /// How many iterations before: 0 or 1.
+    /// How many iterations earlier: 0 or 1.
     pub lag: u8,
 }
 
 /// A checked task graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskGraph {
-    /// Tasks of one iteration. Among tasks that could start at once, the first starts.
+    /// Tasks of one iteration. Of several tasks that could start at once, the first one starts.
     pub tasks: Vec<Task>,
-    /// How often they are executed.
+    /// Number of iterations.
     pub iterations: u32,
-    /// How many of these iterations make a training step, at least 1; the same for every rank of a job.
+    /// Number of iterations in a training step, at least 1; the same for every rank of a job.
     pub micro_batches: u32,
-    /// Of each task, whether it is done in the last micro-batch of a step only.
+    /// For each task, whether it runs only in the last micro-batch of a step.
     only_last: Vec<bool>,
-    /// Of each task, how many of its dependencies have lag 0 and lag 1.
+    /// For each task, its number of dependencies with lag 0 and with lag 1.
     waits: Vec<[u32; 2]>,
     /// Successors of task `t`: `successors[starts[t]..starts[t + 1]]`.
     starts: Vec<u32>,
@@ -173,29 +174,28 @@ impl TaskGraph {
     pub fn successors(&self, task: u32) -> &[Dependency] {
         &self.successors[self.starts[task as usize] as usize..self.starts[task as usize + 1] as usize]
     }
-    /// How many dependencies `task` waits for in the given iteration (counted from 0).
+    /// The number of dependencies that `task` waits for in this iteration (counted from 0).
     #[inline]
     pub fn waits(&self, task: u32, iteration: u32) -> u32 {
         let [same, previous] = self.waits[task as usize];
         if iteration == 0 { same } else { same + previous }
     }
-    /// Whether `task` is done in the given iteration; else it is over as soon as it is reached, like a
-    /// [`TaskKind::Join`].
+    /// Whether `task` runs in this iteration. If not, it is done as soon as it is reached, like a [`TaskKind::Join`].
     #[inline]
     pub fn is_done_in(&self, task: u32, iteration: u32) -> bool {
         !self.only_last[task as usize] || self.ends_step(iteration)
     }
-    /// Whether the given iteration is the last micro-batch of a training step.
+    /// Whether this iteration is the last micro-batch of a training step.
     #[inline]
     pub fn ends_step(&self, iteration: u32) -> bool {
         iteration % self.micro_batches == self.micro_batches - 1
     }
-    /// How often `task` is done in a training step.
+    /// How often `task` runs in a training step.
     pub fn times_a_step(&self, task: u32) -> u32 {
         if self.only_last[task as usize] { 1 } else { self.micro_batches }
     }
-    /// Whether a rank with this graph and a rank with `other` do the same, with peers as far from `rank` as those of the
-    /// other are from `other_rank`.
+    /// Whether a rank with this graph and a rank with `other` do the same, and their peers are equally far from
+    /// `rank` and `other_rank`.
     pub fn is_like(&self, rank: RankId, other: &Self, other_rank: RankId) -> bool {
         let peer = |a: Peer, b: Peer| a.ahead(rank) == b.ahead(other_rank);
         let same = |(one, two): (&Task, &Task)| {
@@ -220,7 +220,7 @@ impl TaskGraph {
             && self.tasks.iter().zip(&other.tasks).all(same)
     }
 
-    /// Those that tasks send to or receive from, outside collectives, each once.
+    /// The peers that tasks send to or receive from, outside collectives, each once.
     pub fn peers(&self) -> Vec<Peer> {
         let peer = |task: &Task| match task.kind {
             TaskKind::Send { to, .. } => Some(to),
@@ -233,7 +233,7 @@ impl TaskGraph {
         peers
     }
 
-    /// What `task` waits for.
+    /// The dependencies of `task`.
     pub fn dependencies(&self, task: u32) -> Vec<Dependency> {
         (0..self.tasks.len() as u32)
             .flat_map(|t| self.successors(t).iter().filter(move |s| s.task == task).map(move |s| (t, s.lag)))
@@ -251,7 +251,7 @@ pub struct GraphBuilder {
 }
 
 impl GraphBuilder {
-    /// Nothing yet.
+    /// Creates an empty graph.
     pub fn new() -> Self {
         Self::default()
     }
@@ -268,7 +268,7 @@ impl GraphBuilder {
     pub fn after_previous(&mut self, task: u32, on: u32) {
         self.edges.push((on, Dependency { task, lag: 1 }));
     }
-    /// Makes `task` one of the last micro-batch of a training step only.
+    /// Makes `task` run only in the last micro-batch of a training step.
     pub fn only_in_last(&mut self, task: u32) {
         self.only_last.push(task);
     }
@@ -281,15 +281,16 @@ impl GraphBuilder {
         self.tasks.is_empty()
     }
 
-    /// Checks and indexes the graph, each of whose iterations is a training step.
+    /// Checks and indexes the graph; each iteration is a training step.
     ///
     /// # Errors
-    /// Names the tasks on a circle of dependencies.
+    /// A circle of dependencies, with the tasks on it.
     pub fn build(self, iterations: u32) -> Result<TaskGraph, Diagnostic> {
         self.build_steps(iterations, 1)
     }
 
-    /// The same, for training steps of so many micro-batches, all of which can be counted.
+    /// As [`Self::build`], for training steps of `micro_batches` micro-batches. The total number of micro-batches
+    /// must fit 32 bits.
     ///
     /// # Errors
     /// As [`Self::build`].
@@ -333,7 +334,7 @@ impl GraphBuilder {
     }
 }
 
-/// A task's name in messages.
+/// The name of a task in messages.
 pub fn describe(task: &Task, index: u32) -> String {
     if task.name.is_empty() {
         format!("task {index} ({})", task.part.name())
@@ -342,7 +343,7 @@ pub fn describe(task: &Task, index: u32) -> String {
     }
 }
 
-/// Tasks on a circle of lag-0 dependencies, first one repeated at the end; none where the graph has no circle.
+/// Tasks on a circle of lag-0 dependencies, with the first one repeated at the end; `None` if there is no circle.
 fn find_circle(graph: &TaskGraph) -> Option<Vec<u32>> {
     let n = graph.tasks.len();
     let mut waits: Vec<u32> = graph.waits.iter().map(|w| w[0]).collect();
@@ -360,7 +361,7 @@ fn find_circle(graph: &TaskGraph) -> Option<Vec<u32>> {
     if done == n {
         return None;
     }
-    // Every task that is left has a predecessor that is left: walking backwards must come round.
+    // Every remaining task has a remaining predecessor, so walking backwards must reach a circle.
     let mut before = vec![u32::MAX; n];
     for t in (0..n as u32).filter(|&t| waits[t as usize] > 0) {
         for next in graph.successors(t).iter().filter(|d| d.lag == 0) {
@@ -420,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_of_the_step_are_done_in_its_last_micro_batch() {
+    fn step_tasks_run_in_the_last_micro_batch() {
         let mut builder = GraphBuilder::new();
         let [a, b] = ["a", "b"].map(|name| builder.task(join(name)));
         builder.only_in_last(b);

@@ -1,8 +1,8 @@
 //! The grid of ranks: which dimensions hold the parts of a model, its copies, and the stages of a pipeline.
 //!
-//! A kind of parallelism claims dimensions by name, or so many ranks. Ranks that are counted fill the dimensions that are
-//! left, lowest first, one kind after the other ([`Parallel::order`]); a dimension that one of them fills only partly is
-//! split, and the next kind begins in what is left of it (hier2021 III).
+//! A kind of parallelism claims dimensions by name, or claims a number of ranks. Counted ranks fill the unclaimed
+//! dimensions, lowest first, one kind after the other ([`Parallel::order`]). A dimension that a kind fills only
+//! partly is split, and the next kind continues in the rest of it (hier2021 III).
 
 use crate::layer::{Axes, Kind, Parallel};
 use crate::role::Role;
@@ -11,16 +11,16 @@ use syncline_diagnostics::{Code, Diagnostic};
 /// One axis that ranks can be laid out along.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GridAxis {
-    /// Its name, by which a parallelisation claims it.
+    /// The name that a parallelisation claims it by.
     pub name: String,
     /// Ranks along it.
     pub size: u32,
-    /// The fabric's dimension that it runs along, if it runs along one.
+    /// The fabric's dimension that it runs along, if any.
     pub dim: Option<u16>,
 }
 
-/// The grid of ranks that a parallelisation needs: the fabric's dimensions, some of them split where a degree fills them
-/// only partly.
+/// The grid of ranks that a parallelisation needs: the fabric's dimensions, some of them split because a degree fills
+/// them only partly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grid {
     /// Axis sizes, lowest first.
@@ -31,7 +31,7 @@ pub struct Grid {
     pub model: Vec<usize>,
     /// Axes of the data-parallel groups.
     pub data: Vec<usize>,
-    /// Axes along which the stages of a pipeline lie.
+    /// Axes of the stages of a pipeline.
     pub pipeline: Vec<usize>,
 }
 
@@ -91,7 +91,7 @@ impl Grid {
         Role::grid(name, &self.sizes, &self.dims, axes)
     }
 
-    /// Ranks along `axes`.
+    /// Number of ranks along `axes`.
     pub fn degree(&self, axes: &[usize]) -> u32 {
         axes.iter().map(|&axis| self.sizes[axis]).product()
     }
@@ -109,7 +109,7 @@ const fn claim(parallel: &Parallel, kind: Kind) -> &Axes {
     }
 }
 
-/// The dimensions, with those that are claimed by name.
+/// The dimensions, marked with the kinds that claim them by name.
 fn named(dims: &[GridAxis], parallel: &Parallel) -> Result<Vec<Part>, Diagnostic> {
     let mut parts: Vec<Part> =
         dims.iter().enumerate().map(|(of, dim)| Part { of, size: dim.size, kind: None }).collect();
@@ -163,16 +163,16 @@ fn find(dims: &[GridAxis], names: &[String], kind: Kind) -> Result<Vec<usize>, D
     Ok(axes)
 }
 
-/// How many ranks a kind takes of the dimensions that are not claimed by name.
+/// The number of ranks that a kind takes from the dimensions that are not claimed by name.
 #[derive(Clone, Copy, Debug)]
 enum Count {
     None,
     Ranks(u32),
-    /// What others leave, which is no whole number.
+    /// The remaining ranks, which are not a whole number.
     Uneven,
 }
 
-/// By kind.
+/// The counts by kind.
 fn counts(parallel: &Parallel, free: u64) -> Result<[Count; 3], Diagnostic> {
     let mut counts = [Count::None; 3];
     let mut counted = Vec::new();
@@ -186,7 +186,7 @@ fn counts(parallel: &Parallel, free: u64) -> Result<[Count; 3], Diagnostic> {
         }
     }
     let asked = counted.iter().fold(1u64, |product, &(_, degree)| product.saturating_mul(degree.into()));
-    // Copies take what is left before parts of a model do.
+    // Copies take the remaining ranks before parts of a model do.
     let rest = [Kind::Data, Kind::Model, Kind::Pipeline];
     let rest = rest.into_iter().find(|&kind| *claim(parallel, kind) == Axes::Rest);
     match rest {
@@ -199,17 +199,17 @@ fn counts(parallel: &Parallel, free: u64) -> Result<[Count; 3], Diagnostic> {
                 counted.iter().map(|(kind, degree)| format!("{} {degree}", kind.name())).collect();
             return Err(Diagnostic::error(
                 Code::RankMismatch,
-                format!("{} is not the {free} NPUs of the fabric", said.join(" x ")),
+                format!("{} does not equal the {free} NPUs of the fabric", said.join(" x ")),
             )
             .key("workload.parallel")
-            .help("give degrees whose product is the number of ranks, or leave one that follows from the others out"));
+            .help("give degrees whose product is the number of ranks, or omit one degree: it follows from the others"));
         }
         None => {}
     }
     Ok(counts)
 }
 
-/// The error where the ranks that are counted leave no whole number to `rest`.
+/// The error if the counted ranks leave no whole number to `rest`.
 fn uneven(parallel: &Parallel, rest: Kind, free: u64) -> Diagnostic {
     let counted = Kind::ALL.into_iter().filter_map(|kind| match *claim(parallel, kind) {
         Axes::Degree(degree) if kind != rest => Some((kind, degree)),
@@ -283,7 +283,7 @@ mod tests {
             (Axes::Degree(3), Axes::Rest, "do not fill"),
             (Axes::Degree(2048), Axes::Rest, "more than the fabric has"),
             (Axes::Degree(0), Axes::Rest, "at least 1"),
-            (Axes::Degree(2), Axes::Degree(2), "is not the 1024 NPUs"),
+            (Axes::Degree(2), Axes::Degree(2), "does not equal the 1024 NPUs"),
             (names(&["locla"]), Axes::Rest, "no such dimension"),
             (names(&["local"]), Axes::All, "both"),
             (names(&["local"]), Axes::None, "neither"),
@@ -299,7 +299,7 @@ mod tests {
         (0u32..).zip(sizes).map(axis).collect()
     }
 
-    /// Sizes of the axes of a kind by dimension.
+    /// Sizes of the axes of a kind, by dimension.
     fn along(grid: &Grid, axes: &[usize], dims: usize) -> Vec<u32> {
         let mut sizes = vec![1; dims];
         axes.iter().for_each(|&axis| sizes[usize::from(grid.dims[axis].unwrap())] *= grid.sizes[axis]);
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn the_groups_of_hier2021_on_its_three_networks() {
-        // Model-parallel and data-parallel ranks by dimension; both share one where neither fills it.
+        // Model-parallel and data-parallel ranks by dimension. If neither kind fills a dimension, they share it.
         for (sizes, degree, model, data) in [
             (&[8, 128][..], 16, &[8, 2][..], &[1, 64][..]),
             (&[8, 8, 16], 16, &[8, 2, 1], &[1, 4, 16]),
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn three_kinds_lie_in_the_order_that_is_asked_for() {
+    fn three_kinds_lie_in_the_requested_order() {
         let with = |order: [Kind; 3]| Parallel {
             pipeline: Axes::Degree(4),
             order: Kinds(order.to_vec()),
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn named_and_counted_dimensions_go_together() {
+    fn named_and_counted_dimensions_can_be_combined() {
         let names = |names: &[&str]| Axes::Dims(names.iter().map(|&n| n.to_owned()).collect());
         let mixed = Parallel { pipeline: names(&["dim1"]), ..parallel(Axes::Degree(4), Axes::Rest) };
         let grid = Grid::new(&axes(&[8, 2, 8]), &mixed).unwrap();
@@ -373,7 +373,7 @@ mod tests {
             (
                 Parallel { data: Axes::Degree(3), ..base() },
                 "",
-                "model 4 x data 3 x pipeline 4 is not the 128",
+                "model 4 x data 3 x pipeline 4 does not equal the 128",
             ),
             (
                 Parallel { pipeline: names(&["dim0", "dim1"]), ..base() },

@@ -1,4 +1,4 @@
-//! Layers and a parallelisation into a whole job.
+//! Builds a whole job from layers and a parallelisation.
 
 use crate::Workload;
 use crate::batch::Batch;
@@ -12,12 +12,12 @@ use crate::training::{Rules, training_loop};
 use crate::types::Types;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 
-/// A training job: layers, and where their parts, copies and stages are.
+/// A training job: its layers, and which ranks hold their parts, copies and stages.
 #[derive(Clone, Debug)]
 pub struct Training<'a> {
-    /// From input to output.
+    /// The layers, from input to output.
     pub layers: &'a [Layer],
-    /// Which ranks share what.
+    /// The grid of ranks.
     pub grid: Grid,
     /// How layers are divided.
     pub division: Division,
@@ -28,10 +28,10 @@ pub struct Training<'a> {
 }
 
 impl<'a> Training<'a> {
-    /// Lays `layers` out on `axes`, for so many iterations of steps on `batch`, and elements of these types.
+    /// Lays `layers` out on `axes`, for a number of iterations of steps on `batch`, with elements of these types.
     ///
     /// # Errors
-    /// All that is impossible about it.
+    /// Everything that is impossible about it.
     pub fn new(
         layers: &'a [Layer],
         axes: &[GridAxis],
@@ -46,10 +46,13 @@ impl<'a> Training<'a> {
         problems.extend(check(layers, parallel, model));
         if stages > 1 && rules.last_bottom.is_some() {
             problems.push(
-                Diagnostic::error(Code::BadWorkload, "a model whose first layer is exchanged has no stages")
-                    .key("workload.parallel.pipeline")
-                    .found(format!("{stages} stages"))
-                    .allowed("1"),
+                Diagnostic::error(
+                    Code::BadWorkload,
+                    "a model whose first layer is exchanged cannot be divided into stages",
+                )
+                .key("workload.parallel.pipeline")
+                .found(format!("{stages} stages"))
+                .allowed("1"),
             );
         }
         let micro_batches = batch.micro_batches(data);
@@ -70,7 +73,7 @@ impl<'a> Training<'a> {
         Ok(Self { layers, grid, division, stages, rules, iterations })
     }
 
-    /// The job. Ranks of a stage are a class.
+    /// Builds the job. The ranks of a stage are a class.
     ///
     /// # Errors
     /// As [`GraphBuilder::build`](crate::GraphBuilder::build).
@@ -104,7 +107,7 @@ impl<'a> Training<'a> {
     }
 }
 
-/// The stage of each rank, as runs.
+/// The stage of each rank, as runs of equal stages.
 fn runs(role: &Role, ranks: u32) -> Vec<(u32, u32)> {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for rank in 0..ranks {
@@ -116,7 +119,7 @@ fn runs(role: &Role, ranks: u32) -> Vec<(u32, u32)> {
     runs
 }
 
-/// What does not divide, and what does not go together.
+/// Finds sizes that do not divide, and settings that contradict each other.
 fn check(layers: &[Layer], parallel: &Parallel, model: u32) -> Diagnostics {
     let mut problems = Diagnostics::new();
     let bad = |key: &str, message: String| {
@@ -173,12 +176,12 @@ fn check(layers: &[Layer], parallel: &Parallel, model: u32) -> Diagnostics {
         )),
     };
     if let Some((what, help)) = nothing {
-        problems.push(bad("recompute", format!("there is nothing to compute again: no {what}")).help(help));
+        problems.push(bad("recompute", format!("there is nothing to recompute: no {what}")).help(help));
     }
     problems
 }
 
-/// The divisors of a number, in words.
+/// The divisors of a number, as text.
 fn divisors(of: u32) -> String {
     let all: Vec<String> =
         (1..=of.min(1 << 20)).filter(|by| of.is_multiple_of(*by)).map(|by| by.to_string()).collect();

@@ -1,40 +1,41 @@
-//! Several jobs as one: what the engine executes where they share a fabric.
+//! Joins several jobs that share a fabric into the one that the engine executes.
 //!
-//! Ranks, roles and layers of a job are numbered after those of the jobs before it. Nothing else is shared: a group is one
-//! job's, and so is every message.
+//! The ranks, roles and layers of a job are numbered after those of the jobs before it. Nothing else is shared: each
+//! group and each message belongs to one job.
 
 use crate::{Peer, Role, RoleId, Source, TaskGraph, TaskKind, Workload};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_units::RankId;
 
-/// Where a job's numbers begin, and how many there are.
+/// Where the numbers of a job begin, and how many it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Its name.
     pub name: String,
     /// Its first rank.
     pub first_rank: u32,
-    /// How many it has.
+    /// Number of ranks.
     pub ranks: u32,
     /// Its first layer.
     pub first_layer: u32,
-    /// How many it has.
+    /// Number of layers.
     pub layers: u32,
     /// Its training iterations.
     pub iterations: u32,
 }
 
-/// Joins jobs, and says which share of the numbers each has. Names of roles and layers begin with the job's.
+/// Joins jobs, and returns the share of each. Names of roles and layers begin with the job's name.
 ///
 /// # Errors
-/// More ranks than 32 bits or more roles than 16 bits can number; jobs that differ in the micro-batches of an iteration.
+/// More ranks than fit 32 bits, or more roles than fit 16 bits; jobs that differ in the number of micro-batches per
+/// iteration.
 pub fn join(jobs: &[(&str, Workload)]) -> Result<(Workload, Vec<Share>), Diagnostic> {
     let bad = |message: &str| Diagnostic::error(Code::BadWorkload, message).key("workload.jobs");
     let ranks = jobs.iter().try_fold(0u32, |sum, (_, job)| sum.checked_add(job.ranks));
-    let ranks = ranks.ok_or_else(|| bad("the jobs have more ranks than 32 bits can number"))?;
+    let ranks = ranks.ok_or_else(|| bad("the jobs have more ranks than a 32-bit number can count"))?;
     let roles: usize = jobs.iter().map(|(_, job)| job.roles.len()).sum();
     if roles > usize::from(u16::MAX) {
-        return Err(bad("the jobs have more process groups than can be told apart")
+        return Err(bad("the jobs have too many process groups")
             .found(roles.to_string())
             .allowed(format!("at most {}", u16::MAX)));
     }
@@ -42,7 +43,7 @@ pub fn join(jobs: &[(&str, Workload)]) -> Result<(Workload, Vec<Share>), Diagnos
     micro_batches.dedup();
     if micro_batches.len() > 1 {
         let found: Vec<String> = micro_batches.iter().map(u32::to_string).collect();
-        return Err(bad("jobs of one scenario have equally many micro-batches in an iteration")
+        return Err(bad("all jobs of a scenario need the same number of micro-batches per iteration")
             .found(found.join(", "))
             .help("give all jobs the same `micro_batches`"));
     }
@@ -83,14 +84,14 @@ pub fn join(jobs: &[(&str, Workload)]) -> Result<(Workload, Vec<Share>), Diagnos
     Ok((all, shares))
 }
 
-/// A graph whose peers, roles and layers are numbered later.
+/// A copy of the graph with its peers, roles and layers renumbered.
 fn moved(graph: &TaskGraph, ranks: u32, roles: u16, layers: u32) -> TaskGraph {
     let mut graph = graph.clone();
     for task in &mut graph.tasks {
         match &mut task.kind {
             TaskKind::Collective { role, .. } => *role = RoleId(role.0 + roles),
             TaskKind::Send { to: peer, .. } | TaskKind::Receive { from: peer, .. } => {
-                // One that is so far ahead of the rank stays so.
+                // A peer that is given relative to the rank stays so.
                 if let Peer::Rank(peer) = peer {
                     *peer = RankId(peer.0 + ranks);
                 }
@@ -104,7 +105,7 @@ fn moved(graph: &TaskGraph, ranks: u32, roles: u16, layers: u32) -> TaskGraph {
     graph
 }
 
-/// A role of ranks that are numbered later, as lists: no arithmetic leads from one to the other any more.
+/// The role with renumbered ranks, as lists, because ranks no longer follow from each other by arithmetic.
 fn moved_role(role: &Role, job: &str, first: u32, ranks: u32) -> Result<Role, Diagnostic> {
     let groups =
         (0..role.groups()).map(|group| role.ranks(group).into_iter().map(|rank| first + rank).collect());
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_numbered_after_what_was_before() {
+    fn later_jobs_are_numbered_after_earlier_ones() {
         let (all, shares) = join(&[("a", job(2, 1)), ("b", job(3, 2))]).unwrap();
         assert_eq!((all.ranks, all.class_of(1), all.class_of(2)), (5, 0, 1));
         assert_eq!(all.layers, ["a/layer", "b/layer"]);
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_joined_is_refused() {
+    fn jobs_that_cannot_be_joined_are_refused() {
         let mut builder = GraphBuilder::new();
         builder.task(Task { kind: TaskKind::Join, layer: NO_LAYER, part: Part::Other, name: String::new() });
         let graph = builder.build_steps(1, 4).unwrap();

@@ -1,4 +1,4 @@
-//! Layers, as models and files give them, and what parallelism does to them.
+//! Layers, as models and files describe them, and how parallelism divides them.
 
 use crate::product::Product;
 use crate::types::Types;
@@ -32,41 +32,43 @@ pub struct Layer {
     /// Elements of the output activations of one NPU's share of the batch.
     #[serde(default)]
     pub outputs: u64,
-    /// What model parallelism does to the layer.
+    /// How model parallelism divides the layer.
     #[serde(default)]
     pub sharding: Sharding,
-    /// Communication given explicitly; takes the place of what the parallelisation would derive.
+    /// Explicit communication; replaces what the parallelisation would derive.
     #[serde(default)]
     pub communication: Option<LayerCommunication>,
-    /// The layer that first needs the output, where that is not the next one: the layers between them do not wait for
-    /// this one's exchange, and its gradient is there once that layer's input gradient is. Only of the first layer.
+    /// The layer that first needs the output, if that is not the next one: the layers between them do not wait for
+    /// this layer's exchange, and its gradient is available once that layer's input gradient is. Only the first layer
+    /// may have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needed_by: Option<String>,
-    /// Layers with one number, which follow each other, are a block: what a stage of a pipeline holds whole, and what is
-    /// recomputed as a whole.
+    /// Consecutive layers with the same number form a block. A stage of a pipeline holds blocks whole, and
+    /// recomputation recomputes them whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block: Option<u32>,
-    /// Parts into which model parallelism may divide it, such as heads.
+    /// Number of parts, such as heads, that model parallelism may divide it into.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heads: Option<u32>,
-    /// Different tokens, where model-parallel ranks divide what it does by these. Ranks that do not divide their number have
-    /// equal parts all the same: it is padded to the next multiple, as by Megatron-LM.
+    /// Number of distinct tokens, if model-parallel ranks divide the layer by tokens. If they do not divide the
+    /// number, their parts are equal all the same: it is padded to the next multiple, as in Megatron-LM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vocabulary: Option<u32>,
-    /// Tokens of a sample, by which sequence parallelism divides.
+    /// Tokens of a sample, which sequence parallelism divides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u32>,
-    /// Whether it is computed again under [`Recompute::Selective`].
+    /// Whether it is recomputed under [`Recompute::Selective`].
     #[serde(default, skip_serializing_if = "is_false")]
     pub selective: bool,
-    /// Bytes that its forward pass keeps for its backward pass, for one NPU's share of the batch and before any model
-    /// parallelism. Absent where that is not known.
+    /// Bytes that its forward pass keeps for its backward pass, for one NPU's share of the batch and before model
+    /// parallelism. Absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<Bytes>,
-    /// The same under [`Recompute::Selective`], where the layer is computed again; absent means nothing.
+    /// As `kept`, under [`Recompute::Selective`] and if the layer is recomputed; absent means nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_selective: Option<Bytes>,
-    /// The layer whose parameters it uses: a table of embeddings that the projection shares. Has none of its own.
+    /// The layer whose parameters it uses, such as a table of embeddings shared by the projection. It then has no
+    /// parameters of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<String>,
 }
@@ -90,13 +92,13 @@ pub struct LayerCommunication {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comm {
-    /// What it promises.
+    /// Kind of the collective.
     pub kind: CollectiveKind,
     /// Its size.
     pub bytes: Bytes,
 }
 
-/// What model parallelism does to a layer.
+/// How model parallelism divides a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharding {
@@ -104,17 +106,18 @@ pub enum Sharding {
     /// (astra2020 III-A).
     #[default]
     Gather,
-    /// Parameters are divided by columns, outputs stay divided: nothing forward, input gradients all-reduced backward.
+    /// Parameters are divided by columns and outputs stay divided: no exchange forward, input gradients all-reduced
+    /// backward.
     Column,
-    /// Parameters are divided by rows: outputs all-reduced forward, nothing backward.
+    /// Parameters are divided by rows: outputs all-reduced forward, no exchange backward.
     Row,
     /// Work and activations are divided, and nothing is exchanged (attention heads).
     Divided,
-    /// Every model-parallel rank does it whole.
+    /// Every model-parallel rank computes the whole layer.
     Replicated,
-    /// Parameters are divided among the data-parallel ranks, each of which works for the samples of all: outputs are
-    /// exchanged by an all-to-all forward, their gradients by another backward, and no gradients are reduced (embedding
-    /// tables, dlrm2020 III-A). A rank's share of the work is that of its own samples.
+    /// Parameters are divided among the data-parallel ranks, each of which works on the samples of all: outputs are
+    /// exchanged by an all-to-all forward, their gradients by another one backward, and no gradients are reduced
+    /// (embedding tables, dlrm2020 III-A). A rank's share of the work is that of its own samples.
     Exchange,
 }
 
@@ -122,28 +125,28 @@ pub enum Sharding {
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Work {
-    /// Nothing to do.
+    /// No work.
     #[default]
     None,
     /// A given time.
     Time(Time),
-    /// Operations and bytes, for a compute model.
+    /// Operations and bytes, from which a compute model derives the time.
     Ops {
         /// Floating-point operations.
         flop: Flops,
         /// Bytes moved between memory and the compute units.
         memory: Bytes,
-        /// The matrix products among these operations; their operations and bytes are part of the two sums.
+        /// The matrix products among these operations. Their operations and bytes are included in the two sums.
         #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
         products: Box<[Product]>,
-        /// What the operations compute in, where that is not the job's [`Types::compute`]: attention, norms and losses of a
-        /// job whose linear layers compute in fp8.
+        /// The type that the operations compute in, if that is not the job's [`Types::compute`]: attention, norms and
+        /// losses of a job whose linear layers compute in fp8.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         data_type: Option<DataType>,
     },
 }
 
-/// Which ranks share what. Axes name dimensions of the fabric.
+/// How ranks are divided among the kinds of parallelism. Axes are dimensions of the fabric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parallel {
@@ -154,44 +157,45 @@ pub struct Parallel {
     /// Ranks that hold the stages of a pipeline.
     #[serde(skip_serializing_if = "is_none")]
     pub pipeline: Axes,
-    /// Which kind fills the lowest dimensions, which those above, where ranks are counted.
+    /// Which kind fills the lowest dimensions, and which the ones above, if ranks are counted.
     #[serde(skip_serializing_if = "is_default")]
     pub order: Kinds,
     /// Order of the two gradients of a layer.
     pub backward: BackwardOrder,
-    /// In which order a stage works on micro-batches.
+    /// The order in which a stage works on micro-batches.
     #[serde(skip_serializing_if = "is_default")]
     pub schedule: Schedule,
-    /// Parts of the model that a stage holds.
+    /// Number of parts of the model in each stage.
     #[serde(skip_serializing_if = "is_one")]
     pub virtual_stages: u32,
-    /// What of the training state data-parallel ranks divide (Rajbhandari et al. 2020): nothing, optimiser states,
-    /// gradients too, parameters too.
+    /// How much of the training state data-parallel ranks divide (Rajbhandari et al. 2020): 0 nothing, 1 optimiser
+    /// states, 2 gradients too, 3 parameters too.
     #[serde(skip_serializing_if = "is_zero")]
     pub zero: u8,
-    /// Which activations are computed again in the backward pass.
+    /// Which activations are recomputed in the backward pass.
     #[serde(skip_serializing_if = "is_default")]
     pub recompute: Recompute,
-    /// Whether model-parallel ranks divide the inputs of blocks that are kept for recomputation (Rajbhandari et al. 2020,
-    /// 6.1), and gather them before.
+    /// Whether model-parallel ranks divide the block inputs that are kept for recomputation (Rajbhandari et al. 2020,
+    /// 6.1), and gather them before recomputing.
     #[serde(skip_serializing_if = "is_false")]
     pub divided_checkpoints: bool,
-    /// Whether model-parallel ranks divide by tokens what they would otherwise all do (Korthikanti et al. 2022, 4.2.2).
+    /// Whether model-parallel ranks divide by tokens the work that each of them would otherwise do in full
+    /// (Korthikanti et al. 2022, 4.2.2).
     #[serde(skip_serializing_if = "is_false")]
     pub sequence: bool,
-    /// What is reduced while the backward pass goes on.
+    /// Which communication overlaps the backward pass.
     #[serde(skip_serializing_if = "is_default")]
     pub overlap: Overlap,
 }
 
-/// What communication goes on while compute does.
+/// Which communication overlaps compute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
-    /// Gradients are reduced while those of layers below are computed.
+    /// Gradients are reduced while those of lower layers are computed.
     #[default]
     Gradients,
-    /// None: every exchange blocks, and gradients are reduced when the backward pass is over.
+    /// None: every exchange blocks, and gradients are reduced after the backward pass.
     None,
 }
 
@@ -246,10 +250,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Model, Self::Data, Self::Pipeline];
 
-    /// As scenarios name it.
+    /// The name in scenarios.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Model => "model",
@@ -259,8 +263,8 @@ impl Kind {
     }
 }
 
-/// Kinds of parallelism from the lowest dimensions up. The default is Megatron-LM's: a model's parts next to each other,
-/// then its copies, stages farthest apart.
+/// Kinds of parallelism from the lowest dimensions up. The default is Megatron-LM's: the parts of a model are next to
+/// each other, then its copies; stages are farthest apart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Kinds(pub Vec<Kind>);
@@ -271,23 +275,23 @@ impl Default for Kinds {
     }
 }
 
-/// In which order a stage of a pipeline works on the micro-batches of a step.
+/// The order in which a stage of a pipeline works on the micro-batches of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Schedule {
     /// All forward, then all backward (Huang et al. 2019).
     #[serde(rename = "gpipe")]
     GPipe,
-    /// Backward as soon as there is something, so that few micro-batches are under way (Narayanan et al. 2021, 2.2.1).
+    /// Backward as early as possible, so that few micro-batches are in flight (Narayanan et al. 2021, 2.2.1).
     #[default]
     #[serde(rename = "1f1b")]
     OneForwardOneBackward,
-    /// The same with several parts of the model in each stage (Narayanan et al. 2021, 2.2.2).
+    /// As 1F1B, with several parts of the model in each stage (Narayanan et al. 2021, 2.2.2).
     #[serde(rename = "interleaved")]
     Interleaved,
 }
 
 impl Schedule {
-    /// As scenarios name it.
+    /// The name in scenarios.
     pub const fn name(self) -> &'static str {
         match self {
             Self::GPipe => "gpipe",
@@ -297,7 +301,7 @@ impl Schedule {
     }
 }
 
-/// What updates parameters, for the memory that its states take.
+/// The optimiser, which determines the memory for its states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Optimizer {
@@ -311,8 +315,8 @@ pub enum Optimizer {
 }
 
 impl Optimizer {
-    /// Bytes of its states for each parameter: Adam's two moments, and a copy of the parameter where parameters have a
-    /// shorter type than states (Rajbhandari et al. 2020, 3.1).
+    /// Bytes of optimiser state for each parameter: Adam's two moments, and a copy of the parameter if parameters
+    /// have a shorter type than states (Rajbhandari et al. 2020, 3.1).
     pub fn bytes(self, types: &Types) -> u64 {
         let state = types.optimizer.bytes();
         let copy = if types.parameters.bytes() < state { state } else { 0 };
@@ -323,16 +327,16 @@ impl Optimizer {
     }
 }
 
-/// Which activations are computed again in the backward pass, rather than kept for it.
+/// Which activations are recomputed in the backward pass instead of being kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Recompute {
     /// None.
     #[default]
     None,
-    /// Those of layers that say so: attention's scores and their softmax (Korthikanti et al. 2022, 5).
+    /// Those of marked layers: attention's scores and their softmax (Korthikanti et al. 2022, 5).
     Selective,
-    /// Those of all blocks, whose inputs are kept (Chen et al. 2016).
+    /// Those of all blocks; only the inputs of blocks are kept (Chen et al. 2016).
     Full,
 }
 
@@ -340,7 +344,7 @@ pub enum Recompute {
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Axes {
-    /// What the other strategy leaves.
+    /// Everything that the other kinds leave.
     #[default]
     Rest,
     /// All dimensions.
@@ -349,7 +353,8 @@ pub enum Axes {
     None,
     /// These dimensions.
     Dims(Vec<String>),
-    /// This many ranks, filling the lowest dimensions first; a dimension that it fills partly is split (hier2021 III).
+    /// This many ranks, filling the lowest dimensions first. A dimension that is filled only partly is split
+    /// (hier2021 III).
     Degree(u32),
 }
 

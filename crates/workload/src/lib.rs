@@ -1,23 +1,24 @@
 //! The job as data: a task graph per rank class, and process groups.
 //!
-//! A training loop is no engine feature. Builders turn layers and a parallelisation into a [`TaskGraph`] whose
-//! dependencies say all there is to say; readers of foreign files build the same graph; one engine executes it.
+//! The engine has no notion of training loops. Builders turn layers and a parallelisation into a [`TaskGraph`] whose
+//! dependencies express the whole loop; readers of foreign files build the same kind of graph; one engine executes
+//! it.
 //!
 //! - [`graph`]: tasks, dependencies, and iterations without copies;
 //! - [`role`]: process groups, by grid axes or by lists;
 //! - [`product`]: shapes of matrix products;
 //! - [`types`]: element types of what is computed, kept and sent;
 //! - [`layer`]: layers with their work and communication, and what parallelism does to them;
-//! - [`batch`]: how many samples a step works on, in which parts;
+//! - [`batch`]: the samples of a step, and their micro-batches;
 //! - [`grid`]: which dimensions hold parts of the model, copies of it, and stages;
-//! - [`step`]: a layer with its parallelisation settled;
-//! - [`training`]: the task graph where every rank has a part of each layer;
-//! - [`schedule`]: in which order a stage of a pipeline works;
+//! - [`step`]: a layer divided by its parallelisation;
+//! - [`training`]: the task graph for ranks that each have a part of every layer;
+//! - [`schedule`]: the order in which a stage of a pipeline works;
 //! - [`pipeline`]: the task graphs of stages;
-//! - [`memory`]: what ranks of each stage hold;
-//! - [`remedy`]: what would make a job fit;
-//! - [`job`]: layers and a parallelisation into a whole job;
-//! - [`mod@join`]: several jobs as one;
+//! - [`memory`]: the memory that ranks of each stage need;
+//! - [`remedy`]: changes that would make a job fit into memory;
+//! - [`job`]: builds a whole job from layers and a parallelisation;
+//! - [`mod@join`]: joins several jobs into one;
 //! - [`matching`]: proof, before the run, that every send has its receive and that groups agree.
 
 pub mod batch;
@@ -47,21 +48,21 @@ pub use product::Product;
 pub use role::{Axis, Role, RoleId, Seating};
 pub use types::Types;
 
-/// Which files a job was read from, for messages.
+/// The files that a job was read from, for messages.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Source {
-    /// None: it was built from a description.
+    /// None: the job was built from a description.
     #[default]
     Built,
     /// A file for each rank, `<prefix>.<rank>.et`.
     Traces {
-        /// The path that all of them begin with.
+        /// The common prefix of the paths.
         prefix: String,
     },
 }
 
 impl Source {
-    /// The file that says what `rank` does.
+    /// The file that describes `rank`.
     pub fn file(&self, rank: u32) -> Option<String> {
         match self {
             Self::Built => None,
@@ -70,7 +71,7 @@ impl Source {
     }
 }
 
-/// A whole job: what each rank does, and in which groups.
+/// A whole job: the tasks of each rank, and the groups.
 #[derive(Clone, Debug)]
 pub struct Workload {
     /// A name for people.
@@ -87,12 +88,12 @@ pub struct Workload {
     pub layers: Vec<String>,
     /// Training iterations, for reporting per step.
     pub iterations: u32,
-    /// Where it comes from.
+    /// Where the job comes from.
     pub source: Source,
 }
 
 impl Workload {
-    /// A job whose ranks all do the same.
+    /// Creates a job whose ranks all do the same.
     pub fn uniform(
         name: String,
         ranks: u32,
@@ -105,7 +106,7 @@ impl Workload {
         Self { name, ranks, classes, class_runs, roles, layers, iterations, source: Source::Built }
     }
 
-    /// Micro-batches of a training iteration.
+    /// Micro-batches in a training iteration.
     pub fn micro_batches(&self) -> u32 {
         self.classes.first().map_or(1, |graph| graph.micro_batches)
     }
@@ -134,12 +135,12 @@ impl Workload {
         with
     }
 
-    /// The sum of a number over all ranks of which those of a class have the same, given its task graph.
+    /// Sums a number over all ranks. `of` returns it for the ranks of a class, given their task graph.
     pub fn sum(&self, of: impl Fn(&TaskGraph) -> u128) -> u128 {
         self.sum_by_class(|class| of(&self.classes[class]))
     }
 
-    /// The sum of a number over all ranks of which those of a class have the same, given the class's number.
+    /// Sums a number over all ranks. `of` returns it for the ranks of a class, given the class's number.
     pub fn sum_by_class(&self, of: impl Fn(usize) -> u128) -> u128 {
         let ends = self.class_runs.iter().skip(1).map(|&(first, _)| first).chain([self.ranks]);
         let sums: Vec<u128> = (0..self.classes.len()).map(of).collect();
@@ -150,14 +151,14 @@ impl Workload {
         runs.map(sum).fold(0, u128::saturating_add)
     }
 
-    /// The first rank of each class, in the order of ranks.
+    /// The first rank of each class, in rank order.
     pub fn first_ranks(&self) -> impl Iterator<Item = u32> {
         let mut seen = vec![false; self.classes.len()];
         let first = move |&&(_, class): &&(u32, u32)| !std::mem::replace(&mut seen[class as usize], true);
         self.class_runs.iter().filter(first).map(|&(rank, _)| rank)
     }
 
-    /// A task of `rank` for messages: its name, and the file that it is from.
+    /// A description of a task of `rank` for messages: its name, and its file.
     pub fn describe(&self, rank: u32, task: u32) -> String {
         let graph = &self.classes[self.class_of(rank) as usize];
         let name = graph::describe(&graph.tasks[task as usize], task);

@@ -1,6 +1,6 @@
-//! Proof, before the run, that every message is expected and every group agrees.
+//! Checks before the run that every send has its receive and that the members of every group agree.
 //!
-//! What does not match would make ranks wait for ever; other simulators end such runs silently.
+//! Mismatches would make ranks wait for ever; other simulators end such runs silently.
 
 use crate::graph::TaskKind;
 use crate::{Role, TaskGraph, Workload};
@@ -11,7 +11,7 @@ use syncline_units::{Bytes, CollectiveKind, rank_list};
 /// Most mismatches that are reported one by one.
 const REPORTED: usize = 8;
 
-/// Everything that cannot match.
+/// Finds all mismatches.
 pub fn check(workload: &Workload) -> Diagnostics {
     let mut found = Diagnostics::new();
     groups_agree(workload, &mut found);
@@ -25,7 +25,7 @@ pub fn check(workload: &Workload) -> Diagnostics {
     found
 }
 
-/// A collective task: what is promised, its size, and the task.
+/// A collective task: its kind, its size, and the task.
 type Collective = (CollectiveKind, Bytes, u32);
 
 /// The collectives of `role` in task order.
@@ -69,7 +69,7 @@ fn groups_agree(workload: &Workload, found: &mut Diagnostics) {
     }
 }
 
-/// Ranks that use a role in which they have no seat.
+/// Finds ranks that use a role without being in any of its groups.
 fn outsiders(workload: &Workload, role: &Role, by_class: &[Vec<Collective>], found: &mut Diagnostics) {
     if role.is_grid() && workload.class_runs.len() == 1 {
         return;
@@ -91,8 +91,8 @@ fn outsiders(workload: &Workload, role: &Role, by_class: &[Vec<Collective>], fou
     );
 }
 
-/// Groups whose members do not issue the same collectives. What one class of ranks lacks is said once, not for each of
-/// its ranks.
+/// Finds groups whose members do not issue the same collectives. A class of ranks that lacks a collective is reported
+/// once, not once per rank.
 fn members_agree(workload: &Workload, role: &Role, by_class: &[Vec<Collective>], found: &mut Diagnostics) {
     let same = |a: &Collective, b: &Collective| (a.0, a.1) == (b.0, b.1);
     let mut odd: BTreeMap<(u32, u32), (u32, Vec<u32>)> = BTreeMap::new();
@@ -130,7 +130,7 @@ fn members_agree(workload: &Workload, role: &Role, by_class: &[Vec<Collective>],
         .found(format!("{}; {}", show(first, expected), show(ranks[0], actual)))
         .help("every member of a group must issue the same collectives, of equal size, in the same order");
         if ranks.len() > 1 {
-            problem = problem.note(format!("{} are all like the second", rank_list(&ranks)));
+            problem = problem.note(format!("{} all issue the same as the second", rank_list(&ranks)));
         }
         found.push(problem);
     }
@@ -144,7 +144,7 @@ struct Channel {
 }
 
 fn messages_match(workload: &Workload, found: &mut Diagnostics) {
-    // Few classes exchange messages, and there may be a million ranks in one that does not.
+    // Few classes exchange messages, and a class that does not may have a million ranks.
     let is_message = |kind: &TaskKind| matches!(kind, TaskKind::Send { .. } | TaskKind::Receive { .. });
     let messages = |graph: &TaskGraph| {
         let tasks = (0u32..).zip(&graph.tasks).filter(|(_, task)| is_message(&task.kind));

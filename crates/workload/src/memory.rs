@@ -1,17 +1,18 @@
-//! What a rank of each stage holds in its NPU's memory.
+//! The memory that a rank of each stage needs in its NPU.
 //!
-//! - *Parameters, gradients and optimiser states* have types of their own ([`crate::types`]). States are Adam's two moments,
-//!   and a copy of the parameters where these have a shorter type. With bf16, 2 + 4 + 12 bytes a parameter, as the
-//!   distributed optimiser of Megatron-LM has them; with fp16, 2 + 2 + 12 (Rajbhandari et al. 2020, 3.1). ZeRO divides the
-//!   last by the number of copies in stage 1, the last two in stage 2, all in stage 3, which besides gathers the parameters
-//!   of two blocks at a time: the one that is computed and the next.
-//! - *Activations* are what layers keep from their forward for their backward pass ([`Layer::kept`]), for as many
-//!   micro-batches as the schedule has under way. What model-parallel ranks divide follows from the layer: inputs of
-//!   column layers and of those that are done whole are kept whole (Korthikanti et al. 2022, 4.1), unless sequence
-//!   parallelism divides them too (4.2.2). With full recomputation blocks keep their input, and one block at a time what
-//!   it computes again; with selective recomputation layers that are marked keep less (5).
+//! - *Parameters, gradients and optimiser states* each have their own type ([`crate::types`]). The states are Adam's
+//!   two moments, and a copy of the parameters if these have a shorter type. With bf16 that is 2 + 4 + 12 bytes a
+//!   parameter, as in the distributed optimiser of Megatron-LM; with fp16, 2 + 2 + 12 (Rajbhandari et al. 2020, 3.1).
+//!   ZeRO divides among the copies: in stage 1 the optimiser states, in stage 2 also the gradients, in stage 3 also
+//!   the parameters. Stage 3 also gathers the parameters of two blocks at a time: the block being computed and the
+//!   next one.
+//! - *Activations* are what layers keep from their forward pass for their backward pass ([`Layer::kept`]), for as
+//!   many micro-batches as the schedule has in flight. The layer determines what model-parallel ranks divide: the
+//!   inputs of column layers and of replicated layers are kept whole (Korthikanti et al. 2022, 4.1), unless sequence
+//!   parallelism divides them too (4.2.2). With full recomputation, blocks keep their input, and one block at a time
+//!   holds what it recomputes; with selective recomputation, marked layers keep less (5).
 //!
-//! Buffers of communication, fragmentation, and what libraries need are left out.
+//! Communication buffers, fragmentation, and the memory of libraries are not included.
 
 use crate::job::Training;
 use crate::layer::{Layer, Optimizer, Recompute, Sharding};
@@ -19,27 +20,27 @@ use crate::step::Division;
 use std::ops::Range;
 use syncline_units::Bytes;
 
-/// What a rank of a stage holds, in bytes.
+/// The memory that a rank of a stage needs, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
-    /// Which stage.
+    /// The stage.
     pub stage: u32,
     /// Its parameters, or its share of them.
     pub parameters: Bytes,
-    /// Parameters that are gathered from other ranks for a time.
+    /// Parameters gathered temporarily from other ranks.
     pub gathered: Bytes,
     /// Gradients.
     pub gradients: Bytes,
     /// States of the optimiser.
     pub optimizer: Bytes,
-    /// Activations; `None` where a layer does not say what it keeps.
+    /// Activations; `None` if a layer does not say what it keeps.
     pub activations: Option<Bytes>,
-    /// Micro-batches whose activations are kept at once, at most; parts of the model count one by one.
+    /// Most micro-batches whose activations are kept at the same time; parts of the model count separately.
     pub live: u32,
 }
 
 impl Footprint {
-    /// All of it, without activations where these are not known.
+    /// The sum, without activations if these are unknown.
     pub fn total(&self) -> Bytes {
         let parts = [self.parameters, self.gathered, self.gradients, self.optimizer];
         let known = parts.into_iter().chain(self.activations);
@@ -47,7 +48,7 @@ impl Footprint {
     }
 }
 
-/// What ranks of each stage of a training job hold.
+/// The memory that ranks of each stage of a training job need.
 pub fn footprints(training: &Training<'_>, optimizer: Optimizer) -> Vec<Footprint> {
     (0..training.stages.pipeline.stages).map(|stage| footprint(training, optimizer, stage)).collect()
 }
@@ -57,7 +58,7 @@ fn footprint(training: &Training<'_>, optimizer: Optimizer, stage: u32) -> Footp
     let layers = training.stages.held(training.layers);
     let chunks: Vec<Range<usize>> = training.stages.chunks(stage).collect();
     let mine = || chunks.iter().flat_map(|chunk| &layers[chunk.clone()]);
-    // Of a layer's parameters, what a rank has where copies divide them from the given stage of ZeRO on.
+    // The parameters of a layer that a rank holds, if copies divide them from ZeRO stage `from` on.
     let held = |layer: &Layer, from: u8| {
         let copies = u64::from(by.data.1);
         match layer.sharding {
@@ -70,7 +71,7 @@ fn footprint(training: &Training<'_>, optimizer: Optimizer, stage: u32) -> Footp
         let parameters = mine().fold(0u64, |sum, layer| sum.saturating_add(held(layer, from)));
         Bytes(parameters.saturating_mul(bytes))
     };
-    // Gradients of tables that are exchanged are those of what was looked up.
+    // Gradients of tables that are exchanged cover only the rows that were looked up.
     let dense = mine().filter(|layer| layer.sharding != Sharding::Exchange);
     let gradients = dense.fold(0u64, |sum, layer| sum.saturating_add(held(layer, 2)));
     let pipeline = &training.stages.pipeline;
@@ -87,7 +88,7 @@ fn footprint(training: &Training<'_>, optimizer: Optimizer, stage: u32) -> Footp
     }
 }
 
-/// The parameters of two blocks, one behind the other, where they are gathered.
+/// The parameters of two consecutive blocks, if parameters are gathered.
 fn gathered(layers: &[std::borrow::Cow<'_, Layer>], chunks: &[Range<usize>], by: &Division) -> Bytes {
     if by.zero < 3 || by.data.1 == 1 {
         return Bytes(0);
@@ -103,7 +104,7 @@ fn gathered(layers: &[std::borrow::Cow<'_, Layer>], chunks: &[Range<usize>], by:
     Bytes(pairs.max().unwrap_or(0).saturating_mul(by.types.parameters.bytes()))
 }
 
-/// Blocks among `layers`; a layer that belongs to none is one by itself.
+/// The blocks among `layers`; a layer without a block is a block by itself.
 fn blocks(layers: &[std::borrow::Cow<'_, Layer>], chunk: Range<usize>) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     for index in chunk {
@@ -139,7 +140,7 @@ fn activations(training: &Training<'_>, chunks: &[Range<usize>], stage: u32) -> 
                 Recompute::None | Recompute::Full => whole,
             };
             of_chunk += left;
-            // The input is there once.
+            // The input is already counted once.
             again = again.max(if left == whole { 0 } else { whole.saturating_sub(left) });
         }
         each.push(of_chunk);
@@ -152,24 +153,24 @@ fn activations(training: &Training<'_>, chunks: &[Range<usize>], stage: u32) -> 
     Some(Bytes(u64::try_from(live + again).unwrap_or(u64::MAX)))
 }
 
-/// A rank's share of what model-parallel ranks divide where `layer` divides it, or where they divide tokens.
+/// A rank's share of what model-parallel ranks divide, if `layer` is divided or if they divide by tokens.
 fn share(bytes: Bytes, layer: &Layer, by: &Division) -> u64 {
     let divided = by.sequence || matches!(layer.sharding, Sharding::Row | Sharding::Divided);
     if divided { by.portion(layer).share(bytes.0) } else { bytes.0 }
 }
 
-/// What a rank keeps of a layer for one micro-batch, in bytes.
+/// The bytes that a rank keeps of a layer for one micro-batch.
 fn kept(layer: &Layer, by: &Division) -> Option<u64> {
     layer.kept.map(|bytes| share(bytes, layer, by))
 }
 
-/// The same where what is marked is computed again.
+/// As [`kept`], if marked layers are recomputed.
 fn less(layer: &Layer, by: &Division) -> Option<u64> {
     let left = if layer.selective { layer.kept_selective.or(Some(Bytes(0))) } else { layer.kept };
     left.map(|bytes| share(bytes, layer, by))
 }
 
-/// What a rank keeps of a block's input, which all of them have unless they divide it.
+/// The bytes that a rank keeps of a block's input. All model-parallel ranks keep it whole unless they divide it.
 fn checkpoint(first: &Layer, by: &Division) -> u64 {
     let bytes = first.inputs.saturating_mul(by.types.activations.bytes());
     if by.sequence || by.divided_checkpoints { bytes.div_ceil(u64::from(by.model.1)) } else { bytes }
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_of_zero_hold_what_rajbhandari_says() {
+    fn zero_stages_need_the_memory_that_rajbhandari_gives() {
         // Figure 1: 7.5 billion parameters, 64 copies, Adam in mixed precision: 120, 31.4, 16.6 and 1.9 GB.
         let layer = Layer { name: "l".to_owned(), parameters: 7_500_000_000, ..Layer::default() };
         let state = |zero: u8| {
@@ -208,16 +209,16 @@ mod tests {
         };
         let gigabytes = [0, 1, 2, 3].map(|zero| (state(zero) as f64 / 1e8).round() / 10.0);
         assert_eq!(gigabytes, [120.0, 31.4, 16.6, 1.9]);
-        // While it is computed, the layer is there whole.
+        // While a layer is computed, it is there whole.
         let found = of(std::slice::from_ref(&layer), 64, &Parallel { zero: 3, ..Parallel::default() }, 1)[0];
         assert_eq!((found.gathered, found.activations), (Bytes(15_000_000_000), None));
     }
 
     #[test]
-    fn bytes_of_a_parameter_are_those_of_megatron() {
+    fn bytes_per_parameter_equal_megatrons() {
         use DataType::{BFloat16, Float16, Float32, Float64};
-        // Megatron Core, distributed optimiser, "memory": bf16 parameters and fp32 gradients 18 bytes, divided over d copies
-        // 6 + 12 / d; fp32 16 bytes, divided 8 + 8 / d. fp16 is ZeRO's 2 + 2 + 12.
+        // Megatron Core, distributed optimiser, "memory": bf16 parameters and fp32 gradients 18 bytes, divided over d
+        // copies 6 + 12 / d; fp32 16 bytes, divided 8 + 8 / d. fp16 is ZeRO's 2 + 2 + 12.
         let layer = Layer { name: "l".to_owned(), parameters: 1_000_000, ..Layer::default() };
         let bytes = |types: Types, copies: u32, zero: u8| {
             let parallel = Parallel { zero, ..Parallel::default() };
@@ -230,14 +231,14 @@ mod tests {
         assert_eq!([bytes(fp32, 1, 0), bytes(fp32, 8, 1)], [16.0, 9.0]);
         let fp16 = Types { optimizer: Float32, ..Types::uniform(Float16) };
         assert_eq!([bytes(fp16, 1, 0), bytes(fp16, 8, 1)], [16.0, 5.5]);
-        // What computes in fp8 holds what bf16 does.
+        // A job that computes in fp8 holds the same as one in bf16.
         assert_eq!(bytes(Types { compute: DataType::Float8, ..bf16 }, 1, 0), 18.0);
         assert_eq!(bytes(Types::uniform(BFloat16), 1, 0), 8.0);
         assert_eq!(bytes(Types::uniform(Float64), 1, 0), 32.0);
         assert_eq!([Optimizer::Sgd, Optimizer::None].map(|optimizer| optimizer.bytes(&bf16)), [0, 0]);
     }
 
-    /// Eight blocks of a layer that is done whole and one that is divided.
+    /// Eight blocks, each with a replicated layer and a divided one.
     fn blocks() -> Vec<Layer> {
         let layer = |block: u32, name: &str, sharding| Layer {
             name: format!("{name}{block}"),
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn schedules_differ_in_what_is_under_way() {
+    fn schedules_differ_in_micro_batches_in_flight() {
         let kept = |schedule, virtual_stages, micro_batches| {
             let parallel = Parallel {
                 pipeline: Axes::All,
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_divided_and_what_is_computed_again() {
+    fn divided_and_recomputed_activations() {
         let kept = |model: u32, recompute, sequence, divided_checkpoints| {
             let parallel = Parallel {
                 model: Axes::Degree(model),
@@ -293,7 +294,7 @@ mod tests {
         assert_eq!(kept(1, none, false, false), 8 * 2000);
         assert_eq!(kept(4, none, false, false), 8 * 1250);
         assert_eq!(kept(4, none, true, false), 8 * 500);
-        // What one block computes again is there besides.
+        // In addition, one block holds what it recomputes.
         assert_eq!(kept(1, selective, false, false), 8 * 1200 + 800);
         assert_eq!(kept(4, selective, true, false), 8 * 300 + 200);
         assert_eq!(kept(1, full, false, false), 8 * 80 + 1920);

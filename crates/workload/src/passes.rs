@@ -1,10 +1,10 @@
-//! Forward and backward passes through layers, as tasks: what every training loop is made of.
+//! Forward and backward passes through layers, as tasks. All training loops are built from them.
 //!
-//! Compute tasks form a chain, and each awaits the exchanges that give what it works on. The rules of blocking follow
+//! Compute tasks form a chain, and each waits for the exchanges that provide its inputs. The rules of blocking follow
 //! ASTRA-sim's training loops (astra2020 III-A, III-E): forward exchanges block the next layer; weight gradients are
-//! reduced in the background, and only the layer's own next forward pass waits for them; input-gradient exchanges block
-//! the layer below. Parameters that are gathered (ZeRO stage 3) are so while the block before is computed. Without overlap
-//! every exchange blocks, and gradients are reduced when the backward pass is over.
+//! reduced in the background, and only the layer's own next forward pass waits for them; input-gradient exchanges
+//! block the layer below. Parameters that must be gathered (ZeRO stage 3) are gathered while the block before is
+//! computed. Without overlap every exchange blocks, and gradients are reduced after the backward pass.
 
 use crate::graph::{GraphBuilder, Part, Peer, Task, TaskKind};
 use crate::layer::{BackwardOrder, Comm, Overlap, Recompute, Work};
@@ -13,10 +13,10 @@ use crate::training::Rules;
 use std::ops::Range;
 use syncline_units::Bytes;
 
-/// When gradients are reduced, and parameters updated.
+/// When gradients are reduced and parameters updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reduction {
-    /// In the last micro-batch, where the graph is one micro-batch.
+    /// In the last micro-batch, if the graph is one micro-batch.
     InLast,
     /// Now.
     Now,
@@ -32,7 +32,7 @@ pub(crate) struct Message {
     pub(crate) tag: u32,
 }
 
-/// Parameters that another stage has too: both sum up their gradients before they are reduced.
+/// Parameters that another stage holds too: both stages sum their gradients before these are reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shared {
     /// The layer here.
@@ -40,7 +40,7 @@ pub(crate) struct Shared {
     pub(crate) message: Message,
 }
 
-/// Gradients of a layer that are to be reduced.
+/// Gradients of a layer that are still to be reduced.
 #[derive(Debug)]
 struct Deferred {
     layer: usize,
@@ -60,19 +60,21 @@ pub(crate) struct Passes<'a> {
     deferred: Vec<Deferred>,
     /// The last compute task.
     pub(crate) chain: Option<u32>,
-    /// What the next compute task must await besides.
+    /// Further tasks that the next compute task waits for.
     pub(crate) awaited: Vec<u32>,
     /// The first compute task.
     first: Option<u32>,
-    /// Of each layer, the first task of an iteration that needs its parameters.
+    /// For each layer, the first task of an iteration that needs its parameters.
     needs: Vec<Option<u32>>,
-    /// The last compute task when the present block began: what the next one gathers is gathered from then on.
+    /// The last compute task when the present block began; the parameters of the next block are gathered from then
+    /// on.
     began: Option<u32>,
     /// The first layer of the block that was gathered last.
     gathered: Option<usize>,
-    /// Tasks that wait for the end of the iteration before.
+    /// Tasks that wait for the end of the previous iteration.
     early: Vec<u32>,
-    /// The layer whose input gradient gives that of layer 0, where that is not layer 1; and the exchange of the latter.
+    /// The layer whose input gradient provides that of layer 0, if that is not layer 1; and the exchange of layer 0's
+    /// input gradient.
     pub(crate) before_first: Option<usize>,
     pub(crate) first_exchange: Option<u32>,
 }
@@ -98,7 +100,7 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// The graph, whose next iteration begins where compute and blocking exchanges of this one end.
+    /// Finishes the graph. The next iteration begins when compute and blocking exchanges of this one end.
     pub(crate) fn finish(mut self) -> GraphBuilder {
         for task in self.first.into_iter().chain(self.early) {
             for on in self.chain.into_iter().chain(self.awaited.iter().copied()) {
@@ -112,7 +114,7 @@ impl<'a> Passes<'a> {
         self.graph.task(Task { kind, layer: layer as u32, part, name: String::new() })
     }
 
-    /// The next compute task; also stands for work that takes no time, so that order is kept.
+    /// Adds the next compute task. Work that takes no time gets a task too, so that the order is kept.
     fn compute(&mut self, layer: usize, part: Part, work: &Work) -> u32 {
         let kind = if *work == Work::None { TaskKind::Join } else { TaskKind::Compute(work.clone()) };
         let task = self.add(layer, part, kind);
@@ -141,7 +143,8 @@ impl<'a> Passes<'a> {
         Some(task)
     }
 
-    /// A collective on what the next compute task awaits, which then awaits it.
+    /// Adds a collective on the results that the next compute task waits for; the compute task then waits for the
+    /// collective.
     fn exchange_awaited(&mut self, layer: usize, part: Part, comm: Option<GroupComm>) {
         if let Some(task) = self.exchange(layer, part, comm, true) {
             for &on in &self.awaited {
@@ -151,7 +154,7 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// Receives what the next compute task works on.
+    /// Receives the input of the next compute task.
     pub(crate) fn receive(&mut self, layer: usize, part: Part, message: Message) {
         let Message { peer, bytes, tag } = message;
         let task = self.add(layer, part, TaskKind::Receive { from: peer, bytes, tag });
@@ -162,7 +165,7 @@ impl<'a> Passes<'a> {
         self.awaited.push(task);
     }
 
-    /// Sends what the last compute task and its exchange have made.
+    /// Sends the result of the last compute task and its exchange.
     pub(crate) fn send(&mut self, layer: usize, part: Part, message: Message) {
         let Message { peer, bytes, tag } = message;
         let task = self.add(layer, part, TaskKind::Send { to: peer, bytes, tag });
@@ -171,10 +174,10 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// Gathers the parameters of `layers` while the block before is computed, and gives the collectives by layer that are
-    /// to be awaited; without overlap, what is computed next awaits all of them.
+    /// Gathers the parameters of `layers` while the block before is computed. Returns the collectives by layer that
+    /// are to be awaited; without overlap, the next compute task waits for all of them.
     fn gather(&mut self, layers: Range<usize>, part: Part) -> Vec<Option<u32>> {
-        // The block that was just computed is let go first.
+        // The block that was just computed is released first.
         let again = self.gathered.replace(layers.start) == Some(layers.start);
         let began = std::mem::replace(&mut self.began, self.chain);
         let before = if again || self.overlap == Overlap::None { self.chain } else { began };
@@ -198,7 +201,7 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// The forward pass through one layer; gives its compute task, and its exchange if the next layer is to await it.
+    /// The forward pass through one layer. Returns its compute task, and its exchange if the next layer waits for it.
     pub(crate) fn forward_step(&mut self, layer: usize) -> (u32, Option<u32>) {
         let steps = self.steps;
         self.exchange_awaited(layer, Part::Forward, steps[layer].before_forward);
@@ -244,7 +247,7 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// Computes `layers` again, for their backward pass.
+    /// Recomputes `layers` for their backward pass.
     fn again(&mut self, layers: Range<usize>) {
         for layer in layers {
             let exchange = self.forward_step(layer).1;
@@ -252,7 +255,7 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// The backward pass of one layer.
+    /// The backward pass through one layer.
     pub(crate) fn backward_step(&mut self, layer: usize, reduction: Reduction, shared: &[Shared]) {
         let step = &self.steps[layer];
         self.exchange_awaited(layer, Part::InputGrad, step.before_backward);
@@ -265,7 +268,7 @@ impl<'a> Passes<'a> {
             }
             BackwardOrder::InputFirst => {
                 self.input_grad(layer);
-                // The exchange of the input gradient overlaps the same layer's weight gradient.
+                // The exchange of the input gradient overlaps the weight gradient of the same layer.
                 let overlaps = layer > 0 && self.overlap == Overlap::Gradients;
                 let exchange = if overlaps { std::mem::take(&mut self.awaited) } else { Vec::new() };
                 self.awaited.extend(inputs);
@@ -276,7 +279,7 @@ impl<'a> Passes<'a> {
     }
 
     fn input_grad(&mut self, layer: usize) {
-        // Nobody needs the gradient with respect to the samples.
+        // The gradient with respect to the samples is not needed.
         if layer > 0 {
             self.compute(layer, Part::InputGrad, &self.steps[layer].input_grad);
             let exchange = self.exchange(layer, Part::InputGrad, self.steps[layer].input_grad_comm, true);
@@ -300,7 +303,8 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// Reduces the gradients that have waited for the end of the backward pass. What is computed next awaits that.
+    /// Reduces the gradients that were deferred to the end of the backward pass. The next compute task waits for
+    /// that.
     pub(crate) fn reduce_deferred(&mut self) {
         let mut ends = Vec::new();
         for Deferred { layer, reduction, shared } in std::mem::take(&mut self.deferred) {
@@ -309,7 +313,7 @@ impl<'a> Passes<'a> {
         self.awaited.extend(ends);
     }
 
-    /// Reduces the gradients of a layer and updates its parameters; gives the tasks that end it.
+    /// Reduces the gradients of a layer and updates its parameters. Returns the tasks that end it.
     fn reduce(&mut self, layer: usize, reduction: Reduction, shared: &[Shared]) -> Vec<u32> {
         let step = &self.steps[layer];
         let in_last = reduction == Reduction::InLast;
@@ -323,7 +327,7 @@ impl<'a> Passes<'a> {
             exchange.iter().for_each(|&task| self.after_all(task, &behind));
             return exchange.into_iter().collect();
         }
-        // Sums with ranks that share the model, and with another stage, come before those over copies.
+        // Sums with ranks of the same copy, and with another stage, come before those over copies.
         let mut on: Vec<u32> = Vec::new();
         if let Some(sum) = self.exchange(layer, Part::WeightGrad, step.partial_sum, false) {
             self.after_all(sum, &behind);
@@ -372,7 +376,7 @@ impl<'a> Passes<'a> {
         others.iter().for_each(|&on| self.graph.after(task, on));
     }
 
-    /// A task of the update, after others.
+    /// Adds a task of the update after others.
     fn follow(&mut self, layer: usize, kind: TaskKind, after: &[u32], in_last: bool) -> u32 {
         let task = self.add(layer, Part::Update, kind);
         if in_last {
@@ -383,7 +387,7 @@ impl<'a> Passes<'a> {
     }
 }
 
-/// The blocks among `layers`, in order; a layer that belongs to none is one by itself.
+/// The blocks among `layers`, in order; a layer without a block is a block by itself.
 pub(crate) fn blocks(steps: &[Step], layers: Range<usize>) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     for layer in layers {

@@ -1,9 +1,10 @@
 //! The task graphs of a pipeline's stages.
 //!
-//! A model is cut into parts of equally many blocks, one after the other: part k is the (k / p)-th chunk of stage k mod p
-//! (Narayanan et al. 2021, 2.2). Ranks of a stage are a class with one task graph, which is a whole training step, because
-//! micro-batches are not alike: the first fill the pipeline and the last empty it. Between parts, activations are sent
-//! forward and their gradients backward; a stage that works on one micro-batch receives the next meanwhile.
+//! A model is cut into consecutive parts with equal numbers of blocks: part k is the (k / p)-th chunk of stage k mod
+//! p (Narayanan et al. 2021, 2.2). The ranks of a stage are a class with one task graph. The graph is a whole
+//! training step, because micro-batches differ: the first ones fill the pipeline and the last ones empty it. Between
+//! parts, activations are sent forward and their gradients backward; while a stage works on one micro-batch, it
+//! receives the next.
 
 use crate::graph::{Part, Peer, TaskGraph};
 use crate::layer::Layer;
@@ -17,26 +18,26 @@ use std::ops::Range;
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_units::Bytes;
 
-/// Most tasks of all stages, roughly: a step is written out in full.
+/// Approximate limit on the tasks of all stages. A step is expanded in full.
 const TASKS: u64 = 1 << 22;
 
 /// A model cut into the parts of a pipeline.
 #[derive(Clone, Debug)]
 pub struct Stages {
-    /// In which order stages work.
+    /// Schedule and sizes.
     pub pipeline: Pipeline,
     /// Layers of each part.
     parts: Vec<Range<usize>>,
-    /// Layers that share parameters, and whose these are.
+    /// Layers that share parameters, and the layers that own these.
     shared: Vec<(usize, usize)>,
 }
 
 impl Stages {
-    /// Cuts `layers` into the parts of `pipeline`: by blocks, where layers belong to some; else by layers. What comes
-    /// before the first block belongs to the first part, and what follows the last one to the last.
+    /// Cuts `layers` into the parts of `pipeline`: by blocks if there are any, else by layers. Layers before the
+    /// first block belong to the first part, and layers after the last block to the last part.
     ///
     /// # Errors
-    /// Blocks that do not divide; a cut at a layer of which it is not known what it hands on; more tasks than can be held.
+    /// Blocks that do not divide; a cut at a layer without `outputs`; too many tasks.
     pub fn new(pipeline: Pipeline, layers: &[Layer]) -> Result<Self, Diagnostic> {
         let parts = pipeline.parts() as usize;
         let blocks = blocks(layers);
@@ -59,14 +60,11 @@ impl Stages {
         }
         let tasks = 4 * layers.len() as u64 * u64::from(pipeline.micro_batches);
         if parts > 1 && tasks > TASKS {
-            return Err(Diagnostic::error(
-                Code::BadWorkload,
-                "a step of this pipeline has more tasks than can be held",
-            )
-            .key("workload.micro_batches")
-            .found(format!("{} micro-batches of {} layers", pipeline.micro_batches, layers.len()))
-            .allowed(format!("at most {}", TASKS / (4 * layers.len() as u64)))
-            .help("simulate fewer micro-batches: those in the middle of a step are alike"));
+            return Err(Diagnostic::error(Code::BadWorkload, "a step of this pipeline has too many tasks")
+                .key("workload.micro_batches")
+                .found(format!("{} micro-batches of {} layers", pipeline.micro_batches, layers.len()))
+                .allowed(format!("at most {}", TASKS / (4 * layers.len() as u64)))
+                .help("simulate fewer micro-batches: those in the middle of a step are alike"));
         }
         let each = blocks.len() / parts;
         let end = |part: usize| match blocks.get((part + 1) * each) {
@@ -78,10 +76,10 @@ impl Stages {
             (0..parts).map(|part| std::mem::replace(&mut start, end(part))..end(part)).collect();
         if let Some(cut) = parts.iter().rev().skip(1).find(|part| layers[part.end - 1].outputs == 0) {
             let layer = &layers[cut.end - 1];
-            return Err(bad(format!("layer `{}` ends a stage, and does not say its `outputs`", layer.name))
+            return Err(bad(format!("layer `{}` ends a stage but has no `outputs`", layer.name))
                 .key(format!("workload.layers.{}.outputs", cut.end - 1))
                 .found("0")
-                .help("give the elements that it hands on: they are sent to the next stage"));
+                .help("give the number of its output elements: they are sent to the next stage"));
         }
         Ok(Self { pipeline, parts, shared: shared(layers)? })
     }
@@ -92,12 +90,13 @@ impl Stages {
         self.parts.iter().skip(stage as usize).step_by(stride).cloned()
     }
 
-    /// The stage of a layer.
+    /// The stage that holds a layer.
     pub fn stage(&self, layer: usize) -> u32 {
         (self.parts.partition_point(|part| part.end <= layer) as u32) % self.pipeline.stages
     }
 
-    /// The layers as a stage holds them: parameters that a layer shares with one of another stage are a copy there.
+    /// The layers as stages hold them: a stage has a copy of parameters that one of its layers shares with a layer of
+    /// another stage.
     pub fn held<'a>(&self, layers: &'a [Layer]) -> Vec<Cow<'a, Layer>> {
         let mut held: Vec<Cow<'a, Layer>> = layers.iter().map(Cow::Borrowed).collect();
         for &(layer, lender) in self.shared.iter().filter(|pair| self.stage(pair.0) != self.stage(pair.1)) {
@@ -108,8 +107,8 @@ impl Stages {
         held
     }
 
-    /// The task graphs of all stages. `ranks` gives the first rank of each stage: others of a stage are as far from their
-    /// peers.
+    /// The task graphs of all stages. `ranks` gives the first rank of each stage; the other ranks of a stage are
+    /// equally far from their peers.
     ///
     /// # Errors
     /// As [`GraphBuilder::build`](crate::GraphBuilder::build).
@@ -133,7 +132,7 @@ impl Stages {
     }
 }
 
-/// The blocks that parts are made of: where no layer belongs to one, each layer is.
+/// The blocks that parts are made of; without blocks, each layer is one.
 fn blocks(layers: &[Layer]) -> Vec<Range<usize>> {
     let any = layers.iter().any(|layer| layer.block.is_some());
     let mut found: Vec<Range<usize>> = Vec::new();
@@ -147,7 +146,7 @@ fn blocks(layers: &[Layer]) -> Vec<Range<usize>> {
     found
 }
 
-/// Layers that share the parameters of another, and that layer.
+/// Layers that use the parameters of another layer, and that layer.
 fn shared(layers: &[Layer]) -> Result<Vec<(usize, usize)>, Diagnostic> {
     if layers.iter().all(|layer| layer.shares.is_none()) {
         return Ok(Vec::new());
@@ -170,7 +169,7 @@ fn shared(layers: &[Layer]) -> Result<Vec<(usize, usize)>, Diagnostic> {
     Ok(found)
 }
 
-/// What stages exchange.
+/// The messages between stages.
 struct Between<'a> {
     stages: &'a Stages,
     layers: &'a [Layer],
@@ -178,7 +177,7 @@ struct Between<'a> {
     ranks: &'a [u32],
 }
 
-/// Which way a message goes: with the part that it belongs to, its tag.
+/// The direction of a message; together with the part that it belongs to, this gives its tag.
 #[derive(Clone, Copy)]
 enum Way {
     Forward = 0,
@@ -191,7 +190,7 @@ impl Between<'_> {
     fn step(&self, passes: &mut Passes<'_>, stage: u32) {
         let pipeline = &self.stages.pipeline;
         let turns = pipeline.turns(stage);
-        // Of each chunk, the last backward turn: there gradients are complete.
+        // For each chunk, the last backward turn, which completes its gradients.
         let last = |chunk: u32| turns.iter().rposition(|turn| turn.backward && turn.chunk == chunk);
         let last: Vec<Option<usize>> = (0..pipeline.chunks).map(last).collect();
         for (at, &turn) in turns.iter().enumerate() {
@@ -245,10 +244,10 @@ impl Between<'_> {
         Peer::Ahead((i64::from(self.ranks[to as usize]) - i64::from(self.ranks[from as usize])) as i32)
     }
 
-    /// What `stage` exchanges with `other` for the outputs of `part`, or their gradients.
+    /// The message between `stage` and `other` for the outputs of `part`, or for their gradients.
     fn message(&self, part: usize, stage: u32, other: u32, way: Way) -> Message {
         let outputs = self.layers[self.stages.parts[part].end - 1].outputs;
-        // By tokens, each rank has and sends its own.
+        // With sequence parallelism, each rank has and sends its own tokens.
         let share = if self.by.sequence { outputs.div_ceil(u64::from(self.by.model.1)) } else { outputs };
         Message {
             peer: self.peer(stage, other),
@@ -257,7 +256,7 @@ impl Between<'_> {
         }
     }
 
-    /// What `stage` exchanges for parameters of its `layers` that another stage has too.
+    /// The messages of `stage` for parameters of its `layers` that another stage holds too.
     fn shared(&self, layers: &Range<usize>, stage: u32) -> Vec<Shared> {
         let mut found = Vec::new();
         for &(borrower, lender) in &self.stages.shared {

@@ -1,11 +1,11 @@
-//! Matrix products: the shapes that a model of a matrix unit needs to time work.
+//! Matrix products: the shapes from which a model of a matrix unit computes times.
 
 use serde::{Deserialize, Serialize};
 use syncline_units::Bytes;
 
 /// Matrix products of one shape: `m` x `k` times `k` x `n`, done `count` times.
 ///
-/// What the three sizes mean depends on the pass that the product belongs to:
+/// The meaning of the three sizes depends on the pass that the product belongs to:
 ///
 /// | pass | `m` | `k` | `n` |
 /// |---|---|---|---|
@@ -13,22 +13,22 @@ use syncline_units::Bytes;
 /// | input gradient | rows | outputs | inputs |
 /// | weight gradient | inputs | rows | outputs |
 ///
-/// A convolution is the product that unfolding its windows leaves (im2col): its rows are the positions of all samples,
-/// its inputs the elements of one window.
+/// A convolution is treated as the product after unfolding its windows (im2col): its rows are the positions of all
+/// samples, its inputs the elements of one window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Product {
     /// Rows of the left operand and of the result.
     pub m: u64,
-    /// Columns of the left operand, rows of the right one: the size that is summed over.
+    /// Columns of the left operand and rows of the right one, which are summed over.
     pub k: u64,
     /// Columns of the right operand and of the result.
     pub n: u64,
-    /// How many of them, such as one for each sample and head of attention.
+    /// How many products, such as one for each sample and head of attention.
     #[serde(default = "one")]
     pub count: u64,
-    /// Bytes that all of them move between memory and the compute units. A convolution moves its image, not its unfolded
-    /// windows.
+    /// Bytes that all of them move between memory and the compute units. A convolution moves its image, not the
+    /// unfolded windows.
     pub memory: Bytes,
 }
 
@@ -36,28 +36,28 @@ const fn one() -> u64 {
     1
 }
 
-/// What of a product is divided among ranks.
+/// How a product is divided among ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// Rows of the left operand.
     M,
-    /// What is summed over.
+    /// The size that is summed over.
     K,
     /// Columns of the right operand.
     N,
-    /// The number of products; where there are fewer of them than ranks, their rows too.
+    /// The number of products; if there are fewer products than ranks, also their rows.
     Count,
 }
 
 impl Product {
-    /// Operations of all of them: a multiplication and an addition for each of the `m` x `k` x `n`. `None` where that is
-    /// more than 64 bits hold.
+    /// Operations of all products: a multiplication and an addition for each of the `m` x `k` x `n`. `None` if the
+    /// number does not fit 64 bits.
     pub fn flop(&self) -> Option<u64> {
         let sizes = [self.m, self.k, self.n, self.count];
         sizes.iter().try_fold(2u64, |product, &size| product.checked_mul(size))
     }
 
-    /// One rank's share where `by` ranks divide it, rounded up.
+    /// The share of one rank if `by` ranks divide it, rounded up.
     pub fn share(mut self, by: u32, cut: Cut) -> Self {
         let by = u64::from(by);
         match cut {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_that_do_not_fit_are_no_number() {
+    fn operations_that_do_not_fit_are_none() {
         assert_eq!(EACH.flop(), Some(2 * 10 * 20 * 30 * 4));
         assert_eq!(Product { count: u64::MAX, ..EACH }.flop(), None);
     }

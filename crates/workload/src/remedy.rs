@@ -1,4 +1,4 @@
-//! A job that does not fit into memory is refused, with the nearest changes that make it fit.
+//! Refuses jobs that do not fit into memory, and finds the smallest changes that make them fit.
 
 use crate::batch::Batch;
 use crate::grid::GridAxis;
@@ -10,16 +10,16 @@ use std::borrow::Cow;
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_units::Bytes;
 
-/// A training job, as far as its memory goes.
+/// The settings of a training job that determine its memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// From input to output.
     pub layers: &'a [Layer],
-    /// Where ranks can be.
+    /// The axes that ranks can be laid out along.
     pub axes: &'a [GridAxis],
-    /// Which of them share what.
+    /// How ranks are divided among the kinds of parallelism.
     pub parallel: &'a Parallel,
-    /// What updates parameters.
+    /// The optimiser.
     pub optimizer: Optimizer,
     /// Samples of a step.
     pub batch: Batch,
@@ -39,7 +39,7 @@ enum Change {
 }
 
 impl Change {
-    /// As `--set` takes it.
+    /// The change as a `--set` argument.
     fn said(self) -> String {
         let (key, value) = match self {
             Self::Zero(stage) => ("parallel.zero", stage.to_string()),
@@ -52,7 +52,7 @@ impl Change {
         };
         format!("`workload.{key}={value}`")
     }
-    /// Changes of one kind are alternatives.
+    /// Number of the kind of change; changes of one kind are alternatives.
     const fn kind(self) -> u8 {
         match self {
             Self::Zero(_) => 0,
@@ -65,12 +65,12 @@ impl Change {
     }
 }
 
-/// Most remedies that are told.
+/// Most remedies in a message.
 const TOLD: usize = 4;
-/// Most changes that are tried together.
+/// Most changes that are combined.
 const TOGETHER: usize = 3;
 
-/// Bytes of memory for people: four digits and a binary prefix, as memory comes and tools print it.
+/// Formats bytes of memory: four digits and a binary prefix, as memory sizes are usually given.
 pub fn said(bytes: Bytes) -> String {
     let mut scaled = bytes.0 as f64;
     let mut units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"].into_iter();
@@ -89,7 +89,7 @@ pub fn said(bytes: Bytes) -> String {
 /// Checks that every stage fits into `capacity`.
 ///
 /// # Errors
-/// The stage that needs most, with its parts and with what would make the job fit.
+/// The stage that needs the most memory, with its parts, and with changes that would make the job fit.
 pub fn fits(asked: &Asked<'_>, found: &[Footprint], capacity: Bytes) -> Result<(), Diagnostic> {
     let Some(worst) = found.iter().max_by_key(|each| each.total()) else { return Ok(()) };
     if worst.total() <= capacity {
@@ -120,7 +120,7 @@ pub fn fits(asked: &Asked<'_>, found: &[Footprint], capacity: Bytes) -> Result<(
     .allowed(format!("{} together", said(capacity)));
     let problem = match worst.activations {
         Some(_) => problem,
-        None => problem.note("activations are not counted: not every layer says what it keeps"),
+        None => problem.note("activations are not counted: `kept` is unknown for some layers"),
     };
     let remedies = asked.remedies(capacity);
     Err(problem.help(if remedies.is_empty() {
@@ -138,13 +138,14 @@ pub fn fits(asked: &Asked<'_>, found: &[Footprint], capacity: Bytes) -> Result<(
 }
 
 impl Asked<'_> {
-    /// Sets of few changes with which the job fits, and what its largest stage then needs. Fewer changes come first; of a
-    /// kind of change, the smallest that does.
+    /// Small sets of changes with which the job fits, and what its largest stage then needs. Sets with fewer changes
+    /// come first; of each kind of change, the smallest sufficient one is used.
     fn remedies(&self, capacity: Bytes) -> Vec<(Vec<Change>, Bytes)> {
         let changes = self.changes();
         for number in 1..=TOGETHER {
             let mut fitting: Vec<(Vec<Change>, Bytes)> = Vec::new();
-            // One remedy, made of two keys (Korthikanti et al. 2022): costs far less time than full recomputation.
+            // One remedy that consists of two keys (Korthikanti et al. 2022): it costs far less time than full
+            // recomputation.
             let pair = [Change::Recompute(Recompute::Selective), Change::Sequence];
             if number == 1
                 && pair.iter().all(|change| changes.contains(change))
@@ -162,7 +163,7 @@ impl Asked<'_> {
         Vec::new()
     }
 
-    /// Tries all sets of `number` changes that add to `chosen`.
+    /// Tries all sets of `number` changes in addition to `chosen`.
     fn try_all(
         &self,
         changes: &[Change],
@@ -191,7 +192,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Changes that may help, those of a kind from small to large.
+    /// Changes that may help; those of one kind from small to large.
     fn changes(&self) -> Vec<Change> {
         let Parallel { zero, recompute, sequence, .. } = *self.parallel;
         let mut found: Vec<Change> = (zero + 1..=3).map(Change::Zero).collect();
@@ -232,13 +233,13 @@ impl Asked<'_> {
         parallel
     }
 
-    /// The job with these changes, if there is one; its layers are for as many samples as before.
+    /// The job with these changes, if it is possible. Its layers are for the same number of samples.
     fn training(&self, changes: &[Change]) -> Result<Training<'_>, syncline_diagnostics::Diagnostics> {
         let parallel = self.changed(changes);
         Training::new(self.layers, self.axes, &parallel, (1, self.batch), self.types)
     }
 
-    /// What the largest stage needs with these changes; nothing where they cannot be.
+    /// The memory that the largest stage needs with these changes; `None` if they are impossible.
     fn total(&self, changes: &[Change]) -> Option<Bytes> {
         let parallel = self.changed(changes);
         let smaller = changes.iter().find_map(|&change| match change {
@@ -253,7 +254,7 @@ impl Asked<'_> {
             None => (Cow::Borrowed(self.layers), self.batch),
         };
         let training = Training::new(&layers, self.axes, &parallel, (1, batch), self.types).ok()?;
-        // A change that changes nothing is none.
+        // Changes without effect do not count.
         let useless = changes.iter().any(|change| match *change {
             Change::Zero(_) => training.division.data.1 == 1,
             Change::Sequence => training.division.model.1 == 1,
@@ -264,7 +265,7 @@ impl Asked<'_> {
     }
 }
 
-/// Layers for `batch` samples that are given for `of`.
+/// Layers for `batch` samples, computed from layers for `of` samples.
 fn fewer(layers: &[Layer], batch: u32, of: u32) -> Vec<Layer> {
     let part = |amount: u64| (u128::from(amount) * u128::from(batch)).div_ceil(u128::from(of.max(1))) as u64;
     let part_of = |bytes: Option<Bytes>| bytes.map(|bytes| Bytes(part(bytes.0)));
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_does_not_fit_is_told_what_would() {
+    fn jobs_that_do_not_fit_are_refused_with_remedies() {
         // 64,000 bytes of state and 48,000 of activations.
         assert_eq!(refusal(112_000, &Parallel::default()), None);
         let refused = refusal(111_999, &Parallel::default()).unwrap();
@@ -327,8 +328,8 @@ mod tests {
                 "parameters 7.81 KiB, gradients 7.81 KiB, optimiser states 46.88 KiB, activations 46.88 KiB"
             )
         );
-        // One change of each kind, the smallest that does: an eighth of 48 kB of states; 4 x 800 + 11,200 of
-        // activations; half of them; half of everything.
+        // The smallest sufficient change of each kind: an eighth of 48 kB of states; 4 x 800 + 11,200 of activations;
+        // half of them; half of everything.
         assert_eq!(
             refused.help.as_deref(),
             Some(
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_put_together_where_none_is_enough() {
+    fn changes_are_combined_if_none_is_enough() {
         let help = |capacity| refusal(capacity, &Parallel::default()).unwrap().help.unwrap();
         // Two copies of a quarter each: 4 kB, half of 12 kB, and a quarter of 48 kB.
         let expected = "it fits with `workload.parallel.zero=1` and `workload.parallel.model=4` (21.48 KiB); or `workload.p";
@@ -357,7 +358,7 @@ mod tests {
 
     #[test]
     fn selective_recomputation_with_sequence_parallelism_is_one_remedy() {
-        // Four blocks of 1,000 bytes that are done whole, and 9,000 of attention that leave 1,000 where computed again.
+        // Four blocks of 1,000 bytes in replicated layers, and 9,000 of attention, which leave 1,000 if recomputed.
         let layer = |block: u32, name: &str, kept: u64, attention: bool| Layer {
             name: format!("{name}{block}"),
             inputs: 100,
@@ -386,8 +387,8 @@ mod tests {
             types,
         };
         let found = footprints(&training, Optimizer::None);
-        // Whole: 4 x (8000 + 2250). With `selective` 4 x 8250 + 2000, with `sequence` 4 x 4250: neither fits into 12,000 bytes,
-        // and both together are 4 x 2250 + 2000.
+        // Whole: 4 x (8000 + 2250). With `selective` 4 x 8250 + 2000, with `sequence` 4 x 4250: neither fits into
+        // 12,000 bytes, and both together are 4 x 2250 + 2000.
         assert_eq!(found[0].total(), Bytes(41_000));
         let help = fits(&asked, &found, Bytes(12_000)).unwrap_err().help.unwrap();
         assert!(

@@ -1,7 +1,8 @@
 //! Process groups.
 //!
-//! A *role* such as "data parallel" partitions ranks into disjoint groups. On a grid of ranks the groups of a role are
-//! the lines, planes or boxes along some of its axes, and nothing is stored per rank; arbitrary groups are lists.
+//! A *role* such as "data parallel" partitions ranks into disjoint groups. On a grid of ranks, the groups of a role
+//! are the lines, planes or boxes along some of its axes, and nothing is stored per rank. Arbitrary groups are stored
+//! as lists.
 
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic};
@@ -22,16 +23,16 @@ impl RoleId {
 pub struct Axis {
     /// Members along it.
     pub size: u32,
-    /// Difference of rank numbers between neighbours along it (grids only; 0 in listed groups).
+    /// Difference of rank numbers between neighbours (grids only; 0 in listed groups).
     pub stride: u32,
-    /// The fabric's dimension that it runs along, if it runs along one.
+    /// The fabric's dimension that it runs along, if any.
     pub dim: Option<u16>,
 }
 
-/// Where a rank sits in its group.
+/// The place of a rank in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seating {
-    /// Which group of the role.
+    /// Group of the role.
     pub group: u32,
     /// Position within the group, axis 0 fastest.
     pub position: u32,
@@ -40,9 +41,9 @@ pub struct Seating {
 /// How a role's groups are given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Members {
-    /// All ranks of a grid; axes not in `axes` tell the groups apart.
+    /// All ranks of a grid; axes not in `axes` distinguish the groups.
     Grid {
-        /// `(size, stride)` of the axes that tell groups apart, lowest first.
+        /// `(size, stride)` of the axes that distinguish groups, lowest first.
         others: Vec<(u32, u32)>,
     },
     /// Ranks by group, in group order.
@@ -56,7 +57,7 @@ enum Members {
 /// A partition of ranks into groups of equal shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
-    /// Such as `data`, `model`, `all`.
+    /// A name such as `data`, `model`, `all`.
     pub name: String,
     /// The logical grid of each group, lowest axis first.
     pub axes: Vec<Axis>,
@@ -81,17 +82,18 @@ impl Role {
         Self { name: name.to_owned(), axes, members: Members::Grid { others } }
     }
 
-    /// Groups given as lists of ranks of equal length; list order is group order. `axes` is the groups' logical grid.
+    /// Groups given as lists of ranks of equal length; the order of a list is the order of its group. `axes` is the
+    /// groups' logical grid.
     ///
     /// # Errors
-    /// A rank that is named twice or is not below `ranks`; groups of unequal length or of another size than the grid.
+    /// A rank that occurs twice or is not below `ranks`; groups of unequal length, or of another size than the grid.
     pub fn lists(name: &str, groups: Vec<Vec<u32>>, axes: Vec<Axis>, ranks: u32) -> Result<Self, Diagnostic> {
         let bad = |message: String| Diagnostic::error(Code::BadGroup, message).key(format!("group `{name}`"));
         let size: u32 = axes.iter().map(|axis| axis.size).product();
         let mut seats = BTreeMap::new();
         for (group, members) in groups.iter().enumerate() {
             if members.len() != size as usize {
-                return Err(bad(format!("a group has {} ranks, its grid has {size}", members.len())));
+                return Err(bad(format!("a group has {} ranks, but its grid has {size}", members.len())));
             }
             for (position, &rank) in members.iter().enumerate() {
                 if rank >= ranks {
@@ -126,7 +128,7 @@ impl Role {
         }
     }
 
-    /// Where `rank` sits; `None` where it takes no part.
+    /// The place of `rank`; `None` if it takes no part.
     pub fn seat(&self, rank: u32) -> Option<Seating> {
         match &self.members {
             Members::Grid { others } => {
@@ -172,9 +174,9 @@ impl Role {
         (0..self.size()).map(|position| self.rank(group, position)).collect()
     }
 
-    /// The ranks that differ from `rank` only along one axis, the one whose neighbours are `weight` positions apart, as
-    /// the first of them and the step between them. The step is 0 where they are not evenly spaced, or where `size` is not
-    /// that axis alone.
+    /// The ranks that differ from `rank` only along one axis, whose neighbours are `weight` positions apart. Returns
+    /// the first of them and the step between them. The step is 0 if they are not evenly spaced, or if `size` is not
+    /// that of a single axis.
     pub fn line(&self, rank: u32, weight: u32, size: u32) -> (u32, u32) {
         let Members::Grid { .. } = self.members else { return (0, 0) };
         let mut below = 1;

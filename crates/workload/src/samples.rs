@@ -1,4 +1,4 @@
-//! Layers and divisions that tests of several modules begin with.
+//! Layers and divisions that tests of several modules use.
 
 use crate::layer::{Layer, Work};
 use crate::role::RoleId;
@@ -21,7 +21,7 @@ pub(crate) fn layer(name: &str) -> Layer {
     }
 }
 
-/// Divided over `degree` ranks, `copies` of each, all elements of `element` bytes.
+/// A division over `degree` ranks and `copies` copies, with all elements of `element` bytes.
 pub(crate) fn by(degree: u32, copies: u32, element: u64) -> Division {
     let of_size = DataType::ALL.iter().find(|each| each.bytes() == element);
     let types = Types::uniform(*of_size.expect("a type has so many bytes"));

@@ -1,8 +1,9 @@
-//! In which order a stage of a pipeline works on the micro-batches of a training step.
+//! The order in which a stage of a pipeline works on the micro-batches of a training step.
 //!
-//! With p stages, m micro-batches, v parts of the model in each stage and communication that is free, a step lasts the work
-//! of m micro-batches and (p - 1) / v more of them: the *bubble* (Narayanan et al. 2021, 2.2). The schedules differ in
-//! how many micro-batches are under way in a stage, whose activations it keeps: all m with GPipe, at most p with 1F1B.
+//! With p stages, m micro-batches, v parts of the model in each stage, and communication that takes no time, a step
+//! takes the time of m + (p - 1) / v micro-batches. The second term is the *bubble* (Narayanan et al. 2021, 2.2). The
+//! schedules differ in how many micro-batches, whose activations a stage must keep, are in flight in a stage: all m
+//! with GPipe, at most p with 1F1B.
 
 use crate::layer::{Parallel, Schedule};
 use syncline_diagnostics::{Code, Diagnostic};
@@ -10,32 +11,32 @@ use syncline_diagnostics::{Code, Diagnostic};
 /// One piece of a stage's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Whether it is the backward pass.
+    /// Whether it is a backward pass.
     pub backward: bool,
-    /// Of which micro-batch.
+    /// The micro-batch.
     pub micro_batch: u32,
-    /// Through which of the stage's parts of the model, from its input to its output.
+    /// The stage's part of the model, counted from its input to its output.
     pub chunk: u32,
 }
 
 /// A pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pipeline {
-    /// In which order stages work.
+    /// The order in which stages work.
     pub schedule: Schedule,
-    /// Stages.
+    /// Number of stages.
     pub stages: u32,
-    /// Parts of the model that each stage holds.
+    /// Number of parts of the model in each stage.
     pub chunks: u32,
     /// Micro-batches of a training step.
     pub micro_batches: u32,
 }
 
 impl Pipeline {
-    /// The pipeline of `stages` ranks that `parallel` asks for.
+    /// The pipeline of `stages` stages that `parallel` describes.
     ///
     /// # Errors
-    /// Several parts in a stage without a schedule for them, and the reverse; micro-batches that do not divide.
+    /// Several parts in a stage without a schedule for them, or the reverse; micro-batches that do not divide.
     pub fn new(parallel: &Parallel, stages: u32, micro_batches: u32) -> Result<Self, Diagnostic> {
         let (schedule, chunks) = (parallel.schedule, parallel.virtual_stages);
         let bad = |key: &str, message: String| {
@@ -46,11 +47,11 @@ impl Pipeline {
             let allowed = if interleaved { "at least 2" } else { "1" };
             return Err(bad(
                 "parallel.virtual_stages",
-                format!("the schedule {} has another number of virtual stages", schedule.name()),
+                format!("the schedule {} does not allow this number of virtual stages", schedule.name()),
             )
             .found(chunks.to_string())
             .allowed(allowed)
-            .help("several parts of a model in each stage, and `schedule: interleaved`, go together"));
+            .help("use `schedule: interleaved` if and only if there are several virtual stages"));
         }
         if stages == 1 && chunks > 1 {
             return Err(bad("parallel.virtual_stages", "virtual stages need a pipeline".to_owned())
@@ -63,7 +64,7 @@ impl Pipeline {
             let near = if below == 0 { above.to_string() } else { format!("{below} or {above}") };
             return Err(bad(
                 "micro_batches",
-                "an interleaved schedule needs a multiple of the stages".to_owned(),
+                "the micro-batches of an interleaved schedule must be a multiple of the stages".to_owned(),
             )
             .found(micro_batches.to_string())
             .allowed(format!("multiples of {stages}, such as {near}")));
@@ -71,12 +72,12 @@ impl Pipeline {
         Ok(Self { schedule, stages, chunks, micro_batches })
     }
 
-    /// Parts of the model over all stages.
+    /// Number of parts of the model over all stages.
     pub const fn parts(&self) -> u32 {
         self.stages * self.chunks
     }
 
-    /// What `stage` does in a training step, in order.
+    /// The turns of `stage` in a training step, in order.
     pub fn turns(&self, stage: u32) -> Vec<Turn> {
         let (m, p, v) = (self.micro_batches, self.stages, self.chunks);
         let forward = |at| self.turn(at, false);
@@ -84,11 +85,12 @@ impl Pipeline {
         let all = m * v;
         let warm_up = match self.schedule {
             Schedule::GPipe => {
-                // The last micro-batch comes back first.
+                // Backward passes start with the last micro-batch.
                 return (0..m).map(forward).chain((0..m).rev().map(backward)).collect();
             }
             Schedule::OneForwardOneBackward => p - 1 - stage,
-            // With as many micro-batches as stages, all of the first go through all chunks before any comes back.
+            // With as many micro-batches as stages, all micro-batches go forward through all chunks before any goes
+            // backward.
             Schedule::Interleaved if m == p => all,
             Schedule::Interleaved => 2 * (p - 1 - stage) + (v - 1) * p,
         };
@@ -97,8 +99,8 @@ impl Pipeline {
         (0..warm_up).map(forward).chain(steady).chain((all - warm_up..all).map(backward)).collect()
     }
 
-    /// The `at`-th forward or backward turn: groups of as many micro-batches as there are stages go through one chunk
-    /// after the other.
+    /// The `at`-th forward or backward turn. Groups of as many micro-batches as there are stages go through one chunk
+    /// after another.
     const fn turn(&self, at: u32, backward: bool) -> Turn {
         if self.chunks == 1 {
             return Turn { backward, micro_batch: at, chunk: 0 };
@@ -112,7 +114,7 @@ impl Pipeline {
         }
     }
 
-    /// Most that `stage` keeps at once, where a micro-batch leaves `kept` of each chunk between its two passes.
+    /// The most that `stage` keeps at once, if a micro-batch keeps `kept` of each chunk between its two passes.
     pub fn peak(&self, stage: u32, kept: impl Fn(u32) -> u128) -> u128 {
         let (mut now, mut most) = (0u128, 0);
         for turn in self.turns(stage) {
@@ -136,11 +138,11 @@ mod tests {
         Pipeline { schedule, stages, chunks, micro_batches }
     }
 
-    /// When the last stage is done where forward turns take `f`, backward ones `b`, and messages no time.
+    /// When the last stage is done if forward turns take `f`, backward turns `b`, and messages no time.
     fn length(pipeline: &Pipeline, f: u64, b: u64) -> u64 {
         let parts = pipeline.parts() as usize;
         let m = pipeline.micro_batches as usize;
-        // When a micro-batch has left a part, forward and backward.
+        // When each micro-batch has left each part, forward and backward.
         let mut done = vec![[None; 2]; parts * m];
         let mut queues: Vec<std::collections::VecDeque<Turn>> =
             (0..pipeline.stages).map(|stage| pipeline.turns(stage).into()).collect();
@@ -171,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_bubble_is_that_of_narayanan() {
-        // 2.2.1: (p - 1)(f + b) beside m (f + b); 2.2.2: divided by v.
+        // 2.2.1: a bubble of (p - 1)(f + b) in addition to m (f + b); 2.2.2: divided by v.
         for (p, m) in [(1, 1), (1, 5), (2, 1), (2, 7), (4, 4), (4, 8), (4, 9), (8, 64)] {
             for schedule in [Schedule::GPipe, Schedule::OneForwardOneBackward] {
                 let found = length(&pipeline(schedule, p, 1, m), 10, 20);
@@ -223,12 +225,12 @@ mod tests {
     }
 
     #[test]
-    fn pipelines_that_cannot_be_are_refused() {
+    fn impossible_pipelines_are_refused() {
         let of = |schedule, virtual_stages| Parallel { schedule, virtual_stages, ..Parallel::default() };
         for (parallel, stages, micro_batches, key, message) in [
-            (of(Schedule::Interleaved, 1), 4, 8, "parallel.virtual_stages", "another number"),
-            (of(Schedule::GPipe, 2), 4, 8, "parallel.virtual_stages", "another number"),
-            (of(Schedule::GPipe, 0), 4, 8, "parallel.virtual_stages", "another number"),
+            (of(Schedule::Interleaved, 1), 4, 8, "parallel.virtual_stages", "does not allow this number"),
+            (of(Schedule::GPipe, 2), 4, 8, "parallel.virtual_stages", "does not allow this number"),
+            (of(Schedule::GPipe, 0), 4, 8, "parallel.virtual_stages", "does not allow this number"),
             (of(Schedule::Interleaved, 2), 1, 8, "parallel.virtual_stages", "need a pipeline"),
             (of(Schedule::Interleaved, 2), 4, 6, "micro_batches", "a multiple of the stages"),
         ] {

@@ -1,4 +1,4 @@
-//! A layer with its parallelisation settled: one rank's share of the work, and every exchange with its group and bytes.
+//! A layer divided by its parallelisation: one rank's share of the work, and every exchange with its group and bytes.
 
 use crate::layer::{Comm, Layer, Recompute, Sharding, Work};
 use crate::product::Cut;
@@ -6,10 +6,10 @@ use crate::role::RoleId;
 use crate::types::Types;
 use syncline_units::{Bytes, CollectiveKind, DataType, Flops, Time};
 
-/// A collective of a layer: among which group, what, how much.
+/// A collective of a layer: its group, kind and size.
 pub type GroupComm = (RoleId, Comm);
 
-/// A layer with its work and communication settled.
+/// A layer with its share of work and its communication.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Step {
     /// Name of the layer.
@@ -28,25 +28,25 @@ pub struct Step {
     pub input_grad_comm: Option<GroupComm>,
     /// Exchange after the weight gradient; the layer's next forward pass waits for it.
     pub weight_grad_comm: Option<GroupComm>,
-    /// Whether weight gradients are exchanged in each micro-batch, not only in the last one.
+    /// Whether weight gradients are exchanged in every micro-batch, not only in the last one.
     pub each_micro_batch: bool,
-    /// Exchange that gives the inputs of the forward pass.
+    /// Exchange that provides the inputs of the forward pass.
     pub before_forward: Option<GroupComm>,
-    /// Exchange that gives the gradient of the output.
+    /// Exchange that provides the gradient of the output.
     pub before_backward: Option<GroupComm>,
-    /// Exchange that gives the inputs again, for the weight gradient.
+    /// Exchange that provides the inputs again, for the weight gradient.
     pub before_weight_grad: Option<GroupComm>,
-    /// Sum of weight gradients over ranks that share a copy of the model, before the exchange with other copies.
+    /// Sum of weight gradients over the ranks of one copy, before the exchange with other copies.
     pub partial_sum: Option<GroupComm>,
-    /// Exchange that gives the parameters, before each use.
+    /// Exchange that provides the parameters, before each use.
     pub gather: Option<GroupComm>,
-    /// Exchange that gives the parameters that others have updated.
+    /// Exchange that distributes updated parameters.
     pub publish: Option<GroupComm>,
-    /// Exchange that gives the input that is kept for recomputation, where the layer begins a block.
+    /// Exchange that provides the input that is kept for recomputation, if the layer begins a block.
     pub checkpoint: Option<GroupComm>,
-    /// Which block the layer belongs to.
+    /// The block that the layer belongs to.
     pub block: Option<u32>,
-    /// Whether it is computed again where recomputation is selective.
+    /// Whether it is recomputed under selective recomputation.
     pub selective: bool,
 }
 
@@ -59,18 +59,18 @@ pub struct Division {
     pub data: (RoleId, u32),
     /// Element types.
     pub types: Types,
-    /// What of the training state copies divide among them: 0 to 3.
+    /// How much of the training state copies divide among them: 0 to 3, the stage of ZeRO.
     pub zero: u8,
-    /// Whether ranks of a copy divide by tokens what they would all do.
+    /// Whether the ranks of a copy divide by tokens the work that each of them would otherwise do in full.
     pub sequence: bool,
-    /// Whether they divide the inputs of blocks that are kept for recomputation.
+    /// Whether they divide the block inputs that are kept for recomputation.
     pub divided_checkpoints: bool,
-    /// What is computed again.
+    /// What is recomputed.
     pub recompute: Recompute,
 }
 
 impl Division {
-    /// Whole training states, and nothing recomputed.
+    /// A division with undivided training states and without recomputation.
     pub const fn plain(model: (RoleId, u32), data: (RoleId, u32), types: Types) -> Self {
         Self {
             model,
@@ -83,12 +83,12 @@ impl Division {
         }
     }
 
-    /// Whether the ranks of a copy divide `layer`: its parameters, at least.
+    /// Whether the ranks of a copy divide at least the parameters of `layer`.
     pub fn divides(&self, layer: &Layer) -> bool {
         self.model.1 > 1 && layer.sharding != Sharding::Replicated
     }
 
-    /// Parameters of `layer` that a rank of a copy uses.
+    /// Number of parameters of `layer` that a rank uses.
     pub fn parameters(&self, layer: &Layer) -> u64 {
         if self.divides(layer) {
             Portion::of(layer, self.model.1).share(layer.parameters)
@@ -97,7 +97,7 @@ impl Division {
         }
     }
 
-    /// Whether copies divide the state of `layer`: where it is reduced at all.
+    /// Whether copies divide the training state of `layer`, which requires that its gradients are reduced.
     pub fn shards(&self, layer: &Layer) -> bool {
         let given = layer.communication.is_some();
         self.zero > 0
@@ -107,19 +107,19 @@ impl Division {
             && layer.sharding != Sharding::Exchange
     }
 
-    /// A rank's part of what the ranks of a copy divide.
+    /// A rank's portion of what the ranks of a copy divide.
     pub(crate) fn portion(&self, layer: &Layer) -> Portion {
         Portion::of(layer, self.model.1)
     }
 }
 
-/// A collective over `role` of so many elements, if there are any.
+/// A collective over `role` of this many elements; `None` if there are none.
 fn comm(role: RoleId, kind: CollectiveKind, elements: u64, of: DataType) -> Option<GroupComm> {
     let bytes = Bytes(elements.saturating_mul(of.bytes()));
     (!bytes.is_zero()).then_some((role, Comm { kind, bytes }))
 }
 
-/// One rank's part of a layer: `part` of `of`.
+/// One rank's portion of a layer: `part` of `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Portion {
     part: u64,
@@ -127,13 +127,13 @@ pub(crate) struct Portion {
 }
 
 impl Portion {
-    /// What one of so many ranks has of an amount of no kind.
+    /// An equal portion for each of `of` ranks.
     fn one(of: u32) -> Self {
         Self { part: 1, of: u64::from(of) }
     }
 
-    /// What one of so many ranks has of a layer: with a vocabulary that they do not divide, as much as if it had been padded
-    /// to the next multiple.
+    /// The portion of a layer for each of `ranks` ranks. A vocabulary that they do not divide is padded to the next
+    /// multiple.
     fn of(layer: &Layer, ranks: u32) -> Self {
         match layer.vocabulary {
             Some(tokens) => Self { part: u64::from(tokens.div_ceil(ranks)), of: u64::from(tokens.max(1)) },
@@ -141,19 +141,19 @@ impl Portion {
         }
     }
 
-    /// The part of an amount, rounded up.
+    /// The portion of an amount, rounded up.
     pub(crate) fn share(self, amount: u64) -> u64 {
         let part = (u128::from(amount) * u128::from(self.part)).div_ceil(u128::from(self.of));
         u64::try_from(part).unwrap_or(u64::MAX)
     }
 }
 
-/// What a division makes of a layer: its share of the work, and its exchanges.
+/// Applies a division to a layer: the share of the work, and the exchanges.
 ///
-/// Exchanges of data-parallel ranks are those of ZeRO (Rajbhandari et al. 2020, 7): with stage 1 and 2, gradients are
-/// scattered where they were all-reduced, and updated parameters gathered; with stage 3, parameters are gathered before
-/// each use. Those of sequence parallelism are Korthikanti et al. 2022, 4.2.2: an all-reduce becomes a reduce-scatter,
-/// and an all-gather on the other side of what is done by tokens.
+/// The exchanges of data-parallel ranks are those of ZeRO (Rajbhandari et al. 2020, 7). In stages 1 and 2, gradients
+/// are reduce-scattered instead of all-reduced, and updated parameters are gathered; in stage 3, parameters are
+/// gathered before each use. The exchanges of sequence parallelism are those of Korthikanti et al. 2022, 4.2.2: an
+/// all-reduce becomes a reduce-scatter, plus an all-gather on the other side of the part that is divided by tokens.
 pub fn settle(layer: &Layer, by: &Division) -> Step {
     let (model_role, degree) = by.model;
     let (data_role, copies) = by.data;
@@ -247,8 +247,8 @@ fn share(layer: &Layer, by: &Division) -> Step {
     }
 }
 
-/// One rank's share of `work` where `by` ranks divide it, which is this portion. `cut` says what of its matrix products they
-/// divide.
+/// One rank's share of `work`, if `by` ranks divide it and `portion` is the rank's portion. `cut` says how they
+/// divide its matrix products.
 fn divide(work: &Work, (by, portion): (u32, Portion), cut: Cut) -> Work {
     let share = |amount| portion.share(amount);
     match work {
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn matrix_products_are_divided_as_their_operands_are() {
+    fn matrix_products_are_divided_like_their_operands() {
         let product = |m, k, n| Product { m, k, n, count: 1, memory: Bytes(400) };
         let work = |product| Work::Ops {
             flop: Flops(8_000),
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(shares(Sharding::Gather), by_outputs);
         assert_eq!(shares(Sharding::Column), by_outputs);
         assert_eq!(shares(Sharding::Row), [(100, 5, 40), (100, 40, 5), (5, 100, 40)]);
-        // Attention's products are divided by heads; one alone is divided by rows.
+        // Attention's products are divided by heads; a single product is divided by rows.
         assert_eq!(shares(Sharding::Divided), [(25, 20, 40), (25, 40, 20), (5, 100, 40)]);
     }
 }

@@ -8,27 +8,27 @@ use crate::passes::{Passes, Reduction};
 use crate::step::Step;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 
-/// What the training loop does besides the common rules.
+/// The settings of a training loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Rules {
     /// Order of the two gradients of a layer.
     pub backward: BackwardOrder,
-    /// The recommendation-model loop (dlrm2020 Fig. 3): step 0 is the embedding, whose forward exchange is awaited only
-    /// after step `last_bottom`, and whose backward exchange starts once step `last_bottom + 1` is done.
+    /// The recommendation-model loop (dlrm2020 Fig. 3): step 0 is the embedding. Its forward exchange is awaited only
+    /// after step `last_bottom`, and its backward exchange starts once step `last_bottom + 1` is done.
     pub last_bottom: Option<u32>,
-    /// What is computed again in the backward pass.
+    /// What is recomputed in the backward pass.
     pub recompute: Recompute,
-    /// What is reduced while the backward pass goes on.
+    /// Which communication overlaps the backward pass.
     pub overlap: Overlap,
 }
 
 impl Rules {
-    /// The rules that `layers` ask for. A first layer that is exchanged, or says which layer needs it, is the embedding of
-    /// the recommendation-model loop.
+    /// The rules for `layers`. If the first layer is exchanged, or names the layer that needs it, it is the embedding
+    /// of the recommendation-model loop.
     ///
     /// # Errors
-    /// Layers that have no place in such a loop, or no other layer that could need them; a model that is divided besides
-    /// (`degree` above 1), so that several ranks would need the same share of an exchange.
+    /// Layers that have no place in such a loop; no later layer that could need the embedding; a model that is also
+    /// divided (`degree` above 1), in which several ranks would need the same share of an exchange.
     pub fn new(parallel: &Parallel, layers: &[Layer], degree: u32) -> Result<Self, Diagnostics> {
         let rules = Self {
             backward: parallel.backward,
@@ -50,7 +50,7 @@ impl Rules {
             }
             if let Some(name) = &layer.needed_by {
                 problems.push(
-                    bad(index, "needed_by", "only the first layer can be needed later than by the next one")
+                    bad(index, "needed_by", "only the first layer can have `needed_by`")
                         .found(name)
                         .help("remove `needed_by`: the next layer waits for this one"),
                 );
@@ -63,7 +63,7 @@ impl Rules {
                 Diagnostic::error(
                     Code::BadWorkload,
                     format!(
-                        "layer `{}` is exchanged among data-parallel ranks, and the model is divided",
+                        "layer `{}` is exchanged among data-parallel ranks, but the model is divided",
                         first.name
                     ),
                 )
@@ -88,9 +88,9 @@ impl Rules {
             },
             None if exchanged && layers.len() < 2 => {
                 problems.push(
-                    bad(0, "sharding", "a layer that is exchanged needs another one that takes its output")
+                    bad(0, "sharding", "a layer that is exchanged needs a later layer that uses its output")
                         .found("exchange")
-                        .help("add the layers behind it"),
+                        .help("add the layers that follow it"),
                 );
                 None
             }
@@ -100,8 +100,8 @@ impl Rules {
     }
 }
 
-/// The training loop over `steps`, of so many iterations and micro-batches in each: gradients are reduced, and parameters
-/// updated, in the last one.
+/// The training loop over `steps`, with this many iterations and micro-batches per iteration. Gradients are reduced
+/// and parameters updated in the last micro-batch.
 ///
 /// # Errors
 /// As [`GraphBuilder::build`](crate::GraphBuilder::build).
@@ -122,7 +122,7 @@ pub fn training_loop(
     passes.finish().build_steps(iterations, micro_batches)
 }
 
-/// The loop in which the exchange of layer 0 overlaps layers up to `last`.
+/// The loop in which the exchange of layer 0 overlaps the layers up to `last`.
 fn recommendation_loop(passes: &mut Passes<'_>, last: usize) {
     let count = passes.steps.len();
     let exchange = passes.forward_step(0).1;
@@ -159,7 +159,7 @@ mod tests {
         Parallel { backward, ..Parallel::default() }
     }
 
-    /// Tasks that `name` waits for, as `layer part kind`, with `'` for the previous iteration.
+    /// The tasks that `name` waits for, as `layer part kind`, with `'` for the previous iteration.
     fn waits(graph: &TaskGraph, layer: u32, part: Part, collective: bool) -> Vec<String> {
         let is = |t: &Task| t.layer == layer && t.part == part && t.kind.is_communication() == collective;
         let at = graph.tasks.iter().position(is).unwrap() as u32;
@@ -213,7 +213,7 @@ mod tests {
         );
     }
 
-    /// An embedding that is exchanged, a bottom and a top layer.
+    /// An exchanged embedding, a bottom layer and a top layer.
     fn recommendation() -> Vec<Layer> {
         let embedding =
             Layer { sharding: Sharding::Exchange, needed_by: Some("top".to_owned()), ..layer("embedding") };
@@ -246,7 +246,7 @@ mod tests {
                 .iter()
                 .any(|t| t.layer == 0 && t.part == Part::WeightGrad && t.kind.is_communication())
         );
-        // The next lookup waits for nothing but the end of this iteration: no gradient of a table is reduced.
+        // The next lookup waits only for the end of this iteration, because no gradient of a table is reduced.
         assert_eq!(waits(&graph, 0, Part::Forward, false), ["0weight grad compute'"]);
     }
 
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(step.forward, exchanged.forward);
         let alone = settle(&exchanged, &by(1, 1, 2));
         assert_eq!((alone.forward_comm, alone.input_grad_comm, alone.weight_grad_comm), (None, None, None));
-        // Without a name, the next layer needs it.
+        // Without `needed_by`, the next layer needs it.
         let rules = Rules::new(&order(BackwardOrder::WeightFirst), &[exchanged, layer("next")], 1).unwrap();
         assert_eq!(rules.last_bottom, Some(0));
     }
@@ -284,14 +284,9 @@ mod tests {
                 "layers.1.sharding",
                 "only the first layer can be exchanged",
             ),
-            (
-                vec![layer("x"), named, layer("b")],
-                1,
-                "layers.1.needed_by",
-                "only the first layer can be needed later",
-            ),
+            (vec![layer("x"), named, layer("b")], 1, "layers.1.needed_by", "only the first layer can have"),
             (vec![exchanged("e"), layer("a")], 2, "parallel", "the model is divided"),
-            (vec![exchanged("e")], 1, "layers.0.sharding", "needs another one"),
+            (vec![exchanged("e")], 1, "layers.0.sharding", "needs a later layer"),
             (vec![needed("tpo"), layer("bottom"), layer("top")], 1, "layers.0.needed_by", "no later layer"),
             (vec![needed("e"), layer("top")], 1, "layers.0.needed_by", "no later layer"),
         ] {

@@ -1,8 +1,8 @@
-//! Element types of a training job: what is computed, kept and sent in which.
+//! Element types of a training job: the types in which data is computed, stored and sent.
 //!
-//! Mixed precision (Micikevicius et al. 2018) computes in a short type and sums up in a longer one, so one type for all is
-//! wrong for most jobs: with bf16, Megatron-LM keeps parameters in 2 bytes, gradients in 4, and Adam's states and a copy of
-//! the parameters in 12. [`Types::uniform`] has the same type for everything.
+//! Mixed precision (Micikevicius et al. 2018) computes in a short type and accumulates in a longer one, so a single
+//! type is wrong for most jobs: with bf16, Megatron-LM keeps parameters in 2 bytes, gradients in 4, and Adam's states
+//! and a copy of the parameters in 12. [`Types::uniform`] uses the same type for everything.
 
 use serde::{Deserialize, Serialize};
 use syncline_units::DataType;
@@ -13,20 +13,20 @@ use syncline_units::DataType;
 pub struct Types {
     /// Operands of matrix products.
     pub compute: DataType,
-    /// Parameters, as ranks hold and gather them.
+    /// Parameters, as ranks store and gather them.
     pub parameters: DataType,
-    /// Activations that layers hand on and keep.
+    /// Activations that layers pass on and keep.
     pub activations: DataType,
-    /// Gradients of parameters, as they are summed up, kept and reduced over data-parallel ranks.
+    /// Gradients of parameters, as they are accumulated, stored and reduced over data-parallel ranks.
     pub gradients: DataType,
-    /// States of the optimiser, and its copy of the parameters where these have a shorter type.
+    /// States of the optimiser, and its copy of the parameters if these have a shorter type.
     pub optimizer: DataType,
-    /// Activations and their gradients on the way between model-parallel ranks and between stages.
+    /// Activations and their gradients when they are sent between model-parallel ranks and between stages.
     pub communication: DataType,
 }
 
 impl Types {
-    /// `all` for everything.
+    /// Uses `all` for everything.
     pub const fn uniform(all: DataType) -> Self {
         Self {
             compute: all,
@@ -45,7 +45,7 @@ impl Default for Types {
     }
 }
 
-/// One type for everything, or each.
+/// One type for everything, or one for each kind of data.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Given {

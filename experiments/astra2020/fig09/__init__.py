@@ -33,7 +33,7 @@ PEERS = {
         }
     ]
 }
-"""Each pair has a switch to itself: a link of twice the latency between them."""
+"""A fabric with a separate switch for each pair of NPUs, modelled as a link of twice the latency."""
 
 ALL_TO_ALL = Claim(
     "astra-01",
@@ -44,18 +44,18 @@ ALL_TO_ALL = Claim(
 ALL_REDUCE = Claim(
     "astra-02",
     "Fig. 9",
-    "all-reduce, otherwise the same: the torus overtakes the alltoall topology as the size grows, because that one "
-    "leaves 1 of 8 links unused.",
+    "all-reduce, otherwise the same: the torus overtakes the alltoall topology as the size grows, because the alltoall "
+    "topology leaves 1 of 8 links unused.",
 )
 
 
 def measure(runner: Runner) -> Findings:
     """Times both collectives on both topologies at every size."""
-    # In a ring all-reduce every message crosses one link; elsewhere messages share links on the way.
+    # In a ring all-reduce every message crosses one link; in the other cases messages share links.
     alone = agreement(runner, ((TORUS, "all_reduce", each, {}) for each in sizes(runner)))
     times = Table(
         "times",
-        f"Time of one collective; all-reduce on the torus by {alone}",
+        f"Time of one collective; for the all-reduce on the torus, {alone}",
         ("collective", "size_bytes", "alltoall_s", "torus_s", "torus_over_alltoall_ratio"),
     )
     for kind in COLLECTIVES:
@@ -71,7 +71,7 @@ def _all_to_all(runner: Runner, times: Table) -> Verdict:
     tried = sizes(runner)
     leads = times.column("torus_over_alltoall_ratio", collective="all_to_all")
     worst = max(after / before - 1 for before, after in pairwise(leads))
-    # The paper's bars cannot be read to less than 5 %.
+    # The paper's bars cannot be read more precisely than 5 %.
     shrinks = leads[-1] < leads[0] and worst < 0.05
     small, large = (collective(runner, TORUS, "all_to_all", each) for each in (tried[0], tried[-1]))
     _, across, busy = busiest_link(large)
@@ -80,11 +80,11 @@ def _all_to_all(runner: Runner, times: Table) -> Verdict:
         min(leads) > 1 and shrinks,
         f"torus over alltoall: {leads[0]:.2f} at {size(tried[0])}, {leads[-1]:.2f} at {size(tried[-1])}, "
         f"never below {min(leads):.2f}; "
-        + (f"from one size to the next it grows by up to {percent(worst)}" if worst > 0 else "it grows nowhere"),
+        + (f"from one size to the next it grows by up to {percent(worst)}" if worst > 0 else "it never grows"),
         f"At {size(tried[0])} the torus takes {time(small.summary.total_time_s)}: messages go over up to 4 links in 7 "
         f"steps, and its busiest link sends only {percent(busiest_link(small)[2])} of the time. At {size(tried[-1])} "
-        f"links decide: {size(across)} on a link of the torus, busy for {percent(busy)}, and {size(direct)} on one of "
-        f"the alltoall. What passes through NPUs keeps the ratio above 1 at any size.",
+        f"bandwidth decides: {size(across)} on a link of the torus, busy for {percent(busy)}, and {size(direct)} on "
+        f"one of the alltoall. Messages that pass through other NPUs keep the ratio above 1 at any size.",
     )
 
 
@@ -100,8 +100,8 @@ def _all_reduce(runner: Runner, times: Table) -> Verdict:
         f"torus over alltoall: {leads[0]:.2f} at {size(tried[0])}, {leads[-1]:.2f} at {size(tried[-1])}; "
         + (f"the torus is faster from {size(overtaken[0])} on" if overtaken else "the torus is never faster"),
         f"At {size(tried[-1])} links are busy for {percent(torus_busy)} (torus) and {percent(alltoall_busy)} "
-        f"(alltoall) of the time; the busiest carries {size(torus)} and {size(alltoall)}, as 7/8 suggests. Small sets "
-        "are bound by latency: 14 steps in a ring, 2 through a switch.",
+        f"(alltoall) of the time; the busiest carries {size(torus)} and {size(alltoall)}, a ratio of 7/8. Latency "
+        "bounds small sets: 14 steps in a ring, 2 through a switch.",
     )
 
 

@@ -53,7 +53,7 @@ def measure(runner: Runner) -> Findings:
     )
     links = Table(
         "links",
-        f"The all-reduce of {size(largest)}; bound: no schedule of these phases on these links is faster; by {alone}",
+        f"The all-reduce of {size(largest)}; bound: no schedule of these phases on these links is faster; {alone}",
         ("topology", "sent_over_N", "bound_s", "time_s", "busiest_links", "busy_fraction"),
     )
     for name in TOPOLOGIES:
@@ -79,7 +79,7 @@ def _bytes(links: Table) -> Verdict:
     sent = ", ".join(
         f"{name} {value:.4g} N" for name, value in zip(TOPOLOGIES, links.column("sent_over_N"), strict=True)
     )
-    return BYTES.judged(holds, sent, "Counted: bytes that the busiest rank sent in the largest all-reduce.")
+    return BYTES.judged(holds, sent, "These are the bytes that the busiest rank sent in the largest all-reduce.")
 
 
 def _wins(times: Table, kind: str, faster: str, slower: str) -> tuple[list[int], list[int]]:
@@ -92,7 +92,7 @@ def _wins(times: Table, kind: str, faster: str, slower: str) -> tuple[list[int],
 
 
 def _said(sizes_: list[int], tried: list[int]) -> str:
-    """Such as ``at every size``, ``up to 4 MiB``, ``at 256 KiB, 32 MiB``."""
+    """The sizes in words, such as ``at every size``, ``up to 4 MiB`` or ``at 256 KiB, 32 MiB``."""
     if len(sizes_) in (0, len(tried)):
         return "at every size" if sizes_ else "at no size"
     if sizes_ == tried[: len(sizes_)]:
@@ -112,16 +112,16 @@ def _compared(times: Table, kind: str) -> tuple[bool, str]:
 
 
 def _bounds(links: Table, faster: str, slower: str) -> str:
-    """Whether links alone decide that ``faster`` is faster in the largest all-reduce."""
+    """A phrase that says whether bandwidth alone makes ``faster`` faster in the largest all-reduce."""
     (quick,) = links.column("time_s", topology=faster)
     (least,) = links.column("bound_s", topology=slower)
     (dimension,) = links.column("busiest_links", topology=slower)
     if quick < least:
         return (
-            f"{slower} cannot beat {faster}: its {dimension} links alone need {time(least)}, and {faster} is done "
+            f"{slower} cannot beat {faster}: its {dimension} links alone need {time(least)}, and {faster} finishes "
             f"after {time(quick)}"
         )
-    return f"{slower} could beat {faster} by its bound of {time(least)} against {time(quick)}"
+    return f"{slower}, with a bound of {time(least)}, could beat {faster}, which takes {time(quick)}"
 
 
 def _order(times: Table, links: Table) -> Verdict:
@@ -132,10 +132,10 @@ def _order(times: Table, links: Table) -> Verdict:
     return ORDER.judged(
         holds,
         measured,
-        "The paper argues with the sum of bytes over all dimensions. Chunks are in different dimensions at the same "
-        f"time, so the dimension that takes longest decides instead. At {largest}: "
-        f"{_bounds(links, '1x64x1', '1x8x8')}; {_bounds(links, '2x8x4', '4x4x4')}. Time in which the busiest links "
-        f"send: {busy}. Small sets are bound by the number of steps.",
+        "The paper argues with the sum of bytes over all dimensions. But chunks use different dimensions at the same "
+        f"time, so the slowest dimension decides. At {largest}: "
+        f"{_bounds(links, '1x64x1', '1x8x8')}; {_bounds(links, '2x8x4', '4x4x4')}. Share of the time in which the "
+        f"busiest links send: {busy}. The number of steps bounds small sets.",
     )
 
 
@@ -160,7 +160,7 @@ def _similar(runner: Runner, times: Table) -> Verdict:
         holds,
         measured,
         "An all-to-all carries nearly the whole set in every dimension, and on a ring of n a message passes up to n/2 "
-        f"links, or n - 1 where rings run one way: long rings cost more than in an all-reduce. At {size(largest)} the "
+        f"links, or n - 1 if rings run one way, so long rings cost more than in an all-reduce. At {size(largest)} the "
         f"busiest links carry: {'; '.join(carried)}.",
     )
 

@@ -1,4 +1,4 @@
-"""Figure 11: fast links within a package, and the algorithm that makes use of them."""
+"""Figure 11: fast links within a package, and an all-reduce algorithm that uses them."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ VARIANTS = tuple((system, algorithm) for system in SYSTEMS for algorithm in ALGO
 ORDER = Claim(
     "astra-06",
     "Fig. 11",
-    "4x4x4, links within a package 8 times (asymmetric) or once (symmetric) the rate of the others: asymmetric is "
+    "4x4x4, links within a package have 8 times (asymmetric) or once (symmetric) the rate of the others: asymmetric is "
     "faster than symmetric; on it the enhanced all-reduce of 4 phases is faster than the baseline of 3.",
 )
 TRAFFIC = Claim(
-    "astra-07", "Fig. 11", "The enhanced all-reduce lowers the traffic on links between packages by 4 times."
+    "astra-07", "Fig. 11", "The enhanced all-reduce reduces the traffic on links between packages by a factor of 4."
 )
 
 
 def measure(runner: Runner) -> Findings:
-    """Times both collectives on both systems, the all-reduce by both algorithms, and counts bytes between packages."""
+    """Times both collectives on both systems and with both all-reduces; counts bytes between packages."""
     times = Table("times", "Time of one collective", ("collective", "size_bytes", *(f"{a}_{b}_s" for a, b in VARIANTS)))
     for kind in COLLECTIVES:
         for each in sizes(runner):
@@ -45,7 +45,7 @@ def measure(runner: Runner) -> Findings:
     alone = agreement(runner, (_case("all_reduce", each, *variant) for variant in VARIANTS for each in sizes(runner)))
     links = Table(
         "links",
-        f"The all-reduce of {size(largest)}; between packages: bytes over all links there; by {alone}",
+        f"The all-reduce of {size(largest)}; between packages: bytes over all links there; {alone}",
         ("system", "algorithm", "between_packages_bytes", "time_s", "busiest_links", "busy_fraction"),
     )
     for system, algorithm in VARIANTS:
@@ -90,9 +90,9 @@ def _order(times: Table, links: Table) -> Verdict:
         f"asymmetric is faster by {_range(systems['all_to_all'])} in all-to-all, {_range(baseline)} in all-reduce "
         f"baseline, {_range(systems['all_reduce'])} enhanced; on it, enhanced is faster than baseline by "
         f"{_range(enhanced)}",
-        f"Busiest links of the largest all-reduce: {busy}. Where local links are as slow as the others they bound both "
-        f"algorithms (enhanced gains only {_range(symmetric)}); where they are fast, links between packages bound the "
-        "baseline, and the enhanced algorithm relieves them. Small sets gain less: latency does not change.",
+        f"Busiest links of the largest all-reduce: {busy}. Local links as slow as the others bound both algorithms "
+        f"(enhanced is only {_range(symmetric)} as fast). With fast local links, links between packages bound the "
+        "baseline, and the enhanced algorithm sends less over them. Small sets gain less: latency does not change.",
     )
 
 
@@ -102,8 +102,8 @@ def _traffic(links: Table) -> Verdict:
     return TRAFFIC.judged(
         abs(baseline / enhanced - 4) < 1e-3,
         f"{size(baseline)} over {size(enhanced)}: {baseline / enhanced:.4g}",
-        "Counted on the links. After a reduce-scatter within the package each of its 4 NPUs has a quarter of the set "
-        "to reduce with other packages.",
+        "Bytes are counted on the links. After a reduce-scatter within the package, each of its 4 NPUs has only a "
+        "quarter of the set to reduce with other packages.",
     )
 
 
@@ -116,7 +116,7 @@ LOOKS = {
 
 
 def draw(findings: Findings) -> Figure:
-    """Times of both collectives; the algorithms are those of an all-reduce."""
+    """Draws the times of both collectives; the algorithms apply to the all-reduce only."""
     times = findings.table("times")
     figure, axes = plot.new(2, height=3.2, sharey=True)
     for panel, kind in zip(axes, COLLECTIVES, strict=True):

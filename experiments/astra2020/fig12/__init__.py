@@ -37,7 +37,7 @@ def measure(runner: Runner) -> Findings:
     cases = [(TORUS, "all_reduce", each, {"fabric.torus": system}) for system in SYSTEMS for each in sizes(runner)]
     times = Table(
         "times",
-        f"Time of one all-reduce; growth: from the system before; by {agreement(runner, cases)}",
+        f"Time of one all-reduce; growth: over the next smaller system; {agreement(runner, cases)}",
         (
             "size_bytes",
             *(f"{system}_s" for system in SYSTEMS),
@@ -79,7 +79,7 @@ def _growth(runner: Runner, times: Table) -> Verdict:
         f"{percent(first[0])} against {percent(second[0])} at {size(tried[0])}, {percent(first[-1])} against "
         f"{percent(second[-1])} at {size(tried[-1])}",
         "An NPU sends 2(n - 1)/n of its part in a ring of n: 1 in a ring of 2, 1.5 in one of 4, 1.75 in one of 8, so "
-        "2x4x4 has no dimension that takes longer than the horizontal one of 2x4x2 does. Part of the time in which "
+        "no dimension of 2x4x4 takes longer than the horizontal one of 2x4x2. Share of the time in which "
         f"vertical and horizontal links send at {size(tried[-1])}: {', '.join(busy)}.",
     )
 
@@ -99,14 +99,14 @@ def _queue(shares: Table) -> Verdict:
         dominates,
         f"Queue P2 is {min(ratios):.2f} to {max(ratios):.2f} times the next largest delay, over all sizes",
         f"Phase 1 runs over local links of 8 times the rate, so chunks arrive at phase 2 (vertical) faster than it can "
-        f"take them; at {size(largest)} they wait there for {time(wide)}. It lets them through no faster than phase 3 "
-        f"(horizontal) takes them, where they wait for {time(third)}; on 2x4x2, with a shorter vertical ring, they "
-        f"wait there for {time(before)}.",
+        f"process them; at {size(largest)} they wait there for {time(wide)}. Phase 2 is not faster than phase 3 "
+        f"(horizontal), where chunks wait for {time(third)}; on 2x4x2, with a shorter vertical ring, they wait for "
+        f"phase 3 for {time(before)}.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """Times by size on the left, delays at one size on the right."""
+    """Draws times by size on the left, delays at one size on the right."""
     times, drawn = findings.table("times"), findings.table("delays_drawn")
     figure, (left, right) = plot.new(2, height=3.4)
     x = times.column("size_bytes")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 TRANSFORMER = FOLDER / "transformer.yaml"
 EXCHANGES = ("forward", "input_grad", "weight_grad")
-"""What is communicated: output activations, input gradients, weight gradients."""
+"""Passes of training that communicate: output activations, input gradients, weight gradients."""
 
 UNIFORM = Claim(
     "astra-10",
@@ -31,7 +31,7 @@ UNIFORM = Claim(
     "local minibatch of 32: communication time is near uniform across layers 1 to 6.",
 )
 NEAR = 0.1
-"""The largest of the six may be a tenth above the smallest."""
+"""Near uniform: the largest of the six is at most a tenth above the smallest."""
 
 
 def measure(runner: Runner) -> Findings:
@@ -65,7 +65,7 @@ def _uniform(result: Result, blocks: Table) -> Verdict:
     least, most = (by(totals, key=lambda block: totals[block]) for by in (min, max))
     spread = totals[most] / totals[least] - 1
     named = f" ({most.replace('block', 'layer ')})" if spread > 0 else ""
-    # Those of rank 0; other ranks are in groups of their own, which do the same.
+    # Collectives of rank 0. Other ranks do the same in other groups.
     sets = [each for each in rows(result, "collectives") if each["group"] in ("model.0", "data.0")]
     waited = [(each["issue_s"], each["finish_s"]) for each in sets if each["part"] != "weight grad"]
     every = [(each["issue_s"], each["finish_s"]) for each in sets]
@@ -73,15 +73,16 @@ def _uniform(result: Result, blocks: Table) -> Verdict:
     return UNIFORM.judged(
         spread <= NEAR,
         f"{time(totals[least])} to {time(totals[most])}{named}, {percent(spread)} apart",
-        f"The six blocks are alike, and {percent(share)} of the raw time is of activations and input gradients, which "
-        f"the next layer waits for: of these {len(waited)} collectives of a rank {training.overlapping(waited)} "
-        f"begin before an earlier one of their kind has ended. Of all {len(every)}, {training.overlapping(every)} "
-        "begin beside another: reductions of weight gradients, for which nobody waits, and exchanges between layers.",
+        f"The six blocks are alike, and {percent(share)} of the raw time belongs to activations and input gradients, "
+        f"for which the next layer waits: of a rank's {len(waited)} collectives of this kind, "
+        f"{training.overlapping(waited)} begin before an earlier one has ended. Of all {len(every)}, "
+        f"{training.overlapping(every)} begin while another is under way: reductions of weight gradients, for which no "
+        "layer waits, and exchanges between layers.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """A bar for each block, in the order of the forward pass."""
+    """Draws a bar for each block, in the order of the forward pass."""
     blocks = findings.table("blocks")
     shown = [row for row in range(len(blocks.rows)) if blocks.column("total_s")[row] > 0]
     figure, axes = plot.new(height=3.0)

@@ -29,7 +29,7 @@ GRADIENTS = Claim(
 
 
 def measure(runner: Runner) -> Findings:
-    """Raw communication of each layer, and summed over stages."""
+    """Measures the raw communication of each layer, and sums it over stages."""
     result = runner.simulate(training.RESNET50)
     found = layers(result)
     detail = Table(
@@ -68,14 +68,14 @@ def _gradients(result: Result, detail: Table) -> Verdict:
         activations == 0 and weights > 0 and all(each["part"] == "weight grad" for each in sets),
         f"weight gradients {time(weights)}, activations and input gradients {time(activations)}; "
         f"{len(sets)} collectives",
-        f"{under_way} of {len(sets)} reductions begin before an earlier one has ended; the others have the network for "
-        "themselves, so a layer's raw time follows the size of its gradients. Communication is under way for "
+        f"{under_way} of {len(sets)} reductions begin before an earlier one has ended; the others have the network to "
+        "themselves, so a layer's raw time grows with the size of its gradients. Communication is under way for "
         f"{percent(step.communication_s / step.total_time_s)} of the run.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """A bar for each layer, shaded by stage."""
+    """Draws a bar for each layer, labelled by stage."""
     detail = findings.table("layers")
     names = detail.column("layer")
     times = [1e6 * value for value in detail.column("weight_grad_communication_s")]

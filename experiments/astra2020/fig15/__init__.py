@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 COMPUTE = {"forward": "forward", "input_grad": "input gradient", "weight_grad": "weight gradient"}
-"""Columns of compute, and what they are called in the picture."""
+"""Columns of compute, and their labels in the picture."""
 
 FIRST = Claim(
     "astra-fig15",
@@ -30,11 +30,11 @@ FIRST = Claim(
     "layers overlap with compute.",
 )
 EXPOSED = 0.95
-"""Fully exposed: at least this part of the raw time."""
+"""Communication counts as fully exposed if at least this fraction of its raw time is."""
 
 
 def measure(runner: Runner) -> Findings:
-    """Compute, raw and exposed communication of each layer, and summed over stages."""
+    """Measures compute, raw and exposed communication of each layer, and sums them over stages."""
     result = runner.simulate(training.RESNET50)
     found = layers(result)
     columns = (*(f"{each}_compute_s" for each in COMPUTE), "communication_s", "exposed_communication_s")
@@ -63,15 +63,15 @@ def _first(result: Result, detail: Table) -> Verdict:
         f"{detail.column('layer')[0]}: {time(exposed[0])} of {time(raw[0])} exposed ({percent(first)}); all other "
         f"layers: {time(sum(exposed[1:]))} of {time(sum(raw[1:]))} ({percent(others)})",
         f"Compute waits for {', '.join(waited) if len(waited) < 6 else f'{len(waited)} layers'}. The first layer's "
-        "gradient is the last to be computed and the first to be needed: by the next iteration at once, and by the end "
-        "of the run. In all, "
-        f"{percent(answer.exposed_fraction)} of the time is exposed, while communication is under way for "
+        "gradient is computed last and needed first: the next iteration needs it at once, and so does the end of the "
+        "run. In all, communication is exposed for "
+        f"{percent(answer.exposed_fraction)} of the time, and under way for "
         f"{percent(answer.communication_s / answer.total_time_s)}.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """Compute and exposed communication above, raw communication below on its own scale."""
+    """Draws compute and exposed communication above, raw communication below on its own scale."""
     detail = findings.table("layers")
     names = detail.column("layer")
     at = range(len(names))

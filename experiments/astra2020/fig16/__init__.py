@@ -1,4 +1,4 @@
-"""Figure 16: where the chunks of ResNet-50's layers spend their time, first in first out and last in first out."""
+"""Figure 16: where the chunks of ResNet-50's layers spend their time, with FIFO and with LIFO order."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ SAME = Claim(
 )
 QUEUE = Claim("astra-fig16", "Fig. 16", "After a few initial layers, most of the delay of a chunk is in Queue P2.")
 NEARLY = 0.02
-"""Times that are nearly the same differ by at most this part."""
+"""Times count as nearly the same if they differ by at most this fraction."""
 INITIAL = 4
-"""Layers, in the order of back-propagation, that are a few initial ones."""
+"""Number of layers, in the order of back-propagation, that count as "a few initial" ones."""
 
 
 def measure(runner: Runner) -> Findings:
@@ -103,13 +103,13 @@ def _queue(detail: Table) -> Verdict:
         most > len(shares) / 2,
         f"more than half of the delay in {most} of {len(shares)} layers; {percent(min(shares))} to "
         f"{percent(max(shares))}",
-        f"Queue P2 is the wait for links between packages, which are slower than those of phase 1. It is least where "
-        f"there are few chunks to wait ({layer}, {percent(least)}): sets below 256 KiB are cut into fewer than 64.",
+        f"Queue P2 is the wait for links between packages, which are slower than those of phase 1. Its share is "
+        f"smallest for layers with few chunks ({layer}, {percent(least)}): sets below 256 KiB have fewer than 64.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """Stacked delays of each layer, one panel for each order."""
+    """Draws the stacked delays of each layer, one panel for each order."""
     detail = findings.table("delays")
     figure, axes = plot.new(1, 2, width=7.4, height=4.6, sharex=True, sharey=True)
     for panel, order in zip(axes, ORDERS, strict=True):

@@ -29,7 +29,7 @@ GROWS = Claim(
 
 
 def measure(runner: Runner) -> Findings:
-    """Two iterations on each system, with the same batch on every NPU."""
+    """Simulates two iterations on each system, with the same batch on every NPU."""
     answers = training.shares("systems", "Two iterations on each system", "system")
     systems = SYSTEMS[::2] if runner.quick else SYSTEMS
     for system in systems:
@@ -43,13 +43,13 @@ def _grows(answers: Table) -> Verdict:
     return GROWS.judged(
         all(before < after for before, after in pairwise(shares)),
         ", ".join(f"{system} {share(each)}" for system, each in zip(systems, shares, strict=True)),
-        f"Each NPU computes the same; exposed time grows {times[-1] / times[0]:.3g} times from {systems[0]} to "
-        f"{systems[-1]}, with the steps and bytes of longer rings. " + training.hidden(answers, systems[-1]),
+        f"Each NPU computes the same; exposed time grows by a factor of {times[-1] / times[0]:.3g} from {systems[0]} "
+        f"to {systems[-1]}, with the steps and bytes of longer rings. " + training.hidden(answers, systems[-1]),
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """The share of exposed communication, and what it is a share of."""
+    """Draws the share of exposed communication, and the times behind it."""
     return training.drawn_shares(findings.table("systems"), "system", "size of the torus")
 
 

@@ -28,7 +28,7 @@ GROWS = Claim(
 
 
 def measure(runner: Runner) -> Findings:
-    """Two iterations at each compute power."""
+    """Simulates two iterations at each compute power."""
     answers = training.shares(
         "powers", "Two iterations at each compute power, relative to the baseline", "compute_power"
     )
@@ -45,14 +45,18 @@ def _grows(answers: Table) -> Verdict:
     return GROWS.judged(
         all(before < after for before, after in pairwise(shares)),
         ", ".join(f"{power} {share(each)}" for power, each in zip(powers, shares, strict=True)),
-        "Communication takes the same time while the compute that hides it shrinks. "
-        + (f"It becomes the bottleneck at {turned}. " if turned else "Compute stays the bottleneck throughout. ")
+        "Communication takes the same time, while the compute that hides it becomes shorter. "
+        + (
+            f"Communication becomes the bottleneck at {turned}. "
+            if turned
+            else "Compute stays the bottleneck throughout. "
+        )
         + training.hidden(answers, powers[-1]),
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """The share of exposed communication, and what it is a share of."""
+    """Draws the share of exposed communication, and the times behind it."""
     return training.drawn_shares(findings.table("powers"), "compute_power", "compute power, relative to the baseline")
 
 

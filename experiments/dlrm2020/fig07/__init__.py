@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from experiments.harness.runner import Runner
 
 SKEWS_S = (0.0, 1e-7, 5e-7, 2e-6, 2e-5)
-"""How far apart nodes start, from not at all to much longer than a round trip."""
+"""Largest differences between nodes' start times: from zero to much longer than a round trip."""
 
 INSERTION = Claim(
     "dlrm-01",
@@ -91,7 +91,7 @@ def measure(runner: Runner) -> Findings:
 
 
 def simulated(runner: Runner) -> Sequence[Case]:
-    """What all four figures simulate, and what is simulated for the starts apart."""
+    """The cases of Figures 7 to 10, and those of the table ``skew``."""
     starts = [runner.case(SCENARIOS["A2A"], _start(skew), weight=SIZES[0]) for skew in SKEWS_S]
     return [*cases(runner), *(starts if runner.usual and not runner.quick else [])]
 
@@ -101,10 +101,10 @@ def _start(skew: float) -> Mapping[str, Any]:
 
 
 def _skew(runner: Runner) -> Table:
-    """What becomes of the claim's 8 MB where nodes do not start at once."""
+    """A2A of 8 MB, with nodes that start at different times."""
     table = Table(
         "skew",
-        "A2A of 8 MB, 64 MB of switch buffer, where nodes start so far apart",
+        "A2A of 8 MB with 64 MB of switch buffer, by the largest difference between nodes' start times",
         ("start_skew_s", "completion_s", "over_analytical_ratio", "longest_queue_bytes", "retransmissions", "timeouts"),
     )
     for skew in SKEWS_S:
@@ -180,13 +180,13 @@ def _close(grid: Grid) -> Verdict:
     return CLOSE.judged(
         worst <= 1.16 and least >= 0.95 and again == 0,
         f"at most {worst:.3g}, at least {percent(least)} used, {again} retransmissions, over {_listed(grid.sizes)}",
-        f"{lost(Draws([longest]))} Headers and acknowledgements take links for longer than the data alone (1502 + 54 B "
-        "for 1448 B, or 7.5 %); the rest is the way up and down the trees, during which some links are idle.",
+        f"{lost(Draws([longest]))} Headers and acknowledgements occupy links in addition to the data (1502 + 54 B for "
+        "1448 B, or 7.5 %); the rest is the way up and down the trees, during which some links are idle.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """Completion on the left, its ratio to the analytical time on the right."""
+    """Draws completion times on the left, their ratio to the analytical time on the right."""
     times, ratios = findings.table("completion"), findings.table("deviation")
     figure, (left, right) = plot.new(2, height=3.2)
     x = times.column("size_bytes")

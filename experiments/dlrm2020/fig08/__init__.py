@@ -35,7 +35,8 @@ TIMEOUTS = Claim("dlrm-06", "obs. 1", "A2A, 64 MB of switch buffer, 16 MB: there
 HANDFUL = Claim(
     "dlrm-08",
     "obs. 2",
-    "64 MB of switch buffer, 32 MB: 5 RTO events collapse the utilisation of DBT; A2A has 2000 with slightly less.",
+    "64 MB of switch buffer, 32 MB: 5 RTO events collapse the utilisation of DBT; A2A has 2000, and slightly less "
+    "utilisation.",
 )
 HALF = Claim("dlrm-10", "obs. 3", "A2A, 1 GB of switch buffer, 256 MB: the link utilisation falls to 52 %.")
 
@@ -46,7 +47,7 @@ def measure(runner: Runner) -> Findings:
     tables = [
         grid.table(
             "utilization",
-            "Bytes on the wire over what all links could have carried, headers and acknowledgements included",
+            "Bytes on the wire, including headers and acknowledgements, over what all links could have carried",
             "_fraction",
             used,
         ),
@@ -74,7 +75,8 @@ def _handful(grid: Grid) -> Verdict:
         like and collapsed,
         f"DBT {tree.said(timeouts, whole)} time-outs, {tree.said(used, percent)} used; "
         f"A2A {direct.said(timeouts, whole)}, {direct.said(used, percent)}",
-        f"DBT: {lost(tree)} Whoever waits for that sender waits too, up the tree and down again. A2A: {lost(direct)}",
+        f"DBT: {lost(tree)} Such a sender delays all nodes that depend on it, up the tree and down again. "
+        f"A2A: {lost(direct)}",
     )
 
 
@@ -86,7 +88,7 @@ def _half(grid: Grid) -> Verdict:
 
 
 def draw(findings: Findings) -> Figure:
-    """Utilisation as bars, time-outs above them."""
+    """Draws utilisation as bars, time-outs above them."""
     links, losses = findings.table("utilization"), findings.table("timeouts")
     figure, (above, below) = plot.new(1, 2, height=4.6, sharex=True)
     plot.grouped(

@@ -43,7 +43,7 @@ def measure(runner: Runner) -> Findings:
     return Findings(tables, [_shoots_up(grid)])
 
 
-_OVER = "over connections of means of samples, one a millisecond"
+_OVER = "over connections; each takes one sample a millisecond and averages its samples"
 
 
 def _mean(run: Single) -> float:
@@ -56,13 +56,13 @@ def _shoots_up(grid: Grid) -> Verdict:
     return SHOOTS_UP.judged(
         times >= 2,
         f"{first.said(_mean, time)} at 8 MB, {second.said(_mean, time)} at 16 MB: {times:.3g} times",
-        f"At 16 MB: {lost(second)} A round trip leads through the sender's own queue, which holds a window for each "
-        "other node; that grows until windows are full, with the switch or without it.",
+        f"At 16 MB: {lost(second)} A round trip includes the wait in the sender's own queue, which contains a window "
+        "for each other node. That queue grows until windows are full, whether or not the switch has a queue.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """Median on the left, tail on the right."""
+    """Draws the median on the left, the 99th percentile on the right."""
     figure, panels = plot.new(2, height=3.0, sharey=True)
     for axes, name in zip(panels, ("rtt_p50", "rtt_p99"), strict=True):
         table = findings.table(name)

@@ -1,4 +1,4 @@
-"""Figure 10: mean round-trip times, and packets that are sent again, in the all-reduces of Figure 7."""
+"""Figure 10: mean round-trip times, and retransmitted packets, in the all-reduces of Figure 7."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def measure(runner: Runner) -> Findings:
     tables = [
         grid.table(
             "rtt_mean",
-            "Round-trip time, mean over connections of means of samples, one a millisecond",
+            "Round-trip time, mean over connections; each takes one sample a millisecond and averages its samples",
             "_s",
             lambda run: run.packets.rtt_mean_s,
         ),
@@ -75,7 +75,7 @@ def _shoots_up(grid: Grid) -> Verdict:
 
 
 def draw(findings: Findings) -> Figure:
-    """Retransmissions above, mean round-trip times below."""
+    """Draws retransmissions above, mean round-trip times below."""
     trips, repairs = findings.table("rtt_mean"), findings.table("retransmissions")
     figure, (above, below) = plot.new(1, 2, height=4.6, sharex=True)
     x = trips.column("size_bytes")

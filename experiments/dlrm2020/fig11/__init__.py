@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 FIRST = Claim(
     "dlrm-fig11-first",
     "Fig. 11, IV.B obs. 1",
-    "the all-reduce of the last top layer is over in very short time: it is small, the first to be issued, and over "
-    "before the next ones arrive.",
+    "the all-reduce of the last top layer takes very little time: it is small, is issued first, and finishes before "
+    "the next ones arrive.",
 )
 LIFO = Claim(
     "dlrm-fig11-lifo",
     "Fig. 11, IV.B obs. 1",
-    "top layers 10 to 1, of equal size: the later an all-reduce is issued, the faster it is over, by LIFO.",
+    "top layers 10 to 1, of equal size: the later an all-reduce is issued, the faster it finishes, because of LIFO.",
 )
 LARGEST = Claim(
     "dlrm-fig11-largest",
@@ -52,7 +52,7 @@ REDUCE = Claim(
 
 
 def measure(runner: Runner) -> Findings:
-    """Raw communication of each layer on each system."""
+    """Measures the raw communication of each layer on each system."""
     runs = Runs(runner).all()
     return Findings([_raw(runs)], judged(runs, _verdicts))
 
@@ -66,7 +66,7 @@ def _verdicts(runs: Mapping[str, Draws[Training]]) -> list[Verdict]:
 def _raw(runs: Mapping[str, Draws[Training]]) -> Table:
     draws = list(runs.values())
     first, count = draws[0].runs[0], len(draws[0].runs)
-    spread = "; most over least: of the seeds, on the system where that is largest" if count > 1 else ""
+    spread = "; most over least: ratio over the seeds, on the system with the largest" if count > 1 else ""
     table = Table(
         "raw",
         "Raw communication in two iterations, from issue to result, mean over nodes: all-to-alls of the embedding, "
@@ -85,7 +85,7 @@ def _raw(runs: Mapping[str, Draws[Training]]) -> Table:
         table.add(collective, size_bytes, *(each.median(value) for each in draws), *ratios)
 
     for way, column in zip(WAYS, ("forward_communication_s", "input_grad_communication_s"), strict=True):
-        # The table of layers has the bytes of both.
+        # The table of layers adds up the bytes of both all-to-alls.
         add(f"embedding {way}", first.layers[0]["collective_bytes"] // 2, 0, column)
     for index, layer in enumerate(first.layers[1:], 1):
         add(layer["layer"], layer["collective_bytes"], index, "weight_grad_communication_s")
@@ -109,15 +109,15 @@ def _first(runs: Mapping[str, Draws[Training]], raw: Table) -> Verdict:
     return FIRST.judged(
         all(10 * last[system] < others[system] for system in SYSTEMS),
         f"{names[-1]}: {', '.join(f'{system} {time(value)}' for system, value in last.items())}",
-        f"It has {size(raw.column('size_bytes', collective=names[-1])[0])}, and nothing is under way yet. Very short "
-        "is less than a tenth of the shortest other of the top layers, which takes "
+        f"It has {size(raw.column('size_bytes', collective=names[-1])[0])}, and nothing else is under way yet. Very "
+        "little is read as less than a tenth of the shortest of the other top layers, which takes "
         f"{', '.join(f'{time(value)} on {system}' for system, value in others.items())}. No node has the result before "
-        f"the last one issues {names[-1]}: up to {late} after the first.",
+        f"the last node issues {names[-1]}, which is up to {late} after the first.",
     )
 
 
 def _lateness(layer: str) -> Callable[[Training], float]:
-    """How much later than the first node the last one issues the reduction of a layer, in either iteration."""
+    """A function that returns how long after the first node the last one issues a layer's reduction, at most."""
 
     def latest(run: Training) -> float:
         sets = run.result.table("collectives")
@@ -140,8 +140,8 @@ def _lifo(raw: Table) -> Verdict:
         all(count == pairs for count in faster.values()),
         f"the later one of two neighbours is faster in {', '.join(f'{s} {count}' for s, count in faster.items())} of "
         f"{pairs} pairs; {equal[-1]} to {equal[0]}: {ends}",
-        f"{equal[-1]} is issued when the network is idle, and has it for itself until {equal[-2]} is; where that is "
-        "long enough, it is over before the order counts. The others wait for all that are issued after them.",
+        f"{equal[-1]} is issued when the network is idle, and has it to itself until {equal[-2]} is issued; if that is "
+        "long enough, it finishes before the order matters. The others wait for all that are issued after them.",
     )
 
 
@@ -156,7 +156,7 @@ def _largest(run: Training) -> Verdict:
         set(most.values()) == {"top0"},
         f"top0: compute {time(top['compute_s'])} in two iterations, {size(top['collective_bytes'])}; largest are "
         f"{most['compute_s']} and {most['collective_bytes']}",
-        "Its inputs are the vectors of all tables and that of the bottom perceptron side by side.",
+        "Its inputs are the vectors of all tables and of the bottom perceptron, concatenated.",
     )
 
 
@@ -169,8 +169,8 @@ def _exchange(raw: Table) -> Verdict:
     return EXCHANGE.judged(
         min(times, key=lambda system: times[system]) == "flat800" and max(flat.values()) < min(hierarchical.values()),
         f"four all-to-alls: {', '.join(f'{system} {time(value)}' for system, value in times.items())}",
-        "A hierarchical one brings everything to the node of the receiver's number first, and then sends as much "
-        "between super-nodes as a flat one does. How long it takes hangs on what of all-reduces has begun before it.",
+        "A hierarchical all-to-all first moves data to the node with the receiver's number, and then sends as much "
+        "between super-nodes as a flat one. Its time depends on which chunks of all-reduces have begun before it.",
     )
 
 
@@ -179,8 +179,8 @@ def _backward(runs: Mapping[str, Draws[Training]], raw: Table) -> Verdict:
     return BACKWARD.judged(
         all(backward > forward for forward, backward in ways.values()),
         ", ".join(f"{system} {time(back)} against {time(forth)}" for system, (forth, back) in ways.items()),
-        "Both go before all-reduces; each waits for chunks that have begun. At the first forward all-to-all nothing is "
-        f"under way, at the backward ones all-reduces of the top layers are. {lost(runs)}",
+        "Both have priority over all-reduces, but wait for chunks that have begun. Nothing is under way at the first "
+        f"forward all-to-all; all-reduces of the top layers are under way at the backward ones. {lost(runs)}",
     )
 
 
@@ -206,7 +206,7 @@ def _scale_out(run: Training) -> int:
 
 
 def draw(findings: Findings) -> Figure:
-    """A bar for each system and layer, all-to-alls on the left."""
+    """Draws a bar for each system and layer, all-to-alls on the left."""
     raw = findings.table("raw")
     figure, axes = plot.new(height=3.4)
     plot.grouped(axes, {system: [1e3 * value for value in raw.column(f"{system}_s")] for system in SYSTEMS})

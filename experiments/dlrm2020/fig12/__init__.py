@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 STALL = Claim(
     "dlrm-fig12-stall",
     "Fig. 12, IV.B obs. 5",
-    "compute stalls at top layer 0, whose weight gradients of the iteration before are not reduced yet: of all layers "
-    "of the perceptrons it has the largest exposed communication.",
+    "compute stalls at top layer 0, because its weight gradients of the previous iteration are not reduced yet: of all "
+    "layers of the perceptrons it has the largest exposed communication.",
 )
 EXPOSED = Claim(
     "dlrm-fig12-exchange",
     "Fig. 12, IV.B obs. 6",
-    "flat800 has no exposed all-to-all; on the other systems both take longer than the part of the bottom perceptron "
-    "that runs beside them.",
+    "flat800 has no exposed all-to-all; on the other systems both all-to-alls take longer than the compute of the "
+    "bottom perceptron that overlaps with them.",
 )
 
 
 def measure(runner: Runner) -> Findings:
-    """Compute and exposed communication of each layer on each system."""
+    """Measures compute and exposed communication of each layer on each system."""
     runs = Runs(runner).all()
     return Findings([_held(runs), _beside(runs)], judged(runs, _verdicts))
 
@@ -49,8 +49,8 @@ def _held(runs: Mapping[str, Draws[Training]]) -> Table:
     first, count = runs["hier"].runs[0], len(runs["hier"].runs)
     table = Table(
         "exposed",
-        "Compute, and communication that compute waits for, in two iterations, mean over nodes; without what is waited "
-        f"for after the last compute{medians(count)}",
+        "Compute, and wait of compute for communication, in two iterations, mean over nodes; without the wait after "
+        f"the last compute{medians(count)}",
         ("layer", "compute_s", *(f"{system}_s" for system in runs)),
     )
     for layer in first.layers:
@@ -62,7 +62,7 @@ def _held(runs: Mapping[str, Draws[Training]]) -> Table:
 def _beside(runs: Mapping[str, Draws[Training]]) -> Table:
     table = Table(
         "exchanges",
-        "An all-to-all from issue to result, beside the compute of the bottom perceptron that may hide it; means over "
+        "An all-to-all from issue to result, and the compute of the bottom perceptron that may hide it; means over "
         f"iterations and nodes{medians(len(runs['hier'].runs))}",
         ("system", *(f"{what}_{way}_s" for way in WAYS for what in ("all_to_all", "bottom"))),
     )
@@ -110,16 +110,16 @@ def _exposed(runs: Mapping[str, Draws[Training]], beside: Table, exchanged: int)
     return EXPOSED.judged(
         runs["flat800"].median(held("embedding")) == 0
         and all(longer(system, way) for system in others for way in WAYS),
-        f"compute waits for the embedding: {_said(runs, 'embedding')}; longer than what runs beside it: {said}",
+        f"compute waits for the embedding: {_said(runs, 'embedding')}; all-to-alls longer than that compute: {said}",
         "The bottom perceptron computes for "
         f"{time(beside.column('bottom_forward_s')[0])} forward and {time(beside.column('bottom_backward_s')[0])} "
         f"backward. An all-to-all of {size(exchanged)} takes {time(8 * exchanged / 100e9)} at 100 Gb/s and "
-        f"{time(8 * exchanged / 800e9)} at 800 Gb/s, without headers and with nothing before it.",
+        f"{time(8 * exchanged / 800e9)} at 800 Gb/s, without headers and with no other traffic.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """Stacked bars for each layer, a panel for each system."""
+    """Draws stacked bars for each layer, a panel for each system."""
     exposed = findings.table("exposed")
     names = exposed.column("layer")
     figure, panels = plot.new(2, 2, height=4.8, sharex=True, sharey=True)

@@ -1,4 +1,4 @@
-"""Figure 13: exposed communication of DLRM beside its compute."""
+"""Figure 13: shares of exposed communication and compute of DLRM."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ FLAT = Claim(
 FASTER = Claim(
     "dlrm-12",
     "Fig. 13, obs. 7",
-    "as dlrm-11, flat800: 20 % are exposed, and an iteration is 2.97 times as fast as on flat100.",
+    "as dlrm-11, flat800: communication is exposed for 20 %, and an iteration is 2.97 times as fast as on flat100.",
 )
 OPTIMAL = Claim(
     "dlrm-13",
     "Fig. 13, obs. 7",
-    "as dlrm-11, hierarchical: 73.2 % are exposed, 22.1 % with the optimal all-reduce, which makes an iteration 2.91 "
-    "times as fast.",
+    "as dlrm-11, hierarchical: communication is exposed for 73.2 %, and with the optimal all-reduce for 22.1 %, which "
+    "makes an iteration 2.91 times as fast.",
 )
 SAME = Claim(
     "dlrm-fig13",
@@ -56,7 +56,7 @@ SAME = Claim(
 
 
 def measure(runner: Runner) -> Findings:
-    """Shares of exposed communication, and how long an iteration takes."""
+    """Measures the share of exposed communication and the time of an iteration."""
     runs = Runs(runner).all()
     return Findings([compared("Compute and exposed communication", runs)], judged(runs, _verdicts))
 
@@ -78,9 +78,10 @@ def _flat(runs: Mapping[str, Draws[Training]]) -> Verdict:
     reduced = sum(layer["collective_bytes"] for layer in draws.runs[0].layers[1:])
     return FLAT.judged(
         near(draws.median(share), 0.731),
-        f"{draws.said(share, percent)}; {draws.said(share_with_end, percent)} with what is waited for at the end",
-        f"An iteration reduces {size(reduced)}, which takes {time(2 * 8 * reduced / 100e9)} at 100 Gb/s; of the second "
-        f"one's, {time(draws.median(_at_end))} are left at the end. {_why(runs, 'flat100')} {_lost(runs, 'flat100')}",
+        f"{draws.said(share, percent)}; {draws.said(share_with_end, percent)} with the wait at the end",
+        f"An iteration reduces {size(reduced)}, which takes {time(2 * 8 * reduced / 100e9)} at 100 Gb/s; in the second "
+        f"one, {time(draws.median(_at_end))} of that remain after the last compute. {_why(runs, 'flat100')} "
+        f"{_lost(runs, 'flat100')}",
     )
 
 
@@ -93,9 +94,10 @@ def _faster(runs: Mapping[str, Draws[Training]]) -> Verdict:
     ratio = slow.median(iteration) / fast.median(iteration)
     return FASTER.judged(
         near(fast.median(share), 0.2) and near(ratio, 2.97),
-        f"{fast.said(share, percent)}; {fast.said(share_with_end, percent)} with the end; {ratio:.3g} times as fast",
-        f"An iteration is {time(fast.median(iteration))}, of which compute takes {time(fast.runs[0].compute_s / 2)}. "
-        f"{_why(runs, 'flat800')} What is reduced during back-propagation and the next lookup is not waited for. "
+        f"{fast.said(share, percent)}; {fast.said(share_with_end, percent)} with the wait at the end; "
+        f"{ratio:.3g} times as fast",
+        f"An iteration takes {time(fast.median(iteration))}, {time(fast.runs[0].compute_s / 2)} of which is compute. "
+        f"{_why(runs, 'flat800')} Reductions that overlap with back-propagation or the next lookup cause no wait. "
         f"{_lost(runs, 'flat800')}",
     )
 
@@ -106,7 +108,7 @@ def _optimal(runs: Mapping[str, Draws[Training]]) -> Verdict:
     return OPTIMAL.judged(
         near(plain.median(share), 0.732) and near(optimal.median(share), 0.221) and near(ratio, 2.91),
         f"{plain.said(share, percent)}; {optimal.said(share, percent)} with the optimal one, {ratio:.3g} times as fast",
-        "hier reduces all of a gradient between super-nodes, hierOpt an eighth. "
+        "hier reduces whole gradients between super-nodes, hierOpt an eighth of them. "
         f"{_why(runs, 'hier')} {_why(runs, 'hierOpt')} {_lost(runs, 'hier', 'hierOpt')}",
     )
 
@@ -118,13 +120,13 @@ def _same(runs: Mapping[str, Draws[Training]]) -> Verdict:
         near(ratio, 1),
         f"hierOpt {optimal.said(iteration, time)}, flat800 {fast.said(iteration, time)} an iteration: "
         f"{ratio:.3g} times",
-        f"{_why(runs, 'hierOpt')} {_why(runs, 'flat800')} What both reduce is an eighth of flat100's for the rate of "
-        "the link; between super-nodes, an all-to-all has the rate of flat100.",
+        f"{_why(runs, 'hierOpt')} {_why(runs, 'flat800')} Relative to the rate of a link, both reduce an eighth of "
+        "what flat100 reduces; but the all-to-all of hierOpt has only the rate of flat100 between super-nodes.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """A stacked bar for each system."""
+    """Draws a stacked bar for each system."""
     table = findings.table("shares")
     figure, axes = plot.new(height=3.0, width=5.0)
     exposed = [100 * each for each in table.column("share_fraction")]
@@ -146,7 +148,7 @@ def draw(findings: Findings) -> Figure:
 
 EXPERIMENT = Experiment(
     Path(__file__).parent,
-    "exposed communication of DLRM beside its compute, on four systems",
+    "shares of exposed communication and compute of DLRM, on four systems",
     (FLAT, FASTER, OPTIMAL, SAME),
     measure,
     draw,

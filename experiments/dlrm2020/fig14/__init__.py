@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 LATENCIES = {"10 ns": "10ns", "1 us": "1us", "10 us": "10us", "100 us": "100us"}
 KEY = "collectives.injection_latency"
 FAR_MORE = 2.0
-"""Flat systems degrade far more if iterations become longer by so many times the factor of the others."""
+"""Flat systems degrade far more if their slowdown is more than this factor times that of the hierarchical ones."""
 _PROBE_S = 1e-3
-"""An injection latency beside which all else is small."""
+"""An injection latency far longer than all other times."""
 
 STEPS = Claim(
     "dlrm-14",
@@ -48,12 +48,12 @@ FALLS = Claim(
     "dlrm-fig14",
     "Fig. 14, obs. 9",
     "as the injection latency rises, the flat systems degrade far more than the hierarchical ones: from 10 ns to 100 "
-    "us the part of compute falls on both, on flat800 far more than on hierOpt.",
+    "us the share of compute falls on both, on flat800 far more than on hierOpt.",
 )
 
 
 def measure(runner: Runner) -> Findings:
-    """Shares of exposed communication at every latency, and the steps of an all-reduce."""
+    """Measures the share of exposed communication at every latency, and the number of steps of an all-reduce."""
     runs = Runs(runner)
     found = {
         (system, said): runs.training(system, _changes(latency))
@@ -63,8 +63,8 @@ def measure(runner: Runner) -> Findings:
     table = compared("Compute and exposed communication", found, "injection_latency")
     steps = Table(
         "steps",
-        "An all-reduce of one chunk, by messages alone: what an injection latency adds to its time, over the two that "
-        "every step has",
+        "Steps of an all-reduce of one chunk, from its latency with the network model analytical: the time that an "
+        "injection latency adds, divided by the two injections of a step",
         ("system", "steps"),
     )
     for system in SYSTEMS:
@@ -73,7 +73,7 @@ def measure(runner: Runner) -> Findings:
 
 
 def simulated(runner: Runner) -> Sequence[Case]:
-    """What is simulated packet by packet."""
+    """The cases that are simulated packet by packet."""
     runs = Runs(runner)
     return [
         case for system in SYSTEMS for latency in LATENCIES.values() for case in runs.cases(system, _changes(latency))
@@ -85,7 +85,7 @@ def _changes(latency: str) -> Mapping[str, Any]:
 
 
 def _steps(runs: Runs, system: str) -> int:
-    """Steps of a small all-reduce, from what an injection latency adds to its time."""
+    """Steps of a small all-reduce, derived from the time that an injection latency adds."""
     small = {"workload": {"collective": "all_reduce", "bytes": "4KiB"}, "collectives.chunks": 1}
     times = [
         runs.alone(system, {**small, KEY: latency}).summary.total_time_s
@@ -110,27 +110,27 @@ def _falls(found: Mapping[tuple[str, str], Draws[Training]]) -> Verdict:
     return FALLS.judged(
         all(after.median(computing) < before.median(computing) for before, after in ends.values())
         and min(slower["flat100"], slower["flat800"]) > FAR_MORE * max(slower["hier"], slower["hierOpt"]),
-        f"part of compute at {first} and {last}: "
+        f"share of compute at {first} and {last}: "
         + ", ".join(
             f"{system} {before.said(computing, percent)} and {after.said(computing, percent)}"
             for system, (before, after) in ends.items()
         )
         + "; an iteration takes "
         + ", ".join(f"{digits(value)} times as long on {system}" for system, value in slower.items()),
-        "64 chunks are under way in a dimension, and each waits for two injection latencies a step: 28 of them on "
-        f"flat, 16 between super-nodes. At {last}, 64 chunks take {time(28e-4)} and {time(16e-4)}, however fast links "
-        f"are, and a set has up to 1024 chunks on flat and 128 on the others. {lost(named(found))}",
+        "64 chunks are under way in a dimension, and each waits for two injection latencies per step: 28 in all on "
+        f"flat, 16 between super-nodes. At {last}, 64 chunks take {time(28e-4)} and {time(16e-4)} even on infinitely "
+        f"fast links, and a set has up to 1024 chunks on flat and 128 on the others. {lost(named(found))}",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """A panel for each system."""
+    """Draws a panel for each system."""
     return drawn(findings.table("shares"), "injection_latency", "injection latency")
 
 
 EXPERIMENT = Experiment(
     Path(__file__).parent,
-    "exposed communication of DLRM beside its compute, for several injection latencies",
+    "shares of exposed communication and compute of DLRM, for several injection latencies",
     (STEPS, FALLS),
     measure,
     draw,

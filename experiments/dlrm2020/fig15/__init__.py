@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 SMALL, LARGE = "64 MB", "1 GB"
 INSENSITIVE_BY = 0.05
-"""A system is insensitive to buffers if iterations with any two of them take as long but for a twentieth."""
+"""A system is insensitive to the buffer size if its iteration times differ by at most this fraction."""
 
 INSENSITIVE = Claim(
     "dlrm-15",
@@ -46,17 +46,17 @@ INSENSITIVE = Claim(
 NEEDED = Claim(
     "dlrm-fig15",
     "Fig. 15, obs. 10",
-    "hierOpt: increasing the buffer of the scale-out switch from 64 MB to 1 GB increases the part of compute.",
+    "hierOpt: increasing the buffer of the scale-out switch from 64 MB to 1 GB increases the share of compute.",
 )
 
 
 def measure(runner: Runner) -> Findings:
-    """Shares of exposed communication with every buffer, and how full ports become."""
+    """Measures the share of exposed communication with every buffer, and the longest queue of a port."""
     runs = Runs(runner)
     found = {(system, buffer): runs.training(system, buffer=buffer) for system in SYSTEMS for buffer in BUFFERS}
     queues = Table(
         "queues",
-        "The longest queue of a port of the scale-out switch in any run, beside its part of the buffer",
+        "The longest queue of a port of the scale-out switch in any run, by switch buffer",
         ("system", *(f"{buffer.replace(' ', '')}_bytes" for buffer in BUFFERS)),
     )
     for system in SYSTEMS:
@@ -75,7 +75,7 @@ def longest(run: Training) -> int:
 
 
 def simulated(runner: Runner) -> Sequence[Case]:
-    """What is simulated."""
+    """The cases of this figure."""
     runs = Runs(runner)
     return [case for system in SYSTEMS for buffer in BUFFERS for case in runs.cases(system, buffer=buffer)]
 
@@ -88,7 +88,7 @@ def _insensitive(found: Mapping[tuple[str, str], Draws[Training]]) -> Verdict:
         all(each <= INSENSITIVE_BY for each in spread.values()),
         f"iterations differ by {listed(spread)}",
         f"With {LARGE}, the longest queue of a port is {size(max(int(found[s, LARGE].most(longest)) for s in flats))} "
-        f"where it may be {size(BUFFERS[LARGE])}; with {SMALL} it may be {size(BUFFERS[SMALL])}. "
+        f"of {size(BUFFERS[LARGE])}; with {SMALL} only {size(BUFFERS[SMALL])} fit. "
         f"{lost(named(found, *flats))}",
     )
 
@@ -98,20 +98,20 @@ def _needed(found: Mapping[tuple[str, str], Draws[Training]]) -> Verdict:
     said = ", ".join(f"{draws.said(computing, percent)} with {buffer}" for buffer, draws in part.items())
     return NEEDED.judged(
         part[LARGE].median(computing) > part[SMALL].median(computing),
-        f"part of compute: {said}",
-        f"Messages of several nodes meet at a port, whose part of {SMALL} is {size(BUFFERS[SMALL])}. "
+        f"share of compute: {said}",
+        f"Messages of several nodes meet at a port, which has {size(BUFFERS[SMALL])} of the {SMALL}. "
         f"{lost(named(found, 'hierOpt'))}",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """A panel for each system."""
+    """Draws a panel for each system."""
     return drawn(findings.table("shares"), "switch_buffer", "buffer of the scale-out switch")
 
 
 EXPERIMENT = Experiment(
     Path(__file__).parent,
-    "exposed communication of DLRM beside its compute, for several switch buffers",
+    "shares of exposed communication and compute of DLRM, for several switch buffers",
     (INSENSITIVE, NEEDED),
     measure,
     draw,

@@ -23,20 +23,21 @@ STUDIED = ("hierOpt", "flat800")
 CHUNKS = (1024, 128, 32)
 UNDER_WAY = (64, 128)
 ALL_TO_ALL_CHUNKS = 64
-"""Chunks of an all-to-all on flat, at most."""
+"""Largest number of chunks of an all-to-all on flat."""
 SEEDS = 2
-"""Runs of each schedule. Fewer than in other figures: with 1024 chunks, one on hierOpt takes ten times as long."""
+"""Runs of each schedule: fewer than in other figures, because a run with 1024 chunks on hierOpt takes ten times as long
+as one with 128."""
 
 VARIES = Claim(
     "dlrm-fig16",
     "Fig. 16, obs. 11",
-    "exposed communication varies much on flat800, and less on hierOpt, with the number of chunks and of those under "
+    "exposed communication varies much on flat800, and less on hierOpt, with the number of chunks and of chunks under "
     "way.",
 )
 
 
 def measure(runner: Runner) -> Findings:
-    """Shares of exposed communication for every number of chunks, and of those under way."""
+    """Measures the share of exposed communication for every number of chunks and of chunks under way."""
     runs = Runs(runner, SEEDS)
     found = {
         (system, _word(*schedule)): runs.training(system, _changes(system, *schedule))
@@ -49,7 +50,7 @@ def measure(runner: Runner) -> Findings:
 
 
 def simulated(runner: Runner) -> Sequence[Case]:
-    """What is simulated."""
+    """The cases of this figure."""
     runs = Runs(runner, SEEDS)
     return [
         case
@@ -89,19 +90,19 @@ def _varies(found: Mapping[tuple[str, str], Draws[Training]]) -> Verdict:
     return VARIES.judged(
         spread["flat800"] > spread["hierOpt"],
         f"exposed: {', '.join(between(system) for system in STUDIED)} (chunks/under way)",
-        "Large chunks fill pipelines late and hold up all-to-alls for longer; small ones have more headers, and more "
-        f"messages under way meet in the switch. {lost(named(found))}",
+        "Large chunks fill pipelines late and delay all-to-alls for longer; small chunks have more headers. With "
+        f"more chunks under way, more messages meet in the switch. {lost(named(found))}",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """A panel for each system."""
+    """Draws a panel for each system."""
     return drawn(findings.table("shares"), "schedule", "chunks of a set / chunks under way")
 
 
 EXPERIMENT = Experiment(
     Path(__file__).parent,
-    "exposed communication of DLRM beside its compute, for several schedules",
+    "shares of exposed communication and compute of DLRM, for several schedules",
     (VARIES,),
     measure,
     draw,

@@ -1,4 +1,4 @@
-"""Figure 3: bytes on the last dimension, and the network cards that they take."""
+"""Figure 3: bytes on the last dimension, and the number of network cards that they need."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ MODELS = Claim("hier-fig03-models", "Fig. 3", "the traffic of the last dimension
 
 
 def measure(runner: Runner) -> Findings:
-    """Bytes that an NPU sends on the last dimension for a layer, as its plans send them."""
+    """Counts the bytes that an NPU sends on the last dimension for a layer, from the layer's plans."""
     sent = Table(
         "sent",
-        "What an NPU sends on the last dimension for a layer, and cards of the same rate that it needs to be done as "
-        "soon as on 4D",
+        "Bytes that an NPU sends on the last dimension for a layer, and the number of cards of equal rate that it "
+        "needs to finish as fast as on 4D",
         ("model", *(f"{topology}_bytes" for topology in TOPOLOGIES), *(f"cards_{topology}" for topology in TOPOLOGIES)),
     )
     for model in WORKLOADS:
@@ -47,9 +47,9 @@ def _dimensions(sent: Table) -> Verdict:
     return DIMENSIONS.judged(
         all(row[0] > row[1] > row[2] for row in rows.values()),
         "; ".join(texts),
-        "A hierarchical all-reduce leaves the dimension above what it held over the NPUs of those below. Where "
-        "model-parallel ranks reach into the last dimension, they send their activations there too: GPT-3 in 2D, "
-        "Transformer-1T in 2D and 3D.",
+        "A hierarchical all-reduce divides its data by the number of NPUs in the lower dimensions before it sends on "
+        "the next one. If model-parallel ranks extend into the last dimension, they also send activations there: GPT-3 "
+        "in 2D, Transformer-1T in 2D and 3D.",
     )
 
 
@@ -59,15 +59,15 @@ def _models(sent: Table) -> Verdict:
     return MODELS.judged(
         all(values[0] < values[1] < values[2] for values in grows.values()),
         "; ".join(texts),
-        "Per layer. Gradients of a layer are cut by the model-parallel ranks first, 16 for GPT-3 and 128 for "
-        "Transformer-1T, so an NPU reduces fewer bytes of a larger model; "
-        f"{digits(grows['2D'][2] / grows['2D'][1])} times as much as GPT-3 in 2D is sent by Transformer-1T, for its "
-        "activations. A model also has more layers.",
+        "These are bytes per layer. Model-parallel ranks, 16 for GPT-3 and 128 for Transformer-1T, divide the "
+        "gradients of a layer first, so an NPU reduces fewer bytes of a larger model. Because of its activations, "
+        f"Transformer-1T still sends {digits(grows['2D'][2] / grows['2D'][1])} times as much as GPT-3 in 2D. Larger "
+        "models also have more layers.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """Bytes on the left, cards on the right."""
+    """Draws bytes on the left, cards on the right."""
     sent = findings.table("sent")
     figure, (left, right) = plot.new(2, height=3.0)
     models = sent.column("model")
@@ -85,7 +85,7 @@ def draw(findings: Findings) -> Figure:
 
 EXPERIMENT = Experiment(
     Path(__file__).parent,
-    "what an NPU sends on the last dimension of three networks for a layer of three models",
+    "bytes that an NPU sends on the last dimension of three networks for a layer of three models",
     (DIMENSIONS, MODELS),
     measure,
     draw,

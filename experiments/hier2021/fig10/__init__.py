@@ -1,4 +1,4 @@
-"""Figure 10: Transformer-1T with equal bandwidths, and what is left of them."""
+"""Figure 10: Transformer-1T with equal bandwidths, and how much of them is used."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 UTILIZATION = Claim(
     "hier-02",
     "Fig. 10",
-    "Transformer-1T, 300 GB/s of an NPU, EqualBW: the average utilisation is 57.53 % on 2D, 39.02 % on 3D, and 66.74 % "
+    "Transformer-1T, 300 GB/s per NPU, EqualBW: the average utilisation is 57.53 % on 2D, 39.02 % on 3D, and 66.74 % "
     "on 4D.",
 )
 BOUND = Claim(
@@ -34,10 +34,10 @@ BUDGET = 300
 
 
 def measure(runner: Runner) -> Findings:
-    """A layer on each network."""
+    """Simulates one layer on each network."""
     times = Table(
         "times",
-        f"A layer of Transformer-1T, {BUDGET} GB/s of an NPU divided equally: simulated, and by closed forms",
+        f"A layer of Transformer-1T, {BUDGET} GB/s per NPU divided equally: simulated, and by closed forms",
         (
             "topology",
             "time_s",
@@ -61,9 +61,9 @@ def _utilization(times: Table) -> Verdict:
     return UTILIZATION.judged(
         all(near(each, claimed, 0.03) for each, claimed in zip(found, CLAIMED[0], strict=True)),
         ", ".join(f"{top} {percent(each)}" for top, each in zip(TOPOLOGIES, found, strict=True)),
-        "The mean over exchanges, by their times, of bytes over what the dimensions that each uses could carry. By "
-        f"closed forms {', '.join(percent(each) for each in ideal)}: chunks that fill and empty the pipeline take "
-        "the rest.",
+        "The utilisation of an exchange is its bytes over what its dimensions could carry; this is the mean over "
+        f"exchanges, weighted by their times. Closed forms give {', '.join(percent(each) for each in ideal)}; the "
+        "difference is the time in which chunks fill and empty the pipeline.",
     )
 
 
@@ -72,7 +72,8 @@ def _bound(times: Table) -> Verdict:
     return BOUND.judged(
         all(near(each, claimed, 0.03) for each, claimed in zip(found, CLAIMED[1], strict=True)),
         ", ".join(f"{top} {each:.3g}" for top, each in zip(TOPOLOGIES, found, strict=True)),
-        "Compute and exchanges take turns; with all bandwidth used, exchanges take their time times the utilisation.",
+        "Compute and exchanges do not overlap; with all bandwidth used, the time of exchanges would be multiplied by "
+        "their utilisation.",
     )
 
 
@@ -81,13 +82,13 @@ def _growth(times: Table) -> Verdict:
     return GROWTH.judged(
         found[0] < found[1] < found[2],
         ", ".join(f"{top} {time(each)}" for top, each in zip(TOPOLOGIES, found, strict=True)),
-        "4D is between the two: its first dimension joins 2 NPUs and carries 4/7 of what one of 8 does, so an equal "
-        "share is less of a bottleneck there.",
+        "4D is between 2D and 3D: its first dimension has 2 NPUs and carries 4/7 of the bytes of one with 8, so an "
+        "equal share of the budget is less of a bottleneck there.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """Times by part, over that of 2D; utilisation above."""
+    """Draws the times of compute and exchanges over the time on 2D, labelled with the utilisation."""
     times = findings.table("times")
     figure, axes = plot.new(height=3.0)
     first = times.column("time_s")[0]
@@ -106,7 +107,7 @@ def draw(findings: Findings) -> Figure:
 
 EXPERIMENT = Experiment(
     Path(__file__).parent,
-    "Transformer-1T on three networks with 300 GB/s of an NPU, divided equally",
+    "Transformer-1T on three networks with 300 GB/s per NPU, divided equally",
     (UTILIZATION, BOUND, GROWTH),
     measure,
     draw,

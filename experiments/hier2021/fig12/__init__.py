@@ -20,7 +20,7 @@ EXAMPLE = Claim("hier-01", "Fig. 12", "3 NPUs around one switch with links of 10
 
 
 def measure(runner: Runner) -> Findings:
-    """The bill of the example."""
+    """Computes the bill of the example."""
     result = runner.simulate(FOLDER / "example.yaml")
     bill = result.table("costs")
     found = Table("bill", "The bill by Table II", ("item", "quantity", "unit price", "cost"))
@@ -32,14 +32,14 @@ def measure(runner: Runner) -> Findings:
     verdict = EXAMPLE.judged(
         abs(total - 2220) < 0.5,
         f"${total:,.0f}",
-        "A cable is counted once, at its rate one way; a card wherever an NPU is joined to a switch; a switch by its "
-        "ports and their rate.",
+        "A cable counts once, at its rate in one direction. Every link between an NPU and a switch needs a card. A "
+        "switch costs by its ports and their rate.",
     )
     return Findings([found], [verdict])
 
 
 def draw(findings: Findings) -> Figure:
-    """The bill as one bar."""
+    """Draws the bill as one bar."""
     bill = findings.table("bill")
     figure, axes = plot.new(height=1.8)
     left = 0.0

@@ -26,10 +26,10 @@ CLAIMED = {"MessageBW": (1.10, 1.45), "SmartBW": (1.17, 1.86)}
 
 
 def measure(runner: Runner) -> Findings:
-    """A layer under every scheme and budget."""
+    """Simulates a layer under every scheme and budget."""
     shares = Table(
         "shares",
-        "How a budget is divided, lowest dimension first, and which case of the closed form of SmartBW holds",
+        "Shares of the budget, lowest dimension first, and the applicable case of SmartBW's closed form",
         ("model", "topology", "scheme", "dim1_fraction", "dim2_fraction", "dim3_fraction", "dim4_fraction", "case"),
     )
     for system in systems(runner):
@@ -57,7 +57,7 @@ def measure(runner: Runner) -> Findings:
         )
     speed = Table(
         "speed",
-        "Times as fast as EqualBW: mean and largest over models, networks and budgets",
+        "Speed over that of EqualBW: mean and largest over models, networks and budgets",
         ("scheme", "mean_ratio", "max_ratio", "where", "closed_mean_ratio", "closed_max_ratio"),
     )
     for scheme in SCHEMES[1:]:
@@ -82,7 +82,8 @@ def _speed(speed: Table, claim: Claim, scheme: str) -> Verdict:
     return claim.judged(
         near(found, CLAIMED[scheme][0], 0.03) and near(most, CLAIMED[scheme][1], 0.05),
         f"{found:.3f} on average, {most:.3f} at most ({where})",
-        f"By closed forms {closed[0]:.3f} and {closed[1]:.3f}: a collective cut into more chunks comes nearer to them.",
+        f"Closed forms give {closed[0]:.3f} and {closed[1]:.3f}; with more chunks per collective, simulated times "
+        "approach them.",
     )
 
 
@@ -98,14 +99,14 @@ def _always(times: Table) -> Verdict:
         min(*smart, *message) >= 1 - 1e-9,
         f"at worst {min(smart):.4f} times as fast as EqualBW and {message[worst]:.4f} times as fast as MessageBW "
         f"({model} {topology}, {budget} GB/s)",
-        f"By closed forms at worst {closed[0]:.6f} and {closed[1]:.6f} times, where both are the same. Simulated, "
-        "chunks fill and empty the pipeline of dimensions, which takes longer where all of them take the same time: "
-        f"{percent(1 - message[worst])} here.",
+        f"Closed forms give at worst {closed[0]:.6f} and {closed[1]:.6f} times, where both schemes are equal. In the "
+        "simulation, chunks fill and empty the pipeline of dimensions, which takes longer if all dimensions take the "
+        f"same time: {percent(1 - message[worst])} here.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """Times over that of EqualBW with the least budget."""
+    """Draws times over that of EqualBW at the smallest budget."""
     times = findings.table("times")
     figure = panels(
         times, {scheme: f"{scheme}_s" for scheme in SCHEMES}, "time over that of EqualBW with 100 GB/s", over_first=True
@@ -117,7 +118,7 @@ def draw(findings: Findings) -> Figure:
 
 EXPERIMENT = Experiment(
     FOLDER,
-    "a layer of three models on three networks, with a budget that is divided three ways",
+    "a layer of three models on three networks, with a budget divided in three ways",
     (MESSAGE, SMART, ALWAYS),
     measure,
     draw,

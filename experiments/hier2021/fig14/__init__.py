@@ -23,16 +23,17 @@ AVERAGE = Claim(
 LESS = Claim(
     "hier-fig14",
     "VI-B",
-    "where model- and data-parallel ranks share a dimension, SmartBW uses slightly less than MessageBW, and is faster.",
+    "where model- and data-parallel ranks share a dimension, SmartBW uses slightly less bandwidth than MessageBW, and "
+    "is faster.",
 )
 CLAIMED = {"EqualBW": 0.5667, "MessageBW": 0.9659, "SmartBW": 0.9446}
 
 
 def measure(runner: Runner) -> Findings:
-    """Utilisation of every run, and its mean over budgets."""
+    """Computes the utilisation of every run, and its mean over budgets."""
     head = ("model", "topology", *(f"{scheme}_fraction" for scheme in SCHEMES))
-    used = Table("used", "What is used of the bandwidth, simulated: mean over budgets", head)
-    closed = Table("used_closed", "The same by closed forms, which know no chunks", head)
+    used = Table("used", "Used fraction of the bandwidth, simulated; mean over budgets", head)
+    closed = Table("used_closed", "The same by closed forms, which ignore chunks", head)
     runs: dict[tuple[str, str], list[dict[str, Run]]] = {}
     for each in sweep(runner):
         system = each["EqualBW"].system
@@ -49,8 +50,8 @@ def _average(used: Table, by_closed_forms: Table) -> Verdict:
     return AVERAGE.judged(
         all(near(found[scheme], CLAIMED[scheme], 0.03) for scheme in SCHEMES),
         ", ".join(f"{scheme} {percent(each)}" for scheme, each in found.items()),
-        f"By closed forms {', '.join(f'{scheme} {percent(each)}' for scheme, each in closed.items())}. It hangs on the "
-        "number of chunks, which the paper does not give.",
+        f"Closed forms give {', '.join(f'{scheme} {percent(each)}' for scheme, each in closed.items())}. The simulated "
+        "values depend on the number of chunks, which the paper does not give.",
     )
 
 
@@ -64,13 +65,13 @@ def _less(used: Table) -> Verdict:
             f"{model} {topology}: MessageBW {percent(message)}, SmartBW {percent(smart)}"  # type: ignore[arg-type]
             for (model, topology), (message, smart) in pairs.items()
         ),
-        "MessageBW adds the bytes of both kinds of groups up, so each finds dimensions divided by what the other sends "
-        "too; SmartBW divides by what each sends in its turn, and gives the shared dimension the larger of the two.",
+        "MessageBW adds up the bytes of both kinds of groups, so the traffic of one also shifts the shares that the "
+        "other gets. SmartBW considers each kind separately, and gives a shared dimension the larger of both shares.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """A bar for each scheme, by model and network."""
+    """Draws a bar for each scheme, by model and network."""
     used = findings.table("used")
     figure, axes = plot.new(height=3.0)
     plot.grouped(axes, {scheme: [100 * each for each in used.column(f"{scheme}_fraction")] for scheme in SCHEMES})
@@ -86,7 +87,7 @@ def draw(findings: Findings) -> Figure:
 
 EXPERIMENT = Experiment(
     Path(__file__).parent,
-    "what is used of a budget that is divided three ways",
+    "used fraction of a budget divided in three ways",
     (AVERAGE, LESS),
     measure,
     draw,

@@ -1,4 +1,4 @@
-"""Figure 15: what networks cost."""
+"""Figure 15: the cost of networks."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ ORDER = Claim("hier-fig15-order", "VI-C", "EqualBW costs most, and SmartBW more 
 RATIOS = Claim(
     "hier-fig15-ratios",
     "VI-C",
-    "beside MessageBW, one scheme costs 7.77 times as much on average and 13.82 at most, the other 1.65 and 4.13; the "
-    "text names SmartBW first, which contradicts its own order, so EqualBW is taken for the first.",
+    "compared with MessageBW, one scheme costs 7.77 times as much on average and 13.82 at most, the other 1.65 and "
+    "4.13 (the text names SmartBW first, which contradicts its own order, so here EqualBW is taken as the first).",
 )
 CLAIMED = {"EqualBW": (7.77, 13.82), "SmartBW": (1.65, 4.13)}
 
 
 def measure(runner: Runner) -> Findings:
-    """What each scheme's network costs; cost is in proportion to the budget."""
+    """Computes the cost of each scheme's network, which is proportional to the budget."""
     costs = Table(
         "costs",
-        "What a network of 1,024 NPUs costs for each GB/s of an NPU's budget, in thousand dollars",
+        "Cost of a network of 1,024 NPUs per GB/s of an NPU's budget, in thousand dollars",
         ("model", "topology", *SCHEMES),
     )
     for system in systems(runner):
@@ -54,9 +54,10 @@ def _order(costs: Table) -> Verdict:
     return ORDER.judged(
         ordered,
         f"over MessageBW, EqualBW {min(equal):.3g} to {max(equal):.3g}, SmartBW {min(smart):.3g} to {max(smart):.3g}",
-        "The last dimension is a switch, whose cards and ports cost 36 times what a cable does; EqualBW gives it most. "
-        f"SmartBW costs least beside MessageBW for {costs.rows[least][0]} on {costs.rows[least][1]}, where the shared "
-        "dimension is the last one and the root of its bytes is less than their part of the sum.",
+        "The last dimension is a switch, whose cards and ports cost 36 times as much as a cable; EqualBW gives it the "
+        f"most bandwidth. Relative to MessageBW, SmartBW costs least for {costs.rows[least][0]} on "
+        f"{costs.rows[least][1]}, where the shared dimension is the last one and the root of its bytes is less than "
+        "their part of the sum.",
     )
 
 
@@ -68,19 +69,20 @@ def _ratios(costs: Table) -> Verdict:
             for scheme, claimed in CLAIMED.items()
         ),
         ", ".join(f"{scheme} {mean(each):.3g} on average, {max(each):.3g} at most" for scheme, each in found.items()),
-        "A cable is counted once, at its rate one way, as in the paper's example. The largest ratios come out within "
-        "5 %; averages are above the paper's, whose way of counting rings and full connections is not given.",
+        "A cable counts once, at its rate in one direction, as in the paper's example. The largest ratios are within "
+        "5 % of the paper's; averages are above the paper's, which does not say how it counts rings and full "
+        "connections.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """Cost by budget."""
+    """Draws the cost by budget."""
     return panels(findings.table("swept"), {scheme: scheme for scheme in SCHEMES}, "cost [million $]", unit=1e6)
 
 
 EXPERIMENT = Experiment(
     Path(__file__).parent,
-    "what networks cost whose budgets are divided three ways",
+    "cost of networks with budgets divided in three ways",
     (ORDER, RATIOS),
     measure,
     draw,

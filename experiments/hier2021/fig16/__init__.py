@@ -28,7 +28,7 @@ CLAIMED = {"MessageBW": (8.52, 17.02), "SmartBW": (5.51, 15.37)}
 
 
 def measure(runner: Runner) -> Findings:
-    """Layers per second and dollar of every run."""
+    """Computes layers per second and dollar for every run."""
     swept = Table(
         "per_cost",
         "Layers per second and million dollars",
@@ -71,7 +71,7 @@ def _ratios(over: Table) -> Verdict:
         ", ".join(
             f"{scheme} {average:.3g} on average, {most:.3g} at most" for scheme, (average, most) in found.items()
         ),
-        "As for the cost (Figure 15): the largest ratios come out, averages are above the paper's.",
+        "As for the cost (Figure 15), the largest ratios are close to the paper's, and averages are above the paper's.",
     )
 
 
@@ -82,8 +82,8 @@ def _order(swept: Table) -> Verdict:
         wins == len(message) and min(smart) > 1,
         f"MessageBW is at least as good as SmartBW in {wins} of {len(message)} cases, SmartBW better than EqualBW in "
         f"{sum(each > 1 for each in smart)}",
-        "MessageBW gives the dear last dimension least wherever data-parallel ranks send less there than the root of "
-        "their bytes asks for.",
+        "Wherever the last dimension's share of the bytes is smaller than its share of their square roots, MessageBW "
+        "gives this expensive dimension less bandwidth than SmartBW.",
     )
 
 
@@ -98,12 +98,12 @@ def _drops(swept: Table) -> Verdict:
     return DROPS.judged(
         falls == total,
         f"from one budget to the next in {falls} of {total} cases",
-        "Cost is in proportion to the budget; time is not, because compute stays.",
+        "Cost is proportional to the budget; speed is not, because compute takes the same time.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """Performance per cost over that of EqualBW with the least budget."""
+    """Draws performance per cost over that of EqualBW at the smallest budget."""
     label = "performance per cost over that of EqualBW with 100 GB/s"
     figure = panels(findings.table("per_cost"), {scheme: scheme for scheme in SCHEMES}, label, over_first=True)
     for axes in figure.axes:
@@ -114,7 +114,7 @@ def draw(findings: Findings) -> Figure:
 
 EXPERIMENT = Experiment(
     Path(__file__).parent,
-    "performance per cost of a budget that is divided three ways",
+    "performance per cost of a budget divided in three ways",
     (RATIOS, ORDER, DROPS),
     measure,
     draw,

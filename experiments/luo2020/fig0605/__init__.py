@@ -31,18 +31,18 @@ ARMS = ("hub", "shards", "Gloo")
 TWICE = Claim(
     "luo-05",
     "Fig. 6.5",
-    "ResNet 18, 8 workers, no compute: a hub on a host of its own gives twice the throughput of colocated shards of "
-    "the same software.",
+    "ResNet 18, 8 workers, no compute: a hub on its own host gives twice the throughput of colocated shards of the "
+    "same software.",
 )
 LINEAR = Claim("luo-fig0605-linear", "Fig. 6.5", "the hub's throughput grows linearly to 8 workers.")
 ABOVE = Claim("luo-fig0605-gloo", "Fig. 6.6", "the hub sustains a higher throughput than Gloo, without compute.")
 NEAR = beside.claim("fig0605")
 TWO, LINE = 0.15, 0.10
-"""How far from twice, and from a line, is still so."""
+"""Tolerances of the claims "twice" and "linear"."""
 
 
 def measure(runner: Runner) -> Findings:
-    """Exchanges of the whole model."""
+    """Predicts and measures exchanges of the whole model."""
     times = Table(
         "times",
         "An exchange of 45 MB: workers at 500 Mb/s, the hub's host at 4 Gb/s",
@@ -68,8 +68,8 @@ def measure(runner: Runner) -> Findings:
 
 
 WHY = (
-    "Links decide, and the simulator has them as they are. What it leaves out makes runs longer: hosts share the "
-    "machine's cores, and where several send to one host at a time a queue of 1 MB overflows now and then."
+    "Links decide, and the simulator models them accurately. Effects that it leaves out make runs longer: hosts share "
+    "the machine's cores, and a queue of 1 MB occasionally overflows if several hosts send to one at a time."
 )
 
 
@@ -79,8 +79,8 @@ def _twice(hub: Pair, shards: Pair) -> Verdict:
         abs(ratio / 2 - 1) <= TWO,
         f"{ratio:.2f} times, predicted {shards.predicted_s / hub.predicted_s:.2f}{source([hub, shards])}",
         "A colocated shard's link carries the worker's pushes and the shard's answers: 2 (N - 1) / N times the model "
-        "each way, where the link of a hub's worker carries it once. With 8 workers that is 1.75, and 2 only with "
-        "many.",
+        "in each direction. The link of a hub's worker carries the model once. The ratio is 1.75 with 8 workers, and "
+        "approaches 2 with many.",
     )
 
 
@@ -91,8 +91,8 @@ def _linear(hubs: Sequence[Pair]) -> Verdict:
         grown >= 1 - LINE,
         f"each of {len(last.exchange.hosts) - 1} workers has {grown:.2f} times the throughput that each of "
         f"{len(first.exchange.hosts) - 1} has{source([first, last])}",
-        "The hub's link is as fast as those of all workers together, so that each has its own link's rate. What is "
-        "lost beyond the prediction is the machine's: its cores are the hub's and all workers'.",
+        "The hub's link is as fast as those of all workers together, so each worker gets the full rate of its own "
+        "link. Any loss beyond the prediction is due to the machine, whose cores the hub and all workers share.",
     )
 
 
@@ -101,13 +101,13 @@ def _above(hub: Pair, gloo: Pair) -> Verdict:
     return ABOVE.judged(
         ratio > 1,
         f"{ratio:.2f} times Gloo's throughput with 8 workers{source([hub, gloo])}",
-        "A ring sends 2 (N - 1) / N times the model over every link; the network of the hub has one host more, with a "
-        "link that is eight times as fast.",
+        "A ring sends 2 (N - 1) / N times the model over every link. The hub's network has one more host, with a link "
+        "that is eight times as fast.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """Throughput by workers: lines are predicted, crosses measured."""
+    """Draws throughput by number of workers: lines are predicted, crosses measured."""
     times = findings.table("times")
     figure, axes = plot.new(height=3.2)
     for index, arm in enumerate(ARMS):

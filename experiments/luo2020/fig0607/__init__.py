@@ -1,4 +1,4 @@
-"""Figure 6.7: sizes of chunks, and connections."""
+"""Figure 6.7: chunk sizes, and numbers of connections."""
 
 from __future__ import annotations
 
@@ -26,24 +26,26 @@ NBYTES = 25 << 20
 WORKERS = 8
 CHUNKS = (4 << 10, 16 << 10, CHUNK, 64 << 10, 256 << 10, 1 << 20, 4 << 20)
 CORES = (1, 2, 4, 8)
-"""Of the hub; each worker has a connection to each."""
+"""Cores of the hub; each worker has a connection to each core."""
 USUAL = 2
 BEST = Claim("luo-08", "Fig. 6.7", "the hub's best chunk size is 32 KB.")
-FEW = Claim("luo-fig0607-connections", "Fig. 6.7", "fewer connections of a worker to the hub are best.")
+FEW = Claim("luo-fig0607-connections", "Fig. 6.7", "a worker with fewer connections to the hub is faster.")
 NEAR = beside.claim("fig0607")
 SAME = 0.05
-"""What is within so much of the best is as good."""
+"""Times within this fraction of the best count as equally good."""
 WHY = (
-    "The simulator sends what a worker has in one stream, and a chunk's host costs delay it without keeping a core "
-    "busy: it predicts the pipeline (a chunk is summed when it is whole), and not the work of many small messages."
+    "The simulator sends a worker's data in one stream, and host costs delay a chunk without keeping a core busy. So "
+    "it predicts the pipeline (a chunk is summed once it is complete), but not the work of many small messages."
 )
 
 
 def measure(runner: Runner) -> Findings:
-    """Exchanges of 25 MiB with a hub."""
-    chunks = Table("chunks", "An exchange of 25 MiB, 8 workers, by size of chunks", ("chunk_bytes", *COLUMNS))
+    """Predicts and measures exchanges of 25 MiB with a hub."""
+    chunks = Table("chunks", "An exchange of 25 MiB, 8 workers, by chunk size", ("chunk_bytes", *COLUMNS))
     connections = Table(
-        "connections", "The same by connections of a worker to the hub, in chunks of 32 KiB", ("connections", *COLUMNS)
+        "connections",
+        "The same by number of connections from a worker to the hub, in chunks of 32 KiB",
+        ("connections", *COLUMNS),
     )
     by_chunk = {
         chunk: pair(runner, f"chunks of {size(chunk)}", hub(STAR, WORKERS, NBYTES, chunk=chunk))
@@ -73,8 +75,9 @@ def _best(found: Mapping[int, Pair]) -> Verdict:
         CHUNK in good,
         f"best {size(best)}; within {SAME:.0%} of it {', '.join(map(size, good))}; 32 KiB takes "
         f"{times[CHUNK] / times[best]:.2f} times as long{source(found.values())}",
-        "A chunk is summed once it is whole, and its sum is on its way back while others come: large chunks leave the "
-        "way back idle at the beginning and the way there at the end. Small ones cost the host more for each byte.",
+        "A chunk is summed once it is complete, and its sum is sent back while other chunks arrive. With large chunks, "
+        "the way back is idle at the beginning and the way to the hub at the end. Small chunks cost hosts more per "
+        "byte.",
     )
 
 
@@ -84,13 +87,13 @@ def _few(found: Mapping[int, Pair]) -> Verdict:
     return FEW.judged(
         times[min(times)] <= (1 + SAME) * best,
         ", ".join(f"{cores} {1e3 * seconds:.0f} ms" for cores, seconds in times.items()) + source(found.values()),
-        "TCP's connections have no cache of a network card to fill. Each is a core of the hub's, and the machine has "
-        "two for all hosts.",
+        "TCP connections, unlike InfiniBand's queue pairs, do not fill a cache of the network card. Each connection "
+        "belongs to another core of the hub, and the machine has two cores for all hosts.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """Times by size and by connections."""
+    """Draws times by chunk size and by number of connections."""
     figure, (left, right) = plot.new(2, height=3.0, sharey=True)
     for axes, name, column in ((left, "chunks", "chunk_bytes"), (right, "connections", "connections")):
         table = findings.table(name)
@@ -113,7 +116,7 @@ def draw(findings: Findings) -> Figure:
 
 EXPERIMENT = Experiment(
     Path(__file__).parent,
-    "exchanges with a hub by size of chunks, and by connections",
+    "exchanges with a hub by chunk size, and by number of connections",
     (BEST, FEW, NEAR),
     measure,
     draw,

@@ -27,11 +27,11 @@ JOBS = (1, 2, 4, 8)
 LOSS = Claim("luo-09", "Fig. 6.9", "AlexNet, 8 jobs that share one hub: each has 5 % less throughput than alone.")
 NEAR = beside.claim("fig0609")
 CLAIMED, MORE = 0.05, 0.05
-"""What is lost at most, and what a measurement of it may be off."""
+"""The claimed loss, and the tolerance of a measurement."""
 
 
 def measure(runner: Runner) -> Findings:
-    """Jobs of one worker each, on hosts of their own, that do nothing but exchange."""
+    """Predicts and measures jobs of one worker each, on separate hosts, that only exchange."""
     times = Table(
         "jobs",
         "An exchange of 25 MiB of the first of several jobs, one worker each at 500 Mb/s, and a hub at 4 Gb/s",
@@ -39,7 +39,7 @@ def measure(runner: Runner) -> Findings:
     )
     pairs = {}
     for jobs in JOBS[-2:] if runner.quick else JOBS:
-        # What the jobs of one worker each send is what one job with as many workers sends.
+        # Jobs of one worker each send the same messages as one job with the same number of workers.
         shared = hub(STAR, jobs, NBYTES, **({} if jobs == 1 else {"jobs": jobs}))
         found = pairs[jobs] = pair(runner, counted(jobs, "job"), shared)
         times.add(jobs, *found.cells())
@@ -47,8 +47,8 @@ def measure(runner: Runner) -> Findings:
 
 
 WHY = (
-    "A worker's link decides, however many jobs there are. What is beyond the prediction is the machine: its cores "
-    "are all hosts' and the hub's."
+    "A worker's link decides for any number of jobs. Any time beyond the prediction is due to the machine, whose cores "
+    "all hosts and the hub share."
 )
 
 
@@ -59,13 +59,13 @@ def _loss(pairs: Mapping[int, Pair]) -> Verdict:
         loss <= CLAIMED + MORE,
         f"{100 * loss:.1f} % from {counted(min(pairs), 'job')} to {max(pairs)}, predicted "
         f"{100 * (1 - few.predicted_s / many.predicted_s):.1f} %{source(pairs.values())}",
-        "Jobs have chunks of their own, and share the hub's link and cores alone. With no compute in between, nothing "
-        "hides what they cost each other.",
+        "Each job has its own chunks; jobs share only the hub's link and cores. Without compute, nothing hides the "
+        "time that they cost each other.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """Throughput of a job, by jobs."""
+    """Draws the throughput of a job by the number of jobs."""
     table = findings.table("jobs")
     figure, axes = plot.new(height=3.0)
     for index, (key, label) in enumerate((("predicted_s", "predicted"), ("measured_s", "measured"))):

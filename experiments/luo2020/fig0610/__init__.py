@@ -25,24 +25,24 @@ FOLDER = Path(__file__).parent
 RACKS = FOLDER / "racks.yaml"
 NBYTES = 25 << 20
 MOST, WORKERS = 4, 2
-"""Racks, and workers of each."""
+"""Largest number of racks, and workers per rack."""
 COUNTS = (1, 2, 4)
 WAYS = ("ring", "sharded")
 LOSS = Claim(
     "luo-fig0610",
     "Fig. 6.10",
-    "with a hub in each rack and a ring between them, a job that is bound by the network loses some of its throughput "
-    "as racks are added, and no more than a tenth.",
+    "with a hub in each rack and a ring between hubs, a job that is bound by the network loses some of its throughput "
+    "as racks are added, but no more than a tenth.",
 )
 NEAR = beside.claim("fig0610")
 TENTH = 0.10
 
 
 def measure(runner: Runner) -> Findings:
-    """Exchanges over one rack, two and four."""
+    """Predicts and measures exchanges over one, two and four racks."""
     times = Table(
         "racks",
-        "An exchange of 25 MiB, by racks of a hub and two workers, and by how hubs exchange",
+        "An exchange of 25 MiB, by number of racks, each with a hub and two workers, and by the exchange between hubs",
         ("racks", "between hubs", *COLUMNS),
     )
     pairs: dict[tuple[int, str], Pair] = {}
@@ -57,8 +57,8 @@ def measure(runner: Runner) -> Findings:
 
 
 WHY = (
-    "Workers' links decide at any number of racks, as hubs exchange a chunk while others are on their way. What is "
-    "beyond the prediction is the machine: what crosses racks passes more of its queues, and takes more of its cores."
+    "Workers' links decide for any number of racks, because hubs exchange a chunk while others are still arriving. Any "
+    "time beyond the prediction is due to the machine: messages across racks pass more queues and use more CPU time."
 )
 
 
@@ -70,15 +70,15 @@ def _loss(pairs: Mapping[tuple[int, str], Pair]) -> Verdict:
         loss <= TENTH,
         f"{100 * loss:.1f} % at {most} racks, predicted {100 * (1 - one.predicted_s / many.predicted_s):.1f} %"
         f"{source([one, many])}",
-        "Rounds between hubs add latency once, at the end, and hubs have room for 2 (R - 1) / R vectors besides "
-        f"those of {WORKERS} workers. What is lost beyond the prediction is the machine's, whose cores more hosts "
-        "share. One vector a rack crosses the core where without hubs in racks it is one a worker. The paper emulates "
-        "the ring within one box; here it crosses links.",
+        "Rounds between hubs add latency once, at the end, and the hubs' links have room for 2 (R - 1) / R vectors in "
+        f"addition to those of {WORKERS} workers. Any loss beyond the prediction is due to the machine, whose cores "
+        "more hosts share. One vector per rack crosses the core, instead of one per worker without hubs in racks. The "
+        "paper emulates the ring within one box; here it crosses links.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """Throughput by racks."""
+    """Draws throughput by number of racks."""
     table = findings.table("racks")
     figure, axes = plot.new(height=3.0)
     first = {key: table.column(key, racks=1) for key in ("predicted_s", "measured_s")}

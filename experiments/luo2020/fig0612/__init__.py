@@ -1,4 +1,4 @@
-"""Figure 6.12: large and small buffers, beside Gloo."""
+"""Figure 6.12: large and small buffers, compared with Gloo."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ FLAT, GLOO = "shards (FA)", "Gloo"
 BEST_LARGE = Claim(
     "luo-fig0612-large", "Fig. 6.12", "a large buffer: the executor's flat aggregation (shards) is faster than Gloo."
 )
-BEST_SMALL = Claim("luo-fig0612-small", "Fig. 6.12", "a buffer of 4 B: it is faster than Gloo.")
+BEST_SMALL = Claim("luo-fig0612-small", "Fig. 6.12", "a buffer of 4 B: flat aggregation is faster than Gloo.")
 NEAR = beside.claim("fig0612")
 
 
 def measure(runner: Runner) -> Findings:
-    """All-reduces of eight hosts at 1 Gb/s."""
+    """Predicts and measures all-reduces of eight hosts at 1 Gb/s."""
     times = Table("times", "All-reduces of 8 hosts at 1 Gb/s", ("size_bytes", "arm", *COLUMNS))
     pairs: dict[tuple[int, str], Pair] = {}
     for nbytes in (SMALL, LARGE) if runner.quick else SIZES:
@@ -49,14 +49,14 @@ def measure(runner: Runner) -> Findings:
             BEST_LARGE,
             pairs,
             LARGE,
-            "Both send 2 (N - 1) / N vectors over every link, which is the limit, and a ring comes nearer to it: a "
-            "host of shards hears seven at a time, and sends back what it has summed while it still hears.",
+            "Both send 2 (N - 1) / N vectors over every link, which is the minimum, and a ring comes closer to the "
+            "link's rate: with shards, a host receives from seven others at a time, and sends sums while it receives.",
         ),
         _best(
             BEST_SMALL,
             pairs,
             SMALL,
-            "Shards need two messages one after the other, a ring fourteen; and Gloo takes longer for each than the "
+            "Shards need two messages one after the other, a ring fourteen; and Gloo takes longer per message than the "
             "executor.",
         ),
         beside.judged(NEAR, list(pairs.values()), WHY),
@@ -65,10 +65,10 @@ def measure(runner: Runner) -> Findings:
 
 
 WHY = (
-    "Gloo's own costs are not calibrated, and the prediction for it is that of the network: its small messages take "
-    "many times as long. Of shards a vector of 4 B is 14 messages of eight hosts that share two cores, where the "
-    "measured host costs are those of two; one of 1 MiB is two messages from each to each and back, and hosts that "
-    "begin a little later than others keep these waiting."
+    "Gloo's host costs are not calibrated, so its prediction contains only the network; its small messages take many "
+    "times as long. With shards, a vector of 4 B is 14 messages between eight hosts that share two cores, whereas host "
+    "costs were measured with two hosts. A vector of 1 MiB is two messages from each host to each other and back, and "
+    "hosts that begin a little later delay the others."
 )
 
 
@@ -79,7 +79,7 @@ def _best(claim: Claim, pairs: Mapping[tuple[int, str], Pair], nbytes: int, why:
 
 
 def draw(findings: Findings) -> Figure:
-    """Times by size."""
+    """Draws times by size."""
     table = findings.table("times")
     figure, axes = plot.new(height=3.2)
     sizes = sorted(set(table.column("size_bytes")))
@@ -102,7 +102,7 @@ def draw(findings: Findings) -> Figure:
 
 EXPERIMENT = Experiment(
     FOLDER,
-    "all-reduces of large and small buffers, beside Gloo",
+    "all-reduces of large and small buffers, compared with Gloo",
     (BEST_LARGE, BEST_SMALL, NEAR),
     measure,
     draw,

@@ -1,4 +1,4 @@
-"""Section 2.3: when a hub in each rack pays, by the condition and by simulation."""
+"""Section 2.3: when a hub in each rack pays off, by the condition and by simulation."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ FOLDER = Path(__file__).parent
 SCENARIO = FOLDER / "condition.yaml"
 NBYTES = 8 << 20
 WORKERS = 8
-"""Of a rack; one is on its hub's host."""
+"""Workers of a rack; one of them is on the hub's host."""
 WORKER, HUB = 10, 80
-"""Gb/s."""
+"""Rates of a worker's and a hub's link in Gb/s."""
 CORES = (5, 10, 20, 30, 34, 36, 38, 40, 50, 80, 160)
 """Gb/s from a rack to the core, swept."""
 SHAPES = ((2, CORES), (4, (10, 20, 40, 50, 55, 60, 70, 120)))
-"""Racks, and rates of the core."""
+"""Numbers of racks, and rates from a rack to the core in Gb/s."""
 GAIN = 0.05
-"""What an exchange must be shorter by, for hubs in racks to pay."""
+"""Hubs in racks pay off if the exchange is faster by more than this fraction."""
 PAYS = Claim(
     "luo-03",
     "2.3",
-    "a two-level reduction pays where N (R - 1) / (R B_core) > max(N / B_hub, 1 / B_worker) + C: where this is so, the "
-    "simulated exchange is shorter with hubs in racks.",
+    "a two-level reduction pays off if N (R - 1) / (R B_core) > max(N / B_hub, 1 / B_worker) + C: where this holds, "
+    "the simulated exchange is shorter with hubs in racks.",
 )
 ONLY = Claim(
-    "luo-sec23-only", "2.3", "and where it is not so, hubs in racks do not make the simulated exchange shorter."
+    "luo-sec23-only", "2.3", "where the condition does not hold, hubs in racks do not shorten the simulated exchange."
 )
 BOTH = Claim(
     "luo-sec23-both",
     "2.3, with answers",
-    "the condition with B_core / 2, as links to the core carry answers beside pushes, holds just where the simulated "
-    "exchange is shorter with hubs in racks.",
+    "the condition with B_core / 2, because links to the core carry answers as well as pushes, holds exactly where the "
+    "simulated exchange is shorter with hubs in racks.",
 )
 
 
 def network(count: int, core: float) -> dict[str, Any]:
-    """Racks with a hub each; links as in the scenario."""
+    """A fabric of racks with one hub each, with links as in the scenario."""
     hubs, workers = range(count), range(count, count * WORKERS)
     ends: list[tuple[str, str, float]] = [(f"npu{hub}", f"switch{hub}", HUB) for hub in hubs]
     ends += [(f"npu{each}", f"switch{(each - count) // (WORKERS - 1)}", WORKER) for each in workers]
@@ -59,7 +59,7 @@ def network(count: int, core: float) -> dict[str, Any]:
 
 
 def seconds(runner: Runner, way: str, count: int, core: float) -> float:
-    """An exchange, simulated."""
+    """Simulated time of an exchange in seconds."""
     plan = racks.plan(runner.store.place / "plans", way, count, count * WORKERS)
     changes = {
         "fabric": network(count, core),
@@ -71,10 +71,10 @@ def seconds(runner: Runner, way: str, count: int, core: float) -> float:
 
 
 def measure(runner: Runner) -> Findings:
-    """Both ways, by the core's rate."""
+    """Simulates both ways at every rate of the core."""
     found = Table(
         "swept",
-        "An exchange of 8 MiB: each hub serves all racks (flat), or its own and then exchanges (two levels)",
+        "An exchange of 8 MiB: each hub serves all racks (flat), or its own rack, then hubs exchange (two levels)",
         ("racks", "core Gb/s", "condition", "with answers", "flat_s", "two levels_s", "gain_ratio"),
     )
     for count, cores in SHAPES[: 1 if runner.quick else None]:
@@ -95,7 +95,7 @@ def _pays(found: Table) -> Verdict:
     return PAYS.judged(
         min(gains) > 1 + GAIN,
         f"where it holds, {min(gains):.2f} to {max(gains):.2f} times as fast, in {len(gains)} cases",
-        "Where the core is thin, what crosses it decides: N vectors a rack without hubs in racks, one with them.",
+        "If the core is slow, the bytes that cross it decide: N vectors per rack without hubs in racks, one with them.",
     )
 
 
@@ -106,8 +106,8 @@ def _only(found: Table) -> Verdict:
         not late,
         f"where it does not hold, {min(gains):.2f} to {max(gains):.2f} times as fast; more than {GAIN:.0%} faster in "
         f"{len(late)} of {len(gains)}",
-        "The condition counts what workers push across the core. A rack's link to the core carries in each direction "
-        "what its workers push, and what its hub answers to the other racks' workers: twice as much. So do hubs that "
+        "The condition counts only what workers push across the core. But in each direction a rack's link to the core "
+        "carries both pushes and answers of hubs to workers, which is twice as much. The same is true of hubs that "
         "exchange.",
     )
 
@@ -127,13 +127,14 @@ def _both(found: Table) -> Verdict:
     return BOTH.judged(
         not wrong,
         said,
-        "What is left: the condition adds the exchange between hubs to that in racks, as if one began when the other "
-        "is over. Chunks of 32 KiB overlap them, so that hubs in racks pay a little longer.",
+        "The rest comes from overlap: the condition adds the time of the exchange between hubs to that in racks, as if "
+        "one began after the other. With chunks of 32 KiB they overlap, so hubs in racks still pay off at slightly "
+        "higher rates of the core.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """Gain by the core's rate; filled where the condition holds."""
+    """Draws the gain by the core's rate; markers are filled where the condition holds."""
     found = findings.table("swept")
     counts = sorted(set(found.column("racks")))
     figure, axes = plot.new(height=3.0)
@@ -156,7 +157,7 @@ def draw(findings: Findings) -> Figure:
 
 EXPERIMENT = Experiment(
     FOLDER,
-    "when a hub in each rack pays, by the condition and by simulation",
+    "when a hub in each rack pays off, by the condition and by simulation",
     (PAYS, ONLY, BOTH),
     measure,
     draw,

@@ -35,7 +35,7 @@ LOCAL = Claim(
 )
 TALL = Claim("luo-06", "6.1.5", "tall aggregation has 20 times the throughput of wide aggregation.")
 TIMES, MAGNITUDE = 20.0, 3.0
-"""What the claim says, and within which factor it is of this magnitude."""
+"""The claimed ratio, and the factor within which a measured ratio agrees."""
 CORES = (1, 2)
 WAYS = ("tall", "wide")
 NEAR = beside.claim("sec615")
@@ -43,10 +43,10 @@ CLAIMED, WITHIN = 1.43, 0.15
 
 
 def measure(runner: Runner) -> Findings:
-    """Exchanges with a hub of two interfaces."""
+    """Predicts and measures exchanges with a hub of two interfaces; measures sums without a network."""
     times = Table(
         "mappings",
-        "An exchange of 8 workers with a hub that has two interfaces, by what decides over the interface",
+        "An exchange of 8 workers with a hub that has two interfaces, by the mapping to interfaces",
         ("size_bytes", "mapping", *COLUMNS),
     )
     pairs: dict[tuple[int, str], Pair] = {}
@@ -71,7 +71,7 @@ def measure(runner: Runner) -> Findings:
 
 
 def _kernel(cores: int, way: str) -> Trial:
-    """The hub's sums alone, without a network."""
+    """The benchmark of the hub's sums, without a network."""
     bench = ["cargo", "bench", "--quiet", "--locked", "-p", "syncline-reduction", "--bench", "aggregation", "--"]
     return Trial(f"sums {way} {cores} cores", None, {}, [], [*bench, f"--way={way}", f"--cores={cores}"])
 
@@ -87,15 +87,15 @@ def _tall(kernels: Mapping[tuple[int, str], Measured | str]) -> Verdict:
     return TALL.judged(
         any(near),
         ", ".join(f"{ratio:.2f} times on {cores} cores" for cores, ratio in ratios.items()) or ", ".join(missing),
-        "Tall keeps a chunk in cache while all workers' are added, and needs no barrier. What it gains grows with the "
-        "cores that would wait for each other at every key; the dissertation's hub has 28, and its wide aggregation, "
-        "MXNet's, also waits until a key has come whole.",
+        "Tall aggregation keeps a chunk in cache while it adds those of all workers, and needs no barrier. Its gain "
+        "grows with the number of cores, which in wide aggregation wait for each other at every key. The "
+        "dissertation's hub has 28 cores, and its wide aggregation, MXNet's, also waits for a whole key to arrive.",
     )
 
 
 WHY = (
-    "The simulator has one interface for a host and knows no mapping: it predicts the same for both. Smaller "
-    "exchanges take what the machine's cores take."
+    "The simulator has one interface per host and does not model the mapping, so it predicts the same for both. The "
+    "time of smaller exchanges depends on the machine's cores."
 )
 
 
@@ -104,15 +104,15 @@ def _local(pairs: Mapping[tuple[int, str], Pair]) -> Verdict:
     return LOCAL.judged(
         all(abs(ratio / CLAIMED - 1) <= WITHIN for ratio in ratios.values()),
         ", ".join(f"{ratio:.2f} times for {size(nbytes)}" for nbytes, ratio in ratios.items()) + source(pairs.values()),
-        "In either mapping of this hub a chunk has one core, which has a connection to every worker, and cores share "
-        "nothing. The dissertation's workers by interface have cores of several interfaces and sockets work on one "
-        "key, and its ratio is what that synchronisation and the memory between sockets cost; there is none here to "
-        "be saved. Interfaces are two ports of one, as a testbed has one way between hosts.",
+        "In both mappings of this hub one core handles a chunk and has a connection to every worker, and cores share "
+        "nothing. In the dissertation's workers by interface, cores of several interfaces and sockets work on one key, "
+        "and the ratio is the cost of that synchronisation and of memory between sockets; here there is no such cost "
+        "to save. Interfaces are two ports of one interface, because a testbed has one path between two hosts.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """Times of both mappings."""
+    """Draws the times of both mappings."""
     table = findings.table("mappings")
     nbytes = max(table.column("size_bytes"))
     figure, axes = plot.new(height=3.0)

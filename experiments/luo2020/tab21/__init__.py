@@ -1,4 +1,4 @@
-"""Table 2.1: the rate that a parameter server needs so that communication is hidden."""
+"""Table 2.1: the rate that a parameter server needs to hide communication."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MODELS: Mapping[str, tuple[float, float]] = {
     "GoogleNet": (38e6, 0.100),
     "AlexNet": (194e6, 0.016),
 }
-"""Bytes, and seconds of a batch (Table 6.1)."""
+"""Size of a model in bytes, and time of a batch in seconds (Table 6.1)."""
 PRINTED: Mapping[str, Mapping[str, int]] = {
     "ResNet 269": {"CC": 122, "CS": 31, "NCC": 140, "NCS": 17},
     "Inception": {"CC": 44, "CS": 11, "NCC": 50, "NCS": 6},
@@ -36,41 +36,40 @@ PLACEMENTS = ("CC", "CS", "NCC", "NCS")
 VALUES = Claim(
     "luo-01",
     "Table 2.1",
-    "8 workers with GTX 1080 Ti need so many Gb/s at the server's side to hide communication: ResNet 269 122, 31, "
-    "140, 17 (CC, CS, NCC, NCS); Inception 44, 11, 50, 6; GoogleNet 40, 10, 46, 6; AlexNet 1232, 308, 1408, 176.",
+    "to hide communication, 8 workers with GTX 1080 Ti need these rates at the server, in Gb/s (CC, CS, NCC, NCS): "
+    "ResNet 269 122, 31, 140, 17; Inception 44, 11, 50, 6; GoogleNet 40, 10, 46, 6; AlexNet 1232, 308, 1408, 176.",
 )
 RATIOS = Claim(
     "luo-tab21-ratios",
     "Table 2.1",
-    "of one model, the four configurations need rates that are to each other as what a server's host sends and "
+    "for one model, the rates of the four configurations are proportional to the bytes that a server's host sends and "
     "receives.",
 )
 WITHIN = 0.05
 ROUNDED = 0.5
-"""Gb/s by which a printed number may be off, as it has no digits behind the point; and one that is rounded down,
-twice."""
+"""Rounding error of a printed number in Gb/s, because it has no decimals; if it was rounded down, twice that."""
 
 
 def factor(placement: str) -> float:
-    """What a server's host sends and receives in an exchange, in vectors: counted from the plan."""
+    """Vectors that a server's host sends and receives in an exchange, counted from the plan."""
     helpers = {"CC": 0, "CS": 0, "NCC": 1, "NCS": WORKERS}[placement]
     nbytes, seats = WORKERS * 1000, WORKERS + helpers
     name = f"parameter_server(placement={placement})"
     found = count(name, "all_reduce", WORKERS, nbytes, [0] * seats)
-    # The last seat is a server's where servers have seats of their own; the first one's else.
+    # If servers have their own seats, the last seat is a server's; otherwise every seat is, and the first will do.
     at = seats - 1 if helpers else 0
     return (found.sent_bytes[at] + found.received_bytes[at]) / nbytes
 
 
 def measure(_: Runner) -> Findings:
-    """The model's bytes through the server's host, in the time of a batch."""
+    """Computes the rate at which the model's bytes pass the server's host in the time of a batch."""
     factors = {placement: factor(placement) for placement in PLACEMENTS}
     found = Table(
         "rates",
         "Gb/s that a server's host sends and receives if an exchange takes as long as a batch, and as printed",
         ("model", *PLACEMENTS, *(f"{each} printed" for each in PLACEMENTS)),
     )
-    counted = Table("factors", "What a server's host sends and receives, in models", ("configuration", "models"))
+    counted = Table("factors", "Bytes that a server's host sends and receives, in models", ("configuration", "models"))
     for placement, times in factors.items():
         counted.add(placement, times)
     for model, (nbytes, seconds) in MODELS.items():
@@ -84,7 +83,7 @@ def _values(found: Table) -> Verdict:
         f"{model} {placement}": found.column(placement, model=model)[0] / printed - 1
         for model, row in PRINTED.items()
         for placement, printed in row.items()
-        # What rounding of the printed number may do is left out.
+        # Only differences larger than the rounding of the printed number.
         if abs(found.column(placement, model=model)[0] - printed) > 2 * ROUNDED
     }
     worst = max(off, key=lambda each: abs(off[each]))
@@ -92,14 +91,14 @@ def _values(found: Table) -> Verdict:
     return VALUES.judged(
         not beyond,
         f"{16 - len(beyond)} of 16 within {WITHIN:.0%} or a digit; {worst} {100 * off[worst]:+.0f} %",
-        "The rate is what the host sends and receives, 2 (N - 1), 4 (N - 1) / N, 2 N and 2 models, over the time of a "
-        "batch. The printed rates are those of other sizes or times than Table 6.1 has: 88 Gb/s a model for AlexNet, "
-        "whose 194 MB in 16 ms are 97.",
+        "The rate is the bytes that the host sends and receives, 2 (N - 1), 4 (N - 1) / N, 2 N and 2 models, over the "
+        "time of a batch. The printed rates imply other sizes or times than those of Table 6.1: 88 Gb/s per model for "
+        "AlexNet, whereas 194 MB in 16 ms are 97 Gb/s.",
     )
 
 
 def _ratios(factors: Mapping[str, float]) -> Verdict:
-    # The rate of one model that agrees best with a row; then how far off each number of the row is.
+    # Estimate the rate of one model from the sum of a row, then compare each number of the row.
     far, worst = 0, 0.0
     for row in PRINTED.values():
         unit = sum(row.values()) / sum(factors.values())
@@ -110,14 +109,14 @@ def _ratios(factors: Mapping[str, float]) -> Verdict:
     texts = ", ".join(f"{placement} {times:g}" for placement, times in factors.items())
     return RATIOS.judged(
         far == 0,
-        f"{texts} models; {16 - far} of 16 printed numbers are so, within a digit or 1 %",
-        "Counted from the plans of the four configurations. In a colocated one the server's own worker crosses no "
-        "link.",
+        f"{texts} models; {16 - far} of 16 printed numbers are proportional, within a digit or 1 %",
+        "Bytes are counted from the plans of the four configurations. In a colocated one, the data of the worker on "
+        "the server's own host crosses no link.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """Computed and printed rates."""
+    """Draws computed and printed rates."""
     found = findings.table("rates")
     figure, axes = plot.new(height=3.0)
     plot.grouped(axes, {each: found.column(each) for each in PLACEMENTS})

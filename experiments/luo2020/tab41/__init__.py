@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from experiments.harness.runner import Runner
 
 SHAPES = ((2, 2), (4, 2), (4, 4), (8, 4))
-"""Nodes of a rack, and racks."""
+"""Nodes per rack, and racks."""
 ROUNDS = Claim("luo-tab41-rounds", "Table 4.1", "rounds of the five algorithms are as printed.")
 WIRE = Claim("luo-02", "Table 4.1", "bytes on the wire and between racks of the five algorithms are as printed.")
 ORDER = Claim(
-    "luo-tab41-order", "4.1.2", "2-level hierarchical aggregation sends least between racks, and takes four rounds."
+    "luo-tab41-order",
+    "4.1.2",
+    "2-level hierarchical aggregation sends the fewest bytes between racks, and takes four rounds.",
 )
 
 
@@ -38,7 +40,7 @@ def plan(name: str, nodes: int, racks: int) -> str:
 
 
 def measure(_: Runner) -> Findings:
-    """Plans are walked message by message; ranks are numbered rack by rack."""
+    """Counts rounds and bytes from the plans, message by message; ranks are numbered rack by rack."""
     counted = Table(
         "counts",
         "Rounds, and bytes on the wire and between racks in vectors: counted from the plans, and as printed",
@@ -56,7 +58,7 @@ def measure(_: Runner) -> Findings:
 
 
 def _agree(counted: Table, here: str, printed: str) -> tuple[list[str], int]:
-    """The algorithms that differ from print anywhere, and numbers that agree."""
+    """The algorithms with a count that differs from the printed one, and the number of counts that agree."""
     rows = list(zip(*(counted.column(column) for column in ("algorithm", here, printed)), strict=True))
     far = [name for name, a, b in rows if abs(a - b) > 1e-9]
     return sorted(set(far)), len(rows) - len(far)
@@ -68,13 +70,13 @@ def _wire(counted: Table) -> Verdict:
     total = 2 * len(counted.rows)
     return WIRE.judged(
         not wire and not across,
-        f"{wired + crossed} of {total} numbers agree; all of PS and 2-level; not, on the wire, {', '.join(wire)}; not, "
-        f"between racks, {', '.join(across)}",
-        "Any all-reduce in which ranks reduce sends 2 (NC - 1) vectors on the wire; the table has 2 NC for "
-        "halving-doubling, one more than that for the ring, and C / (C - 1) times as many for the tree, which are "
-        "estimates. Between racks, halving-doubling sends 2 (C - 1), which is the printed 2 C (N - 1) / N for N = C "
-        "only; the ring 2 (NC - 1) / N, as each of C links carries 1 / NC in each round; and the printed tree is less "
-        "than any tree needs.",
+        f"{wired + crossed} of {total} numbers agree, all of PS and 2-level among them; different on the wire: "
+        f"{', '.join(wire)}; different between racks: {', '.join(across)}",
+        "Any all-reduce in which ranks reduce sends 2 (NC - 1) vectors on the wire. The table has 2 NC for "
+        "halving-doubling, 2 NC - 1 for the ring, and C / (C - 1) times as many for the tree, which are estimates. "
+        "Between racks, halving-doubling sends 2 (C - 1), which equals the printed 2 C (N - 1) / N only for N = C; the "
+        "ring sends 2 (NC - 1) / N, because each of C links carries 1 / NC in each round; and the number printed for "
+        "the tree is less than any tree needs.",
     )
 
 
@@ -82,9 +84,9 @@ def _rounds(counted: Table) -> Verdict:
     far, agree = _agree(counted, "rounds", "printed_")
     return ROUNDS.judged(
         not far,
-        f"{agree} of {len(counted.rows)} agree; not always: {', '.join(far)}",
-        "A ring has 2 (NC - 1) rounds and not one more. The printed logarithm of the tree is a whole number where N "
-        "is a power of C.",
+        f"{agree} of {len(counted.rows)} agree; different for some shapes: {', '.join(far)}",
+        "A ring has 2 (NC - 1) rounds, not one more. The logarithm printed for the tree is a whole number only if N is "
+        "a power of C.",
     )
 
 
@@ -103,13 +105,13 @@ def _order(counted: Table) -> Verdict:
     return ORDER.judged(
         all(best) and rounds == {4},
         f"least in {sum(best)} of {len(best)} shapes; {', '.join(str(each) for each in sorted(rounds))} rounds",
-        "A chunk crosses to the other racks once, and comes back once: 2 (C - 1). Halving-doubling sends as little "
-        "where ranks are numbered rack by rack and racks are powers of two, in more rounds.",
+        "A chunk crosses to the other racks once, and comes back once: 2 (C - 1). Halving-doubling sends equally few "
+        "bytes if ranks are numbered rack by rack and racks are powers of two, but needs more rounds.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """Bytes between racks, counted and printed, for four racks of eight."""
+    """Draws bytes between racks, counted and printed, for four racks of eight."""
     counted = findings.table("counts")
     nodes, racks = SHAPES[-1]
     figure, axes = plot.new(height=3.0)
@@ -127,7 +129,7 @@ def draw(findings: Findings) -> Figure:
 
 EXPERIMENT = Experiment(
     Path(__file__).parent,
-    "what five all-reduces send, counted from plans and as printed",
+    "rounds and bytes of five all-reduces, counted from plans and as printed",
     (WIRE, ROUNDS, ORDER),
     measure,
     draw,

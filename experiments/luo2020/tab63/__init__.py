@@ -28,7 +28,7 @@ PRINTED: Mapping[str, tuple[float, float, float]] = {
     "25Gb hub 2:1": (57.71, 15.49, 82.24),
     "25Gb hub 3:1": (59.03, 15.58, 84.95),
 }
-"""Images a second for $1000: future GPUs, spendy, cheap."""
+"""Images a second per $1000: future GPUs, spendy, cheap."""
 COLUMNS = ("future GPUs", "spendy", "cheap")
 DEPLOYMENTS: Mapping[str, tuple[int, int]] = {
     "25Gb hub 1:1": (44, 1), "25Gb hub 2:1": (65, 2), "25Gb hub 3:1": (76, 3),
@@ -36,9 +36,9 @@ DEPLOYMENTS: Mapping[str, tuple[int, int]] = {
 """Workers that share a hub, and oversubscription."""
 BASE = "100Gb sharded 1:1"
 HUB_USD = 8407
-"""A hub's machine without network cards (6.1.10)."""
+"""Price of a hub's machine without network cards (6.1.10)."""
 HUB_PORTS, DUAL_USD = 20, 162.5
-"""Ports of a hub, on cards with two, and what one of them costs."""
+"""Number of ports of a hub, on cards with two ports, and the price per port."""
 CLAIM = Claim(
     "luo-04",
     "Table 6.3",
@@ -52,21 +52,21 @@ WITHIN = 0.05
 
 @cache
 def units(rate: str) -> dict[str, float]:
-    """What a part of a network of that rate costs, by the bill that the shipped list makes."""
+    """Unit prices of the parts of a network of that rate, from the shipped price list."""
     fabric = {"built": {"network": {"fat_tree": {"k": 8, "oversubscription": 1, "rate": rate}}}}
     bill = json.loads(_core.cost(json.dumps(fabric), json.dumps(price_list("luo2020"))))
     return {each["component"]: each["unit_usd"] for each in bill["items"]}
 
 
 def attached(rate: str, over: int, nic: float | None = None) -> float:
-    """A machine's share of the network: A = (N + S + C) + (4 S + 2 C) / F."""
+    """Cost of a machine's share of the network: A = (N + S + C) + (4 S + 2 C) / F."""
     usd = units(rate)
     port, cable = usd["switch_port"], usd["link"]
     return (usd["nic"] if nic is None else nic) + port + cable + (4 * port + 2 * cable) / over
 
 
 def worker(deployment: str) -> float:
-    """A worker with its share of network and hub, in dollars."""
+    """Cost in dollars of a worker with its share of the network and the hub."""
     if deployment == BASE:
         return units("100Gb/s")["npu"] + attached("100Gb/s", 1)
     workers, over = DEPLOYMENTS[deployment]
@@ -75,9 +75,9 @@ def worker(deployment: str) -> float:
 
 
 def differences() -> tuple[float, float, float]:
-    """Throughput of a hub's worker over the baseline's, and what a worker costs more in the other two columns.
+    """Throughput of a hub's worker over the baseline's, and the additional cost of a worker in the other two columns.
 
-    The table's two columns of one deployment have the same throughput, and costs that differ as much for all
+    Two columns of one deployment have the same throughput, and the difference of their costs is the same for all
     deployments: 1 / 46.11 - 1 / 60.41 is that difference over the baseline's throughput.
     """
     base, hub = PRINTED[BASE], PRINTED["25Gb hub 1:1"]
@@ -87,11 +87,10 @@ def differences() -> tuple[float, float, float]:
 
 
 def measure(_: Runner) -> Findings:
-    """Costs by the price list; throughput, which is not printed, as the table implies it."""
+    """Computes costs from the price list, and throughput, which is not printed, from the table's ratios."""
     found = Table(
         "dollars",
-        "Cost of a worker with future GPUs, and throughput for $1000 over that of the baseline: computed, and as "
-        "printed",
+        "Cost of a worker with future GPUs, and throughput for $1000 over that of the baseline: computed and printed",
         ("deployment", "dollars", *COLUMNS, *(f"{each} printed" for each in COLUMNS)),
     )
     ratio, spendy, cheap = differences()
@@ -108,10 +107,10 @@ def _ratios(found: Table, ratio: float) -> Verdict:
     return CLAIM.judged(
         all(abs(gain / claimed - 1) <= WITHIN for gain, claimed in zip(gains, CLAIMED, strict=True)),
         ", ".join(f"{column} {gain:.2f}" for column, gain in zip(COLUMNS, gains, strict=True)),
-        "Costs are those of the formulas with the parts' prices. Throughputs are not printed; what the table implies "
-        f"of them is {ratio:.3f} for a worker of a hub over one of the baseline. With these, hubs are worth more than "
-        "the table says: it counts something that its formulas do not. Charging the worker's card twice, as the "
-        "text's sum reads when taken literally, makes the ratio larger still.",
+        "Costs follow the formulas, with the prices of the parts. Throughputs are not printed; the table implies that "
+        f"a worker with a hub has {ratio:.3f} times the throughput of one of the baseline. With these, hubs are worth "
+        "more than the table says, so the table must include a cost that its formulas do not. Charging the worker's "
+        "card twice, as the text's sum reads literally, would make the ratio even larger.",
     )
 
 
@@ -120,12 +119,12 @@ def _order(found: Table) -> Verdict:
     return ORDER.judged(
         all(b > a for each in gains.values() for a, b in pairwise(each)),
         "; ".join(f"{column} {', '.join(f'{gain:.2f}' for gain in each)}" for column, each in gains.items()),
-        "More workers share a hub, and ports above the rack, where oversubscription is higher.",
+        "With higher oversubscription, more workers share a hub and the ports above the rack.",
     )
 
 
 def draw(findings: Findings) -> Figure:
-    """Ratios, computed and printed."""
+    """Draws computed and printed ratios."""
     found = findings.table("dollars")
     figure, axes = plot.new(height=3.0)
     plot.grouped(axes, {column: found.column(column) for column in COLUMNS})

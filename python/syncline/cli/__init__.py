@@ -1,4 +1,4 @@
-"""The command line. What a command needs is imported when it is called."""
+"""The command line. Each command imports what it needs when it is called, so that the program starts quickly."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def main() -> None:
 
         status = guarded(sys.argv[1:])
     except KeyboardInterrupt:
-        # Ctrl-C while the guard itself was being loaded, or a second one while it answered the first.
-        sys.stderr.write("interrupted: nothing is kept\n")
+        # Ctrl-C while the guard itself was being imported, or a second Ctrl-C while it handled the first.
+        sys.stderr.write("interrupted: no results were saved\n")
         status = 130
     if status:
         sys.exit(status)

@@ -1,4 +1,4 @@
-"""The commands and their options. What they do is in the other modules of this package, imported when it is called."""
+"""The commands and their options. Other modules of this package do the work; each is imported when it is called."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from syncline.cli.streams import no_colour
 
 
 class Log(StrEnum):
-    """How events are told."""
+    """Formats of the hub's log."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class CtrlC(Exception):  # noqa: N818 - nothing is wrong
-    """A KeyboardInterrupt, which Typer would turn into an exit status without a word."""
+    """Stands in for a KeyboardInterrupt, which Typer would silently turn into an exit status."""
 
 
 class _Commands(typer.core.TyperGroup):
@@ -78,12 +78,12 @@ Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON o
 NoColour = Annotated[
     bool, typer.Option("--no-color", metavar="", callback=_no_colour, expose_value=False, help="Print without colours.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="Print the answer and errors, nothing else.")]
-Force = Annotated[bool, typer.Option("--force", metavar="", help="Replace a file that is already there.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="Print only the answer and errors.")]
+Force = Annotated[bool, typer.Option("--force", metavar="", help="Replace a file that already exists.")]
 
 
 class Part(StrEnum):
-    """What ``show`` shows."""
+    """The parts of a scenario that ``show`` can print."""
 
     fabric = "fabric"
     workload = "workload"
@@ -105,29 +105,31 @@ def simulate(
     network: Network = None,
     set_: Set = None,
     out: Annotated[
-        str | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results; else runs/NAME.")
+        str | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results (default: runs/NAME).")
     ] = None,
     json: Json = False,
     max_events: Annotated[str | None, typer.Option(metavar="N", help="Stop after N events.")] = None,
     max_sim_time: Annotated[str | None, typer.Option(metavar="T", help="Stop after simulated time T: 10ms.")] = None,
-    max_wall: Annotated[str | None, typer.Option(metavar="T", help="Stop after time T of this clock: 60s.")] = None,
+    max_wall: Annotated[str | None, typer.Option(metavar="T", help="Stop after wall-clock time T: 60s.")] = None,
     seed: Annotated[str | None, typer.Option(metavar="N", help="Seed of everything random.")] = None,
     seeds: Annotated[
-        int | None, typer.Option(metavar="N", help="Simulate N times, by N seeds from --seed on: median and range.")
+        int | None,
+        typer.Option(metavar="N", help="Simulate N times, with seeds counting up from --seed; print median and range."),
     ] = None,
     no_quotient: Annotated[
-        bool, typer.Option("--no-quotient", metavar="", help="Simulate every rank and iteration, equal ones too.")
+        bool,
+        typer.Option("--no-quotient", metavar="", help="Simulate every rank and iteration, even those that are equal."),
     ] = False,
-    no_report: Annotated[
-        bool, typer.Option("--no-report", metavar="", help="Leave report.html out of the results.")
-    ] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", metavar="", help="Do not write report.html.")] = False,
     quiet: Quiet = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", metavar="", help="Say more about the run.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", metavar="", help="Print more about the run.")] = False,
     no_color: NoColour = False,
 ) -> int:
     """Simulate a scenario: step time, exposed communication, bottleneck.
 
-    Results go into a folder. Exit status: 0 done, 2 configuration, 3 input, 4 deadlock, 5 limit, 70 bug, 130 Ctrl-C.
+    Writes the results into a folder.
+
+    Exit status: 0 done, 2 configuration, 3 input, 4 deadlock, 5 limit, 70 bug, 130 Ctrl-C.
     """
     from syncline.cli.simulate import simulate as call
 
@@ -151,9 +153,9 @@ def check(
     quiet: Quiet = False,
     no_color: NoColour = False,
 ) -> int:
-    """Find everything that is wrong with scenarios, without simulating them.
+    """List every error in scenarios, without simulating them.
 
-    Exit status: 0 nothing is wrong, 1 something is, 3 a file cannot be read.
+    Exit status: 0 no errors, 1 errors, 3 a file cannot be read.
     """
     from syncline.cli.check import check as call
 
@@ -167,7 +169,7 @@ def show(
     network: Network = None,
     set_: Set = None,
     svg: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Also write a picture of the fabric, as FILE.svg.")
+        str | None, typer.Option(metavar="FILE", help="Also write a picture of the fabric to FILE, as SVG.")
     ] = None,
     json: Json = False,
     no_color: NoColour = False,
@@ -187,13 +189,13 @@ def init(
             "--template",
             "-t",
             metavar="TEMPLATE",
-            help="What to start from: all-reduce-3d, dlrm, resnet50-torus or transformer-hybrid.",
+            help="The template to copy: all-reduce-3d, dlrm, resnet50-torus or transformer-hybrid.",
         ),
     ] = "resnet50-torus",
     list_: Annotated[bool, typer.Option("--list", metavar="", help="List the templates.")] = False,
     force: Force = False,
 ) -> int:
-    """Write a scenario to start from, and the JSON schema by which editors complete it."""
+    """Write a scenario to start from, and the JSON schema that editors use to complete it."""
     from syncline.cli.init import init as call
 
     return call(name, template, listing=list_, force=force)
@@ -202,16 +204,17 @@ def init(
 @app.command()
 def convert(
     source: Annotated[
-        str, typer.Argument(metavar="IN", help="A scenario, a table of a run's folder, a plan or a text.")
+        str, typer.Argument(metavar="IN", help="A scenario, a table in a run's folder, a plan or an ASTRA-sim 1 text.")
     ],
-    target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write; its ending says what.")],
+    target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write; its ending selects the format.")],
     dims: Annotated[
-        str | None, typer.Option(metavar="MxN..", help="Where the ranks of an ASTRA-sim 1 text lie: 2x4x4.")
+        str | None,
+        typer.Option(metavar="MxN..", help="Sizes of the dimensions for an ASTRA-sim 1 text, lowest first: 2x4x4."),
     ] = None,
-    iterations: Annotated[int | None, typer.Option(min=1, help="Iterations of an ASTRA-sim 1 text.")] = None,
+    iterations: Annotated[int | None, typer.Option(min=1, help="Iterations for an ASTRA-sim 1 text.")] = None,
     force: Force = False,
 ) -> int:
-    """Convert scenarios, tables of runs, plans, ASTRA-sim 1 texts into other forms, Chakra traces among them."""
+    """Convert a scenario, a table of a run, a plan or an ASTRA-sim 1 text into another format, such as Chakra."""
     from syncline.cli.convert import convert as call
 
     return call(source, target, dims, iterations, force=force)
@@ -220,7 +223,7 @@ def convert(
 @app.command()
 def profile(
     factory: Annotated[
-        str, typer.Argument(metavar="PKG:FACTORY", help="A function or class that gives a PyTorch module.")
+        str, typer.Argument(metavar="PKG:FACTORY", help="A function or class that returns a PyTorch module.")
     ],
     out: Annotated[str, typer.Option("--out", "-o", metavar="FILE", help="The table to write: .yaml or .csv.")],
     argument: Annotated[
@@ -229,15 +232,19 @@ def profile(
     input_: Annotated[
         list[str] | None,
         typer.Option(
-            "--input", metavar="SHAPE", help="An input of the module, for one sample: 3x224x224 or 128:int64; in order."
+            "--input",
+            metavar="SHAPE",
+            help="Shape of one sample of an input: 3x224x224 or 128:int64. Once for each input, in order.",
         ),
     ] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Samples of an iteration; else 32.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Samples in an iteration (default: 32).")] = None,
     device: Annotated[str, typer.Option(metavar="DEVICE", help="Where to measure: cpu, cuda or cuda:N.")] = "cpu",
     repeats: Annotated[
-        int, typer.Option(min=1, max=10**6, help="Timed runs of each pass of each layer; else 10.")
+        int, typer.Option(min=1, max=10**6, help="Timed runs of each pass of each layer (default: 10).")
     ] = 10,
-    warm_up: Annotated[int, typer.Option(min=0, max=10**6, help="Runs before them; else 2.")] = 2,
+    warm_up: Annotated[
+        int, typer.Option(min=0, max=10**6, help="Untimed runs before the timed ones (default: 2).")
+    ] = 2,
     quiet: Quiet = False,
 ) -> int:
     """Measure the layers of a PyTorch module into a table of times, for the compute model `table`.
@@ -264,14 +271,14 @@ def compare(
     a: Annotated[str, typer.Argument(metavar="A", help="The folder of a run.")],
     b: Annotated[str, typer.Argument(metavar="B", help="The folder of another run.")],
     out: Annotated[
-        str | None, typer.Option("--out", "-o", metavar="FILE", help="Also write it as an HTML page: FILE.html.")
+        str | None, typer.Option("--out", "-o", metavar="FILE", help="Also write the comparison to FILE, as HTML.")
     ] = None,
     json: Json = False,
     no_color: NoColour = False,
 ) -> int:
-    """Say why two runs differ: which part of a step, which layers and phases, and what was changed.
+    """Explain why two runs differ: which part of a step, which layers and phases, and what was changed.
 
-    Exit status: 0 done, 2 these cannot be compared, 3 results cannot be read or the page not written.
+    Exit status: 0 done, 2 the runs cannot be compared, 3 the results cannot be read or the page cannot be written.
     """
     from syncline.cli.compare import compare as call
 
@@ -284,15 +291,15 @@ def explain(
         str,
         typer.Argument(
             metavar="RUN|COLUMN|CODE",
-            help="The folder of a run; a name of the results, such as queue_delay_s; or a code, such as SL0104.",
+            help="The folder of a run, a name in the results such as queue_delay_s, or an error code such as SL0104.",
         ),
     ],
     json: Json = False,
     no_color: NoColour = False,
 ) -> int:
-    """Explain a run in sentences, what a column or key of the results means, or the code of an error.
+    """Explain a run in sentences, a column or key of its results, or an error code.
 
-    Exit status: 0 done, 2 there is nothing of that name, 3 the results cannot be read.
+    Exit status: 0 done, 2 unknown name, 3 the results cannot be read.
     """
     from syncline.cli.explain import explain as call
 
@@ -305,10 +312,11 @@ app.add_typer(_design, name="design")
 
 @_design.command()
 def bandwidth(
-    spec: Annotated[str, typer.Argument(metavar="SPEC", help="What is asked for: jobs, shapes, budget.")],
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="A file with the jobs, shapes and budget.")],
     set_: Set = None,
     out: Annotated[
-        str | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for what is found; else runs/design-NAME.")
+        str | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Folder for the results (default: runs/design-NAME)."),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -316,49 +324,54 @@ def bandwidth(
 ) -> int:
     """Divide a budget among the dimensions of a fabric: bandwidth, dollars, or both.
 
-    Exit status: 0 done, 1 nothing keeps to all constraints, 2 configuration, 3 input, 70 bug, 130 Ctrl-C.
+    Exit status: 0 done, 1 no solution meets all constraints, 2 configuration, 3 input, 70 bug, 130 Ctrl-C.
     """
     from syncline.cli.design import bandwidth as call
 
     return call(spec, set_ or [], out, as_json=json, quiet=quiet)
 
 
-_hub = typer.Typer(no_args_is_help=True, help="Serve as a parameter hub, or look at one.", cls=_Commands)
+_hub = typer.Typer(no_args_is_help=True, help="Run a parameter hub, or inspect one.", cls=_Commands)
 app.add_typer(_hub, name="hub")
 
-KeyFile = Annotated[str | None, typer.Option(metavar="FILE", help="The key that hubs and ranks share: 32 bytes.")]
+KeyFile = Annotated[
+    str | None, typer.Option(metavar="FILE", help="File with the 32-byte key that hubs and ranks share.")
+]
 
 Tls = Annotated[str | None, typer.Option("--tls", metavar="DIR", help="Certificates that `syncline hub certs` made.")]
 
 
 @_hub.command()
 def serve(
-    listen: Annotated[str, typer.Option(metavar="ADDRESSES", help="An address of each interface, with commas.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 is any that is free.")] = 29420,
-    cores: Annotated[int | None, typer.Option(min=1, max=256, help="Threads that sum; else one for each CPU.")] = None,
+    listen: Annotated[
+        str, typer.Option(metavar="ADDRESSES", help="Addresses to listen at, one for each interface, comma-separated.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 picks a free one.")] = 29420,
+    cores: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Threads that sum (default: one for each CPU).")
+    ] = None,
     pin: Annotated[
-        bool, typer.Option("--pin", help="Give each of these threads a CPU of its own: on a host that only serves.")
+        bool, typer.Option("--pin", help="Pin each of these threads to its own CPU; for a host that only runs the hub.")
     ] = False,
     key_file: KeyFile = None,
     tls: Tls = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Serve everybody who reaches it.")] = False,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Serve every client that can connect.")] = False,
     congestion: Annotated[str | None, typer.Option(metavar="NAME", help="TCP's congestion control: cubic.")] = None,
     most_jobs: Annotated[int, typer.Option("--max-jobs", min=1, help="Most jobs at once.")] = 64,
     memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Memory that jobs may take together; else half of the machine's.")
+        str | None, typer.Option(metavar="SIZE", help="Most memory for all jobs (default: half of the machine's).")
     ] = None,
     metrics: Annotated[
-        str | None, typer.Option(metavar="ADDRESS:PORT", help="Tell Prometheus there how it is.")
+        str | None, typer.Option(metavar="ADDRESS:PORT", help="Serve metrics for Prometheus at this address.")
     ] = None,
-    log: Annotated[Log, typer.Option(help="How events are told on stderr.")] = Log.TEXT,
-    drain: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How long jobs have to end.")] = 30.0,
+    log: Annotated[Log, typer.Option(help="Format of the log on stderr.")] = Log.TEXT,
+    drain: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="How long running jobs may continue after SIGTERM.")
+    ] = 30.0,
 ) -> int:
-    """Serve jobs until SIGTERM or Ctrl-C: then take no new ones, and end once all are over.
+    """Serve jobs until SIGTERM or Ctrl-C: then refuse new jobs, and exit once the running ones end.
 
-    Exit status: 0 ended after its jobs, 2 usage, 6 an address that cannot be had or jobs that were cut off, 130 Ctrl-C
-    twice.
+    Exit status: 0 all jobs ended, 2 usage, 6 an address is not available or jobs were cut off, 130 Ctrl-C twice.
     """
     from syncline.cli.hub import serve as call
 
@@ -374,7 +387,7 @@ def serve(
     return call(listen.split(","), port, cores, options, metrics=metrics, as_json=log == Log.JSON, drain_s=drain)
 
 
-Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="Where the hub is: HOST or HOST:PORT.")]
+Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="Address of the hub: HOST or HOST:PORT.")]
 
 
 @_hub.command("status")
@@ -385,7 +398,7 @@ def hub_status(
     json: Json = False,
     no_color: NoColour = False,
 ) -> int:
-    """Show a hub's jobs, their ranks, and what was moved.
+    """Show a hub's jobs, their ranks, and the bytes moved.
 
     Exit status: 0 done, 2 usage, 6 the hub does not answer.
     """
@@ -399,17 +412,19 @@ def hub_bench(
     address: Address = "127.0.0.1",
     world: Annotated[int, typer.Option(min=1, max=64, help="Ranks, all in this process.")] = 4,
     size: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of the vector.")] = "25MB",
-    steps: Annotated[int, typer.Option(min=1, help="Exchanges that are timed.")] = 20,
+    steps: Annotated[int, typer.Option(min=1, help="Timed exchanges.")] = 20,
     chunk: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of a chunk.")] = "32KiB",
     key_file: KeyFile = None,
     tls: Tls = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Ask a hub elsewhere without a key.")] = False,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Connect to a hub on another host without a key.")
+    ] = False,
     json: Json = False,
     no_color: NoColour = False,
 ) -> int:
-    """Exchange gradients with a hub as fast as it can, with ranks that compute nothing.
+    """Measure how fast a hub exchanges gradients, with ranks that compute nothing.
 
-    Exit status: 0 done, 2 usage, 6 the hub does not answer, or ends.
+    Exit status: 0 done, 2 usage, 6 the hub does not answer, or stops.
     """
     from syncline.cli.hub import bench as call
 
@@ -419,18 +434,20 @@ def hub_bench(
 @_hub.command("doctor")
 def hub_doctor(
     address: Annotated[
-        str | None, typer.Argument(metavar="[ADDRESS]", help="A hub elsewhere, to see whether it can be reached.")
+        str | None, typer.Argument(metavar="[ADDRESS]", help="A hub on another host; checks that it can be reached.")
     ] = None,
-    listen: Annotated[str | None, typer.Option(metavar="ADDRESSES", help="Where a hub is to listen.")] = None,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="At which port.")] = 29420,
+    listen: Annotated[
+        str | None, typer.Option(metavar="ADDRESSES", help="Addresses at which a hub will listen, comma-separated.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port at which a hub will listen.")] = 29420,
     key_file: KeyFile = None,
     tls: Tls = None,
     json: Json = False,
     no_color: NoColour = False,
 ) -> int:
-    """Look at what a hub needs on this machine, and whether one elsewhere can be reached.
+    """Check what a hub needs on this machine, and whether a hub on another host can be reached.
 
-    Exit status: 0 all is well, 1 something is broken, 2 usage.
+    Exit status: 0 no problems, 1 something is broken, 2 usage.
     """
     from syncline.cli.hub import doctor as call
 
@@ -439,19 +456,21 @@ def hub_doctor(
 
 @_hub.command("certs")
 def hub_certs(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder for them.")],
-    job: Annotated[str | None, typer.Option(metavar="NAME", help="The only job that they are good for.")] = None,
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder to write the certificates to.")],
+    job: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Make certificates that are valid for this job only.")
+    ] = None,
     ranks: Annotated[
-        int, typer.Option(min=0, max=4096, help="A certificate for each of so many ranks; else one for all.")
+        int, typer.Option(min=0, max=4096, help="Make a certificate for each of N ranks (default: one for all ranks).")
     ] = 0,
-    days: Annotated[int, typer.Option(min=1, max=825, help="How long they are good for.")] = 30,
-    force: Annotated[bool, typer.Option("--force", help="Replace those that are there.")] = False,
+    days: Annotated[int, typer.Option(min=1, max=825, help="Days until the certificates expire.")] = 30,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     json: Json = False,
     no_color: NoColour = False,
 ) -> int:
-    """Make certificates with which hubs and ranks know each other, and say where they belong.
+    """Make certificates with which hubs and ranks authenticate each other, and print where each file belongs.
 
-    Exit status: 0 done, 2 usage, or files that are there already.
+    Exit status: 0 done, 2 usage, or files that already exist.
     """
     from syncline.cli.hub import certs as call
 
@@ -462,7 +481,7 @@ _testbed = typer.Typer(no_args_is_help=True, help="Emulate a cluster on this mac
 app.add_typer(_testbed, name="testbed")
 
 Testbed = Annotated[
-    str, typer.Argument(metavar="NAME|SPEC", help="A testbed that is up, or a file: for as long as it takes.")
+    str, typer.Argument(metavar="NAME|SPEC", help="A testbed that is up, or a file: up only while the command runs.")
 ]
 
 
@@ -474,9 +493,9 @@ def up(
     quiet: Quiet = False,
     no_color: NoColour = False,
 ) -> int:
-    """Bring a testbed up: a network namespace for each host, bridges for switches, links with their rates.
+    """Bring a testbed up: a network namespace for each host, a bridge for each switch, links with their rates.
 
-    Exit status: 0 done, 2 configuration or a machine that cannot do it, 3 input, 130 Ctrl-C. Needs root.
+    Exit status: 0 done, 2 configuration, or this machine cannot run a testbed, 3 input, 130 Ctrl-C. Needs root.
     """
     from syncline.cli.testbed import up as call
 
@@ -490,15 +509,16 @@ def run(
         list[str] | None, typer.Argument(metavar="-- COMMAND...", help="What to run on each host.")
     ] = None,
     hosts: Annotated[
-        str | None, typer.Option(metavar="LIST", help="The hosts of ranks 0, 1, ..: 0,4,1,5 or 0-3; else all.")
+        str | None,
+        typer.Option(metavar="LIST", help="The hosts of ranks 0, 1, ..: 0,4,1,5 or 0-3 (default: all hosts)."),
     ] = None,
-    timeout: Annotated[str | None, typer.Option(metavar="T", help="End it after this time: 60s.")] = None,
+    timeout: Annotated[str | None, typer.Option(metavar="T", help="Stop the command after this time: 60s.")] = None,
     set_: Set = None,
 ) -> int:
-    """Run a command on all hosts, one process each, with the environment that torchrun gives.
+    """Run a command on all hosts, one process each, with the environment that torchrun sets.
 
-    Rank, addresses and interfaces are in the environment. Of a file, a testbed is there for as long as it takes.
-    Exit status: 0 done, 2 configuration, 3 input, 6 a process failed or time ran out, 130 Ctrl-C. Needs root.
+    The environment holds rank, addresses and interfaces. Given a file, the testbed is up only while the command runs.
+    Exit status: 0 done, 2 configuration, 3 input, 6 a process failed or timed out, 130 Ctrl-C. Needs root.
     """
     from syncline.cli.testbed import run as call
 
@@ -510,15 +530,16 @@ def check_testbed(
     which: Testbed,
     set_: Set = None,
     save: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Also measure host costs, and write them: FILE.yaml or .json.")
+        str | None,
+        typer.Option(metavar="FILE", help="Also measure host costs, and write them to FILE (.yaml or .json)."),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
     no_color: NoColour = False,
 ) -> int:
-    """Measure rates and latencies in a rack and across racks, and compare them with the file.
+    """Measure rates and latencies within a rack and across racks, and compare them with the file.
 
-    Exit status: 0 they are what it says, 1 they are not, 2 configuration, 3 input, or costs that cannot be written,
+    Exit status: 0 they match, 1 they do not, 2 configuration, 3 input, or costs that cannot be written,
     6 a host failed, 130 Ctrl-C. Needs root.
     """
     from syncline.cli.testbed import check as call
@@ -528,13 +549,13 @@ def check_testbed(
 
 @_testbed.command()
 def status(
-    which: Annotated[str | None, typer.Argument(metavar="NAME", help="A testbed, to list its hosts.")] = None,
+    which: Annotated[str | None, typer.Argument(metavar="NAME", help="A testbed whose hosts to list.")] = None,
     json: Json = False,
     no_color: NoColour = False,
 ) -> int:
-    """List testbeds, or the hosts of one.
+    """List all testbeds, or the hosts of one.
 
-    Exit status: 0 done, 2 there is no such testbed, 3 input.
+    Exit status: 0 done, 2 no such testbed, 3 input.
     """
     from syncline.cli.testbed import status as call
 
@@ -544,11 +565,13 @@ def status(
 @_testbed.command()
 def down(
     which: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Testbeds, or their files.")] = None,
-    all_: Annotated[bool, typer.Option("--all", metavar="", help="All of them, and what crashes left over.")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", metavar="", help="Remove all testbeds, and what crashed ones left over.")
+    ] = False,
 ) -> int:
-    """Take testbeds down, with everything that runs on their hosts.
+    """Remove testbeds, and kill everything that runs on their hosts.
 
-    Exit status: 0 done, 2 there is no such testbed, or this is one of its hosts, 3 input, 130 Ctrl-C. Needs root.
+    Exit status: 0 done, 2 no such testbed, or the command runs on one of its hosts, 3 input, 130 Ctrl-C. Needs root.
     """
     from syncline.cli.testbed import down as call
 
@@ -557,7 +580,7 @@ def down(
 
 @app.command()
 def doctor(json: Json = False) -> int:
-    """Look whether this installation works, and say what is missing."""
+    """Check that this installation works, and list what is missing."""
     from syncline.cli.doctor import doctor as call
 
     return call(as_json=json)

@@ -1,4 +1,4 @@
-"""``syncline astra-sim``: the flags and lines of ASTRA-sim 2's analytical simulators."""
+"""``syncline astra-sim``: takes the flags and prints the lines of ASTRA-sim 2's analytical simulators."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ HELP = """\
 Usage: syncline astra-sim --workload-configuration=PREFIX --system-configuration=FILE
                           --network-configuration=FILE [OPTIONS]
 
-Simulates ASTRA-sim 2's inputs and prints its lines, to the same nanosecond.
+Simulates ASTRA-sim 2's inputs and prints the same lines as ASTRA-sim, to the nanosecond.
 
-  --remote-memory-configuration=FILE  remote memory; ASTRA-sim insists on it, here its absence means none
+  --remote-memory-configuration=FILE  remote memory; optional, though ASTRA-sim requires it
   --comm-group-configuration=FILE   communicator groups; "empty" for none
   --network=analytical|queued       its congestion-unaware (default) or congestion-aware network
-  --native                          run the same inputs by our own rules instead
+  --native                          simulate the same inputs by syncline's own rules instead
   --num-queues-per-dim=N            default 1
   --injection-scale=X               default 1
   --rendezvous-protocol=true|false  default false
@@ -37,8 +37,8 @@ Simulates ASTRA-sim 2's inputs and prints its lines, to the same nanosecond.
   --logging-folder=DIR              also write the lines to DIR/log.log
   --json                            print one JSON object instead
 
---logging-configuration, --compute-scale and --comm-scale are accepted and, as there, change no
-result.
+--logging-configuration, --compute-scale and --comm-scale are accepted but, as in ASTRA-sim,
+change no result.
 """
 
 _BOOL = {"true": True, "false": False, "1": True, "0": False}
@@ -64,7 +64,7 @@ _REQUIRED = ("workload-configuration", "system-configuration", "network-configur
 
 
 def astra_sim(arguments: Sequence[str]) -> int:
-    """Runs it; gives the exit status."""
+    """Runs ``syncline astra-sim``; returns the exit status."""
     if "--help" in arguments or "-h" in arguments:
         sys.stdout.write(HELP)
         return 0
@@ -96,14 +96,14 @@ def astra_sim(arguments: Sequence[str]) -> int:
 
 
 def _native(options: dict[str, Any], model: str, folder: str, *, as_json: bool) -> int:
-    """The same inputs by our own rules."""
+    """Simulates the same inputs by syncline's own rules; returns the exit status."""
     from syncline.report.answer import answer
     from syncline.result import Result
 
     refused = [name for name in ("queues_per_dim", "injection_scale", "rendezvous", "logs") if name in options]
     if refused:
         flags = ", ".join(f"--{name}" for name, (key, *_) in _FLAGS.items() if key in refused)
-        refuse(error("SL0702", f"{flags} has no meaning with --native", help="leave it out, or leave out --native"))
+        refuse(error("SL0702", f"{flags} has no meaning with --native", help="drop either the flag or --native"))
     text, found = _core.astra_scenario(
         options["workload"],
         options["system"],
@@ -141,7 +141,7 @@ def _nanoseconds(options: dict[str, Any]) -> str | None:
 
 
 def _log(folder: Path, lines: str) -> None:
-    """Writes the lines where ASTRA-sim's logging flag says."""
+    """Writes the lines to ``log.log`` in the folder that ``--logging-folder`` names."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "log.log").write_text(lines, "utf-8")
@@ -165,7 +165,7 @@ def _options(arguments: Sequence[str]) -> tuple[dict[str, Any], set[str]]:
         if not flag.startswith("--") or (name not in _FLAGS and name not in _IGNORED):
             known = [f"--{each}" for each in (*_FLAGS, *_IGNORED, *_SWITCHES)]
             near = nearest(f"--{name}", known)
-            # ASTRA-sim takes any flag without a word; a misspelt one would silently mean the default.
+            # ASTRA-sim silently accepts unknown flags, so that a misspelt one would leave the default in place.
             problems.append(error("SL0101", "unknown flag", mark=mark, allowed=", ".join(known), nearest=near))
             continue
         if not equals:
@@ -183,7 +183,7 @@ def _options(arguments: Sequence[str]) -> tuple[dict[str, Any], set[str]]:
     missing = [name for name in _REQUIRED if _FLAGS[name][0] not in options]
     if missing and not problems:
         what = ", ".join(f"--{name}" for name in missing)
-        problems.append(error("SL0103", f"missing flag {what}", help="syncline astra-sim --help lists them all"))
+        problems.append(error("SL0103", f"missing flag {what}", help="syncline astra-sim --help lists all flags"))
     if problems:
         refuse(*problems)
     return options, switches

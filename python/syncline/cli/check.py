@@ -17,13 +17,13 @@ UNREADABLE = 3
 
 
 def check(scenarios: Sequence[str], sets: Iterable[str], *, as_json: bool, quiet: bool) -> int:
-    """Checks scenarios; prints a line for each that is right to stdout, and what is wrong with others to stderr."""
+    """Checks scenarios: prints a line to stdout for each valid one, and the errors of the others to stderr."""
     changes = overrides(sets, {})
     status, files = 0, []
     for scenario in scenarios:
         found = _check(scenario, changes)
         wrong = exit_status(found)
-        # The answer to "is it right?" is no; that a file could not be read is no answer.
+        # 1 says that a scenario is wrong; an unreadable file was not checked at all, so it has its own status.
         status = max(status, UNREADABLE if wrong == UNREADABLE else 1 if wrong else 0)
         files.append({"file": scenario, "ok": not wrong, "diagnostics": found})
         complain(found if not quiet else (each for each in found if each["severity"] == "error"))
@@ -32,7 +32,7 @@ def check(scenarios: Sequence[str], sets: Iterable[str], *, as_json: bool, quiet
     if as_json:
         show_json({"exit_status": status, "files": files})
     elif len(scenarios) > 1 and not quiet:
-        say(f"{sum(bool(each['ok']) for each in files)} of {len(files)} scenarios are right")
+        say(f"{sum(bool(each['ok']) for each in files)} of {len(files)} scenarios are valid")
     return status
 
 
@@ -50,7 +50,7 @@ def _line(scenario: str, found: list[Diagnostic], *, wrong: bool) -> None:
     warnings = len(found) - errors
     parts = [counted(count, word) for count, word in ((errors, "error"), (warnings, "warning")) if count]
     line = f"{scenario}: {', '.join(parts) or 'ok'}"
-    # The verdict of what is wrong stands below its errors.
+    # A failed scenario's line goes to stderr too, below its errors.
     if wrong:
         say(line)
     else:

@@ -8,7 +8,7 @@ from syncline.config.problem import error, refuse
 
 
 def compare(a: str, b: str, out: str | None, *, as_json: bool) -> int:
-    """Prints what differs between two runs, and keeps it as a page where one is asked for."""
+    """Prints what differs between two runs, and writes it to the HTML page ``out`` if given."""
     from syncline.comparison.comparison import compare as compared
 
     found = compared(a, b)
@@ -25,5 +25,5 @@ def compare(a: str, b: str, out: str | None, *, as_json: bool) -> int:
 
         show(screen(found, console().width))
     if out is not None:
-        say(f"The comparison is in {out}")
+        say(f"Wrote the comparison to {out}")
     return 0

@@ -23,13 +23,19 @@ _KNOWN = (
 def convert(
     source: str, target: str, dims: str | None = None, iterations: int | None = None, *, force: bool = False
 ) -> int:
-    """Converts a file by what it is and what the other's ending says. Files that are there stay, unless ``force``."""
+    """Converts ``source`` to the format of ``target``'s ending. Replaces an existing file only with ``force``."""
     path, ending = Path(source), Path(target).suffix.lower()
     if ending == ".et" and (path.suffix.lower() in (*_SCENARIOS, ".txt") or path.is_dir()):
         return _traces(source, target, dims, iterations, force=force)
     if dims is not None or iterations is not None:
         option = "--dims" if dims is not None else "--iterations"
-        refuse(error("SL0102", f"{option} is for ASTRA-sim 1 text workloads that become traces", help="leave it out"))
+        refuse(
+            error(
+                "SL0102",
+                f"{option} applies only to converting ASTRA-sim 1 text workloads into traces",
+                help="leave it out",
+            )
+        )
     if path.suffix.lower() == ".parquet" and ending in (".csv", ".json"):
         text = _table(path, ending)
     elif (path.suffix.lower() in _SCENARIOS or path.is_dir()) and ending in _SCENARIOS:
@@ -61,14 +67,14 @@ def convert(
 
 
 def _spare(source: str, target: Path, *, force: bool) -> None:
-    """Refuses to write over a file that is there; over the source always."""
+    """Refuses to overwrite the source, and any other existing file unless ``force``."""
     if not target.exists():
         return
     place = Mark(Text(target.as_posix(), ()), 0, 0, 0)
     if target.samefile(source):
-        refuse(error("SL0102", "this is the file that is converted", mark=place, help="choose another name"))
+        refuse(error("SL0102", "OUT is the same file as IN", mark=place, help="choose another name"))
     if not force:
-        refuse(error("SL0102", "the file is there already", mark=place, help="choose another name, or add --force"))
+        refuse(error("SL0102", "the file exists already", mark=place, help="choose another name, or add --force"))
 
 
 def _cannot_write(target: str, reason: str) -> NoReturn:
@@ -76,7 +82,7 @@ def _cannot_write(target: str, reason: str) -> NoReturn:
 
 
 def _traces(source: str, target: str, dims: str | None, iterations: int | None, *, force: bool) -> int:
-    """Writes a trace for each rank: OUT without its ending is their prefix."""
+    """Writes a trace for each rank, to PREFIX.RANK.et where PREFIX is ``target`` without its ending."""
     prefix = Path(target).with_suffix("")
     if not prefix.parent.is_dir():
         _cannot_write(target, f"there is no folder {prefix.parent.as_posix()}")
@@ -87,7 +93,9 @@ def _traces(source: str, target: str, dims: str | None, iterations: int | None, 
     else:
         if dims is not None or iterations is not None:
             option = "--dims" if dims is not None else "--iterations"
-            refuse(error("SL0102", f"a scenario says it by itself: {option}", help="leave it out"))
+            refuse(
+                error("SL0102", f"{option} has no meaning for a scenario, which states it itself", help="leave it out")
+            )
         from tempfile import TemporaryDirectory
 
         with TemporaryDirectory() as folder:
@@ -101,13 +109,15 @@ def _traces(source: str, target: str, dims: str | None, iterations: int | None, 
 
 
 def _sizes(dims: str | None) -> list[int]:
-    """The dimensions of a text workload, such as 2x4x4."""
+    """Parses the value of ``--dims``, such as 2x4x4."""
     parts = [] if dims is None else dims.lower().split("x")
     if not parts or not all(part.isdecimal() and 0 < int(part) < 2**31 for part in parts):
         refuse(
             error(
                 "SL0102" if dims else "SL0103",
-                "the dimensions that the ranks lie along, lowest first",
+                "not a valid value of --dims: sizes of the dimensions, lowest first"
+                if dims
+                else "missing option --dims: sizes of the dimensions, lowest first",
                 found=dims,
                 help="write --dims 2x4x4",
             )
@@ -123,7 +133,7 @@ def _table(path: Path, ending: str) -> str:
 
 
 def _scenario(source: str, ending: str, folder: Path | None = None) -> str:
-    """The resolved scenario, with paths as seen from ``folder``."""
+    """The text of the resolved scenario, with paths relative to ``folder``."""
     from syncline.config.dump import dump
     from syncline.config.files import moved
     from syncline.config.load import load

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def bandwidth(spec: str, sets: Iterable[str], out: str | None, *, as_json: bool, quiet: bool) -> int:
-    """Searches for the best bandwidths, keeps what was found, prints it; gives the exit status."""
+    """Searches for the best bandwidths, saves and prints the results; returns the exit status."""
     from syncline.design import keep
     from syncline.design.bandwidth import search
     from syncline.design.candidate import read

@@ -28,12 +28,12 @@ STATUSES = {
 
 
 def explain(what: str, *, as_json: bool) -> int:
-    """Prints what a code means, or a name of the results, or how a run went.
+    """Explains an error code, a name in the results, or a run.
 
-    A name of the results goes before a folder that is called so: ``ranks`` is a column, ``./ranks`` the folder.
+    Where a folder has the name of a table or column, the latter wins: ``ranks`` is the column, ``./ranks`` the folder.
     """
     codes = {each[0]: each for each in _core.codes()}
-    # Digits alone are enough: 104 is SL0104.
+    # The digits of a code are enough: 104 means SL0104.
     code = f"SL{what:0>4}" if what.isdecimal() else what.upper()
     if code in codes:
         return _code(*codes[code], as_json=as_json)
@@ -49,7 +49,7 @@ def explain(what: str, *, as_json: bool) -> int:
 
 def _is_path(what: str) -> bool:
     separators = [each for each in (os.sep, os.altsep) if each]
-    # A file of the current folder is meant rather than what such files hold.
+    # The name of a file in the current folder means that file, even if it is also a name in the results.
     return any(each in what for each in separators) or what in (".", "..") or Path(what).is_file()
 
 
@@ -62,7 +62,7 @@ def _unknown(what: str, code: str, codes: list[str], names: list[str]) -> None:
     refuse(
         error(
             "SL0102",
-            "neither a run, nor a name of the results, nor the code of an error",
+            "neither a run, nor a name in the results, nor an error code",
             mark=mark,
             found=what,
             allowed="the folder of a run; a table, a column or a key of the summary; a code such as SL0104",
@@ -83,9 +83,9 @@ def _code(identity: str, title: str, text: str, status: int, *, as_json: bool) -
         "",
         text,
         "",
-        f"As an error, it ends the command with exit status {status}: {STATUSES.get(status, '')}."
+        f"This error ends the command with exit status {status}: {STATUSES.get(status, '')}."
         if status
-        else "It is only ever a warning: the command goes on, and its exit status does not change.",
+        else "This is always a warning: the command continues, and its exit status does not change.",
     )
     return 0
 

@@ -1,4 +1,4 @@
-"""Where results go unless a command is told."""
+"""Default folders for results."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from syncline.config.problem import error, refuse
 
 
 def chosen(out: str | None, default: str) -> str:
-    """The folder that ``--out`` names, or the default without it."""
+    """The folder that ``--out`` names, or ``default`` if the option is absent."""
     if out == "":
         refuse(
             error(
-                "SL0102", "no folder is named", mark=Mark(Text("--out", ()), 0, 0, 0), help="leave it out, or name one"
+                "SL0102", "--out is empty", mark=Mark(Text("--out", ()), 0, 0, 0), help="name a folder, or leave it out"
             )
         )
     return default if out is None else out
 
 
 def of_name(name: str) -> str:
-    """The folder of a scenario's results: within ``runs``, whatever its name holds."""
+    """The default folder for a scenario's results: within ``runs``, its name made safe for a path."""
     slug = re.sub(r"[^\w.+-]+", "-", name).strip("-.")[:100] or "scenario"
     return f"runs/{slug}"
 
 
 def of_traces(prefix: str) -> str:
-    """The folder of results of traces: jobs in folders of their own are often called the same, such as ``w``."""
+    """The default folder for results of traces: FOLDER-NAME, since traces in different folders often share a name."""
     path = PurePath(prefix)
     names = [path.parent.name, path.name]
     return of_name("-".join(dict.fromkeys(name for name in names if name.strip("."))))

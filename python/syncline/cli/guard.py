@@ -1,4 +1,4 @@
-"""The outermost layer of the command line: whatever happens ends in a message and an exit status, never a traceback."""
+"""The outermost layer of the command line: turns every exception into a message and an exit status."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INTERRUPTED = 130
 
 
 def guarded(arguments: Sequence[str]) -> int:
-    """Runs a command line; gives what the process exits with."""
+    """Runs a command line; returns the process's exit status."""
     try:
         with watched():
             return _caught(arguments)
@@ -39,19 +39,19 @@ def guarded(arguments: Sequence[str]) -> int:
 
 
 def _caught(arguments: Sequence[str]) -> int:
-    """As :func:`guarded`, but for a stdout that cannot be written."""
+    """Like :func:`guarded`, but lets :class:`StdoutError` pass."""
     ctrl_c = _CtrlC()
     try:
         return _told(arguments, ctrl_c)
     except KeyboardInterrupt:
         if "--json" in arguments:
             show_json({"exit_status": INTERRUPTED, "diagnostics": []})
-        say("interrupted: nothing is kept")
+        say("interrupted: no results were saved")
         return INTERRUPTED
 
 
 class _CtrlC:
-    """Remembers that Ctrl-C was pressed: libraries turn the exception into others of their own."""
+    """Remembers that Ctrl-C was pressed, since libraries may turn KeyboardInterrupt into another exception."""
 
     def __init__(self) -> None:
         self.pressed = False
@@ -64,7 +64,7 @@ class _CtrlC:
 
 
 def _told(arguments: Sequence[str], ctrl_c: _CtrlC) -> int:
-    """Runs a command line and says what went wrong; only an interrupt passes."""
+    """Runs a command line and prints its errors; lets only interrupts and :class:`StdoutError` pass."""
     try:
         return _run(arguments)
     except StdoutError:
@@ -76,7 +76,7 @@ def _told(arguments: Sequence[str], ctrl_c: _CtrlC) -> int:
         return error.exit_status
     except MemoryError:
         return _bug("out of memory", arguments)
-    except Exception as error:  # noqa: BLE001 - whatever arrives here is a bug, and is reported as one
+    except Exception as error:  # noqa: BLE001 - any other exception is a bug, and is reported as one
         if ctrl_c.pressed:
             raise KeyboardInterrupt from None
         return _bug(_where(error), arguments)
@@ -88,7 +88,7 @@ def _told(arguments: Sequence[str], ctrl_c: _CtrlC) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     if list(arguments) in (["--version"], ["-V"]):
-        # Answered before anything is imported that takes time.
+        # Answered before the slow imports.
         sys.stdout.write(f"syncline {_core.version()}\n")
         return 0
     for each in arguments:
@@ -107,7 +107,7 @@ def _run(arguments: Sequence[str]) -> int:
     except (CtrlC, typer.Abort):
         raise KeyboardInterrupt from None
     except Exception as wrong:
-        # The parser is part of Typer, which has no public name for what its errors have in common.
+        # The parser is part of Typer, which has no public base class for its errors.
         if not hasattr(wrong, "show") or not hasattr(wrong, "exit_code"):
             raise
         found = _misused(wrong)
@@ -116,17 +116,17 @@ def _run(arguments: Sequence[str]) -> int:
         if found["message"]:
             complain([found])
         else:
-            # Where a command is missing, the help is what is wanted.
+            # The command is missing: print the help.
             wrong.show()
         return USAGE
     return status if isinstance(status, int) else 0
 
 
 def _misused(wrong: Any) -> Diagnostic:
-    """What the parser says, in our words."""
+    """The parser's error as a diagnostic."""
     context = wrong.ctx
     path = context.command_path if context else "syncline"
-    remedy = f"`{path} --help` says how it is used" if context else None
+    remedy = f"`{path} --help` explains how to use it" if context else None
     if hasattr(wrong, "possibilities"):
         near = next(iter(wrong.possibilities or ()), None)
         return diagnostic("SL0101", "no such option", found=wrong.option_name, nearest=near, help=remedy)
@@ -146,9 +146,9 @@ def _misused(wrong: Any) -> Diagnostic:
 
 
 def _lost(problem: BaseException | None) -> int:
-    """Stdout could not be written."""
+    """Reports that stdout could not be written; returns the exit status."""
     if isinstance(problem, BrokenPipeError):
-        # Whoever read our output has seen enough.
+        # The reader of our output closed the pipe, as `head` does: that is no error.
         return 0
     reason = (getattr(problem, "strerror", None) or str(problem)).lower()
     complain([diagnostic("SL0801", f"cannot be written: {reason}", mark=Mark(Text("stdout", ()), 0, 0, 0))])
@@ -164,7 +164,7 @@ def _bug(what: str, arguments: Sequence[str]) -> int:
 
 
 def _where(error: Exception) -> str:
-    """The error and the line of this package that it came from, in one line."""
+    """The error and the line of this package that raised it, as one line of text."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if "syncline" in frame.filename]
     text = f"{type(error).__name__}: {error}"

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from syncline.hub import Service
 
 CUT_OFF = 6
-"""Jobs were under way when the time to end them was up."""
+"""Exit status: jobs were still running when the drain time ended, or the hub failed."""
 
 FLOAT = 4
-"""Bytes of an element that the bench exchanges."""
+"""Bytes in one element of the vectors that the bench exchanges."""
 
 GLANCE_S = 0.1
-"""How often the hub is looked at."""
+"""Interval at which the hub's events and state are polled."""
 
 
 def serve(
@@ -37,7 +37,7 @@ def serve(
     as_json: bool,
     drain_s: float,
 ) -> int:
-    """Serves until it is told to end; gives the exit status."""
+    """Serves until SIGTERM or Ctrl-C; returns the exit status."""
     from syncline.hub import Service
     from syncline.hub.service import LEAST_MEMORY
 
@@ -46,7 +46,7 @@ def serve(
         options["memory"] = _bytes("--memory", text)
         if options["memory"] < LEAST_MEMORY:
             allowed = f"at least {LEAST_MEMORY // 1024} KiB"
-            refuse(error("SL0102", "a hub needs memory for jobs", key="--memory", found=text, allowed=allowed))
+            refuse(error("SL0102", "too little memory for a hub", key="--memory", found=text, allowed=allowed))
     with Service(listen, port=port, cores=cores, **options) as service:
         asked: list[float] = []
 
@@ -69,7 +69,7 @@ def serve(
 
 
 def _watch(service: Service, log: _Log, asked: list[float]) -> int:
-    """Tells what happens until the hub has ended; gives the exit status."""
+    """Logs events until the hub has ended; returns the exit status."""
     told = False
     while not service.ended:
         time.sleep(GLANCE_S)
@@ -90,40 +90,40 @@ def _watch(service: Service, log: _Log, asked: list[float]) -> int:
 
 
 WORDS = {
-    "listens": "hub listens at {addresses} with {cores} cores",
+    "listens": "hub listening at {addresses} with {cores} cores",
     "metrics": "metrics at http://{address}/metrics",
     "job_begins": "job {job} begins",
     "job_ends": "job {job} ends",
     "job_fails": "job {job} fails: {why}",
-    "rank_is_here": "job {job}: rank {rank} is here",
+    "rank_is_here": "job {job}: rank {rank} joined",
     "rank_leaves": "job {job}: rank {rank} leaves",
     "rank_is_lost": "job {job}: rank {rank} is lost: it {why}",
     "rank_is_refused": "job {job}: rank {rank} is refused: {why}",
     "connection_is_refused": "a connection from {from} is refused: it {why} ({refused} so far)",
-    "drains": "takes no new jobs; waits for {jobs}",
-    "fails": "cannot go on: {why}",
-    "ends": "ends; {cut_off} jobs cut off",
+    "drains": "shutting down: refusing new jobs, waiting for {jobs}",
+    "fails": "hub failed: {why}",
+    "ends": "hub ended; {cut_off} jobs cut off",
 }
-"""Events for people."""
+"""The text log's line for each event."""
 
 
 class _Log:
-    """What happens, line by line, on stderr: for people, or as JSON with the time in seconds since 1970."""
+    """The log on stderr, one event a line: as text, or as JSON with the time in seconds since 1970."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
 
     def write(self, event: dict[str, Any]) -> None:
-        """Tells an event."""
+        """Writes an event to the log."""
         if self._as_json:
             say(json.dumps({"time": round(time.time(), 3), **event}))
             return
-        words = {key: ", ".join(each) or "nobody" if isinstance(each, list) else each for key, each in event.items()}
+        words = {key: ", ".join(each) or "none" if isinstance(each, list) else each for key, each in event.items()}
         say(f"{time.strftime('%H:%M:%S')} {WORDS[event['event']].format(**words)}")
 
 
 def status(address: str, key_file: str | None, tls: str | None, *, as_json: bool) -> int:
-    """Shows how a hub is; gives the exit status."""
+    """Prints a hub's state; returns the exit status."""
     from syncline.hub import status as ask
 
     found = ask(address, key_file=key_file, tls=tls)
@@ -147,7 +147,7 @@ def bench(
     insecure: bool,
     as_json: bool,
 ) -> int:
-    """Exchanges as fast as the hub can; gives the exit status."""
+    """Measures how fast a hub exchanges vectors; returns the exit status."""
     from syncline.hub.bench import run
 
     nbytes, chunk = (_bytes(option, size) for option, size in zip(("--size", "--chunk"), sizes, strict=True))
@@ -161,28 +161,34 @@ def bench(
 
 
 def _measurable(world: int, nbytes: int, chunk: int, sizes: tuple[str, str]) -> None:
-    """Raises :class:`SynclineError` where this machine cannot have such vectors, or a hub such chunks."""
+    """Raises :class:`SynclineError` if the vectors do not fit this machine's memory, or a hub allows no such chunks."""
     from syncline.hub.service import available_memory
     from syncline.hub.worker import CHUNKS, MOST_CHUNKS
     from syncline.report.quantity import counted, size
 
     if nbytes < FLOAT or nbytes % FLOAT:
         refuse(
-            error("SL0102", "the vector has floats", key="--size", found=sizes[0], allowed=f"a multiple of {FLOAT}B")
+            error(
+                "SL0102",
+                "the vector's elements are floats of 4 bytes",
+                key="--size",
+                found=sizes[0],
+                allowed=f"a multiple of {FLOAT}B",
+            )
         )
     if world * nbytes > (memory := available_memory()):
-        allowed = f"{size(memory)} for vectors of {counted(world, 'rank')}, which all are in this process"
-        refuse(error("SL0102", "the machine has not so much memory", key="--size", found=sizes[0], allowed=allowed))
+        allowed = f"{size(memory)} for the vectors of {counted(world, 'rank')}, which are all in this process"
+        refuse(error("SL0102", "this machine has too little memory", key="--size", found=sizes[0], allowed=allowed))
     if chunk not in CHUNKS:
         allowed = f"{size(CHUNKS[0])} to {size(CHUNKS[-1])}"
-        refuse(error("SL0102", "not a size of chunks", key="--chunk", found=sizes[1], allowed=allowed))
+        refuse(error("SL0102", "not a valid size for chunks", key="--chunk", found=sizes[1], allowed=allowed))
     if (chunks := -(-nbytes // chunk)) > MOST_CHUNKS:
-        allowed = f"chunks that are at most {MOST_CHUNKS}, and not {chunks}"
+        allowed = f"at most {MOST_CHUNKS} chunks; this size makes {chunks}"
         refuse(error("SL0102", "too many chunks", key="--chunk", found=sizes[1], allowed=allowed))
 
 
 def _bytes(option: str, text: str) -> int:
-    """Bytes of ``25MB``."""
+    """Parses a size such as ``25MB``."""
     try:
         return int(_core.parse_quantity("bytes", text))
     except ValueError as problem:
@@ -193,7 +199,7 @@ def _bytes(option: str, text: str) -> int:
 def doctor(
     address: str | None, listen: str | None, port: int, key_file: str | None, tls: str | None, *, as_json: bool
 ) -> int:
-    """Looks at what a hub needs; gives the exit status."""
+    """Checks what a hub needs; returns the exit status."""
     from syncline.hub.doctor import findings
 
     found = list(findings(address, None if listen is None else listen.split(","), port, key_file, tls))
@@ -209,7 +215,7 @@ def doctor(
 
 
 def certs(folder: str, job: str | None, ranks: int, days: int, *, force: bool, as_json: bool) -> int:
-    """Makes certificates for a job; gives the exit status."""
+    """Makes certificates for hubs and ranks; returns the exit status."""
     from syncline.hub.certificates import make
 
     made = make(folder, job=job, ranks=ranks, days=days, force=force)

@@ -13,7 +13,7 @@ from syncline.files import write_whole
 
 
 def init(name: str, template: str, *, listing: bool, force: bool) -> int:
-    """Writes ``NAME.yaml`` and the schema beside it."""
+    """Writes ``NAME.yaml`` from a template, and the schema beside it; with ``listing``, only lists the templates."""
     known = templates()
     if listing:
         for each, path in known.items():
@@ -25,12 +25,10 @@ def init(name: str, template: str, *, listing: bool, force: bool) -> int:
         refuse(error("SL0102", "no such template", mark=mark, allowed=", ".join(known), nearest=near))
     target = Path(name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
     if target.name in (".yaml", ".yml"):
-        refuse(
-            error("SL0102", "no file is named", found=name or "nothing", help="write a name: syncline init scenario")
-        )
+        refuse(error("SL0102", "NAME is empty", found=name or "nothing", help="write a name: syncline init scenario"))
     place = Mark(Text(target.as_posix(), ()), 0, 0, 0)
     if target.exists() and not force:
-        refuse(error("SL0102", "the file is there already", mark=place, help="choose another name, or add --force"))
+        refuse(error("SL0102", "the file exists already", mark=place, help="choose another name, or add --force"))
     from syncline.config import schema
 
     try:
@@ -45,13 +43,13 @@ def init(name: str, template: str, *, listing: bool, force: bool) -> int:
 
 
 def templates() -> dict[str, Path]:
-    """The templates by name."""
+    """Path of each template, by name."""
     folder = Path(str(files("syncline") / "templates"))
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
 def _summary(path: Path) -> str:
-    """The template's first comment that says what it is."""
+    """The template's first comment, apart from the line that names its schema."""
     lines = path.read_text("utf-8").splitlines()
     said = (line[1:].strip() for line in lines if line.startswith("# ") and "yaml-language-server" not in line)
     return next(said, "")

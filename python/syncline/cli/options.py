@@ -1,4 +1,4 @@
-"""Options that change a scenario."""
+"""Command-line options that change values of a scenario."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def overrides(sets: Iterable[str], options: Mapping[str, tuple[str, str | None]]) -> list[Override]:
-    """What the command line puts in place of the file's values: ``--set`` first, then options of their own."""
+    """The overrides that the command line asks for: those of ``--set``, then those of other options.
+
+    ``options`` maps a flag to the path of the key that it sets, and its value; None where the flag is absent.
+    """
     found = [Override.parse(text) for text in sets]
     found += [Override(path, value, flag) for flag, (path, value) in options.items() if value is not None]
     return found

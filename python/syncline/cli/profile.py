@@ -38,21 +38,24 @@ def profile(
     shapes = [_input(each) for each in inputs]
     named = dict(_argument(each) for each in arguments)
     if batch is not None and not shapes:
-        _refuse("--batch is for --input", help="say the batch to the factory: --argument batch=32")
+        _refuse("--batch needs --input", help="pass the batch to the factory instead: --argument batch=32")
     target = Path(out)
     if not target.parent.is_dir():
-        _cannot_write(out, "there is no such folder")
+        _cannot_write(out, "the folder does not exist")
     if target.is_dir():
-        _cannot_write(out, "this is a folder")
+        _cannot_write(out, "it is a folder")
     if not os.access(target if target.exists() else target.parent, os.W_OK):
         _cannot_write(out, "permission denied")
-    # Measuring takes long: what can be found wrong is found before.
+    # Measuring takes long, so all checks come before it.
     with redirect_stdout(sys.stderr):
         module, example = factory.build(reference, named, str(Path.cwd()), meta=False)
         if shapes:
             example = factory.sample(32 if batch is None else batch, shapes, module, values=True)
         elif example is None:
-            _refuse("nothing says what the module takes", help="add --input 3x224x224, or let the factory give a pair")
+            _refuse(
+                "the inputs of the module are unknown",
+                help="add --input 3x224x224, or let the factory return a pair of module and inputs",
+            )
         with Waiting(quiet=quiet) as waiting:
             found = measure(module, example, Plan(device, repeats, warm_up), waiting)
     try:
@@ -65,31 +68,31 @@ def profile(
 
 
 def _summary(found: times.Times, out: str) -> None:
-    """What was measured, on stderr: the table itself is the answer."""
+    """Prints to stderr what was measured and where the table is."""
     layers = found.by_layer()
     say(f"Measured {len(layers)} layer{'' if len(layers) == 1 else 's'} of {found.label}")
     say(f"Wrote {out}; use it as compute: {{ model: table, file: {out} }}")
 
 
 def _input(text: str) -> tuple[list[int], str | None]:
-    """``3x224x224`` or ``128:int64``."""
+    """Parses a value of ``--input``: ``3x224x224`` or ``128:int64``."""
     from syncline.models.traced.factory import TYPES
 
     shape, colon, kind = text.partition(":")
     sizes = shape.lower().split("x") if shape else []
     if not all(size.isdecimal() and 0 < int(size) < 2**31 for size in sizes):
-        _refuse("not the shape of an input", found=text, help="write --input 3x224x224, or --input 128:int64")
+        _refuse("not a valid input shape", found=text, help="write --input 3x224x224, or --input 128:int64")
     if colon and kind not in TYPES:
         near = nearest(kind, TYPES)
-        _refuse("no such type of an input", found=kind, allowed=", ".join(TYPES), nearest=near)
+        _refuse("unknown input type", found=kind, allowed=", ".join(TYPES), nearest=near)
     return [int(size) for size in sizes], kind or None
 
 
 def _argument(text: str) -> tuple[str, Any]:
-    """``width=4096``; the value is YAML."""
+    """Parses a value of ``--argument``, such as ``width=4096``; the part after ``=`` is YAML."""
     key, equals, value = text.partition("=")
     if not equals or not key.isidentifier():
-        _refuse("not an argument", found=text, help="write --argument width=4096")
+        _refuse("not of the form KEY=VALUE", found=text, help="write --argument width=4096")
     return key, yaml.read(value, "--argument").plain() if value.strip() else None
 
 

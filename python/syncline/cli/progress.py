@@ -1,4 +1,4 @@
-"""How far a command is: on a terminal, once it has taken two seconds."""
+"""Shows a command's progress: on a terminal, once the command has taken two seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 PATIENCE_S = 2.0
-"""Nothing is shown before."""
+"""Time before progress is first shown."""
 
 
 class _Line:
@@ -36,7 +36,7 @@ class _Line:
 
     @property
     def _due(self) -> float | None:
-        """Seconds since the start, where something is to be shown."""
+        """Seconds since the start; None while no progress should be shown."""
         elapsed = time.monotonic() - self._start
         return elapsed if self._shown and elapsed >= PATIENCE_S else None
 
@@ -63,7 +63,7 @@ class Waiting(_Line):
     """A callback of work in parts."""
 
     def __call__(self, done: float, part: str) -> None:
-        """Shows how much is done, how long the rest will take, and the part that is next."""
+        """Shows the fraction done, the time left, and the part that is next."""
         if (elapsed := self._due) is not None:
             from syncline.report.quantity import percent
 
@@ -71,7 +71,7 @@ class Waiting(_Line):
 
 
 def line(elapsed_s: float, simulated_s: float, events: int, done: float) -> str:
-    """``37 % done, 12.4 ms simulated, 310 k events/s, 5 s left``."""
+    """A simulation's progress, such as ``37 % done, 12.4 ms simulated, 310 k events/s, 5 s left``."""
     from syncline.report.quantity import percent, scaled
     from syncline.report.quantity import time as shown
 
@@ -82,7 +82,7 @@ def line(elapsed_s: float, simulated_s: float, events: int, done: float) -> str:
 
 
 def left(elapsed_s: float, done: float) -> list[str]:
-    """``2 min 5 s left``; nothing before anything is done."""
+    """The time left, such as ``2 min 5 s left``; empty while nothing is done."""
     from syncline.report.quantity import duration
 
     return [f"{duration(elapsed_s * (1 - done) / done)} left"] if done > 0 else []

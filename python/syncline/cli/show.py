@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 def show(
     part: str, scenario: str, sets: Iterable[str], network: str | None, picture: str | None = None, *, as_json: bool
 ) -> int:
-    """Prints a part of a scenario, and keeps a picture of its fabric where one is asked for."""
+    """Prints a part of a scenario, and writes a picture of its fabric to the file ``picture`` if given."""
     if picture is not None and part != "fabric":
         refuse(
-            error("SL0102", "only a fabric has a picture", key="--svg", help=f"syncline show fabric {scenario} --svg F")
+            error(
+                "SL0102", "only a fabric has a picture", key="--svg", help=f"syncline show fabric {scenario} --svg FILE"
+            )
         )
     loaded = load(scenario, overrides(sets, {"--network": ("network", network)}))
     view = json.loads(loaded.call(_core.show, part))
@@ -59,7 +61,7 @@ def _keep(view: dict[str, Any], name: str, file: str) -> None:
                 "the fabric has too many links for a picture",
                 found=str(view["links"]),
                 allowed=f"at most {MOST_LINKS}",
-                help="draw a smaller one of its kind: --set changes its sizes",
+                help="draw a smaller fabric of the same kind: change its sizes with --set",
             )
         )
     try:
@@ -67,4 +69,4 @@ def _keep(view: dict[str, Any], name: str, file: str) -> None:
     except OSError as problem:
         reason = (problem.strerror or str(problem)).lower()
         refuse(error("SL0801", f"cannot be written: {reason}", mark=Mark(Text(file, ()), 0, 0, 0)))
-    say(f"The picture is in {file}")
+    say(f"Wrote the picture to {file}")

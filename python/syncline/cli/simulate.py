@@ -39,7 +39,7 @@ def simulate(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """Simulates, keeps the results, prints the answer; gives the exit status."""
+    """Simulates a scenario, saves the results, prints the answer; returns the exit status."""
     from syncline.api import run
 
     loaded = load(scenario, overrides(sets, options))
@@ -50,7 +50,7 @@ def simulate(
     told: list[Diagnostic] = []
 
     def warn(found: str) -> None:
-        """What is to come is said before it comes: a long run can still be stopped."""
+        """Prints warnings before the simulation starts, so that the user can stop a long run."""
         told.extend(json.loads(found))
         if not quiet:
             complain(map(loaded.origins.placed, told))
@@ -76,7 +76,7 @@ def simulate(
 
 
 def _several(loaded: Loaded, seeds: int, folder: str, *, as_json: bool, quiet: bool) -> int:
-    """Simulates once for each seed; gives the exit status."""
+    """Simulates once for each seed; returns the exit status."""
     from syncline.ensembles.folder import SUMMARY_FILE, TABLE_FILE
     from syncline.ensembles.runs import run
     from syncline.ensembles.screen import answer
@@ -113,13 +113,13 @@ def _json(result: Result, folder: str, status: int) -> dict[str, Any]:
 
 @contextmanager
 def _second_interrupt_kills() -> Iterator[None]:
-    """The first Ctrl-C stops the simulation and keeps what is done; the second one ends the process."""
+    """Within it, a first Ctrl-C stops the simulation and keeps partial results; a second one ends the process."""
     seen = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         nonlocal seen
         if seen:
-            sys.stderr.write("\ninterrupted twice: nothing is kept\n")
+            sys.stderr.write("\ninterrupted twice: no results were saved\n")
             sys.stderr.flush()
             import os
 

@@ -1,4 +1,4 @@
-"""Stdout, whose failures can be told from those of other files, whoever writes to it."""
+"""Tells failures to write to stdout from those of other files, whichever library writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class StdoutError(Exception):
-    """Stdout cannot be written; the cause says why."""
+    """Stdout cannot be written; ``__cause__`` is the OSError."""
 
 
 class _Stdout(io.TextIOWrapper):
@@ -33,9 +33,9 @@ class _Stdout(io.TextIOWrapper):
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """Within it, what fails to reach stdout raises :class:`StdoutError`; at its end, all of it has reached it."""
+    """Within it, a failed write to stdout raises :class:`StdoutError`. Flushes stdout at its end."""
     for name in ("stdout", "stderr"):
-        # The caller closed it: what it is given is swallowed.
+        # The caller closed the stream: discard what is written to it.
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - to the end
     before = sys.stdout
@@ -45,7 +45,7 @@ def watched() -> Iterator[None]:
     stdout = _Stdout(
         before.buffer,
         encoding=before.encoding,
-        # A name that the encoding has no characters for is shown in others, as stderr does.
+        # Escape characters that the encoding lacks, as stderr does.
         errors="backslashreplace" if before.errors == "strict" else before.errors,
         line_buffering=before.line_buffering,
         write_through=before.write_through,
@@ -55,7 +55,7 @@ def watched() -> Iterator[None]:
         yield
         stdout.flush()
     except StdoutError:
-        # What is still buffered must not fail again at exit.
+        # Discard what is still buffered, or flushing it at exit would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
         raise
     finally:

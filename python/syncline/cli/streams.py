@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 
 
 NARROWEST = 40
-"""Columns that output takes at least: in fewer, tables would lose what their numbers are about."""
+"""Least width of output, in columns: in a narrower one, tables would cut off the labels of their numbers."""
 
 
 def no_colour() -> None:
-    """What ``--no-color`` does."""
+    """Turns colours off, for ``--no-color``."""
     os.environ["NO_COLOR"] = "1"
 
 
 def coloured(stream: TextIO) -> bool:
-    """Whether ``stream`` shows colours: a terminal does, unless ``NO_COLOR`` or ``CI`` is set."""
+    """Whether to write colours to ``stream``: only to a terminal, unless ``NO_COLOR`` or ``CI`` is set."""
     off = os.environ.get("NO_COLOR") or os.environ.get("CI") or os.environ.get("TERM") == "dumb"
     return stream.isatty() and not off
 
 
 def ascii_only(stream: TextIO) -> bool:
-    """Whether ``stream`` has no characters but those of ASCII."""
+    """Whether ``stream`` cannot encode characters beyond ASCII."""
     return not (getattr(stream, "encoding", None) or "").lower().startswith("utf")
 
 
 @cache
 def console(*, error: bool = False) -> Console:
-    """The console of a stream. Without a terminal it is as wide as ``COLUMNS`` says, or 80 columns.
+    """The console for stdout, or for stderr with ``error``. Off a terminal its width is ``COLUMNS``, or 80 columns.
 
     It is never narrower than :data:`NARROWEST`.
     """
@@ -65,13 +65,13 @@ def console(*, error: bool = False) -> Console:
 
 
 def show(*parts: RenderableType) -> None:
-    """Prints data: to stdout."""
+    """Prints data to stdout."""
     out = console()
     with out.capture() as captured:
         for part in parts:
-            # A table that is wider than the terminal is printed whole: a number that is cut off would be wrong.
+            # Print a table that is wider than the terminal uncut: a number with digits cut off would be wrong.
             out.print(part, crop=False)
-    # Padding to the width of the terminal is of no use to anyone.
+    # Remove the padding to the terminal's width.
     text = "\n".join(line.rstrip() for line in captured.get().split("\n"))
     if ascii_only(sys.stdout):
         text = text.translate(_PLAIN).encode("ascii", "replace").decode()
@@ -80,25 +80,25 @@ def show(*parts: RenderableType) -> None:
 
 
 def show_json(value: Any) -> None:
-    """Prints one JSON object: to stdout."""
+    """Prints one JSON object to stdout."""
     sys.stdout.write(json.dumps(value, ensure_ascii=ascii_only(sys.stdout)) + "\n")
     sys.stdout.flush()
 
 
 def say(text: str) -> None:
-    """Tells the user something: to stderr. Where that cannot be written, there is nobody to tell."""
+    """Prints a message to stderr. If stderr cannot be written, discards the message."""
     try:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
     except OSError:
-        # What is still buffered must not fail again at exit.
+        # Discard what is still buffered, or flushing it at exit would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def folded(diagnostic: Diagnostic, width: int) -> Diagnostic:
-    """The diagnostic with notes and help in lines that a terminal of so many columns holds, broken between words."""
+    """The diagnostic with its notes and help wrapped, between words, to a terminal of ``width`` columns."""
     line = diagnostic["place"]["line"] if "place" in diagnostic else 0
-    # "   |" is as wide as the number of the line; notes begin behind it.
+    # Notes and help are indented by the width of the line number.
     room = max(width, NARROWEST) - len(f"{line or ''} = help: ")
 
     def fold(text: str) -> str:
@@ -114,7 +114,7 @@ def folded(diagnostic: Diagnostic, width: int) -> Diagnostic:
 
 
 def complain(diagnostics: Iterable[Diagnostic]) -> None:
-    """Tells the user what is wrong: to stderr. Lines that a terminal does not hold are broken; files get them whole."""
+    """Prints diagnostics to stderr. Wraps long lines on a terminal, but not in a file."""
     if found := list(diagnostics):
         if sys.stderr.isatty():
             found = [folded(each, get_terminal_size().columns) for each in found]

@@ -26,7 +26,7 @@ OFF_SPEC = 1
 
 
 def up(spec: str, sets: Iterable[str], *, as_json: bool, quiet: bool) -> int:
-    """Brings a testbed up; gives the exit status."""
+    """Brings a testbed up; returns the exit status."""
     from syncline.testbed import lifecycle
     from syncline.testbed.layout import layout
     from syncline.testbed.spec import read
@@ -46,7 +46,7 @@ def up(spec: str, sets: Iterable[str], *, as_json: bool, quiet: bool) -> int:
 
 
 def down(which: Sequence[str], *, every: bool) -> int:
-    """Takes testbeds down; gives the exit status."""
+    """Takes testbeds down; returns the exit status."""
     from syncline.testbed import kernel, lifecycle, state
 
     kernel.require()
@@ -62,7 +62,7 @@ def down(which: Sequence[str], *, every: bool) -> int:
 
 
 def status(which: str | None, *, as_json: bool) -> int:
-    """Lists testbeds, or one with its hosts; gives the exit status."""
+    """Lists all testbeds, or the hosts of one; returns the exit status."""
     from syncline.testbed import screen, state
 
     if which is not None:
@@ -89,7 +89,7 @@ def status(which: str | None, *, as_json: bool) -> int:
 
 
 def run(which: str, command: Sequence[str], hosts: str | None, timeout: str | None, sets: Iterable[str]) -> int:
-    """Runs a command on the hosts of a testbed; gives the exit status."""
+    """Runs a command on the hosts of a testbed; returns the exit status."""
     from syncline.testbed import processes
 
     command = command[1:] if command[:1] == ["--"] else command
@@ -108,7 +108,7 @@ def run(which: str, command: Sequence[str], hosts: str | None, timeout: str | No
 
 
 def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, quiet: bool) -> int:
-    """Measures a testbed, and host costs where they are to be saved; gives the exit status."""
+    """Measures a testbed, and with ``save`` its host costs; returns the exit status."""
     from syncline.report.quantity import duration
     from syncline.testbed import check as testing
     from syncline.testbed import costs
@@ -121,7 +121,10 @@ def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, q
         if save is not None:
             costs.require_writable(Path(save))
         if not silent:
-            say(f"Measuring takes about {duration(whole)}, {testing.TRIES} times as long where rates never hold.")
+            say(
+                f"Measuring takes about {duration(whole)}, or {testing.TRIES} times as long if rates never match "
+                "the file."
+            )
 
     with _testbed(which, sets, expect, quiet=silent) as (layout, told), Waiting(quiet=silent) as progress:
         found = testing.check(layout, tell=progress)
@@ -132,7 +135,7 @@ def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, q
         try:
             host_costs.save(Path(save))
         except SynclineError as problem:
-            # What was measured is shown all the same.
+            # Show the measurements even though the costs could not be saved.
             unsaved = problem
     outcome = unsaved.exit_status if unsaved is not None else 0 if found.holds else OFF_SPEC
     if as_json:
@@ -154,9 +157,10 @@ def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, q
 def _testbed(
     which: str, sets: Iterable[str], expect: Callable[[Layout], None], *, quiet: bool
 ) -> Iterator[tuple[Layout, list[Diagnostic]]]:
-    """A testbed by its name, or by a file: one that is up, or one that is there only for now; and a file's warnings.
+    """Finds a testbed by its name, or by its file; gives its layout, and the warnings about the file.
 
-    ``expect`` refuses what such a testbed cannot do before it comes up.
+    A file's testbed that is not up is brought up for the duration of the context. ``expect`` is called before that,
+    and raises if the testbed cannot do what the command needs.
     """
     from syncline.testbed import kernel, lifecycle, state
     from syncline.testbed.layout import layout
@@ -165,7 +169,7 @@ def _testbed(
     kernel.require()
     if not _is_file(which):
         if list(sets):
-            refuse(error("SL0102", "only a file has values to be changed", key="--set", found=which))
+            refuse(error("SL0102", "--set needs a testbed's file, not its name", key="--set", found=which))
         there = state.known(which)
         expect(there.layout)
         yield there.layout, []
@@ -185,7 +189,7 @@ def _testbed(
 
 
 def _warn(request: Request, made: Layout, *, quiet: bool) -> list[Diagnostic]:
-    """Says what of the file a testbed does not do."""
+    """Warns of what the file asks for and the testbed does not emulate; returns the warnings."""
     from syncline.testbed.fidelity import warnings
 
     told = list(warnings(request, made))
@@ -199,7 +203,7 @@ def _is_file(which: str) -> bool:
 
 
 def _name(which: str) -> str:
-    """Of a testbed, from its name or its file."""
+    """The name of a testbed that is given by its name or its file."""
     if not _is_file(which):
         return which
     from syncline.testbed.spec import read
@@ -208,10 +212,10 @@ def _name(which: str) -> str:
 
 
 def _ranges(text: str) -> list[tuple[int, int]]:
-    """First and last hosts of ``0,4,1`` or ``0-3,8``, in the order of ranks."""
+    """Parses ``0,4,1`` or ``0-3,8`` into ranges of hosts, each its first and last, in the order of ranks."""
     found = []
     for part in text.split(","):
-        # Numbers of more digits are none of hosts, whatever they are.
+        # No host has a number of more than 18 digits.
         match = re.fullmatch(r"\s*([0-9]{1,18})(?:-([0-9]{1,18}))?\s*", part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if last < first:

@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from syncline.comparison.comparison import Comparison
 
 DRAWN = 20
-"""Rows of charts that have a name for each."""
+"""Most rows of a chart with a name for each row."""
 
-PAIR = "Of each pair of bars, the faint one is A and the full one is B."
+PAIR = "In each pair of bars, the faint one is A and the solid one is B."
 
 
 def all_of(found: Comparison) -> list[Chart]:
-    """Every chart for which the two left something that differs, the most telling first."""
+    """Every chart with data that differs between the runs, the most important first."""
     made = (difference(found), layers(found), collectives(found), phases(found), dimensions(found))
     return [chart for chart in made if chart is not None]
 
 
 def difference(found: Comparison) -> Chart | None:
-    """Where the difference of the step comes from, layer by layer."""
+    """The contribution of each layer to the difference between the steps."""
     rows = [each for each in alike_layers(found.layers, found.step.difference_s) if each.difference_s]
     if not rows or not _computes(found):
         return None
     shown = rows[:DRAWN]
     first = shown[0]
-    share = "" if first.share is None else f", {percent(abs(first.share))} of that of the step"
+    share = "" if first.share is None else f", {percent(abs(first.share))} of the step's difference"
     rest = sum(each.count for each in rows[DRAWN:])
     note = (f"The {DRAWN} largest are drawn; {counted(rest, 'layer')} more differ.",) if rest else ()
     against = any((each.share or 0) < 0 for each in rows)
@@ -40,14 +40,14 @@ def difference(found: Comparison) -> Chart | None:
         "compare_difference",
         "Where the difference comes from",
         f"{first.name} differs most: {signed(first.difference_s)} a step{share}."
-        + (" Some layers go against the difference of the step." if against else ""),
-        "A bar is a layer, or several whose names differ in numbers alone and whose times are the same. It says by how"
-        " much B's time in a step is longer (to the right) or shorter (to the left) than A's. Layers add up to the"
-        " difference of the step.",
+        + (" Some layers changed in the opposite direction to the step." if against else ""),
+        "A bar is a layer, or several whose names differ only in numbers and whose times are equal. It shows by how"
+        " much the layer's time in a step is longer in B (to the right) or shorter (to the left) than in A. The"
+        " differences of all layers add up to that of the step.",
         _data(
             "layer",
             [each.name for each in shown],
-            "time in a step, B less A",
+            "time in a step, B minus A",
             ("compute", "compute", "", [each.compute.difference_s for each in shown]),
             ("exposed communication", "exposed", "", [each.exposed.difference_s for each in shown]),
         ),
@@ -67,7 +67,7 @@ def layers(found: Comparison) -> Chart | None:
         "Layers side by side",
         f"Shorter in B: {faster} of {counted(len(rows), 'layer')}; longer: {slower}.",
         f"A pair of bars is a layer, in the order of the model; height is time in a step, the mean over ranks. {PAIR}"
-        " Exposed communication is time in which compute stood still only because it waited for this layer's"
+        " Exposed communication is time in which compute was idle only because it waited for this layer's"
         " communication.",
         _data(
             "layer",
@@ -96,8 +96,8 @@ def collectives(found: Comparison) -> Chart | None:
         "compare_collectives",
         "Collectives side by side",
         said,
-        "Time from first issue to last result, hidden or not; means over iterations and groups. Those whose names"
-        f" differ in numbers alone, and whose times are the same, are one. {PAIR}",
+        "Time from first issue to last result, hidden or not; means over iterations and groups. Collectives whose names"
+        f" differ only in numbers and whose times are equal share a row. {PAIR}",
         _data(
             "collective",
             [each.name for each in rows],
@@ -133,10 +133,10 @@ def phases(found: Comparison) -> Chart | None:
     used = [each for each in series if any(each[3]) or "reduction" not in each[0]]
     return Chart(
         "compare_phases",
-        "What the phases of collectives wait for",
+        "Delays in the phases of collectives",
         said,
-        "Queue delay: the mean time that a chunk waits for its turn. Network delay: the mean time of a message from"
-        f" send to arrival. Reduction: the mean time of combining a message with local data. {PAIR}",
+        "Queue delay: the mean time that a chunk queues. Network delay: the mean time of a message from send to"
+        f" arrival. Reduction: the mean time to combine a message with local data. {PAIR}",
         _data("phase", [each.name for each in rows], "mean time", *used),
     )
 
@@ -159,8 +159,8 @@ def dimensions(found: Comparison) -> Chart | None:
         "compare_dimensions",
         "How much of the network is used",
         said,
-        "Utilisation is bytes carried over what all links of the dimension could have carried: in the whole run, and in"
-        f" the time in which the dimension had something to send. {PAIR}",
+        "Utilisation is bytes carried over the bytes that all links of the dimension could have carried: in the whole"
+        f" run, and in the time in which the dimension had something to send. {PAIR}",
         {
             "label": [each.name for each in found.dimensions],
             "row": "dimension",

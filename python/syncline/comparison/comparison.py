@@ -1,4 +1,4 @@
-"""Two runs compared: all that differs, and the answer in words."""
+"""The comparison of two runs: all differences, and the answer in words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Comparison:
-    """Two runs side by side. Differences are B less A, ratios B over A; times are of one step, means over ranks."""
+    """The comparison of two runs. Differences are B minus A, ratios B over A; times are per step, means over ranks."""
 
     def __init__(self, a: Result, b: Result) -> None:
         self.a = a
@@ -28,35 +28,35 @@ class Comparison:
         self.b = b
         """The second run."""
         self.parts: tuple[Pair, ...] = pairs.parts(a.summary, b.summary)
-        """The step, and what it is made of."""
+        """The step, and its parts."""
         self.per_work: tuple[Pair, ...] = pairs.per_work(a.summary, b.summary)
-        """Time for a sample and for a token, where both say how many a step works on."""
+        """Time per sample and per token, if both runs know how many of them a step has."""
         self.critical_path: tuple[PathPair, ...] = pairs.critical_path(a.summary, b.summary)
-        """What the critical paths are spent on."""
+        """Parts of the critical paths."""
         self.worths: tuple[Worth, ...] = pairs.worths(a.summary, b.summary)
-        """What the fabrics cost, and what training a dollar buys."""
+        """Cost of the fabrics, and training performance per dollar."""
         self.changes: tuple[Change, ...] | None = None
-        """What differs in the scenarios, in their order; nothing where one of them is not known."""
+        """Differences between the scenarios, in their order; None if one of them is unknown."""
         if a.scenario and b.scenario:
             self.changes = tuple(inputs.changes(a.scenario, b.scenario))
         self.dimensions: tuple[DimensionPair, ...] = pairs.dimensions(a.summary, b.summary)
-        """How much of the network is used."""
+        """Utilisation of each dimension."""
         self.model: tuple[LayerPair, ...] = pairs.layers(a, b, self.step.difference_s)
         """Layers, in the order of A and then of B."""
         self.layers: tuple[LayerPair, ...] = tuple(sorted(self.model, key=lambda each: -abs(each.difference_s)))
-        """Layers, those with the largest differences first."""
+        """Layers, largest difference first."""
         self.collectives: tuple[CollectivePair, ...] = pairs.collectives(a, b)
-        """Collectives by layer, part and kind, those with the largest differences first."""
+        """Collectives by layer, part and kind, largest difference first."""
         self.phases: tuple[PhasePair, ...] = pairs.phases(a, b)
-        """Phases of collectives, those whose delays differ most first."""
+        """Phases of collectives, largest difference of delays first."""
         self.facts: tuple[Fact, ...] = tuple(facts.facts(a, b))
-        """How numbers came about, where that differs."""
+        """Other facts about the runs that differ, such as models and assumptions."""
         self.identical: bool = _identical(a, b)
         """Whether every number of both runs is the same."""
         self.warnings: tuple[str, ...] = tuple(verdict.warnings(self))
-        """What stands against comparing the two, a sentence each."""
+        """Reasons to be careful when comparing the two, one sentence or more each."""
         self.sentences: tuple[str, ...] = tuple(verdict.sentences(self))
-        """What differs and why; the first is the answer in short."""
+        """What differs and why; the first sentence is the short answer."""
 
     @property
     def answer(self) -> str:
@@ -65,17 +65,17 @@ class Comparison:
 
     @property
     def step(self) -> Pair:
-        """Time of a step; where there is none, of the whole run."""
+        """Time of a step; without a step, of the whole run."""
         return self.parts[0]
 
     @property
     def labels(self) -> tuple[str, str]:
-        """What the two are called: their folders, or else their names."""
+        """Labels of the two runs: their folders, or else their names."""
         a, b = (each.folder.as_posix() if each.folder else subject.name(each) for each in (self.a, self.b))
         return a, b
 
     def json(self) -> dict[str, Any]:
-        """Everything as plain data, as ``syncline compare --json`` prints it."""
+        """The comparison as plain data, as ``syncline compare --json`` prints it."""
 
         def pair(each: Pair) -> dict[str, float | None]:
             return {"a_s": each.a_s, "b_s": each.b_s, "difference_s": each.difference_s, "ratio": each.ratio}
@@ -148,7 +148,7 @@ class Comparison:
         }
 
     def save(self, path: str | Path) -> None:
-        """Writes it as an HTML file that needs nothing else."""
+        """Writes the comparison as a self-contained HTML file."""
         from syncline.comparison.page import page
         from syncline.files import write_whole
 
@@ -169,9 +169,9 @@ class Comparison:
 
 
 def compare(a: Result | str | Path, b: Result | str | Path) -> Comparison:
-    """Says what differs between two runs, and why: results, or folders of runs.
+    """Compares two runs, given as results or as folders.
 
-    Raises :class:`SynclineError` where a folder holds no results or damaged ones, and where both are the same.
+    Raises :class:`SynclineError` if a folder holds no results or damaged ones, or if both are the same run.
     """
     if a is b or (_folder(a) is not None and _folder(a) == _folder(b)):
         name = str(_folder(a) or "the same result")
@@ -190,5 +190,5 @@ def _folder(given: Result | str | Path) -> Path | None:
 def _identical(a: Result, b: Result) -> bool:
     if a.summary != b.summary or a.tables != b.tables:
         return False
-    # Not == alone: a table may have gaps, which are unlike themselves.
+    # Compare tables as text: missing values are NaN, which does not equal itself.
     return all(json.dumps(a.table(name)) == json.dumps(b.table(name)) for name in a.tables)

@@ -1,4 +1,4 @@
-"""How the numbers of two runs came about, where that differs."""
+"""Facts about two runs that differ, such as models and assumptions."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ _ABOUT = (
     ("fault_cost_s", "cost of faults"),
     ("notes", "assumptions"),
 )
-"""Keys of the summary that say how numbers came about, and what they are called."""
+"""Keys of the summary that are compared, and their names for people."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """Something about a run that is not the same in both."""
+    """A fact that differs between the runs."""
 
     key: str
     """A key of the summary, or ``version``."""
     name: str
-    """What it is called."""
+    """Its name for people."""
     a: Any
     b: Any
 
 
 def facts(a: Result, b: Result) -> Iterator[Fact]:
-    """What is not the same in both."""
+    """The facts that differ between the runs."""
     if a.version != b.version:
         yield Fact("version", "version of syncline", a.version, b.version)
     for key, name in _ABOUT:
@@ -54,7 +54,7 @@ def facts(a: Result, b: Result) -> Iterator[Fact]:
 
 
 def fact(key: str, value: Any) -> str:
-    """A value as people read it."""
+    """The text of a fact's value."""
     if value is None or value == () or value == "":
         return "-"
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""What differs between two resolved scenarios, key by key as ``--set`` writes them."""
+"""Finds the differences between two resolved scenarios, key by key, with keys as ``--set`` takes them."""
 
 from __future__ import annotations
 
@@ -13,52 +13,53 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 ABSENT = "absent"
-"""What stands where one of the two has no such key."""
+"""Text in place of the value if a scenario does not have the key."""
 
 LAYERS = "workload.layers."
-"""What the keys of layers begin with: a model is expanded into them."""
+"""Prefix of the keys of layers; a model is expanded into layers."""
 
 LISTED = 10
+"""Most changes that are listed."""
 LISTED_OF_LAYERS = 3
-"""Changes that are listed one by one, and how many of them may be of layers."""
+"""Most changes of layers among these."""
 
 WIDEST = 60
-"""Characters of a list or a mapping that are shown."""
+"""Most characters of a list or a mapping that are shown."""
 
 _NO_NUMBER = ("name", "report", "trace", "quotient", "schema")
-"""Sections that change no number of a run."""
+"""Sections that do not affect any number of a run."""
 
 _QUANTITIES = ("time", "bytes", "rate", "flops", "flop_rate", "frequency")
 
 
 @dataclass(frozen=True)
 class Change:
-    """A key whose value differs; or the same key of several entries of a list."""
+    """A key whose value differs, or such a key of several entries of a list."""
 
     key: str
-    """Its path. An entry of a list is named by its name, or else its number; ``*`` stands for several."""
+    """Path of the key. An entry of a list is given by its name, or else its number; ``*`` stands for several."""
     a: str
-    """The value in A; of several that are not alike, that of the first."""
+    """The value in A; if entries have different values, that of the first entry."""
     b: str
     """The same in B."""
     entries: tuple[str, ...] = ()
     """The entries that ``*`` stands for."""
     alike: bool = True
-    """Whether the values are those of all entries."""
+    """Whether all entries have these values."""
     factor: float | None = None
-    """B over A, where that is the same for all entries."""
+    """B over A, if that is the same for all entries."""
     decides: bool = True
-    """Whether it can change a number of a run: names and what is drawn cannot."""
+    """Whether the key can affect a number of a run; ``name`` and ``report`` cannot, for example."""
 
     @property
     def where(self) -> str:
-        """The entries, the first of many."""
+        """The entries in words; only the first ones if there are many."""
         count = len(self.entries)
         return listed(self.entries) if count <= 3 else f"{count} entries: {self.entries[0]}, {self.entries[1]}, ..."
 
 
 def changes(a: dict[str, Any], b: dict[str, Any]) -> list[Change]:
-    """Every difference, in the order of the scenarios."""
+    """All differences, in the order of the scenarios."""
     found: dict[tuple[str, ...], list[tuple[tuple[str, ...], Any, Any]]] = {}
     a, b = _named(_as_written(a), _as_written(b))
     for path, one, other in _differences(a, b, (), ()):
@@ -69,7 +70,8 @@ def changes(a: dict[str, Any], b: dict[str, Any]) -> list[Change]:
 def _as_written(scenario: dict[str, Any]) -> dict[str, Any]:
     """The scenario with the keys of its workload as users write them.
 
-    Ranks are ``parallel.model``, not ``parallel.model.degree``; what a sample is follows from the model.
+    For example, ``parallel.model`` instead of ``parallel.model.degree``. ``sample`` is left out, since it follows from
+    the model.
     """
     workload = scenario.get("workload", {})
     if jobs := workload.get("jobs"):
@@ -85,7 +87,7 @@ def _as_written(scenario: dict[str, Any]) -> dict[str, Any]:
 
 
 def _named(a: dict[str, Any], b: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Price lists that are not the same one by their names: key by key, they have little in common."""
+    """Replaces two different price lists by their names, since most of their keys would differ."""
     one, other = ((each.get("prices") or {}).get("name") for each in (a, b))
     if one == other:
         return a, b
@@ -94,22 +96,23 @@ def _named(a: dict[str, Any], b: dict[str, Any]) -> tuple[dict[str, Any], dict[s
 
 
 def foremost(found: Sequence[Change]) -> tuple[list[Change], int]:
-    """The changes that are listed one by one, and how many are left out.
+    """The changes that are listed, and the number of those left out.
 
-    What decides comes first. A change of the batch alone is one of most keys of layers, so a few stand for all.
+    Changes that can affect numbers come first. Changing only the batch changes most keys of layers, so only a few of
+    these are listed.
     """
     layers = [each for each in found if each.key.startswith(LAYERS)]
     others = sorted((each for each in found if not each.key.startswith(LAYERS)), key=lambda each: not each.decides)
     deciding = sum(each.decides for each in others)
     some = layers if len(layers) <= LISTED_OF_LAYERS + 1 else layers[:LISTED_OF_LAYERS]
     order = [*others[:deciding], *some, *others[deciding:]]
-    # One more takes no more room than a line that counts it.
+    # If one is left over, it takes no more room than a line that counts it.
     kept = order if len(order) <= LISTED + 1 else order[:LISTED]
     return kept, len(found) - len(kept)
 
 
 def tally(found: Sequence[Change]) -> str:
-    """``10 keys``, ``10 keys, and 1 that changes no number``: the same count wherever it is told."""
+    """The number of changes in words: ``10 keys``, or ``10 keys, and 1 that changes no number``."""
     deciding = sum(each.decides for each in found)
     idle = len(found) - deciding
     rest = f"{idle} that {'changes' if idle == 1 else 'change'} no number" if idle else ""
@@ -119,7 +122,7 @@ def tally(found: Sequence[Change]) -> str:
 
 
 Paths = tuple[tuple[str, ...], tuple[str, ...]]
-"""A path, and the same with ``*`` for entries of lists."""
+"""A path, and the same path with ``*`` in place of entries of lists."""
 
 
 def _differences(a: Any, b: Any, path: tuple[str, ...], template: tuple[str, ...]) -> Iterator[tuple[Paths, Any, Any]]:
@@ -140,7 +143,7 @@ def _differences(a: Any, b: Any, path: tuple[str, ...], template: tuple[str, ...
 
 
 def _entries(value: Any) -> dict[str, Any] | None:
-    """The entries of a list of mappings by their names, or else by their numbers; nothing for other values."""
+    """The entries of a list of mappings by their names, or else by their numbers; None for any other value."""
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
         return None
     names = [str(each.get("name", "")) for each in value]
@@ -149,14 +152,14 @@ def _entries(value: Any) -> dict[str, Any] | None:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two values are equal: 200Gb/s is 25GB/s."""
+    """Whether two values are equal; quantities are compared as numbers, so 200Gb/s equals 25GB/s."""
     if a == b:
         return isinstance(a, bool) is isinstance(b, bool)
     return isinstance(a, str) and isinstance(b, str) and _factor(a, b) == 1.0
 
 
 def _numbers(a: Any, b: Any) -> tuple[float, float] | None:
-    """Both values as numbers of one unit, where they are."""
+    """Both values as numbers of the same unit; None if they are not."""
     if isinstance(a, bool) or isinstance(b, bool):
         return None
     if isinstance(a, int | float) and isinstance(b, int | float):
@@ -171,7 +174,7 @@ def _numbers(a: Any, b: Any) -> tuple[float, float] | None:
 
 
 def _factor(a: Any, b: Any) -> float | None:
-    """B over A to six digits, where both are numbers of one unit."""
+    """B over A to six digits; None if they are not numbers of the same unit, or A is 0."""
     numbers = _numbers(a, b)
     return float(f"{numbers[1] / numbers[0]:.6g}") if numbers and numbers[0] else None
 
@@ -196,7 +199,7 @@ def _change(template: tuple[str, ...], found: list[tuple[tuple[str, ...], Any, A
 
 
 def _text(value: Any) -> str:
-    """A value in a line."""
+    """The text of a value, on one line."""
     if isinstance(value, list) and any(isinstance(each, dict) for each in value):
         first = ", ".join(str(each.get("name") or _text(each)) for each in value[:3])
         return f"{len(value)}: {first}, ..." if len(value) > 3 else first

@@ -1,4 +1,4 @@
-"""A comparison as one HTML file that needs nothing else, in the look of ``report.html``."""
+"""A comparison as one self-contained HTML file, in the style of ``report.html``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def page(found: Comparison) -> bytes:
-    """The whole page."""
+    """The HTML of the whole page."""
     charts = all_of(found)
     links = "".join(f'<li><a href="#{chart.name}">{escape(chart.title)}</a></li>' for chart in charts)
     titles = "".join(
@@ -61,7 +61,7 @@ def _title(found: Comparison) -> str:
 
 
 def _head(found: Comparison) -> str:
-    """What stands against it, the answer, the steps as bars of one scale, and their parts in numbers."""
+    """Warnings, the answer, the steps as bars on one scale, and a table of their parts."""
     lead, *more = found.sentences
     lines = [f'<p class="banner" role="note">{escape(each)}</p>' for each in found.warnings]
     lines += [
@@ -110,14 +110,14 @@ def _parts(found: Comparison) -> str:
 
 
 def _worth(each: Worth) -> list[str]:
-    """What the fabric costs, or what that buys."""
+    """A row about the cost of the fabric, or about performance per dollar or watt."""
     difference = "-" if each.difference is None else worth(each.key, each.difference, signed=True)
     ratio = "-" if each.ratio is None else f"{digits(each.ratio)}x"
     return [escape(each.name), worth(each.key, each.a), worth(each.key, each.b), difference, ratio]
 
 
 def _table(kind: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; cells are markup already."""
+    """A table; its cells are HTML."""
     first = "".join(f'<th scope="col">{each}</th>' for each in head)
     lines = "".join(
         f'<tr><th scope="row">{name}</th>{"".join(f"<td>{each}</td>" for each in cells)}</tr>' for name, *cells in rows
@@ -130,7 +130,7 @@ def _table(kind: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str
 
 def _inputs(found: Comparison) -> str:
     if found.changes is None:
-        text = "<p>Whether the inputs differ is not known: one of the two keeps no scenario.</p>"
+        text = "<p>It is not known whether the inputs differ: one of the runs has no scenario.</p>"
     elif not found.changes:
         text = "<p>The resolved scenarios are the same, key by key.</p>"
     else:
@@ -157,6 +157,6 @@ def _facts(found: Comparison) -> str:
     return (
         f'<section id="facts"><h2>What else differs</h2>{text}'
         f"<p>{who} obtained by network {escape(a[0])} and compute {escape(a[1])}."
-        " Times are simulated, of one step, and means over ranks; no clock of a real cluster is in them."
-        " The <code>report.html</code> of each run shows it by itself.</p></section>"
+        " Times are per step, and means over ranks. All times are simulated; none is measured."
+        " The <code>report.html</code> of each run shows that run alone.</p></section>"
     )

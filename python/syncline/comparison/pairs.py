@@ -1,4 +1,4 @@
-"""What two runs have in common, row by row. A difference is always B less A."""
+"""Pairs the numbers of two runs. A difference is always B minus A."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class Pair:
 
     @property
     def difference_s(self) -> float:
-        """B less A."""
+        """B minus A."""
         return self.b_s - self.a_s
 
     @property
     def ratio(self) -> float | None:
-        """B over A; nothing where A is nothing."""
+        """B over A; None if A is 0 or unknown."""
         return self.b_s / self.a_s if self.a_s else None
 
 
 @dataclass(frozen=True)
 class Worth:
-    """What the fabric costs, or what that buys, in both runs; nothing where a run does not say it."""
+    """Cost of the fabric, or performance per dollar or watt, in both runs; None for a run that lacks the number."""
 
     key: str
     """A key of the summary."""
@@ -47,30 +47,30 @@ class Worth:
 
     @property
     def difference(self) -> float | None:
-        """B less A."""
+        """B minus A."""
         return None if self.a is None or self.b is None else self.b - self.a
 
     @property
     def ratio(self) -> float | None:
-        """B over A; nothing where A is nothing."""
+        """B over A; None if A is 0 or unknown."""
         return self.b / self.a if self.a and self.b is not None else None
 
 
 @dataclass(frozen=True)
 class LayerPair:
-    """A layer in both runs: seconds in a step, means over ranks."""
+    """The times of a layer in both runs: seconds in a step, means over ranks."""
 
     name: str
     compute: Pair
     exposed: Pair
     """Exposed communication."""
     share: float | None
-    """Its difference over that of the step: more than 1 where others make up for it, negative where it goes against it.
-    Nothing where the steps are equally long."""
+    """Its difference over that of the step: more than 1 if other layers partly cancel it, negative if it has the
+    opposite sign. None if the steps are equally long."""
     only: str = ""
-    """``a`` or ``b`` where the other run has no such layer."""
+    """``a`` or ``b`` if only that run has the layer, else empty."""
     count: int = 1
-    """Layers that it stands for."""
+    """Number of layers that the pair stands for."""
 
     @property
     def whole(self) -> Pair:
@@ -79,19 +79,19 @@ class LayerPair:
 
     @property
     def difference_s(self) -> float:
-        """B less A."""
+        """B minus A."""
         return self.whole.difference_s
 
 
 @dataclass(frozen=True)
 class CollectivePair:
-    """The collectives of a layer that promise the same, in the same part of it: means over iterations and groups."""
+    """The collectives of one kind in the same part of a layer, in both runs: means over iterations and groups."""
 
     name: str
     duration: Pair
-    """From first issue to last result."""
+    """Time from first issue to last result."""
     bound: Pair
-    """The time that no execution of their plans can beat."""
+    """Lower bound on the time of their plans."""
     only: str = ""
 
 
@@ -101,17 +101,17 @@ class PhasePair:
 
     name: str
     queue: Pair
-    """Of a chunk, before its turn."""
+    """Queue delay of a chunk."""
     network: Pair
-    """Of a message, from send to arrival."""
+    """Time of a message from send to arrival."""
     reduction: Pair
-    """Of a message."""
+    """Time to combine a message with local data."""
     only: str = ""
 
 
 @dataclass(frozen=True)
 class DimensionPair:
-    """Shares of a dimension in both runs, 0 to 1; nothing where a run has no such dimension."""
+    """Utilisation of a dimension in both runs, 0 to 1; None if a run does not have the dimension."""
 
     name: str
     utilization: tuple[float | None, float | None]
@@ -120,18 +120,18 @@ class DimensionPair:
 
 
 def steps(summary: Summary) -> int:
-    """By what times of a whole run are divided."""
+    """Number of steps by which times of a whole run are divided: completed iterations, or 1."""
     return max(summary.iterations, 1)
 
 
 def parts(a: Summary, b: Summary) -> tuple[Pair, ...]:
-    """The step, and what it is made of. Parts that are nothing in both runs are left out."""
+    """The step, and its parts. Parts that are 0 in both runs are left out."""
 
     def pair(name: str, of: Callable[[Summary], float]) -> Pair:
         return Pair(name, *(of(each) / steps(each) for each in (a, b)))
 
     def negligible(each: Pair) -> bool:
-        # What is left over by rounding is nothing.
+        # A smaller time is rounding error.
         return max(each.a_s, each.b_s) <= 1e-9 * max(a.step_time_s, b.step_time_s)
 
     keys = {
@@ -148,7 +148,7 @@ def parts(a: Summary, b: Summary) -> tuple[Pair, ...]:
 
 
 def per_work(a: Summary, b: Summary) -> tuple[Pair, ...]:
-    """Time for a sample and for a token, where both runs say how many a step works on."""
+    """Time per sample and per token, if both runs know how many of them a step has."""
     found = []
     for name, key in (("a sample", "samples_per_step"), ("a token", "tokens_per_step")):
         counts = [getattr(each, key, None) for each in (a, b)]
@@ -163,13 +163,13 @@ class PathPair:
     """A part of the critical path in both runs, in thousandths of it."""
 
     name: str
-    """``latency``, or ``nvlink bytes``."""
+    """Name of the part, such as ``latency`` or ``nvlink bytes``."""
     a: int
     b: int
 
 
 def critical_path(a: Summary, b: Summary) -> tuple[PathPair, ...]:
-    """What the critical paths are spent on, the longest first; in each run the parts add up to 1000."""
+    """Parts of the critical paths, longest first; in each run they add up to 1000."""
     sides = [{part.name: part.per_mille for part in each.critical_path} for each in (a, b)]
     found = (PathPair(name, *(side.get(name, 0) for side in sides)) for name in dict.fromkeys((*sides[0], *sides[1])))
     return tuple(sorted(found, key=lambda each: -max(each.a, each.b)))
@@ -181,11 +181,11 @@ _WORTHS = (
     ("iterations_per_s_per_usd", "iterations/s per $1 M"),
     ("iterations_per_s_per_w", "iterations/s per kW"),
 )
-"""Keys of the summary, and what they are called."""
+"""Keys of the summary, and their names for people."""
 
 
 def worths(a: Summary, b: Summary) -> tuple[Worth, ...]:
-    """Cost and performance per dollar, where at least one of the runs has prices."""
+    """Cost and performance per dollar and watt, if at least one of the runs has prices."""
     found = (Worth(key, name, getattr(a, key), getattr(b, key)) for key, name in _WORTHS)
     return tuple(each for each in found if each.a is not None or each.b is not None)
 
@@ -214,7 +214,7 @@ def _layer(
 
 
 def alike_layers(found: Iterable[LayerPair], step_difference_s: float) -> list[LayerPair]:
-    """Layers whose names differ in numbers alone, and whose times do not differ to four digits, as one: their sum."""
+    """Merges layers whose names differ only in numbers, and whose times are equal to four digits, into their sum."""
     merged = []
     for members in _alike(found, lambda each: (each.compute, each.exposed)):
         compute, exposed = (
@@ -227,7 +227,7 @@ def alike_layers(found: Iterable[LayerPair], step_difference_s: float) -> list[L
 
 
 def alike_collectives(found: Iterable[CollectivePair]) -> list[CollectivePair]:
-    """Collectives whose names differ in numbers alone, and whose times do not differ to four digits, as one of them."""
+    """Merges collectives whose names differ only in numbers, and whose times are equal to four digits, into one."""
     groups = _alike(found, lambda each: (each.duration, each.bound))
     return [replace(members[0], name=several([each.name for each in members])) for members in groups]
 
@@ -243,13 +243,13 @@ def _alike(found: Iterable[Row], times: Callable[[Row], tuple[Pair, ...]]) -> li
 
 
 def collectives(a: Result, b: Result) -> tuple[CollectivePair, ...]:
-    """Collectives by layer, part and kind, those with the largest differences first."""
+    """Collectives by layer, part and kind, largest difference first."""
 
     def rows(result: Result) -> dict[str, tuple[float, float]]:
         table = _table(result, "collectives", ("layer", "part", "kind", "duration_s", "bound_s"))
         sums: dict[str, list[float]] = {}
         for layer, part, kind, *times in zip(*table.values(), strict=True):
-            # A bare collective is its own layer, and is named after its kind.
+            # A layer of a workload of collectives alone is named after the kind of its collective.
             name = layer if layer.startswith(kind) else " ".join(each for each in (layer, part, kind) if each)
             total = sums.setdefault(name, [0.0, 0.0, 0.0])
             for at, value in enumerate((*times, 1.0)):
@@ -264,7 +264,7 @@ def collectives(a: Result, b: Result) -> tuple[CollectivePair, ...]:
 
 
 def phases(a: Result, b: Result) -> tuple[PhasePair, ...]:
-    """Phases by number, dimension, kind and algorithm, those whose delays differ most first."""
+    """Phases by number, dimension, kind and algorithm, largest difference of delays first."""
 
     def rows(result: Result) -> dict[str, tuple[float, float, float]]:
         names, found = delays.of(result) or ([], {"": {}})
@@ -293,7 +293,7 @@ def dimensions(a: Summary, b: Summary) -> tuple[DimensionPair, ...]:
 
 
 def _table(result: Result, name: str, columns: Iterable[str]) -> dict[str, list[Any]]:
-    """These columns of a table; empty ones where the run does not have all of them."""
+    """Columns of a table; all are empty if the run does not have all of them."""
     table = result.table(name) if name in result.tables else {}
     columns = tuple(columns)
     there = all(column in table for column in columns)
@@ -301,7 +301,7 @@ def _table(result: Result, name: str, columns: Iterable[str]) -> dict[str, list[
 
 
 def _unique(names: Iterable[str]) -> list[str]:
-    """Names that occur again get their number: files may call two layers alike."""
+    """Makes names unique by numbering repeats, since two layers in a file may share a name."""
     seen: dict[str, int] = {}
     found = []
     for name in names:
@@ -313,7 +313,7 @@ def _unique(names: Iterable[str]) -> list[str]:
 def _matched(
     a: Mapping[str, tuple[float, ...]], b: Mapping[str, tuple[float, ...]], nothing: tuple[float, ...]
 ) -> list[tuple[str, str, tuple[float, ...], tuple[float, ...]]]:
-    """Name, which run alone has it, and the values of both; in the order of A and then of B."""
+    """For each name: the name, the run that alone has it (or empty), and both values; in the order of A, then of B."""
     return [
         (name, "" if name in a and name in b else "a" if name in a else "b", a.get(name, nothing), b.get(name, nothing))
         for name in dict.fromkeys((*a, *b))

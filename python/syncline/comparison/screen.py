@@ -1,4 +1,4 @@
-"""A comparison on a terminal: the answer first, then what it is made of."""
+"""Prints a comparison on a terminal: the answer first, then the details."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LAYERS = 8
 SETS = 8
 PHASES = 5
-"""Rows that are listed one by one."""
+"""Most rows of each table."""
 
 
 def screen(found: Comparison, width: int) -> RenderableType:
@@ -47,7 +47,7 @@ def _parts(found: Comparison, width: int) -> Iterator[RenderableType]:
     yield ""
     yield Text(lines(found.answer, width), "bold")
     for warning in found.warnings:
-        yield Text(lines(f"Mind: {warning}", width), "yellow")
+        yield Text(lines(f"Note: {warning}", width), "yellow")
     if found.identical and not found.changes:
         return
     if not found.identical:
@@ -58,8 +58,8 @@ def _parts(found: Comparison, width: int) -> Iterator[RenderableType]:
     if found.identical:
         return
     for title, table in (
-        ("What the critical path is spent on: making it faster helps most where most of it is", _path(found)),
-        ("What the networks cost, and the training that this buys", _worths(found)),
+        ("Parts of the critical path; making the largest one faster helps most", _path(found)),
+        ("Cost of the networks, and training performance per dollar", _worths(found)),
         ("How much of the network is used", _dimensions(found)),
         ("Layers, in a step: compute and exposed communication, and how much each of the two changed", _layers(found)),
         ("Collectives, from first issue to last result", _collectives(found)),
@@ -111,7 +111,7 @@ def _cells(pair: Pair) -> list[RenderableType]:
 
 def _step(found: Comparison) -> Table:
     table = _table("", "A", "B", "difference", "B / A")
-    # A job of communication alone has but one part.
+    # A job of communication alone has only one part.
     parts = found.parts if any(each.summary.compute_s for each in (found.a, found.b)) else found.parts[:1]
     for number, each in enumerate(parts):
         name = each.name if number else _whole(found)
@@ -131,7 +131,7 @@ def _worths(found: Comparison) -> Table | None:
 
 
 def _worth(each: Worth) -> list[RenderableType]:
-    """What the fabric costs, or what that buys. More performance is better, more cost is not."""
+    """A row about the cost of the fabric or performance per dollar; green if it got better: cheaper, or faster."""
     difference = each.difference
     cell = Text("-", "dim")
     if difference is not None:
@@ -217,7 +217,7 @@ def _layers(found: Comparison) -> Table | None:
 
 
 def _collectives(found: Comparison) -> Table | None:
-    """Of jobs that compute, layers say it better."""
+    """The table of collectives; None for jobs that compute, for which the table of layers shows more."""
     rows = [each for each in alike_collectives(found.collectives) if each.duration.difference_s or each.only]
     if not rows or found.a.summary.compute_s or found.b.summary.compute_s:
         return None

@@ -1,4 +1,4 @@
-"""The answer in words: how much longer, which part, whose, and what was changed; and what stands against it."""
+"""The answer in words: how much longer, which part, which layers, and what was changed; and warnings about it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from syncline.comparison.pairs import LayerPair, Pair
 
 ALIKE = 1e-9
-"""Steps that differ by a smaller fraction are equally long."""
+"""Steps that differ by a smaller fraction count as equally long."""
 
 _NEARLY_ALL = 0.9
 _MOST = 0.5
 _NAMED = 3
-"""Layers, and changes of the inputs, that are named one by one."""
+"""Most layers, and most changes of the inputs, that are named."""
 
 
 def sentences(found: Comparison) -> Iterator[str]:
-    """How the two differ and what that comes from, in a few sentences."""
+    """Explains in a few sentences how the two runs differ, and why."""
     step = found.step
     if found.identical:
         yield f"A and B are the same in every number: {_it(found)} takes {time(step.a_s)}."
@@ -39,7 +39,7 @@ def sentences(found: Comparison) -> Iterator[str]:
     stopped = [letter for letter, each in zip("AB", (found.a, found.b), strict=True) if not each.summary.iterations]
     if stopped:
         when = listed([f"{letter} after {time(step.a_s if letter == 'A' else step.b_s)}" for letter in stopped])
-        yield f"Which of them is faster is not known. Stopped before a step was complete: {when}."
+        yield f"It is not known which of them is faster. Stopped before a step was complete: {when}."
         yield _inputs(found)
         return
     yield _lead(found)
@@ -68,12 +68,12 @@ def _lead(found: Comparison) -> str:
 
 
 def _per_work(found: Comparison) -> Iterator[str]:
-    """How the two compare for the same work, where their steps do not do the same."""
+    """Compares the time per sample or token, if the steps do different amounts of work."""
     if not found.per_work or not _other_work(found):
         return
     pair = found.per_work[-1]
     if not _differ(pair):
-        yield f"For {pair.name} they take the same time."
+        yield f"For {pair.name}, they take the same time."
         return
     fast, slow = min(pair.a_s, pair.b_s), max(pair.a_s, pair.b_s)
     word = "faster" if pair.difference_s < 0 else "slower"
@@ -82,7 +82,7 @@ def _per_work(found: Comparison) -> Iterator[str]:
 
 
 def _other_work(found: Comparison) -> str:
-    """How the work of a step differs, in words; empty where it does not, as far as is known."""
+    """How the work of a step differs, in words; empty if it is the same, or unknown."""
     said = []
     for key, what in (("samples_per_step", "sample"), ("tokens_per_step", "token")):
         a, b = (getattr(each.summary, key, None) for each in (found.a, found.b))
@@ -92,7 +92,7 @@ def _other_work(found: Comparison) -> str:
 
 
 def _because(found: Comparison) -> Iterator[str]:
-    """The part of the step that differs most, and the layers in which it does."""
+    """Names the part of the step that differs most, and the layers that contribute most to that."""
     step = found.step
     if len(found.parts) == 1 or _it(found) != "a step":
         yield from _longest(found)
@@ -104,7 +104,7 @@ def _because(found: Comparison) -> Iterator[str]:
     if share > 1.1:
         other = min(found.parts[1:], key=lambda each: each.difference_s * step.difference_s)
         sign = "more" if other.difference_s > 0 else "less"
-        much = "It is"
+        much = "The reason is"
         more = f"; {time(abs(other.difference_s))} {sign} {other.name} makes up for some of that"
     elif share >= _NEARLY_ALL:
         much = "All of that is" if share > 0.9995 else "Nearly all of that is"
@@ -116,7 +116,7 @@ def _because(found: Comparison) -> Iterator[str]:
 
 
 def _cost(found: Comparison) -> Iterator[str]:
-    """What the networks cost, and which of them buys more training for a dollar."""
+    """Compares the cost of the networks, and training performance per dollar."""
     worths = {each.key: each for each in found.worths}
     cost, buys = worths.get("cost_usd"), worths.get("iterations_per_s_per_usd")
     if cost is None or cost.a is None or cost.b is None or cost.ratio is None:
@@ -134,7 +134,7 @@ def _cost(found: Comparison) -> Iterator[str]:
 
 
 def _of_layers(found: Comparison, part: Pair) -> str:
-    """The layers that most of a part's difference comes from, where a few do."""
+    """Names the layers that contribute most to the difference of a part."""
     if part.name not in ("compute", "exposed communication"):
         return ""
 
@@ -160,7 +160,7 @@ def _of_layers(found: Comparison, part: Pair) -> str:
 
 
 def _longest(found: Comparison) -> Iterator[str]:
-    """For jobs of communication alone: the collective that differs most, and the phase."""
+    """For jobs of communication alone: names the collective and the phase that differ most."""
     if found.collectives and not found.collectives[0].only:
         first = found.collectives[0]
         if len(found.collectives) > 1 and _differ(first.duration):
@@ -170,7 +170,7 @@ def _longest(found: Comparison) -> Iterator[str]:
         return
     pair, what = max(
         (
-            (phase.queue, "a chunk waits for its turn"),
+            (phase.queue, "a chunk queues for"),
             (phase.network, "a message takes"),
             (phase.reduction, "a reduction takes"),
         ),
@@ -181,15 +181,15 @@ def _longest(found: Comparison) -> Iterator[str]:
 
 
 def _inputs(found: Comparison, made: str = "") -> str:
-    """What was changed."""
+    """Says what was changed in the inputs."""
     if found.changes is None:
-        return "Whether their inputs differ is not known: one of them keeps no scenario."
+        return "It is not known whether the inputs differ: one of the runs has no scenario."
     deciding = [each for each in found.changes if each.decides]
     if not deciding:
         versions = f"; A is of version {found.a.version}, B of {found.b.version}"
-        but = f", but for {listed([each.key for each in found.changes])}" if found.changes else ""
+        but = f", except for {listed([each.key for each in found.changes])}" if found.changes else ""
         return f"The inputs are the same{but}{versions if found.a.version != found.b.version else ''}."
-    # Models are expanded into layers: a change of the batch alone is a change of most of their keys.
+    # Models are expanded into layers, so changing only the batch changes most keys of layers.
     layers = [each for each in deciding if each.key.startswith(LAYERS)]
     others = [each for each in deciding if not each.key.startswith(LAYERS)]
     named = [f"{each.key} ({change(each)})" for each in others]
@@ -199,14 +199,14 @@ def _inputs(found: Comparison, made: str = "") -> str:
         named += [f"{each.key} ({change(each)})" for each in layers]
     if len(named) > _NAMED:
         keys = listed([each.key for each in others[:_NAMED]])
-        what = f"The inputs differ in {counted(len(deciding), 'key')}, {keys} among them"
+        what = f"The inputs differ in {counted(len(deciding), 'key')}, including {keys}"
     else:
         what = f"The inputs differ in {listed(named)}"
     return f"{what}; that {made}." if made else f"{what}."
 
 
 def change(each: Change) -> str:
-    """``25GB/s -> 50GB/s``; of several entries that differ by one factor, the factor."""
+    """A change in words: ``25GB/s -> 50GB/s``, or the factor if several entries differ by the same factor."""
     what = f"{each.a} -> {each.b}"
     if not each.alike:
         what = f"times {each.factor:g}" if each.factor else f"{what} and so on"
@@ -215,35 +215,35 @@ def change(each: Change) -> str:
 
 
 def warnings(found: Comparison) -> Iterator[str]:
-    """What a reader must know before anything is concluded from the two."""
+    """Reasons to be careful when comparing the two runs."""
     a, b = found.a.summary, found.b.summary
     for label, each in (("A", a), ("B", b)):
         if each.ended != "finished":
             text = subject.ENDED[each.ended]
             yield f"{label} was cut short. {text}{'' if each.iterations else f' {subject.NO_STEP}'}"
         if each.overload:
-            yield f"{label} is too quick. {subject.overload(each)}"
+            yield f"The times of {label} are too short. {subject.overload(each)}"
     if a.ranks != b.ranks:
-        yield f"A has {counted(a.ranks, 'rank')} and B {b.ranks}: a step of the one does not do the work of the other."
+        yield f"A has {counted(a.ranks, 'rank')} and B {b.ranks}: their steps do different amounts of work."
     if bool(a.compute_s) != bool(b.compute_s):
-        yield "One of the two is a job of communication alone: it has no compute that could wait."
+        yield "One of the two is a job of communication alone, without compute that could wait."
     elif work := _other_work(found):
         per = f"; for the same work, compare the times for {found.per_work[-1].name}" if found.per_work else ""
         yield f"A step does different work: {work}{per}."
     elif _other_job(found):
-        yield "The jobs differ: times of a step are compared, but not of the same work."
+        yield "The jobs differ: the compared steps do not do the same work."
     if a.network_model != b.network_model:
         yield (
-            f"The network models differ, {a.network_model} and {b.network_model}: a part of the difference is theirs,"
-            " and none of the cluster."
+            f"The network models differ, {a.network_model} and {b.network_model}: part of the difference comes from the"
+            " models and not from the cluster."
         )
     if a.iterations != b.iterations and min(a.iterations, b.iterations) > 0:
         yield (
-            f"A is a mean of {counted(a.iterations, 'iteration')} and B of {b.iterations}: the last one of a run has no"
-            " successor to hide its communication behind."
+            f"A is a mean of {counted(a.iterations, 'iteration')} and B of {b.iterations}: the last iteration of a run"
+            " has no next one to hide its communication behind."
         )
     if found.a.version != found.b.version:
-        yield f"Version {found.a.version} of syncline simulated A and {found.b.version} B."
+        yield f"A was simulated by version {found.a.version} of syncline, B by version {found.b.version}."
 
 
 def _other_job(found: Comparison) -> bool:

@@ -18,25 +18,25 @@ T = TypeVar("T")
 
 
 class Strict(BaseModel):
-    """A mapping with known keys only, whose values are taken as they are, not converted."""
+    """A mapping that accepts known keys only, and does not convert its values to other types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=False, allow_inf_nan=False)
 
 
 def wrong(message: str, *, code: str = "SL0102", **context: str | list[int] | Path | None) -> PydanticCustomError:
-    """An error with a message of its own; ``context`` may hold ``allowed``, ``nearest``, ``found`` and ``help``.
+    """A validation error with its own message; ``context`` may hold ``allowed``, ``nearest``, ``found`` and ``help``.
 
-    ``part`` says which part of a text is wrong: its first character and its length. ``at`` says what within the value
-    that is checked is wrong: keys and positions.
+    ``part`` marks the wrong part of a text: the index of its first character, and its length. ``at`` marks the wrong
+    place inside the checked value: a path of keys and positions.
     """
-    # Braces in a message would be taken for a template's.
+    # The message is passed as an argument of the template, so that braces in it stay as they are.
     return PydanticCustomError("syncline", "{message}", {"message": message, "code": code, **context})
 
 
 def either(allowed: str, *words: str) -> WrapValidator:
-    """One error that says what is ``allowed``, for a value that fits no member of a union.
+    """Reports a value that fits no member of a union as one error, which says what is ``allowed``.
 
-    ``words`` are the members that are words: for another word, the error names the nearest.
+    ``words`` are the members that are plain words: if the value is another word, the error names the nearest of them.
     """
 
     def validate(value: Any, handler: Callable[[Any], T]) -> T:
@@ -56,7 +56,11 @@ def either(allowed: str, *words: str) -> WrapValidator:
 
 
 def form(*, word: bool, default: str | None = None, **by_key: str) -> Callable[[Any], str | None]:
-    """Chooses a member of a union by the first of ``by_key`` that a mapping has; ``word`` for a bare string."""
+    """Makes the discriminator of a union: returns the tag of a value, or None if no member fits.
+
+    The tag of a mapping is that of the first key in ``by_key`` that it has, else ``default``. The tag of a string is
+    ``word``, if ``word`` is true.
+    """
 
     def choose(value: Any) -> str | None:
         if isinstance(value, str):

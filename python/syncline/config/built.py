@@ -1,4 +1,4 @@
-"""Families of fabrics that the core builds from a few numbers, as a user writes them."""
+"""The schema of fabric families, which the core builds from a few numbers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Seed = Annotated[int, Field(ge=0, le=2**63)]
 Efficiency = Annotated[float, Field(gt=0, le=1)]
 
 MAX_DIMENSIONS = 16
-"""Dimensions of a grid."""
+"""Most dimensions of a grid."""
 
 
 def check_grid(text: str) -> str:
-    """Refuses what is not sizes joined by ``x``."""
+    """Raises an error unless ``text`` is sizes joined by ``x``; returns it in lower case."""
     parts = text.strip().lower().split("x")
     if not all(part.isascii() and part.isdigit() and 0 < len(part) < 11 and int(part) for part in parts):
-        raise wrong("not sizes above zero joined by `x`", found=shown(text), help="write it like 4x4x4")
+        raise wrong("must be sizes above zero joined by `x`", found=shown(text), help="write it like 4x4x4")
     if len(parts) > MAX_DIMENSIONS:
         raise wrong("too many dimensions", found=str(len(parts)), allowed=f"at most {MAX_DIMENSIONS}")
     if any(int(part) >= 2**32 for part in parts):
@@ -34,14 +34,14 @@ Grid = Annotated[str, AfterValidator(check_grid)]
 
 
 class Wired(Strict):
-    """What all families say of their links."""
+    """Properties of links that every family has."""
 
     rate: Rate
     """Rate of a link."""
     latency: Time = "0s"
     """Latency of a link."""
     efficiency: Efficiency = 1.0
-    """Payload over all bits on a link, above 0 to 1."""
+    """Fraction of the bits on a link that is payload, above 0 to 1."""
 
 
 class FatTree(Wired):
@@ -50,46 +50,47 @@ class FatTree(Wired):
     k: Count
     """Ports of a switch; even."""
     oversubscription: Count = 1
-    """Rate of a switch's links to hosts over that of its uplinks, by fewer uplinks; a divisor of k/2."""
+    """Total rate of a switch's links to hosts, divided by that of its uplinks: there are fewer uplinks. A divisor of
+    k/2."""
     uplink_rate: Rate | None = None
-    """Rate of links between switches, where it is another."""
+    """Rate of links between switches. Without it, `rate`."""
     uplink_latency: Time | None = None
-    """Latency of links between switches, where it is another."""
+    """Latency of links between switches. Without it, `latency`."""
     uplink_efficiency: Efficiency | None = None
-    """Efficiency of links between switches, where it is another."""
+    """Efficiency of links between switches. Without it, `efficiency`."""
 
 
 class LeafSpine(Wired):
-    """Leaf and spine switches; with pods, cores above them."""
+    """Leaf and spine switches; several pods are joined by core switches above the spines."""
 
     leaves: Count
     """Leaves of a pod."""
     hosts_per_leaf: Count
     """Hosts on each leaf."""
     spines: Annotated[int, Field(ge=0, le=2**32 - 1)]
-    """Spines of a pod, each joined to every leaf of it. 0 for one leaf alone, or for rails whose nodes `forward`."""
+    """Spines of a pod, each joined to every leaf of it. 0 for a single leaf, or for rails whose nodes `forward`."""
     pods: Count = 1
     """Pods."""
     cores: Annotated[int, Field(ge=0, le=2**32 - 1)] = 0
-    """Cores that join several pods, each to one spine of each pod; a multiple of `spines`."""
+    """Core switches that join the pods; each is linked to one spine of each pod. A multiple of `spines`."""
     cables: Count = 1
     """Parallel cables between a leaf and a spine."""
     uplink_rate: Rate | None = None
-    """Rate of links between leaves and spines, where it is another."""
+    """Rate of links between leaves and spines. Without it, `rate`."""
     uplink_latency: Time | None = None
-    """Latency of links between leaves and spines, where it is another."""
+    """Latency of links between leaves and spines. Without it, `latency`."""
     uplink_efficiency: Efficiency | None = None
-    """Efficiency of links between leaves and spines, where it is another."""
+    """Efficiency of links between leaves and spines. Without it, `efficiency`."""
     core_rate: Rate | None = None
-    """Rate of links between spines and cores, where it is not that of the uplinks."""
+    """Rate of links between spines and cores. Without it, that of the uplinks."""
     core_latency: Time | None = None
-    """Latency of links between spines and cores, where it is not that of the uplinks."""
+    """Latency of links between spines and cores. Without it, that of the uplinks."""
     core_efficiency: Efficiency | None = None
-    """Efficiency of links between spines and cores, where it is not that of the uplinks."""
+    """Efficiency of links between spines and cores. Without it, that of the uplinks."""
 
 
 class Dragonfly(Wired):
-    """Groups of routers, joined with each other within a group, and groups with each other."""
+    """Groups of routers: the routers of a group are joined with each other, and so are the groups."""
 
     p: Count
     """Hosts of a router."""
@@ -98,47 +99,47 @@ class Dragonfly(Wired):
     h: Annotated[int, Field(ge=0, le=2**32 - 1)]
     """Links of a router to other groups."""
     groups: Count | None = None
-    """Groups, at most a * h + 1, which it is unless said otherwise."""
+    """Groups, at most a * h + 1. Without it, a * h + 1."""
     local_rate: Rate | None = None
-    """Rate of links within a group, where it is another."""
+    """Rate of links within a group. Without it, `rate`."""
     local_latency: Time | None = None
-    """Latency of links within a group, where it is another."""
+    """Latency of links within a group. Without it, `latency`."""
     local_efficiency: Efficiency | None = None
-    """Efficiency of links within a group, where it is another."""
+    """Efficiency of links within a group. Without it, `efficiency`."""
     global_rate: Rate | None = None
-    """Rate of links between groups, where it is another."""
+    """Rate of links between groups. Without it, `rate`."""
     global_latency: Time | None = None
-    """Latency of links between groups, where it is another."""
+    """Latency of links between groups. Without it, `latency`."""
     global_efficiency: Efficiency | None = None
-    """Efficiency of links between groups, where it is another."""
+    """Efficiency of links between groups. Without it, `efficiency`."""
 
 
 class Expander(Wired):
-    """A random regular graph of switches with hosts, or of hosts."""
+    """A random regular graph: of switches, each with hosts, or of hosts directly."""
 
     degree: Count
     """Links of a switch to other switches, or of a host."""
     switches: Count | None = None
-    """Switches."""
+    """Switches in the graph."""
     hosts_per_switch: Count | None = None
     """Hosts on each switch."""
     hosts: Count | None = None
-    """Hosts that are joined with each other, in place of switches."""
+    """Hosts in a graph without switches, whose hosts are joined directly. In place of `switches`."""
     seed: Seed | None = None
-    """Which graph is drawn. Without it, the scenario's `seed` says."""
+    """Seed from which the graph is drawn. Without it, the scenario's `seed`."""
     uplink_rate: Rate | None = None
-    """Rate of links between switches, where it is another."""
+    """Rate of links between switches. Without it, `rate`."""
     uplink_latency: Time | None = None
-    """Latency of links between switches, where it is another."""
+    """Latency of links between switches. Without it, `latency`."""
     uplink_efficiency: Efficiency | None = None
-    """Efficiency of links between switches, where it is another."""
+    """Efficiency of links between switches. Without it, `efficiency`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Expander:
         if self.hosts is not None and (self.switches is not None or self.hosts_per_switch is not None):
             raise wrong(
-                "an expander is one of switches, or one of hosts",
-                help="give `switches` and `hosts_per_switch`, or `hosts` alone",
+                "an expander has either switches or hosts as its vertices, not both",
+                help="give either `switches` and `hosts_per_switch`, or `hosts`",
             )
         if self.hosts is None:
             for key in ("switches", "hosts_per_switch"):
@@ -171,7 +172,7 @@ class Hypercube(Wired):
     """Two hosts along each of several dimensions."""
 
     dimensions: Annotated[int, Field(ge=1, le=24)]
-    """How many dimensions: 2^dimensions hosts."""
+    """Number of dimensions; there are 2^dimensions hosts."""
 
 
 class OneSwitch(Wired):
@@ -182,33 +183,35 @@ class OneSwitch(Wired):
 
 
 class Nodes(Strict):
-    """Nodes of several NPUs, whose network cards are the hosts of the network."""
+    """Nodes of several NPUs. Their network cards are the hosts of the network."""
 
     npus: Count
     """NPUs of a node."""
     switches: Count = 1
-    """Switches inside, each joined to every NPU of the node. Flows are hashed over them; one switch with the sum of
-    their rates is what NPUs see that spread every transfer over all."""
+    """Switches inside a node, each joined to every NPU of the node. Flows are hashed over them. If NPUs spread every
+    transfer over all switches instead, give one switch with the sum of their rates."""
     rate: Rate | None = None
     """Rate of a link between an NPU and a switch of its node. Exactly one of this and `rate_per_npu`."""
     rate_per_npu: Rate | None = None
-    """What an NPU sends to all switches of its node together."""
+    """Total rate of an NPU's links to the switches of its node."""
     latency: Time = "0s"
-    """Latency of such a link."""
+    """Latency of a link between an NPU and a switch of its node."""
     efficiency: Efficiency = 1.0
-    """Payload over all bits on such a link, above 0 to 1."""
+    """Fraction of the bits on such a link that is payload, above 0 to 1."""
     nics: Count | None = None
-    """Network cards of a node, a divisor or a multiple of `npus`; one for each NPU unless said otherwise."""
+    """Network cards of a node, a divisor or a multiple of `npus`. Without it, one for each NPU."""
     pcie_rate: Rate | None = None
-    """Rate of the link between an NPU and a card. Needed where NPUs share cards; where given, cards are vertices."""
+    """Rate of the link between an NPU and a card. Required if NPUs share cards. If given, cards are vertices of the
+    network."""
     pcie_latency: Time | None = None
-    """Latency of such a link."""
+    """Latency of the link between an NPU and a card."""
     pcie_efficiency: Efficiency | None = None
-    """Payload over all bits on such a link, above 0 to 1; without it, 1."""
+    """Fraction of the bits on such a link that is payload, above 0 to 1. Without it, 1."""
     rails: bool = False
-    """Rail-optimised: card i of each node is on leaf i of its group of leaves, as many as a node has cards."""
+    """Whether the network is rail-optimised: a group of leaves has as many leaves as a node has cards, and card i of
+    each node is on leaf i of its group."""
     forward: bool = False
-    """Whether NPUs pass on what is for others, as NCCL's PXN does."""
+    """Whether NPUs forward messages for other NPUs, as NCCL's PXN does."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Nodes:
@@ -227,7 +230,7 @@ class Ecmp(Strict):
     policy: Literal["ecmp"]
     """The policy's name."""
     seed: Seed | None = None
-    """What hashes begin with: another seed, other paths. Without it, the scenario's `seed`."""
+    """Seed of the hash: another seed gives other paths. Without it, the scenario's `seed`."""
 
 
 Vertex = Annotated[
@@ -236,7 +239,7 @@ Vertex = Annotated[
 
 
 def routing_form(value: Any) -> str | None:
-    """Which form a value of ``routing`` has."""
+    """The tag of the form that a value of ``routing`` has."""
     if isinstance(value, str):
         return "word"
     return "policy" if isinstance(value, dict | Ecmp) else "paths" if isinstance(value, list) else None
@@ -248,14 +251,14 @@ BuiltRouting = Annotated[
     | Annotated[list[list[Vertex]], Tag("paths")],
     Discriminator(routing_form),
 ]
-"""How paths are found: a policy by its name or with its seed, or a list of paths."""
+"""How messages are routed: a policy by its name or with its seed, or a list of paths."""
 
 
 class BuiltFabric(Strict):
-    """A family of fabrics, by its numbers: exactly one of the families, and perhaps nodes and routes."""
+    """A fabric of one family, given by its numbers: exactly one of the families, and optionally nodes and routing."""
 
     FAMILIES: ClassVar = ("fat_tree", "leaf_spine", "dragonfly", "expander", "torus", "mesh", "hypercube", "switch")
-    """Keys of which exactly one is given."""
+    """Keys of the families; a fabric has exactly one of them."""
 
     fat_tree: FatTree | None = None
     """A k-ary fat-tree."""
@@ -274,10 +277,10 @@ class BuiltFabric(Strict):
     switch: OneSwitch | None = None
     """One switch."""
     nodes: Nodes | None = None
-    """What the hosts are, where they are no single NPUs."""
+    """The nodes that hold the hosts, if a node has several NPUs. Without it, each host is an NPU."""
     routing: BuiltRouting | None = None
-    """How paths are found: `ecmp`, but dimension by dimension on a mesh. As for a fabric given link by link; vertices
-    of given paths have the names that `show fabric` lists."""
+    """How messages are routed, as for a fabric given link by link; paths name vertices as `show fabric` lists them.
+    Without it, `ecmp`, but `dimension_order` on a mesh."""
 
     @model_validator(mode="after")
     def _one(self) -> BuiltFabric:

@@ -1,4 +1,4 @@
-"""Checks values against the typed models, and says everything that is wrong with them at once."""
+"""Checks values against the typed models, and reports all errors at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ _SCENARIO = "the scenario"
 
 
 def check(source: Source, model: type[M], at: Path = (), whole: str = _SCENARIO) -> M:
-    """The values of ``source`` as ``model``; ``at`` is where they stand in a larger whole, and ``whole`` its name."""
+    """Reads the values of ``source`` as ``model``. ``at`` is their path in a larger whole, and ``whole`` its name.
+
+    Raises :class:`SynclineError` with all errors.
+    """
     checked, problems = collect(source, model, at, whole)
     if checked is None:
         refuse(*in_order(problems))
@@ -35,7 +38,7 @@ def check(source: Source, model: type[M], at: Path = (), whole: str = _SCENARIO)
 
 
 def collect(source: Source, model: type[M], at: Path = (), whole: str = _SCENARIO) -> tuple[M | None, list[Diagnostic]]:
-    """As :func:`check`, but gives what is wrong for the caller to add to."""
+    """Like :func:`check`, but returns the errors, so that the caller can add more before raising."""
     try:
         return model.model_validate(source.root.plain()), []
     except ValidationError as problem:
@@ -45,12 +48,15 @@ def collect(source: Source, model: type[M], at: Path = (), whole: str = _SCENARI
 
 
 def in_order(problems: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """As they stand in the files, each once. The last of very many says how many more there are."""
+    """The problems in the order of their places, without repeats.
+
+    If there are more than :data:`limits.MAX_PROBLEMS`, the last one kept says how many are left out.
+    """
     each = {json.dumps(problem, sort_keys=True): problem for problem in problems}
     kept = sorted(each.values(), key=_order)
     if len(kept) > limits.MAX_PROBLEMS:
         *kept, last = kept[: limits.MAX_PROBLEMS]
-        more = f"there are {len(each) - limits.MAX_PROBLEMS} more of them"
+        more = f"{len(each) - limits.MAX_PROBLEMS} more errors are not shown"
         kept.append({**last, "notes": [*last.get("notes", ()), more]})
     return kept
 
@@ -62,22 +68,22 @@ def _order(diagnostic: Diagnostic) -> tuple[str, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a problem is, by the types that were tried there."""
+    """Where a problem is, and the types that were tried there."""
 
     path: Path
-    """Keys and positions only."""
+    """Path of keys and positions, without tags of unions."""
     chosen: Any
-    """The type of what stands there; nothing where no key is known."""
+    """The type of the value there; None if the key is unknown."""
     holder: Any
-    """The type of what it stands in."""
+    """The type of the mapping or list that holds the value."""
     is_key: bool
-    """Whether the key is wrong, not its value."""
+    """Whether the key itself is wrong, and not its value."""
 
 
 def _place(model: type[BaseModel], details: ErrorDetails) -> _Place:
-    """Tells keys from the members of unions that were tried, which leave their tags among the keys.
+    """Where an error of pydantic is, with the tags of unions taken out of its location.
 
-    A tag may be spelt like any key: that it is one follows from the type of what it stands in.
+    A tag may be spelt like a key, so the type of the holder decides which of the two a part of the location is.
     """
     parts = details["loc"]
     path: list[str | int] = []
@@ -89,7 +95,7 @@ def _place(model: type[BaseModel], details: ErrorDetails) -> _Place:
         if part in tagged:
             here = tagged[str(part)]
             continue
-        # The key of a mapping that is checked itself: pydantic adds this after it.
+        # pydantic adds "[key]" after the key if the key of a mapping is itself wrong.
         if index and index == len(parts) - 1 and part == "[key]" and _is_dict(holder) and details["input"] == path[-1]:
             is_key = True
             continue
@@ -113,7 +119,7 @@ def knows(model: type[BaseModel], path: Path) -> bool:
 
 
 def _inside(annotation: Any, part: str | int) -> Any:
-    """The type of what stands under ``part``; nothing where there is no such key."""
+    """The type of the value under ``part``; None if there is no such key."""
     for each in _unwrap(annotation):
         if _is_model(each):
             fields = {field.alias or name: field for name, field in each.model_fields.items()}
@@ -174,7 +180,6 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
     if kind == "literal_error":
         names = re.findall(r"'([^']*)'", context["expected"])
         text = shown(details["input"])
-        # An object's word is found under its `model`; a bare word stands alone.
         return error(
             "SL0102",
             "value not allowed",
@@ -190,12 +195,12 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
 
 
 def _empty(source: Source, place: _Place, at: Path, whole: str) -> Diagnostic:
-    """A mapping without keys that must have some: said once, with all that it must have."""
+    """The error for an empty mapping with required keys: one error that names all of them."""
     inside = place.path[:-1]
     name = f"`{dotted(at + inside)}`" if at + inside else whole
     holder = next(each for each in _unwrap(place.holder) if _is_model(each))
     needed = [field.alias or key for key, field in holder.model_fields.items() if field.is_required()]
-    start = "`syncline init` writes a scenario to start from" if not at + inside and whole == _SCENARIO else None
+    start = "write a scenario to start from with `syncline init`" if not at + inside and whole == _SCENARIO else None
     return error(
         "SL0103",
         f"{name} is empty",
@@ -207,7 +212,7 @@ def _empty(source: Source, place: _Place, at: Path, whole: str) -> Diagnostic:
 
 
 def _below(model: type[BaseModel], name: str) -> list[str]:
-    """The sections that know a key ``name``, as paths to it."""
+    """Paths of a key ``name`` in the sections of ``model`` that have such a key."""
     found = []
     for section, field in model.model_fields.items():
         annotation = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
@@ -224,12 +229,12 @@ def _remedy(bad: str, deeper: list[str]) -> str | None:
 
 
 def _found(value: Any) -> str | None:
-    """What was found, where it is short enough to be worth repeating."""
+    """The value that was found, as text; None if it is a mapping or a list."""
     return None if isinstance(value, (dict, list, BaseModel)) else shown(value)
 
 
 def _no_form(source: Source, place: _Place, details: ErrorDetails, key: str) -> Diagnostic:
-    """None of the forms of a union fits."""
+    """The error for a value that fits no form of a union."""
     path = place.path
     forms = [member for _, member in _members(place.chosen)]
     value = details["input"]
@@ -241,7 +246,7 @@ def _no_form(source: Source, place: _Place, details: ErrorDetails, key: str) -> 
         near = next((each for bad in value if (each := nearest(str(bad), known))), None)
         return error(
             "SL0103",
-            f"`{key}` has none of the keys that say what it is",
+            f"`{key}` has none of the keys that select its form",
             mark=source.mark(path, key=True),
             key=key,
             allowed=one,
@@ -262,7 +267,7 @@ def _is_model(member: Any) -> bool:
 
 
 def _discriminators(member: Any) -> tuple[str, ...]:
-    """The keys by which a form is told: its first required one, or ``links`` for a graph; or any of the families."""
+    """The keys that select a form: its first required key, ``links`` for a graph, or the names of the families."""
     if families := getattr(member, "FAMILIES", None):
         return tuple(families)
     fields = {field.alias or name: field for name, field in member.model_fields.items()}
@@ -299,7 +304,7 @@ def _allowed(details: ErrorDetails) -> str:
         case "too_short":
             return f"at least {context['min_length']} entries" if context["min_length"] > 1 else "at least one entry"
         case "string_too_short":
-            return "a text that is not empty"
+            return "non-empty text"
         case "string_too_long":
             return f"at most {context['max_length']} characters"
         case kind:
@@ -316,7 +321,7 @@ def _names(model: type[BaseModel] | None) -> list[str]:
 
 
 def _members(annotation: Any) -> Iterator[tuple[str, Any]]:
-    """The tagged members of a union, with their tags."""
+    """Tags and types of the tagged members of a union."""
     for each in _union(annotation):
         if get_origin(each) is Annotated:
             inner, *metadata = get_args(each)
@@ -328,7 +333,7 @@ def _members(annotation: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _union(annotation: Any) -> Iterator[Any]:
-    """The members of a union, their metadata kept."""
+    """The members of a union, with their metadata."""
     if get_origin(annotation) is Annotated and not any(isinstance(i, Tag) for i in get_args(annotation)[1:]):
         yield from _union(get_args(annotation)[0])
     elif hasattr(annotation, "__args__") and get_origin(annotation) not in (Annotated, list, dict):

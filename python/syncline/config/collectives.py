@@ -1,4 +1,4 @@
-"""How collectives are carried out, as a user writes it. Defaults are those of the core; a test compares them."""
+"""The schema of ``collectives``. Defaults are those of the core; a test compares them."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ Unlimited = Annotated[
 
 
 class AlgorithmsOf(Strict):
-    """How the collectives of one group, kind and size are carried out."""
+    """Algorithms for the collectives of one group, kind and size."""
 
     group: Annotated[str, Field(min_length=1)]
-    """Their group: `data`, `model`, `all` and so on, as `group` in the table of collectives, without its number."""
+    """Their group: `data`, `model`, `all` and so on, as in column `group` of the table of collectives, without the
+    number."""
     collective: Collective
     """Their kind."""
     bytes: Bytes
     """Their size."""
     phases: list[str]
-    """Algorithm and collective of each phase, such as `ring reduce_scatter`, in their order."""
+    """Algorithm and collective of each phase, such as `ring reduce_scatter`, in the order of the phases."""
 
 
 class JobCollectives(Strict):
-    """How the collectives of one of several jobs are planned, where that is not as the scenario says."""
+    """How the collectives of one of several jobs are planned, where that differs from the scenario."""
 
     all_reduce: Literal[
         "auto",
@@ -41,41 +42,43 @@ class JobCollectives(Strict):
         "hierarchical",
         "hierarchical_optimal",
     ] = "auto"
-    """How an all-reduce is composed over dimensions. `auto`: the quickest; where you name an algorithm of an
-    all-reduce, the first composition in which it has a phase. `baseline`: one all-reduce in each dimension.
+    """How an all-reduce is composed over dimensions. `auto`: the quickest composition; but if `algorithms` names one
+    for an all-reduce, the first composition with a phase that runs it. `baseline`: one all-reduce in each dimension.
     `enhanced`: reduce-scatter in the lowest, all-reduce in the others, all-gather in the lowest (astra2020).
     `hierarchical_2n`: reduce-scatter upwards, all-gather downwards (hier2021). `hierarchical_2n_merged`: the same with
     one all-reduce in the highest. `hierarchical`, `hierarchical_optimal`: as in dlrm2020."""
     algorithms: dict[str, dict[Collective, str]] = {}
-    """Algorithm by dimension, then by collective; `default` stands for all other dimensions. That of an all-reduce runs
-    its reduce-scatter and all-gather too, unless these have one of their own. Where absent, the algorithm that takes
-    the least time is chosen."""
+    """Algorithm by dimension, then by collective; `default` stands for all other dimensions. The algorithm for
+    all-reduce is also used for its reduce-scatter and all-gather phases, unless these name their own. Without an entry,
+    the quickest algorithm is chosen."""
     algorithms_of: list[AlgorithmsOf] = []
-    """How the collectives of one group, kind and size are carried out. Goes before `all_reduce` and `algorithms`."""
+    """Algorithms for the collectives of one group, kind and size. Take precedence over `all_reduce` and
+    `algorithms`."""
     plans: dict[Collective, str] = {}
-    """Path of your own plan, by collective."""
+    """Path of your own plan file, by collective."""
     logical: (
         Annotated[list[Positive], Field(min_length=1), either("a list of sizes, lowest dimension first")] | None
     ) = None
-    """Sizes of the logical grid that plans assume, lowest dimension first, where it is not the fabric's."""
+    """Sizes of the logical grid that plans assume, lowest dimension first. Without it, the dimensions of the fabric."""
     chunks: Positive = 16
-    """Chunks that a set is cut into."""
+    """Number of chunks that a set is cut into."""
     chunks_of: dict[Collective, Positive] = {}
-    """The same by collective, where it is another number."""
+    """Number of chunks by collective, in place of `chunks`."""
     min_chunk: Bytes = "4KiB"
-    """Smallest chunk: a set is cut into fewer chunks rather than into smaller ones."""
+    """Smallest chunk: a small set is cut into fewer chunks, so that none is smaller."""
     element: Bytes = "4B"
-    """Element size by which data is cut."""
+    """Size of an element: data is cut between elements."""
 
 
 class Collectives(JobCollectives):
-    """How collectives are carried out."""
+    """How collectives are planned and scheduled."""
 
     order: Literal["fifo", "lifo", "priority"] = "fifo"
-    """Which set goes first: the one issued first, the one issued last, or all-to-all before all others."""
+    """Which set goes first. `fifo`: the one issued first. `lifo`: the one issued last. `priority`: all-to-alls before
+    all others."""
     schedulers: Literal["per_group", "per_rank"] | None = None
-    """What `order`, `issue_threshold`, `issue_batch` and `active_chunks` apply to: the chunks of each process group by
-    itself, as communicators of NCCL run side by side, or all chunks of a rank together, as in astra2020. Without it,
+    """What `order`, `issue_threshold`, `issue_batch` and `active_chunks` apply to. `per_group`: the chunks of each
+    process group, as NCCL's communicators run side by side. `per_rank`: all chunks of a rank (astra2020). Without it,
     `per_group` for `order: fifo`, else `per_rank`."""
     issue_threshold: Unlimited = 8
     """New chunks are issued while fewer than this many are in their first phase (T of astra2020)."""
@@ -84,17 +87,17 @@ class Collectives(JobCollectives):
     queues: Annotated[
         Literal["per_link"] | Positive, either("per_link, or a whole number of at least 1", "per_link")
     ] = "per_link"
-    """Logical scheduling queues of a phase; `per_link` is one for each ring or switch of the dimension, and one where
-    the pair chooses the switch."""
+    """Logical scheduling queues of a phase. `per_link`: one for each ring or switch of the dimension, but a single one
+    with `spread: pair`."""
     active_chunks: Unlimited = 4
-    """Running chunks of a queue."""
+    """Most chunks of a queue that run at once."""
     outstanding: Unlimited = "unlimited"
-    """Running chunks of a dimension and NPU (64 in dlrm2020)."""
+    """Most chunks of an NPU that run at once in a dimension (64 in dlrm2020)."""
     concurrent: Unlimited = "unlimited"
-    """Collectives of one rank that may be under way at once."""
+    """Most collectives of a rank that run at once."""
     endpoint_delay: Time = "0s"
     """Constant delay after a message is received."""
     injection_latency: Time = "0s"
-    """Time for a message from memory to the network interface."""
+    """Time that a message takes from memory to the network interface."""
     reduction_rate: Rate | None = None
-    """Rate at which received data is combined with local data. Without it, that costs no time."""
+    """Rate at which received data is combined with local data. Without it, combining takes no time."""

@@ -1,4 +1,4 @@
-"""What turns work into time, as a user writes it."""
+"""The schema of ``compute``: the model that turns work into time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class EfficiencyPoint(Strict):
     """One point of an efficiency curve."""
 
     flop: Flops
-    """Operations of a task."""
+    """Number of operations of a task."""
     efficiency: Fraction
     """Fraction of the peak that a task of this size reaches, above 0 to 1."""
 
@@ -32,18 +32,18 @@ Efficiency = Annotated[
     | Annotated[list[EfficiencyPoint], Field(min_length=1, max_length=limits.MAX_POINTS), Tag("points")],
     Discriminator(lambda value: "points" if isinstance(value, list) else "number"),
 ]
-"""A fraction, or points by rising work."""
+"""A fraction, or a list of points, sorted by rising work."""
 
 
 Peak = Annotated[
     Annotated[FlopRate, Tag("word")] | Annotated[dict[DataType, FlopRate], Field(min_length=1), Tag("types")],
     Discriminator(lambda value: "types" if isinstance(value, dict) else "word"),
 ]
-"""A rate for all types, or a rate for each."""
+"""One rate for all data types, or a rate for each data type."""
 
 
 class Roofline(Strict):
-    """The larger of operations over peak rate and bytes over memory bandwidth."""
+    """The larger of two times: operations over peak rate, and bytes over memory bandwidth."""
 
     model: Literal["roofline"]
     """The compute model's name."""
@@ -51,14 +51,14 @@ class Roofline(Strict):
     """Name of an accelerator whose data sheet syncline knows, such as `A100`. Gives `peak`, `memory` and
     `memory_capacity`."""
     peak: Peak | None = None
-    """Peak rate, such as `312TFLOP/s`; or rates by the type that operations compute in, such as
-    `{ fp8: 1979TFLOP/s, bf16: 989TFLOP/s }`."""
+    """Peak rate, such as `312TFLOP/s`; or peak rates by data type, such as `{ fp8: 1979TFLOP/s, bf16: 989TFLOP/s }`."""
     memory: Rate | None = None
     """Memory bandwidth, such as `1555GB/s`."""
     efficiency: Efficiency = 1.0
-    """Fraction of the peak that is reached, above 0 to 1: one for all tasks, or a curve by their operations."""
+    """Fraction of the peak that tasks reach, above 0 to 1: one for all tasks, or a curve over the number of
+    operations."""
     compute_power: Power = 1.0
-    """What all compute times are divided by: 2 is an NPU that is twice as fast."""
+    """Divides all compute times: 2 makes the NPU twice as fast."""
     memory_capacity: Bytes | None = None
     """Memory of an NPU, such as `80GiB`. A job that does not fit is refused."""
 
@@ -84,24 +84,24 @@ class Systolic(Strict):
     columns: Side = 256
     """Columns of multiply-accumulate units."""
     clock: Frequency = "1GHz"
-    """Cycles per second: each unit does one multiply-accumulate a cycle."""
+    """Clock rate: each unit does one multiply-accumulate a cycle."""
     memory: Rate
-    """Memory bandwidth, such as `900GB/s`. Where operands arrive too slowly, the array stalls."""
+    """Memory bandwidth, such as `900GB/s`. The array stalls while operands arrive too slowly."""
     dataflow: Literal["weight_stationary", "output_stationary", "input_stationary"] = "weight_stationary"
-    """What stays in the array while the rest flows through it."""
+    """Which operand stays in the array while the others flow through it."""
     vector: Vector | None = None
-    """Rate of operations that are no matrix products; `free` where these take no time. Without it, two for each column
-    and cycle."""
+    """Rate of operations that are not matrix products; `free` if they take no time. Without it, two operations for each
+    column and cycle."""
     delay: Time = "0s"
-    """Added to each pass of each layer."""
+    """Time added to each pass of each layer."""
     compute_power: Power = 1.0
-    """What all compute times are divided by: 2 is an NPU that is twice as fast."""
+    """Divides all compute times: 2 makes the NPU twice as fast."""
     memory_capacity: Bytes | None = None
     """Memory of an NPU, such as `80GiB`. A job that does not fit is refused."""
 
 
 class Throughput(Strict):
-    """Matrix products at a fixed rate, whatever their shape and traffic; other work by the larger of two times."""
+    """Matrix products at a fixed rate, whatever their shape and memory traffic; other work as by a roofline."""
 
     model: Literal["throughput"]
     """The compute model's name."""
@@ -109,40 +109,40 @@ class Throughput(Strict):
     """Rate of operations, such as `60TFLOP/s`. A pass with matrix products takes their operations at this rate, and no
     time for anything else."""
     memory: Rate
-    """Memory bandwidth, such as `600GB/s`. A pass without matrix products takes its bytes at this rate, or its
-    operations at the other, whichever takes longer."""
+    """Memory bandwidth, such as `600GB/s`. A pass without matrix products takes the larger of two times: its bytes at
+    this rate, and its operations at `rate`."""
     compute_power: Power = 1.0
-    """What all compute times are divided by: 2 is an NPU that is twice as fast."""
+    """Divides all compute times: 2 makes the NPU twice as fast."""
     memory_capacity: Bytes | None = None
     """Memory of an NPU, such as `80GiB`. A job that does not fit is refused."""
 
 
 class Table(Strict):
-    """Measured times, by layer and pass."""
+    """Measured times of each layer and pass."""
 
     model: Literal["table"]
     """The compute model's name."""
     file: Annotated[str, Field(min_length=1)]
-    """Path of the table, in YAML or CSV."""
+    """Path of the table, a YAML or CSV file."""
     compute_power: Power = 1.0
-    """What all compute times are divided by: 2 is an NPU that is twice as fast."""
+    """Divides all compute times: 2 makes the NPU twice as fast."""
     memory_capacity: Bytes | None = None
     """Memory of an NPU, such as `80GiB`. A job that does not fit is refused."""
 
 
 class Given(Strict):
-    """Only times that the workload gives."""
+    """Takes compute times from the workload, which must give them."""
 
     model: Literal["given"]
     """The compute model's name."""
     compute_power: Power = 1.0
-    """What all compute times are divided by: 2 is an NPU that is twice as fast."""
+    """Divides all compute times: 2 makes the NPU twice as fast."""
     memory_capacity: Bytes | None = None
     """Memory of an NPU, such as `80GiB`. A job that does not fit is refused."""
 
 
 class _Unknown(Strict):
-    """What has a name that is no compute model's. It is refused with the names that are."""
+    """A mapping whose ``model`` names no compute model. Validation refuses it, and lists the names."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -158,7 +158,7 @@ def _choose(value: Any) -> str | None:
     if isinstance(value, BaseModel):
         return str(value.model)  # type: ignore[attr-defined]
     if isinstance(value, dict):
-        # A mapping without a model lacks one; the first keys that compute models had are the roofline's.
+        # Check a mapping without `model` as a roofline, so that the error says that `model` is missing.
         name = value.get("model", "roofline")
         return name if isinstance(name, str) and name in _MODELS else "unknown"
     return None

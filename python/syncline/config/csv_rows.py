@@ -1,4 +1,4 @@
-"""Rows of a CSV file as the mappings that they are in YAML, with their places."""
+"""Reads the rows of a CSV file as mappings, like those of a YAML file, with their places."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cell(Mark):
-    """A cell of a line; where exactly it stands is found out for an error only."""
+    """A cell of a line. Its column is worked out only when an error needs it."""
 
     index: int = 0
 
     def place(self) -> Place:
-        """The cell as a diagnostic holds it."""
+        """The cell in the form that a diagnostic holds."""
         line = self.text.lines[self.line - 1]
         cells = line.split(",")
         if '"' in line or self.index >= len(cells) or not cells[self.index].strip():
@@ -37,26 +37,26 @@ class Cell(Mark):
 
 @dataclass(frozen=True)
 class Form:
-    """What a file of rows looks like."""
+    """The format of a CSV file."""
 
     columns: tuple[str, ...]
-    """Columns that there may be."""
+    """Columns that the file may have."""
     required: tuple[str, ...]
-    """Columns that there must be."""
+    """Columns that the file must have."""
     help: str
-    """What the first line is."""
+    """Describes the header line, for errors."""
     row: str
-    """What a row is called."""
+    """The noun for a row, for errors."""
     max_rows: int
     max_bytes: int
     convert: Callable[[str, str, Mark, list[Diagnostic]], str | bool | int]
-    """A column's name, a cell's text and place, and where to say what is wrong with it, into the cell's value."""
+    """Converts a cell to its value, given its column, text and place; appends errors to the list."""
 
 
 def read_rows(path: str, form: Form) -> tuple[list[Node], Mark, list[Diagnostic]]:
-    """The rows of a CSV file, the place of the whole file, and what is wrong.
+    """The rows of a CSV file, the place of the whole file, and the errors in it.
 
-    Empty cells are absent keys. Empty lines and lines that begin with ``#`` say nothing.
+    An empty cell is an absent key. Empty lines and lines that begin with ``#`` are skipped.
     """
     file = Text(path, (content := read_file(path, form.max_bytes)).splitlines())
     rows = csv.reader(io.StringIO(content, newline=""), strict=True, skipinitialspace=True)
@@ -83,7 +83,7 @@ def read_rows(path: str, form: Form) -> tuple[list[Node], Mark, list[Diagnostic]
     if header is None:
         refuse(error("SL0106", "the file is empty", mark=start, help=form.help))
     if not found and not problems:
-        message = f"no {form.row} stands under the header"
+        message = f"the file has no {form.row} below its header"
         problems.append(error("SL0201", message, mark=start, help=f"write a line for each {form.row}"))
     return found, start, problems
 

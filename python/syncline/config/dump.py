@@ -1,4 +1,4 @@
-"""Plain values as YAML, in one way only, so that equal scenarios are equal files."""
+"""Writes plain values as YAML, always in the same way, so that equal scenarios give equal files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./()-]*|[0-9.]+[A-Za-z][A-Za-z/]*")
 _WORDS = frozenset(("yes", "no", "on", "off", "y", "n"))
-"""What older readers of YAML take for true and false."""
+"""Words that YAML 1.1 parsers read as true or false."""
 
 
 def dump(value: Any) -> str:
@@ -57,6 +57,6 @@ def _scalar(value: Any) -> str:
 
 
 def _quoted(value: str) -> str:
-    """Between double quotes; what cannot be seen is written by its number, as YAML and not JSON does it."""
+    """``value`` in double quotes. Unprintable characters become 32-bit escapes, which YAML has and JSON lacks."""
     text = json.dumps(value, ensure_ascii=False)
     return text if text.isprintable() else "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in text)

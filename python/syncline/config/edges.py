@@ -1,4 +1,4 @@
-"""Fabrics given link by link: names of vertices into numbers, files of links into fabrics."""
+"""Resolves fabrics given link by link: turns names of vertices into numbers, and reads files of links."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def graph(
     fabric: GraphFabric, origins: Origins, source: Source, at: Path, paths: tuple[Source, Path] | None = None
 ) -> dict[str, Any]:
-    """The resolved form of a fabric whose values stand at ``at`` in ``source``; its routing may stand at ``paths``."""
+    """The resolved form of a fabric whose values are at ``at`` in ``source``, and its routing at ``paths`` if given."""
     npus, switches = _vertices(fabric.npus, "npu"), _vertices(fabric.switches, "switch")
     numbers = {name: number for number, name in enumerate([*npus, *switches])}
     problems: list[Diagnostic] = []
@@ -45,7 +45,7 @@ def graph(
                 found=str(vertex),
                 allowed=f"{names}, or a number below {len(npus) + len(switches)}",
                 nearest=near,
-                help=None if near else "names of your own are listed under `npus` and `switches`",
+                help=None if near else "list your own names under `npus` and `switches`",
             )
         )
         return 0
@@ -65,10 +65,10 @@ def graph(
                     mark=source.mark(to),
                     key=dotted(to),
                     found=str(link.to),
-                    allowed="another vertex than `from` names",
+                    allowed="a vertex other than that of `from`",
                 )
             )
-        # What says the same as an earlier one is far more often an error than a second cable, which `count` says.
+        # A link that repeats an earlier one is far more often a mistake than a second cable; `count` gives those.
         same = (*(sorted(ends) if link.duplex else ends), link.duplex, *_speed(link))
         if first.setdefault(same, index) != index and len(problems) == known:
             problems.append(_again(source, path, (*at, "links", first[same])))
@@ -85,7 +85,7 @@ def graph(
                 "a fabric has too many links",
                 mark=source.mark(links_at, key=True),
                 key=dotted(links_at),
-                found=f"{len(links)} directed ones, parallel ones included",
+                found=f"{len(links)} directed links, parallel ones included",
                 allowed=f"at most {2 * limits.MAX_EDGES}",
             )
         )
@@ -113,12 +113,12 @@ def graph(
 
 
 def _speed(link: Link) -> tuple[int, int]:
-    """Rate and latency as numbers, however they are written."""
+    """Rate and latency as numbers, so that 1GB/s equals 8Gb/s."""
     return _core.parse_quantity("rate", link.rate), _core.parse_quantity("time", link.latency)
 
 
 def _again(source: Source, path: Path, before: Path) -> Diagnostic:
-    """What is wrong with a link that is given twice."""
+    """The error for a link that is given twice."""
     earlier = source.mark(before)
     line = f"line {earlier.line}" if earlier is not None and earlier.line else dotted(before)
     return error(
@@ -127,7 +127,7 @@ def _again(source: Source, path: Path, before: Path) -> Diagnostic:
         mark=source.mark(path),
         key=dotted(path),
         notes=[f"the first is in {line}"],
-        help="leave it out, or say `count: 2` once for two parallel cables",
+        help="remove it, or give one link with `count: 2` for two parallel cables",
     )
 
 
@@ -136,21 +136,21 @@ def _vertices(given: int | Sequence[str], word: str) -> Sequence[str]:
 
 
 def read_edges(fabric: FileFabric, origins: Origins) -> dict[str, Any]:
-    """The resolved form of a fabric that stands in a file of its own."""
+    """The resolved form of a fabric that is in a separate file."""
     path = origins.source.relative(fabric.file)
     if path.lower().endswith((".yaml", ".yml", ".json")):
         for key in ("npus", "switches"):
             if getattr(fabric, key) is not None:
                 at = ("fabric", key)
                 mark = origins.source.mark(at, key=True)
-                refuse(error("SL0102", "a YAML file names its vertices itself", mark=mark, key=dotted(at)))
+                refuse(error("SL0102", f"a YAML file gives its own `{key}`", mark=mark, key=dotted(at)))
         source = from_file(path)
     else:
         source = read(path, fabric)
     paths = None
     routing = origins.source.root.at(("fabric", "routing"))
     if routing is not None and isinstance(source.root.value, dict):
-        # The scenario's routes take the place of the file's.
+        # The scenario's routing replaces the file's.
         source.root.value["routing"] = routing
         paths = origins.source, ("fabric", "routing")
     return graph(check(source, GraphFabric, whole="the file"), origins, source, (), paths)

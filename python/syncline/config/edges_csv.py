@@ -1,4 +1,4 @@
-"""CSV edge lists, as sources with the values of a fabric given link by link."""
+"""Reads a CSV edge list as a source with the values of a fabric given link by link."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DUPLEX = {"yes": True, "true": True, "no": False, "false": False}
 
 
 def read(path: str, fabric: FileFabric) -> Source:
-    """The links of a CSV file; vertices are counted where ``fabric`` does not name them."""
+    """Reads the links of a CSV file; counts the vertices if ``fabric`` does not name them."""
     links, start, problems = read_rows(path, _FORM)
     vertices = {
         word: _vertices(links, word, given, problems)
@@ -36,7 +36,7 @@ def read(path: str, fabric: FileFabric) -> Source:
 def _value(key: str, cell: str, mark: Mark, problems: list[Diagnostic]) -> str | bool | int:
     if key == "duplex":
         if cell.lower() not in _DUPLEX:
-            problem = "a link runs both ways, or it does not"
+            problem = "not a value of `duplex`"
             problems.append(error("SL0102", problem, mark=mark, key=key, found=shown(cell), allowed=", ".join(_DUPLEX)))
         return _DUPLEX.get(cell.lower(), True)
     whole = key in ("from", "to", "count") and cell.isascii() and cell.isdigit() and len(cell) < 11
@@ -46,7 +46,7 @@ def _value(key: str, cell: str, mark: Mark, problems: list[Diagnostic]) -> str |
 _FORM = Form(
     columns=("from", "to", "rate", "latency", "duplex", "count"),
     required=("from", "to", "rate"),
-    help="the first line is from,to,rate, with latency, duplex and count where they are needed",
+    help="the first line is from,to,rate, optionally with latency, duplex and count",
     row="link",
     max_rows=limits.MAX_EDGES,
     max_bytes=limits.MAX_EDGE_FILE_BYTES,
@@ -55,7 +55,10 @@ _FORM = Form(
 
 
 def _vertices(links: list[Node], word: str, given: list[str] | None, problems: list[Diagnostic]) -> Node:
-    """The vertices of a kind: those given, or as many as the largest number in a name says, which leaves no gap."""
+    """The vertices of a kind: the given names, or else their number, counted from names such as ``npu0``.
+
+    Numbers must run from 0 without gaps.
+    """
     if given is not None:
         return Node([Node(name) for name in given])
     first: dict[int, Node] = {}
@@ -71,7 +74,7 @@ def _vertices(links: list[Node], word: str, given: list[str] | None, problems: l
         problems.append(
             error(
                 "SL0201",
-                f"no link leads to {word}{gap}",
+                f"no link joins {word}{gap}",
                 mark=beyond.mark,
                 found=str(beyond.value),
                 help=f"count from {word}0 without gaps, or name the vertices with fabric.npus and fabric.switches",

@@ -1,4 +1,4 @@
-"""Families of fabrics into the resolved form: what the core builds, or dimensions where a family is regular."""
+"""Resolves fabrics of a family: into numbers from which the core builds, or into dimensions for a regular family."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def expand(fabric: BuiltFabric, origins: Origins) -> dict[str, Any]:
-    """The resolved fabric. A torus, a hypercube and a switch are dimensions, unless they join nodes."""
+    """The resolved fabric. A torus, a hypercube or a switch becomes dimensions, unless it joins nodes."""
     family = next(name for name in fabric.FAMILIES if getattr(fabric, name) is not None)
     numbers = _given(getattr(fabric, family))
     if "sizes" in numbers:
@@ -25,7 +25,7 @@ def expand(fabric: BuiltFabric, origins: Origins) -> dict[str, Any]:
             refuse(
                 error(
                     "SL0102",
-                    f"messages in a {family} without nodes go dimension by dimension",
+                    f"a {family} without nodes supports only dimension-order routing",
                     mark=origins.source.mark(at),
                     key="fabric.routing",
                     allowed="dimension_order",
@@ -56,7 +56,7 @@ def expand(fabric: BuiltFabric, origins: Origins) -> dict[str, Any]:
 
 
 def _given(of: Strict) -> dict[str, Any]:
-    """Its keys and values, without those that say nothing: bits are payload unless an efficiency says otherwise."""
+    """The keys and values of a model, without absent ones and without an efficiency of 1, the default."""
     return {
         key: value for key, value in of.model_dump().items() if value is not None and (key, value) != ("efficiency", 1)
     }

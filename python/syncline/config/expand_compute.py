@@ -1,4 +1,4 @@
-"""A user's compute model into the resolved form: an accelerator into its rates, a table's file into its times."""
+"""Resolves a compute model: replaces an accelerator's name by its rates, and a table's path by its times."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def expand(compute: Compute, workload: Expanded, origins: Origins) -> dict[str, 
 
 
 def memory(compute: Compute, origins: Origins) -> str | None:
-    """What an NPU has, if it is said: by itself, or by the name of an accelerator."""
+    """Memory of an NPU, from ``memory_capacity`` or from the accelerator; None if neither gives it."""
     given = getattr(compute, "memory_capacity", None)
     if given is not None:
         origins.move(("npu_memory",), ("compute", "memory_capacity"))
@@ -87,7 +87,7 @@ def _roofline(compute: Roofline, workload: Expanded, origins: Origins) -> dict[s
 
 
 def _own_peaks(compute: Roofline, workload: Expanded, origins: Origins) -> dict[str, str]:
-    """Peak rates of the data types that operations of layers name. A single rate for all types covers them too."""
+    """Peak rates of the data types that operations of layers name; empty if one rate covers all types."""
     from syncline.models.accelerators import find
 
     rates: dict[str, str] = {}
@@ -102,7 +102,7 @@ def _own_peaks(compute: Roofline, workload: Expanded, origins: Origins) -> dict[
             work = layer.get(key)
             data_type = work.get("ops", {}).get("data_type") if isinstance(work, dict) else None
             path = ("workload", "layers", number, key, "data_type")
-            # Only types that the user names for an operation: a model's layers follow `types`.
+            # Only types that the user gave for an operation count: those of a model's layers follow `types`.
             if data_type is None or origins.source.root.at(path) is None or data_type == _types(workload).compute:
                 continue
             if data_type not in rates:
@@ -114,7 +114,7 @@ def _own_peaks(compute: Roofline, workload: Expanded, origins: Origins) -> dict[
 
 
 def _peaks(given: Mapping[Any, str], types: Types, origins: Origins) -> dict[str, Any]:
-    """Those of the given peak rates that a job of these types needs."""
+    """The given peak rates that a job with these types needs."""
     from syncline.models.errors import unknown
 
     for data_type in (types.compute, types.others):
@@ -127,7 +127,7 @@ def _peaks(given: Mapping[Any, str], types: Types, origins: Origins) -> dict[str
 
 
 def _refuse_type(message: str, problem: ModelError, origins: Origins) -> NoReturn:
-    """Refuses a type that the job computes with, at the key that says it, or at the compute model."""
+    """Raises an error about the type that the job computes in, placed at its key or else at the compute model."""
     said = (("workload", "types", "compute"), ("workload", "precision"))
     path = next((path for path in said if origins.source.root.at(path) is not None), said[1])
     mark = origins.source.mark(path) or origins.source.mark(("compute",))
@@ -137,7 +137,7 @@ def _refuse_type(message: str, problem: ModelError, origins: Origins) -> NoRetur
 
 
 def _types(workload: Expanded) -> Types:
-    """The types of a training job; a job that is none computes nothing, in fp32."""
+    """The types of a training job; fp32 for any other job, which computes nothing."""
     from syncline.models.types import PRECISIONS
 
     return workload.types or PRECISIONS["fp32"]
@@ -166,12 +166,12 @@ def _table(compute: Table, workload: Expanded, origins: Origins) -> dict[str, An
             refuse(
                 error(
                     "SL0301",
-                    f"the table was measured with another {key} than the workload has",
+                    f"the table was measured with a different {key} than the workload's",
                     mark=origins.source.mark(at),
                     key=".".join(at),
                     found=str(measured),
                     allowed=str(wanted),
-                    help=f"measure anew, or set workload.{set_by.get(key, key)} to {measured}",
+                    help=f"measure again, or set workload.{set_by.get(key, key)} to {measured}",
                 )
             )
     origins.move(("compute", "layers"), at)

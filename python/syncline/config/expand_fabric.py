@@ -1,4 +1,4 @@
-"""A user's fabric into the resolved form: shorthands into dimensions, names of vertices into numbers."""
+"""Resolves a fabric: turns shorthands into dimensions, and names of vertices into numbers."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _given(name: str, size: int, links: L | None, key: str, origins: Origins) ->
                 f"missing key `{key}`",
                 mark=origins.source.mark(("fabric",), key=True),
                 key=f"fabric.{key}",
-                help=f"the {name} dimension has {size} NPUs; say what joins them",
+                help=f"the {name} dimension has {size} NPUs; give the links that join them",
             )
         )
     return links

@@ -1,4 +1,4 @@
-"""Several jobs into the resolved form: each as if it were alone, its keys under its own."""
+"""Resolves several jobs: each like a scenario with one job, placed under the job's own key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def views(source: Source) -> list[Source]:
-    """For each job, the scenario that has it alone; its values stand where they stood."""
+    """For each job, a scenario with only this job; its values keep their places in the file."""
     jobs = source.root.at(("jobs",))
     rest = cast("dict[str, Node]", source.root.value)
     found = []
@@ -32,7 +32,7 @@ def views(source: Source) -> list[Source]:
 
 
 def models(source: Source) -> tuple[list[Built | None], list[Diagnostic]]:
-    """The layers of the models that jobs name, and what is wrong with the keys of their own."""
+    """The layers of the models that jobs name, and the errors in the parameters of these models."""
     built, problems = [], []
     for index, view in enumerate(views(source)):
         layers, found = expand_workload.model(view)
@@ -42,7 +42,7 @@ def models(source: Source) -> tuple[list[Built | None], list[Diagnostic]]:
 
 
 def expand(scenario: Scenario, origins: Origins, built: list[Built | None]) -> dict[str, Any]:
-    """The resolved workload that holds all jobs; ``built`` is what :func:`models` gave."""
+    """The resolved workload that holds all jobs; ``built`` is the result of :func:`models`."""
     every = enumerate(zip(scenario.jobs, views(origins.source), built, strict=True))
     return {"source": "jobs", "jobs": [_job(scenario, origins, *each, index) for index, each in every]}
 
@@ -64,7 +64,7 @@ def _job(
     if job.compute is None:
         origins.move((*at, "compute"), ("compute",))
     for resolved, (source, path) in own.moved.items():
-        # What stands in the scenario itself stands under the job there.
+        # In the scenario's own file, these keys are under the job.
         inside = path[:1] == ("workload",) or (path[:1] == ("compute",) and job.compute is not None)
         where = ("jobs", index, *path) if source is view and inside else path
         origins.move((*at, *resolved), where, None if source is view else source)
@@ -87,7 +87,7 @@ def _job(
 
 
 def _within(diagnostic: Diagnostic, index: int, *, own_compute: bool) -> Diagnostic:
-    """A diagnostic about a job's own keys, which says which job's they are."""
+    """The diagnostic with the job's path before its key, if the key is the job's own."""
     key = diagnostic.get("key", "")
     if key.split(".")[0] == "workload" or (own_compute and key.split(".")[0] == "compute"):
         return {**diagnostic, "key": f"jobs.{index}.{key}"}

@@ -1,4 +1,4 @@
-"""A user's prices into the resolved form: the whole list, with its source and year."""
+"""Resolves prices into a whole price list, with its source and year."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from syncline.config.origin import Origins
 
 _FOLDER = files("syncline") / "data" / "prices"
-"""The shipped lists, a file each."""
+"""Folder of the shipped price lists, one file each."""
 
 
 @cache
@@ -29,12 +29,12 @@ def shipped() -> tuple[str, ...]:
 
 
 def price_list(name: str) -> dict[str, Any]:
-    """A shipped list in the resolved form. Raises :class:`SynclineError` for a name that is not known."""
+    """A shipped price list in the resolved form. Raises :class:`SynclineError` for an unknown name."""
     return _shipped(name) if name in shipped() else _unknown(name)
 
 
 def expand(prices: Prices, origins: Origins) -> dict[str, Any]:
-    """The resolved list."""
+    """The resolved price list."""
     match prices:
         case PriceList():
             return _own(_plain(prices, "prices"))
@@ -62,7 +62,7 @@ def expand(prices: Prices, origins: Origins) -> dict[str, Any]:
 
 
 def _found(name: str, at: Path, origins: Origins) -> dict[str, Any]:
-    """The list of a name, or of the file of that path; ``at`` is where the scenario says it."""
+    """The price list with this name, or in the file at this path; ``at`` is the scenario's key that gives it."""
     if name in shipped():
         origins.move(("prices",), at)
         return _shipped(name)
@@ -75,7 +75,10 @@ def _found(name: str, at: Path, origins: Origins) -> dict[str, Any]:
 
 
 def _own(resolved: dict[str, Any]) -> dict[str, Any]:
-    """A user's list, of whose tiers those that fit nothing are told; shipped lists are for many fabrics."""
+    """A user's price list, marked so that the core notes tiers that fit no links of the fabric.
+
+    Shipped lists are not marked, since they are for many fabrics.
+    """
     return {**resolved, "own_tiers": sorted(resolved["tiers"])} if resolved["tiers"] else resolved
 
 
@@ -88,19 +91,19 @@ def _unknown(name: str, at: Path = (), origins: Origins | None = None) -> dict[s
     refuse(
         error(
             "SL0102",
-            "no price list of that name",
+            "no price list with this name",
             mark=origins.source.mark(at) if origins else None,
             key=".".join(map(str, at)) or None,
             found=shown(name),
             allowed=", ".join(shipped()),
             nearest=nearest(name, shipped()),
-            help="a list of your own is a file: give its path, such as prices.yaml",
+            help="to use your own list, give the path of its file, such as prices.yaml",
         )
     )
 
 
 def _plain(prices: PriceList, name: str) -> dict[str, Any]:
-    """The resolved form; what a list does not say is left out of its components."""
+    """The resolved form of a price list; components without a price are left out."""
     return {
         "name": prices.name or name,
         "source": prices.source,

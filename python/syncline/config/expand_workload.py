@@ -1,4 +1,4 @@
-"""A user's workload into the resolved form: a model into its layers, forms into one."""
+"""Resolves a workload: turns a model into its layers, and all forms of a workload into one."""
 
 from __future__ import annotations
 
@@ -43,29 +43,29 @@ if TYPE_CHECKING:
 
 _AT: Path = ("workload",)
 _NOTHING_SELECTIVE = (
-    "`recompute: selective` changes nothing, as no layer is `selective`: "
-    "fused attention recomputes its scores by itself"
+    "`recompute: selective` changes nothing, because no layer is `selective`: "
+    "fused attention already recomputes its scores"
 )
 _OWN = tuple(ModelWorkload.model_fields)
 
 
 @dataclass(frozen=True)
 class Built:
-    """The model that a workload names."""
+    """The model that a workload names, built."""
 
     layers: list[BuiltLayer]
-    """From input to output."""
+    """Its layers, from input to output."""
     info: ModelInfo
-    """What it may be told."""
+    """Its description and parameters."""
     name: str
-    """For people."""
+    """Its name, for display."""
 
 
 _OTHER_MODELS = "for any other model, give the path of its `config.json` from Hugging Face"
 
 
 def model(source: Source) -> tuple[Built | None, list[Diagnostic]]:
-    """The model that the workload names, if it names one; and what is wrong with the keys of its own."""
+    """The model that the workload names, None if it names none; and the errors in the model's parameters."""
     from syncline.models import registry
 
     node = source.root.at(_AT)
@@ -108,18 +108,18 @@ def model(source: Source) -> tuple[Built | None, list[Diagnostic]]:
 
 @dataclass(frozen=True)
 class Expanded:
-    """A resolved workload, and what other sections need to know of it."""
+    """A resolved workload, and properties of it that other sections need."""
 
     resolved: dict[str, Any]
-    """What the core takes."""
+    """The workload in the core's form."""
     batch_per_npu: int | None = None
-    """Samples that one NPU works on at a time, where that is known."""
+    """Samples that one NPU works on at a time; None if unknown."""
     types: Types | None = None
-    """Element types of a training job."""
+    """Element types of a training job; None for any other job."""
 
 
 def expand(workload: Workload, origins: Origins, built: Built | None) -> Expanded:
-    """The resolved workload; ``built`` is what :func:`model` gave."""
+    """The resolved workload; ``built`` is the result of :func:`model`."""
     match workload:
         case ModelWorkload():
             return _model(workload, origins, cast("Built", built))
@@ -175,7 +175,7 @@ def _module(workload: ModuleWorkload, origins: Origins) -> Expanded:
     from syncline.models.traced import factory, from_torch
 
     batch = workload.batch_per_npu
-    # Stdout is for the answer, so what the module's code prints goes to stderr.
+    # Stdout is reserved for the answer, so redirect what the module's code prints to stderr.
     with _placed(origins.source), redirect_stdout(sys.stderr):
         folder = str(origins.source.folder.absolute()) if origins.source.file else str(FilePath.cwd())
         module, inputs = factory.build(workload.module, workload.arguments, folder, meta=workload.build == "meta")
@@ -183,8 +183,11 @@ def _module(workload: ModuleWorkload, origins: Origins) -> Expanded:
             shapes = [(each.shape, each.type) for each in workload.inputs]
             inputs = factory.sample(batch or 32, shapes, module)
         elif inputs is None:
-            help = "add `inputs`, such as [{ shape: [3, 224, 224] }], or let the factory give a pair"
-            refuse(error("SL0103", "nothing says what the module takes", key="workload.inputs", help=help))
+            help = (
+                "add `inputs`, such as [{ shape: [3, 224, 224] }], "
+                "or let the factory return a pair of module and inputs"
+            )
+            refuse(error("SL0103", "the inputs of the module are unknown", key="workload.inputs", help=help))
         traced = from_torch(
             module, inputs, sharding=workload.sharding, precision=workload.precision, costs=workload.costs
         )
@@ -192,11 +195,11 @@ def _module(workload: ModuleWorkload, origins: Origins) -> Expanded:
             refuse(
                 error(
                     "SL0102",
-                    "the factory's inputs have another batch",
+                    "the factory's inputs have a different batch",
                     key="workload.batch_per_npu",
                     found=str(batch),
                     allowed=str(traced.batch_per_npu),
-                    help="give `inputs`, or say the batch to the factory under `arguments`",
+                    help="give `inputs`, or pass the batch to the factory under `arguments`",
                 )
             )
     origins.move(("workload", "layers"), ("workload", "module"))
@@ -213,7 +216,7 @@ def _layers(
 ) -> dict[str, Any]:
     parallel, notes = _parallel(workload.parallel), {}
     if workload.parallel.recompute == "selective" and not any(layer.get("selective") for layer in layers):
-        # Training scripts set it as a habit, beside fused attention too.
+        # Training scripts often set it by habit, even with fused attention.
         del parallel["recompute"]
         notes = {"notes": [_NOTHING_SELECTIVE]}
     resolved = {
@@ -237,8 +240,8 @@ def _types(precision: str, given: GivenTypes) -> Types:
 
 
 def _sample(layers: Sequence[BuiltLayer], batch: int, tokens: int | None) -> dict[str, Any]:
-    """What the model does with a sample: its tokens, and the operations of its matrix products, both passes."""
-    # Backward a product costs twice as much as forward, and once where its inputs are data, which need no gradient.
+    """The tokens of a sample, and the operations of the matrix products that a sample takes in both passes."""
+    # The backward pass of a product takes twice the forward pass; or once, if its inputs are data without a gradient.
     needed, masked = (
         sum((4 if layer.reads_data else 6) * getattr(layer, count) for layer in layers)
         for count in ("multiply_adds", "masked")
@@ -247,7 +250,10 @@ def _sample(layers: Sequence[BuiltLayer], batch: int, tokens: int | None) -> dic
 
 
 def _given_sample(layers: list[dict[str, Any]], batch: int) -> dict[str, Any]:
-    """The same for layers that are given: of a forward pass, its matrix products; all of it where none are known."""
+    """Like :func:`_sample`, for layers that the user gives: estimated from the forward pass.
+
+    Counts its matrix products, or all its operations if no products are given.
+    """
     works = [work["ops"] for layer in layers if isinstance(work := layer["forward"], dict) and "ops" in work]
     products = [each for work in works for each in work.get("products", ())]
     if products:
@@ -267,14 +273,14 @@ def _counted(flop: int, unmasked: int, tokens: int | None) -> dict[str, Any]:
 
 @contextmanager
 def _placed(source: Source) -> Iterator[None]:
-    """Gives errors about a module their place in the scenario."""
+    """Adds the place in the scenario to errors about a module."""
     try:
         yield
     except SynclineError as problem:
         placed = []
         for each in problem.diagnostics:
             key = each.get("key", "module").removeprefix("workload.")
-            # A pattern of a layer's name has dots of its own.
+            # Split at the first dot only: patterns of layer names contain dots.
             mark = source.mark(("workload", *key.split(".", 1)))
             place = {"place": mark.place()} if mark else {}
             placed.append({**each, "key": f"workload.{key}", **place})
@@ -292,7 +298,7 @@ def _work(work: str | Ops | None, element: str) -> Any:
 
 
 def _ops(ops: Ops, element: str) -> dict[str, Any]:
-    """Operations; what is not said follows from the matrix products."""
+    """Operations in the resolved form; absent values are computed from the matrix products."""
     products = [_product(product, element) for product in ops.products]
     flop = sum(2 * each["m"] * each["k"] * each["n"] * each["count"] for each in products)
     moved = sum(_core.parse_quantity("bytes", each["memory"]) for each in products)
@@ -336,7 +342,7 @@ def axes(axes: Axes) -> Any:
 
 def _parallel(parallel: Parallel) -> dict[str, Any]:
     resolved = {"model": axes(parallel.model), "data": axes(parallel.data), "backward": parallel.backward}
-    # What no pipeline needs is left out where it is not said.
+    # Leave out keys at their defaults.
     said = parallel.model_dump(exclude_defaults=True, exclude={"model", "data", "backward", "pipeline"})
     pipeline = {} if parallel.pipeline == "none" else {"pipeline": axes(parallel.pipeline)}
     return {**resolved, **pipeline, **said}

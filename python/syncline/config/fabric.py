@@ -1,4 +1,4 @@
-"""The network, as a user writes it."""
+"""The schema of ``fabric``: the network."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ class Dim(Strict):
     """One dimension of a regular fabric."""
 
     name: Annotated[str, Field(min_length=1)]
-    """Its name, by which parallelism and algorithms refer to it."""
+    """Name of the dimension, to which parallelism and algorithms refer."""
     shape: Literal["ring", "fully_connected", "switch", "Ring", "FC", "FullyConnected", "Switch"]
-    """How its NPUs are joined."""
+    """How the NPUs of the dimension are joined."""
     size: Count
-    """How many NPUs it joins."""
+    """Number of NPUs along the dimension."""
     rings: Count | None = None
     """Parallel rings. Only for a ring."""
     links: Count | None = None
-    """Parallel links of each pair. Only for `fully_connected`."""
+    """Parallel links between each pair of NPUs. Only for `fully_connected`."""
     switches: Count | None = None
     """Switches, each joined to every NPU. Only for a switch."""
     direction: Literal["both", "one-way"] = "both"
-    """Whether each ring is a pair of rings, one each way, or runs one way. Other shapes are always full duplex."""
+    """Direction of each ring: `both` makes it a pair of rings, one each way. Other shapes are always full duplex."""
     spread: Literal["lane", "pair"] | None = None
-    """What chooses among several switches. `lane`: the scheduling queue of a chunk, and how far round its message goes.
-    `pair`: (source + destination) mod switches, by coordinates in the dimension. Only for a switch, where it is `lane`
-    unless said otherwise."""
+    """How a message chooses among several switches. `lane`: by the chunk's scheduling queue and the distance between
+    source and destination. `pair`: (source + destination) mod switches, by coordinates in the dimension. Only for a
+    switch. Without it, `lane`."""
     rate: Rate | None = None
     """Rate of one link. Exactly one of this and `rate_per_npu`."""
     rate_per_npu: Rate | None = None
-    """What one NPU sends into this dimension over all its links."""
+    """Total rate of one NPU's links in this dimension."""
     latency: Time = "0s"
     """Latency of one link."""
     efficiency: Efficiency = 1.0
-    """Payload over all bits on the wire, above 0 to 1."""
+    """Fraction of the bits on the wire that is payload, above 0 to 1."""
     tier: Annotated[str, Field(min_length=1)] | None = None
-    """By which name price lists know it, such as `inter_node`. Without it, by its own name."""
+    """Name of the dimension in price lists, such as `inter_node`. Without it, its own name."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Dim:
@@ -60,7 +60,7 @@ class Dim(Strict):
             if key != mine and getattr(self, key) is not None:
                 raise wrong(f"a dimension of shape {self.shape} has no `{key}`", allowed=mine)
         if self.spread is not None and mine != "switches":
-            help = "leave it out: it says what chooses among several switches"
+            help = "leave it out: it chooses among several switches"
             raise wrong(f"a dimension of shape {self.shape} has no `spread`", help=help)
         return self
 
@@ -76,17 +76,17 @@ class ShapeFabric(Strict):
     """A regular fabric by its shape. Other keys hold one value for all dimensions, or a list with one for each."""
 
     shape: Annotated[str, AfterValidator(check_shape)]
-    """Such as `Ring(4)_FC(2)_Switch(8)`, lowest dimension first. The dimensions are called `dim1`, `dim2` and so on."""
+    """Shapes and sizes of the dimensions, lowest first, such as `Ring(4)_FC(2)_Switch(8)`."""
     names: list[str] | None = None
-    """Other names for the dimensions."""
+    """Names of the dimensions. Without it, `dim1`, `dim2` and so on."""
     rate: Rates | None = None
     """Rate of one link. Exactly one of this and `rate_per_npu`."""
     rate_per_npu: Rates | None = None
-    """What one NPU sends into the dimension over all its links."""
+    """Total rate of one NPU's links in the dimension."""
     latency: Times = "0s"
     """Latency of one link."""
     efficiency: Efficiencies = 1.0
-    """Payload over all bits on the wire, above 0 to 1."""
+    """Fraction of the bits on the wire that is payload, above 0 to 1."""
 
     @model_validator(mode="after")
     def _consistent(self) -> ShapeFabric:
@@ -102,16 +102,16 @@ class ShapeFabric(Strict):
 
 
 class Uplinks(Strict):
-    """The links between NPUs and global switches. How many an NPU has is the number of switches."""
+    """The links between NPUs and global switches. An NPU has one link to each switch."""
 
     rate: Rate | None = None
     """Rate of one link. Exactly one of this and `rate_per_npu`."""
     rate_per_npu: Rate | None = None
-    """What one NPU sends into the dimension over all its links."""
+    """Total rate of one NPU's links in the dimension."""
     latency: Time = "0s"
     """Latency of one link."""
     efficiency: Efficiency = 1.0
-    """Payload over all bits on the wire, above 0 to 1."""
+    """Fraction of the bits on the wire that is payload, above 0 to 1."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -125,8 +125,8 @@ class Links(Uplinks):
     rings: Count = 1
     """Parallel rings."""
     direction: Literal["both", "one-way"] | None = None
-    """Whether each ring is a pair of rings, one each way. Local rings run one way unless said otherwise; the others run
-    both ways."""
+    """Direction of each ring: `both` makes it a pair of rings, one each way. Without it, local rings run one way and
+    the others both ways."""
 
 
 class TorusFabric(Strict):
@@ -136,13 +136,13 @@ class TorusFabric(Strict):
     """`MxNxK`: sizes of the dimensions local, horizontal and vertical. The fabric's dimensions are local, vertical and
     horizontal, lowest first; those of size 1 are left out."""
     local: Links | None = None
-    """Links within a package. Rings run one way."""
+    """Links within a package. Its rings run one way by default."""
     package: Links | None = None
     """Links between packages, in both dimensions."""
     vertical: Links | None = None
-    """Links of the vertical dimension, where they differ from `package`."""
+    """Links of the vertical dimension. Without it, `package`."""
     horizontal: Links | None = None
-    """Links of the horizontal dimension, where they differ from `package`."""
+    """Links of the horizontal dimension. Without it, `package`."""
 
 
 class AllToAllFabric(Strict):
@@ -154,14 +154,14 @@ class AllToAllFabric(Strict):
     switches: Count = 1
     """Global switches, each joined to every NPU."""
     local: Links | None = None
-    """Links within a package. Rings run one way."""
+    """Links within a package. Its rings run one way by default."""
     package: Uplinks | None = None
     """Links between an NPU and a switch."""
 
 
 Vertices = Annotated[
     list[str] | Annotated[int, Field(ge=0, le=limits.MAX_VERTICES)],
-    either(f"how many there are, at most {limits.MAX_VERTICES}, or a list of their names"),
+    either(f"a number of at most {limits.MAX_VERTICES}, or a list of names"),
 ]
 
 
@@ -171,52 +171,53 @@ Routing = Annotated[
     | Annotated[list[list[Vertex]], Tag("paths")],
     Discriminator(routing_form),
 ]
-"""How paths are found: a policy by its name or with its seed, or a list of paths."""
+"""How messages are routed: a policy by its name or with its seed, or a list of paths."""
 
 
 class Link(Strict):
     """A link of a graph."""
 
     from_: Annotated[Vertex, Field(alias="from")]
-    """The vertex that sends: its name, or its number (NPUs first, then switches)."""
+    """The vertex at its sending end: a name, or a number (NPUs first, then switches)."""
     to: Vertex
-    """The vertex that receives."""
+    """The vertex at its receiving end."""
     rate: Rate
-    """Its rate, in each direction."""
+    """Rate of the link, in each direction."""
     latency: Time = "0s"
-    """Its latency."""
+    """Latency of the link."""
     duplex: bool = True
-    """Whether there is a link of the same kind the other way."""
+    """Whether there is an equal link in the opposite direction."""
     count: Annotated[int, Field(ge=1, le=2**16)] = 1
-    """How many of them, in parallel."""
+    """Number of such links in parallel."""
 
 
 class GraphFabric(Strict):
     """Any fabric, link by link."""
 
     npus: Vertices
-    """How many NPUs, called `npu0`, `npu1` and so on; or a list of their names."""
+    """Number of NPUs, which are then called `npu0`, `npu1` and so on; or a list of their names."""
     switches: Vertices = 0
-    """How many switches, called `switch0`, `switch1` and so on; or a list of their names."""
+    """Number of switches, which are then called `switch0`, `switch1` and so on; or a list of their names."""
     links: Annotated[list[Link], Field(min_length=1)]
-    """Its links."""
+    """Links of the fabric."""
     routing: Routing = "shortest"
-    """`shortest`: fewest links, ties to the smaller vertex numbers. `ecmp`: fewest links, ties by a hash of the flow.
-    Or a list of paths, each a list of vertices from source to destination; every other pair takes the shortest."""
+    """How messages are routed. `shortest`: over the fewest links, ties go to the smaller vertex numbers. `ecmp`: over
+    the fewest links, ties go by a hash of the flow. Or a list of paths, each a list of vertices from source to
+    destination; every other pair takes the shortest path."""
 
 
 class FileFabric(Strict):
     """Any fabric, from an edge list."""
 
     file: Annotated[str, Field(min_length=1)]
-    """Path of a CSV file with the columns `from,to,rate` and, where needed, `latency` and `duplex`; or of a YAML file
-    with the keys of a fabric given link by link."""
+    """Path of a CSV file with the columns `from,to,rate` and optionally `latency` and `duplex`; or of a YAML file with
+    the keys of a fabric given link by link."""
     npus: list[str] | None = None
-    """Names of the NPUs in a CSV file, where they are not `npu0`, `npu1` and so on."""
+    """Names of the NPUs in a CSV file. Without it, `npu0`, `npu1` and so on."""
     switches: list[str] | None = None
-    """Names of the switches in a CSV file, where they are not `switch0`, `switch1` and so on."""
+    """Names of the switches in a CSV file. Without it, `switch0`, `switch1` and so on."""
     routing: Routing | None = None
-    """As for a fabric given link by link; in place of what a YAML file says."""
+    """How messages are routed, as for a fabric given link by link. Replaces the routing of a YAML file."""
 
 
 _BY_KEY = form(
@@ -233,7 +234,10 @@ _BY_KEY = form(
 
 
 def _form(value: Any) -> str | None:
-    """Which form a value of ``fabric`` has. A torus is a mapping where all its links are alike, else text."""
+    """The tag of the form that a value of ``fabric`` has.
+
+    ``torus`` selects a family if its value is a mapping, and the hierarchical torus if it is text.
+    """
     uniform = isinstance(value, dict) and isinstance(value.get("torus"), dict)
     return "built" if uniform or isinstance(value, BuiltFabric) else _BY_KEY(value)
 
@@ -248,11 +252,11 @@ Fabric = Annotated[
     | Annotated[BuiltFabric, Tag("built")],
     Discriminator(_form),
 ]
-"""One of several forms, told apart by their first key."""
+"""A fabric in one of several forms; its keys select the form."""
 
 
 def one_rate(rate: object, rate_per_npu: object) -> None:
-    """Refuses both rates, and none."""
+    """Raises an error unless exactly one of the rates is given."""
     if rate is None and rate_per_npu is None:
         raise wrong("missing key `rate`", code="SL0103", help="give either `rate` or `rate_per_npu`")
     if rate is not None and rate_per_npu is not None:

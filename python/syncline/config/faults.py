@@ -1,4 +1,4 @@
-"""What is slow or broken, as a user writes it."""
+"""The schema of ``faults``: ranks and links that are slow or broken."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class SlowRank(Strict):
     rank: Annotated[Index | list[Index], either("a rank, or a list of ranks")]
     """The rank, or a list of them."""
     factor: Factor
-    """How many times as long compute takes."""
+    """Factor by which compute takes longer."""
     from_: Annotated[Time | None, Field(alias="from")] = None
-    """From when; without it, from the start."""
+    """When the slowdown begins. Without it, at the start."""
     until: Time | None = None
-    """To when; without it, to the end."""
+    """When the slowdown ends. Without it, never."""
 
 
 class RandomRanks(Strict):
@@ -33,37 +33,37 @@ class RandomRanks(Strict):
     random_ranks: Annotated[int, Field(ge=1, le=2**32 - 1)]
     """How many ranks are drawn."""
     factor: Factor
-    """How many times as long compute takes."""
+    """Factor by which compute takes longer."""
     from_: Annotated[Time | None, Field(alias="from")] = None
-    """From when; without it, from the start."""
+    """When the slowdown begins. Without it, at the start."""
     until: Time | None = None
-    """To when; without it, to the end."""
+    """When the slowdown ends. Without it, never."""
 
 
 class BrokenLink(Strict):
-    """Links that are slower than built, or dead."""
+    """Links that are slower than normal, or dead."""
 
     link: Annotated[Index | Ends, either("a link's number, or a list of its two ends such as [NPU 3, switch 0]")]
     """The link's number in the table of links; or its two ends, for all links between them."""
     factor: Factor | None = None
-    """How many times as long a message takes to send."""
+    """Factor by which the link takes longer to send a message."""
     dead: Literal[True] | None = None
-    """The link carries nothing; routes lead round it, and where none is left the scenario is refused."""
+    """Makes the link carry nothing: routes avoid it, and a scenario without any other route is refused."""
     one_way: bool = False
-    """Only the direction from the first end to the second."""
+    """Whether only the direction from the first end to the second is affected."""
 
 
 class RandomLinks(Strict):
-    """Cables drawn by the seed, slower than built or dead in both directions."""
+    """Cables drawn by the seed that are slower than normal, or dead, in both directions."""
 
     random_links: Annotated[int, Field(ge=1, le=2**32 - 1)]
     """How many cables are drawn."""
     factor: Factor | None = None
-    """How many times as long a message takes to send."""
+    """Factor by which the link takes longer to send a message."""
     dead: Literal[True] | None = None
-    """The link carries nothing; routes lead round it, and where none is left the scenario is refused."""
+    """Makes the link carry nothing: routes avoid it, and a scenario without any other route is refused."""
     one_way: bool = False
-    """Only the direction from the smaller vertex to the larger."""
+    """Whether only the direction from the smaller vertex number to the larger is affected."""
 
 
 Fault: TypeAlias = Annotated[
@@ -77,7 +77,7 @@ Fault: TypeAlias = Annotated[
 
 
 def resolved(fault: SlowRank | BrokenLink | RandomRanks | RandomLinks) -> dict[str, Any]:
-    """A fault as the core takes it."""
+    """A fault in the core's form."""
     values = fault.model_dump(by_alias=True, exclude_none=True)
     if isinstance(fault, SlowRank) and not isinstance(fault.rank, list):
         values["rank"] = [fault.rank]

@@ -1,4 +1,4 @@
-"""Files that a resolved scenario names: their paths, as seen from another folder."""
+"""Rewrites the paths in a resolved scenario to be relative to another folder."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _OF_WORKLOADS = ("prefix", "groups", "file")
 
 
 def moved(resolved: dict[str, Any], start: str | Path, end: str | Path) -> dict[str, Any]:
-    """A resolved scenario whose paths were relative to ``start``, with paths relative to ``end``.
+    """Rewrites paths that are relative to ``start`` in a resolved scenario to be relative to ``end``.
 
-    Absolute paths stay. ``end`` need not exist yet.
+    Absolute paths stay as they are. ``end`` need not exist yet.
     """
     changed = dict(resolved)
     if isinstance(workload := resolved.get("workload"), dict) and isinstance(jobs := workload.get("jobs"), list):
@@ -26,7 +26,7 @@ def moved(resolved: dict[str, Any], start: str | Path, end: str | Path) -> dict[
 
 
 def _plans(resolved: dict[str, Any], start: str | Path, end: str | Path) -> dict[str, Any]:
-    """The section of collectives, where it names files."""
+    """The section ``collectives`` with rewritten paths of plans; empty if it names no files."""
     collectives = resolved.get("collectives")
     if not isinstance(collectives, dict) or not isinstance(plans := collectives.get("plans"), dict):
         return {}
@@ -35,10 +35,10 @@ def _plans(resolved: dict[str, Any], start: str | Path, end: str | Path) -> dict
 
 
 def _moved(path: str, start: str | Path, end: str | Path) -> str:
-    """One path.
+    """Rewrites one path.
 
-    Folders are followed to where they really are, because ``..`` leads out of the target of a link and not out of the
-    link. The last part stays as it is: it may be a link that is meant to change, or the prefix of several files.
+    Symbolic links of folders are resolved, because ``..`` leads out of a link's target and not out of the link. The
+    last part is not resolved: it may be a link that is meant to change, or the prefix of several files.
     """
     file = Path(path)
     if file.is_absolute():

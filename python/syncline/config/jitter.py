@@ -1,4 +1,4 @@
-"""What varies between ranks and tasks, as a user writes it."""
+"""The schema of ``jitter``: random variation between ranks and tasks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _MOST = 2.0
 
 
 def _variation(value: Any) -> float:
-    """A part of the mean: a number, or a text such as ``2%``."""
+    """Reads a fraction of the mean: a number, or a text such as ``2%``."""
     percent = _PERCENT.fullmatch(value.strip()) if isinstance(value, str) else None
     if percent:
         value = float(percent[1]) / 100
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or not 0 <= value <= _MOST:
         raise wrong(
-            "value not allowed", found=shown(value), allowed="a part of the mean, such as 2% or 0.02: 0 to 2, or 200%"
+            "value not allowed", found=shown(value), allowed="a fraction of the mean from 0 to 2, such as 2% or 0.02"
         )
     return float(value)
 
@@ -46,21 +46,21 @@ Variation = Annotated[
 
 
 class Jitter(Strict):
-    """What varies between ranks and tasks, drawn by a seed. Every rank and iteration is simulated then."""
+    """Random variation between ranks and tasks, drawn by a seed. With it, every rank and iteration is simulated."""
 
     start: Time = "0s"
-    """Start skew: each rank begins late by a time that is drawn evenly from 0 to this one, once a run."""
+    """Start skew: each rank begins late by a time drawn uniformly between 0 and this one, once a run."""
     compute: Variation = 0.0
     """Compute noise: coefficient of variation (standard deviation over mean) of the time of each compute task, such as
     `2%` or `0.02`. Times are multiplied by a factor drawn from a lognormal distribution of mean 1, for each rank,
     iteration and task."""
     seed: Seed | None = None
-    """What these are drawn by. Without it, the scenario's `seed`."""
+    """Seed of start skew and compute noise. Without it, the scenario's `seed`."""
 
     @model_validator(mode="after")
     def _seed_has_meaning(self) -> Jitter:
         if self.seed is not None and not self.compute and not _core.parse_quantity("time", self.start):
             raise wrong(
-                "`seed` has no meaning where nothing varies", help="leave `seed` out, or add `start` or `compute`"
+                "`seed` has no meaning without `start` or `compute`", help="leave `seed` out, or add one of them"
             )
         return self

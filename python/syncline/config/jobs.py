@@ -1,4 +1,4 @@
-"""Several jobs on one fabric, as a user writes them."""
+"""The schema of ``jobs``: several jobs on one fabric."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from syncline.config.workload import Workload
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 MAX_NPUS = 1 << 24
-"""NPUs of a job that ranges name."""
+"""Most NPUs of a job whose placement is given by ranges."""
 
 
 def numbers(text: str) -> list[int]:
@@ -28,7 +28,7 @@ def numbers(text: str) -> list[int]:
         match = _RANGE.fullmatch(part.strip())
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if first > last or len(found) + last - first >= MAX_NPUS:
-            raise wrong("not ranges of NPUs", found=shown(text), help="write them like 0-7, 16, 24-31")
+            raise wrong("not valid ranges of NPUs", found=shown(text), help="write them like 0-7, 16, 24-31")
         found.extend(range(first, last + 1))
     return found
 
@@ -49,16 +49,16 @@ class Job(Strict):
     """One of several jobs."""
 
     name: Annotated[str, Field(min_length=1, max_length=100)]
-    """Its name, by which results tell it from the others. Names of its layers and groups begin with it."""
+    """Name of the job in the results. Names of its layers and groups begin with it."""
     workload: Workload
-    """What it does."""
+    """The job's work."""
     compute: Compute | None = None
-    """What turns its work into time; without it, the scenario's."""
+    """The job's compute model. Without it, the scenario's."""
     placement: Placement = "linear"
-    """Which NPU each of its ranks runs on: `linear` is rank `i` on NPU `i` of all NPUs; ranges such as `0-7, 16`, or a
-    list. Jobs may share NPUs."""
+    """Which NPU each of its ranks runs on: `linear` is rank `i` on NPU `i` of all NPUs; or ranges such as `0-7, 16`; or
+    a list. Jobs may share NPUs."""
     start: Time = "0s"
-    """When it begins."""
+    """When the job begins."""
     collectives: JobCollectives = JobCollectives()
-    """How its collectives are planned, key by key, where not as the scenario says. Endpoints schedule the sets of all
-    jobs by the scenario's `collectives`."""
+    """How the job's collectives are planned: each key replaces that of the scenario's `collectives`, whose other keys
+    schedule the sets of all jobs."""

@@ -1,6 +1,6 @@
-"""Changes to the scenario in a run's folder. A change that the core cannot read gives an ordinary diagnostic.
+"""Applies changes to the scenario in a run's folder, and reports those that the core cannot read.
 
-Such a scenario is in the core's own form, with every key written out: `fabric.dims` in place of `fabric.shape`.
+Such a scenario is in the core's form, with every key written out: `fabric.dims` in place of `fabric.shape`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from syncline.config.source import Override, Source
 
 MOST_PATHS = 8
-"""Most changes that a remedy names."""
+"""Most changes that a help text suggests."""
 
 
 def changed(source: Source, changes: Iterable[Override], resolved: Callable[[Source], dict[str, Any]]) -> None:
@@ -40,14 +40,14 @@ def changed(source: Source, changes: Iterable[Override], resolved: Callable[[Sou
         if (said := _refused(source, resolved)) is not None:
             broken, source.root = source.root, before
             if _refused(source, resolved) is not None:
-                # The file was wrong before.
+                # The file was wrong already, without the change.
                 source.override([change])
                 return
             refuse(_problem(source, change, said, broken, resolved))
 
 
 def _refused(source: Source, resolved: Callable[[Source], dict[str, Any]]) -> str | None:
-    """Why the core cannot read the scenario, in its own words."""
+    """The core's message if it cannot read the scenario, else None."""
     try:
         _core.readable(json.dumps(resolved(source)))
     except SynclineError as problem:
@@ -65,15 +65,15 @@ _WORDS = (
     (re.compile(r"expected a string\b"), "expected text"),
     (re.compile(r"expected a sequence\b"), "expected a list"),
 )
-"""Type names of the core's parser, and words for them that a user knows."""
+"""Type names of the core's parser, and words for them that users know."""
 
 
 def _problem(
     source: Source, change: Override, said: str, broken: Node, resolved: Callable[[Source], dict[str, Any]]
 ) -> Diagnostic:
-    """The diagnostic of a change that does not fit, with a change that works if there is one."""
+    """The diagnostic for a change that does not fit; its help suggests a change that works, if there is one."""
     path = _found(source.root, undotted(change.path))
-    # The first key of the path that is not there.
+    # The first key of the path that does not exist.
     depth = next((at for at in range(len(path)) if source.root.at(path[: at + 1]) is None), len(path) - 1)
     key, holder, here = str(path[depth]), source.root.at(path[:depth]), source.root.at(path)
     value = broken.at(path)
@@ -103,7 +103,7 @@ def _problem(
 
 
 def _in_the_file(change: Override) -> str | None:
-    """The remedy for a key of scenario files that the scenario of a run lacks; ``None`` for unknown keys."""
+    """The help for a key that scenario files have and the scenario of a run lacks; ``None`` for unknown keys."""
     if not knows(Scenario, undotted(change.path)):
         return None
     return f"change the file that the run was made from: syncline simulate FILE {_option(change, change.path)}"
@@ -124,7 +124,7 @@ def _found(root: Node, path: Path) -> Path:
 
 
 def _right(change: Override, here: Node | None) -> str | None:
-    """The remedy for a value of the wrong form: the form that the run has."""
+    """The help for a value of the wrong form: shows the form that the run's scenario has."""
     if here is None or isinstance(here.value, list):
         return None
     if isinstance(here.value, dict):
@@ -139,7 +139,7 @@ def _option(change: Override, path: str, value: Node | None = None) -> str:
 
 
 def _instead(source: Source, change: Override, key: str, resolved: Callable[[Source], dict[str, Any]]) -> str | None:
-    """Changes of the same key deeper inside that the core can read; ``None`` if there are none."""
+    """A help text with changes of the same key deeper inside, if the core can read them; else ``None``."""
     section = undotted(change.path)[0]
     root = source.root.at((section,))
     paths = [] if root is None else [dotted((section, *path)) for path in _paths(root, key)][:MOST_PATHS]
@@ -152,7 +152,7 @@ def _instead(source: Source, change: Override, key: str, resolved: Callable[[Sou
             return None
     finally:
         source.root = before
-    return f"change it where it is: {' '.join(_option(change, path) for path in paths)}"
+    return f"change the key where it exists: {' '.join(_option(change, path) for path in paths)}"
 
 
 def _paths(node: Node, key: str) -> Iterable[Path]:

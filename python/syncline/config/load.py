@@ -1,4 +1,4 @@
-"""From what a user gives to what the core takes."""
+"""Loads a scenario: reads what the user gives, checks it, and resolves it into the core's form."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from syncline.errors import Diagnostic, SynclineError
 
 SCHEMA = "syncline/1"
 SEARCH = "syncline-design/1"
-"""The schema of what ``syncline design`` is asked."""
+"""The value of ``schema`` in a file for ``syncline design``."""
 RESOLVED_FILE = "scenario.resolved.yaml"
-"""The scenario in a run's folder."""
+"""Name of the file that holds the resolved scenario in a run's folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class Loaded:
     """A scenario, ready to run."""
 
     name: str
-    """Of the scenario; what its results are called."""
+    """Name of the scenario, and of its results."""
     resolved: dict[str, Any]
-    """What the core takes; paths are as seen from the current directory."""
+    """The scenario in the core's form; paths are relative to the current directory."""
     origins: Origins
     """Where each part of it came from."""
     started: float = field(default_factory=monotonic)
-    """When reading it began, in seconds of :func:`time.monotonic`; the limit on wall time counts from then."""
+    """When reading began, in seconds of :func:`time.monotonic`; the limit on wall time counts from then."""
 
     @property
     def json(self) -> str:
@@ -55,16 +55,16 @@ class Loaded:
         return json.dumps(self.resolved)
 
     def check(self) -> list[Diagnostic]:
-        """Everything that can be found wrong without simulating."""
+        """All errors and warnings that can be found without simulating."""
         found: list[Diagnostic] = json.loads(_core.check(self.json))
         return in_order(self.origins.placed(each) for each in found)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a function of the core on the scenario; its errors get their file and line."""
+        """Calls a function of the core on the scenario; adds file and line to its errors."""
         return self.placing(lambda: function(self.json, *arguments))
 
     def placing(self, function: Callable[[], Any]) -> Any:
-        """Calls a function about parts of the scenario; its errors get their file and line."""
+        """Calls a function; adds file and line to its errors about parts of the scenario."""
         try:
             return function()
         except SynclineError as problem:
@@ -77,7 +77,7 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
 
     A mapping has the keys of a file.
 
-    Raises :class:`SynclineError` with everything that is wrong.
+    Raises :class:`SynclineError` with all errors.
     """
     started = monotonic()
     if isinstance(given, Mapping):
@@ -88,7 +88,7 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
                 "SL0102",
                 "not a scenario",
                 found=type(given).__name__,
-                allowed="a path of a file or of a run's folder, or a mapping with the keys of a file",
+                allowed="the path of a file or of a run's folder, or a mapping with the keys of a file",
             )
         )
     else:
@@ -110,31 +110,31 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
 
 
 def _check_kind(source: Source) -> None:
-    """Refuses what is asked of a search: nothing that a scenario must have would be found in it."""
+    """Raises an error if ``source`` is a file for a search, whose keys differ from those of a scenario."""
     schema = source.root.at(("schema",))
     if schema is not None and schema.value == SEARCH:
         refuse(
             error(
                 "SL0102",
-                "a search for bandwidths, not a scenario: it has no rates yet",
+                "this is a file for a search, not a scenario: it has no rates yet",
                 mark=schema.mark,
                 key="schema",
                 found=SEARCH,
                 allowed=SCHEMA,
-                help=f"syncline design bandwidth {source.file or 'SPEC.yaml'} finds the rates, and writes a scenario",
+                help=f"`syncline design bandwidth {source.file or 'SPEC.yaml'}` finds the rates and writes a scenario",
             )
         )
 
 
 def _of_run(folder: FilePath) -> FilePath:
-    """The scenario in the folder of a run. Refuses other folders."""
+    """Path of the scenario in the folder of a run. Raises an error for any other folder."""
     resolved = folder / RESOLVED_FILE
     if not resolved.is_file():
         there = sorted(each.as_posix() for each in folder.iterdir() if each.suffix in (".yaml", ".yml"))
         refuse(
             error(
                 "SL0105",
-                f"a folder that holds no results: it has no {RESOLVED_FILE}",
+                f"this folder holds no results: it has no {RESOLVED_FILE}",
                 mark=Mark(Text(folder.as_posix(), ()), 0, 0, 0),
                 help=f"name a file, such as {' or '.join(there[:3])}" if there else "name a scenario's file",
             )
@@ -143,13 +143,13 @@ def _of_run(folder: FilePath) -> FilePath:
 
 
 def kept(folder: FilePath) -> dict[str, Any] | None:
-    """The resolved scenario in the folder of a run; nothing where it says no job, as after ASTRA-sim's own rules."""
+    """The resolved scenario in the folder of a run; None if it has no workload, as after ``syncline astra-sim``."""
     source = from_file((folder / RESOLVED_FILE).as_posix())
     return _resolved(source).resolved if source.root.at(("workload",)) else None
 
 
 def _resolved(source: Source) -> Loaded:
-    """A scenario of a run's folder, which is in the core's own form already: its paths are relative to the folder."""
+    """Loads a scenario of a run's folder, which is already in the core's form, with paths relative to the folder."""
     resolved = source.root.plain()
     if source.file:
         resolved = files.moved(resolved, source.folder, "")
@@ -163,7 +163,7 @@ def _resolved(source: Source) -> Loaded:
 
 
 def _in_full(resolved: dict[str, Any]) -> None:
-    """Writes out short forms that ``--set`` may extend: degrees of parallelism and a placement."""
+    """Expands short forms that ``--set`` may put into a resolved scenario: degrees of parallelism and a placement."""
     parallel = (resolved.get("workload") or {}).get("parallel")
     if isinstance(parallel, dict):
         parallel |= {
@@ -174,7 +174,7 @@ def _in_full(resolved: dict[str, Any]) -> None:
 
 
 def resolve(source: Source) -> Loaded:
-    """A scenario as users write it."""
+    """Checks and resolves a scenario that a user wrote."""
     _drop_empty(source.root)
     scenario, problems = collect(source, Scenario)
     several = source.root.at(("jobs",)) is not None
@@ -215,7 +215,7 @@ def resolve(source: Source) -> Loaded:
 
 
 def _drop_empty(root: Node) -> None:
-    """A section without anything in it, such as ``limits:`` alone, is as good as absent."""
+    """Removes sections without a value, such as a bare ``limits:``: they count as absent."""
     if isinstance(root.value, dict):
         for key in ("limits", "trace", "collectives", "faults", "jitter", "prices"):
             node = root.value.get(key)
@@ -224,7 +224,7 @@ def _drop_empty(root: Node) -> None:
 
 
 def _name(file: str) -> str:
-    """The file's name; its folder's where the file is just called ``scenario``."""
+    """The default name: that of the file, or of its folder if the file is called ``scenario``."""
     if not file:
         return "scenario"
     path = FilePath(file)
@@ -233,7 +233,7 @@ def _name(file: str) -> str:
 
 
 def _memory(scenario: Scenario, origins: Origins) -> dict[str, Any]:
-    # Each of several jobs has its own, with its compute.
+    # With several jobs, each has its own memory, given with its compute model.
     memory = None if scenario.workload is None else expand_compute.memory(scenario.compute, origins)
     return {} if memory is None else {"npu_memory": memory}
 

@@ -1,4 +1,4 @@
-"""Files that describe a model: ``config.json`` of Hugging Face."""
+"""Reads files that describe a model: ``config.json`` of Hugging Face."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def names_file(model: str) -> bool:
-    """Whether the name of a model is the path of a file."""
+    """Whether ``model`` is the path of a file and not a name."""
     return model.endswith(".json") or "/" in model or "\\" in model
 
 
 def read(path: str) -> tuple[str, ModelInfo]:
-    """The name and the model that a file describes. Raises :class:`SynclineError` with the place of what is wrong."""
+    """The name and the model that a file describes. Raises :class:`SynclineError` with the place of the error."""
     from syncline.models import ModelError
     from syncline.models.hugging_face import MISSING, model
 
@@ -36,10 +36,12 @@ def read(path: str) -> tuple[str, ModelInfo]:
     except json.JSONDecodeError as problem:
         mark = Mark(file, problem.lineno, problem.colno, 1)
         refuse(error("SL0106", f"not well-formed JSON: {problem.msg[:1].lower()}{problem.msg[1:]}", mark=mark))
-    except (ValueError, RecursionError):  # integers of thousands of digits, brackets in thousands of brackets
-        refuse(error("SL0106", "not well-formed JSON: a number is too long, or values are nested too deep", mark=whole))
+    except (ValueError, RecursionError):  # integers of thousands of digits, or brackets nested thousands deep
+        refuse(
+            error("SL0106", "not well-formed JSON: a number is too long, or values are nested too deeply", mark=whole)
+        )
     if not isinstance(config, dict):
-        help = "name the `config.json` of a model"
+        help = "give the path of a model's `config.json`"
         refuse(error("SL0106", "not a model's configuration", mark=whole, found=shown(config), help=help))
     try:
         called = name(path, config)
@@ -61,7 +63,7 @@ def read(path: str) -> tuple[str, ModelInfo]:
 
 
 def name(path: str, config: Mapping[str, Any]) -> str:
-    """What a model is called: as its file; a file ``config.json`` as it says itself, or by its kind."""
+    """The name of a model: that of its file; for a ``config.json``, its ``_name_or_path``, or else its type."""
     stem = Path(path).stem
     said = config.get("_name_or_path")
     if stem != "config":

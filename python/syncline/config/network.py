@@ -1,4 +1,4 @@
-"""The network model, as a user writes it. Defaults are those of the core; a test compares them."""
+"""The schema of ``network``: the network model. Defaults are those of the core; a test compares them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from syncline.config.workload import Collective
 
 Name = Literal["analytical", "queued", "flow", "packet"]
 NAMES: tuple[str, ...] = get_args(Name)
-"""Of all network models."""
+"""Names of all network models."""
 Traffic = Literal[Collective, "point_to_point"]
 Segments = Annotated[int, Field(ge=1, le=2**32 - 1)]
 Part = Annotated[float, Field(gt=0, le=1)]
@@ -31,42 +31,42 @@ class PlainNetwork(Strict):
 
 
 class Flow(Strict):
-    """Messages as fluid, in order on connections that share links fairly (max-min)."""
+    """Messages as fluid, sent in order on connections that share links fairly (max-min)."""
 
     model: Literal["flow"]
     """The network model's name."""
     precision: Annotated[float, Field(ge=0, le=0.25)] = 0.0
-    """A fair share is left as it is where it is wrong by less than this part of it, which makes networks with many
-    thousands of different flows faster; 0.001 is close to exact. With 0 sharing is exact."""
+    """Relative error up to which a connection keeps its old fair share. An error makes networks with many thousands of
+    different flows faster to simulate; 0.001 is close to exact. With 0, sharing is exact."""
     paths: Annotated[int, Field(ge=1, le=256)] = 1
-    """Paths of equal length that a message is divided over, evenly, at most."""
+    """Most paths of equal length over which a message is divided evenly."""
     weights: Annotated[dict[Traffic, Annotated[int, Field(ge=1, le=832)]], Field(default_factory=dict)]
-    """How much more than others connections of these collectives, or of `point_to_point` messages, get of a link that
-    they share. All weights of connections on a link fit into 4096 for each b/s of its rate."""
+    """Weights by collective, or of `point_to_point` messages: connections share a link in proportion to their weights.
+    The weights of all connections on a link may add up to 4096 for each b/s of its rate."""
     priority: Annotated[list[Traffic], Field(default_factory=list)]
-    """Whose messages go first, highest first; what is not named shares what these leave."""
+    """Traffic that goes first, highest priority first; all other traffic shares what it leaves."""
 
     @model_validator(mode="after")
     def _once(self) -> Flow:
         for name in self.priority:
             if self.priority.count(name) > 1:
-                raise wrong(f"`priority` names {name} twice", help="name each once, the first to go first")
+                raise wrong(f"`priority` names {name} twice", help="name each once, highest priority first")
         return self
 
 
 class Red(Strict):
-    """Random early detection: part of the packets is marked from one queue on, and all from another."""
+    """Random early detection: some packets are marked above one queue length, and all above another."""
 
     from_: Annotated[Bytes, Field(alias="from")]
-    """Queue of a port from which on some packets are marked."""
+    """Length of a port's queue from which some packets are marked."""
     to: Bytes
-    """Queue from which on all are."""
+    """Length of a port's queue from which all packets are marked."""
     probability: Part = 1.0
-    """Part of the packets that is marked just below that."""
+    """Probability that a packet is marked when the queue is just below `to`."""
     weight: Part = 1.0
-    """Weight of a packet in the average queue; 1 takes the queue as it is."""
+    """Weight of a new packet in the average queue length; with 1, the current length counts."""
     drop: bool = False
-    """Whether packets are dropped in place of being marked."""
+    """Whether packets are dropped instead of marked."""
 
 
 Mark = Annotated[
@@ -75,14 +75,14 @@ Mark = Annotated[
 
 
 class Dcqcn(Strict):
-    """DCQCN: how fast RDMA slows down and comes back."""
+    """DCQCN: how fast RDMA reduces its rate, and recovers."""
 
     gain: Part = 1 / 256
     """Weight of new information in the estimate of congestion (g)."""
     cnp_interval: Time = "50us"
     """Shortest time between two notifications of one connection (N)."""
     alpha_timer: Time = "55us"
-    """Time without notification after which the estimate falls (K)."""
+    """Time without a notification after which the estimate falls (K)."""
     rate_timer: Time = "55us"
     """Time after which the rate rises (T)."""
     bytes: Bytes = "10MB"
@@ -90,69 +90,74 @@ class Dcqcn(Strict):
     stages: Annotated[int, Field(ge=1, le=2**32 - 1)] = 5
     """Steps of fast recovery (F)."""
     additive: Rate | None = None
-    """Additive increase of the target rate; a thousandth of the link's rate without it."""
+    """Additive increase of the target rate. Without it, a thousandth of the link's rate."""
     hyper: Rate | None = None
-    """Hyper increase of the target rate; a hundredth of the link's rate without it."""
+    """Hyper increase of the target rate. Without it, a hundredth of the link's rate."""
     minimum: Rate = "10Mb/s"
-    """The rate never falls below it."""
+    """Lowest rate of a connection."""
 
 
 class Parameters(Strict):
-    """What can be set about packets, switches and transport, of a network or a dimension."""
+    """Parameters of packets, switches and transport, for the network or for one dimension."""
 
     mtu: Bytes = "1500B"
     """Largest packet of the network layer: 1500 B, or 9000 B for jumbo frames."""
     headers: Bytes | None = None
-    """Headers of a packet: 52 B with TCP, time stamps included; 44 B with RDMA (IP, UDP, BTH, ICRC), to which an
-    acknowledgement adds 4 B (AETH) and a congestion notification 16 B."""
+    """Size of a packet's headers. Without it, 52 B with TCP, time stamps included, and 44 B with RDMA (IP, UDP, BTH,
+    ICRC), to which an acknowledgement adds 4 B (AETH) and a congestion notification 16 B."""
     framing: Framing = "ethernet"
-    """What a link adds to each packet. `ethernet`: 38 B (preamble, header, check sequence, inter-packet gap), and at
-    least 84 B on the wire; `point_to_point`: 2 B, as ns-3's point-to-point links do; or a size."""
+    """Bytes that a link adds to each packet. `ethernet`: 38 B (preamble, header, check sequence, inter-packet gap), and
+    at least 84 B on the wire. `point_to_point`: 2 B, as ns-3's point-to-point links. Or a size."""
     buffer: Annotated[Literal["unlimited"] | Bytes, either("unlimited, or a size such as 64MiB", "unlimited")] = "64MiB"
-    """Buffer of a switch; what finds no room is dropped."""
+    """Buffer of a switch. A packet that does not fit is dropped."""
     sharing: Literal["even", "dynamic"] = "even"
-    """How ports share the buffer: in equal parts, or each up to `alpha` times what is free."""
+    """How the ports of a switch share its buffer. `even`: in equal parts. `dynamic`: each port may hold up to `alpha`
+    times the free buffer."""
     alpha: Annotated[float, Field(gt=0, le=1e6)] = 1.0
-    """Part of the free buffer that a port may have, with `sharing: dynamic`."""
+    """With `sharing: dynamic`: a port may hold up to this many times the free buffer."""
     forwarding: Time = "0s"
     """Time that a switch takes to forward a packet."""
     mark: Mark | None = None
-    """Queue of a port from which on it marks packets (ECN), or random early detection. Without it, none are marked, but
-    with DCQCN the values of its paper hold."""
+    """Length of a port's queue from which it marks packets (ECN), or random early detection. Without it, no packets are
+    marked; but with DCQCN, the values of its paper apply."""
     pfc: bool | None = None
-    """Whether a switch pauses who sends to it before its buffer is full (priority flow control): with RDMA, unless told
-    otherwise."""
+    """Whether a switch pauses its senders before its buffer is full (priority flow control). Without it, only with
+    RDMA."""
     transport: Literal["tcp", "rdma"] = "tcp"
-    """What carries messages: TCP, or reliable connections of RoCEv2."""
+    """Transport of messages: TCP, or reliable connections of RoCEv2."""
     congestion: Literal["newreno", "cubic", "dctcp", "dcqcn", "none"] | None = None
-    """Congestion control: `newreno`, `cubic` or `dctcp` with TCP (`newreno`), `dcqcn` or `none` with RDMA (`dcqcn`).
-    `dctcp` needs `mark`."""
+    """Congestion control. With TCP: `newreno` (the default), `cubic` or `dctcp`, which needs `mark`. With RDMA: `dcqcn`
+    (the default) or `none`."""
     handshake: bool = False
-    """Whether a TCP connection begins with its handshake, or is open from the start."""
+    """Whether a TCP connection begins with a handshake; otherwise it is open from the start."""
     initial_window: Segments = 10
     """Initial window of TCP, in segments."""
     window: Bytes | None = None
-    """Largest window: with TCP what the receiver's buffer holds, 512 KiB; none with RDMA."""
+    """Largest window. Without it, 512 KiB with TCP, which is what the receiver's buffer holds, and no limit with
+    RDMA."""
     min_timeout: Time = "50ms"
-    """Shortest retransmission time-out; with RDMA the only one."""
+    """Shortest retransmission time-out. With RDMA, the only one."""
     initial_timeout: Time = "1s"
-    """Retransmission time-out of TCP before a round trip was measured."""
+    """Retransmission time-out of TCP before the first round trip is measured."""
     segments_per_ack: Segments = 1
-    """Packets that one acknowledgement is sent for."""
+    """Packets that one acknowledgement covers."""
     delayed_ack: Time = "40ms"
-    """Longest time that TCP holds an acknowledgement back, where it is for several segments."""
+    """Longest time that TCP delays an acknowledgement that covers several segments."""
     restart: bool = False
-    """Whether a TCP connection that was idle for a time-out begins with the initial window again."""
+    """Whether a TCP connection that was idle for a time-out starts again with the initial window."""
     spray: Annotated[int, Field(ge=1, le=256)] = 1
-    """Equal paths that the packets of a TCP connection take in turn (packet spraying), at most; with 1 all take the
-    same."""
+    """Most equal paths that the packets of a TCP connection take in turn (packet spraying). With 1, all packets take
+    the same path."""
     dcqcn: Dcqcn = Dcqcn()
-    """DCQCN's parameters."""
+    """Parameters of DCQCN."""
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
     """Seed of random early detection. Without it, the scenario's `seed`."""
 
     def without_meaning(self, above: Parameters | None = None) -> tuple[str, str] | None:
-        """A key that is given and has no meaning, and what it would need; what is not given is as it is `above`."""
+        """The first key that is given without the setting it needs, and that setting; None if there is none.
+
+        Keys that are not given have their values from ``above``.
+        """
 
         def value(key: str) -> Any:
             return getattr(self if above is None or key in self.model_fields_set else above, key)
@@ -175,7 +180,7 @@ class Packet(Parameters):
     model: Literal["packet"]
     """The network model's name."""
     dims: Annotated[dict[str, Parameters], Field(default_factory=dict)]
-    """Dimensions of the fabric that differ, by name, each with the keys that do: scale-up beside scale-out."""
+    """Parameters that differ in some dimensions of the fabric, by dimension; for a scale-up network, for example."""
 
     @model_validator(mode="after")
     def _has_meaning(self) -> Packet:
@@ -191,7 +196,7 @@ class Packet(Parameters):
 
 
 class _Unknown(Strict):
-    """What has a name that is no network model's. It is refused with the names that are."""
+    """A mapping whose ``model`` names no network model. Validation refuses it, and lists the names."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -222,7 +227,7 @@ Network = Annotated[
 
 
 def resolved(network: Network) -> dict[str, Any]:
-    """The network model with all its parameters, as the core takes it."""
+    """The network model with all its parameters, in the core's form."""
     if isinstance(network, str):
         forms: dict[str, type[PlainNetwork | Flow | Packet]] = {"packet": Packet, "flow": Flow}
         network = forms.get(network, PlainNetwork).model_validate({"model": network})

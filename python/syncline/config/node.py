@@ -1,4 +1,4 @@
-"""A value and where it stands: what a YAML file is read into, so that every error can name its line."""
+"""Values with their places: the form into which a YAML file is read, so that every error can name its line."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Mark:
     width: int
 
     def part(self, text: str, at: int, width: int) -> Mark:
-        """A part of the ``text`` that stands here, plain or between quotes."""
+        """The mark of a part of ``text``, which is at this mark, plain or in quotes."""
         line = self.text.lines[self.line - 1] if 0 < self.line <= len(self.text.lines) else ""
         start = line.find(text, max(self.column - 1, 0))
         return Mark(self.text, self.line, start + at + 1, width) if start >= 0 and width else self
 
     def place(self) -> Place:
-        """The mark as a diagnostic holds it."""
+        """The mark in the form that a diagnostic holds."""
         lines = self.text.lines
         text = lines[self.line - 1] if 0 < self.line <= len(lines) else ""
         return Place(file=self.text.file, line=self.line, column=self.column, width=self.width, text=text)
@@ -50,9 +50,9 @@ class Node:
     value: dict[str, Node] | list[Node] | Scalar
     mark: Mark | None = None
     keys: dict[str, Mark] = field(default_factory=dict)
-    """Where each key of a mapping stands."""
+    """Place of each key of a mapping."""
     size: int = 1
-    """Number of values in it, itself included."""
+    """Number of values in it, including itself."""
 
     def plain(self) -> Any:
         """The value without places."""
@@ -63,7 +63,7 @@ class Node:
         return self.value
 
     def child(self, key: Key) -> Node | None:
-        """What stands under ``key``."""
+        """The value under ``key``; None if there is none."""
         if isinstance(self.value, dict):
             return self.value.get(str(key))
         if isinstance(self.value, list) and isinstance(key, int) and 0 <= key < len(self.value):
@@ -71,14 +71,17 @@ class Node:
         return None
 
     def at(self, path: Path) -> Node | None:
-        """What stands at ``path``, if there is anything."""
+        """The value at ``path``; None if there is none."""
         node: Node | None = self
         for key in path:
             node = node.child(key) if node else None
         return node
 
     def mark_of(self, path: Path, *, key: bool = False) -> Mark | None:
-        """Where ``path`` stands: its value, or with ``key`` its key. Where it does not exist, what it should be in."""
+        """Place of the value at ``path``, or with ``key`` of its key.
+
+        If ``path`` does not exist, the place of the innermost value on the way to it.
+        """
         best, node = self.mark, self
         for index, part in enumerate(path):
             following = node.child(part)
@@ -87,7 +90,7 @@ class Node:
             last = index == len(path) - 1
             key_mark = node.keys.get(str(part))
             best = following.mark
-            # A value of several lines is better shown by its key.
+            # Show the key of a value that spans several lines.
             if key_mark and ((key and last) or best is None or (best.width == 0 and following.size > 1)):
                 best = key_mark
             node = following
@@ -95,7 +98,7 @@ class Node:
 
 
 def from_python(value: Any) -> Node:
-    """A node for data that was made in Python and stands in no file."""
+    """A node, without places, for data that was made in Python."""
     if isinstance(value, Mapping):
         children = {str(key): from_python(each) for key, each in value.items()}
         return Node(children, size=1 + sum(child.size for child in children.values()))
@@ -108,7 +111,7 @@ def from_python(value: Any) -> Node:
 
 
 def dotted(path: Path) -> str:
-    """``fabric.dims.2.rate``."""
+    """The path as text, such as ``fabric.dims.2.rate``."""
     return ".".join(str(part) for part in path)
 
 

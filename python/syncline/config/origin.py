@@ -1,4 +1,4 @@
-"""Where each part of a resolved scenario came from: keys that the core reports, mapped back to file and line."""
+"""Maps keys of a resolved scenario, which the core reports, back to the file and line where the user wrote them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Origins:
-    """Resolved paths and where they came from, where that is not the same path of the scenario's own file."""
+    """Origins of resolved paths. A path without an entry came from the same path in the scenario's own file."""
 
     source: Source
     moved: dict[Path, tuple[Source, Path]] = field(default_factory=dict)
 
     def move(self, resolved: Path, path: Path, source: Source | None = None) -> None:
-        """Says that ``resolved`` and what is in it came from ``path``."""
+        """Records that ``resolved``, and everything in it, came from ``path``."""
         self.moved[resolved] = (source or self.source, path)
 
     def find(self, resolved: Path) -> tuple[Source, Path]:
-        """Where a resolved path came from: as much of it as the user wrote."""
+        """The origin of a resolved path, cut to the part that exists in the user's file."""
         for length in range(len(resolved), -1, -1):
             if resolved[:length] in self.moved:
                 source, path = self.moved[resolved[:length]]
@@ -47,12 +47,12 @@ class Origins:
 
 
 def _workload(resolved: Path) -> str:
-    """The key of the workload that a path is in: of several jobs, each has its own."""
+    """Path of the workload that a resolved path is in; with several jobs, that of the job."""
     return dotted((*resolved[1:3], "workload")) if resolved[:2] == ("workload", "jobs") else "workload"
 
 
 def _written(source: Source, path: Path) -> Path:
-    """As much of ``path`` as exists in the file."""
+    """The longest prefix of ``path`` that exists in the file."""
     while path and source.root.at(path) is None:
         path = path[:-1]
     return path

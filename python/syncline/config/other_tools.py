@@ -1,6 +1,6 @@
-"""Keys of a job as other tools spell them, and what they are called here, or that there is no such thing.
+"""Hints for keys of a job that users know from other tools: their names here, or that syncline has no such thing.
 
-Megatron-LM, NeMo, DeepSpeed, PyTorch and Hugging Face's Trainer.
+The tools are Megatron-LM, NeMo, DeepSpeed, PyTorch and Hugging Face's Trainer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _TENSOR = "tensor parallelism is `parallel.model`, such as `parallel: { model: 8 }`"
 _PIPELINE = "pipeline parallelism is `parallel.pipeline`, such as `parallel: { pipeline: 4 }`"
-_DATA = "data-parallel ranks are `parallel.data`: `rest`, the default, is what other kinds leave"
+_DATA = "data parallelism is `parallel.data`; its default, `rest`, is all ranks that the other kinds leave"
 _CONTEXT = (
     "context parallelism is not modelled yet: remove the key; `parallel.sequence: true` is Megatron-LM's sequence "
     "parallelism, which divides tokens among model-parallel ranks"
@@ -21,9 +21,9 @@ _CONTEXT = (
 _EXPERT = "expert parallelism and mixtures of experts are not modelled yet: remove the key"
 _BATCH = "the samples of one micro-batch are `batch_per_npu`"
 _GLOBAL = "the samples of a step are `global_batch`"
-_STEPS = "micro-batches of a step are `micro_batches`; or give `global_batch`"
-_SEQUENCE = "tokens of a sample are `sequence`, a parameter of models that have some"
-_TYPE = "what training runs in is `precision`, such as `precision: bf16`; `types` sets types one by one"
+_STEPS = "the number of micro-batches in a step is `micro_batches`; or give `global_batch`"
+_SEQUENCE = "the number of tokens in a sample is `sequence`, a parameter of models with tokens"
+_TYPE = "the precision of training is `precision`, such as `precision: bf16`; `types` sets element types one by one"
 _ZERO = "ZeRO is `parallel.zero: 1`, `2` or `3`; FSDP that divides parameters is stage 3"
 _RECOMPUTE = "recomputation is `parallel.recompute`: `selective` or `full`"
 _VIRTUAL = "interleaved stages are `parallel: { schedule: interleaved, virtual_stages: 2 }`"
@@ -87,9 +87,9 @@ HINTS: Mapping[str, str] = MappingProxyType(
         ),
     }
 )
-"""What to do about a key, by how it is spelt elsewhere."""
+"""Hint for a key, by its spelling in other tools."""
 
 
 def hint(key: str) -> str | None:
-    """What to do about a key of a workload that other tools have; nothing where it is not known."""
+    """The hint for a key of a workload that other tools have; None for any other key."""
     return HINTS.get(key.lower().replace("-", "_"))

@@ -1,4 +1,4 @@
-"""What the parts of a network cost, as a user writes it: a shipped list, a file, or a list of one's own."""
+"""The schema of ``prices``: a shipped price list, a file, or the user's own list."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from syncline.config.base import Strict, form
 from syncline.config.quantity import Rate
 
 Amount = Annotated[float, WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 10**12})]
-"""Of dollars, metres or watts. The core refuses what is out of range, and says what to write instead."""
+"""An amount of dollars, metres or watts. The core refuses amounts that are out of range."""
 Ports = Annotated[int, Field(ge=0, le=2**32 - 1)]
 
 
 class PricedKind(Strict):
-    """One kind of a component that is made."""
+    """One kind of a component that can be bought."""
 
     rate: Rate
-    """Its rate; of a switch or card with several ports, that of each."""
+    """Its rate; for a switch or card with several ports, the rate of each port."""
     usd: Amount
     """Its price."""
     ports: Ports = 1
-    """Its ports: of a switch and of a NIC, which are bought whole; of a switch port, how many the price is for."""
+    """Ports of a switch or of a NIC, which are bought whole. Of a switch port: the number of ports that the price is
+    for."""
     watts: Amount | None = None
     """Its power."""
 
@@ -33,23 +34,22 @@ class Price(Strict):
     usd: Amount | None = None
     """Price of one, whatever its rate."""
     usd_per_gbps: Annotated[Amount | None, Field(alias="usd_per_GBps")] = None
-    """Price of one for each GB/s of its rate; of a switch, for each GB/s of each of its ports."""
+    """Price of one for each GB/s of its rate; for a switch, for each GB/s of each of its ports."""
     usd_per_m: Amount | None = None
-    """Price of a metre. Only of a fibre, and with `length_m`."""
+    """Price of a metre. Only for a fibre, together with `length_m`."""
     length_m: Amount | None = None
     """Mean length of a fibre, in metres."""
     by_rate: list[PricedKind] | None = None
-    """Prices of the kinds that are made. The next rate up is taken; above the largest, several of the largest in
-    parallel."""
+    """Prices of the kinds that can be bought. A rate between two kinds takes the faster one; a rate above the fastest
+    takes several of the fastest in parallel."""
     watts: Amount | None = None
     """Power of one."""
     watts_per_gbps: Annotated[Amount | None, Field(alias="watts_per_GBps")] = None
-    """Power of one for each GB/s of its rate; of a switch, for each GB/s of each of its ports."""
+    """Power of one for each GB/s of its rate; for a switch, for each GB/s of each of its ports."""
     each_way: bool = False
-    """Whether a cable between two hosts is paid for each way. Only of a link."""
+    """Whether a cable between two hosts is paid for once in each direction. Only for a link."""
     at: Literal["switches", "everything"] | None = None
-    """Where a host needs a NIC: where it is joined to a switch, as it is unless said otherwise, or to anything. Only of
-    a NIC."""
+    """Which links of a host need a NIC: those to `switches`, the default, or to `everything`. Only for a NIC."""
 
 
 PriceOrNone = Annotated[
@@ -59,18 +59,18 @@ PriceOrNone = Annotated[
 
 
 class Components(Strict):
-    """Prices by component. One that is absent is not needed, or the fabric has none of it."""
+    """Prices by component. A component may be absent if it costs nothing or the fabric has none of it."""
 
     npu: PriceOrNone | None = None
-    """An NPU, or the machine that it stands for."""
+    """An NPU, or the machine that the NPU represents."""
     nic: PriceOrNone | None = None
     """A network card."""
     switch: PriceOrNone | None = None
-    """A switch: by radix times rate (`usd_per_GBps`), or the cheapest of `by_rate` that has enough ports."""
+    """A switch: priced by radix times rate (`usd_per_GBps`), or the cheapest of `by_rate` with enough ports."""
     switch_port: PriceOrNone | None = None
     """A port of a switch."""
     link: PriceOrNone | None = None
-    """A cable with all that is at its ends."""
+    """A cable, including the parts at its ends."""
     transceiver: PriceOrNone | None = None
     """A transceiver, at each end of a cable."""
     fibre: PriceOrNone | None = None
@@ -93,39 +93,39 @@ Direct = Literal["cable", "patch_panel", "look_ahead", "ocs"]
 
 
 class PriceList(Strict):
-    """A price list of one's own."""
+    """The user's own price list."""
 
     name: Annotated[str, Field(max_length=200)] | None = None
-    """Its name. Without it, the file's name is taken."""
+    """Name of the list. Without it, the file's name."""
     source: str
-    """Where its prices are from."""
+    """Source of the prices."""
     year: Annotated[int, Field(ge=1900, le=2200)]
-    """The year that they are of."""
+    """Year of the prices."""
     currency: Literal["usd"] = "usd"
-    """What they are in: US dollars."""
+    """Currency of the prices: US dollars."""
     direct: Direct = "cable"
-    """How hosts are joined that have no switch between them. `cable`: by a cable. `patch_panel`: each end by a fibre to
-    a port of a patch panel. `look_ahead`: each end to a 1x2 switch and two ports of patch panels, one of which is set
-    up for the next job. `ocs`: each end to a port of an optical circuit switch."""
+    """How two hosts are joined without a switch between them. `cable`: by a cable. `patch_panel`: each end by a fibre
+    to a port of a patch panel. `look_ahead`: each end to a 1x2 switch and two ports of patch panels, one of which is
+    set up for the next job. `ocs`: each end to a port of an optical circuit switch."""
     components: Components = Components()
-    """Prices for all links, and for what they join."""
+    """Prices of all links, and of the parts that they join."""
     tiers: Annotated[dict[str, Section], Field(default_factory=dict)]
-    """Prices of some links in place of those: by the `tier` that a dimension says, the name of a dimension or of a tier
-    of links, or a kind of links such as `scale_up` and `pcie`. `none` where these are not to be paid for. One that fits
-    no links of the fabric is told in a note."""
+    """Prices of some links, which replace those in `components`. A key is the `tier` of a dimension, the name of a
+    dimension or of a tier of links, or a kind of links such as `scale_up` and `pcie`. `none` makes these links free. A
+    note reports a key that fits no links of the fabric."""
 
 
 class ChosenPrices(Strict):
-    """A price list, with some things changed."""
+    """A price list with changes."""
 
     list_: Annotated[str, Field(alias="list", min_length=1)]
     """Name of a shipped list, or path of a YAML file."""
     direct: Direct | None = None
-    """How hosts are joined that have no switch between them, in place of what the list says."""
+    """How two hosts are joined without a switch between them. Replaces that of the list."""
     components: Components = Components()
-    """Prices in place of the list's, component by component."""
+    """Prices that replace those of the list, component by component."""
     tiers: Annotated[dict[str, Section], Field(default_factory=dict)]
-    """Tiers in place of the list's, or in addition to them."""
+    """Tiers that replace those of the list, or add to them."""
 
 
 Prices = Annotated[

@@ -1,4 +1,4 @@
-"""Diagnostics made in Python, in the same form as those of the core."""
+"""Makes diagnostics in Python, in the same form as those of the core."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def error(
     help: str | None = None,
     notes: Iterable[str] = (),
 ) -> Diagnostic:
-    """An error of kind ``code``. ``message`` is one sentence that says which rule was broken, without a final stop."""
+    """An error with the code ``code``. ``message`` is one sentence that names the broken rule, without a full stop."""
     made = Diagnostic(code=code, severity="error", message=message)
     if mark is not None:
         made["place"] = mark.place()
@@ -51,7 +51,7 @@ def refuse(*problems: Diagnostic) -> NoReturn:
 
 
 def exit_status(problems: Iterable[Diagnostic]) -> int:
-    """What the process exits with: the status of the first error, or 0."""
+    """Exit status of the process: that of the first error, or 0 without errors."""
     for problem in problems:
         if problem["severity"] == "error":
             return _statuses().get(problem["code"], 70)
@@ -59,12 +59,12 @@ def exit_status(problems: Iterable[Diagnostic]) -> int:
 
 
 def nearest(found: str, names: Iterable[str]) -> str | None:
-    """The name that ``found`` was most likely meant to be."""
+    """The one of ``names`` that ``found`` was most likely meant to be; None if none is near."""
     return _core.nearest(found, list(names))
 
 
 def shown(value: object) -> str:
-    """``value`` as a user wrote it, cut to a length that a line can hold."""
+    """``value`` as a user wrote it, cut to at most 60 characters."""
     if isinstance(value, bool):
         text = str(value).lower()
     elif value is None:

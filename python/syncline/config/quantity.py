@@ -40,20 +40,20 @@ _PREFIXES = (("P", 15), ("T", 12), ("G", 9), ("M", 6), ("k", 3))
 
 
 def decimal(amount: int, unit: str) -> str:
-    """``amount`` without rounding, with the largest decimal prefix, as people write it: ``15.7TFLOP/s``."""
+    """``amount`` without rounding, with the largest decimal prefix that fits, such as ``15.7TFLOP/s``."""
     prefix, power = next((each for each in _PREFIXES if amount >= 10 ** each[1]), ("", 0))
     return f"{Decimal(amount).scaleb(-power).normalize():f}{prefix}{unit}"
 
 
 _SMALL = "[munp\u00b5\u03bc]?"
-"""Micro is a sign of its own or the Greek letter."""
+"""Micro may be written as u, as the micro sign, or as the Greek letter mu."""
 _SI = "[kKMGTPE]?"
 _BINARY = "([kKMGTPE]|[KMGT]i)?"
 
 Time = Annotated[str, *_quantity("time", f"{_SMALL}s", "0.5us")]
 """A time, such as ``0.5us``."""
 LongTime = Annotated[str, *_quantity("time", f"{_SMALL}s", "60s")]
-"""A time that people measure by their own clock, such as ``60s``."""
+"""A wall-clock time, such as ``60s``."""
 Bytes = Annotated[str, *_quantity("bytes", f"{_BINARY}B", "64MiB")]
 """A size, such as ``64MiB``."""
 Rate = Annotated[str, *_quantity("rate", f"{_BINARY}[bB]/s", "100Gb/s")]

@@ -1,4 +1,4 @@
-"""A whole scenario, as a user writes it."""
+"""The schema of a whole scenario."""
 
 from __future__ import annotations
 
@@ -20,35 +20,36 @@ from syncline.config.workload import Workload
 
 
 class Limits(Strict):
-    """When to stop early, keeping what was finished; and what a run may need at most."""
+    """When to stop early and keep partial results; and how much memory a run may need."""
 
     events: Annotated[int, Field(ge=1, le=2**63)] | None = None
     """Largest number of events."""
     sim_time: Time | None = None
     """Largest simulated time."""
     wall: LongTime | None = None
-    """Largest wall time, from reading the scenario on. Where a run stops then depends on the machine's speed."""
+    """Largest wall-clock time, counted from reading the scenario. With it, the point at which a run stops depends on
+    the machine's speed."""
     memory: Bytes = "16GB"
-    """Largest memory that a run may be estimated to need. One that needs more is refused before it begins."""
+    """Largest estimated memory of a run. A run that needs more is refused before it begins."""
 
 
 class Trace(Strict):
-    """What the trace shows."""
+    """Contents of the trace."""
 
     ranks: Annotated[Literal["classes"] | list[Index], either("classes, or a list of ranks", "classes")] = "classes"
-    """Traced ranks: `classes` is the first rank of each class of ranks that do the same, of at most 8 classes, and up
-    to 8 ranks that `faults` name: slow ones, then those at broken links; or a list of ranks."""
+    """Traced ranks, as a list; or `classes`: the first rank of each class of equal ranks, for at most 8 classes, and up
+    to 8 ranks that `faults` affect, slow ranks before those at broken links."""
     max_spans: Annotated[int, Field(ge=0, le=2**63)] = 400_000
-    """Largest number of spans kept."""
+    """Most spans that the trace keeps."""
 
 
 class Scenario(Strict):
     """A training job, the cluster it runs on, and how it is simulated."""
 
     schema_: Annotated[Literal["syncline/1"], Field(alias="schema")] = "syncline/1"
-    """Version of this form."""
+    """Version of the schema."""
     name: Annotated[str, Field(max_length=200)] = ""
-    """A name for people; results go to a folder of that name. Without it, the file's name is taken."""
+    """Name of the scenario, and of the folder of its results. Without it, the file's name."""
     seed: Annotated[int, Field(ge=0, le=2**63)] = 0
     """Seed of everything random."""
     workload: Workload | None = None
@@ -56,7 +57,7 @@ class Scenario(Strict):
     jobs: Annotated[list[Job], Field(max_length=1024)] = []
     """Several jobs that share the fabric, in place of `workload` and `placement`."""
     compute: Compute = "given"
-    """What turns work into time."""
+    """The compute model, which turns work into time."""
     fabric: Fabric
     """The network."""
     placement: Annotated[
@@ -64,24 +65,24 @@ class Scenario(Strict):
     ] = "linear"
     """Which NPU each rank runs on: `linear` is rank `i` on NPU `i`; or a list, one NPU for each rank."""
     collectives: Collectives = Collectives()
-    """How collectives are carried out."""
+    """How collectives are planned and scheduled."""
     network: Network = "analytical"
-    """What turns messages into delivery times."""
+    """The network model, which turns messages into delivery times."""
     faults: list[Fault] = []
-    """What is slow or broken: ranks and links."""
+    """Slow ranks, and slow or broken links."""
     jitter: Jitter = Jitter()
-    """What varies between ranks and tasks: start skew and compute noise. By default nothing does."""
+    """Random variation between ranks and tasks: start skew and compute noise. None by default."""
     prices: Prices | None = None
-    """What the parts of the network cost: the name of a shipped list, the path of a YAML file, or a list of one's own.
-    Results then say what the fabric costs, and what training a dollar buys."""
+    """Prices of the parts of the network: the name of a shipped list, the path of a YAML file, or your own list. With
+    prices, results include the cost of the fabric, and training performance per dollar."""
     limits: Limits = Limits()
     """When to stop early."""
     trace: Trace = Trace()
-    """What the trace shows."""
+    """Contents of the trace."""
     quotient: bool = True
-    """Whether ranks and iterations that are like others are left out of the simulation. The results are the same."""
+    """Whether to simulate only one of several equal ranks or iterations. The results are the same."""
     report: bool = True
-    """Whether the results folder gets `report.html`."""
+    """Whether to write `report.html`."""
 
     @model_validator(mode="after")
     def _some_job(self) -> Scenario:
@@ -92,5 +93,5 @@ class Scenario(Strict):
         if self.workload is not None and self.jobs:
             raise wrong("both `workload` and `jobs` are given", help="one job is a `workload`; several are `jobs`")
         if self.jobs and self.placement != "linear":
-            raise wrong("`placement` is that of one job, and `jobs` are several", help="give each job its `placement`")
+            raise wrong("`placement` does not apply to several `jobs`", help="give each job its own `placement`")
         return self

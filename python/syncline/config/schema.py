@@ -1,4 +1,4 @@
-"""The JSON schema of a scenario, for editors: draft 7, which is the newest that common editors understand."""
+"""Makes the JSON schema of a scenario, for editors, in draft 7, the newest that common editors understand."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 FILE = "syncline.schema.json"
-"""Name of the file at the root of the project, and beside a scenario that ``init`` writes."""
+"""Name of the schema's file, at the root of the project and beside a scenario that ``init`` writes."""
 
 
 def text() -> str:
-    """The schema as a file holds it."""
+    """The text of the schema's file."""
     return as_text(build())
 
 
 def as_text(schema: dict[str, Any]) -> str:
-    """A schema as a file holds it."""
+    """The text of a file that holds ``schema``."""
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
 def build() -> dict[str, Any]:
-    """The schema, made from the models; their docstrings are its descriptions."""
+    """The schema of a scenario, made from the models; their docstrings become its descriptions."""
     modules = (built, collectives, compute, fabric, faults, jitter, jobs, network, prices, scenario, workload)
     return build_of(scenario.Scenario, "syncline scenario", modules)
 
 
 def build_of(root: type[BaseModel], title: str, modules: Iterable[ModuleType]) -> dict[str, Any]:
-    """The schema of a form; ``modules`` hold the models that it is made of."""
+    """The schema of the model ``root``; ``modules`` hold the models that it refers to."""
     made = root.model_json_schema(by_alias=True, ref_template="#/definitions/{model}", schema_generator=_Draft7)
     definitions = made.pop("$defs", {})
     for name, model in _models(modules).items():
-        # Forms that only exist to be refused are not part of it.
+        # Models that exist only to be refused are not part of the schema.
         if model is root or name in definitions:
             _describe(made if model is root else definitions[name], model)
     return {
@@ -68,7 +68,7 @@ def build_of(root: type[BaseModel], title: str, modules: Iterable[ModuleType]) -
 
 
 class _Draft7(GenerateJsonSchema):
-    """Without titles that only repeat a key."""
+    """Leaves out titles that only repeat a key."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -84,7 +84,7 @@ def _describe(made: dict[str, Any], model: type[BaseModel]) -> None:
     for name, field in model.model_fields.items():
         entry = made.get("properties", {}).get(field.alias or name)
         if entry is not None and name in documented:
-            # Draft 7 ignores what stands beside a reference.
+            # Draft 7 ignores keywords beside `$ref`, so put the reference into `allOf`.
             if "$ref" in entry:
                 entry["allOf"] = [{"$ref": entry.pop("$ref")}]
             entry["description"] = documented[name]
@@ -93,7 +93,7 @@ def _describe(made: dict[str, Any], model: type[BaseModel]) -> None:
 
 
 def _add_parameters(made: dict[str, Any]) -> None:
-    """The parameters of all models together; which of them a model takes is checked later."""
+    """Adds the parameters of all models. Which parameters a given model accepts is checked when it is loaded."""
     from syncline.models import MODELS
 
     types: dict[str, dict[str, Any]] = {
@@ -120,7 +120,7 @@ def _models(modules: Iterable[ModuleType]) -> dict[str, type[BaseModel]]:
 
 @cache
 def docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """What the source says under each field of ``model`` and of the models that it extends."""
+    """The docstring of each field of ``model`` and of its base classes, read from the source."""
     found: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base is not BaseModel:

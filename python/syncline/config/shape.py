@@ -1,4 +1,4 @@
-"""Sizes of regular fabrics in one word: ``Ring(4)_FC(2)_Switch(8)``, ``2x4x4``."""
+"""Reads sizes of regular fabrics that are given as one word: ``Ring(4)_FC(2)_Switch(8)``, ``2x4x4``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHAPES = ("Ring", "FC", "FullyConnected", "Switch")
 
 
 def check_shape(text: str) -> str:
-    """Refuses what is not a shape of hier2021."""
+    """Raises an error unless ``text`` is a shape in the notation of hier2021."""
     try:
         _core.parse_shape(text)
     except ValueError as refusal:
@@ -28,15 +28,15 @@ def check_shape(text: str) -> str:
 
 
 def check_sizes(text: str, count: int, example: str) -> str:
-    """Refuses what is not ``count`` sizes joined by ``x``."""
+    """Raises an error unless ``text`` is ``count`` sizes joined by ``x``; returns it in lower case."""
     parts = text.strip().lower().split("x")
     if len(parts) != count or not all(part.isascii() and part.isdigit() and 0 < len(part) < 11 for part in parts):
-        raise wrong(f"not {count} sizes joined by `x`", found=shown(text), help=f"write it like {example}")
+        raise wrong(f"must be {count} sizes joined by `x`", found=shown(text), help=f"write it like {example}")
     if not 0 < math.prod(int(part) for part in parts) < 2**32:
-        raise wrong("not a number of NPUs from 1 to 2^32 - 1", found=shown(text), help=f"write it like {example}")
+        raise wrong("must give from 1 to 2^32 - 1 NPUs", found=shown(text), help=f"write it like {example}")
     return text.strip().lower()
 
 
 def sizes(text: str) -> list[int]:
-    """The numbers of a text that :func:`check_sizes` let pass."""
+    """The numbers of a text that passed :func:`check_sizes`."""
     return [int(part) for part in text.split("x")]

@@ -1,4 +1,4 @@
-"""A scenario before it is checked: its values, where they stand, and the overrides of the command line."""
+"""A scenario before it is checked: its values, their places, and the overrides of the command line."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """A value of the command line that takes the place of one in the file."""
+    """A value from the command line, or from Python, that replaces one in the file."""
 
     path: str
-    """Such as ``fabric.dims.2.rate``; an entry of a list may also be given by its name: ``fabric.dims.local.rate``."""
+    """Path of the key, such as ``fabric.dims.2.rate``. An entry of a list may also be given by its name:
+    ``fabric.dims.local.rate``."""
     value: str
-    """YAML."""
+    """The value, as YAML text."""
     flag: str = "--set"
-    """The option that it came from; empty where it was made in Python."""
+    """The option that it came from; empty if it was made in Python."""
     node: Node | None = None
-    """The value, where it is no YAML text."""
+    """The value, if it was made in Python."""
 
     @classmethod
     def parse(cls, text: str) -> Override:
@@ -37,17 +38,19 @@ class Override:
         path, equals, value = text.partition("=")
         if not equals or not path.strip(".") or "" in path.split("."):
             mark = Mark(Text("--set", [text]), 1, 1, 0)
-            refuse(error("SL0102", "not an override", mark=mark, help="write it like fabric.dims.2.rate=50GB/s"))
+            refuse(
+                error("SL0102", "not of the form KEY=VALUE", mark=mark, help="write it like fabric.dims.2.rate=50GB/s")
+            )
         return cls(path, value)
 
     @classmethod
     def of(cls, path: str, value: object) -> Override:
-        """A value that was made in Python."""
+        """An override from Python."""
         return cls(path, "", "", from_python(value))
 
     @property
     def mark(self) -> Mark | None:
-        """Where the path stands in the option."""
+        """Place of the path in the option."""
         return Mark(self.text, 1, 1, len(self.path) if self.flag == "--set" else 0) if self.flag else None
 
     @property
@@ -57,7 +60,7 @@ class Override:
 
     @property
     def value_column(self) -> int:
-        """Where the value starts."""
+        """Column at which the value starts in the option."""
         return len(self.path) + 2 if self.flag == "--set" else 1
 
 
@@ -67,23 +70,23 @@ class Source:
 
     root: Node
     file: str = ""
-    """As the user named it; empty where the values were made in Python."""
+    """Path as the user gave it; empty if the values were made in Python."""
 
     @property
     def folder(self) -> FilePath:
-        """What relative paths in the file are relative to."""
+        """The folder that relative paths in the file are relative to."""
         return FilePath(self.file).parent
 
     def relative(self, path: str) -> str:
-        """A path of the file, as seen from the current directory."""
+        """A path in the file, made relative to the current directory."""
         return (self.folder / path).as_posix() if self.file else path
 
     def mark(self, path: Path, *, key: bool = False) -> Mark | None:
-        """Where ``path`` stands."""
+        """Place of the value at ``path``, or with ``key`` of its key."""
         return self.root.mark_of(path, key=key)
 
     def override(self, changes: Iterable[Override]) -> None:
-        """Puts the values of the command line into place."""
+        """Applies overrides. Raises :class:`SynclineError` with all that cannot be applied."""
         problems = []
         for change in changes:
             wrong = _put(self.root, change)
@@ -94,7 +97,7 @@ class Source:
 
 
 def _put(root: Node, change: Override) -> Diagnostic | None:
-    """Puts one value into place; says what is wrong where that cannot be."""
+    """Applies one override; returns an error if it cannot be applied."""
     value = _value(change)
     path = undotted(change.path)
     node = root
@@ -125,7 +128,7 @@ def _put(root: Node, change: Override) -> Diagnostic | None:
 
 
 def _no_inside(change: Override, path: Path, depth: int, node: Node) -> Diagnostic:
-    """The path leads into a value that holds nothing."""
+    """The error for a path that leads into a value that is neither a mapping nor a list."""
     whole = dotted(path[:depth])
     inner = change.value.strip() if change.node is None else shown(change.node.plain())
     for key in reversed(path[depth:]):
@@ -136,12 +139,12 @@ def _no_inside(change: Override, path: Path, depth: int, node: Node) -> Diagnost
         mark=change.mark,
         key=change.path,
         found=shown(node.plain()),
-        help=f"replace it as a whole: {f'{change.flag} ' if change.flag else ''}'{whole}={inner}'",
+        help=f"replace the whole value: {f'{change.flag} ' if change.flag else ''}'{whole}={inner}'",
     )
 
 
 def _index(node: Node, key: str) -> int | None:
-    """The entry that ``key`` means: a position, or the name of an entry."""
+    """Index of the entry that ``key`` means: a position, or the name of an entry; None if there is no such entry."""
     items = node.value if isinstance(node.value, list) else []
     if key.isdigit():
         return int(key) if len(key) < 10 and int(key) < len(items) else None
@@ -161,7 +164,7 @@ def _value(change: Override) -> Node:
 
 
 def _move(node: Node, text: Text, by: int) -> None:
-    """Shifts the places of a value to where it stands in the option."""
+    """Shifts the places in a value by the column at which the value starts in the option."""
 
     def moved(mark: Mark) -> Mark:
         return Mark(text, mark.line, mark.column + by, mark.width) if mark.line == 1 else mark
@@ -178,11 +181,11 @@ STANDARD_INPUT = "-"
 
 
 def read_file(path: str, limit: int = limits.MAX_BYTES) -> str:
-    """The text of a file. Raises :class:`SynclineError` where it cannot be read or is too large."""
+    """The text of a file. Raises :class:`SynclineError` if it cannot be read or is too large."""
     place = Mark(Text(path, ()), 0, 0, 0)
     try:
         with FilePath(path).open("rb") as file:
-            # A pipe says that it is empty, so what is read counts as well.
+            # A pipe reports a size of 0, so check the number of bytes read as well.
             size = os.fstat(file.fileno()).st_size
             content = b"" if size > limit else file.read(limit + 1)
     except FileNotFoundError:
@@ -196,19 +199,19 @@ def read_file(path: str, limit: int = limits.MAX_BYTES) -> str:
 
 
 def _read_standard_input() -> tuple[str, str]:
-    """The text of standard input, and what messages call it. Raises :class:`SynclineError` like :func:`read_file`."""
+    """The text of standard input, and its name in messages. Raises :class:`SynclineError` like :func:`read_file`."""
     name = "standard input"
     place = Mark(Text(name, ()), 0, 0, 0)
     try:
         content = sys.stdin.buffer.read(limits.MAX_BYTES + 1)
     except (AttributeError, OSError, ValueError):
-        # Python has no stdin, or one without bytes, where the process was started without it.
+        # If the process was started without stdin, Python has no stdin, or one without a buffer.
         refuse(error("SL0105", "standard input cannot be read", mark=place, help="name a file"))
     return _text(content, len(content), limits.MAX_BYTES, place), name
 
 
 def _text(content: bytes, size: int, limit: int, place: Mark) -> str:
-    """The characters of what was read: ``size`` bytes, of which ``limit`` are allowed."""
+    """Decodes what was read. Raises :class:`SynclineError` if ``size`` is above ``limit``, or for bad UTF-8."""
     if size > limit:
         refuse(error("SL0106", f"larger than {limit >> 20} MiB", mark=place))
     try:
@@ -218,14 +221,14 @@ def _text(content: bytes, size: int, limit: int, place: Mark) -> str:
 
 
 def _similar(path: str) -> str | None:
-    """The file that was probably meant."""
+    """A help text that names the file that was probably meant, or the folder that does not exist."""
     from syncline.config.problem import nearest
 
     wanted = FilePath(path)
     try:
         names = sorted(each.name for each in wanted.parent.iterdir())[:10_000]
     except OSError:
-        return f"there is no folder {wanted.parent.as_posix()}"
+        return f"the folder {wanted.parent.as_posix()} does not exist"
     near = nearest(wanted.name, names)
     return f"did you mean {(wanted.parent / near).as_posix()}?" if near else None
 
@@ -236,8 +239,8 @@ def from_file(path: str) -> Source:
 
 
 def from_argument(path: str) -> Source:
-    """The values of the file that a command was given; of standard input where that is ``-``.
+    """The values of the file ``path``, or of standard input if it is ``-``.
 
-    What standard input names is relative to the current directory.
+    Paths in standard input are relative to the current directory.
     """
     return Source(yaml.read(*_read_standard_input())) if path == STANDARD_INPUT else from_file(path)

@@ -1,4 +1,4 @@
-"""Tables of measured times, by layer and pass: YAML or CSV files that the compute model ``table`` takes."""
+"""Tables of measured times, by layer and pass: YAML or CSV files for the compute model ``table``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from syncline.errors import Diagnostic
 
 PASSES = ("forward", "input_grad", "weight_grad", "update")
-"""What a layer's time is measured for."""
+"""The passes of a layer that are measured."""
 
 
 class MeasuredTime(Strict):
@@ -32,28 +32,28 @@ class MeasuredTime(Strict):
     layer: Annotated[str, Field(min_length=1)]
     """The layer's name."""
     pass_: Annotated[Literal["forward", "input_grad", "weight_grad", "update"], Field(alias="pass")]
-    """What was measured."""
+    """The pass that was measured."""
     time: Time
-    """How long it took; the median where it was repeated."""
+    """The measured time; the median of the repeats."""
     q1: Time | None = None
     """First quartile of the repeats."""
     q3: Time | None = None
     """Third quartile of the repeats."""
     repeats: Annotated[int, Field(ge=1, le=2**63)] | None = None
-    """How often it was measured."""
+    """Number of repeats."""
 
 
 class Times(Strict):
     """Measured times of the layers of a model, and what they were measured with."""
 
     schema_: Annotated[Literal["syncline-times/1"], Field(alias="schema")] = "syncline-times/1"
-    """Version of this form."""
+    """Version of the format."""
     model: str = ""
-    """What was measured."""
+    """The model that was measured."""
     device: str = ""
-    """What it ran on."""
+    """The device that it ran on."""
     software: str = ""
-    """What ran it."""
+    """The software that ran it."""
     batch_per_npu: Annotated[int, Field(ge=1, le=2**63)] | None = None
     """Samples of one iteration."""
     data_type: DataType | None = None
@@ -63,7 +63,7 @@ class Times(Strict):
 
     @property
     def label(self) -> str:
-        """What was measured, in a few words."""
+        """Model, device and software, in a few words."""
         return ", ".join(part for part in (self.model, self.device, self.software) if part)
 
     def by_layer(self) -> dict[str, dict[str, str]]:
@@ -83,7 +83,7 @@ def read(path: str) -> tuple[Times, Source]:
 
 
 def text(times: Times, path: str) -> str:
-    """A table as the file ``path`` holds it: CSV by its ending, else YAML."""
+    """The text of a table for the file ``path``: CSV if it ends so, else YAML."""
     rows = [each.model_dump(by_alias=True, exclude_none=True) for each in times.times]
     if path.lower().endswith(".csv"):
         buffer = io.StringIO()
@@ -102,7 +102,7 @@ def _pair(key: str, value: Any) -> str:
 
 
 def _once(times: Times, source: Source) -> None:
-    """Refuses times of a layer and pass that are given twice."""
+    """Raises an error if the time of a layer and pass is given twice."""
     seen: set[tuple[str, str]] = set()
     problems: list[Diagnostic] = []
     for index, each in enumerate(times.times):
@@ -129,7 +129,7 @@ def _value(key: str, cell: str, _mark: Mark, _problems: list[Diagnostic]) -> Any
 _FORM = Form(
     columns=("layer", "pass", "time", "q1", "q3", "repeats"),
     required=("layer", "pass", "time"),
-    help="the first line is layer,pass,time, with q1, q3 and repeats where they are known",
+    help="the first line is layer,pass,time, optionally with q1, q3 and repeats",
     row="time",
     max_rows=limits.MAX_TIMES,
     max_bytes=limits.MAX_BYTES,

@@ -1,10 +1,10 @@
-"""Words that several sections of a scenario have in common."""
+"""Words that several sections of a scenario share."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 DataType = Literal["int8", "fp8", "bf16", "fp16", "tf32", "fp32", "fp64"]
-"""Types of elements, by the names that scenarios use."""
+"""Names of element types."""
 Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "fp64"]
-"""What training runs in."""
+"""Names of precisions that training runs in."""

@@ -1,4 +1,4 @@
-"""The job, as a user writes it."""
+"""The schema of ``workload``: the job."""
 
 from __future__ import annotations
 
@@ -24,71 +24,73 @@ Axes = Annotated[
 
 
 class Parallel(Strict):
-    """Which ranks share what."""
+    """How the ranks divide the work: the degrees of each kind of parallelism, and how they are used."""
 
     model: Axes = "rest"
-    """Ranks that hold parts of one copy of the model: `all`, `none`, `rest`, a list of dimensions, or a number of
-    ranks."""
+    """Model parallelism: ranks that hold parts of one copy of the model. `all`, `none`, `rest`, a list of dimensions,
+    or a number of ranks. `rest` is all ranks that the other kinds leave."""
     data: Axes = "rest"
-    """Ranks that hold copies of the model and reduce gradients: as for `model`. `rest` is what the others leave."""
+    """Data parallelism: ranks that hold copies of the model and reduce gradients. Values as for `model`."""
     pipeline: Axes = "none"
-    """Ranks that hold the stages of a pipeline, each some of the layers: as for `model`."""
+    """Pipeline parallelism: ranks that hold the stages of a pipeline, each with some of the layers. Values as for
+    `model`."""
     order: Annotated[list[Literal["model", "data", "pipeline"]], Field(min_length=3, max_length=3)] = [
         "model",
         "data",
         "pipeline",
     ]
-    """Where numbers of ranks are given: which kind fills the lowest dimensions, and which those above."""
+    """Order in which kinds given as numbers of ranks fill the dimensions, lowest dimensions first."""
     backward: Literal["weight_first", "input_first"] = "weight_first"
-    """Order of a layer's two gradients in the backward pass. `weight_first` starts its all-reduce early; `input_first`
-    overlaps the exchange of input gradients with the weight gradient."""
+    """Order of a layer's two gradients in the backward pass. `weight_first` starts the layer's all-reduce early;
+    `input_first` overlaps the exchange of input gradients with the weight gradient."""
     schedule: Literal["gpipe", "1f1b", "interleaved"] = "1f1b"
-    """In which order a stage works on micro-batches. `gpipe`: all forward, then all backward. `1f1b`: backward as soon
-    as possible. `interleaved`: the same with `virtual_stages`."""
+    """Order in which a stage works on micro-batches. `gpipe`: all forward, then all backward. `1f1b`: backward as soon
+    as possible. `interleaved`: `1f1b` with several `virtual_stages`."""
     virtual_stages: Annotated[int, Field(ge=1, le=2**16)] = 1
-    """Parts of the model in each stage, 2 or more with `interleaved`."""
+    """Parts of the model in each stage: 2 or more with `interleaved`, else 1."""
     zero: Annotated[int, Field(ge=0, le=3)] = 0
-    """Stage of ZeRO: what data-parallel ranks divide among them. 0: nothing. 1: states of the optimiser. 2: gradients
+    """Stage of ZeRO: what data-parallel ranks divide among them. 0: nothing. 1: states of the optimizer. 2: gradients
     too. 3: parameters too."""
     recompute: Literal["none", "selective", "full"] = "none"
-    """Activations that are computed again in the backward pass rather than kept for it. `selective`: what
-    layers marked `selective` keep, in models attention's scores and their softmax; where none is marked, as with fused
-    attention, it changes nothing, and a note says so. `full`: all of a block, whose input is kept."""
+    """Activations that the backward pass recomputes, so that they need not be kept. `selective`: those of layers marked
+    `selective`; in models, attention's scores and their softmax. If no layer is marked, as with fused attention, it
+    changes nothing, and a note says so. `full`: all activations of a block but its input, which is kept."""
     divided_checkpoints: bool = False
-    """With `recompute: full`: whether model-parallel ranks divide the inputs of blocks that are kept, and gather them
-    before they compute a block again."""
+    """With `recompute: full`: whether model-parallel ranks divide the kept inputs of blocks among them, and gather them
+    before they recompute a block."""
     sequence: bool = False
-    """Sequence parallelism: whether model-parallel ranks divide by tokens what each of them would do and keep whole,
-    such as norms. All-reduces become reduce-scatters and all-gathers."""
+    """Sequence parallelism: whether model-parallel ranks divide by tokens the layers that each of them would otherwise
+    compute and keep whole, such as norms. All-reduces become reduce-scatters and all-gathers."""
     overlap: Literal["gradients", "none"] = "gradients"
-    """What communication goes on while compute does. `gradients`: those of a layer are reduced as soon as they are
-    there. `none`: every exchange blocks, and gradients are reduced when the backward pass is over."""
+    """Which communication overlaps with compute. `gradients`: the gradients of a layer are reduced as soon as they are
+    computed. `none`: every exchange blocks, and gradients are reduced after the backward pass."""
 
 
 class Types(Strict):
-    """Element types, where they are others than `precision` means."""
+    """Element types that differ from those of `precision`."""
 
     compute: DataType | None = None
-    """Operands of the matrix products of linear layers: the rate of an accelerator for this type. Where it is narrower
-    than `activations`, attention, norms, the projection to a vocabulary and the loss compute in the latter."""
+    """Type of the operands of linear layers' matrix products; selects the peak rate of the accelerator. If it is
+    narrower than `activations`, attention, norms, the projection to a vocabulary and the loss compute in the type of
+    `activations`."""
     parameters: DataType | None = None
-    """Parameters, as ranks hold them and gather them (`zero`)."""
+    """Type in which ranks hold parameters, and gather them (`zero`)."""
     activations: DataType | None = None
-    """Activations that layers hand on and keep."""
+    """Type of the activations that layers pass on and keep."""
     gradients: DataType | None = None
-    """Gradients of parameters, as they are summed up, kept, and reduced over data-parallel ranks."""
+    """Type in which gradients of parameters are summed, kept, and reduced over data-parallel ranks."""
     optimizer: DataType | None = None
-    """States of the optimizer, and its copy of the parameters where these have a shorter type."""
+    """Type of the optimizer's states, and of its copy of the parameters if these have a shorter type."""
     communication: DataType | None = None
-    """Activations and their gradients on the way between model-parallel ranks and between stages. Without it, the type
-    of `activations`."""
+    """Type in which activations and their gradients are sent between model-parallel ranks and between stages. Without
+    it, the type of `activations`."""
 
 
 class Comm(Strict):
     """A collective and its size."""
 
     collective: Collective
-    """What it promises."""
+    """The kind of collective."""
     bytes: Bytes
     """Its size: the full vector of an all-reduce, reduce or broadcast; one rank's full input of a reduce-scatter or
     all-to-all; the full gathered vector of an all-gather."""
@@ -103,13 +105,13 @@ class Product(Strict):
     m: Size
     """Rows of the left operand: samples, tokens or positions; inputs in the weight gradient."""
     k: Size
-    """What is summed over: inputs forward, outputs in the input gradient, rows in the weight gradient."""
+    """The dimension that is summed over: inputs forward, outputs in the input gradient, rows in the weight gradient."""
     n: Size
     """Columns of the right operand: outputs forward, inputs in the input gradient, outputs in the weight gradient."""
     count: Size = 1
-    """How many of them, such as one for each sample and head of attention."""
+    """Number of such products, for example one for each sample and head of attention."""
     memory: Bytes | None = None
-    """Bytes that all of them move. Without it, each operand and the result once."""
+    """Bytes that all these products move. Without it, each operand and result is moved once."""
 
 
 class Ops(Strict):
@@ -122,7 +124,7 @@ class Ops(Strict):
     products: Annotated[list[Product], Field(max_length=1000)] = []
     """Matrix products among these operations, for the `systolic` compute model."""
     data_type: DataType | None = None
-    """Type that these operations compute in, where that is not the workload's."""
+    """Type that these operations compute in. Without it, the workload's."""
 
     @model_validator(mode="after")
     def _countable(self) -> Ops:
@@ -130,7 +132,7 @@ class Ops(Strict):
         elements = sum((each.m * each.k + each.k * each.n + each.m * each.n) * each.count for each in self.products)
         # Two operations each, and eight bytes at most, in 64 bits.
         if max(2 * multiply_adds, 8 * elements) >= 2**63:
-            raise wrong("matrix products of more work than can be counted", allowed="less than 2^63 FLOP and bytes")
+            raise wrong("matrix products with too much work", allowed="less than 2^63 FLOP and bytes")
         return self
 
 
@@ -142,7 +144,7 @@ Work = Annotated[
 
 
 class LayerCommunication(Strict):
-    """Communication of a layer, given rather than derived from the parallelisation."""
+    """Communication of a layer that is given instead of derived from the parallelism."""
 
     forward: Comm | None = None
     """After the forward pass; the next layer waits for it."""
@@ -156,7 +158,7 @@ class Layer(Strict):
     """One layer of a model. Sizes are for one NPU's share of the batch, before any model parallelism."""
 
     name: Annotated[str, Field(min_length=1)]
-    """Unique within the model."""
+    """Name of the layer, unique within the model."""
     forward: Work | None = None
     """Work of the forward pass."""
     input_grad: Work | None = None
@@ -172,37 +174,37 @@ class Layer(Strict):
     outputs: Annotated[int, Field(ge=0, le=2**63)] = 0
     """Elements of the output activations."""
     sharding: Literal["gather", "column", "row", "divided", "replicated", "exchange"] = "gather"
-    """What parallelism does to the layer. `gather`: outputs are all-gathered forward, input gradients all-reduced
-    backward. `column`: only the latter. `row`: outputs are all-reduced forward. `divided`: nothing is exchanged.
-    `replicated`: every rank does it whole. `exchange`, for the first layer: its parameters are divided among the
-    data-parallel ranks, and all-to-alls exchange outputs forward and their gradients backward."""
+    """How model parallelism divides the layer. `gather`: outputs are all-gathered forward, input gradients all-reduced
+    backward. `column`: only input gradients are all-reduced. `row`: outputs are all-reduced forward. `divided`: nothing
+    is exchanged. `replicated`: every rank computes the whole layer. `exchange`, for the first layer: its parameters are
+    divided among the data-parallel ranks, and all-to-alls exchange outputs forward and their gradients backward."""
     communication: LayerCommunication | None = None
-    """Communication given explicitly, in place of what the parallelisation would derive."""
+    """Communication of the layer, in place of what the parallelism would derive."""
     needed_by: str | None = None
-    """Of the first layer: the layer that first needs its output, where that is not the next one. Those between them do
-    not wait for its exchange; backward, its exchange starts with the input gradient of that layer."""
+    """For the first layer: the layer that first needs its output. Without it, the next one. Layers between the two do
+    not wait for its exchange; backward, its exchange starts after the input gradient of that layer."""
     block: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = None
-    """Layers with one number, one behind the other, are a block: stages of a pipeline hold blocks whole, and
-    `recompute: full` keeps the input of each."""
+    """Number of the block: consecutive layers with one number form a block. A stage of a pipeline holds whole blocks,
+    and `recompute: full` keeps the input of each block."""
     heads: Annotated[int, Field(ge=1, le=2**32 - 1)] | None = None
-    """Parts, such as heads, that model-parallel ranks can divide the layer into."""
+    """Number of parts, such as heads, into which model-parallel ranks can divide the layer."""
     vocabulary: Annotated[int, Field(ge=1, le=2**32 - 1)] | None = None
-    """Different tokens by which model-parallel ranks divide the layer; padded to a multiple of the ranks."""
+    """Number of different tokens, by which model-parallel ranks divide the layer; padded to a multiple of the ranks."""
     tokens: Annotated[int, Field(ge=1, le=2**32 - 1)] | None = None
     """Tokens of a sample, which sequence parallelism divides."""
     selective: bool = False
-    """Whether `recompute: selective` computes it again."""
+    """Whether `recompute: selective` recomputes the layer."""
     kept: Bytes | None = None
-    """What its forward pass keeps in memory for its backward pass. Without it, activations are not counted."""
+    """Memory that the forward pass keeps for the backward pass. Without it, activations are not counted."""
     kept_selective: Bytes | None = None
-    """What it keeps where it is `selective` and computed again; without it, nothing."""
+    """Memory that a `selective` layer keeps if it is recomputed. Without it, nothing."""
     shares: str | None = None
-    """The layer whose parameters it uses, such as a table of embeddings; it has no `parameters` of its own. Where
-    another stage holds that layer, the two sum up their gradients."""
+    """The layer whose parameters this layer uses, such as a table of embeddings; it then has no `parameters` of its
+    own. If another stage holds that layer, the two stages sum their gradients."""
 
 
 def _one_batch(workload: Any) -> Any:
-    """Refuses a job that says both how many micro-batches there are and what they add up to."""
+    """Raises an error if a job gives both the number of micro-batches and the global batch."""
     if workload.global_batch is not None and workload.micro_batches is not None:
         help = "remove `micro_batches`: their number follows from `global_batch`"
         raise wrong("the number of micro-batches is given twice", help=help)
@@ -219,17 +221,17 @@ class ModelWorkload(Strict):
     model: str
     """Name of a model that syncline can build, such as `resnet50`; or the path of a `config.json` of Hugging Face."""
     parallel: Parallel = Parallel(data="all")
-    """Which ranks share what. Without it, all ranks are data-parallel."""
+    """How the ranks divide the work. Without it, all ranks are data-parallel."""
     iterations: Iterations = 1
     """Training iterations."""
     micro_batches: MicroBatches | None = None
-    """Micro-batches of an iteration: an NPU works on them one after the other and sums up their gradients, which are
-    reduced, and parameters updated, in the last one only. `batch_per_npu` is the size of one. Without it, 1."""
+    """Micro-batches in an iteration. An NPU works on them one after the other and sums their gradients; only after the
+    last one are gradients reduced and parameters updated. `batch_per_npu` is the size of one. Without it, 1."""
     global_batch: GlobalBatch | None = None
     """Samples of an iteration over all copies of the model, in place of `micro_batches`: `batch_per_npu` times
     data-parallel ranks times micro-batches."""
     types: Types = Types()
-    """Element types, where they are others than `precision` means."""
+    """Element types that differ from those of `precision`."""
 
     _one_batch = model_validator(mode="after")(_one_batch)
 
@@ -247,34 +249,34 @@ class ModuleWorkload(Strict):
     """A PyTorch module."""
 
     module: Annotated[str, Field(min_length=1)]
-    """A function or class that gives the module, such as `models.vision:resnet50`: Python module, colon, name. It may
-    give a pair of a module and its example inputs."""
+    """The factory: a function or class that returns the module, such as `models.vision:resnet50` (Python module, colon,
+    name). It may return a pair of the module and its example inputs."""
     arguments: dict[str, Any] = {}
-    """What it is called with, by name."""
+    """Keyword arguments of the factory."""
     inputs: Annotated[list[ModuleInput], Field(min_length=1)] | None = None
-    """Tensors that the module takes, in order. Without them, the factory gives them."""
+    """Tensors that the module takes, in order. Without it, those that the factory returns."""
     batch_per_npu: Annotated[int, Field(ge=1, le=2**20)] | None = None
-    """Samples that one NPU works on at a time: in one iteration, or in one of its `micro_batches`. Without it: 32 where
-    `inputs` are given, else those of the factory's inputs."""
+    """Samples that one NPU works on at a time: in one iteration, or in one of its `micro_batches`. Without it, 32 if
+    `inputs` are given, else the batch of the factory's inputs."""
     precision: Precision | None = None
-    """What training runs in, as for models. Without it, the type of most parameters."""
+    """Precision of training, as for models. Without it, the type of most parameters."""
     types: Types = Types()
-    """Element types, where they are others than `precision` means."""
+    """Element types that differ from those of `precision`."""
     sharding: dict[str, Literal["gather", "column", "row", "divided", "replicated"]] = {}
-    """What model parallelism does to layers, by patterns of their names, such as `"*.o_proj": row`. The first that fits
-    counts; `gather` holds elsewhere."""
+    """How model parallelism divides layers, by patterns of their names, such as `"*.o_proj": row`. The first pattern
+    that matches applies; layers without a match have `gather`."""
     costs: dict[str, Annotated[float, Field(ge=0, le=1e9)]] = {}
-    """FLOP per element of the result, for operators that are not known, such as `_fft_r2c: 20`."""
+    """FLOP per element of the result, for operators that syncline does not know, such as `_fft_r2c: 20`."""
     build: Literal["meta", "real"] = "meta"
-    """Where the factory makes its tensors: on PyTorch's device `meta`, where they have no values and need no memory; or
-    with values, for a factory that needs them."""
+    """How the factory makes its tensors. `meta`: on PyTorch's device `meta`, without values or memory. `real`: with
+    values, for a factory that needs them."""
     parallel: Parallel = Parallel(data="all")
-    """Which ranks share what. Without it, all ranks are data-parallel."""
+    """How the ranks divide the work. Without it, all ranks are data-parallel."""
     iterations: Iterations = 1
     """Training iterations."""
     micro_batches: MicroBatches | None = None
-    """Micro-batches of an iteration: an NPU works on them one after the other and sums up their gradients, which are
-    reduced, and parameters updated, in the last one only. `batch_per_npu` is the size of one. Without it, 1."""
+    """Micro-batches in an iteration. An NPU works on them one after the other and sums their gradients; only after the
+    last one are gradients reduced and parameters updated. `batch_per_npu` is the size of one. Without it, 1."""
     global_batch: GlobalBatch | None = None
     """Samples of an iteration over all copies of the model, in place of `micro_batches`: `batch_per_npu` times
     data-parallel ranks times micro-batches."""
@@ -283,43 +285,43 @@ class ModuleWorkload(Strict):
 
 
 class Sample(Strict):
-    """What a model does with a sample, for rates of work such as MFU."""
+    """The work of a sample, for rates such as MFU."""
 
     tokens: Annotated[int, Field(ge=1, le=2**32 - 1)] | None = None
-    """Its tokens."""
+    """Tokens of a sample."""
     model_flop: Flops
-    """Operations of the matrix products of its forward and backward pass, without what is computed again."""
+    """Operations of the matrix products in forward and backward pass, without recomputation."""
     model_flop_unmasked: Flops | None = None
-    """The same with the scores of attention that a mask hides, where these are not part of it."""
+    """`model_flop` plus the attention scores that a mask hides, if `model_flop` leaves them out."""
 
 
 class LayersWorkload(Strict):
     """A model given layer by layer."""
 
     layers: Annotated[list[Layer], Field(min_length=1)]
-    """From input to output."""
+    """Layers of the model, from input to output."""
     parallel: Parallel = Parallel(data="all")
-    """Which ranks share what. Without it, all ranks are data-parallel."""
+    """How the ranks divide the work. Without it, all ranks are data-parallel."""
     iterations: Iterations = 1
     """Training iterations."""
     micro_batches: MicroBatches | None = None
-    """Micro-batches of an iteration: an NPU works on them one after the other and sums up their gradients, which are
-    reduced, and parameters updated, in the last one only. Layers are given for one. Without it, 1."""
+    """Micro-batches in an iteration. An NPU works on them one after the other and sums their gradients; only after the
+    last one are gradients reduced and parameters updated. The layers describe one micro-batch. Without it, 1."""
     batch_per_npu: MicroBatch | None = None
-    """Samples that the layers are given for, which is a micro-batch. Without it, rates of samples are not known."""
+    """Samples in a micro-batch, for which the layers are given. Without it, results have no rates of samples."""
     sample: Sample | None = None
-    """What a sample is, for rates of work. Without it, its operations are three times those of the matrix products of
-    the forward pass, or of all of the forward pass where no products are given."""
+    """The work of a sample, for rates such as MFU. Without it, the operations of a sample are estimated as three times
+    those of the forward pass: of its matrix products, or of all its operations if no products are given."""
     global_batch: GlobalBatch | None = None
     """Samples of an iteration over all copies of the model, in place of `micro_batches`: `batch_per_npu` times
     data-parallel ranks times micro-batches."""
     precision: Precision = "fp32"
-    """What training runs in, as for models."""
+    """Precision of training, as for models."""
     types: Types = Types()
-    """Element types, where they are others than `precision` means."""
+    """Element types that differ from those of `precision`."""
     optimizer: Literal["sgd", "adam", "none"] = "sgd"
-    """What updates parameters, for the memory that its states take: `adam`, 12 bytes a parameter with 16-bit types. The
-    time of updates is that of `update`."""
+    """The optimizer, which determines the memory for its states: `adam` takes 12 bytes a parameter with 16-bit types.
+    The time of an update is that of `update`."""
 
     _one_batch = model_validator(mode="after")(_one_batch)
 
@@ -328,16 +330,16 @@ class CollectiveWorkload(Comm):
     """One collective over all ranks."""
 
     iterations: Iterations = 1
-    """How often, one after the other."""
+    """How many times the collective runs, one after the other."""
 
 
 class CollectivesWorkload(Strict):
     """Collectives over all ranks, one after the other."""
 
     collectives: Annotated[list[Comm], Field(min_length=1)]
-    """What is done in each iteration."""
+    """Collectives of each iteration, in order."""
     iterations: Iterations = 1
-    """How often."""
+    """Number of iterations."""
 
 
 class ChakraWorkload(Strict):
@@ -379,4 +381,4 @@ Workload = Annotated[
         )
     ),
 ]
-"""One of several forms, told apart by their first key."""
+"""A workload in one of several forms; its first key selects the form."""

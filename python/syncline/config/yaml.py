@@ -1,7 +1,7 @@
-"""YAML into nodes, from the parser's events: nothing is constructed that a scenario cannot hold.
+"""Reads YAML into nodes, from the parser's events, and builds only values that a scenario can hold.
 
-Scalars follow the core schema of YAML 1.2. Tags, duplicate keys, several documents and everything past a limit are
-refused, so no file can run code, exhaust memory by repeating itself, or mean something else than it seems to.
+Scalars follow the core schema of YAML 1.2. Tags, duplicate keys, several documents and anything past a limit are
+errors, so that no file can run code, exhaust memory through aliases, or differ from what it seems to say.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _NOT_FINITE = {".nan": "nan", ".inf": "inf", "+.inf": "inf", "-.inf": "-inf"}
 
 
 def read(content: str, file: str) -> Node:
-    """The one document in ``content``. Raises :class:`SynclineError` where it is not well formed."""
+    """The one document in ``content``. Raises :class:`SynclineError` if it is not well formed."""
     text = Text(file, _LINE_END.split(content))
     reader = _Reader(text)
-    # A value, its key and the end of what holds it: three events at most.
+    # Each value takes at most three events: its key, itself, and the end of its mapping or list.
     events, stop = _core.yaml_events(content, 3 * limits.MAX_NODES + 3)
     for event in events:
         reader.take(event)
     if stop:
         line, column, why = stop
         if tab := _tab(text, line):
-            refuse(error("SL0106", "a tab in the indentation", mark=tab, help="indent by spaces"))
+            refuse(error("SL0106", "a tab in the indentation", mark=tab, help="indent with spaces"))
         refuse(error("SL0106", f"not well-formed YAML: {why}", mark=Mark(text, line, column, 1)))
     if reader.problems:
         refuse(*reader.problems)
@@ -51,7 +51,10 @@ def read(content: str, file: str) -> Node:
 
 
 def _tab(text: Text, line: int) -> Mark | None:
-    """The tab that indents the line at which reading stopped, or one beside it: YAML indents by spaces alone."""
+    """The tab in the indentation of the line at which the parser stopped, or of a neighbouring line.
+
+    YAML allows only spaces in the indentation.
+    """
     for number in (line, line - 1, line + 1):
         if 0 < number <= len(text.lines):
             content = text.lines[number - 1]
@@ -80,7 +83,7 @@ def scalar(text: str) -> Scalar:
 
 @dataclass(slots=True)
 class _Open:
-    """A mapping or list whose end has not come yet."""
+    """A mapping or list whose end has not been read yet."""
 
     node: Node
     anchor: int
@@ -103,7 +106,7 @@ class _Reader:
         kind, line, column, end_line, end_column, text, plain, anchor, tagged = event
         mark = Mark(self.text, line, column, max(end_column - column, 0) if line == end_line else 0)
         if tagged:
-            self._stop(mark, "tags are not allowed", "remove the tag; types follow from the values")
+            self._stop(mark, "tags are not allowed", "remove the tag; values determine their types")
         if kind == "scalar":
             raw = text or ""
             top = self.stack[-1] if self.stack else None
@@ -111,7 +114,7 @@ class _Reader:
                 self._key(top, raw, mark)
                 if plain and raw == "<<":
                     self._stop(
-                        mark, "merge keys are not supported", "write the keys out, or repeat a value by its alias"
+                        mark, "merge keys are not supported", "write the keys out, or repeat a value with an alias"
                     )
             else:
                 self._count(mark)
@@ -135,7 +138,7 @@ class _Reader:
             self.stack.append(_Open(Node({} if kind == "mapping" else [], mark), anchor))
 
     def _key(self, top: _Open, key: str, mark: Mark) -> None:
-        """A scalar where a mapping waits for a key."""
+        """Takes a scalar as the key of a mapping."""
         if key in top.node.keys:
             first = top.node.keys[key].line
             self.problems.append(
@@ -149,7 +152,7 @@ class _Reader:
         top.key, top.node.keys[key] = key, mark
 
     def _place(self, node: Node, anchor: int) -> None:
-        """A finished value goes where the enclosing mapping or list expects it."""
+        """Adds a finished value to the enclosing mapping or list."""
         if anchor:
             self.anchors[anchor] = node
         if not self.stack:
@@ -170,7 +173,7 @@ class _Reader:
         node = self.anchors.get(anchor)
         if node is None:
             name = self.text.lines[mark.line - 1][mark.column : mark.column + mark.width - 1]
-            self._stop(mark, f"no anchor `{name}` stands before this alias", "define it first with `&`")
+            self._stop(mark, f"no anchor `{name}` is defined before this alias", "define it first with `&`")
             return
         self.aliased += node.size
         if self.aliased > limits.MAX_ALIASED:

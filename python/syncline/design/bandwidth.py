@@ -1,4 +1,4 @@
-"""The search for bandwidths: from what is asked for to what is found."""
+"""The search for bandwidths: finds the best rates for a spec."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 
 OPTIMUM = "optimum"
 POINT = "pareto"
-"""An optimum for a smaller budget: a point of the front."""
+"""Scheme of a point of the front: an optimum for a smaller budget."""
 _COLUMNS = (schemes.EQUAL, schemes.BY_BYTES, schemes.BY_TURNS, OPTIMUM, POINT)
 _TIE = 1e-4
-"""Shapes whose times or costs differ by less than this part are as good."""
+"""Shapes whose times or costs differ by less than this fraction count as equally good."""
 _NOTED = 1e-3
-"""What is simulated to be better by this part is better."""
+"""Least fraction by which a simulated allocation must be better to replace another as the best."""
 _CHEAPEST = 20
-"""A network that costs this much less than the fastest ends the front."""
+"""The cheapest network of the front costs the price of the fastest one divided by this."""
 _MANY = 1 << 16
-"""Shapes of more NPUs are checked for ranks that are simulated one by one: each simulation of them takes long."""
+"""Shapes with more NPUs are checked for ranks that are all simulated, since each simulation of these takes long."""
 _NOMINAL = 8 * 10**11
-"""Bits per second of each dimension to begin with where no budget of bandwidth is given."""
+"""Bits per second of each dimension at the start, if there is no budget of bandwidth."""
 _ROUNDS = 6
-"""Most times that algorithms are chosen, and exchanges measured, at the best rates of the last time."""
+"""Most rounds in which algorithms are chosen, and exchanges measured, at the best rates of the previous round."""
 _MEASURED = 64
-"""So many of the best shapes are settled, and all that will be simulated."""
+"""Number of the best shapes that are settled; more if more are simulated."""
 _SETTLED = 1e-3
-"""Where what is predicted changes by less than this part, it is settled."""
+"""A shape is settled once its prediction changes by less than this fraction."""
 
 
 @dataclass(frozen=True)
@@ -55,32 +55,32 @@ class Allocation:
     """Rates for the dimensions of a shape, and what follows from them."""
 
     scheme: str
-    """``equal``, ``by bytes``, ``by turns`` or ``optimum``; ``pareto`` where a point of the front is the winner."""
+    """``equal``, ``by bytes``, ``by turns`` or ``optimum``; ``pareto`` if the winner is a point of the front."""
     shape: str
     names: tuple[str, ...]
-    """Of the dimensions, lowest first."""
+    """Names of the dimensions, lowest first."""
     rates: tuple[float, ...]
-    """Bytes per second that one NPU sends into each."""
+    """Rate of one NPU in each dimension, in bytes per second."""
     weights: tuple[float, ...]
-    """Of each job: how many of its steps count, in the order of the spec."""
+    """Weight of each job's steps, in the order of the spec."""
     predicted: tuple[float, ...]
-    """Of each job: seconds of a step without overlap."""
+    """Predicted seconds of a step of each job, without overlap."""
     utilization: float
-    """Predicted bytes over what the dimensions that exchanges use could have carried meanwhile, 0 to 1."""
+    """Predicted bytes over the capacity of the dimensions that exchanges use, during the exchanges; 0 to 1."""
     usd: float | None
-    """What the fabric costs."""
+    """Cost of the fabric."""
     npus_usd: float
-    """What the NPUs cost, where that is given."""
+    """Cost of the NPUs; 0 if not given."""
     sized_by: tuple[str, ...] = ()
-    """Of ``by turns``: the kinds of groups whose bytes decide the rate of the dimension that both kinds use."""
+    """For ``by turns``: the kinds of groups whose bytes determine the rate of the dimension that both kinds use."""
     broken: tuple[str, ...] = ()
-    """Constraints that it breaks, by key: a scheme does not know them."""
+    """Keys of the constraints that it breaks; only schemes of hier2021 can, since they ignore constraints."""
     reached: tuple[str, ...] = ()
-    """Constraints that hold it back, by key."""
+    """Keys of the constraints that limit it."""
     simulated: tuple[float, ...] = ()
-    """Of each job: seconds of a step as simulated; empty where it was not."""
+    """Simulated seconds of a step of each job; empty if it was not simulated."""
     used: float | None = None
-    """The same as ``utilization``, as simulated."""
+    """Simulated counterpart of ``utilization``."""
 
     @property
     def total_s(self) -> float:
@@ -89,7 +89,7 @@ class Allocation:
 
     @property
     def found_s(self) -> float:
-        """The same, simulated where that was done."""
+        """Seconds of the steps of all jobs, by weight: simulated if available, else predicted."""
         return sum(weight * time for weight, time in zip(self.weights, self.simulated or self.predicted, strict=True))
 
     @property
@@ -99,46 +99,46 @@ class Allocation:
 
     @property
     def found_per_cost(self) -> float | None:
-        """The same, simulated where that was done."""
+        """Like :attr:`per_cost`, with simulated times if available."""
         return 1 / (self.found_s * (self.usd + self.npus_usd)) if self.usd and self.found_s else None
 
     def badness(self, *, per_cost: bool) -> float:
-        """What is to be small: seconds of all jobs' steps, simulated ones if there are; ``per_cost``, times dollars."""
+        """Objective to minimise: :attr:`found_s`, or with ``per_cost``, :attr:`found_s` times dollars."""
         return self.found_s * ((self.usd or 0.0) + self.npus_usd) if per_cost else self.found_s
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """What of all bandwidth each dimension has."""
+        """Share of each dimension in the total bandwidth."""
         whole = sum(self.rates)
         return tuple(rate / whole for rate in self.rates)
 
 
 @dataclass
 class Found:
-    """What a search found."""
+    """The results of a search."""
 
     request: Request
     winner: Allocation
     candidate: Candidate
     """The shape of the winner."""
     allocations: list[Allocation]
-    """Of the winner's shape: every scheme, and the optimum. Of the others the optimum, the best first."""
+    """Every scheme and the optimum on the winner's shape; then the optimum of every other shape, best first."""
     front: list[Allocation] = field(default_factory=list)
-    """With the objective ``pareto``: what is not beaten in both time and cost, the cheapest first."""
+    """With the objective ``pareto``: allocations that no other beats in both time and cost, cheapest first."""
     skipped: list[tuple[str, str]] = field(default_factory=list)
     """Shapes that were left out, and why."""
     notes: list[str] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
-    """Of each job: the simulation of the winner."""
+    """Simulation of the winner for each job."""
     held: list[Held] = field(default_factory=list)
-    """Of each job: the algorithms that are held in all predictions and simulations of the winner's shape."""
+    """Algorithms of each job that are fixed in all predictions and simulations of the winner's shape."""
     is_settled: bool = True
-    """Whether these are what is chosen for the winner's rates."""
+    """Whether these algorithms are the ones that would be chosen for the winner's rates."""
 
 
 @dataclass(frozen=True)
 class _Case:
-    """A shape with what jobs ask of it and what it must keep to."""
+    """A shape with the demands of jobs on it, and its constraints."""
 
     candidate: Candidate
     jobs: list[tuple[float, Demand]]
@@ -146,10 +146,10 @@ class _Case:
     price: Price | None
     npus_usd: float
     held: list[Held]
-    """Of each job: the algorithms for which all this is true."""
+    """Algorithms of each job for which the demands were measured."""
 
     def allocation(self, scheme: str, rates: Sequence[float], sized_by: tuple[str, ...] = ()) -> Allocation:
-        """What follows from rates."""
+        """The allocation with these rates."""
         rates = [readable(rate) for rate in rates]
         return Allocation(
             scheme,
@@ -167,7 +167,7 @@ class _Case:
         )
 
     def schemes(self) -> Iterator[Allocation]:
-        """What the schemes of hier2021 make of the budget."""
+        """The allocations by the schemes of hier2021, as far as they apply."""
         whole = together(self.jobs)
         message, smart = schemes.message(whole), schemes.smart(whole)
         for name, division in ((schemes.EQUAL, schemes.equal(len(self.candidate.sizes))), (schemes.BY_BYTES, message)):
@@ -177,7 +177,7 @@ class _Case:
             yield self.allocation(schemes.BY_TURNS, self._scaled(smart.shares), smart.sized_by)
 
     def _scaled(self, shares: Sequence[float]) -> list[float]:
-        """Shares of all that the budgets allow; a dimension that carries nothing has the least there is."""
+        """Rates with these shares that use up the budgets; a dimension with a share of 0 has :data:`LEAST`."""
         whole = math.inf if self.limits.rate is None else self.limits.rate
         if self.limits.usd is not None and self.price is not None:
             each = sum(share * usd for share, usd in zip(shares, self.price.per_rate, strict=True))
@@ -187,24 +187,24 @@ class _Case:
 
 
 def readable(rate: float) -> float:
-    """A rate that can be written down: six digits in bits per second, rounded down, so that budgets hold."""
+    """Rounds a rate to six digits in bits per second; rounds down, so that budgets hold."""
     bits = int(8 * rate * (1 + 1e-12))
     step = 10 ** max(len(str(bits)) - 6, 0)
     return float(max(bits // step * step, 8)) / 8
 
 
 def utilization(job: Demand, rates: Sequence[float]) -> float:
-    """Bytes over what the dimensions that an exchange uses could carry: the mean over exchanges, by their times."""
+    """Bytes of an exchange over the capacity of the dimensions that it uses: the mean over exchanges, by time."""
     taken = sum(each.time(rates) for each in job.exchanges)
     return job.ideal(rates) / taken if taken else 0.0
 
 
 def search(request: Request, told: Told | None = None, warn: Warned | None = None) -> Found:
-    """Looks for the best rates. ``told`` hears how far it is, from 0 to 1, and what comes next.
+    """Searches for the best rates. Calls ``told`` with the progress, from 0 to 1, and the part that is next.
 
-    ``warn`` hears, before the first simulation of a shape, what will make its simulations long.
+    Calls ``warn``, before the first simulation of a shape, with warnings that its simulations will take long.
 
-    Raises :class:`SynclineError`: with exit status 1 and the constraint that forbids it where nothing is feasible.
+    Raises :class:`SynclineError`; if no rates are feasible, with exit status 1 and the constraint that is violated.
     """
     say = told or (lambda done, what: None)
     candidates = request.candidates()
@@ -235,7 +235,7 @@ def search(request: Request, told: Told | None = None, warn: Warned | None = Non
         return pair[1].badness(per_cost=_per_cost(request))
 
     _settle(request, best, known, badness, say)
-    # Of shapes that are as good, the one with the fewest dimensions.
+    # Of equally good shapes, prefer the one with the fewest dimensions.
     ties = [pair for pair in best if badness(pair) <= badness(best[0]) * (1 + _TIE)]
     best.sort(key=lambda pair: pair not in ties or len(pair[1].rates) > min(len(each.rates) for _, each in ties))
     case, winner = best[0]
@@ -253,7 +253,7 @@ def _settle(
     badness: Callable[[tuple[_Case, Allocation]], float],
     say: Told,
 ) -> None:
-    """Sorts shapes, the best first, and settles these."""
+    """Sorts shapes, best first, and settles the best ones."""
     settled: set[str] = set()
     most = max(request.spec.simulate, _MEASURED)
     while True:
@@ -274,7 +274,7 @@ def _case(request: Request, candidate: Candidate, known: Known, warn: Warned | N
         loaded = request.scenario(at, candidate, rates)
         check_job(loaded)
         if warn is not None and candidate.npus > _MANY:
-            # What is wrong is found again, and refused, by the first simulation.
+            # Ignore errors here: the first simulation raises them.
             warn([each for each in loaded.check() if each["code"] == "SL0505"])
         if priced is None and request.spec.prices is not None:
             priced = price(loaded, request.source.mark(("prices",)))
@@ -288,7 +288,7 @@ def _case(request: Request, candidate: Candidate, known: Known, warn: Warned | N
         refuse(
             error(
                 "SL0102",
-                f"nothing holds back the rate of dimension {free} of {candidate.shape}: it is free",
+                f"nothing limits the rate of dimension {free} of {candidate.shape}, which costs nothing",
                 mark=request.source.mark(("budget",), key=True),
                 key="budget",
                 help=f"give `budget.rate_per_npu`, or `bandwidth: {{ {free}: {{ max: ... }} }}`",
@@ -300,7 +300,7 @@ def _case(request: Request, candidate: Candidate, known: Known, warn: Warned | N
 def _demands(
     request: Request, candidate: Candidate, rates: Sequence[int], held: Sequence[Held], known: Known
 ) -> list[tuple[float, Demand]]:
-    """What each job asks for with held algorithms near these rates, and how many of its steps count."""
+    """Weight and demand of each job, with fixed algorithms, near these rates."""
     return [
         (job.weight, demand(request.scenario(at, candidate, rates), rates, held[at], known))
         for at, job in enumerate(request.jobs)
@@ -308,20 +308,20 @@ def _demands(
 
 
 def _choices(request: Request, candidate: Candidate, rates: Sequence[int]) -> list[Held]:
-    """The algorithms that are chosen for each job at these rates in bits per second."""
+    """The algorithms that are chosen for each job at these rates, given in bits per second."""
     return [chosen(request.scenario(at, candidate, rates)) for at in range(len(request.jobs))]
 
 
 def _best(request: Request, case: _Case) -> Allocation:
-    """The best rates of a shape."""
+    """The allocation with the best rates of a shape."""
     rates = optimum(case.jobs, case.limits, per_cost=_per_cost(request), besides=case.npus_usd)
     return case.allocation(OPTIMUM, rates)
 
 
 def _settled(request: Request, case: _Case, best: Allocation, known: Known) -> tuple[_Case, Allocation]:
-    """The same with algorithms that are chosen, and exchanges that are measured, at the rates that are found.
+    """Chooses algorithms and measures exchanges at the best rates, and optimises again, until nothing changes.
 
-    That is repeated until nothing changes. Where it does not end, what is predicted to be best is taken.
+    If that does not converge, returns the round with the best prediction.
     """
     tried: list[tuple[_Case, Allocation]] = []
     for _ in range(_ROUNDS):
@@ -339,13 +339,13 @@ def _settled(request: Request, case: _Case, best: Allocation, known: Known) -> t
 
 
 def _per_cost(request: Request) -> bool:
-    """Whether the best is what has the most performance per cost; of all trade-offs, where NPUs have a price."""
+    """Whether the objective is performance per cost; for ``pareto``, it is if NPUs have a price."""
     spec = request.spec
     return spec.objective == "performance_per_cost" or (spec.objective == "pareto" and spec.npu_usd > 0)
 
 
 def _front(request: Request, cases: Sequence[_Case], winner: Allocation, say: Told) -> list[Allocation]:
-    """Optima of budgets from the cheapest that is worth it to the dearest, of all shapes: those that nothing beats.
+    """Optima for a range of budgets, over all shapes, without those that another one beats in both time and cost.
 
     The winner is one of them.
     """
@@ -360,7 +360,7 @@ def _front(request: Request, cases: Sequence[_Case], winner: Allocation, say: To
         low = max(case.price.usd(case.limits.least) * (1 + 1e-6), fastest.usd / _CHEAPEST)
         steps = (low * (fastest.usd / low) ** (step / (points - 1)) for step in range(points - 1))
         found += [case.allocation(OPTIMUM, optimum(case.jobs, case.limits, usd=usd)) for usd in steps]
-    # Where the fastest is the winner too, it is there once.
+    # If the fastest is also the winner, list it once.
     found = [winner, *(each for each in found if (each.shape, each.rates) != (winner.shape, winner.rates))]
     found.sort(key=lambda each: (each.usd or 0.0, each.total_s))
     front: list[Allocation] = []
@@ -371,9 +371,9 @@ def _front(request: Request, cases: Sequence[_Case], winner: Allocation, say: To
 
 
 def _simulate(found: Found, cases: Sequence[_Case], say: Told) -> None:
-    """Simulates what was found: all schemes on the winner's shape, the best of other shapes, points of the front.
+    """Simulates the results: all schemes on the winner's shape, the best other shapes, points of the front.
 
-    What is best of these is the winner, whatever was predicted.
+    The one that is best as simulated becomes the winner, whatever was predicted.
     """
     request, predicted = found.request, found.winner
     of_shape = {case.candidate.shape: case for case in cases}
@@ -397,7 +397,7 @@ def _simulate(found: Found, cases: Sequence[_Case], say: Told) -> None:
             held[:] = [simulated if each is allocation else each for each in held]
         if best is None or _better(simulated, best[0], request):
             best = simulated, tried
-        # The winner stands beside the schemes on its shape.
+        # If another shape wins, simulate the schemes on that shape, too.
         if done == len(waiting) and best[0].shape not in whole:
             whole.add(best[0].shape)
             schemes_there = list(of_shape[best[0].shape].schemes())
@@ -408,13 +408,13 @@ def _simulate(found: Found, cases: Sequence[_Case], say: Told) -> None:
 
 
 def _better(one: Allocation, other: Allocation, request: Request) -> bool:
-    """Whether what keeps to all constraints is better as simulated, by more than chance."""
+    """Whether ``one`` meets all constraints and is better as simulated, by more than :data:`_NOTED`."""
     per_cost = _per_cost(request)
     return not one.broken and one.badness(per_cost=per_cost) < other.badness(per_cost=per_cost) * (1 - _NOTED)
 
 
 def _win(found: Found, predicted: Allocation, winner: Allocation, tried: Trial, case: _Case) -> None:
-    """Puts what is best as simulated in its place, and says what a reader should know."""
+    """Makes the allocation that is best as simulated the winner, and adds notes for the reader."""
     shape = winner.shape
     if not any(each is winner for each in found.allocations):
         # A point of the front.
@@ -438,31 +438,31 @@ def _win(found: Found, predicted: Allocation, winner: Allocation, tried: Trial, 
     elif smart.sized_by:
         found.notes.append(
             f"`{schemes.BY_TURNS}`: two kinds of groups share a dimension; the bytes of {listed(smart.sized_by)} "
-            "parallelism decide its rate"
+            "parallelism determine its rate"
         )
     if (why := apart(found.request, case.candidate, case.jobs, winner.rates, case.held, tried)) is not None:
         found.notes.append(why)
     if (winner.scheme, shape) != (predicted.scheme, predicted.shape):
         name = "a point of the front" if winner.scheme == POINT else winner.scheme
         found.notes.append(
-            f"simulated, {name} on {shape} is better than {predicted.scheme} on {predicted.shape}, which is predicted "
-            "to be best: it is taken"
+            f"in simulation, {name} on {shape} is better than {predicted.scheme} on {predicted.shape}, which was "
+            "predicted to be best, and is therefore the winner"
         )
 
 
 def _unsettled(found: Found, case: _Case) -> str:
-    """That other algorithms are chosen for the winner's rates, and what they give."""
+    """The note that other algorithms would be chosen for the winner's rates, with their time."""
     own = trial(found.request, case.candidate, case.jobs, found.winner.rates, [None] * len(case.jobs))
     taken = sum(weight * each for (weight, _), each in zip(case.jobs, own.times, strict=True))
     steps = "the steps take" if found.request.spec.jobs else "the step takes"
     return (
-        f"at these rates other algorithms would be chosen, with which {steps} {time(taken)}; the scenario keeps those "
-        "that are held here (`collectives.algorithms_of`)"
+        f"at these rates other algorithms would be chosen, with which {steps} {time(taken)}; the scenario keeps the "
+        "algorithms of the search (`collectives.algorithms_of`)"
     )
 
 
 def _refuse(request: Request, reasons: Sequence[tuple[str, str]], refused: Sequence[SynclineError]) -> None:
-    """Nothing is feasible; or the jobs fit no shape, for the reason that the first of them gave."""
+    """Raises the error that no rates are feasible; or, if the jobs fit no shape, the error of the first shape."""
     if not reasons:
         raise refused[0]
     key = reasons[0][0]
@@ -472,10 +472,10 @@ def _refuse(request: Request, reasons: Sequence[tuple[str, str]], refused: Seque
     refuse(
         error(
             "SL1001",
-            "no bandwidths keep to all constraints",
+            "no bandwidths meet all constraints",
             mark=request.source.mark(tuple(path), key=True),
             key=key,
-            help="relax the bounds that are named" + (", or raise the budget" if key.startswith("budget") else ""),
+            help="relax the bounds in the notes" + (", or raise the budget" if key.startswith("budget") else ""),
             notes=list(dict.fromkeys(why for _, why in reasons))[:8],
         )
     )

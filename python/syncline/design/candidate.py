@@ -1,4 +1,4 @@
-"""The shapes that a search asks about, and scenarios of jobs on them."""
+"""The shapes of a search, and scenarios of jobs on them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Candidate:
     """A shape of the fabric."""
 
     shape: str
-    """Such as ``Ring(8)_Switch(128)``."""
+    """The shape in text form, such as ``Ring(8)_Switch(128)``."""
     names: tuple[str, ...]
-    """Of its dimensions, lowest first."""
+    """Names of its dimensions, lowest first."""
     sizes: tuple[int, ...]
-    """NPUs that each joins."""
+    """NPUs along each dimension."""
 
     @property
     def npus(self) -> int:
@@ -42,21 +42,21 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for, and where it is written."""
+    """A spec, with its source."""
 
     spec: Spec
     source: Source
     jobs: list[WeightedJob]
-    """Jobs; a spec that has one `workload` has one."""
+    """The jobs; one if the spec has a `workload`."""
 
     @property
     def name(self) -> str:
-        """Of the search; what its results are called."""
+        """Name of the search, and of its results."""
         file = self.source.folder / self.source.file if self.source.file else None
         return self.spec.name or (file.stem if file else "bandwidth")
 
     def candidates(self) -> list[Candidate]:
-        """The shapes to choose from, in the order in which they are looked at."""
+        """The shapes to choose from, in the order in which they are tried."""
         fabric = self.spec.fabric
         if fabric.npus is not None:
             shapes = list(self._factorised(fabric.npus))
@@ -67,7 +67,7 @@ class Request:
         return found
 
     def _check_npus(self, candidates: Sequence[Candidate]) -> None:
-        """Refuses shapes of different sizes: a step on more NPUs does more, so times do not say which is better."""
+        """Raises an error for shapes with different numbers of NPUs, whose steps do different amounts of work."""
         first = candidates[0]
         other = next((each for each in candidates if each.npus != first.npus), None)
         if other is not None:
@@ -75,13 +75,12 @@ class Request:
             refuse(
                 error(
                     "SL0201",
-                    "shapes of different numbers of NPUs cannot be compared by the time of a step, in which they do "
-                    "different work",
+                    "shapes with different numbers of NPUs cannot be compared: their steps do different work",
                     mark=self.source.mark(("fabric", "shape", at)),
                     key="fabric.shape",
                     found=f"{other.shape}, {other.npus} NPUs",
-                    allowed=f"shapes of {first.npus} NPUs, as {first.shape} has",
-                    help="search for each number of NPUs by itself",
+                    allowed=f"shapes of {first.npus} NPUs, like {first.shape}",
+                    help="run a separate search for each number of NPUs",
                 )
             )
 
@@ -101,7 +100,7 @@ class Request:
         return Candidate(shape, tuple(names or (f"dim{at}" for at in range(1, len(sizes) + 1))), sizes)
 
     def _factorised(self, npus: int) -> Iterator[str]:
-        """All shapes of so many NPUs."""
+        """All shapes with this number of NPUs."""
         fabric = self.spec.fabric
         counts = [fabric.dims] if isinstance(fabric.dims, int) else fabric.dims
         kinds = [[each] if isinstance(each, str) else each for each in fabric.kinds]
@@ -115,7 +114,7 @@ class Request:
                         refuse(
                             error(
                                 "SL0102",
-                                "there are too many shapes to look at",
+                                "the search has too many shapes",
                                 mark=self.source.mark(("fabric",), key=True),
                                 key="fabric",
                                 allowed=f"at most {MOST_CANDIDATES}",
@@ -127,16 +126,16 @@ class Request:
             refuse(
                 error(
                     "SL0201",
-                    "no shape has so many NPUs in so many dimensions of two or more",
+                    "no shape has this number of NPUs and dimensions with at least two NPUs each",
                     mark=self.source.mark(("fabric", "npus")),
                     key="fabric.npus",
                     found=str(npus),
-                    help="allow fewer dimensions, or another number of NPUs",
+                    help="allow fewer dimensions, or a different number of NPUs",
                 )
             )
 
     def scenario(self, job: int, candidate: Candidate, rates: Sequence[int], held: Held | None = None) -> Loaded:
-        """A job alone on a shape, whose dimensions have so many bits per second for each NPU, with held algorithms."""
+        """The scenario of one job alone on a shape, with rates in bits per second of one NPU and fixed algorithms."""
         at = self._sections(job)
         if held:
             given = at.get("collectives")
@@ -150,7 +149,7 @@ class Request:
         dims = len(candidate.sizes)
         for key in ("npus", "dims", "kinds", "shape"):
             keep.pop(key, None)
-        # Lists are for the shape with the most dimensions; others take as many as they need.
+        # Lists are for the shape with the most dimensions; other shapes take as many entries as they have dimensions.
         several = self.spec.fabric.npus is not None or isinstance(self.spec.fabric.shape, list)
         for key in ("latency", "efficiency") if several else ():
             if (node := keep.get(key)) is not None and isinstance(node.value, list) and len(node.value) > dims:
@@ -162,7 +161,7 @@ class Request:
         return resolve(Source(Node(root, self.source.root.mark), self.source.file))
 
     def _sections(self, job: int) -> dict[str, Node]:
-        """Sections of a scenario that the spec has, where a scenario has them."""
+        """The sections of the spec that are also sections of a scenario."""
         root = self.source.root
         found: dict[str, Node] = {}
         for key in ("compute", "collectives", "network", "prices"):
@@ -176,13 +175,13 @@ class Request:
 
 
 def read(path: str, overrides: Iterable[Override] = ()) -> Request:
-    """Reads what is asked for. Raises :class:`SynclineError` with everything that is wrong with its form."""
+    """Reads a spec. Raises :class:`SynclineError` with all errors in it."""
     source = from_argument(path)
     return request(source, overrides)
 
 
 def request(source: Source, overrides: Iterable[Override] = ()) -> Request:
-    """The same from values that are read already."""
+    """Checks a spec that has been read. Raises :class:`SynclineError` with all errors in it."""
     if not isinstance(source.root.value, dict):
         refuse(error("SL0102", "not a design", mark=source.root.mark, allowed="a mapping"))
     source.override(overrides)

@@ -1,15 +1,15 @@
-"""What a job asks of each dimension of a fabric: the coefficients of the optimisation.
+"""The demand of a job on each dimension of a fabric: the coefficients of the optimisation.
 
-The time of a step is that of its compute and of its exchanges, one after the other (hier2021 IV: communication of
-model- and of data-parallel ranks takes turns). An exchange takes as long as the dimension that it keeps busy longest:
-its bytes there over what an NPU sends into it (hier2021 IV-B). These bytes are not derived on paper: each kind of
-exchange is simulated alone, and the time for which the busiest link of a dimension sends is what counts. So groups that
-use some of a dimension's links only, and algorithms that send more than they must, count as they are.
+The time of a step is the sum of its compute and its exchanges, one after the other (hier2021 IV: communication of
+model- and of data-parallel ranks takes turns). An exchange takes as long as in the dimension that it keeps busy
+longest: its bytes there over the rate of an NPU (hier2021 IV-B). These bytes are measured: each kind of exchange is
+simulated alone, and the time for which the busiest link of a dimension sends gives its bytes. This accounts for groups
+that use only some of a dimension's links, and for algorithms that send more than the minimum.
 
-Latencies, delays of endpoints and reductions make an exchange longer, by less than they take by themselves: some of it
-passes while links are busy. So what they add is measured at certain rates, and taken to be the same near these.
+Latencies, delays of endpoints and reductions make an exchange longer, but by less than their sum, since some of them
+overlap with sending. So their effect is measured at certain rates, and assumed to be the same near these rates.
 
-The algorithms are those that the search holds, whatever is measured.
+All measurements use the algorithms that the search has fixed.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from syncline.config.load import Loaded
 
 _FEW = 4
-"""Chunks that are simulated as they are."""
+"""Most chunks that are all simulated."""
 _SOME = "1ps"
-"""A latency that counts for nothing. Without any, the order of events of one time would count, and no rank could stand
-for others."""
+"""A negligible latency. With a latency of 0, results would depend on the order of simultaneous events, and no rank
+could represent others."""
 _NOTHING = {"endpoint_delay": "0s", "injection_latency": "0s", "reduction_rate": None}
-"""What endpoints add to an exchange, left out."""
+"""Settings with which endpoints add no time to an exchange."""
 _NOMINAL = 8 * 10**11
-"""Bits per second of each dimension where bytes are measured: how many these are does not depend on rates."""
+"""Bits per second of each dimension while bytes are measured; the number of bytes does not depend on rates."""
 
 
 _Kind = tuple[str, str, tuple[str, ...]]
-"""Role, kind and held phases of exchanges; no phases where the job names the algorithms."""
+"""Role, kind and fixed phases of exchanges; no phases if the job names the algorithms."""
 
 
 @dataclass(frozen=True)
@@ -51,31 +51,31 @@ class Exchange:
     """Exchanges of a step that keep dimensions busy in the same proportion."""
 
     role: str
-    """Who takes part: ``model`` or ``data``; ``all`` for collectives without a training loop."""
+    """The groups that take part: ``model`` or ``data``; ``all`` for collectives without a training loop."""
     bytes: tuple[float, ...]
-    """In each dimension: bytes that it takes as long for as an NPU's whole rate there takes for them."""
+    """Effective bytes in each dimension: the time for which the exchanges keep it busy, times the rate of an NPU."""
 
     def time(self, rates: Sequence[float]) -> float:
-        """Seconds that they take, one after the other, with these rates in bytes per second."""
+        """Seconds that the exchanges take, one after the other, with these rates in bytes per second."""
         return max((size / rate for size, rate in zip(self.bytes, rates, strict=True) if size), default=0.0)
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What a step of a job asks for."""
+    """The demand of a step of a job."""
 
     compute_s: float
-    """Time of its compute, and of what latencies, delays and reductions add to exchanges."""
+    """Time of its compute, plus the time that latencies, delays and reductions add to exchanges."""
     exchanges: tuple[Exchange, ...]
     latency_s: float = 0.0
-    """The part of ``compute_s`` that is added to exchanges."""
+    """The time that latencies, delays and reductions add to exchanges, which is part of ``compute_s``."""
 
     def time(self, rates: Sequence[float]) -> float:
         """Seconds that a step takes without overlap, with these rates in bytes per second."""
         return self.compute_s + sum(each.time(rates) for each in self.exchanges)
 
     def ideal(self, rates: Sequence[float]) -> float:
-        """Seconds of the exchanges if each used all bandwidth of the dimensions that it uses at all."""
+        """Seconds of the exchanges if each used the full bandwidth of all dimensions in which it sends anything."""
         used = (sum(rate for rate, size in zip(rates, each.bytes, strict=True) if size) for each in self.exchanges)
         return sum(sum(each.bytes) / rate for each, rate in zip(self.exchanges, used, strict=True))
 
@@ -91,7 +91,7 @@ class Demand:
 
 
 def together(jobs: Sequence[tuple[float, Demand]]) -> Demand:
-    """What several jobs ask for, each so many times."""
+    """The sum of the demands of several jobs, by weight."""
     sums: defaultdict[tuple[str, tuple[float, ...]], float] = defaultdict(float)
     for weight, job in jobs:
         for each in job.exchanges:
@@ -104,43 +104,43 @@ def together(jobs: Sequence[tuple[float, Demand]]) -> Demand:
 
 @dataclass(frozen=True)
 class Counted:
-    """What a step of a job does, whatever the shape of the fabric."""
+    """The compute and exchanges of a step, which do not depend on the shape of the fabric."""
 
     compute_s: float
     """Time of its compute."""
     exchanges: dict[tuple[str, str, int], float]
-    """By role, kind and size: how many of them a rank takes part in."""
+    """Number of exchanges in which a rank takes part, by role, kind and size."""
 
 
 @dataclass(frozen=True)
 class Probed:
-    """What an exchange alone does on a fabric."""
+    """Measured times of an exchange alone on a fabric."""
 
     total_s: float
-    """How long it takes."""
+    """Time of the exchange."""
     busy_s: dict[str, float]
-    """How long the busiest link of each dimension sends, by its name."""
+    """Time for which the busiest link of each dimension sends, by name of the dimension."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """What was simulated already, by the scenario that it was simulated for: it is the same for many shapes."""
+    """A cache of simulations, by scenario; many shapes need the same ones."""
 
     counted: dict[str, Counted] = field(default_factory=dict)
-    """The same for all shapes of as many NPUs."""
+    """Counts, which are equal for all shapes with the same number of NPUs."""
     probed: dict[str, Probed] = field(default_factory=dict)
-    """The same for shapes that differ in dimensions that the exchange does not use."""
+    """Measurements, which are equal for shapes that differ only in dimensions that the exchange does not use."""
 
 
 def check_job(loaded: Loaded) -> None:
-    """Raises :class:`SynclineError` where a job is of a kind that cannot be taken apart."""
+    """Raises :class:`SynclineError` if a job cannot be divided into compute and exchanges."""
     workload = loaded.resolved["workload"]
     source = workload.get("source", "layers")
     if source not in ("layers", "collectives"):
         refuse(
             error(
                 "SL0102",
-                "the exchanges of such a workload cannot be told apart",
+                "a search does not support this kind of workload",
                 mark=loaded.origins.source.mark(("workload",), key=True),
                 key="workload",
                 found=source,
@@ -153,21 +153,21 @@ def check_job(loaded: Loaded) -> None:
         refuse(
             error(
                 "SL0102",
-                "the stages of a pipeline wait for each other, which a sum of exchanges does not tell",
+                "a search does not support pipelines: it cannot predict how stages wait for each other",
                 mark=loaded.origins.source.mark(("workload", "parallel", "pipeline")),
                 key="workload.parallel.pipeline",
-                help="leave `pipeline` out of the search, and simulate what is found with it",
+                help="leave `pipeline` out of the search, and simulate its result with the pipeline",
             )
         )
 
 
 def demand(loaded: Loaded, rates: Sequence[int], held: Held | None = None, known: Known | None = None) -> Demand:
-    """What a job asks of the fabric of a scenario, whose dimensions have ``rates`` in bits per second.
+    """The demand of a job on the fabric of a scenario, whose dimensions have ``rates`` in bits per second.
 
-    ``held`` are the algorithms of exchanges for which the job names none; without it, those that are chosen for these
-    rates. ``known`` is what was counted for other shapes, and is added to.
+    ``held`` gives the algorithms of exchanges for which the job names none; without it, those that are chosen for these
+    rates. ``known`` caches simulations, also those for other shapes.
 
-    Raises :class:`SynclineError` where the job cannot run on it, or as :func:`check_job`.
+    Raises :class:`SynclineError` if the job cannot run on the fabric, and like :func:`check_job`.
     """
     check_job(loaded)
     known = Known() if known is None else known
@@ -182,7 +182,7 @@ def demand(loaded: Loaded, rates: Sequence[int], held: Held | None = None, known
         latency += probe.added(rates)
         if not any(per_byte):
             continue
-        # What keeps dimensions busy in one proportion is one exchange.
+        # Merge exchanges that keep dimensions busy in the same proportion.
         most = max(per_byte)
         proportion = tuple(round(each / most, 9) for each in per_byte)
         before = exchanges.get((role, proportion), (0.0,) * len(per_byte))
@@ -193,7 +193,7 @@ def demand(loaded: Loaded, rates: Sequence[int], held: Held | None = None, known
 
 
 def _counted(loaded: Loaded, known: dict[str, Counted]) -> Counted:
-    """Counts the exchanges of a job, unless it is known."""
+    """Counts the exchanges of a job, unless ``known`` has them."""
     resolved = loaded.resolved
     workload = resolved["workload"]
     counting = {
@@ -218,7 +218,7 @@ def _counted(loaded: Loaded, known: dict[str, Counted]) -> Counted:
 
 
 def _alike(counts: dict[tuple[str, str, int], float], held: Held) -> dict[_Kind, dict[int, float]]:
-    """How many exchanges there are of each size, those of one role, kind and algorithm together."""
+    """Numbers of exchanges by size, for each role, kind and algorithm."""
     found: defaultdict[_Kind, dict[int, float]] = defaultdict(dict)
     for (role, kind, size), count in sorted(counts.items()):
         found[role, kind, held.get((role, kind, size), ())][size] = count
@@ -226,9 +226,9 @@ def _alike(counts: dict[tuple[str, str, int], float], held: Held) -> dict[_Kind,
 
 
 def _of_whole_dimensions(resolved: dict[str, Any]) -> dict[str, Any]:
-    """A fabric of as many NPUs on which all groups fill whole dimensions, so that one rank stands for all.
+    """A fabric with the same number of NPUs on which all groups fill whole dimensions, so that one rank represents all.
 
-    It is for counting exchanges only, which hang on the number of ranks and not on the fabric.
+    It is only for counting exchanges, whose number depends on the number of ranks and not on the fabric.
     """
     dims = resolved["fabric"]["dims"]
     axes = (resolved["workload"].get("parallel", {}).get(key) for key in ("model", "data"))
@@ -237,13 +237,13 @@ def _of_whole_dimensions(resolved: dict[str, Any]) -> dict[str, Any]:
     link = {"shape": "switch", "rate": None, "rate_per_npu": "100GB/s", "latency": _SOME, "efficiency": 1.0}
     npus = prod(dim["size"] for dim in dims)
     inner = _inner(resolved["workload"].get("parallel", {}), npus)
-    # The lowest parts hold a model-parallel group, whatever the shape: so all shapes are counted on one fabric.
+    # The lowest parts hold a model-parallel group, whatever the shape, so that one fabric serves all shapes.
     primes = (*_primes(inner), *_primes(npus // inner))
     return {"dims": [{"name": f"part{at}", "size": prime, **link} for at, prime in enumerate(primes)]}
 
 
 def _inner(parallel: dict[str, Any], npus: int) -> int:
-    """Ranks of a model-parallel group, where the degrees say how many these are; else 1."""
+    """Ranks of a model-parallel group, if the degrees determine that number; else 1."""
     model, data = parallel.get("model"), parallel.get("data")
     if isinstance(model, dict) and npus % (degree := model.get("degree", 1)) == 0:
         return int(degree)
@@ -253,9 +253,9 @@ def _inner(parallel: dict[str, Any], npus: int) -> int:
 
 
 def _of_any_fabric(resolved: dict[str, Any]) -> dict[str, Any]:
-    """How collectives are carried out, without what is said of the fabric's own dimensions.
+    """The settings of collectives, without those that refer to dimensions of the fabric.
 
-    How many there are, and of which sizes, does not hang on it; the exchanges themselves are measured with all of it.
+    The numbers and sizes of exchanges do not depend on these; the exchanges are measured with all settings.
     """
     return {**resolved["collectives"], "algorithms": {}, "plans": {}, "logical": None}
 
@@ -286,7 +286,7 @@ def _run(loaded: Loaded, resolved: dict[str, Any]) -> Result:
 
 
 class _Probe:
-    """One kind of exchange alone on the fabric; ``sizes`` says how many there are of each size."""
+    """Measures one kind of exchange alone on the fabric; ``sizes`` holds the number of exchanges of each size."""
 
     def __init__(
         self,
@@ -313,7 +313,7 @@ class _Probe:
         return {**made, "layers": layers, "parallel": parallel, "iterations": 1}
 
     def _run(self, size: int, rates: Sequence[int], collectives: dict[str, Any], *, latency: bool = False) -> Probed:
-        """An exchange of ``size`` bytes at these rates; without ``latency``, links have none."""
+        """Measures an exchange of ``size`` bytes at these rates; without ``latency``, with links of no latency."""
         resolved = self.loaded.resolved
         parallel = resolved["workload"].get("parallel", {})
         dims = [
@@ -340,9 +340,9 @@ class _Probe:
         return self.known[key]
 
     def per_byte(self) -> tuple[float, ...]:
-        """Of each dimension: bytes that an NPU's whole rate takes as long for, for each byte of the exchange."""
+        """Effective bytes in each dimension (see :attr:`Exchange.bytes`), for each byte of the exchange."""
         resolved = self.loaded.resolved
-        # Chunks take the two ways round a ring in turn; where there are many, two say as much.
+        # Chunks take the two directions of a ring in turn; instead of many chunks, two give the same result.
         chunks = resolved["collectives"]["chunks"]
         chunks = chunks if isinstance(chunks, int) and chunks <= _FEW else 2
         size, dims = max(self.sizes), resolved["fabric"]["dims"]
@@ -351,9 +351,9 @@ class _Probe:
         return tuple(busy.get(dim["name"], 0.0) * _NOMINAL / 8 / max(size, 1) for dim in dims)
 
     def added(self, rates: Sequence[int]) -> float:
-        """Seconds that latencies, delays and reductions add to all of them, one after the other, at these rates.
+        """Seconds that latencies, delays and reductions add to all exchanges, one after the other, at these rates.
 
-        Measured for the smallest and the largest, and in proportion for those between.
+        Measured for the smallest and the largest size, and interpolated for sizes between them.
         """
         resolved = self.loaded.resolved
         collectives = resolved["collectives"]

@@ -1,8 +1,8 @@
-"""The algorithms that a search holds.
+"""The algorithms that a search fixes.
 
-Where a job names no algorithms, the quickest are chosen, and which these are depends on rates, latencies, sizes and
-chunks. A prediction is a sum of what exchanges ask of dimensions, and that is only true for one choice. So a search
-chooses once for certain rates, and measures, optimises and simulates with that choice.
+If a job names no algorithms, the quickest are chosen, which depend on rates, latencies, sizes and chunks. A prediction
+adds up the demands of exchanges on dimensions, which is valid only for one choice of algorithms. So a search chooses
+once for certain rates, and then measures, optimises and simulates with that choice.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from syncline.config.load import Loaded
 
 Exchanges = tuple[str, str, int]
-"""Group, kind and size in bytes of the exchanges that an entry is for."""
+"""Group, kind and size in bytes of exchanges."""
 Held = dict[Exchanges, tuple[str, ...]]
-"""Of a job: the phases of its exchanges, such as ``ring reduce_scatter``, where the job names none."""
+"""The phases of a job's exchanges, such as ``ring reduce_scatter``, for which the job names no algorithms."""
 
 
 def chosen(loaded: Loaded) -> Held:
-    """What is chosen for a scenario: the phases of each exchange that has a chosen one."""
+    """The algorithms that are chosen for a scenario: the phases of each exchange with a chosen phase."""
     plans: list[dict[str, Any]] = loaded.placing(lambda: json.loads(_core.show(json.dumps(loaded.resolved), "plan")))
     return {
         (plan["group"], plan["kind"], plan["bytes"]): tuple(
@@ -38,7 +38,7 @@ def chosen(loaded: Loaded) -> Held:
 
 
 def entries(held: Mapping[Exchanges, tuple[str, ...]]) -> list[dict[str, Any]]:
-    """The same as `collectives.algorithms_of` has it."""
+    """The algorithms in the form of `collectives.algorithms_of`."""
     return [
         {"group": group, "collective": kind, "bytes": f"{count}B", "phases": list(phases)}
         for (group, kind, count), phases in sorted(held.items())
@@ -46,7 +46,7 @@ def entries(held: Mapping[Exchanges, tuple[str, ...]]) -> list[dict[str, Any]]:
 
 
 def described(held: Mapping[Exchanges, tuple[str, ...]]) -> list[str]:
-    """The same in words, exchanges of one group and kind together: ``data all_reduce: ring reduce_scatter + ...``."""
+    """The algorithms in words, by group and kind: ``data all_reduce: ring reduce_scatter + ...``."""
     by_kind: defaultdict[tuple[str, str], dict[int, tuple[str, ...]]] = defaultdict(dict)
     for (group, kind, each), phases in held.items():
         by_kind[group, kind][each] = phases

@@ -1,4 +1,4 @@
-"""What a search found, as files in a folder."""
+"""Writes the results of a search into a folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SECTIONS = ("workload", "compute", "collectives", "network", "prices")
 
 
 def check_folder(folder: str) -> None:
-    """Refuses a folder that holds anything but what an earlier search wrote."""
+    """Raises an error if a folder holds anything but the results of an earlier search."""
     path = Path(folder)
     if not path.exists() and not path.is_symlink():
         return
@@ -41,10 +41,10 @@ def check_folder(folder: str) -> None:
         refuse(
             error(
                 "SL0801",
-                "the folder is not empty, and what is in it is not results that may be replaced",
+                "the folder is not empty and does not hold results that may be replaced",
                 mark=Mark(Text(folder, ()), 0, 0, 0),
                 found=foreign,
-                help="name another folder, or move away what is in this one",
+                help="name another folder, or move the content of this one elsewhere",
             )
         )
 
@@ -54,7 +54,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _ours(folder: Path, name: str) -> bool:
-    """Whether a search wrote this file: the answer lists what it wrote."""
+    """Whether a search wrote this file: the folder's answer lists all files that it wrote."""
     try:
         answer = json.loads((folder / ANSWER).read_text("utf-8"))
         return answer["schema"] == SCHEMA and name in answer["files"]
@@ -63,9 +63,9 @@ def _ours(folder: Path, name: str) -> bool:
 
 
 def keep(found: Found, folder: str) -> list[str]:
-    """Writes the answer, the tables, the plot, and the winner as scenarios with their results; gives the files' names.
+    """Writes the answer, the tables, the plot, and the winner as scenarios with their results; returns the file names.
 
-    The folder appears whole or not at all. That of an earlier search is replaced (:func:`check_folder`).
+    Writes the folder atomically. Replaces the folder of an earlier search (:func:`check_folder`).
     """
     check_folder(folder)
     path = Path(folder).resolve()
@@ -116,9 +116,9 @@ def _stems(found: Found) -> list[str]:
 
 
 def scenario(found: Found, job: int, folder: Path) -> dict[str, Any]:
-    """A job on the winning fabric, as ``simulate`` takes it.
+    """The scenario of a job on the winning fabric, for ``simulate``.
 
-    Files that it names are copied into ``folder``; a PyTorch module is written as its layers.
+    Copies files that it names into ``folder``, and writes a PyTorch module as its layers.
     """
     request = found.request
     root = request.source.root.plain()
@@ -131,7 +131,7 @@ def scenario(found: Found, job: int, folder: Path) -> dict[str, Any]:
     for key in _SECTIONS:
         value = own.get(key) if own.get(key) is not None and key in ("workload", "compute") else root.get(key)
         if key == "workload" and isinstance(value, dict) and "module" in value:
-            # Its code may not be where the file is simulated.
+            # The module's code may be absent where the file is simulated.
             value = portable.layers(value, (found.results[job].scenario or {})["workload"])
         if value is not None:
             sections[key] = _with_files(value, request.source.folder, folder, named=key == "prices")
@@ -144,7 +144,10 @@ def scenario(found: Found, job: int, folder: Path) -> dict[str, Any]:
 
 
 def _with_files(value: Any, here: Path, folder: Path, *, named: bool = False) -> Any:
-    """The same with files that it names copied into a folder; ``named`` where the value itself may name one."""
+    """Copies files that ``value`` names into a folder, and returns the value with the new paths.
+
+    ``named`` says that the value itself may be the path of a file.
+    """
     if isinstance(value, dict):
         return {
             key: _with_files(each, here, folder, named=key in _FILES)
@@ -160,10 +163,10 @@ def _with_files(value: Any, here: Path, folder: Path, *, named: bool = False) ->
 
 
 def _copied(file: Path, folder: Path) -> Path:
-    """Where a file was copied to, as seen from ``folder``; files of one name have folders of their own."""
+    """Copies a file; returns its path relative to ``folder``. Files with the same name get different subfolders."""
     content = file.read_bytes()
     for number in itertools.count(1):
-        # A model from a file is called after the file's folder.
+        # Keep the name of the file's folder, since a model may be named after it.
         parent = file.parent.name or "files"
         place = Path(FILES, parent if number == 1 else f"{parent}-{number}", file.name)
         target = folder / place
@@ -176,7 +179,7 @@ def _copied(file: Path, folder: Path) -> Path:
 
 
 def plain(found: Found) -> dict[str, Any]:
-    """The answer as one JSON object."""
+    """The content of ``design.json``."""
     return {
         "schema": SCHEMA,
         "name": found.request.name,

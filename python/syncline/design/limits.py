@@ -1,7 +1,7 @@
-"""What rates must keep to; and what cannot be met, with the constraint that forbids it.
+"""The constraints on rates, and whether they can be met.
 
-All constraints but budgets are bounds from below and above, and an order. The least rates that keep to them are unique:
-bounds from below, carried down the order. If these break a budget, all do, so what is found infeasible is so.
+All constraints except budgets are lower and upper bounds, and an order. The smallest rates that meet them are unique:
+the lower bounds, carried down the order. If these rates break a budget, all rates do, so the check is exact.
 """
 
 from __future__ import annotations
@@ -23,34 +23,35 @@ if TYPE_CHECKING:
     from syncline.errors import Diagnostic
 
 LEAST = 1e3
-"""What a dimension has at least, in bytes per second, where nothing is asked: those that carry nothing get no more."""
+"""Default lower bound of a dimension, in bytes per second; a dimension that carries nothing gets this rate."""
 MOST = 1e15
-"""What it has at most, in bytes per second."""
+"""Default upper bound of a dimension, in bytes per second."""
 CLOSE = 1e-5
-"""What is beyond a bound by less than this part of it is within it: rates have six digits."""
+"""A rate may exceed a bound by this fraction, since rates are rounded to six digits."""
 NEAR = 1e-4
-"""What is within this part of a bound has reached it: near the optimum, time hardly changes with rates."""
+"""A rate within this fraction of a bound has reached it: near the optimum, time hardly changes with rates."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What the rates of a shape must keep to, in bytes per second of one NPU."""
+    """The constraints on the rates of a shape, in bytes per second of one NPU."""
 
     names: tuple[str, ...]
-    """Dimensions, lowest first."""
+    """Names of the dimensions, lowest first."""
     least: tuple[float, ...]
-    """Of each dimension, with the order counted in."""
+    """Lower bound of each dimension, including the effect of the order."""
     most: tuple[float, ...]
+    """Upper bound of each dimension, including the effect of the order."""
     descending: bool
-    """Whether no dimension may have more than the one below it."""
+    """Whether no dimension may have a higher rate than the one below it."""
     rate: float | None
-    """What they may have together."""
+    """Budget for the sum of the rates."""
     usd: float | None
-    """What the fabric may cost."""
+    """Budget for the cost of the fabric."""
     price: Price | None = None
 
     def problem(self) -> tuple[str, str] | None:
-        """Why no rates keep to all of this: the key of a constraint, and the reason; nothing where some do."""
+        """Why no rates meet all constraints: the key of a constraint, and the reason. None if some rates do."""
         for name, least, most in zip(self.names, self.least, self.most, strict=True):
             if least > most * (1 + 1e-12):
                 why = f"dimension {name} must have at least {shown(least)} and at most {shown(most)}"
@@ -64,22 +65,26 @@ class Limits:
             cost = self.price.usd(self.least)
             if cost > self.usd * (1 + 1e-12):
                 floors = self.price.usd(asked) <= self.usd * (1 + 1e-12)
-                what = f"what {self._asked('', floors=floors)}" if any(asked) else "what does not hang on rates"
+                what = (
+                    f"what {self._asked('', floors=floors)}"
+                    if any(asked)
+                    else "the part of the network that does not depend on rates"
+                )
                 return "budget.usd", f"{what} costs ${cost:,.0f}, and the budget is ${self.usd:,.0f}"
         return None
 
     def _asked(self, rate: str, *, floors: bool) -> str:
-        """Which dimensions must have at least a rate, in words; with ``floors``, the others too."""
+        """Says which dimensions must have at least which rate; with ``floors``, includes the default lower bounds."""
         asked = [name for name, least in zip(self.names, self.least, strict=True) if least > LEAST]
         rest = [name for name in self.names if name not in asked]
         parts = [f"{_dimensions(asked)} must have at least{rate}"] if asked else []
         if floors and rest:
             each = " each" if len(rest) > 1 else ""
-            parts.append(f"{_dimensions(rest)} must have at least {shown(LEAST)}{each}, the least that there is")
+            parts.append(f"{_dimensions(rest)} must have at least {shown(LEAST)}{each}, the default minimum")
         return " and ".join(parts)
 
     def unbounded(self, used: Sequence[bool]) -> str | None:
-        """A dimension that carries something, and whose rate nothing holds back; nothing where there is none."""
+        """The first used dimension whose rate no constraint limits; None if there is none."""
         if self.rate is not None:
             return None
         for at, name in enumerate(self.names):
@@ -89,7 +94,7 @@ class Limits:
         return None
 
     def broken(self, rates: Sequence[float]) -> list[str]:
-        """What these rates break, by its key."""
+        """Keys of the constraints that these rates break."""
         found = []
         for name, rate, least, most in zip(self.names, rates, self.least, self.most, strict=True):
             if rate < least * (1 - CLOSE) and least > LEAST:
@@ -105,7 +110,7 @@ class Limits:
         return found
 
     def reached(self, rates: Sequence[float]) -> list[str]:
-        """What holds these rates back: bounds and budgets that they have reached, by key."""
+        """Keys of the bounds and budgets that these rates have reached."""
         found = []
         if self.rate is not None and sum(rates) >= self.rate * (1 - NEAR):
             found.append("budget.rate_per_npu")
@@ -127,7 +132,7 @@ def _dimensions(names: Sequence[str]) -> str:
 
 
 def limits(request: Request, candidate: Candidate, price: Price | None) -> Limits:
-    """The constraints as they are on a shape."""
+    """The constraints of a spec, for one shape."""
     spec, names = request.spec, candidate.names
     least, most = [LEAST] * len(names), [MOST] * len(names)
     for key, bounds in spec.bandwidth.items():
@@ -151,7 +156,7 @@ def limits(request: Request, candidate: Candidate, price: Price | None) -> Limit
 
 
 def check_names(request: Request, candidates: Sequence[Candidate]) -> None:
-    """Refuses bounds of dimensions that no shape has."""
+    """Raises an error for bounds of a dimension that no shape has."""
     known = {name: None for candidate in candidates for name in candidate.names}
     allowed = [*known, "last"]
     problems: list[Diagnostic] = [

@@ -2,8 +2,8 @@
 
 The time of a step is compute plus, for each exchange, the largest of bytes over rate: a generalised posynomial of the
 rates. So is the cost of a fabric, and so is the product of both, whose inverse is performance per cost; budgets, bounds
-and orders are posynomial constraints (Boyd et al., "A tutorial on geometric programming", 2007). In the logarithms of
-the rates all of it is convex, so what the solver finds is the optimum.
+and orders are posynomial constraints (Boyd et al., "A tutorial on geometric programming", 2007). The problem is convex
+in the logarithms of the rates, so the solver finds the global optimum.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Weighted = tuple[float, "Demand"]
 
 
 def solver() -> Any:
-    """cvxpy, or a refusal that says how to install it."""
+    """Imports cvxpy. Raises an error that says how to install it if it is absent."""
     try:
         import cvxpy
     except ImportError:
@@ -46,15 +46,15 @@ def optimum(
     besides: float = 0.0,
     usd: float | None = None,
 ) -> list[float]:
-    """Rates, in bytes per second of one NPU, with which all steps take least; with ``per_cost``, least time times cost.
+    """Rates, in bytes per second of one NPU, that minimise the time of all steps; with ``per_cost``, time times cost.
 
-    ``besides`` are dollars of what is no network, which cost counts too. ``usd`` is a budget in place of that of the
-    limits, which must be feasible (:meth:`Limits.problem`).
+    ``besides`` is the cost of everything but the network, in dollars, for ``per_cost``. ``usd`` replaces the budget of
+    ``limits``, which must be feasible (:meth:`Limits.problem`).
     """
     cp = solver()
     dims = len(limits.names)
     used = [any(each.bytes[at] for _, job in jobs for each in job.exchanges) for at in range(dims)]
-    # Dimensions that carry nothing have what they must have; they are no variables, which could go to nothing.
+    # Dimensions that carry nothing get their lower bound; as variables, they could approach zero.
     idle = {at: limits.least[at] for at in range(dims) if not used[at]}
     free = [at for at in range(dims) if used[at]]
     if not free:
@@ -101,7 +101,7 @@ def optimum(
 
 
 def _scale(limits: Limits, dims: int) -> float:
-    """About what a dimension will have: numbers that the solver sees are near 1."""
+    """The expected order of magnitude of rates, by which they are scaled so that the solver's numbers are near 1."""
     if limits.rate is not None:
         return limits.rate / dims
     if limits.usd is not None and limits.price is not None and any(limits.price.per_rate):
@@ -110,7 +110,7 @@ def _scale(limits: Limits, dims: int) -> float:
 
 
 def _within(rates: list[float], limits: Limits, usd: float | None) -> list[float]:
-    """The same, without what the solver's tolerance went beyond bounds and budgets."""
+    """Corrects rates that exceed bounds or budgets by the solver's tolerance."""
     kept = [min(max(rate, low), high) for rate, low, high in zip(rates, limits.least, limits.most, strict=True)]
     shrink = 1.0
     if limits.rate is not None:
@@ -118,5 +118,5 @@ def _within(rates: list[float], limits: Limits, usd: float | None) -> list[float
     if usd is not None and limits.price is not None:
         variable = limits.price.usd(kept) - limits.price.fixed
         shrink = min(shrink, (usd - limits.price.fixed) / variable) if variable > 0 else shrink
-    # Bounds from below hold: what is shrunk are parts of a millionth.
+    # Keep lower bounds: rates shrink by less than a millionth.
     return [max(rate * shrink, low) for rate, low in zip(kept, limits.least, strict=True)]

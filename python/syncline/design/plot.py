@@ -1,4 +1,4 @@
-"""Time against cost, as a picture."""
+"""Plots time against cost."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _LOOKS = {
 
 
 def available() -> bool:
-    """Whether pictures can be drawn here."""
+    """Whether matplotlib is installed."""
     from importlib.util import find_spec
 
     return find_spec("matplotlib") is not None
 
 
 def draw(found: Found, file: Path) -> None:
-    """Writes the picture: schemes and optima by cost and predicted time, and the front. Same search, same bytes."""
+    """Plots schemes and optima by cost and predicted time, and the front. The same search gives the same bytes."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
@@ -55,7 +55,7 @@ def draw(found: Found, file: Path) -> None:
                 [each.total_s * 1e3 for each in found.front],
                 color="#009E73",
                 marker=".",
-                label="nothing beats these",
+                label="Pareto front",
             )
         shown: set[str] = set()
         for each in found.allocations:
@@ -90,6 +90,6 @@ def draw(found: Found, file: Path) -> None:
 
 
 def _number(value: float, _: int) -> str:
-    """A number at an axis, where its first digit is 1, 2 or 5."""
+    """The label of an axis tick; empty unless its first digit is 1, 2 or 5."""
     first = value / 10 ** floor(log10(value))
     return f"{value:,g}" if round(first, 6) in (1, 2, 5) else ""

@@ -1,4 +1,4 @@
-"""A workload of a PyTorch module as its layers, for a scenario that is simulated where the module's code is not."""
+"""Writes the workload of a PyTorch module as layers, so that it can be simulated without the module's code."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SAID = ("parallel", "iterations", "micro_batches", "global_batch")
-"""Keys that say nothing of the module itself."""
+"""Keys that do not describe the module itself."""
 _WORK = ("forward", "input_grad", "weight_grad", "update")
 
 
 def layers(workload: Mapping[str, Any], resolved: Mapping[str, Any]) -> dict[str, Any]:
-    """The workload with the layers that were found in its module in its place.
+    """The workload with its module replaced by the module's layers.
 
-    ``workload`` is what the user wrote, ``resolved`` the same with every name expanded. Read again, what is given has
-    the same layers.
+    ``workload`` is what the user wrote, ``resolved`` is the resolved form. Reading the result gives the same layers.
     """
     memory = {key: resolved[key] for key in ("optimizer", "batch_per_npu", "sample") if key in resolved}
     return {
@@ -28,7 +27,7 @@ def layers(workload: Mapping[str, Any], resolved: Mapping[str, Any]) -> dict[str
 
 
 def _layer(layer: Mapping[str, Any]) -> dict[str, Any]:
-    """A layer as users write it: work that there is none of is left out."""
+    """A layer in the form that users write, without passes that have no work."""
     written = {key: value for key, value in layer.items() if key not in _WORK and value is not None}
     for key in _WORK:
         work = layer.get(key, "none")

@@ -1,4 +1,4 @@
-"""What rates cost: the bill of a fabric as a function of the rates of its dimensions."""
+"""The cost of a fabric as a function of the rates of its dimensions."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ if TYPE_CHECKING:
     from syncline.config.load import Loaded
 
 _UNIT = 1e11
-"""Rates at which parts are priced, in bytes per second."""
+"""Rate at which parts are priced, in bytes per second."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """Dollars of a fabric of one shape: so many in any case, and so many for each byte per second."""
+    """The cost of a fabric of one shape, in dollars, as a linear function of rates."""
 
     fixed: float
+    """Cost that does not depend on rates."""
     per_rate: tuple[float, ...]
-    """Of each dimension, for each byte per second that every NPU sends into it."""
+    """Cost of each byte per second of every NPU, by dimension."""
 
     def usd(self, rates: Sequence[float]) -> float:
-        """What the fabric costs with these rates, in bytes per second of one NPU."""
+        """Cost of the fabric with these rates, in bytes per second of one NPU."""
         return self.fixed + sum(each * rate for each, rate in zip(self.per_rate, rates, strict=True))
 
 
 def price(loaded: Loaded, where: Any = None) -> Price:
     """The price of the shape of a scenario that has prices.
 
-    Raises :class:`SynclineError` where the list prices parts that come in sizes: their price is no multiple of a rate.
+    Raises :class:`SynclineError` if the list has parts of certain sizes, whose price is not proportional to a rate.
     """
     dims = loaded.resolved["fabric"]["dims"]
     base = [_UNIT] * len(dims)
@@ -47,12 +48,11 @@ def price(loaded: Loaded, where: Any = None) -> Price:
         refuse(
             error(
                 "SL0102",
-                "this price list has parts of certain rates, so that no optimum follows from prices per GB/s",
+                "this price list has parts of certain rates, and a search needs prices per GB/s",
                 mark=where,
                 key="prices",
                 allowed="a list with prices per GB/s, such as hier2021",
-                help="take such a list for the search, and price the fabric that it finds with yours: "
-                "syncline show fabric",
+                help="use such a list for the search, and price its result with your list: syncline show fabric",
             )
         )
     return Price(max(found.fixed, 0.0), per_rate)

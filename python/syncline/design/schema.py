@@ -1,4 +1,4 @@
-"""The JSON schema of what is asked of a search, for editors."""
+"""Makes the JSON schema of a search's spec, for editors."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ FILE = "syncline-design.schema.json"
 
 
 def text() -> str:
-    """The schema as a file holds it."""
+    """The text of the schema's file."""
     return as_text(build())
 
 
 def build() -> dict[str, Any]:
-    """The schema; its sections that are those of a scenario take anything."""
+    """The schema. It accepts anything in sections that have the form of a scenario's sections."""
     return build_of(spec.Spec, "syncline design", (spec,))

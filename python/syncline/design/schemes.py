@@ -1,4 +1,4 @@
-"""How hier2021 IV divides a budget: equally, by bytes, and by what model and data parallelism take in turn."""
+"""The schemes by which hier2021 IV divides a budget: equally, by bytes, and for roles that take turns."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ BY_TURNS = "by turns"
 
 @dataclass(frozen=True)
 class Division:
-    """Shares of a budget."""
+    """A division of a budget among dimensions."""
 
     shares: tuple[float, ...]
-    """Of each dimension; they add up to 1."""
+    """Share of each dimension; they add up to 1."""
     case: str = ""
-    """Of SmartBW: which case of the closed form holds."""
+    """For SmartBW: the case of the closed form that applies."""
     sized_by: tuple[str, ...] = ()
-    """Of SmartBW: the roles whose bytes decide the rate of the dimension that both use; none where they share none."""
+    """For SmartBW: the roles whose bytes determine the rate of the shared dimension; empty if none is shared."""
 
 
 def equal(dims: int) -> Division:
@@ -38,19 +38,20 @@ def equal(dims: int) -> Division:
 
 
 def message(demand: Demand) -> Division | None:
-    """MessageBW (hier2021 Eq. 2): by the bytes M(k) that dimensions carry in a step; nothing where there are none."""
+    """MessageBW (hier2021 Eq. 2): by the bytes M(k) that dimensions carry in a step; None if they carry nothing."""
     sizes = [sum(each) for each in zip(*(exchange.bytes for exchange in demand.exchanges), strict=True)]
     return _normal(sizes)
 
 
 def smart(demand: Demand) -> Division | str:
-    """SmartBW (hier2021 IV-C): the least time of two roles that take turns and share at most one dimension.
+    """SmartBW (hier2021 IV-C): minimises the time of two roles that take turns and share at most one dimension.
 
-    The closed form that the paper leaves out: with ``a`` and ``b`` the bandwidths of both roles, M1/a + M2/b is least
-    under (1-r1) a + (1-r2) b + max(r1 a, r2 b) = B, r being the part of a role's bytes that the shared dimension
-    carries. Either the first role sizes the shared dimension (case A), or the second (B), or both alike (C).
+    The closed form, which the paper leaves out: with ``a`` and ``b`` the bandwidths of both roles, M1/a + M2/b is
+    minimised under (1-r1) a + (1-r2) b + max(r1 a, r2 b) = B, where r is the fraction of a role's bytes that the shared
+    dimension carries. Either the first role determines the rate of the shared dimension (case A), or the second (B), or
+    both equally (C).
 
-    Gives the reason in words where the scheme does not say what to do.
+    Returns the reason in words if the scheme does not apply.
     """
     roles = [(role, sizes) for role in demand.roles if any(sizes := demand.role(role))]
     if not roles:
@@ -83,7 +84,7 @@ def smart(demand: Demand) -> Division | str:
 def _bandwidths(m1: float, m2: float, r1: float, r2: float) -> tuple[str, float, float]:
     """The case, and the bandwidths of both roles for a budget of 1."""
     for case, c1, c2 in (("A", 1.0, 1 - r2), ("B", 1 - r1, 1.0)):
-        # Where a role has the shared dimension only, what it has there is free: the other sizes it.
+        # If a role uses only the shared dimension, the other role determines the rate of that dimension.
         if c1 == 0 or c2 == 0:
             continue
         root = sqrt(m1 * c1) + sqrt(m2 * c2)
@@ -95,7 +96,7 @@ def _bandwidths(m1: float, m2: float, r1: float, r2: float) -> tuple[str, float,
 
 
 def _alike(demand: Demand, role: str) -> bool:
-    """Whether a role's exchanges keep dimensions busy in one proportion."""
+    """Whether all exchanges of a role keep dimensions busy in the same proportion."""
     return sum(exchange.role == role for exchange in demand.exchanges) <= 1
 
 

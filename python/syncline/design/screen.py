@@ -1,4 +1,4 @@
-"""What a search found, on a terminal."""
+"""Prints the results of a search on a terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SHAPES = 8
 HELD = 8
 FRONT = 20
-"""Rows that are listed one by one."""
+"""Most rows of each table."""
 _PREDICTED_WORTH = "predicted\nsteps/s for $1 M"
 _GOALS = {
     "time": "the shortest time of a step",
@@ -61,11 +61,11 @@ def _parts(found: Found, width: int) -> Iterator[RenderableType]:
         yield _shapes(others[:SHAPES], found)
     if found.front:
         yield ""
-        yield Text("Time against cost: what nothing beats in both", "dim")
+        yield Text("Time against cost: the Pareto front", "dim")
         yield _front(found)
     yield ""
     if winner.reached:
-        yield Text(lines(f"What holds the time back: {listed([_said(key) for key in winner.reached])}.", width))
+        yield Text(lines(f"The time is limited by {listed([_said(key) for key in winner.reached])}.", width))
     for shape, why in found.skipped[:SHAPES]:
         yield Text(lines(f"Left out: {shape}: {why}", width), "yellow")
     if len(found.skipped) > SHAPES:
@@ -109,7 +109,7 @@ def answer(found: Found) -> str:
     steps = "A step takes" if not spec.jobs else "The steps take"
     took = winner.found_s
     if even is winner:
-        return f"{text} {steps} {time(took)}: equal bandwidths are the best."
+        return f"{text} {steps} {time(took)}: equal bandwidths are best."
     ratio = even.found_s / took
     beside = f"{digits(ratio)}x as fast as" if ratio >= 1 else f"{digits(1 / ratio)}x as long as"
     text += f" {steps} {time(took)}, {beside} with equal bandwidths"
@@ -121,7 +121,7 @@ def answer(found: Found) -> str:
 
 
 def _allocations(allocations: Sequence[Allocation], found: Found) -> Table:
-    """A column for each scheme."""
+    """The table of schemes, with a column for each."""
     table = bare()
     table.add_column("", no_wrap=True)
     for each in allocations:
@@ -187,7 +187,7 @@ def _front(found: Found) -> Table:
 
 
 def _said(key: str) -> str:
-    """A constraint by the words of the spec."""
+    """The name of a constraint in words."""
     words = {
         "budget.rate_per_npu": "the budget of bandwidth",
         "budget.usd": "the budget of dollars",

@@ -1,7 +1,7 @@
-"""Which dimensions a group of ranks spans, and a fabric on which all others are alike.
+"""Finds the dimensions that a group of ranks spans, and makes a fabric on which all other dimensions look the same.
 
-An exchange sends nothing through a dimension in which all ranks of a group have one place. So it is the same on every
-shape that differs in such dimensions alone, and is simulated once for all of them.
+An exchange sends nothing through a dimension in which all ranks of a group have the same coordinate. So it takes the
+same time on every shape that differs only in such dimensions, and is simulated once for all of them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _PLAIN = {"shape": "switch", "rate": None, "rate_per_npu": "100GB/s", "efficienc
 
 
 def alike(dims: Sequence[dict[str, Any]], role: str, inner: int | None, latency: str) -> list[dict[str, Any]]:
-    """The dimensions with those that groups of ``role`` do not span in one form, neighbours as one, with this latency.
+    """Replaces the dimensions that groups of ``role`` do not span by standard ones with ``latency``.
 
-    Model-parallel groups are the ``inner`` lowest ranks and so on, data-parallel ones have that stride; where ``inner``
-    is ``None``, that is not known, and the dimensions stay as they are.
+    Neighbouring ones are merged. Model-parallel groups are ``inner`` consecutive ranks; data-parallel groups have the
+    stride ``inner``. If ``inner`` is ``None``, the groups are unknown, and the dimensions stay as they are.
     """
     if inner is None or role not in ("model", "data"):
         return [dict(dim) for dim in dims]
@@ -39,9 +39,9 @@ def alike(dims: Sequence[dict[str, Any]], role: str, inner: int | None, latency:
 
 
 def inner(parallel: Mapping[str, Any], collectives: Mapping[str, Any], npus: int) -> int | None:
-    """Ranks of a model-parallel group, where these are the lowest ones; ``None`` where that is not known.
+    """Ranks of a model-parallel group, if these are consecutive; ``None`` if that is unknown.
 
-    Nor is it where collectives are said of dimensions by their names or numbers.
+    Also ``None`` if the settings of collectives refer to dimensions by name or number.
     """
     by_name = any(collectives.get(key) for key in ("algorithms", "plans", "logical"))
     if by_name or "order" in parallel or parallel.get("pipeline", "none") != "none":

@@ -1,4 +1,4 @@
-"""Simulations of what was found, and why they differ from what was predicted."""
+"""Simulates the results of a search, and explains differences from the predictions."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from syncline.result import Result
 
 APART = 0.05
-"""What is simulated to take longer or shorter by this part is told."""
+"""Fraction by which simulation and prediction must differ for a note."""
 _CAUSE = 0.2
-"""What makes up this part of a difference is told as a reason for it."""
+"""Least fraction of a difference that a reason must explain to be named."""
 _MORE, _TIMES = 4, "four times"
-"""So many times the chunks tell whether it is they that fill dimensions slowly."""
+"""Factor by which the number of chunks is raised, to see whether the chunks cause the difference."""
 _MOST = 2**32 - 1
-"""Chunks that a scenario may ask for."""
+"""Most chunks of a scenario."""
 _LARGE = 5_000_000
-"""Events of a run that is not repeated for that."""
+"""A run with this many events after raising the number of chunks is not tried."""
 
 Weighted = tuple[float, "Demand"]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """All jobs, simulated with some rates."""
+    """The simulation of all jobs with certain rates."""
 
     times: tuple[float, ...]
-    """Of each job: seconds of a step."""
+    """Seconds of a step of each job."""
     used: float
-    """Bytes over what the dimensions that exchanges use could have carried while they were under way, 0 to 1."""
+    """Bytes over the capacity of the dimensions that exchanges use, during the exchanges; 0 to 1."""
     results: list[Result]
 
 
@@ -49,7 +49,7 @@ def trial(
     rates: Sequence[float],
     held: Sequence[Held | None],
 ) -> Trial:
-    """Simulates every job alone on a shape with ``rates`` in bytes per second and its held algorithms."""
+    """Simulates every job alone on a shape, with ``rates`` in bytes per second and the job's fixed algorithms."""
     results = [_run(request, job, candidate, rates, held[job]) for job in range(len(jobs))]
     times = tuple(result.summary.step_time_s for result in results)
     taken = sum(weight * under_way(result) for (weight, _), result in zip(jobs, results, strict=True))
@@ -58,14 +58,14 @@ def trial(
 
 
 def bits(rates: Sequence[float]) -> list[int]:
-    """Bytes per second in bits per second."""
+    """Converts rates from bytes to bits per second."""
     return [round(8 * rate) for rate in rates]
 
 
 def under_way(result: Result) -> float:
-    """Seconds of a step for which groups have exchanges under way: the sum over roles of the mean of their groups.
+    """Seconds of a step in which groups exchange data: the mean over the groups of each role, summed over roles.
 
-    Exchanges of one group that run at the same time count once; model and data parallelism are two.
+    Exchanges of one group that run at the same time count once; model and data parallelism count separately.
     """
     rows = result.table("collectives")
     spans: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
@@ -96,7 +96,7 @@ def apart(
     held: Sequence[Held | None],
     found: Trial,
 ) -> str | None:
-    """By how much a simulation differs from the prediction, and why as far as it is known; nothing where it is near."""
+    """A note about the difference between simulation and prediction, and its reason; None if they are close."""
     weights = [weight for weight, _ in jobs]
     predicted = sum(weight * job.time(rates) for weight, job in jobs)
     simulated = _sum(weights, found.times)
@@ -106,7 +106,7 @@ def apart(
     by = percent(abs(gap) / predicted)
     steps = "the steps take" if request.spec.jobs else "the step takes"
     if gap > 0:
-        return f"simulated, {steps} {by} longer than predicted" + _slow(
+        return f"in simulation, {steps} {by} longer than predicted" + _slow(
             request, candidate, weights, rates, held, found, predicted
         )
     reasons = []
@@ -114,9 +114,9 @@ def apart(
     if _sum(weights, hidden) > -_CAUSE * gap:
         reasons.append("exchanges overlap compute as the workload says (`parallel.overlap`)")
     if sum(weight * job.latency_s for weight, job in jobs) > -_CAUSE * gap:
-        reasons.append("exchanges that are under way at the same time wait for latencies together")
-    why = " and ".join(reasons) or "exchanges are under way at the same time"
-    return f"simulated, {steps} {by} less than predicted, one exchange after the other: {why}"
+        reasons.append("the latencies of simultaneous exchanges overlap")
+    why = " and ".join(reasons) or "exchanges run at the same time"
+    return f"in simulation, {steps} {by} less than predicted for one exchange after the other: {why}"
 
 
 def _slow(
@@ -128,22 +128,22 @@ def _slow(
     found: Trial,
     predicted: float,
 ) -> str:
-    """Why a simulation is slower: whether more chunks come closer, which is tried."""
+    """The reason why a simulation is slower; tries whether more chunks come closer to the prediction."""
     if _MORE * sum(result.summary.events for result in found.results) > _LARGE:
-        return "; whether more chunks (`collectives.chunks`) come closer was not tried, for the size of the run"
+        return "; the run is too large to try whether more chunks (`collectives.chunks`) come closer"
     more = [_run(request, job, candidate, rates, held[job], _MORE) for job in range(len(weights))]
     took = _sum(weights, [result.summary.step_time_s for result in more])
     simulated = _sum(weights, found.times)
     if simulated - took < _CAUSE * (simulated - predicted):
-        return f": predictions keep dimensions busy all the time, and {_TIMES} the chunks do not come closer"
+        return f": the prediction assumes that dimensions are always busy; {_TIMES} the chunks do not come closer"
     return (
         f": chunks go through dimensions one after the other, which fills them slowly; with {_TIMES} the chunks "
-        f"(`collectives.chunks`) it is {time(took)}"
+        f"(`collectives.chunks`), it takes {time(took)}"
     )
 
 
 def _hidden(result: Result) -> float:
-    """Seconds of a step in which compute hides exchanges, where a workload asks for that."""
+    """Seconds of a step in which compute hides exchanges, if the workload overlaps them."""
     parallel = (result.scenario or {}).get("workload", {}).get("parallel")
     if parallel is None or parallel.get("overlap") == "none":
         return 0.0
@@ -163,7 +163,7 @@ def _run(
     held: Held | None,
     chunks: int = 1,
 ) -> Result:
-    """A job, with so many times the chunks that it asks for."""
+    """Simulates a job, with its number of chunks multiplied by ``chunks``."""
     loaded = request.scenario(job, candidate, bits(rates), held)
     if chunks > 1:
         collectives = loaded.resolved["collectives"]

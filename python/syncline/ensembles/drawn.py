@@ -1,4 +1,4 @@
-"""What of a scenario follows its seed."""
+"""Finds the parts of a scenario that depend on its seed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from syncline import _core
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-HINT = "add `jitter: {start: 1us}` for ranks that begin apart, for example"
+HINT = "add randomness, such as `jitter: {start: 1us}` for ranks that begin at different times"
 
 
 def drawn(resolved: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    """Keys of a resolved scenario that have something drawn, and whether by the scenario's seed or one of their own."""
+    """Keys of a resolved scenario with random parts, and whether these depend on the scenario's seed.
+
+    They do not if the key has a seed of its own.
+    """
     jitter = resolved.get("jitter", {})
     if _core.parse_quantity("time", jitter.get("start", "0s")) or jitter.get("compute", 0):
         yield "jitter", jitter.get("seed") is None
@@ -33,16 +36,16 @@ def _packets(network: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
 
 
 def _marks_by_chance(parameters: Mapping[str, Any]) -> bool:
-    """Whether a queue marks some of the packets that it could mark."""
+    """Whether a queue marks packets with a probability between 0 and 1."""
     mark = parameters.get("mark")
     if mark is None:
-        # DCQCN without a range has that of its paper.
+        # DCQCN without `mark` uses the range of its paper.
         return parameters.get("transport") == "rdma" and parameters.get("congestion") in (None, "dcqcn")
     return bool(mark["from"] != mark["to"])
 
 
 def _of_fabric(section: Any, place: str) -> Iterator[tuple[str, bool]]:
-    """Hashes of flows and random graphs, wherever in the fabric they are."""
+    """Hashes of flows and random graphs anywhere in the fabric."""
     if not isinstance(section, dict):
         return
     for key, value in section.items():

@@ -22,10 +22,10 @@ SUMMARY_FILE, TABLE_FILE = "ensemble.json", "seeds.csv"
 
 
 class Folder:
-    """A folder that is being filled. If that fails, everything of the new ensemble is removed.
+    """The folder of an ensemble while it is written. If its block fails, all files of the new ensemble are removed.
 
-    Runs of an earlier ensemble are removed first; a folder that holds anything else is refused. Raises
-    :class:`SynclineError` if the folder cannot be made or written.
+    Removes the runs of an earlier ensemble first. Raises :class:`SynclineError` if the folder holds anything else, or
+    cannot be made or written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,7 +35,7 @@ class Folder:
             refuse(
                 error(
                     "SL0801",
-                    f"the folder {path.as_posix()} holds files other than runs of several seeds",
+                    f"the folder {path.as_posix()} holds files that no run of several seeds wrote",
                     help="choose another folder, or remove this one",
                 )
             )

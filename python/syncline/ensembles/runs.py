@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from syncline.summary import Summary
 
 MOST_SEEDS = 100_000
-"""Runs of an ensemble."""
+"""Most runs of an ensemble."""
 NUMBERS = (
     "step_time_s",
     "total_time_s",
@@ -35,51 +35,51 @@ NUMBERS = (
     "exposed_fraction",
     "communication_s",
 )
-"""Numbers of the answer of which the spread is told."""
+"""Keys of the summary whose spread is reported."""
 OF_PACKETS = ("dropped", "retransmissions", "timeouts", "initial_timeouts", "stalled_s", "pauses")
-"""Those of packets, where the network model has some."""
+"""Keys of ``packets`` whose spread is reported, if the network model has packets."""
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """What the runs of several seeds left."""
+    """The results of runs with several seeds."""
 
     name: str
-    """Of the scenario."""
+    """Name of the scenario."""
     seeds: tuple[int, ...]
-    """One for each run, in order."""
+    """The seed of each run, in order."""
     summaries: tuple[Summary, ...]
-    """The answer of each run."""
+    """The summary of each run."""
     warnings: tuple[Diagnostic, ...]
-    """What runs warned of, each once."""
+    """The warnings of all runs, without repeats."""
     interrupted: bool = False
-    """Whether Ctrl-C stopped it: runs that had not ended are missing."""
+    """Whether Ctrl-C stopped the ensemble: unfinished runs are then missing."""
     folder: Path | None = None
-    """Where the results are on disk, if they are: those of each run in a folder of its own, such as ``seed-7``."""
+    """Folder of the results; None if they are not on disk. Each run has its own subfolder, such as ``seed-7``."""
 
     @property
     def finished(self) -> tuple[Summary, ...]:
-        """Answers of the runs that came to their end, of which spreads are made."""
+        """Summaries of the runs that were completed; spreads are computed from these."""
         return tuple(each for each in self.summaries if each.ended == "finished")
 
     def values(self, name: str) -> list[float]:
-        """A number of the answer of each run that came to its end, such as ``step_time_s`` or ``packets.timeouts``."""
+        """A number of the summary of each completed run, such as ``step_time_s`` or ``packets.timeouts``."""
         first, _, second = name.partition(".")
         found = (getattr(each, first) for each in self.finished)
         return [float(getattr(each, second) if second else each) for each in found]
 
     def spread(self, name: str = "step_time_s") -> Spread:
-        """Median, range, quartiles and groups of a number of the answer; needs a run that came to its end."""
+        """Median, range, quartiles and groups of a number of the summary. Needs at least one completed run."""
         return Spread.of(self.values(name))
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """Names of the numbers of which spreads are told."""
+        """Names of the numbers whose spreads are reported."""
         packets = bool(self.finished) and self.finished[0].packets is not None
         return (*NUMBERS, *(f"packets.{name}" for name in OF_PACKETS if packets))
 
     def plain(self) -> dict[str, Any]:
-        """The keys of ``ensemble.json``."""
+        """The content of ``ensemble.json``."""
         spreads = {name: asdict(self.spread(name)) for name in self.numbers} if self.finished else {}
         return {
             "name": self.name,
@@ -108,12 +108,12 @@ def ensemble(
     workers: int | None = None,
     **sections: Any,
 ) -> Ensemble:
-    """Simulates a scenario ``seeds`` times: with its own ``seed`` and with those that follow it.
+    """Simulates a scenario ``seeds`` times: with its own ``seed``, and with the numbers that follow it.
 
-    ``scenario``, ``set`` and ``sections`` are as for :func:`syncline.simulate`. Runs go on side by side, in ``workers``
-    threads: as many as there are cores without it. What comes out does not depend on their number. With ``out``, the
-    results of each run are written into that folder. Raises :class:`SynclineError` where nothing in the scenario is
-    drawn by its seed, and with the first error of a run, in the order of seeds.
+    ``scenario``, ``set`` and ``sections`` are as for :func:`syncline.simulate`. ``workers`` threads simulate runs in
+    parallel; by default, one for each core. The results do not depend on their number. With ``out``, the results of
+    each run are written into that folder. Raises :class:`SynclineError` if nothing in the scenario depends on its seed,
+    or if a run fails; of several errors, that of the first seed.
     """
     from syncline.api import prepare
 
@@ -128,7 +128,7 @@ def run(
     workers: int | None = None,
     progress: Callable[[float, int, int, float], object] | None = None,
 ) -> Ensemble:
-    """Simulates what was loaded, once for each seed. ``progress`` is told of all runs together."""
+    """Simulates a loaded scenario once for each seed. ``progress`` gets the sums over all runs."""
     check(loaded, seeds)
     if out is None:
         return _run(loaded, seeds, None, workers, progress)
@@ -145,13 +145,13 @@ def _run(
     workers: int | None,
     progress: Callable[[float, int, int, float], object] | None,
 ) -> Ensemble:
-    """As :func:`run`; results of each run go into ``folder``."""
+    """Like :func:`run`, without the checks; writes the results of each run into ``folder`` if given."""
     first = int(loaded.resolved["seed"])
     numbers = tuple(range(first, first + seeds))
     together = _Together(seeds, progress)
 
     def one(index: int) -> tuple[Summary, list[Diagnostic]] | SynclineError | None:
-        """Nothing where it was stopped before its end."""
+        """Simulates one run; returns its summary and warnings, its error, or None if it was stopped."""
         from syncline.api import run as simulate
 
         if together.stopped.is_set():
@@ -200,18 +200,18 @@ def _run(
 
 
 def check(loaded: Loaded, seeds: int) -> None:
-    """Refuses a number of seeds out of range, and a scenario in which nothing follows its seed."""
+    """Raises an error if the number of seeds is out of range, or nothing in the scenario depends on its seed."""
     if isinstance(seeds, bool) or not isinstance(seeds, int) or not 1 <= seeds <= MOST_SEEDS:
         allowed = f"a whole number from 1 to {MOST_SEEDS}"
-        refuse(error("SL0102", "not a number of seeds", key="seeds", found=str(seeds), allowed=allowed))
+        refuse(error("SL0102", "not a valid number of seeds", key="seeds", found=str(seeds), allowed=allowed))
     found = list(drawn(loaded.resolved))
     if any(follows for _, follows in found):
         return
     if found:
         places = " and ".join(f"`{key}.seed`" for key, _ in found)
-        message, remedy = f"all runs would be the same: {places} fixes what is drawn", f"leave {places} out"
+        message, remedy = f"all runs would be the same: {places} fixes the random parts", f"leave {places} out"
     else:
-        message, remedy = "all runs would be the same: nothing in the scenario is drawn by its seed", HINT
+        message, remedy = "all runs would be the same: nothing in the scenario depends on its seed", HINT
     refuse(error("SL0102", message, key="seeds", found=str(seeds), help=remedy))
 
 
@@ -221,7 +221,7 @@ def _cores() -> int:
 
 
 class _Together:
-    """How far several runs are, and whether they are to stop."""
+    """The joint progress of several runs, and a flag that stops all of them."""
 
     def __init__(self, count: int, progress: Callable[[float, int, int, float], object] | None) -> None:
         self.stopped = Event()
@@ -229,7 +229,7 @@ class _Together:
         self._progress = progress
 
     def tell(self, index: int, simulated_s: float, events: int, messages: int, done: float) -> None:
-        """A run says how far it is; it ends here where all are to stop."""
+        """Records the progress of a run. Raises KeyboardInterrupt, which ends the run, if all runs must stop."""
         if self.stopped.is_set():
             raise KeyboardInterrupt
         self._states[index] = (simulated_s, events, messages, done)
@@ -239,7 +239,7 @@ class _Together:
 
 
 def _row(summary: Summary, numbers: Sequence[str]) -> dict[str, Any]:
-    """What is told of one run."""
+    """The row of one run in the table."""
     row: dict[str, Any] = {"ended": summary.ended, "bottleneck": summary.bottleneck}
     for name in numbers:
         first, _, second = name.partition(".")

@@ -1,4 +1,4 @@
-"""The screen of an ensemble: what its runs have in common, and what is chance."""
+"""Prints an ensemble on a terminal: the spread of its results, and whether they fall into two groups."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def _parts(ensemble: Ensemble) -> Iterator[RenderableType]:
     finished = len(ensemble.finished)
     yield Text.assemble((ensemble.name, "bold"), (f"  {counted(len(ensemble.seeds), 'run')}, {seeds}", "dim"))
     if ensemble.interrupted:
-        yield Text("Interrupted: runs that had not ended are missing.", "bold yellow")
+        yield Text("Interrupted: unfinished runs are missing.", "bold yellow")
     if cut := len(ensemble.summaries) - finished:
-        yield Text(f"{counted(cut, 'run')} reached a limit and do not count.", "bold yellow")
+        yield Text(f"{counted(cut, 'run')} reached a limit and {'is' if cut == 1 else 'are'} left out.", "bold yellow")
     if not finished:
         return
     yield ""
@@ -56,10 +56,10 @@ def _parts(ensemble: Ensemble) -> Iterator[RenderableType]:
 
 
 def groups(spread: Spread, shown: Callable[[float], str], runs: int) -> str:
-    """Whether outcomes fall into two groups, in a sentence."""
+    """Says in a sentence whether outcomes fall into two groups."""
     if spread.groups is None:
         if runs < LEAST_COUNT:
-            return f"Whether outcomes fall into two groups takes {LEAST_COUNT} runs to tell."
+            return f"It takes {LEAST_COUNT} runs to tell whether outcomes fall into two groups."
         return "Outcomes do not fall into two groups."
     low, high = (
         f"{counted(len(group), 'run')} {_range(group[0], group[-1], shown)}"

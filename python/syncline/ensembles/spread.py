@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LEAST_COUNT = 16
-"""Fewer values are not divided: of so few, too many would look like two groups by chance."""
+"""Fewest values that are divided into groups: fewer would too often look like two groups by chance."""
 LEAST_SHARE = 0.1
-"""Share of the values that the smaller of two groups has at least; two of them in any case."""
+"""Least share of the values in the smaller of two groups, which has at least two values."""
 LEAST_RATIO = 1.01
-"""Groups whose nearest values differ by less than this factor are one."""
+"""Least ratio between the nearest values of two groups."""
 
 
 @dataclass(frozen=True)
@@ -25,22 +25,22 @@ class Groups:
     low: tuple[float, ...]
     """The smaller values, in order."""
     high: tuple[float, ...]
-    """The larger ones."""
+    """The larger values, in order."""
 
     @property
     def ratio(self) -> float:
-        """The least of the larger values over the largest of the smaller ones."""
+        """The least of the larger values over the largest of the smaller values."""
         return self.high[0] / self.low[-1]
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A number of several runs."""
+    """The spread of a number over several runs."""
 
     count: int
-    """How many there are."""
+    """Number of values."""
     least: float
-    """The least value."""
+    """The smallest value."""
     lower_quartile: float
     """A quarter of the values are below it."""
     median: float
@@ -50,11 +50,11 @@ class Spread:
     most: float
     """The largest value."""
     groups: Groups | None
-    """The two groups that they fall into; none where they do not. See :func:`two_groups`."""
+    """The two groups into which the values fall; None if they do not. See :func:`two_groups`."""
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """The spread of one value or more."""
+        """The spread of at least one value."""
         ordered = sorted(values)
         return cls(
             count=len(ordered),
@@ -68,14 +68,15 @@ class Spread:
 
 
 def two_groups(values: Sequence[float]) -> Groups | None:
-    """The two groups that positive values fall into, if they do: whether outcomes are bimodal.
+    """The two groups into which positive values fall, or None: tells whether outcomes are bimodal.
 
-    Values are divided at the largest ratio between neighbours. They are two groups where that ratio is larger than the
-    ratio of the largest to the least value within either group. That is Dunn's criterion for compact, well-separated
+    Values are divided at the largest ratio between neighbours. They form two groups if that ratio is larger than the
+    ratio of the largest to the smallest value within either group. This is Dunn's criterion for compact, well-separated
     clusters (J. C. Dunn, "Well-separated clusters and optimal fuzzy partitions", Journal of Cybernetics 4, 1974: an
-    index above 1) on logarithms. Each group has at least two values and a tenth of them all, so that a single outlier
-    is none, and nearest values of two groups differ by 1 % or more. Values that are drawn evenly over a factor of two,
-    normally or exponentially, fall into two groups in less than 2 % of draws of 16, and less than 1 % of draws of 20.
+    index above 1), applied to logarithms. Each group must have at least two values and a tenth of all values, so that a
+    single outlier is not a group, and the nearest values of the two groups must differ by 1 % or more. Values drawn
+    uniformly over a factor of two, normally or exponentially, fall into two groups in less than 2 % of draws of 16, and
+    less than 1 % of draws of 20.
     """
     ordered = sorted(values)
     if len(ordered) < LEAST_COUNT or ordered[0] <= 0:
@@ -91,7 +92,7 @@ def two_groups(values: Sequence[float]) -> Groups | None:
 
 
 def _quantile(ordered: Sequence[float], part: float) -> float:
-    """Linear between the order statistics (type 7 of Hyndman and Fan, 1996)."""
+    """A quantile by linear interpolation between order statistics (type 7 of Hyndman and Fan, 1996)."""
     place = part * (len(ordered) - 1)
     below = int(place)
     above = min(below + 1, len(ordered) - 1)

@@ -1,9 +1,9 @@
 """Parameter hubs: servers that sum what workers push, and train for them.
 
-- :class:`Hub`: a job on hubs, as one of its workers sees it;
-- :class:`Sgd`, :class:`Adam`: what a hub makes of gradients;
-- :class:`Service`: a hub that serves (``syncline hub serve`` has one), :func:`status`: how one elsewhere is;
-- :class:`Racks`: hubs in each rack, that exchange; :func:`two_levels`: whether they pay.
+- :class:`Hub`: a worker's connection to a job on hubs;
+- :class:`Sgd`, :class:`Adam`: optimizers that a hub applies to gradients;
+- :class:`Service`: a running hub (``syncline hub serve`` runs one); :func:`status`: the status of a hub elsewhere;
+- :class:`Racks`: hubs in each rack, which exchange their sums; :func:`two_levels`: whether a hub in each rack pays.
 """
 
 from syncline.hub.benefit import Levels, two_levels

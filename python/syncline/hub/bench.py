@@ -1,4 +1,7 @@
-"""How fast a hub exchanges: ranks that compute nothing (luo2020, section 6.1.4, the ``ZeroComputeEngine``)."""
+"""Measures how fast a hub exchanges, with ranks that compute nothing.
+
+This is the ``ZeroComputeEngine`` of luo2020, section 6.1.4.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WARM_UP = 3
-"""Exchanges that are not timed."""
+"""Number of exchanges before the first that is timed."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What was measured, at rank 0."""
+    """The measurement, taken at rank 0."""
 
     ranks: int
     bytes: int
@@ -30,15 +33,15 @@ class Found:
 
     @property
     def exchanges_per_s(self) -> float:
-        """Steps of all ranks together, a second."""
+        """Exchanges per second; all ranks take part in each."""
         return 1 / self.median_s
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Returns the measurement as data for JSON."""
         return {**asdict(self), "exchanges_per_s": self.exchanges_per_s}
 
     def text(self) -> str:
-        """As a person reads it."""
+        """Returns the measurement as a line of text."""
         rate = 2 * self.ranks * self.bytes / self.median_s / 1e9
         return (
             f"{self.ranks} ranks exchange {self.bytes} bytes in chunks of {self.chunk}: "
@@ -58,9 +61,9 @@ def run(
     tls: str | Path | None = None,
     insecure: bool = False,
 ) -> Found:
-    """Exchanges a vector of f32 of ``nbytes`` between ``world`` ranks in this process, ``steps`` times.
+    """Exchanges an f32 vector of ``nbytes`` bytes among ``world`` ranks in this process, ``steps`` times.
 
-    Raises ``SynclineError`` where the hub does not answer, or ends.
+    Raises ``SynclineError`` if the hub does not answer, or ends.
     """
     elements = nbytes // 4
     job = f"bench {time.time_ns():x}"
@@ -79,7 +82,7 @@ def run(
                     hub.push_pull("vector", view).wait()
                     if number == 0 and step >= WARM_UP:
                         times.append(time.perf_counter() - began)
-        except BaseException as error:  # noqa: BLE001 - told by whoever waits for the thread
+        except BaseException as error:  # noqa: BLE001 - raised again once the threads are joined
             errors.append(error)
 
     threads = [threading.Thread(target=rank, args=(number,), daemon=True) for number in range(world)]

@@ -1,4 +1,4 @@
-"""Certificates for a job: a CA, and what hubs and ranks show each other."""
+"""Makes the certificates of a job: its CA, and the certificates that hubs and ranks show each other."""
 
 from __future__ import annotations
 
@@ -17,57 +17,59 @@ if TYPE_CHECKING:
     from syncline.errors import SynclineError
 
 DAYS = 30
-"""How long certificates are good for, unless told otherwise."""
+"""Default validity of certificates, in days."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """What was made, and where it belongs."""
+    """The files that were made, and the hosts that need them."""
 
     folder: str
     hub: list[str]
-    """Files of hosts that serve."""
+    """Files for hosts of hubs."""
     ranks: dict[str, list[str]]
-    """Files of hosts with ranks."""
+    """Files for hosts of ranks."""
     ends: str
+    """When the certificates expire."""
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Returns the fields as data for JSON."""
         return asdict(self)
 
     def text(self) -> str:
-        """As a person reads it."""
-        lines = [f"certificates until {self.ends} are in {self.folder}; copy"]
+        """Returns the fields as text for the terminal."""
+        lines = [f"certificates valid until {self.ends} are in {self.folder}; copy"]
         lines.append(f"  to hosts of hubs: {', '.join(self.hub)}")
         lines += [f"  to hosts of {who}: {', '.join(files)}" for who, files in self.ranks.items()]
-        lines.append("keys (.key) are for their owner's eyes alone; the CA's own key was not kept")
+        lines.append("keep the keys (.key) secret; the CA's own key was not kept")
         return "\n".join(lines)
 
 
 def make(folder: str | Path, *, job: str | None = None, ranks: int = 0, days: int = DAYS, force: bool = False) -> Made:
-    """Makes a CA, and certificates of it for hubs and ranks, in a folder.
+    """Makes a CA in a folder, and certificates of that CA for hubs and ranks.
 
-    They are good for ``days``; with ``job`` for that job alone; with ``ranks`` each rank has one of its own, that no
-    other can use. Whoever has lost one makes all anew: the CA's key is not kept, so nobody can add to them.
+    The certificates are valid for ``days`` days. With ``job`` they are valid for that job only. With ``ranks`` each
+    rank gets a certificate that no other rank can use. The CA's key is not kept, so certificates cannot be added later:
+    to replace a lost one, make all of them again.
 
-    Raises ``SynclineError`` where files are there already (and not ``force``) or cannot be written, or what is given
-    is invalid.
+    Raises ``SynclineError`` if the folder has certificates already (unless ``force``), if a file cannot be written, or
+    if an argument is invalid.
     """
     path = Path(folder)
     try:
         texts = _core.make_certificates(job, ranks, days)
     except (ValueError, OverflowError) as error:
-        raise refusal("such certificates cannot be made", str(error), "see syncline hub certs --help") from None
+        raise refusal("invalid arguments for certificates", str(error), "see syncline hub certs --help") from None
     there = sorted(path.glob("*.pem")) + sorted(path.glob("*.key"))
     if there and not force:
         names = ", ".join(each.name for each in there[:4]) + (", ..." if len(there) > 4 else "")
         raise refusal(
-            "there are certificates already", f"{path}: {names}", "another folder, or --force to replace them"
+            "the folder has certificates already", f"{path}: {names}", "another folder, or --force to replace them"
         )
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         for old in there:
-            # What is of another CA would be of no use beside these.
+            # Certificates of the old CA cannot be used with those of the new one.
             if old.name not in texts:
                 old.unlink()
         for name, text in sorted(texts.items()):
@@ -81,7 +83,7 @@ def make(folder: str | Path, *, job: str | None = None, ranks: int = 0, days: in
 
 
 def _write(path: Path, text: str, mode: int) -> None:
-    """Puts a file in its place once it is all there; nobody else can ever read it."""
+    """Writes a file under a temporary name that only its owner can read, and then moves it into place."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(handle, "w", encoding="ascii") as file:
@@ -96,5 +98,5 @@ def _write(path: Path, text: str, mode: int) -> None:
 
 def _failure(error: OSError, path: Path) -> SynclineError:
     return refusal(
-        "the certificates cannot be written", f"{error.filename or path}: {error.strerror}", "a folder of your own"
+        "the certificates cannot be written", f"{error.filename or path}: {error.strerror}", "a folder you can write to"
     )

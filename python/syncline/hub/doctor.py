@@ -1,4 +1,4 @@
-"""What a hub needs on this machine."""
+"""Checks whether this machine has what a hub needs."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 Finding = tuple[str, str, str]
-"""State (``ok``, ``poor``, ``broken``), what was looked at, what was found."""
+"""The state (``ok``, ``poor`` or ``broken``), the thing that was checked, and the finding."""
 
 CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 ENOUGH_FILES = 4096
 
 SOON_S = 3 * 86_400
-"""When the end of a certificate is near: long jobs may not be over before it."""
+"""A certificate that expires within this time is ``poor``: it may expire before a long job ends."""
 
 
 def findings(
     address: str | None, listen: Sequence[str] | None, port: int, key_file: str | None, tls: str | None = None
 ) -> Iterator[Finding]:
-    """Looks at this machine, and at the hub at ``address`` where one is named."""
-    yield "ok", "CPUs", f"{os.cpu_count()}: as many cores sum, unless --cores says otherwise"
+    """Checks this machine, and the hub at ``address`` if one is given."""
+    yield "ok", "CPUs", f"{os.cpu_count()}: a hub sums on all of them, unless --cores sets another number"
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = files == resource.RLIM_INFINITY or files >= ENOUGH_FILES
-    detail = f"{files}, and every rank takes one for each core and one more"
-    yield ("ok" if enough else "poor"), "open files", detail if enough else f"{detail}: ulimit -n {ENOUGH_FILES}"
+    detail = f"{files}; each rank needs one per core of the hub, and one more"
+    yield ("ok" if enough else "poor"), "open files", detail if enough else f"{detail}: run ulimit -n {ENOUGH_FILES}"
     yield _congestion()
     if key_file is not None:
-        yield _attempt("key", lambda: f"{key_file}: {len(trust.read_key(key_file))} bytes, for the owner alone")
+        yield _attempt("key", lambda: f"{key_file}: {len(trust.read_key(key_file))} bytes, readable by the owner only")
     if tls is not None:
         yield from _certificates(tls)
     for each in listen or ([] if address else ["127.0.0.1"]):
@@ -49,7 +49,7 @@ def findings(
 
 
 def _certificates(folder: str) -> Iterator[Finding]:
-    """Each certificate in a folder: for whom it is, and until when."""
+    """Reports each certificate in a folder: its names, and when it expires."""
     found = sorted(path.stem for path in Path(folder).glob("*.pem") if path.stem != "ca")
     for name in found or ["rank"]:
         try:
@@ -67,9 +67,9 @@ def _congestion() -> Finding:
     try:
         name = CONGESTION.read_text().strip()
     except OSError:
-        return "ok", "congestion control", "the system's"
+        return "ok", "congestion control", "the system's default"
     if name == "bbr":
-        return "poor", "congestion control", "bbr, which keeps bursts of gradients waiting: --congestion cubic"
+        return "poor", "congestion control", "bbr, which delays bursts of gradients: use --congestion cubic"
     return "ok", "congestion control", name
 
 

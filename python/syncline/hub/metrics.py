@@ -1,4 +1,4 @@
-"""How a hub is, for Prometheus."""
+"""Serves the metrics of a hub to Prometheus."""
 
 from __future__ import annotations
 
@@ -17,49 +17,53 @@ if TYPE_CHECKING:
     from syncline.hub.service import Service
 
 PORT = 29_421
-"""Where metrics are told, unless told otherwise."""
+"""Default port of the metrics."""
 
 
 _MOVED = {
-    "bytes_in": ("bytes_received", "Contributions"),
-    "bytes_out": ("bytes_sent", "Values"),
-    "pushes": ("chunk_pushes", "Contributions to chunks"),
-    "steps": ("chunk_steps", "Steps of chunks"),
+    "bytes_in": ("bytes_received", "Bytes of contributions received"),
+    "bytes_out": ("bytes_sent", "Bytes of values sent"),
+    "pushes": ("chunk_pushes", "Contributions to chunks received"),
+    "steps": ("chunk_steps", "Steps of chunks completed"),
 }
-"""What a hub says that it has moved, what that is called here, and what it is."""
+"""By counter of the hub's status: the name of its metric, and its description."""
 
 
 class _Collector:
-    """What a hub says of itself whenever it is asked."""
+    """Reads the hub's status at every scrape, and converts it to metrics."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     def collect(self) -> Iterator[Metric]:
-        """What Prometheus is told."""
+        """Yields the metrics of one scrape."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         status = self._service.status()
         if not status:
             return
-        yield GaugeMetricFamily("syncline_hub_uptime_seconds", "Since the hub began.", value=status["uptime_s"])
-        yield GaugeMetricFamily("syncline_hub_jobs", "Jobs.", value=len(status["jobs"]))
-        yield GaugeMetricFamily("syncline_hub_memory_bytes", "What jobs may take.", value=status["memory"])
+        yield GaugeMetricFamily("syncline_hub_uptime_seconds", "Seconds since the hub began.", value=status["uptime_s"])
+        yield GaugeMetricFamily("syncline_hub_jobs", "Jobs on the hub.", value=len(status["jobs"]))
+        yield GaugeMetricFamily("syncline_hub_memory_bytes", "Memory that jobs may take.", value=status["memory"])
         taken = sum(job["memory"] for job in status["jobs"])
-        yield GaugeMetricFamily("syncline_hub_memory_taken_bytes", "What jobs take at most.", value=taken)
-        yield GaugeMetricFamily("syncline_hub_draining", "Takes no new jobs.", value=int(status["draining"]))
-        yield CounterMetricFamily("syncline_hub_connections_refused", "Refused.", value=status["refused"])
-        yield CounterMetricFamily("syncline_hub_ranks_lost", "Ranks that were lost.", value=status["lost"])
-        # Of all jobs: one may have ended before anybody asks.
+        yield GaugeMetricFamily("syncline_hub_memory_taken_bytes", "Memory reserved for jobs.", value=taken)
+        draining = "1 if the hub drains and takes no new jobs, else 0."
+        yield GaugeMetricFamily("syncline_hub_draining", draining, value=int(status["draining"]))
+        yield CounterMetricFamily("syncline_hub_connections_refused", "Connections refused.", value=status["refused"])
+        yield CounterMetricFamily("syncline_hub_ranks_lost", "Ranks lost.", value=status["lost"])
+        # Totals over all jobs include jobs that begin and end between two scrapes.
         for key, (name, what) in _MOVED.items():
             yield CounterMetricFamily(
                 f"syncline_hub_all_{name}", f"{what}, of all jobs so far.", value=status["moved"][key]
             )
-        ranks = GaugeMetricFamily("syncline_hub_ranks", "Ranks of a job.", labels=["job", "state"])
-        received = CounterMetricFamily("syncline_hub_bytes_received", "Contributions.", labels=["job", "core"])
-        sent = CounterMetricFamily("syncline_hub_bytes_sent", "Values.", labels=["job", "core"])
-        pushes = CounterMetricFamily("syncline_hub_chunk_pushes", "Contributions to chunks.", labels=["job"])
-        steps = CounterMetricFamily("syncline_hub_chunk_steps", "Steps of chunks.", labels=["job"])
+        ranks = GaugeMetricFamily("syncline_hub_ranks", "Ranks of a job by state.", labels=["job", "state"])
+        by_core, by_job = ["job", "core"], ["job"]
+        received = CounterMetricFamily(
+            "syncline_hub_bytes_received", "Bytes of contributions received.", labels=by_core
+        )
+        sent = CounterMetricFamily("syncline_hub_bytes_sent", "Bytes of values sent.", labels=by_core)
+        pushes = CounterMetricFamily("syncline_hub_chunk_pushes", "Contributions to chunks received.", labels=by_job)
+        steps = CounterMetricFamily("syncline_hub_chunk_steps", "Steps of chunks completed.", labels=by_job)
         for job in status["jobs"]:
             for state, count in sorted(Counter(job["ranks"]).items()):
                 ranks.add_metric([job["job"], state], count)
@@ -72,9 +76,10 @@ class _Collector:
 
 
 def tell(service: Service, address: str) -> str:
-    """Tells whoever asks at ``address`` (port 29421 unless it names one) how the hub is; the address that it became.
+    """Serves the metrics of a hub over HTTP at ``address`` (port 29421 unless it names one).
 
-    Raises ``SynclineError`` where ``prometheus-client`` is not installed, or the address cannot be had.
+    Returns the address with its port. Raises ``SynclineError`` if ``prometheus-client`` is not installed, or the server
+    cannot listen there.
     """
     host, port = resolve(address, PORT)
     try:
@@ -100,7 +105,7 @@ def tell(service: Service, address: str) -> str:
                 {
                     "code": "SL1201",
                     "severity": "error",
-                    "message": "metrics cannot be told there",
+                    "message": "metrics cannot be served at this address",
                     "found": f"{with_port(host, port)}: {error.strerror}",
                 }
             ],

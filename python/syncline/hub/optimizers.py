@@ -1,4 +1,4 @@
-"""What a hub makes of gradients. Formulas and defaults are those of ``torch.optim``."""
+"""Optimizers that a hub applies to gradients. Formulas and defaults are those of ``torch.optim``."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Optimizer:
-    """An optimizer of the hub, by its name and its parameters' names."""
+    """An optimizer by its name on the hub, and its parameters by their names."""
 
     name: str
     parameters: dict[str, float]
 
     def plain(self) -> dict[str, Any]:
-        """As the hub is told."""
+        """Returns the optimizer as data for the hub."""
         return {"name": self.name, "parameters": {key: float(value) for key, value in self.parameters.items()}}
 
 
 @dataclass(frozen=True)
 class Sgd:
-    """Stochastic gradient descent, as ``torch.optim.SGD``."""
+    """Stochastic gradient descent, like ``torch.optim.SGD``."""
 
     lr: float = 1e-3
     momentum: float = 0.0
@@ -29,13 +29,13 @@ class Sgd:
     nesterov: bool = False
 
     def plain(self) -> dict[str, Any]:
-        """As the hub is told."""
+        """Returns the optimizer as data for the hub."""
         return Optimizer("sgd", asdict(self)).plain()
 
 
 @dataclass(frozen=True)
 class Adam:
-    """Adam, as ``torch.optim.Adam``; with ``decoupled`` weight decay, as ``torch.optim.AdamW``."""
+    """Adam, like ``torch.optim.Adam``; with ``decoupled`` weight decay, like ``torch.optim.AdamW``."""
 
     lr: float = 1e-3
     beta1: float = 0.9
@@ -45,5 +45,5 @@ class Adam:
     decoupled: bool = False
 
     def plain(self) -> dict[str, Any]:
-        """As the hub is told."""
+        """Returns the optimizer as data for the hub."""
         return Optimizer("adam", asdict(self)).plain()

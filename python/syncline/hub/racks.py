@@ -1,4 +1,4 @@
-"""Racks of ranks, with hubs in each."""
+"""Racks of ranks with hubs in each rack."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Racks:
-    """Racks of ranks, with hubs in each that exchange what they have summed.
+    """Racks of ranks, each with hubs that sum for the rack's ranks and then exchange their sums.
 
-    ``of`` is the rack of each rank. ``hubs`` are the addresses of each rack's hubs: as many in each, with as many cores
-    and interfaces. ``between`` says how they exchange: ``sharded`` (each sums a part for all) or ``ring``.
+    ``of`` is the rack of each rank. ``hubs`` are the addresses of each rack's hubs. All racks have the same number of
+    hubs, and all hubs the same number of cores and interfaces. ``between`` selects how hubs of different racks
+    exchange: ``sharded`` (each sums one part for all racks) or ``ring``.
     """
 
     of: Sequence[int]
@@ -29,14 +30,14 @@ class Racks:
 
     @classmethod
     def read(cls, file: str | Path) -> Self:
-        """Racks of a file, a line for each.
+        """Reads racks from a file with one line for each rack.
 
-        It has the addresses of the rack's hubs, a colon between blanks, and its ranks::
+        A line has the addresses of the rack's hubs, a colon with spaces around it, and the rack's ranks::
 
             10.0.0.9 : 0 1 2 3
             10.0.1.9 : 4 5 6 7
 
-        Raises ``SynclineError`` where a line is something else, or a rank is in two racks or none.
+        Raises ``SynclineError`` if a line has another form, or if a rank is in two racks or in none.
         """
         racks = read(file)
         bare = next((rack for rack in racks if not rack.hubs), None)
@@ -47,6 +48,6 @@ class Racks:
         return cls(places(racks), [rack.hubs for rack in racks])
 
     def plain(self) -> dict[str, Any]:
-        """As the hub is told."""
+        """Returns the racks as data for the hub."""
         hubs = [[with_port(*resolve(each, PORT)) for each in rack] for rack in self.hubs]
         return {"of": list(self.of), "hubs": hubs, "between": self.between}

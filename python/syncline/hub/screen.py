@@ -1,4 +1,4 @@
-"""How a hub is, as a person reads it."""
+"""Shows the status of a hub in the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def overview(status: dict[str, Any]) -> list[RenderableType]:
-    """A hub and its jobs."""
+    """Returns lines about a hub and a table of its jobs."""
     from rich.table import Table
 
     addresses = ", ".join(status["interfaces"])
@@ -20,7 +20,7 @@ def overview(status: dict[str, Any]) -> list[RenderableType]:
     head = f"hub at {addresses}: {status['cores']} cores, up {duration(status['uptime_s'])}{draining}"
     held = _bytes(sum(job["memory"] for job in status["jobs"]))
     counts = f"{status['lost']} ranks lost, {status['refused']} connections refused"
-    counts += f", {held} of {_bytes(status['memory'])} of memory in use by jobs at most"
+    counts += f", {held} of {_bytes(status['memory'])} of memory reserved for jobs"
     if not status["jobs"]:
         return [head, counts, "no jobs"]
     table = Table(box=None, pad_edge=False, header_style="bold")

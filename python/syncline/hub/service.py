@@ -1,4 +1,4 @@
-"""A hub that serves."""
+"""Runs a hub, and reads the status of hubs elsewhere."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from syncline.runtime.trust import Certificates
 
 MOST_CORES = 256
-"""Cores that a hub may have."""
+"""Maximum number of cores of a hub."""
 
 PORT = 29_420
-"""Where a hub listens, unless told otherwise."""
+"""Default port of a hub."""
 
 
 LEAST_MEMORY = 1 << 16
-"""Least bytes of memory for jobs: a job of one small chunk, a rank and a core."""
+"""Minimum bytes of memory for jobs: enough for a job of one small chunk, one rank and one core."""
 
 
 def available_memory() -> int:
-    """Bytes of the machine's memory, or of the control group's where that has less."""
+    """Returns the bytes of memory of this machine, or the limit of the control group if that is lower."""
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for file in (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")):
         with contextlib.suppress(OSError, ValueError):
@@ -39,7 +39,7 @@ def available_memory() -> int:
 
 
 class Service:
-    """A hub that serves, until it is closed."""
+    """A hub that runs in this process until it is closed."""
 
     def __init__(
         self,
@@ -58,25 +58,29 @@ class Service:
         interval_s: float = 0.4,
         silence_s: float = 1.5,
     ) -> None:
-        """Begins to serve at ``listen``, an address of each interface, at ``port`` unless it names one (0: any).
+        """Starts the hub. It listens at each address in ``listen``, one address for each interface.
 
-        ``cores`` threads sum, each with the chunks of its own (as many as this machine has; core ``c`` is reached
-        through interface ``c mod interfaces``). With ``pin`` each has a CPU of its own: on a host that only serves.
-        Jobs together take at most ``memory`` bytes (half of the machine's, without it), and those that need more are
-        refused: three times their vectors (in order, twice each rank's and once more), what optimizers remember, with
-        policy ``wait`` once more, and for each rank at each core four chunks. A rank may be up to ``ahead`` bytes
-        ahead of others at a core, and as many behind with what it reads; it is less where the memory that is left
-        allows less. Whoever gives no sign of life for ``silence_s`` is lost.
+        An address without a port gets ``port``; port 0 takes any free one.
 
-        Beyond this machine hub and workers show each other certificates of the job's CA (``tls``: a folder that
-        ``syncline hub certs`` made, or :class:`~syncline.runtime.Certificates`), or prove that they share the key in
-        ``key_file``, or the user says that it is ``insecure``.
+        The hub sums on ``cores`` threads, by default as many as this machine has CPUs. Each thread owns some of the
+        chunks. Workers reach core ``c`` through interface ``c mod interfaces``. ``pin`` gives each thread a CPU to
+        itself; use it on hosts that run nothing but the hub.
 
-        Raises ``SynclineError`` where an address cannot be had, or what is given is invalid.
+        All jobs together may take ``memory`` bytes, by default half of this machine's memory; the hub refuses jobs that
+        need more. A job needs three times the size of its vectors (``in_order``: twice that of each rank's vectors, and
+        once more), the state of its optimizers (twice with policy ``wait``), and four chunks for each rank at each
+        core. At a core a rank may be up to ``ahead`` bytes ahead of the others, and up to as many behind in reading
+        results; both limits are lower when less memory is left. A rank that is silent for ``silence_s`` is lost.
+
+        To listen beyond this machine, the hub needs one of: certificates of the job's CA, which hub and workers show
+        each other (``tls``: a folder that ``syncline hub certs`` made, or :class:`~syncline.runtime.Certificates`); a
+        key that they prove to share (``key_file``); or the user's word that neither is needed (``insecure``).
+
+        Raises ``SynclineError`` if the hub cannot listen at an address, or an argument is invalid.
         """
         congestions.check(congestion)
         if memory is not None and memory < LEAST_MEMORY:
-            raise refusal("a hub needs memory for jobs", f"memory={memory}", f"at least {LEAST_MEMORY} bytes")
+            raise refusal("too little memory for a hub", f"memory={memory}", f"at least {LEAST_MEMORY} bytes")
         found = [resolve(each, port) for each in listen]
         key = trust.secret(key_file, tls, names=("hub",))
         trust.check([host for host, _ in found], key, insecure=insecure)
@@ -94,33 +98,33 @@ class Service:
         try:
             self._core = _core.HubService.open(json.dumps(plan, allow_nan=False), key)
         except ValueError as error:
-            raise refusal("what the hub is told is invalid", str(error), "see syncline.hub.Service") from None
+            raise refusal("invalid arguments for a hub", str(error), "see syncline.hub.Service") from None
 
     @property
     def addresses(self) -> list[str]:
-        """Where it listens, by interface."""
+        """The addresses at which the hub listens, one for each interface."""
         return self._core.addresses()
 
     def status(self) -> dict[str, Any]:
-        """How it is: its jobs, their ranks, bytes by core."""
+        """Returns the hub's status: its jobs, their ranks, and bytes by core. Empty once the hub has ended."""
         text = self._core.status()
         return {} if text is None else dict(json.loads(text))
 
     def events(self) -> list[dict[str, Any]]:
-        """What has happened since it was asked last: jobs that begin and end, ranks that come, leave and are lost."""
+        """Returns the events since the last call: jobs that begin and end, ranks that join, leave and are lost."""
         return list(json.loads(self._core.events()))
 
     def drain(self, seconds: float = 30.0) -> None:
-        """Takes no new jobs, and ends once there are none, or after ``seconds``."""
+        """Refuses new jobs from now on, and ends the hub once it has no jobs, or after ``seconds``."""
         self._core.drain(seconds)
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended."""
+        """Whether the hub has ended."""
         return self._core.ended()
 
     def close(self) -> None:
-        """Ends at once."""
+        """Ends the hub at once."""
         self._core.close()
 
     def __enter__(self) -> Self:
@@ -137,9 +141,9 @@ def status(
     tls: Certificates | str | Path | None = None,
     wait_s: float = 5.0,
 ) -> dict[str, Any]:
-    """How a hub elsewhere is.
+    """Returns the status of the hub at ``address``.
 
-    Raises ``SynclineError`` (SL1201, exit status 6) where it does not say.
+    Raises ``SynclineError`` (SL1201, exit status 6) if the hub does not answer within ``wait_s`` seconds.
     """
     host, port = resolve(address, PORT)
     key = trust.secret(key_file, tls, names=("rank", "rank-0", "hub"))

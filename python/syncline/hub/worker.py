@@ -1,4 +1,4 @@
-"""A job on hubs, as one of its workers sees it."""
+"""A worker's connection to a job on hubs."""
 
 from __future__ import annotations
 
@@ -23,38 +23,41 @@ if TYPE_CHECKING:
     from syncline.runtime.trust import Certificates
 
     class Chosen(Protocol):
-        """An optimizer of the hub."""
+        """An optimizer that a hub can run."""
 
         def plain(self) -> dict[str, Any]:
-            """As the hub is told."""
+            """Returns the optimizer as data for the hub."""
 
 
 CHUNKS = range(64, (64 << 20) + 1)
-"""Bytes that chunks may have."""
+"""Sizes that a chunk may have, in bytes."""
 MOST_CHUNKS = 1 << 22
-"""Chunks of a job on one hub."""
+"""Maximum number of chunks of a job on one hub."""
 
 
 class Exchange(Pending):
-    """An exchange with the hub, under way. Its buffers may not be touched until it is over."""
+    """An exchange with the hub that is under way. Do not touch its buffers until it is over."""
 
     @property
     def contributors(self) -> int:
-        """How many ranks had a part in what came, at least: fewer than there are where some are lost (``shrink``)."""
+        """The least number of ranks that contributed to any part of the result.
+
+        It is less than the job's number of ranks if some were lost (policy ``shrink``).
+        """
         return self._inner.contributors() or 0
 
 
 class Hub:
-    """A job on hubs, as one of its workers sees it."""
+    """A worker's connection to a job on hubs."""
 
     def __init__(self, core: _core.Hub, keys: Mapping[str, tuple[str, int]], rank: int, world: int) -> None:
         self._core = core
         self._keys = dict(keys)
         self._numbers = {name: number for number, name in enumerate(keys)}
         self.rank = rank
-        """Which rank this is."""
+        """The number of this rank."""
         self.world = world
-        """How many ranks the job has."""
+        """The number of ranks of the job."""
         leaving.remember(self)
 
     @classmethod
@@ -84,29 +87,31 @@ class Hub:
         interval_s: float = 0.4,
         silence_s: float = 1.5,
     ) -> Self:
-        """Joins a job; returns once all its ranks are there.
+        """Joins a job, and returns once all its ranks have joined.
 
-        ``hubs`` are the hubs' addresses (``HOST`` or ``HOST:PORT``, port 29420), in the same order on all ranks, or
-        those of the environment (``SYNCLINE_HUBS``, with commas between). ``keys`` are the job's vectors by name: a
-        buffer of the same elements and length, or ``(element, length)`` such as ``("f32", 1000)``. ``rank`` and
-        ``world`` are those of the environment where they are not given.
+        ``hubs`` are the hubs' addresses (``HOST`` or ``HOST:PORT``, default port 29420), in the same order on all
+        ranks. Without it they come from the environment (``SYNCLINE_HUBS``, separated by commas). ``keys`` are the
+        job's vectors by name: each a buffer with the vector's type and length, or ``(element, length)``, such as
+        ``("f32", 1000)``. Without ``rank`` and ``world``, those of the environment apply (``RANK``, ``WORLD_SIZE``).
 
-        What ranks push is combined by ``reduction`` (``mean``, or a reduction of collectives), in the order of ranks
-        with ``in_order``. With an ``optimizer`` the hub keeps parameters and makes them better; one for each vector may
-        be given by the vectors' names, and those that are not named have none. ``asynchronous``, it does so with each
-        push, and nobody waits. ``policy`` says what happens when a rank is lost: ``fail``, ``shrink``
-        (the others go on) or ``wait`` (until it is started again). Vectors are cut into chunks of ``chunk`` bytes.
-        Vectors that every rank pushes once a step are named in ``together``: a rank that is started again joins between
-        two steps of all of them, and not of each.
+        The hub combines what ranks push by ``reduction`` (``mean``, or a reduction of collectives); with ``in_order``
+        it does so in the order of ranks. With an ``optimizer`` the hub holds the parameters and updates them. A mapping
+        gives optimizers to single vectors by their names; a vector that is not in it has none. An ``asynchronous`` hub
+        updates with every push, and no rank waits for others. ``policy`` selects what happens when a rank is lost: the
+        job fails (``fail``), the other ranks go on (``shrink``), or they wait until the rank is started again
+        (``wait``). Vectors are cut into chunks of ``chunk`` bytes. Name the vectors in ``together`` that every rank
+        pushes once a step: a rank that is started again then joins between two steps of all of them, rather than at a
+        different step of each.
 
-        With ``racks`` each rack has hubs of its own, that sum for its ranks first and then exchange; ``hubs`` is not
-        needed then.
+        With ``racks`` each rack has its own hubs, which sum for the rack's ranks and then exchange their sums. Leave
+        ``hubs`` out then.
 
-        Beyond this machine ranks and hubs show each other certificates of the job's CA (``tls``: a folder that
-        ``syncline hub certs`` made, or :class:`~syncline.runtime.Certificates`), or prove that they share the key in
-        ``key_file``, or the user says that it is ``insecure``.
+        To reach hubs beyond this machine, ranks need one of: certificates of the job's CA, which ranks and hubs show
+        each other (``tls``: a folder that ``syncline hub certs`` made, or :class:`~syncline.runtime.Certificates`); a
+        key that they prove to share (``key_file``); or the user's word that neither is needed (``insecure``).
 
-        Raises ``SynclineError`` where ranks do not meet (SL1201, exit status 6), or what is given is invalid.
+        Raises ``SynclineError`` if the ranks do not all join in time (SL1201, exit status 6), or an argument is
+        invalid.
         """
         environment = os.environ
         rank = setting(environment, "RANK", rank)
@@ -146,64 +151,64 @@ class Hub:
         try:
             core = _core.Hub.join(json.dumps(worker, allow_nan=False), key)
         except ValueError as error:
-            raise refusal("what the rank is told is invalid", str(error), "see Hub.join") from None
+            raise refusal("invalid arguments for a rank", str(error), "see Hub.join") from None
         return cls(core, vectors, rank, world)
 
     @property
     def keys(self) -> dict[str, tuple[str, int]]:
-        """The job's vectors: what their elements are, and how many."""
+        """The job's vectors by name: the type of the elements, and their number."""
         return dict(self._keys)
 
     @property
     def steps(self) -> dict[str, int]:
-        """How often each vector has been pushed, by this rank or before it joined.
+        """How often each vector has been pushed: by this rank, or before it joined.
 
-        Nothing but zeros for a job that begins; where a rank is started again, the steps behind it.
+        All are 0 when a job begins. A rank that is started again finds the steps that the job has done.
         """
         return dict(zip(self._keys, _open(self._core.steps), strict=True))
 
     def push_pull(self, key: str, buffer: Any, output: Any = None, *, keep: bool = False) -> Exchange:
-        """Pushes a vector, and gets what has come of the step: the reduction of all, or the parameters after it.
+        """Pushes a vector and pulls the step's result: the reduction over all ranks, or the updated parameters.
 
-        The result goes to ``output``, or takes the place of what was pushed; with ``keep`` the buffer is then as it was
-        if the exchange fails.
+        The result goes to ``output``, or replaces what was pushed. With ``keep``, ``buffer`` is unchanged if the
+        exchange fails.
         """
         source = self._memory(key, buffer)
         target = source if output is None else self._memory(key, output)
         return self._begin(key, "push_pull", source.place, target.place, (source, target), keep=keep)
 
     def push(self, key: str, buffer: Any) -> Exchange:
-        """Pushes a vector. It is over once the buffer may be used again."""
+        """Pushes a vector. The exchange is over once the buffer may be used again."""
         source = self._memory(key, buffer)
         return self._begin(key, "push", source.place, NOTHING, source)
 
     def pull(self, key: str, buffer: Any) -> Exchange:
-        """Gets a vector as it is after all that this rank has pushed, or later."""
+        """Pulls a vector. Its value includes every push of this rank so far, and may include later steps."""
         target = self._memory(key, buffer)
         return self._begin(key, "pull", NOTHING, target.place, target)
 
     def set(self, key: str, buffer: Any) -> Exchange:
-        """Says what a vector is, whatever it was: one rank, for all."""
+        """Sets a vector on the hub, whatever its value was. One rank does so for all."""
         source = self._memory(key, buffer)
         return self._begin(key, "set", source.place, NOTHING, source)
 
     def start(self, buffers: Mapping[str, Any]) -> None:
-        """Gives all ranks the same parameters: those of rank 0, or those that the hub has where steps are behind it."""
+        """Gives all ranks the same parameters: those of rank 0, or the hub's if the job has done steps already."""
         first = self.rank == 0 and _open(self._core.fresh)
         under_way = [self.set(key, each) if first else self.pull(key, each) for key, each in buffers.items()]
         for exchange in under_way:
             exchange.wait()
 
     def set_learning_rate(self, rate: float, key: str | None = None) -> None:
-        """Another learning rate, of one vector or of all, from this rank's next push on.
+        """Sets the learning rate of one vector, or of all, from this rank's next push on.
 
-        One rank says it, for all, between steps; or all ranks say the same before the same step.
+        Either one rank sets it for all, between steps; or all ranks set the same rate before the same step.
         """
         number = None if key is None else self._number(key)
         _open(lambda: self._core.set_rate(rate, number))
 
     def close(self) -> None:
-        """Leaves. What is under way fails."""
+        """Leaves the job. Exchanges under way fail."""
         self._core.close()
 
     def __enter__(self) -> Self:
@@ -213,18 +218,18 @@ class Hub:
         self.close()
 
     def _memory(self, key: str, buffer: Any) -> Memory:
-        """The memory of a buffer that is what the job says that its vector is."""
+        """Returns the memory of a buffer, which must have the type and length of the job's vector."""
         self._number(key)
         vector = self._keys[key]
         held = memory(buffer)
         found = (held.element, held.nbytes // held.width)
         if found != vector:
             word = "{0[1]} {0[0]}".format
-            raise refusal(f"this is not what the job says that `{key}` is", word(found), word(vector))
+            raise refusal(f"the buffer does not match the job's vector `{key}`", word(found), word(vector))
         return held
 
     def _number(self, key: str) -> int:
-        """Which vector it is."""
+        """Returns the number of a vector."""
         if key not in self._numbers:
             raise _unknown(key, self._numbers)
         return self._numbers[key]
@@ -241,17 +246,17 @@ class Hub:
 def _hubs(
     environment: Mapping[str, str], hubs: str | Sequence[str] | None, racks: Racks | None
 ) -> list[tuple[str, int]]:
-    """Addresses and ports of all hubs."""
+    """Returns the addresses and ports of all hubs."""
     if racks is not None:
         if hubs is not None:
-            raise refusal("hubs are named twice", "hubs and racks", "one of them")
+            raise refusal("hubs are given twice", "hubs and racks", "one of them")
         return [resolve(each, PORT) for rack in racks.hubs for each in rack]
     given = environment.get("SYNCLINE_HUBS", f"127.0.0.1:{PORT}").split(",") if hubs is None else hubs
     return [resolve(each, PORT) for each in ([given] if isinstance(given, str) else given)]
 
 
 def _unknown(key: str, known: Mapping[str, Any]) -> SynclineError:
-    """That there is no such vector."""
+    """Returns the error for a vector that the job does not have."""
     import difflib
 
     near = difflib.get_close_matches(key, known, 1)
@@ -262,7 +267,7 @@ def _unknown(key: str, known: Mapping[str, Any]) -> SynclineError:
 def _optimizers(
     given: Chosen | Mapping[str, Chosen] | None, vectors: Mapping[str, Any]
 ) -> tuple[dict[str, Any] | None, dict[str, dict[str, Any]]]:
-    """The optimizer of all vectors, and what is said of single ones."""
+    """Returns the optimizer of all vectors, and the terms of single vectors by name."""
     if given is None:
         return None, {}
     if not isinstance(given, Mapping):
@@ -274,7 +279,7 @@ def _optimizers(
 
 
 def _open(call: Callable[[], Any]) -> Any:
-    """What a hub says that is not closed."""
+    """Calls ``call``, and raises a ``SynclineError`` if the connection to the hub is closed."""
     try:
         return call()
     except ValueError as error:
@@ -282,16 +287,17 @@ def _open(call: Callable[[], Any]) -> Any:
 
 
 def _closed(error: ValueError) -> SynclineError:
-    return refusal("the hub cannot be asked", str(error), "a hub that is not closed")
+    return refusal("the hub cannot be used", str(error), "a hub that is not closed")
 
 
 def _vector(name: str, given: Any) -> tuple[str, int]:
-    """What a vector's elements are, and how many, of a buffer or of both."""
+    """Returns the element type and length of a vector, from a buffer or from a pair of both."""
     if isinstance(given, tuple):
         match given:
             case (str(element), int(elements)) if elements >= 0:
                 return element, elements
         known = sorted({*ELEMENTS.values(), "bf16", "i32", "i64"})
-        raise refusal(f"`{name}` is no vector", repr(given), f"a buffer, or (element, length) of {', '.join(known)}")
+        allowed = f"a buffer, or (element, length) with an element of {', '.join(known)}"
+        raise refusal(f"`{name}` is not a vector", repr(given), allowed)
     held = memory(given)
     return held.element, held.nbytes // held.width

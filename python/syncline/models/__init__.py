@@ -1,7 +1,7 @@
 """DNN models and accelerators, derived from their architecture and their data sheets.
 
-``build("resnet50", batch_per_npu=32)`` gives the layers of a model as a scenario holds them: work of each pass in FLOP
-and bytes, parameters and activations in elements. Nothing of it is typed in; all is counted from shapes.
+``build("resnet50", batch_per_npu=32)`` returns the layers of a model in the form of a scenario: work of each pass in
+FLOP and bytes, parameters and activations in elements. All numbers are computed from shapes.
 
 In reading order:
 
@@ -11,14 +11,14 @@ module             what it holds
 ``calculus``       what one operation computes, moves and holds
 ``layer``          a chain of operations as one layer of a scenario
 ``resnet50`` ...   one file for each model: ``vgg16``, ``transformer``, ``decoder``, ``dlrm``, ``mlp``
-``optimizer``      what an update of the parameters takes
-``parameters``     what a model may be told, and the check of it
-``info``           what the registry knows about a model
+``optimizer``      the work of an update of the parameters
+``parameters``     the parameters of models, and their checks
+``info``           the registry's entry for a model
 ``registry``       models by name: ``MODELS``, ``build``, ``layers``, ``check``
 ``hugging_face``   decoders as ``config.json`` files describe them: ``from_config``
 ``accelerators``   peak rates, memory and links of accelerators, with sources
 ``data_types``     element types and their sizes
-``types``          which of them a job uses for what, and what a precision means
+``types``          the element types of a job, and those of each precision
 ``traced``         PyTorch modules as models: ``from_torch``
 ``errors``         ``ModelError``
 ================== ========================================================================

@@ -1,7 +1,7 @@
 """Accelerators: peak rates, memory and scale-up links, with their sources.
 
 The numbers are in ``data/accelerators.yaml`` beside this package, where every group of them names its source.
-They are peaks: what a vendor's data sheet promises for dense operands, not what a program reaches.
+Rates are peaks from the vendor's data sheet, for dense operands; programs do not reach them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ScaleUp:
     """The links that join an accelerator to its peers."""
 
     name: str
-    """Such as ``NVLink 3``."""
+    """Name of the links, such as ``NVLink 3``."""
     links: int
     """Links of one accelerator."""
     link_bytes_per_s: int
@@ -47,11 +47,11 @@ class Accelerator:
     """One accelerator."""
 
     name: str
-    """Its name here."""
+    """Name of the accelerator."""
     aliases: tuple[str, ...]
-    """Other names that find it."""
+    """Other names for it."""
     vendor: str
-    """Who makes it."""
+    """Its manufacturer."""
     peak_flop_per_s: Mapping[str, int]
     """Peak FLOP per second with dense operands, by data type, on the fastest unit that takes the type."""
     memory_bytes: int
@@ -61,12 +61,12 @@ class Accelerator:
     scale_up: ScaleUp
     """Links to its peers."""
     sources: Mapping[str, str]
-    """Where ``peak``, ``memory`` and ``scale_up`` are from."""
+    """Sources of ``peak``, ``memory`` and ``scale_up``."""
 
     def roofline(self, types: Types) -> dict[str, Any]:
-        """Give the accelerator as the compute model of a scenario.
+        """Return the accelerator as the compute model of a scenario.
 
-        Raises :class:`~.errors.ModelError` where it does not compute with these types.
+        Raises :class:`~.errors.ModelError` if it does not compute in these types.
         """
         others = [types.others] if types.others is not None else []
         for data_type in (types.compute, *others):
@@ -88,13 +88,13 @@ def load() -> dict[str, Accelerator]:
 
 
 def find(name: str) -> Accelerator:
-    """Find the accelerator of a name or alias, in any case. Raises :class:`~.errors.ModelError` for an unknown name."""
+    """Find an accelerator by name or alias, ignoring case. Raises :class:`~.errors.ModelError` for an unknown name."""
     known = _load()
     for accelerator in known.values():
         names = (accelerator.name, *accelerator.aliases)
         if str(name).lower() in (each.lower() for each in names):
             return accelerator
-    # Names of other products are alike, too: only a typing error is one.
+    # Names of different products are similar, so suggest a name only for an obvious typing error.
     all_names = [*known, *(alias for each in known.values() for alias in each.aliases)]
     raise unknown("accelerator", name, all_names, likeness=0.8)
 

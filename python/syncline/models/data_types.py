@@ -1,6 +1,6 @@
 """Element types by the names that scenarios use, with their size in bytes.
 
-Which of them a job uses for what is said in :mod:`~.types`.
+:mod:`~.types` holds the types that a job uses for each kind of data.
 """
 
 from __future__ import annotations

@@ -1,27 +1,27 @@
 """Decoder-only transformers (GPT: Radford et al. 2018), divided as in Megatron-LM.
 
-Tokens become vectors (``embedding``, and ``positions`` where these are trained), ``layers`` blocks follow, then a last
+Tokens become vectors (``embedding``, and ``positions`` if these are trained). ``layers`` blocks follow, then a last
 norm, the projection to the vocabulary, and the loss's softmax. A block is attention and a perceptron, each of which
-takes normalised values and adds its result to what it was given (norm first: Radford et al. 2019, 2.3). Parameters with
-hidden size *d*, feed-forward size *f*, *n* blocks, vocabulary *V*, *P* trained positions, layer norms and all biases::
+normalises its input and adds its result to the input (norm first: Radford et al. 2019, 2.3). Parameters with hidden
+size *d*, feed-forward size *f*, *n* blocks, vocabulary *V*, *P* trained positions, layer norms and all biases::
 
     V d + P d + n (4 d^2 + 4 d + 2 d f + f + d + 4 d) + 2 d        12 n d^2 and little more, for f = 4 d
 
-What models do otherwise, each a parameter of its own: fewer heads of keys and values than of queries (Ainslie et al.
-2023), heads of another size than hidden / heads, a gated perceptron with three matrices (Shazeer 2020), RMS norms
-(Zhang and Sennrich 2019), positions by rotation (Su et al. 2021), attention and perceptron side by side (Wang and
-Komatsuzaki 2021, GPT-J), norms behind both instead (OLMo 2) or too (four in a block), norms of embeddings (BLOOM), of
-queries and keys, no biases, a projection of its own.
+Variants, each with its own parameter: fewer heads of keys and values than of queries (Ainslie et al. 2023), heads of
+another size than hidden / heads, a gated perceptron with three matrices (Shazeer 2020), RMS norms (Zhang and Sennrich
+2019), positions by rotation (Su et al. 2021), attention and perceptron in parallel (Wang and Komatsuzaki 2021, GPT-J),
+norms after both instead of before (OLMo 2) or in addition (four in a block), norms of embeddings (BLOOM), norms of
+queries and keys, no biases, a projection that does not share the embedding's table.
 
-**Division** (Shoeybi et al. 2019, section 3): as for the encoder in :mod:`~.transformer`: queries, keys and values by
-heads (*column*), the projection behind them by *row*; the perceptron likewise; two all-reduces forward and two backward
-in a block. Where both stand side by side, their sums are exchanged together: one each way. Norms, sums and trained
-positions are done whole by every rank. The bias of a row layer, which Megatron-LM keeps whole, is divided with its
-matrix.
+**Division** (Shoeybi et al. 2019, section 3) is as for the encoder in :mod:`~.transformer`: queries, keys and values by
+heads (*column*), the projection after them by *row*; the perceptron likewise. A block has two all-reduces forward and
+two backward. If attention and perceptron are in parallel, their sums are exchanged together: one all-reduce each way.
+Every rank computes norms, sums and trained positions whole. The bias of a row layer, which Megatron-LM keeps whole, is
+divided with its matrix.
 
-**Attention** is fused (Dao et al. 2022, FlashAttention) unless told otherwise, and leaves out the scores that the
-causal mask hides. Backward, scores are computed again, so that their two products cost 2.5 times the forward pass.
-Unfused, all scores are computed and kept. A window of attention is left out.
+**Attention** is fused by default (Dao et al. 2022, FlashAttention), and skips the scores that the causal mask hides.
+The backward pass recomputes scores, so that their two products cost 2.5 times the forward pass. Unfused attention
+computes and keeps all scores. A window of attention is ignored.
 
 **Memory.** A layer keeps what its backward pass reads, as Korthikanti et al. 2022, 4.1 count: inputs of norms, products
 and activations, queries, keys and values, a byte for each element that may be dropped; logits in fp32. With layer
@@ -29,8 +29,8 @@ norms, dropout, 16-bit elements, hidden size *h* and *a* heads, a block keeps ``
 samples of *s* tokens; unfused attention also the softmax's results before and after dropout: ``s b h (34 + 5 a s /
 h)`` in all.
 
-**Counts.** ``multiply_adds`` counts the scores that the mask leaves; with ``masked`` these are all, as in Narayanan et
-al. 2021, section 3. But for attention, nothing is fused.
+**Counts.** ``multiply_adds`` counts the scores that the mask does not hide; together with ``masked`` it counts all
+scores, as in Narayanan et al. 2021, section 3. Nothing but attention is fused.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from syncline.models.layer import Sharding
 
 _ATTENTION = ("fused", "fused_full", "unfused")
-"""How attention is computed."""
+"""Ways to compute attention."""
 
 _ACTIVATIONS = {
     "gelu": calculus.gelu,
@@ -66,7 +66,7 @@ _ACTIVATIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Decoder:
-    """A decoder and what it is given; all fields are parameters of the same name (:func:`parameters`)."""
+    """A decoder; each field is the parameter with the same name (:func:`parameters`)."""
 
     batch_per_npu: int
     layers: int
@@ -98,7 +98,7 @@ class Decoder:
     dropout: bool
 
     def check(self) -> None:
-        """Raise :class:`~.errors.ModelError` for the first parameters that do not fit together."""
+        """Raise :class:`~.errors.ModelError` for the first parameters that contradict each other."""
         if not self.head_size and self.hidden % self.heads:
             raise ModelError("heads", self.heads, f"a divisor of hidden, which is {self.hidden}, or give head_size")
         if self.kv_heads and self.heads % self.kv_heads:
@@ -109,9 +109,9 @@ class Decoder:
         side_by_side = self.block == "parallel"
         few, many = (1, 2) if side_by_side else (2, 4)
         if self.norms not in (few, many):
-            raise ModelError("norms", self.norms, f"{few} or {many} where block is {self.block}")
+            raise ModelError("norms", self.norms, f"{few} or {many} if block is {self.block}")
         if self.norm_at == "after" and (side_by_side or self.norms == many):
-            allowed = "before, where a block is parallel or has norms on both sides"
+            allowed = "before, if a block is parallel or has norms on both sides"
             raise ModelError("norm_at", self.norm_at, allowed)
 
     @property
@@ -130,9 +130,9 @@ class Decoder:
         return self.width // self.heads * (self.kv_heads or self.heads)
 
     def built(self) -> list[Layer]:
-        """``embedding``, ``block1.norm1`` to ``block1.sum``, ..., ``norm``, ``projection``, ``loss``.
+        """Build the layers ``embedding``, ``block1.norm1`` to ``block1.sum``, ..., ``norm``, ``projection``, ``loss``.
 
-        A projection that has a bias and shares the table of the embedding is followed by ``projection_bias``.
+        ``projection_bias`` follows a projection that has a bias and shares the table of the embedding.
         """
         self.check()
         values = self.tokens * self.hidden
@@ -152,11 +152,11 @@ class Decoder:
         project = calculus.linear(self.tokens, self.hidden, self.vocabulary, bias=self.projection_bias)
         last = []
         if self.tied_embeddings and self.projection_bias:
-            # The two share their table alone: the projection has its own bias.
+            # The two share only their table: the projection has its own bias.
             bias = calculus.bias(self.tokens, self.vocabulary)
             last.append(Layer("projection_bias", (bias,), "divided", vocabulary=entries, kept=Kept()))
         loss = calculus.softmax(self.tokens, self.vocabulary)
-        # Blocks differ in nothing but their names, so their operations are made once.
+        # Blocks differ only in their names, so their operations are made once.
         block = self._block()
         return [
             *first,
@@ -199,7 +199,7 @@ class Decoder:
         return calculus.layer_norm(rows, width, affine=self.norm_parameters, bias=self.norm_bias)
 
     def _sum(self) -> tuple[Op, ...]:
-        """What becomes of a result: a part of it is dropped, and what the block was given is added."""
+        """Operations after a result: norm and dropout if there are any, then the residual sum."""
         values = self.tokens * self.hidden
         dropped = (calculus.dropout(values),) if self.dropout else ()
         after = (self._norm(),) if self._normalises_results else ()
@@ -211,7 +211,7 @@ class Decoder:
         return self.norms == 4 or self.norm_at == "after"
 
     def _block(self) -> list[_Part]:
-        """Layers of a block."""
+        """Build the layers of a block."""
         tokens, inner = self.tokens, self.feed_forward or 4 * self.hidden
         parallel = self.block == "parallel"
         activate = _ACTIVATIONS[self.activation](tokens * inner)
@@ -221,23 +221,23 @@ class Decoder:
         norm, last = self._norm(), self._sum()
         values = tokens * self.hidden
         beside = (*last, calculus.residual(values))
-        # The input of a norm behind a result, and which elements of it were dropped.
+        # The input of a norm after a result, and the mask of dropped elements.
         left = Kept(values if self._normalises_results else 0, masks=values if self.dropout else 0)
         norms = self.norms if parallel else 1
         before = self.norm_at == "before"
         between = _Part("norm2", (*last, norm), "replicated", kept=_with(left, values))
         return [
-            # Norms side by side have one input.
+            # Two norms in parallel share their input.
             *([_Part("norm1", (norm,) * norms, "replicated", kept=Kept(values))] if before else []),
             *self._attention(norms),
-            # Side by side, the results of both are summed up before they are exchanged, and so are the gradients.
+            # In parallel, the results of both are summed before they are exchanged, and so are the gradients.
             _Part("output", (output,), "divided" if parallel else "row", kept=Kept(tokens * self.width)),
             *([] if parallel else [between if before else _Part("sum1", last, "replicated", kept=left)]),
             _Part(
                 "mlp1",
                 (up,),
                 "divided" if parallel else "column",
-                # Side by side, what it works on is kept with the input of attention, which every rank has whole.
+                # In parallel, its input is kept with that of attention, which every rank has whole.
                 kept=Kept() if parallel else Kept(values),
             ),
             _Part(
@@ -251,7 +251,7 @@ class Decoder:
         ]
 
     def _attention(self, inputs: int) -> list[_Part]:
-        """Layers from a block's normalised values to what its heads give; ``inputs`` of these values are kept."""
+        """Layers from a block's normalised values to the results of its heads; ``inputs`` such values are kept."""
         batch, sequence, tokens, heads = self.batch_per_npu, self.sequence, self.tokens, self.heads
         width, kv_heads = self.width, self.kv_heads or self.heads
         before: list[Op] = []
@@ -268,7 +268,7 @@ class Decoder:
         if self.attention != "unfused":
             of = calculus.Heads(batch=batch, sequence=sequence, width=width, heads=heads, kv_heads=kv_heads)
             fused = calculus.attention(of, causal=True, skips=self.attention == "fused")
-            # Besides queries, keys and values, what rows of scores add up to. The result is the input of the next
+            # Queries, keys and values, and the sums of the rows of scores. The result is kept as the input of the next
             # layer.
             kept = Kept(turned + tokens * self.kv_width, wide=tokens * heads)
             return [first, _Part("attention", (*before, fused), "divided", kv_heads, kept=kept)]
@@ -278,7 +278,7 @@ class Decoder:
         )
         weights = (calculus.softmax(tokens * heads, sequence),)
         dropped = (calculus.dropout(tokens * heads * sequence),) if self.dropout else ()
-        # The softmax's results, which were dropped, and what is left.
+        # The softmax's results, the mask of dropped elements, and the results after dropout.
         each = tokens * heads * sequence
         return [
             first,
@@ -325,17 +325,17 @@ class _Part(NamedTuple):
 
 
 def _with(kept: Kept, values: int) -> Kept:
-    """More elements kept."""
+    """``kept`` with ``values`` more elements."""
     return replace(kept, elements=kept.elements + values)
 
 
 def layers(**sizes: Any) -> list[Layer]:
-    """The layers of a decoder with these parameters."""
+    """Build the layers of a decoder with these parameters."""
     return Decoder(**sizes).built()
 
 
 def parameters(**defaults: Any) -> Mapping[str, Parameter]:
-    """What a decoder may be told; ``defaults`` take the place of GPT-2's own."""
+    """The parameters of a decoder; ``defaults`` replace GPT-2's defaults."""
     widest, longest = 1 << 20, 1 << 24
     known = {
         "batch_per_npu": integer(
@@ -345,15 +345,15 @@ def parameters(**defaults: Any) -> Mapping[str, Parameter]:
         "optimizer": choice("adam", COMMON["optimizer"].meaning, *OPTIMIZERS),
         "layers": integer(12, "blocks", 1, 10_000),
         "hidden": integer(768, "elements of a token's vector", 1, widest),
-        "heads": integer(12, "attention heads; divides hidden where head_size is 0", 1, widest),
-        "kv_heads": integer(0, "heads of keys and values, which divides heads; 0: as many", 0, widest),
+        "heads": integer(12, "attention heads; a divisor of hidden if head_size is 0", 1, widest),
+        "kv_heads": integer(0, "heads of keys and values, a divisor of heads; 0: equal to heads", 0, widest),
         "head_size": integer(0, "elements of a head; 0: hidden / heads", 0, widest),
         "feed_forward": integer(0, "elements between the matrices of a block's perceptron; 0: 4 hidden", 0, longest),
         "gated": boolean("whether the perceptron is gated, with three matrices", default=False),
         "activation": choice("gelu", "activation of the perceptron", *_ACTIVATIONS),
-        "block": choice("sequential", "perceptron behind attention, or side by side", "sequential", "parallel"),
+        "block": choice("sequential", "perceptron after attention, or in parallel to it", "sequential", "parallel"),
         "norm": choice("layer", "layer norms, or RMS norms", "layer", "rms"),
-        "norms": integer(2, "norms of a block: 2 or 4, or side by side 1 or 2", 1, 4),
+        "norms": integer(2, "norms of a block: 2 or 4 in a sequential one, 1 or 2 in a parallel one", 1, 4),
         "norm_at": choice(
             "before",
             "where a sequential block's two norms are: before attention and perceptron, or after",
@@ -364,40 +364,38 @@ def parameters(**defaults: Any) -> Mapping[str, Parameter]:
         "norm_bias": boolean("whether layer norms have a bias; RMS norms have none", default=True),
         "qk_norm": choice(
             "none",
-            "norms of queries and keys: one for each head, with the same weights, or one over all",
+            "norms of queries and keys: one for each head, with shared weights, or one over all heads",
             "none",
             "head",
             "all",
         ),
         "embedding_norm": boolean("whether embeddings are normalised", default=False),
-        "positions": integer(1024, "positions that have a trained vector; 0: none have", 0, longest),
-        "rotary": boolean("whether queries and keys are turned by their position", default=False),
+        "positions": integer(1024, "positions with a trained vector; 0: none", 0, longest),
+        "rotary": boolean("whether queries and keys are rotated by their position", default=False),
         "sequence": integer(1024, "tokens of a sample", 1, widest),
         "attention": choice(
             "fused",
-            "`fused`: as FlashAttention, without scores that the causal mask hides; `fused_full`: the same with all "
-            "scores; `unfused`: scores, softmax and context one by one, all scores computed and kept",
+            "`fused`: like FlashAttention, without scores that the causal mask hides; `fused_full`: the same with all "
+            "scores; `unfused`: scores, softmax and context as separate layers, with all scores computed and kept",
             *_ATTENTION,
         ),
         "vocabulary": integer(50_257, "different tokens", 1, longest),
         "attention_bias": boolean("whether the projections to queries, keys and values have a bias", default=True),
-        "output_bias": boolean("whether the projection behind the heads has a bias", default=True),
+        "output_bias": boolean("whether the projection after the heads has a bias", default=True),
         "mlp_bias": boolean("whether the perceptron has biases", default=True),
         "projection_bias": boolean("whether the projection to the vocabulary has a bias", default=False),
         "tied_embeddings": boolean("whether embedding and projection share one table", default=True),
-        "dropout": boolean("whether elements are dropped by chance", default=True),
+        "dropout": boolean("whether there is dropout", default=True),
     }
     return {key: parameter._replace(default=defaults.get(key, parameter.default)) for key, parameter in known.items()}
 
 
 def preset(description: str, source: str, *, notes: tuple[str, ...] = (), **defaults: Any) -> ModelInfo:
-    """A decoder with its own default sizes."""
+    """Describe a decoder with certain default sizes."""
     return replace(model(description, source, layers, parameters(**defaults)), notes=notes)
 
 
-INFO = preset(
-    "Decoder of any sizes; as it stands, GPT-2 with 124.4 M parameters", "Radford et al. 2019, 2.3 and Table 2"
-)
+INFO = preset("Decoder of any size; by default, GPT-2 with 124.4 M parameters", "Radford et al. 2019, 2.3 and Table 2")
 TURING = preset(
     "Transformer-17B of hier2021: Turing-NLG, 17.2 G parameters",
     "Rosset 2020 (Turing-NLG): 78 layers, hidden 4256, 28 heads, 1024 tokens; hier2021 Table IV",

@@ -1,22 +1,23 @@
 """DLRM, the deep learning recommendation model (Naumov et al. 2019).
 
-Dense features go through the *bottom* perceptron to a vector as long as an embedding. Each sparse feature is looked up
-in a table of its own: ``pooling`` vectors, added up. All these vectors *interact*, and the *top* perceptron makes a
-probability of them. With *d* the embedding's length and *F* sparse features, the top perceptron has as inputs::
+The *bottom* perceptron turns dense features into a vector as long as an embedding. Each sparse feature has its own
+table, in which ``pooling`` vectors are looked up and added up. All these vectors *interact*, and the *top* perceptron
+turns the result into a probability. With *d* the embedding's length and *F* sparse features, the top perceptron has
+these inputs::
 
     concat      (F + 1) d              all vectors side by side
     dot         (F + 1) F / 2 + d      the dot product of each pair of vectors, and the dense vector (Naumov 2.2)
 
 **Sizes.** The defaults are dlrm2020, Table V: 16-bit elements; perceptrons of ``5+2`` and ``10+2`` layers of 1024 and
-2048, which is a first layer, hidden ones of equal size and a last one. Its largest layer of 16.2 MB is 4160 x 2048
-elements of 2 bytes, and 4160 = (64 + 1) x 64 is a concatenation. The paper does not say how many entries a table has;
-nothing but the count of parameters hangs on it. Biases are left out there (``bias``).
+2048, that is, a first layer, hidden layers of equal size and a last one. Its largest layer of 16.2 MB is 4160 x 2048
+elements of 2 bytes, and 4160 = (64 + 1) x 64 is a concatenation. The paper does not give the number of entries of a
+table, on which only the count of parameters depends. By default there are no biases, as in the paper (``bias``).
 
-**Division** (dlrm2020 III-A). Perceptrons are data-parallel. Tables are divided evenly among all ranks, a table between
-several of them by columns where there are fewer tables than ranks. A rank looks up its part for the samples of all,
-which is as much work as all tables are for its own samples, and an all-to-all brings every sample's vectors to its
-rank; backward, another brings their gradients back. The bottom perceptron does not wait for the first of them
-(``needed_by``). Updates of tables touch the vectors that were looked up. The loss is left out.
+**Division** (dlrm2020 III-A). Perceptrons are data-parallel. Tables are divided evenly among all ranks; if there are
+fewer tables than ranks, several ranks divide a table by columns. A rank looks up its part of the tables for the samples
+of all ranks, which is as much work as all tables for its own samples. An all-to-all sends every sample's vectors to its
+rank; backward, another one returns their gradients. The bottom perceptron does not wait for the first all-to-all
+(``needed_by``). Updates of tables change only the vectors that were looked up. The loss is left out.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def layers(
     top_mlp: Sequence[int],
     bias: bool,
 ) -> list[Layer]:
-    """``embedding``, ``bottom0`` to ``bottomN``, ``top0`` to ``topN``; the interaction is part of ``top0``."""
+    """Build the layers ``embedding``, ``bottom0`` to ``bottomN`` and ``top0`` (with the interaction) to ``topN``."""
     batch, vectors = batch_per_npu, sparse_features + 1
     lookup = embedding_bag(batch, sparse_features, table_entries, embedding_dim, pooling)
     meet = (concatenate if interaction == "concat" else dots)(batch, vectors, embedding_dim)
@@ -85,7 +86,7 @@ INFO = model(
         "dense_features": integer(1600, "dense features of a sample", 1, 1 << 24),
         "bottom_mlp": integers(
             (1024,) * 6,
-            "outputs of the bottom perceptron's layers but the last, which has embedding_dim",
+            "outputs of the bottom perceptron's layers, except the last, which has embedding_dim",
             1,
             1 << 24,
             shortest=1,
@@ -94,9 +95,15 @@ INFO = model(
         "embedding_dim": integer(64, "elements of an embedding vector", 1, 1 << 20),
         "table_entries": integer(10_000_000, "vectors of a table", 1, 1 << 40),
         "pooling": integer(60, "vectors that are looked up in a table for one sample", 1, 1 << 20),
-        "interaction": choice("concat", "how features meet: side by side, or in pairs", "concat", "dot"),
+        "interaction": choice(
+            "concat", "interaction of features: concatenation, or dot products of pairs", "concat", "dot"
+        ),
         "top_mlp": integers(
-            (2048,) * 11, "outputs of the top perceptron's layers but the last, which has one", 1, 1 << 24, shortest=1
+            (2048,) * 11,
+            "outputs of the top perceptron's layers, except the last, which has one",
+            1,
+            1 << 24,
+            shortest=1,
         ),
         "bias": boolean("whether layers of the perceptrons have a bias", default=False),
     },

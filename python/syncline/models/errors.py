@@ -10,44 +10,44 @@ if TYPE_CHECKING:
 
 
 class ModelError(ValueError):
-    """Something in a request for a model or an accelerator cannot be.
+    """A request for a model or an accelerator is invalid.
 
-    The fields are data for whoever renders the error; the text is one sentence made of them.
+    The fields hold the details; ``str(error)`` is one sentence made of them.
     """
 
     def __init__(self, key: str, found: object, allowed: str, nearest: str | None = None, *, problem: str = "") -> None:
         self.key = key
         """What is wrong: ``model``, ``accelerator`` or the name of a parameter, known or not."""
         self.found = found
-        """What was given."""
+        """The given value."""
         self.allowed = allowed
-        """What may be given, in words."""
+        """The allowed values, in words."""
         self.nearest = nearest
-        """The nearest thing that may be given, or ``None`` where nothing is near."""
+        """The nearest allowed value, or ``None`` if none is near."""
         self.problem = problem
-        """What is wrong, where that says it better than what was given."""
+        """A description of the problem, in place of the given value."""
         hint = f"; did you mean {nearest}?" if nearest is not None else ""
         super().__init__(f"{key}: {problem or f'found {_short(found)}'}, allowed is {allowed}{hint}")
 
 
 def unknown(key: str, found: object, known: Iterable[str], *, problem: str = "", likeness: float = 0.5) -> ModelError:
-    """Make the error for a name that is none of ``known``; ``problem`` says it better than what was found.
+    """Make the error for a name that is not in ``known``; ``problem`` describes it in place of the found name.
 
-    ``likeness``, from 0 to 1, is how alike a name must be to be told as the nearest.
+    ``likeness``, from 0 to 1, is the similarity that a known name must have to be suggested.
     """
     names = list(known)
-    # A number is no misspelt name.
+    # A number is not a misspelt name.
     near = _nearest(found, names, likeness) if isinstance(found, str) else None
     return ModelError(key, found, f"one of {', '.join(names)}", near, problem=problem)
 
 
 def nearest_of(found: str, names: list[str], *, likeness: float) -> str | None:
-    """Find the most alike of ``names``, the first of equals, if it is as alike as ``likeness`` says, from 0 to 1."""
+    """Find the name most similar to ``found``, the first of equals; ``None`` below a similarity of ``likeness``."""
     return _nearest(found, names, likeness) if names else None
 
 
 def _nearest(found: str, names: list[str], least: float) -> str | None:
-    """Find the most alike of ``names``, the first of equals, if it is at all alike."""
+    """Find the name most similar to ``found``, the first of equals; ``None`` below a similarity of ``least``."""
 
     def likeness(name: str) -> float:
         return SequenceMatcher(None, found[:100].lower(), name.lower()).ratio()
@@ -57,7 +57,7 @@ def _nearest(found: str, names: list[str], least: float) -> str | None:
 
 
 def _short(found: object) -> str:
-    """Write ``found`` as Python does, cut to a length that a line can hold."""
+    """Format ``found`` like ``repr``, cut to 80 characters."""
     try:
         text = repr(found)
     except ValueError:  # an integer with more digits than Python prints

@@ -1,4 +1,4 @@
-"""What the registry knows about a model."""
+"""The registry's entry for a model."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class ModelInfo:
     """A model that can be built by name."""
 
     description: str
-    """What it is, in one sentence."""
+    """Description of the model, in one sentence."""
     source: str
-    """Where its architecture is from."""
+    """Source of its architecture."""
     layers: Callable[..., list[Layer]]
-    """The model's layers for checked parameters: all but ``precision``, because sizes are in elements, and
+    """Builds the layers from checked parameters: all except ``precision``, because sizes are in elements, and
     ``optimizer``."""
     parameters: Mapping[str, Parameter]
-    """What it may be told, by name; those common to all models come first."""
+    """Parameters by name; those common to all models come first."""
     notes: tuple[str, ...] = ()
-    """What it leaves out of what it was asked for, one sentence each."""
+    """Notes about features of the requested model that are left out, one sentence each."""
 
 
 def model(
     description: str, source: str, layers: Callable[..., list[Layer]], parameters: Mapping[str, Parameter]
 ) -> ModelInfo:
-    """Describe a model that takes ``parameters`` and those common to all, which may have other defaults there."""
+    """Describe a model that takes ``parameters`` and the common ones, whose defaults ``parameters`` may replace."""
     return ModelInfo(description, source, layers, MappingProxyType({**COMMON, **parameters}))

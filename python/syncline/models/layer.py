@@ -1,14 +1,14 @@
-"""Layers: operations that a simulation treats as one, in the form that a scenario takes.
+"""Layers: groups of operations that a simulation treats as one, in the form that a scenario takes.
 
 A layer is a short chain of operations, such as convolution, batch norm and activation. Its gradients are reduced as
 one set. Its work in the scenario is the sum over its operations, divided among the passes as follows:
 
 * *forward*: all operations.
-* *weight gradient*: the weight gradients of all operations, and what has to be undone before the first of them can be
-  had: the input gradients of the operations after the first one with parameters.
-* *input gradient*: the input gradients of the others.
-* *update*: what the optimiser does to each parameter that has a gradient (:mod:`~.optimizer`); unless told otherwise
-  plain stochastic gradient descent, ``w = w - rate * g``.
+* *weight gradient*: the weight gradients of all operations, and the input gradients on which the first of them depends:
+  those of the operations after the first one with parameters.
+* *input gradient*: the other input gradients.
+* *update*: the optimiser's work on each parameter that has a gradient (:mod:`~.optimizer`); by default, plain
+  stochastic gradient descent, ``w = w - rate * g``.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from syncline.models.types import Types
 
 Sharding = Literal["gather", "column", "row", "divided", "replicated", "exchange"]
-"""What parallelism does to a layer; the words are the scenario's."""
+"""How model parallelism divides a layer; the same words as in a scenario."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What stays in memory from a layer's forward pass until its backward pass."""
+    """The activations that stay in memory from a layer's forward pass until its backward pass."""
 
     elements: int = 0
     """Elements of the data type."""
     wide: int = 0
     """Elements of at least four bytes."""
     masks: int = 0
-    """Elements of one byte: which values were dropped."""
+    """Elements of one byte: the mask of dropped values."""
 
     def memory(self, data_type: str) -> int:
-        """Bytes where elements are of ``data_type``."""
+        """Bytes if elements have the type ``data_type``."""
         size = bytes_of(data_type)
         return size * self.elements + max(size, 4) * self.wide + self.masks
 
@@ -52,41 +52,41 @@ class Layer:
     """A chain of operations on one NPU's share of the batch, before any model parallelism."""
 
     name: str
-    """Unique within the model."""
+    """Name of the layer, unique within the model."""
     ops: tuple[Op, ...]
-    """In forward order."""
+    """Its operations, in forward order."""
     sharding: Sharding = "gather"
-    """What parallelism does to it."""
+    """How model parallelism divides it."""
     reads_data: bool = False
     """Whether its inputs are the training data, which need no gradient."""
     borrowed: bool = False
-    """Whether its weights are another layer's, which then holds, reduces and updates them."""
+    """Whether its weights belong to another layer, which holds, reduces and updates them."""
     hands_on: int | None = None
-    """Elements of the output activations, where they are not the result of the last operation."""
+    """Elements of the output activations, if they are not the result of the last operation."""
     updated: int | None = None
-    """Parameters that an update changes, where these are not all: those that were looked up."""
+    """Parameters that an update changes, if not all: those that were looked up."""
     needed_by: str | None = None
-    """The layer that first needs the outputs, where that is not the next one."""
+    """The layer that first needs the outputs, if it is not the next one."""
     optimizer: Optimizer = SGD
-    """What updates the parameters."""
+    """The optimiser that updates the parameters."""
     block: int | None = None
-    """Which block it belongs to: what a pipeline's stage holds whole."""
+    """Number of its block; a stage of a pipeline holds whole blocks."""
     heads: int | None = None
-    """Parts into which model parallelism can divide it."""
+    """Number of parts into which model parallelism can divide it."""
     vocabulary: int | None = None
-    """Different tokens by which model parallelism divides it, padded to a multiple of the ranks."""
+    """Number of different tokens by which model parallelism divides it; padded to a multiple of the ranks."""
     tokens: int | None = None
-    """Tokens of a sample, by which sequence parallelism divides."""
+    """Tokens of a sample, which sequence parallelism divides."""
     selective: bool = False
-    """Whether it is computed again where recomputation is selective."""
+    """Whether selective recomputation recomputes it."""
     kept: Kept | None = None
-    """What its forward pass keeps for its backward pass; nothing where that is not known."""
+    """Activations that the forward pass keeps for the backward pass; None if unknown."""
     kept_selective: Kept | None = None
-    """What it keeps where it is computed again because it is :attr:`selective`."""
+    """Activations that it keeps if it is recomputed because it is :attr:`selective`."""
     shares: str | None = None
-    """The layer whose weights it uses, where it is :attr:`borrowed`, for stages that do not hold that layer."""
+    """The layer whose weights it uses if it is :attr:`borrowed`, for stages that do not hold that layer."""
     precise: bool = False
-    """Whether it computes in the type of activations where other layers with weights compute in a narrower one: the
+    """Whether it computes in the type of activations even if other layers with weights compute in a narrower type: the
     projection to a vocabulary (Micikevicius et al. 2022, 3)."""
 
     @cached_property
@@ -96,7 +96,7 @@ class Layer:
 
     @property
     def inputs(self) -> int:
-        """Elements of the input activations: what the first operation reads that reads more than weights."""
+        """Elements of the input activations: the inputs of the first operation that has any."""
         return next((op.inputs for op in self.ops if op.inputs), 0)
 
     @property
@@ -106,7 +106,7 @@ class Layer:
 
     @property
     def multiply_adds(self) -> int:
-        """Multiply-adds of the forward pass in matrix products, as published counts of a network's cost add them up."""
+        """Multiply-adds of the matrix products in the forward pass, counted as in publications about a network."""
         return sum(op.multiply_adds for op in self.ops)
 
     @cached_property
@@ -133,21 +133,21 @@ class Layer:
 
     @property
     def masked(self) -> int:
-        """Multiply-adds of the forward pass that a mask leaves out of :attr:`multiply_adds`."""
+        """Multiply-adds of the forward pass for scores that a mask hides; not part of :attr:`multiply_adds`."""
         return sum(op.masked for op in self.ops)
 
     def computes_in(self, types: Types) -> str | None:
-        """The type that its operations compute in, where that is not ``types.compute``."""
+        """The type that its operations compute in; None if it is ``types.compute``."""
         linear = any(op.parameters and op.multiply_adds for op in self.ops)
         return None if linear and not self.precise else types.others
 
     @cached_property
     def _pivot(self) -> int:
-        """Index of the first operation with parameters, or of the last one where none has any."""
+        """Index of the first operation with parameters, or of the last operation if none has parameters."""
         return next((i for i, op in enumerate(self.ops) if op.parameters), len(self.ops) - 1)
 
     def scenario(self, types: Types) -> dict[str, Any]:
-        """Give the layer as a scenario holds it, with elements of these types."""
+        """Return the layer in the form of a scenario, with elements of these types."""
         keys = ("needed_by", "block", "heads", "vocabulary", "tokens", "selective", "shares")
         marks = {key: getattr(self, key) for key in keys}
         flop, moved = self.update(types)

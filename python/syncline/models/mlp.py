@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def layers(*, batch_per_npu: int, sizes: Sequence[int], bias: bool) -> list[Layer]:
-    """``fc1`` to ``fcN``. The last one has no activation."""
+    """Build the layers ``fc1`` to ``fcN``. The last one has no activation."""
     last = len(sizes) - 1
     built = []
     for index, (inputs, outputs) in enumerate(pairwise(sizes), start=1):
@@ -30,7 +30,7 @@ def layers(*, batch_per_npu: int, sizes: Sequence[int], bias: bool) -> list[Laye
 
 
 INFO = model(
-    "Multi-layer perceptron of any sizes",
+    "Multi-layer perceptron of any size",
     "LeCun et al. 1998 (LeNet-300-100) for the default sizes",
     layers,
     {

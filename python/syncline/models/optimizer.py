@@ -1,6 +1,6 @@
-"""What a parameter update computes and moves, by optimiser.
+"""The operations and memory traffic of a parameter update, by optimiser.
 
-All operations are on each parameter by itself, so one count holds for all of a layer's parameters.
+Optimisers update each parameter independently, so amounts are per parameter.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ class Optimizer:
     """An optimiser; all amounts are for one parameter."""
 
     name: str
-    """As scenarios name it."""
+    """Its name in scenarios."""
     flop: int
     """Operations of an update."""
     moments: int
-    """States that it keeps, besides a copy of the parameter."""
+    """Number of states that it keeps, not counting a copy of the parameter."""
     updates: bool = True
     """Whether it updates anything."""
 
     def moved(self, types: Types) -> int:
         """Bytes that an update moves.
 
-        Reads the gradient; reads and writes its states and the parameter. Where it has states, and these have a longer
-        type than parameters, it reads and writes a copy in that type, and writes the parameter (Micikevicius et al.
-        2018).
+        An update reads the gradient, and reads and writes the states and the parameter. If states have a longer type
+        than parameters, it reads and writes a copy of the parameter in that type, and only writes the parameter
+        (Micikevicius et al. 2018).
         """
         if not self.updates:
             return 0
@@ -48,10 +48,10 @@ SGD = Optimizer("sgd", flop=2, moments=0)
 ADAM = Optimizer("adam", flop=14, moments=2)
 """Kingma and Ba 2015, Algorithm 1. FLOP: first moment 3, second 4, corrections 2, root, sum and quotient 3, step 2.
 
-With fp32 and with fp16 28 bytes, with bf16, whose gradients are in fp32, 30."""
+An update moves 28 bytes with fp32 and fp16; 30 with bf16, whose gradients are in fp32."""
 
 NONE = Optimizer("none", flop=0, moments=0, updates=False)
-"""No time and no state: as if parameters were never updated."""
+"""No time and no state: parameters are never updated."""
 
 OPTIMIZERS = {each.name: each for each in (SGD, ADAM, NONE)}
-"""By name."""
+"""Optimisers by name."""

@@ -1,4 +1,4 @@
-"""What a model may be told, and the check of it."""
+"""The parameters of models, and their checks."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Parameter(NamedTuple):
     type: Literal["integer", "boolean", "choice", "integers"]
     """``integers`` is a list of whole numbers."""
     default: Any
-    """What holds where nothing is said."""
+    """Default value."""
     meaning: str
-    """What it is, with its unit."""
+    """Meaning of the parameter, with its unit."""
     range: tuple[Any, ...]
     """Smallest and largest whole number; or the values of a choice."""
     shortest: int = 2
@@ -33,7 +33,7 @@ def integer(default: int, meaning: str, low: int, high: int) -> Parameter:
 
 
 def boolean(meaning: str, *, default: bool) -> Parameter:
-    """Describe a yes or no."""
+    """Describe a boolean."""
     return Parameter("boolean", default, meaning, (False, True))
 
 
@@ -57,22 +57,22 @@ COMMON: Mapping[str, Parameter] = {
     ),
     "precision": choice(
         "fp32",
-        "what training runs in: `bf16` and `fp8` with gradients and the optimizer's states in fp32, `fp16` with the "
-        "latter in fp32; `types` sets types one by one",
+        "precision of training: `bf16` and `fp8` have gradients and optimizer states in fp32, `fp16` has only "
+        "optimizer states in fp32; `types` sets element types one by one",
         *PRECISIONS,
     ),
     "optimizer": choice(
         "sgd",
-        "what updates parameters: `sgd`, 2 FLOP for each and no states; `adam`, 14 FLOP and two moments; `none`, no "
-        "time",
+        "optimizer: `sgd`, with 2 FLOP for each parameter and no states; `adam`, with 14 FLOP and two moments; `none`, "
+        "without time for updates",
         *OPTIMIZERS,
     ),
 }
-"""What every model takes."""
+"""Parameters that every model takes."""
 
 
 def problem(key: str, parameter: Parameter, found: object) -> ModelError | None:
-    """Say what is wrong with ``found`` as the value of ``parameter``, if anything."""
+    """Check ``found`` as the value of ``parameter``; return the error, or None if it is valid."""
     match parameter.type:
         case "integer":
             return _integer(key, parameter, found)

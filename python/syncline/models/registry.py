@@ -34,10 +34,10 @@ MODELS: Mapping[str, ModelInfo] = MappingProxyType(
         "mlp": mlp.INFO,
     }
 )
-"""Every model. A new one is a file with the rhythm of the others and a line here."""
+"""Every model. To add one, write a file like the others, and add a line here."""
 
 LARGEST = 1 << 63
-"""No amount of a whole model may reach this: the simulation counts in unsigned 64-bit integers."""
+"""Bound on all amounts of a whole model, since the simulation counts in unsigned 64-bit integers."""
 
 
 def countable(built: Iterable[Layer]) -> bool:
@@ -52,10 +52,10 @@ def countable(built: Iterable[Layer]) -> bool:
 
 
 def build(name: str, /, *, types: Mapping[str, str] | None = None, **params: Any) -> list[dict[str, Any]]:
-    """Give the layers of model ``name`` as a scenario holds them, from input to output.
+    """Return the layers of model ``name`` in the form of a scenario, from input to output.
 
-    ``types`` take the place of those that the precision means, as :class:`~.types.Types` names them.
-    Raises :class:`ModelError` for the first thing that is wrong; :func:`check` finds all of them.
+    ``types`` replaces types of the precision, with the names of :class:`~.types.Types`.
+    Raises :class:`ModelError` for the first error; :func:`check` finds all errors.
     """
     model_layers = layers(name, **params)
     precision = params.get("precision", MODELS[name].parameters["precision"].default)
@@ -63,7 +63,7 @@ def build(name: str, /, *, types: Mapping[str, str] | None = None, **params: Any
 
 
 def layers(name: str, /, **params: Any) -> list[Layer]:
-    """Give the layers of model ``name``, with their operations, from input to output. Raises as :func:`build` does."""
+    """Return the layers of model ``name``, with their operations, from input to output. Raises like :func:`build`."""
     built, errors = request(name, params)
     for error in errors:
         raise error
@@ -71,14 +71,14 @@ def layers(name: str, /, **params: Any) -> list[Layer]:
 
 
 def check(name: str, params: Mapping[str, Any]) -> list[ModelError]:
-    """Everything that is wrong with a request for model ``name``."""
+    """Return all errors in a request for model ``name``."""
     return request(name, params)[1]
 
 
 def request(model: str | ModelInfo, params: Mapping[str, Any]) -> tuple[list[Layer], list[ModelError]]:
-    """The layers of a model, and everything that is wrong with asking for them: one of the two is empty.
+    """Return the layers of a model, or the errors in the request: one of the two lists is empty.
 
-    The model is named, or described by what is no entry of :data:`MODELS`.
+    ``model`` is the name of an entry in :data:`MODELS`, or the description of any other model.
     """
     if not isinstance(model, ModelInfo):
         if not isinstance(model, str) or model not in MODELS:
@@ -98,7 +98,7 @@ def request(model: str | ModelInfo, params: Mapping[str, Any]) -> tuple[list[Lay
 
 
 def _layers(info: ModelInfo, name: str, params: Mapping[str, Any]) -> list[Layer]:
-    """Give the layers for parameters that are valid one by one; the model checks how they fit together."""
+    """Return the layers for parameters that are valid individually; the model checks them in combination."""
     defaults = {key: parameter.default for key, parameter in info.parameters.items()}
     chosen = {**defaults, **params}
     del chosen["precision"]
@@ -111,9 +111,9 @@ def _layers(info: ModelInfo, name: str, params: Mapping[str, Any]) -> list[Layer
 
 @lru_cache(maxsize=8)
 def _built(make: Callable[..., list[Layer]], sizes: tuple[tuple[str, Any], ...]) -> tuple[Layer, ...] | None:
-    """The layers of these sizes, ``None`` where they cannot be counted.
+    """The layers for these sizes; ``None`` if their amounts reach :data:`LARGEST`.
 
-    A search asks for the same model on many fabrics; layers are never changed.
+    Cached, since a search needs the same model on many fabrics; layers are immutable.
     """
     chosen = dict(sizes)
     optimizer = OPTIMIZERS[chosen.pop("optimizer")]

@@ -12,8 +12,8 @@ Two things that the paper leaves open or that differ in practice:
 * *Which gradients are exchanged.* ``norm_parameters=False`` leaves out scale and shift of batch norms and the
   classifier's bias. That is what the layer file of astra2020 does: 102,011,648 bytes of 4-byte gradients.
 
-Each layer is a convolution with what follows it: batch norm, activation, residual sum, pooling. The shortcut comes
-first in its block, as in that file; nothing in the network orders it.
+Each layer is a convolution with the operations after it: batch norm, activation, residual sum, pooling. The shortcut
+comes first in its block, as in that file; the network does not determine its place.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from syncline.models.layer import Layer
 from syncline.models.parameters import boolean, choice, integer
 
 STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
-"""Channels inside a block, and number of blocks, of conv2_x to conv5_x."""
+"""Channels inside a block, and number of blocks, for conv2_x to conv5_x."""
 EXPANSION = 4
-"""Channels that leave a block over channels inside it."""
+"""Output channels of a block, over channels inside it."""
 
 
 def layers(*, batch_per_npu: int, image_size: int, classes: int, norm_parameters: bool, stride_in: str) -> list[Layer]:
-    """``conv1``, then ``conv2_1.shortcut``, ``conv2_1.conv1`` and so on to ``conv5_3.conv3``, then ``fc``."""
+    """Build the layers ``conv1``, ``conv2_1.shortcut``, ``conv2_1.conv1`` and so on to ``conv5_3.conv3``, ``fc``."""
     batch = batch_per_npu
 
     def normalised(image: Image, channels: int, kernel: int, stride: int = 1) -> tuple[list[Op], Image]:
@@ -83,7 +83,7 @@ INFO = model(
     layers,
     {
         "image_size": integer(224, "height and width of an image in pixels", 32, 4096),
-        "classes": integer(1000, "classes that are told apart", 1, 1 << 24),
+        "classes": integer(1000, "number of classes", 1, 1 << 24),
         "norm_parameters": boolean("whether batch norms and the classifier's bias are trained", default=True),
         "stride_in": choice("conv2", "convolution of a block that halves the image", "conv1", "conv2"),
     },

@@ -5,7 +5,7 @@ two-layer perceptron, each followed by residual sum and layer norm (Vaswani 3.1)
 feed-forward size *f*, *n* blocks and vocabulary *V*::
 
     V d + n (4 d^2 + 2 d f + f + d + 4 d)      attention, perceptron with bias, two norms
-        + 4 n d                                where attention_bias
+        + 4 n d                                with attention_bias
         + V d                                  unless tied_embeddings
 
 **Sizes.** astra2020 names the network and a local mini-batch of 32 (its V-E), and nothing else. Its Figure 13 and the
@@ -16,12 +16,12 @@ activations are 8,388,608 = 32 x 128 x 512 x 4 bytes. (That file's weight gradie
 128 times 512 x 512 x 4 / 4 and 512 x 2048 x 4 / 4 bytes, and its projection has 36,000 outputs. Here a gradient has the
 size of its weights.) ``transformer_big`` has the sizes of *big* (Vaswani Table 3).
 
-**Division** (Shoeybi et al., "Megatron-LM", 2019, section 3): queries, keys and values together by columns, that is
-by heads; the output projection by rows; the perceptron by columns, then rows; the embedding's table by its entries,
-which sums what each part found (*row*); the projection to the vocabulary by columns. What lies between a column and a
-row layer is divided. Layer norms are done whole by every rank. A block therefore has two all-reduces forward and two
-backward. The small exchanges of the loss (two numbers for each token) are left out, and the bias of a row layer, which
-Megatron-LM keeps whole, is divided with its matrix.
+**Division** (Shoeybi et al., "Megatron-LM", 2019, section 3): queries, keys and values are divided together by columns,
+that is, by heads; the output projection by rows; the perceptron by columns, then rows; the embedding's table by its
+entries, with a sum over the results of all parts (*row*); the projection to the vocabulary by columns. Layers between a
+column and a row layer are divided. Every rank computes layer norms whole. A block therefore has two all-reduces forward
+and two backward. The small exchanges of the loss (two numbers for each token) are left out, and the bias of a row
+layer, which Megatron-LM keeps whole, is divided with its matrix.
 
 Positions are sinusoids without parameters (Vaswani 3.5). Embedding and projection share one table (Vaswani 3.4): the
 projection's ``parameters`` are then 0, and the embedding, whose gradient is complete last, reduces them. Attention has
@@ -71,13 +71,13 @@ def layers(
     attention_bias: bool,
     tied_embeddings: bool,
 ) -> list[Layer]:
-    """``embedding``, ``block1.qkv`` to ``block1.norm2``, ..., ``projection``, ``loss``."""
+    """Build the layers ``embedding``, ``block1.qkv`` to ``block1.norm2``, ..., ``projection``, ``loss``."""
     if hidden % heads:
         raise ModelError("heads", heads, f"a divisor of hidden, which is {hidden}")
     batch, tokens = batch_per_npu, batch_per_npu * sequence
     values = tokens * hidden
 
-    # Blocks differ in nothing but their names, so their operations are made once.
+    # Blocks differ only in their names, so their operations are made once.
     norm = (residual(values), layer_norm(tokens, hidden))
     block: list[tuple[str, tuple[Op, ...], Sharding]] = [
         ("qkv", (linear(tokens, hidden, 3 * hidden, bias=attention_bias),), "column"),
@@ -116,7 +116,7 @@ def _parameters(hidden: int, heads: int, feed_forward: int) -> Mapping[str, Para
     return {
         "layers": integer(6, "encoder blocks", 1, 10_000),
         "hidden": integer(hidden, "elements of a token's vector", 1, 1 << 20),
-        "heads": integer(heads, "attention heads; divides hidden", 1, 1 << 20),
+        "heads": integer(heads, "attention heads; a divisor of hidden", 1, 1 << 20),
         "feed_forward": integer(feed_forward, "elements between the two layers of a block's perceptron", 1, 1 << 24),
         "sequence": integer(128, "tokens of a sample", 1, 1 << 20),
         "vocabulary": integer(37_000, "different tokens", 1, 1 << 24),

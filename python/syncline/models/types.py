@@ -1,10 +1,10 @@
 """Element types of a training job, and the precisions that set all of them.
 
-Mixed precision (Micikevicius et al. 2018) computes in a short type and sums up in a longer one. What a job holds for
-each parameter with Adam follows: 2 + 4 + 12 bytes with ``bf16`` (parameter, gradient, moments and copy of the
-parameter), as the distributed optimiser of Megatron-LM; 2 + 2 + 12 with ``fp16``, as ZeRO counts (Rajbhandari et al.
-2020, 3.1); 4 + 4 + 8 with ``fp32`` and ``tf32``. With ``fp8``, linear layers compute in fp8 and all else is as with
-``bf16`` (Micikevicius et al. 2022, and NVIDIA's Transformer Engine); copies of parameters in fp8 are not counted.
+Mixed precision (Micikevicius et al. 2018) computes in a short type and accumulates in a longer one. With Adam, each
+parameter then takes 2 + 4 + 12 bytes with ``bf16`` (parameter; gradient; moments and copy of the parameter), as in the
+distributed optimiser of Megatron-LM; 2 + 2 + 12 with ``fp16``, as ZeRO counts (Rajbhandari et al. 2020, 3.1); 4 + 4 + 8
+with ``fp32`` and ``tf32``. With ``fp8``, linear layers compute in fp8, and everything else is as with ``bf16``
+(Micikevicius et al. 2022, and NVIDIA's Transformer Engine); copies of parameters in fp8 are not counted.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Types:
-    """The type of each kind of data, as :data:`~.data_types.DATA_TYPES` names them."""
+    """The type of each kind of data, with names of :data:`~.data_types.DATA_TYPES`."""
 
     compute: str
-    """Operands of the matrix products of linear layers."""
+    """Type of the operands of linear layers' matrix products."""
     parameters: str
-    """Parameters, as ranks hold and gather them."""
+    """Type in which ranks hold and gather parameters."""
     activations: str
-    """Activations that layers hand on and keep, and what all other operations compute in."""
+    """Type of the activations that layers pass on and keep, and in which all other operations compute."""
     gradients: str
-    """Gradients of parameters, as they are summed up, kept and reduced over data-parallel ranks."""
+    """Type in which gradients of parameters are summed, kept and reduced over data-parallel ranks."""
     optimizer: str
-    """States of the optimiser, and its copy of the parameters where these have a shorter type."""
+    """Type of the optimiser's states, and of its copy of the parameters if these have a shorter type."""
     communication: str
-    """Activations and their gradients on the way between model-parallel ranks and between stages."""
+    """Type in which activations and their gradients are sent between model-parallel ranks and between stages."""
 
     @classmethod
     def uniform(cls, data_type: str) -> Types:
@@ -43,18 +43,18 @@ class Types:
 
     @property
     def master(self) -> int:
-        """Bytes of the optimiser's copy of a parameter; 0 where it updates parameters themselves."""
+        """Bytes of the optimiser's copy of a parameter; 0 if it keeps no copy."""
         state = bytes_of(self.optimizer)
         return state if bytes_of(self.parameters) < state else 0
 
     @property
     def others(self) -> str | None:
-        """What other operations than linear layers compute in, where these compute in a narrower type."""
+        """The type of operations other than linear layers, if linear layers compute in a narrower one; else None."""
         narrower = bytes_of(self.compute) < bytes_of(self.activations)
         return self.activations if narrower else None
 
     def plain(self) -> dict[str, str]:
-        """As a resolved scenario holds them."""
+        """The types in the form of a resolved scenario."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
@@ -72,13 +72,13 @@ PRECISIONS: Mapping[str, Types] = MappingProxyType(
         "fp64": Types.uniform("fp64"),
     }
 )
-"""What a training job is said to run in, and the types that this means."""
+"""Precisions, and the types of each."""
 
 
 def types(precision: str, given: Mapping[str, str] | None = None) -> Types:
-    """The types of a precision; ``given`` ones take their place.
+    """The types of a precision, with those in ``given`` replaced.
 
-    What is sent between ranks has the type of ``activations`` unless ``communication`` is given.
+    Without ``communication``, data is sent between ranks in the type of ``activations``.
     """
     said = dict(given or {})
     if "activations" in said:

@@ -19,7 +19,7 @@ HIDDEN = 4096
 
 
 def layers(*, batch_per_npu: int, image_size: int, classes: int) -> list[Layer]:
-    """``conv1_1`` to ``conv5_3``, then ``fc6``, ``fc7``, ``fc8``. Pooling belongs to the layer before it."""
+    """Build ``conv1_1`` to ``conv5_3``, ``fc6``, ``fc7`` and ``fc8``. Pooling belongs to the layer before it."""
     batch, image = batch_per_npu, Image(3, image_size, image_size)
     built: list[Layer] = []
     for group, (channels, count) in enumerate(GROUPS, start=1):
@@ -44,6 +44,6 @@ INFO = model(
     layers,
     {
         "image_size": integer(224, "height and width of an image in pixels", 32, 4096),
-        "classes": integer(1000, "classes that are told apart", 1, 1 << 24),
+        "classes": integer(1000, "number of classes", 1, 1 << 24),
     },
 )

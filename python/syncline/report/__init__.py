@@ -1,1 +1,1 @@
-"""Results and scenarios as people see them: the answer, tables, drawings."""
+"""Presents results and scenarios to users: answers, tables, drawings, the HTML report."""

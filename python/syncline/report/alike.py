@@ -1,4 +1,4 @@
-"""Rows that say the same of many: a model of eighty equal blocks is told once."""
+"""Groups equal rows, so that a model of eighty equal blocks takes one row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def alike(
     numbers: Callable[[Row], Iterable[float]],
     kind: Callable[[Row], Hashable] = lambda _: None,
 ) -> list[list[Row]]:
-    """Rows of one kind whose names differ in numbers alone, and whose numbers do not differ to four digits."""
+    """Groups rows of one kind whose names differ only in numbers, and whose values are equal to four digits."""
     groups: dict[Hashable, list[Row]] = {}
     for each in found:
         shown = tuple(f"{number:.4g}" for number in numbers(each))
@@ -26,5 +26,5 @@ def alike(
 
 
 def several(names: Sequence[str]) -> str:
-    """``block.0``, or ``block.0 (80 equal)``."""
+    """The label of a group: ``block.0``, or ``block.0 (80 equal)``."""
     return names[0] if len(names) == 1 else f"{names[0]} ({len(names)} equal)"

@@ -1,4 +1,4 @@
-"""The first screen of a simulation: the answer, why it is so, and how it was obtained."""
+"""The screen that ``simulate`` prints: the step time, what it is spent on and why, and how it was obtained."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _times(summary: Summary, width: int, *, ascii_only: bool) -> Table:
             ("skew", summary.skew_s, "magenta"),
             ("idle", summary.idle_s, "dim"),
         ):
-            # What is left over by rounding is nothing.
+            # A smaller amount is rounding error.
             if seconds > 1e-9 * summary.total_time_s:
                 row(f"  {name}", seconds, style)
     if summary.exposed_memory_s:
@@ -136,7 +136,7 @@ def _times(summary: Summary, width: int, *, ascii_only: bool) -> Table:
 
 
 def jobs(summary: Summary) -> Table:
-    """Several jobs: how long a step of each takes, what of it waits, and what the others cost it."""
+    """A table of several jobs: step time, exposed communication, and slowdown by the other jobs."""
     table = bare()
     table.add_column("job", overflow="fold", min_width=9)
     for heading in ("ranks", "steps", "start", "step time", "exposed", "alone", "slowdown"):
@@ -170,7 +170,7 @@ def _dimensions(summary: Summary, width: int, *, ascii_only: bool) -> Table:
         cells: list[RenderableType] = [Text(dim.name, "bold" if bound else ""), percent(dim.utilization)]
         if bars:
             cells.append(Text(bar(dim.utilization, bars, ascii_only=ascii_only), "red" if bound else "blue"))
-        # What runs in no dimension of its own keeps none busy.
+        # Traffic without a dimension of its own has no busy time.
         while_busy = percent(dim.utilization_while_busy) if dim.utilization_while_busy or not dim.carried_bytes else "-"
         table.add_row(*cells, while_busy, scaled(dim.carried_bytes, "B"))
     return table

@@ -1,4 +1,4 @@
-"""Bars made of block characters, and of plain ones where the terminal has no others."""
+"""Bars made of block characters, or of ASCII characters for terminals without the former."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def bar(fraction: float, width: int, *, ascii_only: bool = False) -> str:
-    """A bar that fills ``fraction`` of ``width`` characters; what is there at all is seen."""
+    """A bar that fills ``fraction`` of ``width`` characters; a fraction above 0 is always visible."""
     fraction = min(max(fraction, 0.0), 1.0)
     if ascii_only:
         filled = max(round(fraction * width), 1 if fraction > 0 else 0)

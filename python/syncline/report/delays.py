@@ -14,10 +14,10 @@ NEEDED = {
     "phases": ("collective", "queue_delay_s", "network_delay_s", "reduction_s"),
     "collectives": ("chunks", "group_ranks", "ready_queue_delay_s", "layer"),
 }
-"""Columns without which nothing can be said."""
+"""Columns that the delays are computed from, by table."""
 
 READY = "P0 ready queue"
-"""The name of what comes before the first phase."""
+"""The name of the queue before the first phase."""
 
 
 @dataclass
@@ -32,13 +32,13 @@ class Delays:
 
     @property
     def means(self) -> tuple[float, float, float]:
-        """Mean queue delay of a chunk, mean network delay and reduction of a message, in seconds."""
+        """Mean queue delay of a chunk, and mean network delay and reduction time of a message, in seconds."""
         chunks, messages = self.chunks or 1.0, self.messages or 1.0
         return self.queue / chunks, self.network / messages, self.reduction / messages
 
 
 def of(result: Result) -> tuple[list[str], dict[str, dict[int, Delays]]] | None:
-    """The delays of a run; nothing where it has no phases, as after ASTRA-sim's own rules."""
+    """The delays of a run; None if it has no phases, as after ``syncline astra-sim``."""
     tables = [result.table(name) for name in NEEDED if name in result.tables]
     columns = zip(tables, NEEDED.values(), strict=False)
     if len(tables) < len(NEEDED) or not all(column in table for table, names in columns for column in names):
@@ -49,7 +49,7 @@ def of(result: Result) -> tuple[list[str], dict[str, dict[int, Delays]]] | None:
 def by_phase(
     phases: Mapping[str, list[Any]], sets: Mapping[str, list[Any]]
 ) -> tuple[list[str], dict[str, dict[int, Delays]]]:
-    """Names of the phases in order, and for each layer (empty: all) the delays by number in these names."""
+    """Names of the phases in order, and the delays of each layer by index of the phase; layer ``""`` is all layers."""
     groups = sets.get("groups") or [1] * len(sets["layer"])
     weights = [
         chunks * ranks * group for chunks, ranks, group in zip(sets["chunks"], sets["group_ranks"], groups, strict=True)

@@ -1,4 +1,4 @@
-"""Fabrics drawn with lines: one picture for each kind of dimension, and lists of neighbours for graphs."""
+"""Draws fabrics with line characters: a picture for each kind of dimension, and lists of neighbours for graphs."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 SHOWN = 8
-"""Members of a dimension that are drawn one by one."""
+"""Most members of a dimension that are all drawn."""
 
 
 def members(count: int, shown: int = SHOWN) -> list[str]:
-    """``0 1 2 ... 63``."""
+    """Labels of the members that are drawn: ``0 1 2 … 63``."""
     if count <= shown:
         return [str(index) for index in range(count)]
     return [*(str(index) for index in range(shown - 2)), "…", str(count - 1)]
 
 
 def ring(count: int, *, one_way: bool) -> list[str]:
-    """A row of members, and the way back."""
+    """A row of members, and a line from the last back to the first."""
     row = ("──▶" if one_way else "───").join(members(count))
     if count < 3:
         return [f"{row}──▶0" if one_way and count == 2 else row]
@@ -30,7 +30,7 @@ def ring(count: int, *, one_way: bool) -> list[str]:
 
 
 def fully_connected(count: int) -> list[str]:
-    """A row of members over one wide line."""
+    """A row of members above one wide line."""
     names = members(count)
     row = "   ".join(names)
     return ["───".join(names)] if count < 3 else [row, f"{'═' * len(row)}  every pair is joined"]
@@ -60,7 +60,7 @@ def dimension(dim: dict[str, Any]) -> list[str]:
 
 
 def describe(dim: dict[str, Any]) -> str:
-    """What joins the members of a dimension, in words."""
+    """Describes in words how the members of a dimension are joined."""
     size, count = dim["size"], dim["count"]
     match dim["kind"]:
         case "ring":
@@ -75,7 +75,7 @@ def describe(dim: dict[str, Any]) -> str:
 
 
 def graph(links: Sequence[dict[str, Any]], total: int) -> Iterator[str]:
-    """The neighbours of each vertex; a link both ways is drawn once, where it comes first."""
+    """The neighbours of each vertex; a link in both directions is drawn once, at the vertex listed first."""
     seen: set[tuple[str, str]] = set()
     both = {(link["from"], link["to"]) for link in links}
     rows: dict[str, list[str]] = {}

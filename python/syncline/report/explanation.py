@@ -1,4 +1,4 @@
-"""A run in plain sentences: what it was, what its time went to and why, and where to look next."""
+"""Explains a run in plain sentences: what was simulated, what took the time and why, and where to look next."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ if TYPE_CHECKING:
     from syncline.summary import JobSummary, Summary
 
 WAITING = 5
-"""Layers that are named one by one."""
+"""Most groups of layers that are listed."""
 
 _TABLES = {
-    "layers": "which layers compute long and which make compute wait",
+    "layers": "which layers compute longest and which make compute wait",
     "collectives": "every collective with its bandwidth and its bound",
     "phases": "queue and network delays",
     "links": "every link with its load",
     "ranks": "every rank",
     "costs": "what the fabric costs, item by item",
-    "ports": "every queue, with what it dropped",
+    "ports": "every queue, with the packets that it dropped",
     "queues": "queues and losses over time",
-    "flows": "every connection, with what was sent again and its round trips",
+    "flows": "every connection, with its retransmissions and round trips",
     "activity": "when compute and every dimension were busy",
     "tiers": "when every tier of links was full, up and down",
-    "critical_path": "the chain of work and waiting that the first two iterations are as long as",
+    "critical_path": "the chain of work and waiting that determines the length of the first two iterations",
 }
-"""What to look for in a table."""
+"""What each table shows."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands below it."""
+    """A heading and the paragraphs below it."""
 
     title: str
     paragraphs: tuple[str, ...]
 
 
 def explain(result: Result) -> list[Section]:
-    """The run in sections; those for which it left no data are left out."""
+    """The explanation of a run, in sections; sections without data are left out."""
     made = (
         Section("What was simulated", tuple(_job(result))),
         Section(
@@ -76,7 +76,7 @@ def _job(result: Result) -> Iterator[str]:
     elif sort == "collectives":
         what = f"runs {_kinds(workload['collectives'])} and nothing else"
     elif sort == "jobs":
-        what = f"runs {counted(len(workload['jobs']), 'job')} at a time"
+        what = f"runs {counted(len(workload['jobs']), 'job')} at the same time"
     else:
         what = {"chakra": "replays Chakra traces", "astra_text": "runs an ASTRA-sim 1 workload"}.get(sort, "runs a job")
     where = f"on {counted(summary.ranks, 'rank')}"
@@ -89,14 +89,14 @@ def _job(result: Result) -> Iterator[str]:
 
 
 def _work(summary: Summary) -> Iterator[str]:
-    """How much work gets done, and what the words mean."""
+    """Rates of work, and what MFU means."""
     work = subject.work(summary)
     if work:
-        yield f"It gets through {'; '.join(work)}."
+        yield f"The rate of work is {'; '.join(work)}."
     if summary.mfu is not None:
         yield (
-            "MFU is model FLOP a second over the peak: matrix products of forward and backward pass, three times the "
-            "forward pass, without what is computed again and without scores that causal attention masks."
+            "MFU is model FLOP a second over the peak. It counts the matrix products of forward and backward pass, "
+            "three times those of the forward pass, but not recomputation or scores that causal attention masks."
         )
 
 
@@ -135,7 +135,7 @@ def _cost(summary: Summary) -> Iterator[str]:
 
 
 def _fabric(result: Result) -> dict[str, Any] | None:
-    """The fabric as ``show`` lists it; nothing where the scenario or one of its files is gone."""
+    """The fabric as ``show`` lists it; None if the scenario or one of its files no longer exists."""
     from syncline.errors import SynclineError
 
     if not result.scenario:
@@ -181,10 +181,10 @@ def _why(result: Result) -> tuple[str, ...]:
             )
             if seconds > 1e-9 * total
         ]
-        lead += f" and stands still for the rest: it waits {listed(waits)}." if waits else " and never waits."
+        lead += f" and idle for the rest: it waits {listed(waits)}." if waits else " and never waits."
         if axes := subject.axes(summary):
             shares = [f"{time(seconds / steps)} for {name}" for name, seconds in axes]
-            lead += f" Of the communication that it waits for, {listed(shares)}."
+            lead += f" This wait for communication divides into {listed(shares)}."
         if summary.idle_s > 1e-9 * total:
             lead += f" It has nothing to do for {time(summary.idle_s / steps)} ({percent(summary.idle_s / total)})."
     found.append(lead)
@@ -205,7 +205,7 @@ def _waiting(result: Result) -> Iterator[str]:
         return
     whole = sum(seconds for _, seconds in rows)
     names = table["layer"]
-    # Layers of all blocks of a transformer are told together.
+    # Group a layer of a transformer's block with the same layer of all other blocks.
     kinds: dict[str, list[tuple[int, float]]] = {}
     for row, seconds in rows:
         kinds.setdefault(of_all_blocks(names[row]), []).append((row, seconds))
@@ -220,7 +220,7 @@ def _waiting(result: Result) -> Iterator[str]:
         text = f"{name}: {time(seconds)} a step, {percent(seconds / whole)} of the waiting"
         if raw and seconds < 0.995 * raw:
             whose = "its" if len(group) == 1 else "their"
-            text += f"; {whose} collectives take {time(raw)}, the rest of which is hidden"
+            text += f"; {whose} collectives take {time(raw)}, and the rest of that is hidden"
         yield f"- {text}{'.' if number == len(shown) - 1 else ';'}"
     if len(groups) > len(shown):
         share = percent(sum(seconds for group in shown for _, seconds in group) / whole)
@@ -230,7 +230,7 @@ def _waiting(result: Result) -> Iterator[str]:
 
 
 def waits(result: Result) -> list[tuple[int, float]]:
-    """Rows of the table of layers for which compute waits, and how long in a step; the longest first."""
+    """Rows of the table of layers for which compute waits, and the wait in a step, longest first."""
     exposed = result.table("layers")["exposed_communication_s"]
     return sorted(((row, each) for row, each in enumerate(exposed) if each > 0), key=lambda each: (-each[1], each[0]))
 
@@ -243,11 +243,11 @@ def _network(result: Result) -> Iterator[str]:
         yield worst
     for dim in summary.dims:
         busy = (
-            f", and {percent(dim.utilization_while_busy)} in the time in which it has something to send"
+            f", and {percent(dim.utilization_while_busy)} while it has something to send"
             if dim.utilization_while_busy
             else ""
         )
-        yield f"- {dim.name} carries {percent(dim.utilization)} of what its links could in the whole run{busy}."
+        yield f"- {dim.name} carries {percent(dim.utilization)} of what its links can carry in the whole run{busy}."
     sending = [(dim.busiest_link_busy, dim) for dim in summary.dims if dim.busiest_link_busy is not None]
     if sending:
         share, busiest = max(sending, key=lambda each: each[0])
@@ -269,30 +269,30 @@ def _collectives(result: Result) -> Iterator[str]:
     parts = [
         f"{what} {time(seconds)}"
         for seconds, what in (
-            (queue, "a chunk waits for its turn for"),
+            (queue, "a chunk queues for"),
             (network, "a message takes"),
             (reduction, "its reduction takes"),
         )
         if seconds
     ]
     if parts:
-        yield f"Chunks are held up longest in {slowest}: on average, {listed(parts)}."
+        yield f"Chunks are delayed longest in {slowest}: on average, {listed(parts)}."
     queues = sum(each[0] for each in delays.values())
     whole = sum(sum(each) for each in delays.values())
     if whole:
         yield (
-            f"Added up over the phases, {percent(queues / whole)} of these delays is queueing. Queues are long where"
-            " more is asked of a dimension than it can carry, or where few chunks may be under way at once; network"
-            " delays are long where messages are large, links slow or far, or shared."
+            f"Over all phases, {percent(queues / whole)} of these delays is queueing. Queueing is long if a dimension"
+            " has to carry more than it can, or if few chunks may run at once; network delays are long if messages are"
+            " large, or links are slow, long or shared."
         )
     sets = result.table("collectives")
     longest = max(range(len(sets["duration_s"])), key=lambda row: (sets["duration_s"][row], -row))
     duration, bound = sets["duration_s"][longest], sets["bound_s"][longest]
     kind, layer = sets["kind"][longest], sets["layer"][longest]
-    # A bare collective is its own layer.
+    # A workload of collectives alone has layers that are named after their collectives.
     whose = f" of {layer}" if layer and not layer.startswith(kind) else ""
     near = f", {digits(duration / bound)} times the bound of its plan ({time(bound)})" if bound else ""
-    how = ", chosen as the quickest" if (sets.get("chosen") or {longest: False})[longest] else ""
+    how = ", chosen because it is the quickest" if (sets.get("chosen") or {longest: False})[longest] else ""
     yield (
         f"The longest collective, {kind} of {size(sets['size_bytes'][longest])}{whose}, takes {time(duration)}{near}."
         f" Its plan: {sets['algorithm'][longest]}{how}."
@@ -301,10 +301,10 @@ def _collectives(result: Result) -> Iterator[str]:
 
 def _trust(result: Result) -> Iterator[str]:
     summary = result.summary
-    ended = "It ran to its end. " if summary.ended == "finished" else ""
+    ended = "The run is complete. " if summary.ended == "finished" else ""
     some = subject.simulated(summary)
     if some:
-        yield f"{ended}Simulated: {', '.join(some)}; the rest is alike, and nothing is approximated by that."
+        yield f"{ended}Simulated: {', '.join(some)}; the others do the same, so this is no approximation."
     elif ended:
         yield ended.strip()
     yield (
@@ -330,6 +330,6 @@ def _next(result: Result) -> Iterator[str]:
     yield f"In numbers: the tables {listed([*there, *more])}. `syncline explain COLUMN` says what a column means."
     if folder and result.scenario:
         yield (
-            f"Again, or changed: `syncline simulate {folder} --set KEY=VALUE --out DIR`; then"
-            f" `syncline compare {folder} DIR` says what the change did."
+            f"To simulate it again with a change: `syncline simulate {folder} --set KEY=VALUE --out DIR`; then"
+            f" `syncline compare {folder} DIR` shows the effect of the change."
         )

@@ -1,6 +1,6 @@
-"""The table of layers: those that matter most, and the rest as a sum.
+"""The table of layers: the most important layers, and the sum of the rest.
 
-Equal ones share a row; in a model of many blocks, those of one kind do.
+Equal layers share a row; in a model of many blocks, so do the layers of one kind.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from syncline.result import Result
 
 SHOWN = 8
-"""Rows that are listed: layers, or several that are alike."""
+"""Most rows: each is a layer, or several equal layers."""
 
 
 def layers(result: Result, width: int) -> Table | None:
     """The layers with the most exposed communication, then the most communication, then the most compute.
 
-    Those that are equal share a row, which has their sums; in models of many blocks, those of one kind do
-    (:func:`of_blocks`).
+    Equal layers share a row, which has their sums; in a model of many blocks (:func:`of_blocks`), so do the layers of
+    one kind.
     """
     columns = result.table("layers")
     names = columns["layer"]
@@ -41,9 +41,9 @@ def layers(result: Result, width: int) -> Table | None:
     else:
         groups = alike(layer, lambda each: each[0], lambda each: each[1:])
     rows = [(label([each[0] for each in group]), _sums(each[1:] for each in group), len(group)) for group in groups]
-    # Sorting is stable: of equals, the first of the model comes first.
+    # Sorting is stable: equal rows stay in the order of the model.
     rows.sort(key=lambda row: tuple(-value for value in row[1][:3]))
-    # One more row takes no more room than "1 other layer".
+    # If one row is left over, it takes no more room than "1 other layer".
     shown = rows if len(rows) <= SHOWN + 1 else rows[:SHOWN]
     table = bare()
     table.add_column("layer", overflow="fold")
@@ -65,7 +65,7 @@ def layers(result: Result, width: int) -> Table | None:
 
 
 def of_blocks(result: Result) -> bool:
-    """Whether the layers are those of many blocks, which the report draws block by block, too."""
+    """Whether the layers form many blocks, which the report can also draw block by block."""
     return len(views(result.table("layers")["layer"])) > 1
 
 

@@ -1,7 +1,7 @@
-"""What every name in the results means: tables, their columns, keys of the summary.
+"""The meaning of every name in the results: tables, their columns, keys of the summary.
 
-Nothing is said here a second time. Columns come with their meanings from the core, so a run of a few microseconds is
-asked for them; meanings of the summary's keys are the docstrings of :mod:`syncline.summary`.
+No meaning is written here. The core gives columns together with their meanings, so they are read from a run of a few
+simulated microseconds; meanings of the summary's keys are the docstrings of :mod:`syncline.summary`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from syncline.result import Result
 
 SUMMARY = "summary"
-"""Stands before the dot where tables have their names."""
+"""The name of the summary where tables have their names: before the dot of a full name."""
 
 _UNITS = {
     "bytes_per_s": "bytes per second",
@@ -35,7 +35,7 @@ _UNITS = {
     "power_w": "watts",
     "s": "seconds",
 }
-"""By the end of a name. The first that fits counts."""
+"""Units by the end of a name. The first entry that matches applies."""
 
 _PAGES = (
     (r"usd|^power_w|_per_w$|^prices", "docs/how-to/cost.md", "What a dollar buys"),
@@ -58,7 +58,7 @@ _PAGES = (
     ),
     (r"^(algorithm|bus)_bytes_per_s|^bound_s|busy|utilization|^bytes$|_communication_s", "", "Reading the numbers"),
 )
-"""Where more is said about names that a pattern finds. The first that fits counts."""
+"""Pages and headings with more about names that match a pattern. The first entry that matches applies."""
 
 _TYPES = {
     "str": "text",
@@ -75,34 +75,34 @@ _TYPES = {
     "Packets | None": "packets",
     "Overload | None": "overload",
 }
-"""Python's types in the words of manifests."""
+"""Names that manifests use for Python's types."""
 
 _REFERENCE = "docs/reference/results.md"
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a column of a table, or a key of the summary, says."""
+    """The meaning of a column of a table, or of a key of the summary."""
 
     table: str
-    """Its table; ``summary`` for keys of the summary."""
+    """Name of the table; ``summary`` for keys of the summary."""
     name: str
-    """Its name in there; ``dims[].carried_bytes`` for a key of each of the summary's dimensions."""
+    """Name of the column or key; ``dims[].carried_bytes`` for a key of each of the summary's dimensions."""
     type: str
-    """What kind of values it holds: ``int``, ``float``, ``text``, ``bool``, ``list of text``, and so on."""
+    """Type of its values: ``int``, ``float``, ``text``, ``bool``, ``list of text``, and so on."""
     meaning: str
-    """What it says, in a sentence."""
+    """Its meaning, in a sentence."""
     row: str
-    """What a row of the table is; for the summary, what holds for all of it."""
+    """What a row of the table is; for the summary, what applies to all its keys."""
 
     @property
     def full_name(self) -> str:
-        """With its table."""
+        """The name after that of its table, such as ``phases.queue_delay_s``."""
         return f"{self.table}.{self.name}"
 
     @property
     def unit(self) -> str:
-        """The unit, by the end of the name; of what has none, ``fraction`` where values are from 0 to 1."""
+        """The unit, by the end of the name; ``fraction`` for a ``float`` without a unit, else empty."""
         last = self.name.rpartition(".")[2]
         found = next((unit for end, unit in _UNITS.items() if last == end or last.endswith(f"_{end}")), "")
         return found or ("fraction" if self.type == "float" else "")
@@ -114,7 +114,7 @@ class Meaning:
 
     @property
     def page(self) -> tuple[str, str]:
-        """Page and heading of the documentation that say more."""
+        """Page and heading of the documentation with more about the name."""
         last = self.name.rpartition(".")[2]
         for pattern, page, heading in _PAGES:
             if re.search(pattern, last):
@@ -122,7 +122,7 @@ class Meaning:
         return _REFERENCE, "The summary" if self.table == SUMMARY else "Tables"
 
     def json(self) -> dict[str, str]:
-        """For programs."""
+        """The meaning as JSON, for ``explain --json``."""
         page, heading = self.page
         return {
             "name": self.full_name,
@@ -145,10 +145,12 @@ def everything() -> tuple[Meaning, ...]:
 
 
 def find(name: str) -> list[Meaning]:
-    """Everything of that name.
+    """All meanings of a name.
 
-    A column wherever it is (``queue_delay_s``), or in one table (``phases.queue_delay_s``); all columns of a table
-    (``links.parquet``, or ``links`` where no column is called so).
+    The name is one of:
+
+    * a column in any table (``queue_delay_s``), or in one table (``phases.queue_delay_s``);
+    * a table, whose columns are all returned (``links.parquet``, or ``links`` if no column has this name).
     """
     plain = name.replace("[]", "")
     table = plain.removesuffix(".parquet").removesuffix(".json")
@@ -157,7 +159,7 @@ def find(name: str) -> list[Meaning]:
 
 
 def names() -> list[str]:
-    """Every name that :func:`find` knows, once; what is written most often first."""
+    """Every name that :func:`find` knows, once: short names of columns first, then tables, then full names."""
     short = [each.name.rpartition(".")[2] for each in everything()]
     tables = [each.table for each in everything()]
     return list(dict.fromkeys([*short, *tables, *(each.full_name for each in everything())]))
@@ -170,7 +172,7 @@ def _names(each: Meaning) -> set[str]:
 
 def _columns() -> Iterator[Meaning]:
     known: set[str] = set()
-    # Together these leave every table there is, none of them empty.
+    # Together, the two runs have every table, and none is empty.
     for network in ("packet", "flow"):
         run = _small_run(network)
         for table, row in run.tables.items():
@@ -188,17 +190,17 @@ def _small_run(network: str) -> Result:
 
     communication = {"weight_grad": {"collective": "all_reduce", "bytes": "2kB"}}
     layer = {"name": "layer", "forward": "1us", "weight_grad": "1us", "communication": communication}
-    # Of a fabric that is no grid of dimensions, tiers of links are told.
+    # A fabric without dimensions has a table of tiers.
     racks = {"leaf_spine": {"leaves": 2, "hosts_per_leaf": 1, "spines": 1, "rate": "1GB/s"}}
     fabric = racks if network == "flow" else {"shape": "Ring(2)", "rate": "1GB/s"}
-    # Timers that run out before acknowledgements come.
+    # Timers that expire before acknowledgements arrive, so that there are retransmissions.
     timers = {"initial_timeout": "1us", "min_timeout": "1us"} if network == "packet" else {}
     jobs = [{"name": name, "workload": {"layers": [layer]}} for name in ("one", "two")]
     return simulate(jobs=jobs, compute="given", fabric=fabric, network={"model": network, **timers}, prices="hier2021")
 
 
 def _type(values: list[Any]) -> str:
-    """The type of a column, as manifests write it."""
+    """The type of a column, as manifests name it."""
     kinds = {type(value) for value in values}
     for kind, name in ((bool, "bool"), (str, "text"), (float, "float"), (int, "int")):
         if kind in kinds:
@@ -228,7 +230,7 @@ def _summary() -> Iterator[Meaning]:
 
 
 def _annotation(text: str) -> str:
-    """A Python type in the words of manifests."""
+    """The name that manifests use for a Python type."""
     if text.startswith("Literal"):
         words = ast.literal_eval(f"({text.removeprefix('Literal[').removesuffix(']')},)")
         return f"text: {', '.join(json.dumps(word) for word in words)}"

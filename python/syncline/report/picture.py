@@ -1,8 +1,8 @@
-"""A fabric as a picture: an SVG file, from what ``show`` says of it.
+"""Draws a fabric as an SVG file, from the view that ``show`` prints.
 
-Levels of switches are drawn above each other; grids as grids, where higher dimensions repeat the lower ones; all else
-in circles, the highest level inside. Of levels that are too wide, and of dimensions that are too long, some vertices
-are drawn, which stand for the others (``picture_fold``). The same fabric gives the same bytes.
+Levels of switches are drawn above each other. Grids are drawn as grids, in which higher dimensions repeat the lower
+ones. All other fabrics are drawn in circles, with the highest level innermost. If a level is too wide or a dimension
+too long, only some of its vertices are drawn (``picture_fold``). The same fabric gives the same bytes.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 Point = tuple[float, float]
 
 MOST_LINKS = 4096
-"""Directed links of the largest fabric that a picture holds."""
+"""Most directed links of a fabric that can be drawn."""
 
 _COLOURS = ("#4c78a8", "#e4812b", "#3a923a", "#b4464b", "#857aab", "#8c613c")
-"""Of the tiers of links, in their order."""
+"""Colours of the tiers of links, in their order."""
 _STEP = 26.0
-"""Between neighbours."""
+"""Distance between neighbours."""
 _ROW = 96.0
-"""Between levels."""
+"""Distance between levels."""
 _MARGIN = 28.0
 _LETTER, _LETTERS = 5.8, 16
-"""Width of a letter in a user's name, and how many letters are drawn."""
+"""Width of a letter in a user's name, and the most letters that are drawn."""
 _STUB = 16.0
-"""Length of the two stubs that stand for a link that closes a ring."""
+"""Length of the two stubs that represent a link that closes a ring."""
 _LABELS = 132.0
 """Room for the names of levels."""
 
 
 def svg(view: dict[str, Any], title: str) -> str:
-    """The picture of a fabric that ``show`` lists with all its links."""
+    """The SVG text of a fabric, given the view of ``show`` with all links."""
     view = _numbered(view)
     if _rows(view):
         view = fold.levels(view)
@@ -78,7 +78,7 @@ def _n(value: float) -> str:
 
 
 def _rows(view: dict[str, Any]) -> bool:
-    """Whether levels stand above each other."""
+    """Whether the vertices are drawn in rows, with levels above each other."""
     return view["layout"] == "levels" or (
         len(view["axes"]) == 1 and view["dims"] and view["dims"][0]["kind"] == "switch"
     )
@@ -90,7 +90,7 @@ def _levels(view: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _numbered(view: dict[str, Any]) -> dict[str, Any]:
-    """The view with names of all vertices, and links as numbers of their ends and of the link."""
+    """The view with names of all vertices, and with each link as a triple: numbers of its ends, and its own number."""
     labels = view.get("names") or [
         f"{level['name']} {index}" for level in _levels(view) for index in range(level["count"])
     ]
@@ -100,9 +100,9 @@ def _numbered(view: dict[str, Any]) -> dict[str, Any]:
 
 
 def _by_distance(view: dict[str, Any]) -> dict[str, Any]:
-    """A fabric given link by link, with its switches in levels by their distance from the NPUs.
+    """Sorts the switches of a fabric given link by link into levels, by their distance from the NPUs.
 
-    Unchanged if NPUs are linked to each other, or if a vertex cannot be reached from them.
+    Returns the view unchanged if NPUs are linked to each other, or if a vertex cannot be reached from them.
     """
     npus = view["npus"]
     if view["family"] or view["dims"] or not view["switches"]:
@@ -135,7 +135,7 @@ def _by_distance(view: dict[str, Any]) -> dict[str, Any]:
 
 
 def _grid(view: dict[str, Any]) -> list[int]:
-    """Sizes of the grid in which the NPUs stand, lowest dimension first; none where they stand in no grid."""
+    """Sizes of the grid of NPUs, lowest dimension first; empty if the NPUs form no grid."""
     layout = view["layout"]
     sizes: list[int] = layout["grid"] if isinstance(layout, dict) else []
     return sizes if view["npus"] == math.prod(sizes) else []
@@ -148,13 +148,13 @@ def _places(view: dict[str, Any]) -> list[Point]:
 
 
 def _in_rows(view: dict[str, Any]) -> list[Point]:
-    """Levels above each other, the vertices of each spread evenly, with gaps between groups."""
+    """Places in rows: levels above each other, the vertices of each spread evenly, with gaps between groups."""
     step = _pitch(view)
     widths = [_spread(level, step) for level in _levels(view)]
     widest = max(places[-1] for places in widths)
     found = []
     for level, own in zip(_levels(view), widths, strict=True):
-        # Other levels than the NPUs are spread over the whole, as far as they have vertices.
+        # Spread every level but the NPUs over the whole width, as far as its number of vertices allows.
         factor = widest / own[-1] * len(own) / (len(own) + 1) if len(own) > 1 else 1.0
         factor = max(1.0, factor) if level["height"] else 1.0
         start = (widest - own[-1] * factor) / 2
@@ -179,7 +179,7 @@ def _spread(level: dict[str, Any], step: float) -> list[float]:
 
 
 def _in_circles(view: dict[str, Any]) -> list[Point]:
-    """The highest level in a circle by groups, each lower one around it, near its neighbours."""
+    """Places in circles: the highest level innermost, by groups; each lower level around it, near its neighbours."""
     pairs = view["pairs"]
     around: dict[int, list[int]] = {}
     for start, end, _ in pairs:
@@ -206,7 +206,7 @@ def _in_circles(view: dict[str, Any]) -> list[Point]:
 
 
 def _around(vertices: list[int], levels: list[dict[str, Any]]) -> list[float]:
-    """Fractions of a circle, with gaps between groups."""
+    """Places of vertices on a circle, as fractions of it, with gaps between groups."""
     level = next(level for level in levels if level["first"] <= vertices[0] < level["first"] + level["count"])
     group = max(level["group"], 1)
     gaps = -(-len(vertices) // group) if 1 < group < len(vertices) else 0
@@ -221,7 +221,7 @@ def _mean(angles: Iterable[float]) -> float:
 
 
 def _in_grid(view: dict[str, Any]) -> list[Point]:
-    """Dimensions to the right and down in turn; switches between those that they join."""
+    """Places in a grid: dimensions go right and down in turn; a switch is between the NPUs that it joins."""
     found: list[Point] = [(0.0, 0.0)]
     for places in _steps(view["members"]):
         found = [(x + right, y + down) for right, down in places for x, y in found]
@@ -232,21 +232,21 @@ def _in_grid(view: dict[str, Any]) -> list[Point]:
     for vertex in range(npus, len(view["labels"])):
         around = [found[npu] for npu in joined[vertex] if npu < npus]
         x, y = (sum(place[axis] for place in around) / len(around) for axis in (0, 1))
-        # Beside the middle, where an NPU may stand.
+        # Place it beside the middle, where an NPU may be.
         found.append((x + 0.5 * _STEP, y + 0.5 * _STEP))
     return found
 
 
 _GAP = 0.5
-"""Gap that stands for members that are left out, in steps."""
+"""Width of the gap for members that are left out, in steps."""
 _ASLANT = (0.9 * _STEP, 0.62 * _STEP)
-"""Step between members of the lowest dimension, if there are three or more."""
+"""Step between members of the lowest dimension, if there are three or more dimensions."""
 
 
 def _steps(members: list[list[int]]) -> list[list[Point]]:
-    """For each dimension, the offsets of its members from the first; the last is farther off if some are left out.
+    """For each dimension, the offsets of its members from the first one. A gap precedes the last if some are left out.
 
-    The first dimension goes to the right and the second down; of three or more, the first is drawn aslant.
+    The first dimension goes right and the second down; of three or more, the first goes diagonally.
     """
     found = []
     pitch = [2 * _STEP, 2 * _STEP]
@@ -271,7 +271,7 @@ def _is_partial(some: list[int]) -> bool:
 
 
 def _gaps(view: dict[str, Any], places: list[Point]) -> Iterator[str]:
-    """Three dots where members of a dimension are left out."""
+    """Draws three dots where members of a dimension are left out."""
     stride = 1
     members: list[list[int]] = view.get("members", [])
     npus = math.prod(map(len, members))
@@ -288,7 +288,7 @@ def _gaps(view: dict[str, Any], places: list[Point]) -> Iterator[str]:
 
 
 def _closing_links(view: dict[str, Any]) -> dict[tuple[int, int], int]:
-    """The links that close rings, by their ends, with the stride of their dimension. They are drawn as two stubs."""
+    """The links that close rings: the stride of their dimension, by their ends. They are drawn as two stubs."""
     members: list[list[int]] = view.get("members", [])
     stride = 1
     found: dict[tuple[int, int], int] = {}
@@ -315,16 +315,16 @@ def _tiers(view: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _straight(view: dict[str, Any]) -> set[int]:
-    """Differences in number between NPUs that are drawn side by side, with nothing between them."""
+    """Strides of the dimensions whose neighbours are drawn side by side, with nothing between them."""
     members: list[list[int]] = view.get("members", [])
     long = [at for at, some in enumerate(members) if len(some) > 1]
-    # Higher dimensions repeat a direction, so their lines lead past others.
+    # Higher dimensions repeat a direction, so their lines pass other vertices.
     alone = long[: 3 if len(long) > 2 else 2]
     return {math.prod(map(len, members[:at])) for at in alone}
 
 
 def _links(view: dict[str, Any], places: list[Point], tiers: list[dict[str, Any]]) -> Iterator[str]:
-    """One line for each cable; parallel ones beside each other, those that lead past others bent."""
+    """Draws a line for each cable: parallel cables beside each other, and cables that pass other vertices curved."""
     passed: dict[tuple[int, int], int] = {}
     pairs = view["pairs"]
     both = {(start, end) for start, end, _ in pairs}
@@ -339,7 +339,7 @@ def _links(view: dict[str, Any], places: list[Point], tiers: list[dict[str, Any]
         (x, y), (u, v) = places[start], places[end]
         stroke = f'stroke="{_COLOURS[colour % len(_COLOURS)]}" stroke-opacity="0.75"'
         if (stride := closing.get((start, end))) is not None:
-            # Leaves the picture on one side and comes in on the other.
+            # Draw two stubs: one leaves the picture on one side, the other enters on the opposite side.
             low = min(start, end)
             dx, dy = (there - here for here, there in zip(places[low], places[low + stride], strict=True))
             dx, dy = (_STUB * each / math.hypot(dx, dy) for each in (dx, dy))
@@ -375,7 +375,7 @@ def _vertices(view: dict[str, Any], places: list[Point]) -> Iterator[str]:
 
 
 def _own_names(view: dict[str, Any], places: list[Point]) -> Iterator[str]:
-    """The user's names, below NPUs and above switches, or beside them if vertices are not drawn in rows."""
+    """Draws the user's names: in rows, below NPUs and above switches; otherwise beside the vertices."""
     rows = _rows(view)
     for level in _levels(view):
         for at in range(level["first"], level["first"] + level["count"]):
@@ -390,7 +390,7 @@ def _own_names(view: dict[str, Any], places: list[Point]) -> Iterator[str]:
 
 
 def _names(view: dict[str, Any], places: list[Point]) -> Iterator[str]:
-    """How many vertices a level has, and what they are called, at the left of their row."""
+    """Draws the name of each level and its number of vertices, to the left of its row."""
     for level in _levels(view):
         y = places[level["first"]][1]
         every = level.get("all", level["count"])
@@ -401,7 +401,7 @@ def _names(view: dict[str, Any], places: list[Point]) -> Iterator[str]:
 
 
 def _legend(texts: list[str], colours: int, height: float) -> Iterator[str]:
-    """A line of text below the picture for each tier, in its colour, then the notes."""
+    """Draws a line of text below the picture for each tier, with its colour, and then the notes."""
     for index, text in enumerate(texts):
         y = height - 18 * (len(texts) - index) + 4
         if index < colours:
@@ -416,6 +416,6 @@ def _speed(tier: dict[str, Any]) -> str:
 
 
 def _drawn(view: dict[str, Any], index: int) -> str:
-    """How many members of a dimension are drawn, if not all."""
+    """Text that says how many members of a dimension are drawn; empty if all are."""
     some = view["members"][index] if len(view.get("members", [])) == len(_tiers(view)) else []
     return f"; {len(some)} of {some[-1] + 1} members are drawn" if some and _is_partial(some) else ""

@@ -19,7 +19,7 @@ LONGEST = 32
 MEMBERS = {1: 32, 2: 8}
 """Members of each dimension that are drawn of a larger grid, by the number of its dimensions."""
 FEWEST = 4
-"""The same for more dimensions."""
+"""Members of each dimension that are drawn of a larger grid with more dimensions."""
 
 
 def levels(view: dict[str, Any]) -> dict[str, Any]:
@@ -31,11 +31,11 @@ def levels(view: dict[str, Any]) -> dict[str, Any]:
     for start, end, _ in view["pairs"]:
         around.setdefault(start, []).append(end)
     kept: set[int] = set()
-    # From the highest level down; hosts without groups are selected below each switch that is drawn.
+    # Go from the highest level down, and select hosts without groups below each switch that is drawn.
     for level in sorted(found, key=lambda level: (-level["height"], level["first"])):
         kept.update(_kept(level, kept, around))
     folded = _without(view, kept)
-    # Groups that are too large are drawn in part, so they are no longer told apart.
+    # Groups that are too large are drawn in part, so treat the level as one group.
     for level in folded["levels"]:
         level["group"] = level["group"] if level["group"] <= SOME else level["count"]
     return folded
@@ -60,9 +60,9 @@ def _kept(level: dict[str, Any], kept: set[int], around: dict[int, list[int]]) -
 
 
 def grid(view: dict[str, Any], sizes: Sequence[int]) -> dict[str, Any]:
-    """The view of a grid; of one that is too large, with the first members of each dimension and the last one.
+    """The view of a grid; if it is too large, with only the first members and the last one of each dimension.
 
-    ``members`` are the coordinates that are drawn of each dimension.
+    ``members`` of the view lists the coordinates that are drawn of each dimension.
     """
     if prod(sizes) <= LARGEST and max(sizes) <= LONGEST:
         return {**view, "members": [list(range(size)) for size in sizes]}
@@ -73,14 +73,14 @@ def grid(view: dict[str, Any], sizes: Sequence[int]) -> dict[str, Any]:
     for size, some in zip(sizes, members, strict=True):
         kept = {npu + at * stride for npu in kept for at in some}
         stride *= size
-    # A switch is drawn where it joins NPUs that are.
+    # Draw the switches that join drawn NPUs.
     npus = view["npus"]
     kept |= {max(ends) for *ends, _ in view["pairs"] if min(ends) in kept and max(ends) >= npus}
     return {**_without(view, kept), "members": members}
 
 
 def _without(view: dict[str, Any], kept: set[int]) -> dict[str, Any]:
-    """The view with these vertices alone; ``all`` of a level says how many there are."""
+    """The view with only the vertices ``kept``; ``all`` of a level is its number of vertices before that."""
     numbers = {vertex: number for number, vertex in enumerate(sorted(kept))}
     found, first = [], 0
     for level in view["levels"]:

@@ -1,4 +1,4 @@
-"""Sentences in lines that a terminal holds."""
+"""Wraps sentences for a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _QUANTITY = re.compile(r"(?<=\d) (?=(?:%|[kMGTPE]i?B|B|[kMGTPE]?B/s|[munp]?s)(?!
 
 
 def lines(text: str, width: int, indent: str = "", hanging: str | None = None) -> str:
-    """``text`` in lines of at most ``width`` columns; none ends between a number and its unit."""
+    """``text`` in lines of at most ``width`` columns, with no break between a number and its unit."""
     kept = _QUANTITY.sub("\N{NO-BREAK SPACE}", text)
     found = wrap(
         kept,

@@ -1,4 +1,4 @@
-"""The table of collectives of a workload that is nothing else."""
+"""The table of collectives, for a workload of collectives alone; and the plans that run."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from syncline.result import Result
 
 SHOWN = 8
-"""Rows that are listed. Collectives that would look the same share one."""
+"""Most rows. Collectives with equal cells share a row."""
 
 
 def plans(result: Result) -> str:
     """The algorithms that run, such as ``all_reduce by ring reduce_scatter + ring all_gather (chosen)``.
 
-    Of each kind of collective, those of the largest one, and how many others there are. Empty if the run has no
-    collectives. Run folders without the column ``chosen`` can be read, too.
+    Lists the plan of the largest collective of each kind, and how many other plans there are. Empty if the run has no
+    collectives. Older run folders may lack the column ``chosen``.
     """
     columns = result.table("collectives")
     chosen = columns.get("chosen") or [False] * len(columns["kind"])
@@ -39,9 +39,9 @@ def plans(result: Result) -> str:
 
 
 def sets(result: Result) -> Table | None:
-    """The longest collectives with their bandwidths, and how near they come to the bound of their plan.
+    """The longest collectives with their bandwidths, and their bound as a fraction of their time.
 
-    Of several jobs, each row says whose it is; runs of before had no such column.
+    With several jobs, each row names its job; older run folders may lack that column.
     """
     columns = result.table("collectives")
     kinds = columns["kind"]

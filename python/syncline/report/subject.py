@@ -1,4 +1,4 @@
-"""What a run is about, in words: its name, its job, and how it ended."""
+"""Describes a run in words: its name, its job, how it ended, and its main findings."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 ENDED = {
     "limit_reached": "A limit was reached: all numbers describe the time before it.",
-    "interrupted": "Interrupted: all numbers describe the time before.",
+    "interrupted": "Interrupted: all numbers describe the time before that.",
 }
-"""What is said first about a run that was cut short."""
+"""First sentence about a run that was cut short."""
 
 FEW = 4
-"""Of more jobs than this, the iterations of each are not listed."""
+"""Most jobs whose numbers of iterations are listed one by one."""
 
 NO_STEP = "No iteration was completed: there is no step time."
 
 
 def name(result: Result) -> str:
-    """The scenario's name, or else that of the folder."""
+    """The scenario's name, or else the folder's."""
     return str((result.scenario or {}).get("name") or (result.folder.name if result.folder else "result"))
 
 
@@ -42,7 +42,7 @@ def facts(result: Result) -> list[str]:
 
 
 def steps(summary: Summary) -> str:
-    """``3 iterations of 4 micro-batches``; of several jobs, those of each: ``2 jobs of 2 and 4 iterations``."""
+    """Numbers of iterations: ``3 iterations of 4 micro-batches``; for several jobs ``2 jobs of 2 and 4 iterations``."""
     if summary.jobs:
         numbers = [job.iterations for job in summary.jobs]
         jobs = counted(len(numbers), "job")
@@ -56,7 +56,7 @@ def steps(summary: Summary) -> str:
 
 
 def bottleneck(summary: Summary) -> tuple[str, str, str] | None:
-    """What bounds the step, in words: what stands before its name, the name, and what stands behind it."""
+    """The bottleneck in words, as three parts: the words before its name, the name, and the words after it."""
     name = summary.bottleneck
     match name:
         case "" | "nothing":
@@ -80,11 +80,11 @@ def bottleneck(summary: Summary) -> tuple[str, str, str] | None:
 
 
 Part = tuple[str, str, float]
-"""Class of its colour, name, seconds in the whole run."""
+"""CSS class of its colour, name, seconds in the whole run."""
 
 
 def parts(summary: Summary) -> list[Part]:
-    """What the steps of the mean rank are made of, compute first: parts that add up to the total time."""
+    """The parts of the mean rank's time, compute first; they add up to the total time."""
     found = [
         ("compute", "compute", summary.compute_s),
         ("exposed", "exposed communication", summary.exposed_communication_s),
@@ -93,18 +93,18 @@ def parts(summary: Summary) -> list[Part]:
         ("memory", "exposed memory operations", summary.exposed_memory_s),
         ("idle", "idle", summary.idle_s),
     ]
-    # What is left over by rounding is nothing.
+    # A smaller part is rounding error.
     return [part for part in found if part[2] > summary.total_time_s * 1e-9]
 
 
 def axes(summary: Summary) -> list[tuple[str, float]]:
-    """Exposed communication by the parallelism that it is for, the longest first; nothing where there is only one."""
+    """Exposed communication by kind of parallelism, longest first; empty if there is only one kind."""
     found = sorted(((axis.name, axis.exposed_communication_s) for axis in summary.exposed_by_axis), key=lambda e: -e[1])
     return found if len(found) > 1 else []
 
 
 def simulated(summary: Summary) -> list[str]:
-    """``1 of 32 ranks``: what was simulated, where the rest is like it."""
+    """What was simulated if the rest is equal, such as ``1 of 32 ranks``; empty if everything was simulated."""
     return [
         f"{some} of {counted(number, what)}"
         for some, number, what in (
@@ -121,10 +121,7 @@ def simulated(summary: Summary) -> list[str]:
 
 
 def work(summary: Summary) -> list[str]:
-    """How much work a training step gets done: samples and tokens a second; then FLOP/s of an NPU, and MFU.
-
-    Empty where neither is known.
-    """
+    """The rate of training: samples and tokens a second; then FLOP/s of an NPU, and MFU. Empty if neither is known."""
     said = []
     if summary.samples_per_s is not None:
         a_step = f" ({counted(summary.samples_per_step or 0, 'sample')} a step)"
@@ -141,12 +138,12 @@ def work(summary: Summary) -> list[str]:
 
 
 def calibration(summary: Summary) -> str:
-    """Whether the models were fitted to measurements, in words."""
+    """Says whether the models were calibrated against measurements."""
     return "not calibrated" if summary.calibrated == "no" else f"calibrated: {summary.calibrated}"
 
 
 def packets(summary: Summary) -> str:
-    """What became of packets; empty where the network model has none."""
+    """Counts of lost, repeated and marked packets, in a sentence; empty if the network model has no packets."""
     counts = summary.packets
     if counts is None:
         return ""
@@ -162,7 +159,7 @@ def packets(summary: Summary) -> str:
 
 
 def cost(summary: Summary) -> str:
-    """What the fabric costs and draws, and what that buys; empty where the scenario has no prices."""
+    """Cost and power of the fabric, in a sentence; empty if the scenario has no prices."""
     if summary.prices is None or summary.cost_usd is None:
         return ""
     each = "" if summary.cost_per_npu_usd is None else f", {money(summary.cost_per_npu_usd)} an NPU"
@@ -173,7 +170,7 @@ def cost(summary: Summary) -> str:
 
 
 def value(summary: Summary | JobSummary) -> list[str]:
-    """What a dollar and a watt buy."""
+    """Performance per dollar and per watt."""
     worth = []
     if summary.iterations_per_s_per_usd is not None:
         worth.append(per_million(summary.iterations_per_s_per_usd))
@@ -183,13 +180,13 @@ def value(summary: Summary | JobSummary) -> list[str]:
 
 
 def values(summary: Summary) -> str:
-    """What a dollar and a watt buy, in words; of several jobs, of each."""
+    """Performance per dollar and per watt, in words; with several jobs, of each job."""
     each = [(f"{job.name} ", value(job)) for job in summary.jobs] or [("", value(summary))]
     return "; ".join(f"{name}{listed(worth)}" for name, worth in each if worth)
 
 
 def worst_ports(result: Result) -> str:
-    """Where most packets were dropped, and which port was told to pause longest; empty where neither happened."""
+    """Names the port that dropped most packets, and the port that was paused longest; empty without drops or pauses."""
     summary = result.summary
     if not summary.packets or "ports" not in result.tables:
         return ""
@@ -204,21 +201,21 @@ def worst_ports(result: Result) -> str:
         elif count > whole / 2:
             said.append(f"Most drops are at {name}: {count} of {whole}.")
         else:
-            said.append(f"No port drops more than {name}: {count} of {whole}.")
+            said.append(f"The port with most drops is {name}: {count} of {whole}.")
     if any(paused):
         worst = _worst(paused)
         share = f" ({percent(paused[worst] / summary.total_time_s)} of the time)" if summary.total_time_s else ""
-        said.append(f"No port is paused longer than {_port(result, worst)}: {time(paused[worst])}{share}.")
+        said.append(f"The port paused longest is {_port(result, worst)}: {time(paused[worst])}{share}.")
     return " ".join(said)
 
 
 def _worst(values: list[float]) -> int:
-    """The row with the largest value, the first of several."""
+    """The first row with the largest value."""
     return max(range(len(values)), key=lambda row: (values[row], -row))
 
 
 def _port(result: Result, row: int) -> str:
-    """A port by its link, with its dimension where there are several."""
+    """The name of a port: that of its link, and its dimension if there are several."""
     ports = result.table("ports")
     name = f"{ports['from'][row]} -> {ports['to'][row]}"
     links = result.table("links")
@@ -229,35 +226,35 @@ def _port(result: Result, row: int) -> str:
 
 
 def known(summary: Summary) -> str:
-    """Of which links the busiest is known, where it is not that of all."""
+    """Names the dimensions whose busiest link is unknown, as in ``outside dim1``; empty if there are none."""
     unknown = [dim.name for dim in summary.dims if dim.busiest_link_busy is None]
     return f" outside {listed(unknown)}" if unknown else ""
 
 
 def overload(summary: Summary) -> str:
-    """Where the network model was too quick, and by how much at least; empty where it was not."""
+    """Says where the network model was too optimistic, and by how much at least; empty if nowhere."""
     found = summary.overload
     if found is None:
         return ""
     others = f" and {counted(found.links - 1, 'other link')}" if found.links > 1 else ""
     said = (
-        f"{summary.network_model} lets nothing wait inside the network: {found.link}{others} would have to carry up to"
+        f"{summary.network_model} ignores contention inside the network: {found.link}{others} would have to carry up to"
         f" {digits(found.times)} times their rate."
     )
     if (more := found.least_time_s - summary.total_time_s) > 0:
-        said += f" The time is {percent(more / summary.total_time_s)} too short at least ({time(found.least_time_s)})."
+        said += f" The time is at least {percent(more / summary.total_time_s)} too short ({time(found.least_time_s)})."
     elif found.late_s:
-        said += f" {time(found.late_s)} of what it sends would come later at least, unless other work hides that."
-    return f"{said} `--network flow` lets links be shared."
+        said += f" Some of these bytes would arrive at least {time(found.late_s)} later; other work may hide that."
+    return f"{said} `--network flow` models shared links."
 
 
 def faults(summary: Summary) -> str:
-    """What was slow or broken, and what it cost."""
+    """The faults, and how much they cost."""
     said = f"Faults: {'; '.join(summary.faults)}."
     cost, healthy = summary.fault_cost_s, summary.healthy_step_time_s
     if cost is None or healthy is None:
         return said
     share = f" ({percent(cost / healthy)})" if healthy else ""
     if cost < 0:
-        return f"{said} The step is {time(-cost)} shorter than without them: messages came in another order{share}."
+        return f"{said} The step is {time(-cost)} shorter than without them: messages came in a different order{share}."
     return f"{said} They cost {time(cost)} of a step that takes {time(healthy)} without them{share}."

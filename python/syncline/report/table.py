@@ -1,4 +1,4 @@
-"""How tables look on a terminal."""
+"""Tables for a terminal."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 _WIDEST = 1000
 """Greatest width of a table, in columns of the terminal."""
 _WORD = 40
-"""Longest word that is kept whole, in letters; longer ones, such as paths, may be broken."""
+"""Longest word that is never broken, in letters; longer ones, such as paths, may be broken."""
 
 
 class Bare(Table):
-    """A table that breaks lines only between words, and leaves out columns for which there is no room."""
+    """A table that breaks lines only between words, and leaves out spare columns if it is too wide."""
 
     spare: tuple[str, ...] = ()
     """Headings of columns that may be left out, the least important first."""
@@ -49,9 +49,9 @@ class Bare(Table):
 
 
 def bare(spare: Iterable[str] = ()) -> Bare:
-    """A table with a line below its headings and no other, to which columns are added.
+    """A table without columns, with a line below its headings and no other lines.
 
-    Those of ``spare`` are left out where there is no room.
+    Columns with a heading in ``spare`` are left out if there is no room for them.
     """
     made = Bare(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
     made.spare = tuple(spare)
@@ -59,7 +59,7 @@ def bare(spare: Iterable[str] = ()) -> Bare:
 
 
 def of_numbers(*headings: str, spare: Iterable[str] = ()) -> Bare:
-    """A table whose first column is text and whose others are numbers; those of ``spare`` may be left out."""
+    """A table whose first column is text and whose others are numbers; columns in ``spare`` may be left out."""
     table = bare(spare)
     for index, heading in enumerate(headings):
         table.add_column(heading, justify="left" if index == 0 else "right", overflow="fold", no_wrap=index > 0)

@@ -1,4 +1,4 @@
-"""What ``show`` prints: the fabric, the workload, the plan."""
+"""Draws what ``show`` prints: the fabric, the workload, the plans."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 LINKS = 256
-"""Links of a graph that are listed on the screen."""
+"""Most links of a graph that are listed on the screen."""
 
 
 def fabric(view: dict[str, Any]) -> Iterator[RenderableType]:
-    """Sizes, how far and how much it carries, dimensions or sorts of links with their rates, and a drawing."""
+    """The fabric: sizes, diameter and bisection, dimensions or kinds of links with their rates, and a drawing."""
     switches = view["switches"] - sum(level["count"] for level in view["levels"] if level["kind"] == "nic")
     head = [counted(view["npus"], "NPU"), *([f"{switches} switch{'es' if switches > 1 else ''}"] if switches else [])]
     name = view["shape"] or view["family"] or "graph"
@@ -59,7 +59,7 @@ def fabric(view: dict[str, Any]) -> Iterator[RenderableType]:
 
 
 def _bill(bill: dict[str, Any]) -> Iterator[RenderableType]:
-    """What the fabric costs, item by item, with its total."""
+    """The cost of the fabric, item by item, with its total."""
     watts = "" if bill["watts"] is None else f", {scaled(bill['watts'], 'W')}"
     each = f"{money(bill['usd'] / bill['npus'])} an NPU"
     yield Text.assemble((f"costs {money(bill['usd'])}", "bold"), f"  {each}{watts}, by prices of {bill['name']}")
@@ -123,7 +123,7 @@ def reach(view: dict[str, Any]) -> str:
 
 
 def routing(view: dict[str, Any]) -> str:
-    """How paths through a graph are found, in words."""
+    """The routing of a graph, in words."""
     if view["policy"] == "ecmp":
         return f"fewest links, ties by a hash of the flow (ecmp, seed {view['seed']})"
     if view["policy"] == "dimension_order":
@@ -133,7 +133,7 @@ def routing(view: dict[str, Any]) -> str:
 
 
 def workload(view: dict[str, Any]) -> Iterator[RenderableType]:
-    """Process groups, classes of ranks and what they do in one iteration."""
+    """The workload: process groups, and what each class of ranks does in an iteration."""
     several = view.get("micro_batches")
     of = f" of {several} micro-batches" if several else ""
     yield Text.assemble(
@@ -183,7 +183,7 @@ def workload(view: dict[str, Any]) -> Iterator[RenderableType]:
 
 
 def _model(view: dict[str, Any]) -> str:
-    """Parameters of the model, element types, and what a step works on, as far as they are known."""
+    """Parameters of the model, element types, optimizer and samples of a step, as far as they are known."""
     said = []
     if view.get("parameters"):
         said.append(f"{scaled(view['parameters'], '').rstrip()} parameters")
@@ -197,7 +197,7 @@ def _model(view: dict[str, Any]) -> str:
 
 
 def in_types(types: Mapping[str, str]) -> str:
-    """``in bf16 (gradients, optimizer fp32)``: the type of most kinds of data, and the others."""
+    """Element types: that of most kinds of data, and the exceptions, as in ``in bf16 (gradients, optimizer fp32)``."""
     count = Counter(types.values())
     most = max(count, key=lambda each: (count[each], each == types["parameters"]))
     others: dict[str, list[str]] = {}
@@ -209,11 +209,11 @@ def in_types(types: Mapping[str, str]) -> str:
 
 
 LAYERS = 8
-"""Layers that are listed on the screen."""
+"""Most layers that are listed on the screen."""
 
 
 def _layers(work: list[dict[str, Any]]) -> Iterator[RenderableType]:
-    """What each layer does in one iteration; of many, the first."""
+    """The work of each layer in an iteration; only the first ones if there are many."""
     known = all(each["compute_s"] is not None for each in work)
     table = of_numbers("layer", "FLOP", "memory", "parameters", *(["compute"] if known else []))
     for each in work[:LAYERS]:
@@ -234,7 +234,7 @@ def _layers(work: list[dict[str, Any]]) -> Iterator[RenderableType]:
 
 
 def _memory(stages: list[dict[str, Any]], capacity: int | None) -> Iterator[RenderableType]:
-    """What ranks of each stage hold."""
+    """The memory of a rank of each stage, by what it holds."""
     table = of_numbers("stage", "parameters", "gradients", "optimiser", "activations", "in all", "live")
     for each in stages:
         held = each["parameters_bytes"] + each["gathered_bytes"]
@@ -243,13 +243,13 @@ def _memory(stages: list[dict[str, Any]], capacity: int | None) -> Iterator[Rend
         table.add_row(str(each["stage"]), *amounts, str(each["live"]))
     yield table
     has = f" of {memory(capacity)}" if capacity is not None else ""
-    yield Text(f"memory of a rank{has}; live: micro-batches, or parts of them, at once", "dim")
+    yield Text(f"memory of a rank{has}; live: micro-batches, or parts of them, in flight", "dim")
     if any(each["activations_bytes"] is None for each in stages):
-        yield Text("activations are not counted: not every layer says what it keeps", "dim")
+        yield Text("activations are not counted: `kept` is unknown for some layers", "dim")
 
 
 def ranks(listed: list[int], count: int) -> str:
-    """``0 1 2 ... 31``; equal distances are shown by their start and end."""
+    """A list of ranks; a long one is cut to ``0 1 2 3 … 31``."""
     if len(listed) <= 8:
         return " ".join(str(rank) for rank in listed)
     end = str(listed[-1]) if len(listed) == count else ""
@@ -257,7 +257,7 @@ def ranks(listed: list[int], count: int) -> str:
 
 
 def plan(view: list[dict[str, Any]]) -> Iterator[RenderableType]:
-    """The phases of each collective that the workload uses; of those with equal phases, the largest."""
+    """The phases of each collective that the workload uses; only the largest of several with equal phases."""
     alike: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for each in view:
         phases = (tuple(phase[key] for key in _PHASE) for phase in each["phases"])
@@ -272,7 +272,7 @@ def plan(view: list[dict[str, Any]]) -> Iterator[RenderableType]:
     yield ""
     yield Text("messages and sent: of one rank, for one chunk", "dim")
     if any(phase["chosen"] for each in view for phase in each["phases"]):
-        yield Text("chosen: as the quickest; `collectives.algorithms` names others", "dim")
+        yield Text("chosen: the quickest; `collectives.algorithms` selects others", "dim")
 
 
 _PHASE = ("dimension", "kind", "algorithm", "chosen", "ranks", "streams")

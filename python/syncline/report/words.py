@@ -1,4 +1,4 @@
-"""What ``explain`` prints: a run section by section, and the meanings of names."""
+"""Lays out what ``explain`` prints: a run section by section, and the meanings of names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def story(result: Result, sections: Sequence[Section], width: int) -> Iterator[RenderableType]:
-    """A run in sections, for a terminal of ``width`` columns."""
+    """The explanation of a run, for a terminal of ``width`` columns."""
     yield Text.assemble((subject.name(result), "bold"), (f"  {result.folder or ''}", "dim"))
     for section in sections:
         yield ""
@@ -32,12 +32,12 @@ def story(result: Result, sections: Sequence[Section], width: int) -> Iterator[R
 
 
 def _paragraph(text: str, width: int) -> RenderableType:
-    """A paragraph; one that begins with a dash is an entry of a list."""
+    """A paragraph; if it begins with a dash, it is indented as an entry of a list."""
     return Text(lines(text, width, "  ", "    " if text.startswith("- ") else None), no_wrap=True)
 
 
 def meanings(what: str, found: Sequence[Meaning], width: int) -> Iterator[RenderableType]:
-    """What a name means wherever it is; of a whole table or file, all of its columns."""
+    """All meanings of a name; for a table or file, all of its columns."""
     if what.partition(".")[0] == found[0].table and "." not in what.removesuffix(".parquet").removesuffix(".json"):
         yield Text(found[0].file, "bold")
         yield _paragraph(_row(found[0]), width)

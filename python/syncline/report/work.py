@@ -13,8 +13,8 @@ def work(workload: dict[str, Any], view: dict[str, Any]) -> list[dict[str, Any]]
     """FLOP, memory traffic and parameters of each layer, and the compute time of one rank of the first class.
 
     The first three are those of the whole layer for the samples that one NPU works on at a time, before model
-    parallelism shards it. The time is that of an iteration; nothing where not all tasks are listed, or ranks differ.
-    Workloads without layers give nothing.
+    parallelism divides it. The time is that of an iteration; None if not all tasks are listed, or ranks differ. The
+    list is empty for workloads without layers.
     """
     first: dict[str, Any] = next(iter(view["classes"]), {"tasks": 0, "listed": ()})
     whole = len(first["listed"]) == first["tasks"] and len(view["classes"]) == 1
@@ -35,7 +35,7 @@ def work(workload: dict[str, Any], view: dict[str, Any]) -> list[dict[str, Any]]
 
 
 def _sum(layer: dict[str, Any], key: str, kind: str) -> int:
-    """All passes together; passes that are given as times count nothing."""
+    """The sum over all passes; passes that are given as times count as 0."""
     given = (layer.get(each) for each in _PASSES)
     operations = (each["ops"] for each in given if isinstance(each, dict) and "ops" in each)
     return sum(_core.parse_quantity(kind, each[key]) for each in operations)

@@ -1,7 +1,7 @@
-"""Collectives for real, between processes, on the plans that are simulated.
+"""Runs collectives between processes, by the same plans that are simulated.
 
-Every rank joins the others with a :class:`Communicator`, and begins the same operations in the same order on memory of
-its own: anything with a writable buffer, such as ``bytearray``, ``array.array`` and NumPy arrays::
+Every rank joins the others with a :class:`Communicator`, and begins the same operations in the same order. Operations
+work on any object with a writable buffer, such as ``bytearray``, ``array.array`` and NumPy arrays::
 
     from array import array
     from syncline.runtime import Communicator
@@ -11,14 +11,14 @@ its own: anything with a writable buffer, such as ``bytearray``, ``array.array``
         ranks.all_reduce(gradients).wait()
 
 - :mod:`~syncline.runtime.communicator`: ranks that run collectives together;
-- :mod:`~syncline.runtime.settings`: which plans they run, and how they go about it;
-- :mod:`~syncline.runtime.memory`: where buffers lie, and what is in them;
-- :mod:`~syncline.runtime.rendezvous`: how ranks find each other through a store;
+- :mod:`~syncline.runtime.settings`: selects plans, and sets threads, windows and deadlines;
+- :mod:`~syncline.runtime.memory`: addresses and element types of buffers;
+- :mod:`~syncline.runtime.rendezvous`: lets ranks find each other through a store;
 - :mod:`~syncline.runtime.redis`: such a store in Redis;
-- :mod:`~syncline.runtime.completions`: the thread on which callbacks are called;
-- :mod:`~syncline.runtime.addresses`: where members are, as users and launchers say it;
-- :mod:`~syncline.runtime.leaving`: what is closed when the process ends;
-- :mod:`~syncline.runtime.trust`: certificates and keys, and where none are needed.
+- :mod:`~syncline.runtime.completions`: the thread that runs callbacks;
+- :mod:`~syncline.runtime.addresses`: parses the addresses that users and launchers give;
+- :mod:`~syncline.runtime.leaving`: closes connections when the process ends;
+- :mod:`~syncline.runtime.trust`: certificates and keys, and when none are needed.
 """
 
 from syncline.runtime.communicator import Communicator, Pending

@@ -1,4 +1,4 @@
-"""Where members are, as users and launchers say it."""
+"""Parses the addresses and ports that users and launchers give."""
 
 from __future__ import annotations
 
@@ -15,48 +15,49 @@ if TYPE_CHECKING:
 
 LAST_PORT = 65_535
 BEYOND = ("192.0.2.1", "2001:db8::1")
-"""Addresses in networks that are nobody's (RFC 5737, RFC 3849): what goes there takes the way to the outside."""
+"""Addresses reserved for documentation (RFC 5737, RFC 3849): the route to them is the route out of this network."""
 PORT_DIGITS = 5
-"""Digits that a port has at most, zeros in front of it included."""
+"""Maximum number of digits of a port, including leading zeros."""
 
 
 def setting(environment: Mapping[str, str], name: str, given: int | None) -> int:
-    """A number that is given, or that a launcher tells."""
+    """Returns ``given``, or the number that a launcher set in the environment."""
     if given is not None:
         return given
     try:
         return int(environment[name])
     except (KeyError, ValueError):
         found = environment.get(name, "nothing")
-        raise refusal(f"the environment does not tell `{name}`", found, "a whole number, or the argument") from None
+        allowed = "a whole number, or pass it as an argument"
+        raise refusal(f"the environment has no valid `{name}`", found, allowed) from None
 
 
 def resolve(address: str, default: int) -> tuple[str, int]:
-    """The first address and port of ``HOST``, ``HOST:PORT`` or ``[IPV6]:PORT``; port ``default`` where none is said."""
+    """Returns the first address and port of ``HOST``, ``HOST:PORT`` or ``[IPV6]:PORT``; without a port, ``default``."""
     return resolve_all(address, default)[0]
 
 
 def resolve_all(address: str, default: int) -> list[tuple[str, int]]:
-    """All addresses of ``HOST``, ``HOST:PORT`` or ``[IPV6]:PORT``, in the system's order, each with the port."""
+    """Returns all addresses of ``HOST``, ``HOST:PORT`` or ``[IPV6]:PORT``, in the system's order, with the port."""
     host, port = _parts(address.strip(), str(default))
     if not host:
-        raise refusal("an address names a host", address or "nothing", "HOST or HOST:PORT")
+        raise refusal("the address has no host", address or "nothing", "HOST or HOST:PORT")
     if not (port.isascii() and port.isdecimal() and len(port) <= PORT_DIGITS and int(port) <= LAST_PORT):
-        what = "this is no port" if port else "a colon has no port behind it"
+        what = "the port is not valid" if port else "the colon has no port after it"
         raise refusal(what, shown(address), f"HOST or HOST:PORT, with a port of 0 to {LAST_PORT}")
     try:
         found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise refusal("the address is not known", f"{host}: {why}", "HOST or HOST:PORT") from None
+        raise refusal("the host's address cannot be found", f"{host}: {why}", "HOST or HOST:PORT") from None
     return list(dict.fromkeys((str(each[4][0]), int(each[4][1])) for each in found))
 
 
 def listening(address: str, default: int, interfaces: Sequence[Interface], own: str | None) -> list[tuple[str, int]]:
-    """Where rank 0 listens: at ``own``, where that is said, or at all of ``address``, where others look for it.
+    """Returns the addresses at which rank 0 listens: ``own`` if given, or else all of ``address``, which others try.
 
-    A name that means this machine alone here (``127.0.1.1``, as some systems have it in ``/etc/hosts``) means another
-    of its addresses elsewhere: then rank 0 listens at its interfaces, too.
+    On some systems ``/etc/hosts`` maps the machine's name to a loopback address (``127.0.1.1``), but other machines
+    resolve the name to another address. For such a name rank 0 also listens at its interfaces.
     """
     if own is not None:
         return resolve_all(own, default)
@@ -69,7 +70,7 @@ def listening(address: str, default: int, interfaces: Sequence[Interface], own: 
 
 
 def is_literal(host: str) -> bool:
-    """Whether it is an address itself, and no name of one."""
+    """Whether ``host`` is an IP address, rather than a name."""
     try:
         ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -78,15 +79,15 @@ def is_literal(host: str) -> bool:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address means this machine alone."""
+    """Whether ``address`` is a loopback address."""
     return ipaddress.ip_address(address.partition("%")[0]).is_loopback
 
 
 def toward(host: str) -> str | None:
-    """The address from which this host reaches another; none where it does not, or only from one of a single link.
+    """Returns the address from which this host reaches ``host``; ``None`` if there is none, or only link-local ones.
 
-    A name that means this machine alone here may mean another of its addresses elsewhere: then it is the address from
-    which this host reaches networks beyond, where there is one.
+    A name that resolves to a loopback address here may resolve to another of this host's addresses elsewhere. For such
+    a name, returns the address from which this host reaches other networks, if there is one.
     """
     found = _sources(host)
     if host != "localhost" and not is_literal(host) and found and all(is_loopback(each) for each in found):
@@ -96,14 +97,14 @@ def toward(host: str) -> str | None:
 
 
 def _sources(host: str) -> list[str]:
-    """The addresses from which this host reaches another."""
+    """Returns the addresses from which this host reaches ``host``."""
     try:
         found = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)
     except OSError:
         return []
     sources = []
     for family, kind, _, _, address in found:
-        # Nothing is sent: the system says which of its addresses it would send from.
+        # Connecting a UDP socket sends nothing, but the system selects the source address.
         try:
             with socket.socket(family, kind) as probe:
                 probe.connect(address)
@@ -117,61 +118,61 @@ def _sources(host: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Interface:
-    """An interface of this host."""
+    """A network interface of this host."""
 
     told: str
-    """The address at which others find it."""
+    """The address at which others reach it."""
     listen: str
     """The address at which this host listens, and from which it connects."""
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """An interface, as users say it: ``ADDRESS``, or ``ADDRESS@LISTEN`` where others find it at another address.
+        """Parses ``ADDRESS``, or ``ADDRESS@LISTEN`` if others reach the interface at another address than its own.
 
-        Raises ``SynclineError`` where that is no address.
+        Raises ``SynclineError`` if either is not an IP address.
         """
         told, at, listen = text.strip().partition("@")
         for each in (told, listen) if at else (told,):
             if not is_literal(each):
-                allowed = "an address, or ADDRESS@LISTEN where others find it at another than it has"
-                raise refusal("an interface is an address of this host", shown(text), allowed)
+                allowed = "an IP address, or ADDRESS@LISTEN if other hosts reach LISTEN at ADDRESS"
+                raise refusal("an interface must be an address of this host", shown(text), allowed)
         return cls(told, listen if at else told)
 
 
 def port_range(text: str | None) -> tuple[int, int] | None:
-    """The first and the last port of ``29500-29599``, or of one port.
+    """Parses a range of ports, such as ``29500-29599``, or a single port, and returns the first and the last.
 
-    Raises ``SynclineError`` where that is none.
+    Raises ``SynclineError`` if ``text`` is neither.
     """
     if text is None:
         return None
     first, dash, last = text.strip().partition("-")
     ports = [first, last if dash else first]
     if not all(each.isascii() and each.isdecimal() and len(each) <= PORT_DIGITS for each in ports):
-        raise refusal("this is no range of ports", shown(text), "FIRST-LAST, such as 29500-29599")
+        raise refusal("the range of ports is not valid", shown(text), "FIRST-LAST, such as 29500-29599")
     low, high = map(int, ports)
     if not 0 < low <= high <= LAST_PORT:
-        raise refusal("this is no range of ports", shown(text), f"FIRST-LAST, of 1 to {LAST_PORT}")
+        raise refusal("the range of ports is not valid", shown(text), f"FIRST-LAST, of 1 to {LAST_PORT}")
     return low, high
 
 
 def _parts(address: str, default: str) -> tuple[str, str]:
-    """Host and port of an address, the host without brackets."""
+    """Splits an address into host and port; removes brackets around the host."""
     if address.startswith("["):
         host, closed, rest = address[1:].partition("]")
         if not closed or rest[:1] not in ("", ":"):
-            raise refusal("the brackets of an address are round its host", address, "[IPV6] or [IPV6]:PORT")
+            raise refusal("brackets must enclose the host of an address", address, "[IPV6] or [IPV6]:PORT")
         return host, rest[1:] if rest else default
     host, colon, port = address.rpartition(":")
-    # An address of version 6 has colons of its own.
+    # An IPv6 address contains colons.
     return (address, default) if not colon or ":" in host else (host, port)
 
 
 def with_port(host: str, port: int) -> str:
-    """``HOST:PORT`` or ``[IPV6]:PORT``."""
+    """Formats an address as ``HOST:PORT`` or ``[IPV6]:PORT``."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def at_port(address: str, port: int) -> str:
-    """The host of an address, with another port."""
+    """Replaces the port of an address, or adds one."""
     return with_port(_parts(address.strip(), "0")[0], port)

@@ -1,4 +1,4 @@
-"""Ranks that run collectives together."""
+"""The communicator: joins ranks, and runs collectives between them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from syncline.runtime.trust import Certificates
 
 PORT = 29_410
-"""Where rank 0 listens for the others, unless told otherwise."""
+"""Default port at which rank 0 listens for the others."""
 
 
 LOG = logging.getLogger("syncline")
 
 
 def _announced(announce: Callable[[str], None] | None, known: str) -> Callable[[list[str]], None] | None:
-    """Announces where others find rank 0: at the host that they know it by, with the port that it has."""
+    """Wraps ``announce``: replaces the host of rank 0's address by the name under which others know it."""
     if announce is None:
         return None
 
@@ -50,8 +50,8 @@ def _announced(announce: Callable[[str], None] | None, known: str) -> Callable[[
 
 
 @dataclass(frozen=True)
-class Told:
-    """Which plans run what, and what is known of the network: as :meth:`Communicator.join` is told."""
+class PlanChoice:
+    """The choice of plans and the description of the network, as given to :meth:`Communicator.join`."""
 
     rules: Sequence[Rule]
     order: Sequence[int] | None
@@ -60,14 +60,14 @@ class Told:
     network: Network = field(default_factory=Network)
 
     def plain(self, world: int) -> dict[str, Any]:
-        """As the core reads it, for ``world`` ranks."""
+        """Returns the choice as data for the core, for ``world`` ranks."""
         if self.of is not None:
             if self.order is not None:
-                raise refusal("the order of ranks is said twice", "order and racks", "one of them")
+                raise refusal("the order of ranks is given twice", "order and racks", "one of them")
             check(self.rules, self.of)
 
         def way(rule: Rule) -> dict[str, Any]:
-            # How many ranks are in a rack is known to the core: only those count that are there.
+            # The core computes the group size, because only it knows which ranks take part.
             named = {"algorithm": BY_RACK, "by_rack": True} if self.of is not None and by_rack(rule) else {}
             return asdict(rule) | named
 
@@ -80,51 +80,51 @@ class Told:
 
 
 class Pending:
-    """An operation under way. Its buffers may not be touched until it is over."""
+    """An operation that is under way. Do not touch its buffers until it is over."""
 
     def __init__(self, inner: _core.Pending) -> None:
         self._inner = inner
 
     def done(self) -> bool:
-        """Whether it is over."""
+        """Returns whether the operation is over."""
         return self._inner.done()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Waits until it is over, ``seconds`` at most, and says whether it is.
+        """Waits until the operation is over, at most ``seconds``, and returns whether it is.
 
-        Raises ``SynclineError`` (SL1202, exit status 6) where a peer, a link or the deadline ended it: the same on all
-        ranks.
+        Raises ``SynclineError`` (SL1202, exit status 6) if a peer, a link or the deadline made it fail. All ranks get
+        the same error.
         """
         return self._inner.wait(seconds)
 
     def then(self, callback: Callback) -> None:
-        """Has ``callback`` called once it is over, with ``None``, or with the ``SynclineError`` that ended it.
+        """Calls ``callback`` once the operation is over, with ``None`` or with its ``SynclineError``.
 
-        Callbacks are called one after the other on a thread of their own, so they should not take long; what they raise
-        goes to ``threading.excepthook``. Where the operation is over already it is called soon.
+        Callbacks run one after the other on a thread of their own, so they should not take long. An exception in a
+        callback goes to ``threading.excepthook``. If the operation is over already, the callback is called soon.
         """
         completions.begin()
         self._inner.then(callback)
 
     @property
     def source(self) -> int | None:
-        """Which rank the other side of a transfer is, once that is over and has gone well; else ``None``."""
+        """The rank at the other side of a transfer that has succeeded; ``None`` before that, and for collectives."""
         return self._inner.source()
 
     def withdraw(self) -> None:
-        """Waits no longer for what is to be received: it fails, unless some of it has come already.
+        """Cancels a receive. It fails, unless part of the message has arrived already.
 
-        What is sent cannot be withdrawn, nor can a collective.
+        Sends and collectives cannot be withdrawn.
         """
         self._inner.withdraw()
 
 
 class Communicator:
-    """Ranks that run collectives together. Every rank begins the same operations in the same order."""
+    """A rank's handle on a job or group. All ranks must begin the same operations in the same order."""
 
-    def __init__(self, core: _core.Communicator, deadline_s: float, told: Told, world: int) -> None:
+    def __init__(self, core: _core.Communicator, deadline_s: float, choice: PlanChoice, world: int) -> None:
         self._core = core
-        self._told = told
+        self._choice = choice
         self._whole = world
         self._deadline_s = deadline_s
         leaving.remember(self)
@@ -157,46 +157,53 @@ class Communicator:
         wait_s: float = 60.0,
         pace: Pace | None = None,
     ) -> Self:
-        """Joins the ranks of a job; returns once all are there and joined.
+        """Joins a job, and returns once all its ranks have joined.
 
-        ``rank`` and ``world`` are those of the environment (``RANK``, ``WORLD_SIZE``) where they are not given. Rank 0
-        coordinates at ``coordinator`` (``MASTER_ADDR``, port 29410): the others try all addresses of that name, and
-        rank 0 listens at all that it has of them, or at ``listen`` (``SYNCLINE_LISTEN``). ``interfaces`` are this
-        host's addresses, which lanes take in turn (``SYNCLINE_ADDRESSES``, or this machine alone): each listens at its
-        own and connects from it; ``ADDRESS@LISTEN`` is one that others find at another address. ``ports``
-        (``SYNCLINE_PORTS``, such as ``29500-29599``) are those that it may listen at, where that is not any.
+        Without ``rank`` and ``world``, those of the environment apply (``RANK``, ``WORLD_SIZE``). Rank 0 coordinates
+        the job at ``coordinator`` (``MASTER_ADDR``, default port 29410). The other ranks try all addresses of that
+        name; rank 0 listens at all of them that it has, or at ``listen`` (``SYNCLINE_LISTEN``).
 
-        The first of ``rules`` that fits says which plan runs a collective; if none fits, the quickest plan on
-        ``network`` does. ``order`` has the ranks
-        in the order in which plans count them: neighbours of a ring, members of a group. ``racks`` says instead which
-        rack each rank is in, as a list or as a file with a line for each rack, its ranks: those of a rack are counted
-        side by side, and are the groups of the plan ``two_level`` where its rule gives no size. ``congestion`` names
-        TCP's congestion control; the system's, without it.
+        ``interfaces`` are this host's addresses (``SYNCLINE_ADDRESSES``, by default loopback only). Lanes use them in
+        turn: each lane listens at its address and connects from it. Give ``ADDRESS@LISTEN`` if other hosts reach the
+        interface at ``ADDRESS`` rather than at its own address ``LISTEN``. ``ports`` (``SYNCLINE_PORTS``, such as
+        ``29500-29599``) limits the ports at which this rank listens.
 
-        Ranks on one machine share memory: those that listen at the same address or at loopback addresses, of one user,
-        in one network namespace, where both may (``shared_memory``). All others are joined by TCP; :attr:`transports`
-        says what came of it.
+        The first of ``rules`` that fits selects the plan of a collective. If none fits, the quickest plan on
+        ``network`` runs. ``order`` lists the ranks in the order in which plans number them: it makes them neighbours in
+        a ring and members of a group. ``racks`` replaces ``order``: it gives the rack of each rank, as a list, or as a
+        file that lists the ranks of one rack in each line. Plans then number the ranks of a rack consecutively, and the
+        plan ``two_level`` uses racks as its groups unless its rule gives a group size. ``congestion`` names the TCP
+        congestion control; the default is the system's.
 
-        Each lane's thread has a CPU of its own (``pin``) where the ranks on this machine leave each other enough: each
-        has an equal share of the CPUs that it may use, and one in it stays free. :attr:`cpus` says which they are.
+        Two ranks share memory if they are on one machine: they listen at the same address or at loopback addresses,
+        run as one user in one network namespace, and both allow it (``shared_memory``). All others connect by TCP.
+        :attr:`transports` shows the result.
 
-        With port 0 rank 0 takes one that is free, and calls ``announce`` with the address at which it listens
-        (``HOST:PORT``); how the others learn it is the caller's business. With a ``rendezvous`` it is not: ranks find
-        each other through it, at an address of rank 0's first interface unless ``coordinator`` names one, and share a
-        new key that only this group has; with ``tls`` they show each other certificates all the same.
+        With ``pin`` each lane's thread gets a CPU to itself, if there are enough: each rank on this machine gets an
+        equal share of the CPUs that it may use, and leaves one CPU of its share free. :attr:`cpus` lists the CPUs.
 
-        Beyond this machine members show each other certificates of the job's CA (``tls``: a folder that
-        ``syncline hub certs`` made, or :class:`~syncline.runtime.Certificates`), and what is sent is secret and cannot
-        be changed on its way; or they prove that they share the key in ``key_file`` (32 bytes, for the owner's eyes
-        only), which keeps strangers out of the job, and what is sent is neither secret nor safe from whoever can inject
-        packets; or the user says that it is ``insecure``.
+        With port 0, rank 0 listens at any free port and calls ``announce`` with its address (``HOST:PORT``), which the
+        caller must pass on to the other ranks. With a ``rendezvous``, ranks find each other through it: at an address
+        of rank 0's first interface, unless ``coordinator`` names another. They then share a new key that only this
+        group has; with ``tls`` they use certificates instead.
 
-        A job that is ``elastic`` goes on where ranks are lost, and takes them back: :meth:`renew`. All ranks say so.
-        One that joins it late waits until the others begin a new epoch with it; :attr:`ranks` says who takes part.
+        To join ranks beyond this machine, a job needs one of:
 
-        A rank that waits for others for more than three seconds says so, and for whom, to the logger ``syncline``.
+        - ``tls``: certificates of the job's CA, which ranks show each other (a folder that ``syncline hub certs`` made,
+          or :class:`~syncline.runtime.Certificates`). Data is encrypted, and cannot be changed on its way.
+        - ``key_file``: a key of 32 bytes that ranks prove to share, in a file that only its owner may read. It keeps
+          strangers out of the job. Data is neither encrypted nor protected from anyone who can inject packets.
+        - ``insecure``: the user's word that neither is needed.
 
-        Raises ``SynclineError`` where members do not meet (SL1201, exit status 6), or what is given is invalid.
+        An ``elastic`` job can go on after it loses ranks, and can take them back: see :meth:`renew`. All ranks must set
+        it. A rank that joins such a job late waits until the others begin a new epoch with it; :attr:`ranks` lists the
+        ranks that take part.
+
+        A rank that waits for others for more than three seconds logs a warning with their numbers to the logger
+        ``syncline``.
+
+        Raises ``SynclineError`` if the ranks do not all join in time (SL1201, exit status 6), or an argument is
+        invalid.
         """
         environment = os.environ
         rank = setting(environment, "RANK", rank)
@@ -207,13 +214,13 @@ class Communicator:
         listen = environment.get("SYNCLINE_LISTEN") if listen is None and rank == 0 else listen
         allowed_ports = port_range(environment.get("SYNCLINE_PORTS") if ports is None else ports)
         congestions.check(congestion)
-        told = Told(rules, order, None if racks is None else of_ranks(racks, world), network or Network())
-        plans = told.plain(world)
+        choice = PlanChoice(rules, order, None if racks is None else of_ranks(racks, world), network or Network())
+        plans = choice.plain(world)
         key = trust.secret(key_file, tls, names=(f"rank-{rank}", "rank"))
         shared = key if isinstance(key, bytes) else None
         if elastic and rendezvous is not None:
-            # Its keys are wiped once ranks have met: whoever is started again would not get in.
-            raise refusal("an elastic job has an address", "rendezvous and elastic", "coordinator and elastic")
+            # A rendezvous wipes the key once ranks have met, so a restarted rank could not join.
+            raise refusal("an elastic job cannot use a rendezvous", "rendezvous and elastic", "coordinator and elastic")
         with ExitStack() as stack:
             if rendezvous is not None:
                 if key_file is not None:
@@ -233,7 +240,7 @@ class Communicator:
             if rank == 0:
                 where = listening(known, PORT, found_at, listen)
             elif listen is not None:
-                raise refusal("rank 0 alone listens for the others", f"rank={rank}, listen={listen}", "interfaces")
+                raise refusal("only rank 0 listens for the others", f"rank={rank}, listen={listen}", "interfaces")
             else:
                 where = resolve_all(known, PORT)
             member = {
@@ -254,61 +261,61 @@ class Communicator:
             try:
                 hosts = [host for host, _ in where]
                 trust.check([*(each.listen for each in found_at), *hosts], key, insecure=insecure)
-                told_where = _announced(announce, known)
-                core = _core.Communicator.join(json.dumps(member, allow_nan=False), key, told_where, LOG.warning)
+                announced = _announced(announce, known)
+                core = _core.Communicator.join(json.dumps(member, allow_nan=False), key, announced, LOG.warning)
             except ValueError as error:
-                raise refusal("what the rank is told is invalid", str(error), "see Communicator.join") from None
+                raise refusal("invalid arguments for a rank", str(error), "see Communicator.join") from None
         if rendezvous is not None and rank != 0:
             try:
                 meeting.wipe(rendezvous, rank)
             except Exception as error:
                 core.close()
                 raise meeting.failure(f"rank {rank} cannot wipe its key from the rendezvous: {error}") from error
-        return cls(core, (pace or Pace()).deadline_s, told, world)
+        return cls(core, (pace or Pace()).deadline_s, choice, world)
 
     @property
     def rank(self) -> int:
-        """Which rank this is."""
+        """The number of this rank."""
         return self._core.rank
 
     @property
     def world(self) -> int:
-        """How many ranks there are."""
+        """The number of ranks that take part."""
         return self._core.world
 
     @property
     def ranks(self) -> list[int]:
-        """The ranks that take part, by their numbers here: what their numbers were when the job began.
+        """For each rank that takes part, in the order of :attr:`rank`: its number when the job began.
 
-        Errors name ranks by those. They differ from the numbers here once an elastic job has lost ranks.
+        Errors name ranks by these numbers. They differ from :attr:`rank` once an elastic job has lost ranks.
         """
         return self._core.ranks
 
     @property
     def epoch(self) -> int:
-        """Counts the epochs of an elastic job, from 0."""
+        """The number of the current epoch of an elastic job, from 0."""
         return self._core.epoch
 
     @property
     def waiting(self) -> list[int]:
-        """Ranks that wait for the next epoch, as far as is known here: such as were started again."""
+        """Ranks that wait for the next epoch, as far as this rank knows, such as restarted ones."""
         return self._core.waiting()
 
     @property
     def transports(self) -> dict[int, str]:
-        """What carries bytes to and from each rank: ``shared memory``, ``TCP`` or ``TLS``, and why it is no better."""
+        """The transport to each other rank: ``shared memory``, ``TCP`` or ``TLS``, and why no faster one is used."""
         return self._core.transports()
 
     @property
     def cpus(self) -> list[int]:
-        """The CPU that each lane's thread has to itself; empty where they are too few, and the system chooses."""
+        """The CPU that each lane's thread has to itself; empty if there are too few, and the system chooses."""
         return self._core.cpus()
 
     def all_reduce(self, buffer: Any, reduction: str = "sum", *, in_order: bool = False, keep: bool = False) -> Pending:
         """Combines the vectors of all ranks, in place.
 
-        With ``in_order`` contributions are combined in the same order every time, and results are the same bit for bit;
-        with ``keep`` the buffer is as it was if the operation fails.
+        With ``in_order`` contributions are combined in the same order every time, so results are reproducible bit for
+        bit. With ``keep`` the buffer is unchanged if the operation fails.
         """
         held = memory(buffer)
         return self._begin("all_reduce", held, held.place, held.place, reduction, in_order=in_order, keep=keep)
@@ -322,45 +329,47 @@ class Communicator:
         )
 
     def all_gather(self, input: Any, output: Any) -> Pending:
-        """Gives every rank the vectors of all, one behind the other."""
+        """Gives every rank the vectors of all ranks, concatenated."""
         source, target = _alike(input, output)
         return self._begin("all_gather", target, source.place, target.place, owner=(source, target))
 
     def all_to_all(self, input: Any, output: Any) -> Pending:
-        """Gives block ``i`` of each rank's vector to rank ``i``."""
+        """Sends block ``i`` of each rank's vector to rank ``i``."""
         source, target = _alike(input, output)
         return self._begin("all_to_all", source, source.place, target.place, owner=(source, target))
 
     def broadcast(self, buffer: Any, root: int = 0) -> Pending:
-        """Gives every rank the vector of one."""
+        """Gives every rank the vector of ``root``."""
         held = memory(buffer)
         return self._begin("broadcast", held, held.place, held.place, root=root)
 
     def reduce(self, buffer: Any, root: int = 0, reduction: str = "sum", *, in_order: bool = False) -> Pending:
-        """Combines the vectors of all ranks at one, in place; those of others stay as they are."""
+        """Combines the vectors of all ranks at ``root``, in place; the vectors of the other ranks do not change."""
         held = memory(buffer)
         output = held.place if self.rank == root else NOTHING
         return self._begin("reduce", held, held.place, output, reduction, root=root, in_order=in_order)
 
     def send(self, buffer: Any, to: int, tag: int = 0, *, space: int = 0) -> Pending:
-        """Sends the bytes of a buffer to a rank, which receives as many under the same tag, the first first.
+        """Sends the bytes of a buffer to a rank, which must receive the same number under the same tag.
 
-        Messages of at most 64 KiB are kept for a receiver that does not wait for them yet, as long as they are not more
-        than 1 MiB from one rank; the sending of all others is over once they have been received. A rank may have sent
-        4,096 that another has not begun to receive, over all groups and tags; more wait behind them. Every ``space``
-        but 0 belongs to one collective of the caller's, whose messages are all matched by it.
+        Messages with one tag are received in the order in which they were sent. Messages of at most 64 KiB are kept for
+        a receiver that does not wait for them yet, up to 1 MiB from one rank; their sends do not wait for the receiver.
+        Every other send is over once its message has been received. A rank may have 4,096 messages under way to another
+        rank that this one has not begun to receive, over all groups and tags; further ones wait behind them. A
+        ``space`` other than 0 belongs to one collective of the caller, and contains only messages that match each
+        other.
 
-        It takes the connections and the deadline of collectives. A rank that does not receive in time is at fault, and
-        the job has failed.
+        Messages use the connections and the deadline of collectives. If a rank does not receive a message in time, it
+        is at fault and the job fails.
         """
         held = memory(buffer)
         return self._transfer(lambda: self._core.send(held.place, to, space, tag, held))
 
     def receive(self, buffer: Any, source: int | None = None, tag: int = 0, *, space: int = 0) -> Pending:
-        """Receives as many bytes as the buffer has from a rank, or from any: :attr:`Pending.source` says from which.
+        """Receives a message that fills the buffer, from ``source`` or from any rank (:attr:`Pending.source`).
 
-        Where another number of bytes is sent it fails, and so does the sending, and the job goes on. (A message of at
-        most 64 KiB in space 0 may have been sent by then, as far as its sender knows.)
+        If the message has another size, this operation fails, and so does the send; the job goes on. (In space 0, the
+        send of a message of at most 64 KiB may have succeeded before.)
         """
         held = memory(buffer)
         return self._transfer(lambda: self._core.receive(held.place, source, space, tag, held))
@@ -381,47 +390,48 @@ class Communicator:
         racks: RackMap | None = None,
         deadline_s: float | None = None,
     ) -> Communicator:
-        """Makes a group of some ranks, over the same connections and threads: that takes no time, and no descriptors.
+        """Makes a group of some ranks, over the job's connections and threads: it opens none of its own.
 
-        All its members make it, with the same ranks in the same order and the same ``name``, which no other group has
-        that this rank has not closed. A name may be used again then: all members make its groups in the same order.
-        Members do not wait for each other: what the group runs begins once all have made it.
-        Ranks of a group are counted from 0 in the order of ``ranks``, and so are ``order`` and ``racks`` of the group.
+        All its members must make it, with the same ranks in the same order and the same ``name``. The name must differ
+        from the names of the groups that this rank has open. A name may be used again once its group is closed, if all
+        members make the groups of that name in the same order. Members do not wait for each other here: operations of
+        the group begin once all members have made it. Ranks of the group are numbered from 0 in the order of ``ranks``;
+        ``order`` and ``racks`` use these numbers.
 
-        A rank that is lost is lost to the whole job, and so is one that misses a deadline: everything fails, in all
-        groups. A member that closes a group ends the group where it is still needed, and nothing else.
+        If a rank is lost or misses a deadline, in any group, the whole job fails. If a member closes a group that the
+        others still need, the group fails and nothing else.
         """
         members = [int(rank) for rank in ranks]
         of = None if racks is None else of_ranks(racks, len(members))
-        told = Told(rules, order, of, self._told.network)
+        choice = PlanChoice(rules, order, of, self._choice.network)
         deadline_s = self._deadline_s if deadline_s is None else deadline_s
-        plans = json.dumps(told.plain(len(members)))
+        plans = json.dumps(choice.plain(len(members)))
         try:
             core = self._core.group(_number(name, members), members, plans, deadline_s)
         except (ValueError, OverflowError) as error:
             raise refusal("the group is invalid", str(error), "see Communicator.group") from None
-        return type(self)(core, deadline_s, told, len(members))
+        return type(self)(core, deadline_s, choice, len(members))
 
     def set_deadline(self, deadline_s: float) -> None:
         """Sets how many seconds operations that begin from now on may take; those under way keep their deadlines.
 
-        Raises ``SynclineError`` (SL0102) unless ``deadline_s`` is more than 0, and ten years at most.
+        Raises ``SynclineError`` (SL0102) unless ``deadline_s`` is greater than 0, and at most ten years.
         """
         self._core.set_deadline(deadline_s)
         self._deadline_s = deadline_s
 
     @property
     def kept(self) -> dict[str, int]:
-        """Bytes that are kept because this rank has not needed them yet.
+        """Bytes that have arrived before this rank needs them.
 
-        ``early`` are those of collectives that others have begun before it, ``most_early`` the most that these have
-        been at a time, and ``messages`` those of messages that it has not received.
+        ``early`` belong to collectives that other ranks have begun before this one, ``most_early`` is the maximum of
+        ``early`` so far, and ``messages`` belong to messages that this rank has not received yet.
         """
         early, most_early, messages = self._core.kept()
         return {"early": early, "most_early": most_early, "messages": messages}
 
     def barrier(self) -> Pending:
-        """Ends once every rank has begun it."""
+        """Begins a barrier, which is over once every rank has begun it."""
         return self.all_reduce(bytearray(1), "max", keep=True)
 
     def _begin(
@@ -456,38 +466,39 @@ class Communicator:
         order: Sequence[int] | None = None,
         racks: RackMap | None = None,
     ) -> None:
-        """Begins a new epoch with the ranks that are there, in an elastic job: survivors, and those that came back.
+        """Begins a new epoch of an elastic job, with the ranks that are left and those that came back.
 
-        Every rank that is to take part calls this at the same step of its work: after an operation has failed, or
-        between two steps, to let in those that are :attr:`waiting` or to change plans. What is under way fails. Ranks
-        that were lost are waited for as long as ``wait_s``, which is not at all by default. Where nothing goes through
-        between two ranks that both live, the lower one stays.
+        Every rank that goes on must call this at the same step of its work: after an operation has failed; or between
+        two steps, to let in the ranks that are :attr:`waiting` or to change plans. Operations under way fail. The call
+        waits up to ``wait_s`` for lost ranks to come back; by default it does not wait. If two ranks are both alive but
+        cannot reach each other, the lower one stays in the job.
 
-        Afterwards this communicator is of those ranks: :attr:`rank`, :attr:`world` and :attr:`ranks` say who they are,
-        counted anew from 0 without gaps. ``rules``, ``order`` and ``racks`` are as in :meth:`join`, with ranks as the
-        job began with them; without them those of before hold. A rule whose plan does not run on the ranks that are
-        there is left out, with a warning: such as ``two_level``, whose groups are racks, where two racks have lost
-        ranks and are not of one size any more.
+        Afterwards this communicator has only the ranks of the new epoch, numbered from 0 without gaps: see
+        :attr:`rank`, :attr:`world` and :attr:`ranks`. ``rules``, ``order`` and ``racks`` are as in :meth:`join`, and
+        use the numbers that ranks had when the job began; without them the previous ones stay in force. A rule whose
+        plan cannot run on the remaining ranks is skipped with a warning. For example, ``two_level`` cannot use racks as
+        groups once two racks have lost ranks and racks differ in size.
 
-        Raises ``SynclineError`` (SL1201, exit status 6) where there is no new epoch with this rank: rank 0, which
-        coordinates, is lost; this rank was left behind. It has left the job then. Where the job is not elastic, or an
-        operation failed whose input was not kept (``keep=True``), it raises one (SL0102), and nothing has changed.
+        Raises ``SynclineError`` (SL1201, exit status 6) if no new epoch can begin with this rank: rank 0, the
+        coordinator, is lost, or this rank was left behind. The rank has left the job then. Raises ``SynclineError``
+        (SL0102), and changes nothing, if the job is not elastic, or if an operation failed whose input was not kept
+        (``keep=True``).
         """
-        before = self._told
+        before = self._choice
         of: Sequence[int] | None = None if racks is None else of_ranks(racks, self._whole)
         if order is None and of is None:
             order, of = before.order, before.of
-        told = Told(before.rules if rules is None else rules, order, of, before.network)
+        choice = PlanChoice(before.rules if rules is None else rules, order, of, before.network)
         try:
-            self._core = self._core.renew(json.dumps(told.plain(self._whole)), wait_s)
+            self._core = self._core.renew(json.dumps(choice.plain(self._whole)), wait_s)
         except ValueError as error:
             remedy = "join with `elastic=True`, and begin operations with `keep=True`"
-            raise refusal("there is no new epoch", str(error), remedy) from None
-        self._told = told
+            raise refusal("no new epoch can begin", str(error), remedy) from None
+        self._choice = choice
         self._warn()
 
     def _warn(self) -> None:
-        """Warns of the rules that were left out."""
+        """Warns about rules that are skipped because their plans cannot run on these ranks."""
         for plan in self._core.left_out:
             message = (
                 f"`{plan}` cannot run on {self.world} ranks: the next rule that fits applies, or else the quickest plan"
@@ -495,11 +506,11 @@ class Communicator:
             warnings.warn(message, stacklevel=3)
 
     def fault(self) -> SynclineError | None:
-        """Why nothing can begin any more: what ended an operation, or would end the next."""
+        """Returns the error that ended an operation, or would end the next one; ``None`` while operations can begin."""
         return self._core.fault()
 
     def close(self) -> None:
-        """Leaves. What is under way fails."""
+        """Leaves the job or group. Operations under way fail."""
         self._core.close()
 
     def __enter__(self) -> Self:
@@ -510,14 +521,16 @@ class Communicator:
 
 
 def _number(name: str, ranks: Sequence[int]) -> int:
-    """The number of a group, the same on all its members and another for each group."""
+    """Returns the number of a group: the same on all its members, and different for each group."""
     digest = hashlib.sha256(json.dumps([name, list(ranks)]).encode()).digest()
     return int.from_bytes(digest[:8], "little") or 1
 
 
 def _alike(input: Any, output: Any) -> tuple[Memory, Memory]:
-    """The memory of two buffers with the same elements."""
+    """Returns the memory of two buffers, which must have the same element type."""
     source, target = memory(input), memory(output)
     if source.element != target.element:
-        raise refusal("input and output have different elements", f"{source.element}, {target.element}", "the same")
+        raise refusal(
+            "input and output have different element types", f"{source.element}, {target.element}", "the same"
+        )
     return source, target

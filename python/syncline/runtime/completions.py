@@ -1,4 +1,7 @@
-"""The thread on which callbacks are called: lanes hand over what is over, and never wait for the interpreter."""
+"""The thread that runs callbacks.
+
+Lanes hand finished operations over to this thread, so they never wait for the Python interpreter.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     Callback = Callable[[SynclineError | None], None]
 
 LONGEST_S = 5.0
-"""How long a process that ends waits for callbacks that have not returned."""
+"""How long an exiting process waits for callbacks that are still running."""
 
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
@@ -24,10 +27,10 @@ _stopped = False
 
 
 def call(callback: Callback, error: SynclineError | None) -> None:
-    """Calls back; what that raises is told on stderr, as for any thread, and nobody else notices."""
+    """Runs a callback. An exception goes to ``threading.excepthook``, as for any thread, and stops nothing else."""
     try:
         callback(error)
-    except BaseException:  # noqa: BLE001 - whatever it is, the thread goes on
+    except BaseException:  # noqa: BLE001 - no exception may end the thread
         kind, value, trace = sys.exc_info()
         if kind is not None:
             threading.excepthook(threading.ExceptHookArgs((kind, value, trace, threading.current_thread())))
@@ -36,12 +39,12 @@ def call(callback: Callback, error: SynclineError | None) -> None:
 def _run() -> None:
     while (item := _core.next_completion()) is not None:
         call(*item)
-        # What the callback holds is not kept until the next one comes.
+        # Release what the callback holds before waiting for the next one.
         del item
 
 
 def begin() -> None:
-    """Sees to it that callbacks are called."""
+    """Starts the thread, unless it runs or has been stopped."""
     global _thread
     with _lock:
         if _thread is None and not _stopped:
@@ -50,13 +53,13 @@ def begin() -> None:
 
 
 def forked() -> None:
-    """A process that was just forked has no thread for callbacks, and calls none of its parent's."""
+    """Resets this module in a forked child, which has no thread for callbacks and runs none of its parent's."""
     global _lock, _thread
     _lock, _thread = threading.Lock(), None
 
 
 def end() -> None:
-    """Calls what is left to be called, and ends. A callback that does not return is not waited for long."""
+    """Runs the remaining callbacks and stops the thread; waits at most :data:`LONGEST_S`."""
     global _stopped
     with _lock:
         _stopped = True

@@ -1,4 +1,4 @@
-"""TCP's congestion controls."""
+"""The TCP congestion controls of this kernel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
 def available() -> list[str] | None:
-    """Those that this kernel has, or nothing where it does not say."""
+    """Returns the congestion controls of this kernel, or ``None`` if it does not report them."""
     try:
         return _AVAILABLE.read_text("ascii").split()
     except OSError:
@@ -18,7 +18,7 @@ def available() -> list[str] | None:
 
 
 def check(name: str | None, *, key: str = "congestion", code: str = "SL0102") -> None:
-    """Raises :class:`SynclineError` where this kernel has no such congestion control."""
+    """Raises :class:`SynclineError` if this kernel has no congestion control of that name."""
     known = available()
     if name is None or known is None or name in known:
         return
@@ -30,6 +30,6 @@ def check(name: str | None, *, key: str = "congestion", code: str = "SL0102") ->
             found=name,
             allowed=", ".join(known),
             nearest=nearest(name, known),
-            help=f"modprobe tcp_{name}, or choose another one",
+            help=f"load it with modprobe tcp_{name}, or choose another one",
         )
     )

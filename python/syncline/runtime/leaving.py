@@ -1,7 +1,7 @@
-"""A process that ends says goodbye, so that peers that need it no more do not take it for dead.
+"""Leaves jobs when the process exits, so that peers do not take the process for dead.
 
-One that was forked says nothing: it has no part in what its parent runs, and closes what it has of its connections, so
-that peers find at once that the parent ends.
+A forked child does not leave: it takes no part in its parent's jobs. It closes its copies of the parent's connections,
+so that peers notice at once when the parent ends.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from syncline.runtime import completions
 
 
 class Closes(Protocol):
-    """Something that leaves when it is closed."""
+    """Something that leaves its job when it is closed."""
 
     def close(self) -> None:
-        """Leaves."""
+        """Leaves the job."""
 
 
 _OPEN: weakref.WeakSet[Closes] = weakref.WeakSet()
 
 
 def remember(member: Closes) -> None:
-    """Has something closed when the process ends, if it is still there."""
+    """Closes ``member`` when the process exits, if it still exists then."""
     _OPEN.add(member)
 
 
 def _forked() -> None:
     global _OPEN
-    # Another thread may have been changing it.
+    # At the fork, another thread may have been changing the old set.
     _OPEN = weakref.WeakSet()
     completions.forked()
     _core.forked()
@@ -45,5 +45,5 @@ os.register_at_fork(after_in_child=_forked)
 def _leave() -> None:
     for member in list(_OPEN):
         member.close()
-    # Whoever was to be called back is, and nobody after that.
+    # Closing fails pending operations; run their callbacks, and no others after that.
     completions.end()

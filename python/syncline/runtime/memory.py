@@ -1,4 +1,4 @@
-"""Where buffers lie, and what is in them."""
+"""Addresses, sizes and element types of buffers."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ ELEMENTS = {
     "h": "i16",
     "?": "bool",
 }
-"""Elements by the format of a buffer, where its size says no more."""
+"""Element types by the buffer format, for formats with a fixed size."""
 
 INTEGERS = {"i", "l", "q", "n"}
-"""Formats of signed integers, whose size depends on the machine."""
+"""Formats of signed integers whose size depends on the machine."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory of a buffer: where it is, its bytes, what its elements are (``f32``), and the bytes of one."""
+    """The memory of a buffer: its address, its size, and the type (``f32``) and size of its elements, in bytes."""
 
     address: int
     nbytes: int
@@ -35,33 +35,32 @@ class Memory:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Address and bytes."""
+        """The address, and the size in bytes."""
         return self.address, self.nbytes
 
     def bytes(self) -> memoryview:
-        """Its bytes, to be read and written while it lives."""
+        """Returns a writable view of the bytes, valid as long as this object exists."""
         if not self.nbytes:
             return memoryview(bytearray())
         return memoryview((ctypes.c_ubyte * self.nbytes).from_address(self.address)).cast("B")
 
 
 NOTHING = (0, 0)
-"""The place of no memory."""
+"""The ``place`` of an absent buffer."""
 
 
 def refusal(message: str, found: str, allowed: str) -> SynclineError:
-    """A buffer that cannot be used."""
+    """Returns the error for an argument that cannot be used."""
     return SynclineError(
         [{"code": "SL0102", "severity": "error", "message": message, "found": found, "allowed": allowed}]
     )
 
 
 def memory(buffer: Any) -> Memory:
-    """The memory of ``buffer``, which stays where it is as long as the result lives.
+    """Returns the memory of ``buffer``, which cannot move as long as the result exists.
 
-    What is a :class:`Memory` already stays what it is.
-
-    Raises ``SynclineError`` where it has no writable, contiguous memory, or elements that are not aggregated.
+    Returns a :class:`Memory` unchanged. Raises ``SynclineError`` if the memory is not writable and contiguous, or the
+    elements have a type that cannot be reduced.
     """
     if isinstance(buffer, Memory):
         return buffer
@@ -69,15 +68,15 @@ def memory(buffer: Any) -> Memory:
         view = memoryview(buffer)
     except TypeError as error:
         kind = type(buffer).__name__
-        raise refusal("this has no memory to work on", kind, "bytearray, array.array, NumPy arrays") from error
+        raise refusal("this object has no memory buffer", kind, "bytearray, array.array, NumPy arrays") from error
     form = view.format.lstrip("@=<")
     if view.readonly or not view.c_contiguous:
         what = "read-only" if view.readonly else "with gaps between its elements"
-        raise refusal("a collective writes to its buffer", what, "writable memory without gaps")
+        raise refusal("a buffer must be writable and contiguous", what, "writable memory without gaps")
     element = f"i{8 * view.itemsize}" if form in INTEGERS else ELEMENTS.get(form)
     if element is None:
         formats = ", ".join([*ELEMENTS, *sorted(INTEGERS)])
-        raise refusal("such elements are not aggregated", f"format `{view.format}`", f"formats {formats}")
+        raise refusal("elements of this type cannot be reduced", f"format `{view.format}`", f"formats {formats}")
     if view.nbytes == 0:
         return Memory(0, 0, element, view.itemsize, view)
     flat = view.cast("B")

@@ -1,4 +1,4 @@
-"""Which rack each rank is in, as a list or a file says, and what follows from it for plans."""
+"""Reads the rack of each rank from a list or a file, and checks that racks can be the groups of a plan."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from syncline.runtime.settings import Rule
 
     RackMap: TypeAlias = Sequence[int] | str | Path
-    """The rack of each rank, or a file that says so."""
+    """The rack of each rank, or the name of a file with one line for each rack."""
 
 BY_RACK = "two_level"
-"""The plan whose groups are racks, where its rule names no size of groups."""
+"""The plan whose groups are racks if its rule gives no group size."""
 
 LINE = "RANKS, such as 0 1 2 3, or HUBS : RANKS, such as 10.0.0.9 : 0 1"
-"""What a line of a file may be."""
+"""The forms that a line of a file may have."""
 
 _NO_SIZE = re.compile(rf"\s*{BY_RACK}\s*(\([\s,]*\)\s*)?")
 _RANK = re.compile(r"[0-9]{1,9}")
 _NAMED = 8
-"""Ranks that an error names one by one."""
+"""Maximum number of ranks that an error lists."""
 
 
 @dataclass(frozen=True)
@@ -41,20 +41,20 @@ class Rack:
 
     ranks: list[int]
     hubs: list[str]
-    """Addresses of parameter hubs in the rack, where there are any."""
+    """Addresses of the parameter hubs in the rack, if any."""
     mark: Mark | None = field(default=None, compare=False, repr=False)
-    """Where it stands."""
+    """The place of the line in the file."""
 
 
 def read(file: str | Path) -> list[Rack]:
-    """Racks of a file, a line for each: its ranks, and before them the addresses of its hubs, if it has some.
+    """Reads racks from a file with one line for each rack: its ranks, preceded by the addresses of its hubs, if any.
 
-    A colon between blanks ends the hubs, and ``#`` begins a comment::
+    A colon with spaces around it separates hubs from ranks. ``#`` begins a comment::
 
         0 1 2 3
         10.0.1.9 : 4 5 6 7
 
-    Raises ``SynclineError`` where a line is something else, or a rank is in two racks or none.
+    Raises ``SynclineError`` if a line has another form, or if a rank is in two racks or in none.
     """
     text = Text(str(file), read_file(str(file)).splitlines())
     racks: list[Rack] = []
@@ -67,7 +67,7 @@ def read(file: str | Path) -> list[Rack]:
         for rank, mark in zip(rack.ranks, marks, strict=True):
             if rank in place:
                 twice = "named twice" if place[rank] == number else "in two racks"
-                first = f"line {place[rank]} has it first"
+                first = f"line {place[rank]} names it first"
                 refuse(error("SL0102", f"rank {rank} is {twice}", mark=mark, allowed="each rank once", notes=[first]))
             place[rank] = number
         racks.append(rack)
@@ -75,13 +75,13 @@ def read(file: str | Path) -> list[Rack]:
     if not racks:
         refuse(error("SL0102", "the file has no racks", mark=whole, allowed=f"in each line {LINE}"))
     if max(place) >= len(place):
-        help = "ranks count from 0, and each is in a rack"
+        help = "ranks are numbered from 0, and each must be in a rack"
         refuse(error("SL0102", _left_out(place, max(place)), mark=whole, help=help))
     return racks
 
 
 def _rack(words: Sequence[re.Match[str]], text: Text, number: int) -> tuple[Rack, list[Mark]]:
-    """The rack of a line, and where each of its ranks stands."""
+    """Parses a line: returns its rack, and the place of each of its ranks."""
     said = [word[0] for word in words]
     colon = said.index(":") if ":" in said else None
     ranks = words if colon is None else words[colon + 1 :]
@@ -90,13 +90,13 @@ def _rack(words: Sequence[re.Match[str]], text: Text, number: int) -> tuple[Rack
     if wrong is not None or not ranks or colon == 0:
         mark = whole if wrong is None else Mark(text, number, wrong.start() + 1, len(wrong[0]))
         found = " ".join(said) if wrong is None else wrong[0]
-        refuse(error("SL0102", "this is no rack", mark=mark, found=shown(found), allowed=LINE))
+        refuse(error("SL0102", "this is not a rack", mark=mark, found=shown(found), allowed=LINE))
     marks = [Mark(text, number, word.start() + 1, len(word[0])) for word in ranks]
     return Rack([int(word[0]) for word in ranks], said[: colon or 0], whole), marks
 
 
 def _left_out(place: Container[int], last: int) -> str:
-    """Which ranks up to ``last`` have no place."""
+    """Returns a message that lists the ranks up to ``last`` that are not in ``place``."""
     missing = list(islice((rank for rank in range(last + 1) if rank not in place), _NAMED + 1))
     if len(missing) == 1:
         return f"rank {missing[0]} is in no rack"
@@ -105,15 +105,15 @@ def _left_out(place: Container[int], last: int) -> str:
 
 
 def places(racks: Sequence[Rack]) -> list[int]:
-    """The rack of each rank, from all racks."""
+    """Returns the rack of each rank."""
     place = {rank: number for number, rack in enumerate(racks) for rank in rack.ranks}
     return [place[rank] for rank in sorted(place)]
 
 
 def of_ranks(racks: RackMap, world: int) -> list[int]:
-    """The rack of each of ``world`` ranks.
+    """Returns the rack of each of ``world`` ranks.
 
-    Raises ``SynclineError`` where others are given.
+    Raises ``SynclineError`` if ``racks`` does not have exactly these ranks.
     """
     if isinstance(racks, (str, Path)):
         found, mark = places(read(racks)), Mark(Text(str(racks), ()), 0, 0, 0)
@@ -123,7 +123,7 @@ def of_ranks(racks: RackMap, world: int) -> list[int]:
         refuse(
             error(
                 "SL0102",
-                "racks are not those of the job",
+                "the racks do not match the job's ranks",
                 mark=mark,
                 key="racks",
                 found=f"{len(found)} ranks",
@@ -135,7 +135,7 @@ def of_ranks(racks: RackMap, world: int) -> list[int]:
 
 
 def _listed(racks: Any) -> list[int]:
-    """The rack of each rank, as a list has it."""
+    """Checks and returns the racks of ranks that are given as a list."""
     if not isinstance(racks, Iterable) or isinstance(racks, (Mapping, Set, bytes, bytearray)):
         _no_racks(shown(racks))
     found = []
@@ -153,22 +153,22 @@ def _no_racks(found: str) -> NoReturn:
     refuse(
         error(
             "SL0102",
-            "these are no racks of ranks",
+            "this is not a list of racks",
             key="racks",
             found=found,
             allowed="the number of each rank's rack, such as [0, 0, 1, 1]",
-            help="or give the name of a file with the ranks of a rack in each line",
+            help="or give the name of a file that lists the ranks of one rack in each line",
         )
     )
 
 
 def by_rack(rule: Rule) -> bool:
-    """Whether groups of a rule's plan are racks, where these are known: it names no size."""
+    """Whether the groups of a rule's plan are racks, because the rule gives no group size."""
     return _NO_SIZE.fullmatch(rule.algorithm) is not None
 
 
 def check(rules: Iterable[Rule], of: Sequence[int]) -> None:
-    """Raises ``SynclineError`` where racks are to be groups and cannot be: all are as large, but for a smaller one."""
+    """Raises ``SynclineError`` if a rule uses racks as groups and they differ in size; one rack may be smaller."""
     sizes = sorted(Counter(of).values(), reverse=True)
     if len(set(sizes[:-1])) > 1 and any(map(by_rack, rules)):
         refuse(
@@ -177,6 +177,6 @@ def check(rules: Iterable[Rule], of: Sequence[int]) -> None:
                 "racks that differ in size cannot be the groups of a two-level plan",
                 key="racks",
                 found=f"racks of {', '.join(map(str, sizes))} ranks",
-                allowed=f"racks of one size, but for a smaller one; {BY_RACK}(group=N); or another plan",
+                allowed=f"racks of one size, except for one smaller rack; {BY_RACK}(group=N); or another plan",
             )
         )

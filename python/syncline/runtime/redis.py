@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     import redis
 
 KEPT_S = 3600
-"""How long Redis keeps what nobody wipes, because the job died while its ranks met."""
+"""How long Redis keeps a value that no rank wipes because the job died while its ranks met."""
 
 
 class RedisRendezvous:
-    """Ranks meet at a Redis server: :class:`~syncline.runtime.rendezvous.Rendezvous`.
+    """A :class:`~syncline.runtime.rendezvous.Rendezvous` through a Redis server.
 
     ``server`` is a URL (``redis://host:6379/0``, ``rediss://`` for TLS) or a client of the library ``redis``. ``name``
-    is the job's: one name for each job that runs at the same time.
+    is the name of the job. Jobs that run at the same time need different names.
     """
 
     def __init__(self, server: str | redis.Redis, name: str) -> None:
@@ -39,11 +39,11 @@ class RedisRendezvous:
         return f"syncline/{self._name}/{key}"
 
     def publish(self, key: str, value: bytes) -> None:
-        """Puts a value under a key, for an hour."""
+        """Stores a value under a key for an hour."""
         self._client.set(self._key(key), value, ex=KEPT_S)
 
     def fetch(self, key: str, timeout: float) -> bytes:
-        """The value under a key, as soon as there is one. Raises ``TimeoutError`` after ``timeout`` seconds."""
+        """Waits for a value under a key and returns it. Raises ``TimeoutError`` after ``timeout`` seconds."""
         deadline = time.monotonic() + timeout
         while (value := self._client.get(self._key(key))) is None:
             if time.monotonic() >= deadline:

@@ -1,10 +1,10 @@
-"""How ranks find each other through something that they share: a store of keys and values.
+"""Lets ranks find each other through a shared key-value store.
 
-Rank 0 listens at a port that is free and invents a key; both reach the others through the store. Every rank first says
-that it is there, with a number that it has just invented, and takes only an answer to that number: what another group
-of the same name has left in the store is passed over. Once a rank has joined, what it was told is wiped.
+Rank 0 listens at a free port and makes up a secret key. The other ranks learn both from the store: each publishes a
+random number, and accepts only an answer that repeats it. Ranks therefore ignore what an earlier group of the same name
+left in the store. Once a rank has joined, it wipes its entries.
 
-Whoever can read the store while ranks meet can join the job, and whoever can write to it can send them elsewhere.
+Anyone who can read the store while ranks meet can join the job. Anyone who can write to it can redirect ranks.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 PAUSE_S = 0.02
-"""How long to wait before looking again."""
+"""Seconds between two looks at the store."""
 
 SELDOM = 25
-"""Of how many looks one is for ranks that have been answered."""
+"""Rank 0 looks for new messages of ranks that it has answered only once in this many rounds."""
 
 
 class Rendezvous(Protocol):
-    """What ranks share to find each other: values under keys."""
+    """A key-value store through which ranks find each other."""
 
     def publish(self, key: str, value: bytes) -> None:
-        """Puts a value under a key, in the place of what was there."""
+        """Stores a value under a key, and replaces any older value."""
         ...
 
     def fetch(self, key: str, timeout: float) -> bytes:
-        """The value under a key, as soon as there is one. Raises ``TimeoutError`` after ``timeout`` seconds."""
+        """Waits for a value under a key and returns it. Raises ``TimeoutError`` after ``timeout`` seconds."""
         ...
 
 
 def failure(message: str) -> SynclineError:
-    """Members do not meet."""
+    """Returns the error of ranks that cannot meet (SL1201)."""
     return SynclineError([{"code": "SL1201", "severity": "error", "message": message}], 6)
 
 
 class Answers:
-    """What rank 0 does while ranks meet: it tells whoever is there where the coordinator is, and the key."""
+    """Rank 0's side of the rendezvous: sends every rank that appears the coordinator's address and the key."""
 
     def __init__(self, rendezvous: Rendezvous, world: int, key: bytes) -> None:
         self._rendezvous = rendezvous
@@ -57,7 +57,7 @@ class Answers:
         self.error: Exception | None = None
 
     def begin(self, address: str) -> None:
-        """Answers from now on, on a thread of its own."""
+        """Starts a thread that answers with ``address`` until the context ends."""
         self._thread = threading.Thread(target=self._run, args=(address,), name="syncline rendezvous", daemon=True)
         self._thread.start()
 
@@ -73,13 +73,13 @@ class Answers:
                         hello = self._rendezvous.fetch(f"hello/{rank}", 0.0)
                     except TimeoutError:
                         continue
-                    # A second hello is that of a rank that was started again, or the first was one of long ago.
+                    # A second hello comes from a restarted rank, or the first was left by an earlier group.
                     if hello and hello != before:
                         answer = {"to": hello.decode(), "coordinator": address, "key": self._key.hex()}
                         self._rendezvous.publish(f"welcome/{rank}", json.dumps(answer).encode())
                         self._waiting[rank] = hello
                 self._over.wait(PAUSE_S)
-        except Exception as error:  # noqa: BLE001 - stores raise what they like; it is told where ranks do not meet
+        except Exception as error:  # noqa: BLE001 - stores may raise anything; it is reported if ranks do not meet
             self.error = error
 
     def __enter__(self) -> Answers:
@@ -92,11 +92,11 @@ class Answers:
         if self._thread is not None:
             self._thread.join()
         if isinstance(raised, SynclineError) and self.error is not None:
-            raise failure(f"rank 0 cannot tell others where it is: {self.error}") from self.error
+            raise failure(f"rank 0 cannot publish its address through the rendezvous: {self.error}") from self.error
 
 
 def _answer(value: bytes) -> dict[str, Any]:
-    """What rank 0 has said; nothing, where that cannot be read."""
+    """Parses an answer of rank 0; returns an empty dictionary if it is malformed."""
     try:
         answer = json.loads(value)
         fit = len(bytes.fromhex(answer["key"])) == 32 and isinstance(answer["coordinator"], str)
@@ -106,9 +106,9 @@ def _answer(value: bytes) -> dict[str, Any]:
 
 
 def look(rendezvous: Rendezvous, rank: int, wait_s: float) -> tuple[str, bytes]:
-    """Where the coordinator is, and the key, for a rank other than 0.
+    """Returns the coordinator's address and the key, for a rank other than 0.
 
-    Raises ``SynclineError`` (SL1201) where rank 0 does not say so in time.
+    Raises ``SynclineError`` (SL1201) if rank 0 does not answer within ``wait_s`` seconds.
     """
     deadline = time.monotonic() + wait_s
     hello = secrets.token_hex(16)
@@ -125,10 +125,10 @@ def look(rendezvous: Rendezvous, rank: int, wait_s: float) -> tuple[str, bytes]:
         raise
     except Exception as error:
         raise failure(f"rank {rank} cannot use the rendezvous: {error}") from error
-    raise failure(f"rank 0 has not said within {wait_s:.0f} s where rank {rank} finds it")
+    raise failure(f"rank {rank} got no address of rank 0 from the rendezvous within {wait_s:.0f} s")
 
 
 def wipe(rendezvous: Rendezvous, rank: int) -> None:
-    """Removes what a rank has said and was told: it holds the key."""
+    """Wipes a rank's entries in the store, because they contain the key."""
     for key in (f"hello/{rank}", f"welcome/{rank}"):
         rendezvous.publish(key, b"")

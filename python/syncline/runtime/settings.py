@@ -1,4 +1,4 @@
-"""Which plans ranks run, and how they go about it."""
+"""Settings of a communicator: the choice of plans, the network, and the pace."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from syncline.runtime.memory import refusal
 
 MOST_GBPS = 1e6
-"""Highest rate of a network that is accepted, in Gb/s."""
+"""Maximum rate of a network, in Gb/s."""
 MOST_US = 1e9
-"""Longest time of a network that is accepted, in microseconds."""
+"""Maximum time of a network, in microseconds."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Which plan runs a collective.
+    """Selects the plan for a collective.
 
-    ``algorithm`` is named as scenarios name it. The rule is for vectors of at most ``up_to`` bytes, of any size without
-    it. They are cut so that a message has at most ``message`` bytes.
+    ``algorithm`` is named as in scenarios. The rule applies to vectors of at most ``up_to`` bytes, or of any size
+    without it. Vectors are cut so that no message is larger than ``message`` bytes.
     """
 
     kind: str
@@ -28,14 +28,15 @@ class Rule:
 
 @dataclass(frozen=True)
 class Network:
-    """The network between ranks: an operation that no rule fits runs by the plan that is quickest on it.
+    """Describes the network between ranks. An operation that no rule fits runs by the quickest plan on this network.
 
-    All ranks must give the same. Each rank sends ``gbps`` Gb/s to the next one in the order while all ranks send, and
-    ``far_gbps`` to distant ones: by default half of that, as with two hosts to an uplink. A message has a latency of
-    ``latency_us`` and keeps its sender busy for ``message_us``, besides its bytes. Several ranks send to one at the
-    same time only if they have at most ``buffer`` bytes in flight, which a switch port is assumed to hold.
+    All ranks must give the same values. While all ranks send, each sends ``gbps`` Gb/s to the next rank in the order,
+    and ``far_gbps`` to distant ranks; the default is half of ``gbps``, as with two hosts to an uplink. A message has a
+    latency of ``latency_us``, and keeps its sender busy for ``message_us`` beyond the time for its bytes. Plans let
+    several ranks send to one rank at the same time only if at most ``buffer`` bytes are in flight then, which a switch
+    port is assumed to hold.
 
-    The defaults are typical of TCP over a network of 25 Gb/s; they are not measured where the job runs.
+    The defaults are typical of TCP over a network of 25 Gb/s; they are not measured on the job's network.
     """
 
     gbps: float = 25.0
@@ -45,7 +46,7 @@ class Network:
     buffer: int = 64 << 10
 
     def plain(self) -> dict[str, int]:
-        """As the core reads it, in whole bytes a second and nanoseconds."""
+        """Returns the network as data for the core, in whole bytes per second and nanoseconds."""
         far = self.gbps / 2 if self.far_gbps is None else self.far_gbps
         rates = {"gbps": self.gbps, "far_gbps": far}
         for name, value in rates.items():
@@ -70,15 +71,15 @@ class Network:
 
 @dataclass(frozen=True)
 class Pace:
-    """How a member goes about its work.
+    """Sets threads, windows and deadlines of a rank.
 
-    ``lanes`` threads share the chunks of every vector, each with a connection to every peer. A lane has ``window``
-    bytes under way at a time to each peer: it begins chunks as long as the largest messages of those that run have less
-    together, and runs two in any case. As much as a link carries while a message goes from one rank to the next keeps
-    it busy (25 Gb/s and 100 us are 312 KB); more waits in the network's queues, and may be lost there. A lane
-    keeps ``ahead`` bytes of all peers together that are ahead of it, and then has them hold. An operation, or a message
-    from one rank to another, ends after ``deadline_s``. Members give signs of life every ``interval_s``, and whoever is
-    silent for ``silence_s`` is at fault.
+    ``lanes`` threads share the chunks of every vector; each has a connection to every peer. A lane keeps about
+    ``window`` bytes under way to each peer: it begins chunks while the largest messages of the running ones add up to
+    less, and always runs at least two. A window of the link's rate times the latency between ranks keeps the link busy
+    (25 Gb/s and 100 us: 312 KB). More bytes only wait in the network's queues, and may be dropped there. A lane keeps
+    up to ``ahead`` bytes from peers that are ahead of it, all peers together; then it asks them to hold. An operation,
+    or a message between ranks, fails after ``deadline_s``. Ranks send signs of life every ``interval_s``. A rank that
+    is silent for ``silence_s`` is at fault.
     """
 
     lanes: int = 1

@@ -1,4 +1,4 @@
-"""Certificates or keys that members of a job have, and where none are needed."""
+"""Reads the certificates or keys of a job's members, and checks whether a job needs them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 KEY_BYTES = 32
-"""Bytes of a key."""
+"""Size of a key in bytes."""
 
 
 def _refuse(message: str, found: str, remedy: str) -> SynclineError:
@@ -31,35 +31,35 @@ def _refuse(message: str, found: str, remedy: str) -> SynclineError:
 
 @dataclass(frozen=True)
 class Certificates:
-    """Files of a certificate, as ``syncline hub certs`` makes them: PEM."""
+    """PEM files of a certificate, as ``syncline hub certs`` makes them."""
 
     ca: str | Path
-    """The certificate of the job's CA: whoever has one of this CA is believed."""
+    """The certificate of the job's CA. Peers with a certificate of this CA are trusted."""
     certificate: str | Path
-    """One's own certificate."""
+    """The certificate of this process."""
     key: str | Path
-    """Its key, in a file that only its owner may read."""
+    """The key of the certificate, in a file that only its owner may read."""
 
     @classmethod
     def of(cls, given: Certificates | str | Path, names: Iterable[str]) -> Certificates:
-        """The certificates in a folder, by the first of ``names`` that is there (``rank.pem`` and ``rank.key``)."""
+        """Finds certificates in a folder: the first of ``names`` that exists (``rank``: ``rank.pem``, ``rank.key``)."""
         if isinstance(given, Certificates):
             return given
         folder, names = Path(given), list(names)
         if not folder.is_dir():
             remedy = f"make certificates with: syncline hub certs {folder}"
-            raise _refuse("there are no certificates", f"{folder}: no folder", remedy)
+            raise _refuse("there are no certificates", f"{folder}: not a folder", remedy)
         name = next((name for name in names if (folder / f"{name}.pem").exists()), names[-1])
         return cls(folder / "ca.pem", folder / f"{name}.pem", folder / f"{name}.key")
 
     def read(self) -> _core.Certificates:
-        """Reads them, and holds them against each other.
+        """Reads the files, and checks that they belong together.
 
-        Raises ``SynclineError`` where one cannot be read or has ended, or they do not belong together.
+        Raises ``SynclineError`` if a file cannot be read, a certificate has expired, or they do not belong together.
         """
         files = {"ca": Path(self.ca), "certificate": Path(self.certificate), "key": Path(self.key)}
         ca, certificate = (_read(files[part], "the certificate cannot be read", MAKE) for part in ("ca", "certificate"))
-        key = _own(files["key"], MAKE)
+        key = _read_private(files["key"], MAKE)
         try:
             return _core.Certificates.read(ca, certificate, key)
         except ValueError as error:
@@ -70,7 +70,7 @@ class Certificates:
 MAKE = "make all of a job's certificates with: syncline hub certs DIR"
 
 Secret = bytes | _core.Certificates
-"""What members of a job show each other."""
+"""A key or certificates, with which members of a job identify themselves."""
 
 
 def _read(path: Path, message: str, remedy: str) -> bytes:
@@ -80,8 +80,8 @@ def _read(path: Path, message: str, remedy: str) -> bytes:
         raise _refuse(message, f"{path}: {error.strerror}", remedy) from error
 
 
-def _own(path: Path, remedy: str) -> bytes:
-    """What is in a file that only its owner may read."""
+def _read_private(path: Path, remedy: str) -> bytes:
+    """Reads a file that only its owner may read."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -93,13 +93,13 @@ def _own(path: Path, remedy: str) -> bytes:
 
 
 def read_key(file: str | Path) -> bytes:
-    """The key in a file that only its owner may read: 32 bytes, as they are or as 64 hexadecimal digits.
+    """Reads a key from a file that only its owner may read: 32 raw bytes, or 64 hexadecimal digits.
 
-    Raises ``SynclineError`` where it is not that.
+    Raises ``SynclineError`` if others may read the file, or its content has another form.
     """
     path = Path(file)
     remedy = f"make one with: (umask 077; head -c {KEY_BYTES} /dev/urandom > {path})"
-    content = _own(path, remedy)
+    content = _read_private(path, remedy)
     found = f"{path}: {len(content)} bytes"
     if len(content) != KEY_BYTES:
         try:
@@ -107,28 +107,28 @@ def read_key(file: str | Path) -> bytes:
         except ValueError:
             content = b""
     if len(content) != KEY_BYTES:
-        raise _refuse(f"a key has {KEY_BYTES} bytes", found, remedy)
+        raise _refuse(f"a key must have {KEY_BYTES} bytes", found, remedy)
     return content
 
 
 def secret(
     key_file: str | Path | None, tls: Certificates | str | Path | None, *, names: Iterable[str]
 ) -> Secret | None:
-    """What this process shows others: a key, certificates (in a folder: by one of ``names``), or nothing.
+    """Reads the key or certificates of this process, if it has either; ``names`` are names of files in a folder.
 
-    Raises ``SynclineError`` where that cannot be read, or both are given.
+    Raises ``SynclineError`` if they cannot be read, or if both are given.
     """
     if key_file is not None and tls is not None:
-        raise _refuse("strangers are kept out twice", "key_file and tls", "give one of them")
+        raise _refuse("certificates and a key are both given", "key_file and tls", "give one of them")
     if tls is not None:
         return Certificates.of(tls, names).read()
     return None if key_file is None else read_key(key_file)
 
 
 def check(addresses: Iterable[str], key: Secret | None, *, insecure: bool) -> None:
-    """That strangers are kept out beyond this machine: there is a secret, or the word of the user that none is needed.
+    """Checks that a job that is reachable from other machines has a key or certificates, or is ``insecure`` by choice.
 
-    Raises ``SynclineError`` where neither is given.
+    Raises ``SynclineError`` if it is none of these.
     """
     outside = [address for address in addresses if not ipaddress.ip_address(address).is_loopback]
     if outside and key is None and not insecure:
@@ -136,5 +136,5 @@ def check(addresses: Iterable[str], key: Secret | None, *, insecure: bool) -> No
             "anybody who reaches this address could join the job",
             outside[0],
             "give all certificates of one CA (`tls`, --tls) or the same key (`key_file`, --key-file), "
-            "or say `insecure=True` (--insecure) where only friends reach it",
+            "or say `insecure=True` (--insecure) if only trusted machines can reach it",
         )

@@ -1,4 +1,4 @@
-"""Whether links do what a testbed's file says: rates in a rack, across racks, and of all hosts at once; and latency."""
+"""Measures whether links have the rates in a testbed's file: in a rack, across racks, and of all hosts; and latency."""
 
 from __future__ import annotations
 
@@ -33,48 +33,48 @@ if TYPE_CHECKING:
 PROBE = Path(__file__).with_name("probe.py")
 PORT = 29_499
 TOLERANCE = 0.05
-"""Part of its rate by which a link may be slower or faster."""
+"""Relative deviation of a rate that still counts as correct."""
 FAIR = 0.1
-"""Part of its share that a flow has at least where flows take from each other: TCP gives as little as a fifth."""
+"""Minimum part of its fair share that a contended flow must get: TCP gives some flows as little as a fifth."""
 SECONDS = 1.0
 TRIES = 3
-"""How often rates are measured that do not hold: congestion control may miss by chance what a link has."""
+"""How often a rate that does not hold is measured: congestion control may miss the rate of a link by chance."""
 SETTLE_S = 0.3
-"""Left out of a rate at least: congestion control has to find it."""
+"""Minimum time before a measurement begins, in which congestion control finds its rate."""
 SETTLE_WAITS = 10
-"""The same, in times that a packet may wait in a queue: slow start doubles from 10 segments to what it holds."""
+"""The same, in queueing delays: slow start doubles from 10 segments until the queue is full."""
 FAIR_WAITS = 25
-"""How long flows are measured that take from each other, in the same: by and by they come to share."""
+"""Minimum time for which contended flows are measured, in queueing delays: they approach fair shares slowly."""
 ROUND_TRIPS = 200
 PATIENCE_S = 60.0
-"""How long a program on a host may take besides."""
+"""How much longer than its measurement a program on a host may take."""
 START_S = 0.5
-"""What programs on hosts take to begin and to end, about."""
+"""Estimated time for programs on hosts to start and end."""
 LONGEST_S = 300.0
-"""How long all of it may take where everything holds at once."""
+"""Maximum time of a check in which every rate holds at the first try."""
 BUSY = 0.9
-"""Part of all cores beyond which the machine, not a link, sets a rate."""
+"""Part of all cores beyond which the machine, rather than a link, limits a rate."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a flow got."""
+    """The measured rate of a flow."""
 
     flow: Flow
     share: Share
-    """What it should get."""
+    """The flow's fair share."""
     bits: float
     """Payload that arrived, in bits per second."""
     most_bits: float
-    """The same in the best of all tries."""
+    """The same, in the flow's best try."""
 
     @property
     def holds(self) -> bool:
-        """Whether it got its share: all of what nobody can take from it, or a fair part of what others want as well."""
+        """Whether the flow got its share; of a contended share, at least the part :data:`FAIR`."""
         return self.most_bits >= self.share.bits * (FAIR if self.share.contended else 1 - TOLERANCE)
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Returns the fields as data for JSON."""
         ends = {"from": self.flow.sender.name, "to": self.flow.receiver.name}
         return {
             **ends,
@@ -86,40 +86,40 @@ class Measured:
 
 @dataclass(frozen=True)
 class Rate:
-    """Rates that were measured: payload, in bits per second, of flows at the same time."""
+    """Measured rates of flows that ran at the same time: payload, in bits per second."""
 
     what: str
     each: tuple[Measured, ...]
     cores: float
-    """Cores of the machine that were busy."""
+    """Number of the machine's cores that were busy."""
 
     @property
     def expected_bits(self) -> float:
-        """What the file says of all flows together."""
+        """The rate of all flows together by the file."""
         return sum(one.share.bits for one in self.each)
 
     @property
     def measured_bits(self) -> float:
-        """What came of all flows together."""
+        """The measured rate of all flows together."""
         return sum(one.bits for one in self.each)
 
     @property
     def slow(self) -> list[Measured]:
-        """Flows that have less than their share, the slowest first."""
+        """Flows that got less than their share, the slowest first."""
         return sorted((one for one in self.each if not one.holds), key=lambda one: one.most_bits / one.share.bits)
 
     @property
     def off(self) -> float:
-        """By which part of it all flows together are beside what the file says."""
+        """The relative difference between the measured and the expected rate of all flows together."""
         return abs(self.measured_bits / self.expected_bits - 1)
 
     @property
     def holds(self) -> bool:
-        """Whether it is what the file says: all flows together, and each of them."""
+        """Whether the rate of all flows together is that of the file, and no flow is slow."""
         return self.off <= TOLERANCE and not self.slow
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Returns the fields as data for JSON."""
         return {
             "what": self.what,
             "flows": len(self.each),
@@ -135,31 +135,31 @@ class Rate:
 
 @dataclass(frozen=True)
 class Latency:
-    """Round trips of 4 bytes that were measured, in seconds."""
+    """Measured times of round trips of 4 bytes, in seconds."""
 
     what: str
     file_s: float
-    """Latencies of the links there and back, as the file has them. Nothing emulates them."""
+    """The latencies in the file of all links of the round trip. A testbed does not emulate them."""
     least_s: float
     median_s: float
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What was measured on a testbed."""
+    """The measurements on a testbed."""
 
     rates: tuple[Rate, ...]
     latencies: tuple[Latency, ...]
     alone: tuple[Port, ...] = ()
-    """Interfaces that reach no other host's: there is nothing to measure."""
+    """Interfaces that reach no other host, and are not measured."""
 
     @property
     def holds(self) -> bool:
-        """Whether all rates are what the file says."""
+        """Whether all rates are those of the file."""
         return all(rate.holds for rate in self.rates)
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Returns the fields as data for JSON."""
         return {
             "rates": [rate.plain() for rate in self.rates],
             "latencies": [asdict(latency) for latency in self.latencies],
@@ -168,13 +168,14 @@ class Checked:
 
 
 def _nobody(done: float, what: str) -> None:
-    """Hears of progress where nobody wants to."""
+    """Ignores progress."""
 
 
 def require(layout: Layout, seconds: float = SECONDS) -> float:
-    """How long :func:`check` takes where all rates hold at once, in seconds; up to :data:`TRIES` times that otherwise.
+    """Returns the seconds that :func:`check` takes if all rates hold at the first try.
 
-    Raises :class:`SynclineError` where there is nothing to measure, and where that is too long.
+    It may take up to :data:`TRIES` times as long otherwise. Raises :class:`SynclineError` if there is nothing to
+    measure, or if the check would take too long.
     """
     if not any(True for _ in trips(layout)):
         found = counted(len(layout.hosts), "host")
@@ -188,43 +189,43 @@ def require(layout: Layout, seconds: float = SECONDS) -> float:
 
 
 def _too_long(layout: Layout, seconds: float, whole: float) -> NoReturn:
-    """Says which queue would do, or that none would."""
+    """Raises the error for a check that would take too long; proposes a shorter queue if one would do."""
     wait_s = max(queueing_s(layout, flows) for _, flows in patterns(layout))
     shorter = 1 << layout.queue_bytes.bit_length() - 1
     while shorter >= LEAST_BURST and sum(_durations(replace(layout, queue_bytes=shorter), seconds)) > LONGEST_S:
         shorter //= 2
-    # A shorter one would drop what TCP hands down at once.
+    # A queue shorter than a burst would drop what TCP sends at once.
     queue = f"a shorter queue, such as `queue: {size(shorter).replace(' ', '')}`, or " if shorter >= LEAST_BURST else ""
     refuse(
         error(
             "SL0102",
-            f"to measure this testbed takes {duration(whole)}, which is too long",
+            f"measuring this testbed would take {duration(whole)}, which is too long",
             key="queue",
             found=size(layout.queue_bytes),
-            allowed=f"what is measured in {LONGEST_S / 60:.0f} min",
+            allowed=f"a queue with which it takes at most {LONGEST_S / 60:.0f} min",
             help=f"give it {queue}faster links",
-            notes=[f"a packet waits in queues for up to {shown_time(wait_s)}, and rates are those of many such times"],
+            notes=[f"a packet waits in queues for up to {shown_time(wait_s)}, and rates need many times as long"],
         )
     )
 
 
 def _durations(layout: Layout, seconds: float) -> list[float]:
-    """How long each part takes, rates first, in seconds."""
+    """Returns the seconds that each measurement takes, rates first."""
     rates = (sum(window(layout, flows, seconds)) for _, flows in patterns(layout))
     return [START_S + each for each in (*rates, *(0.0 for _ in trips(layout)))]
 
 
 def window(layout: Layout, flows: Sequence[Flow], seconds: float) -> tuple[float, float]:
-    """Before which time flows are not measured, and for how long they are then."""
+    """Returns the seconds before the measurement of flows begins, and the seconds for which it runs."""
     wait_s = queueing_s(layout, flows)
     contended = any(share.contended for share in shares(layout, flows))
     return max(SETTLE_S, SETTLE_WAITS * wait_s), max(seconds, FAIR_WAITS * wait_s if contended else 0.0)
 
 
 def check(layout: Layout, seconds: float = SECONDS, tell: Callable[[float, str], None] = _nobody) -> Checked:
-    """Measures a testbed that is up. ``tell`` hears which part of the time is over and what is measured next.
+    """Measures a testbed that is up. ``tell`` is called with the part of the time that is over, and the next step.
 
-    Raises :class:`SynclineError` as :func:`require` does, and where a program on a host fails.
+    Raises :class:`SynclineError` as :func:`require` does, and if a program on a host fails.
     """
     whole = require(layout, seconds)
     begins = [0.0, *itertools.accumulate(_durations(layout, seconds))]
@@ -245,7 +246,7 @@ def check(layout: Layout, seconds: float = SECONDS, tell: Callable[[float, str],
 
 
 def trips(layout: Layout) -> Iterator[tuple[str, Flow]]:
-    """Between which interfaces a round trip is measured, and what is said of them."""
+    """Yields the flows whose round trips are measured, each with a description."""
     most = max(len(host.nics) for host in layout.hosts)
     for at in range(most):
         for what, flow in pairs(layout, at):
@@ -253,7 +254,7 @@ def trips(layout: Layout) -> Iterator[tuple[str, Flow]]:
 
 
 def _rate(layout: Layout, what: str, flows: list[Flow], seconds: float) -> Rate:
-    """Tries until all hold; the best of all tries, where none does."""
+    """Measures flows until their rates hold, at most :data:`TRIES` times; returns the best try."""
     fair = shares(layout, flows)
     settle_s, seconds = window(layout, flows, seconds)
     total = sum(share.bits for share in fair)
@@ -268,13 +269,13 @@ def _rate(layout: Layout, what: str, flows: list[Flow], seconds: float) -> Rate:
 
 
 def _try(layout: Layout, flows: list[Flow], settle_s: float, seconds: float) -> tuple[list[float], float]:
-    """Bits per second of each flow, all measured at the same time, and cores that were busy."""
+    """Measures all flows at the same time: returns bits per second of each, and the number of busy cores."""
     running = [_probe(layout, "rate", flow) for flow in flows]
     _ready(running)
     began, busy = time.monotonic(), busy_s()
     begin = began + settle_s
     for each in running:
-        _tell(each, f"{begin} {begin + seconds}\n")
+        _write_line(each, f"{begin} {begin + seconds}\n")
     found = [8 * json.loads(finish(each, settle_s + seconds + PATIENCE_S))[0] for each in running]
     return found, (busy_s() - busy) / (time.monotonic() - began)
 
@@ -297,15 +298,15 @@ def _start(layout: Layout, host: Host, what: str, address: str, *rest: str) -> s
 
 
 def _ready(running: list[subprocess.Popen[str]]) -> None:
-    """Waits until all probes say that they are. Raises :class:`SynclineError` where one fails."""
+    """Waits until all probes are ready. Raises :class:`SynclineError` if one fails."""
     for process in running:
         if process.stdout is None or process.stdout.readline() != "ready\n":
             process.kill()
             finish(process)
 
 
-def _tell(process: subprocess.Popen[str], line: str) -> None:
-    # One that has failed says so when it is waited for.
+def _write_line(process: subprocess.Popen[str], line: str) -> None:
+    # If the process has failed, `finish` reports it.
     with contextlib.suppress(OSError):
         if process.stdin is not None:
             process.stdin.write(line)
@@ -313,9 +314,9 @@ def _tell(process: subprocess.Popen[str], line: str) -> None:
 
 
 def finish(process: subprocess.Popen[str], patience_s: float = PATIENCE_S, *, silent: bool = False) -> str:
-    """What a program on a host prints, or nothing where it may be ``silent``.
+    """Waits for a program on a host, and returns what it printed, which may be nothing if ``silent``.
 
-    Raises :class:`SynclineError` where it fails.
+    Raises :class:`SynclineError` if it fails.
     """
     try:
         out, problem = process.communicate(timeout=patience_s)
@@ -333,11 +334,11 @@ def finish(process: subprocess.Popen[str], patience_s: float = PATIENCE_S, *, si
 
 @contextlib.contextmanager
 def _servers(layout: Layout, watch: Watch) -> Iterator[None]:
-    """Probes that answer on all hosts."""
+    """Runs a probe that answers on each host, for as long as the block runs."""
     running = []
     try:
         for host in layout.hosts:
-            running.append(_start(layout, host, "serve", "0.0.0.0"))  # noqa: S104 - nobody else is on that host
+            running.append(_start(layout, host, "serve", "0.0.0.0"))  # noqa: S104 - the host is a namespace of ours
             watch.group(running[-1].pid)
         _ready(running)
         yield

@@ -1,4 +1,4 @@
-"""What to tell ``ip`` and ``tc`` so that a layout comes to be: lines of their batch files, by network namespace."""
+"""Generates the commands that create a layout: lines of batch files for ``ip`` and ``tc``, by network namespace."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     from syncline.testbed.layout import Host, Layout, Nic
 
 Batch = tuple[str, str, list[str]]
-"""A program, the namespace that it works in, and its lines."""
+"""A program, the namespace in which it runs, and its lines."""
 
 LEAST_BURST = 65_536
-"""Bytes of the largest segment that TCP hands down."""
+"""Bytes of the largest segment that TCP passes to an interface."""
 BURST_S = 0.001
-"""What a link may be ahead of its rate."""
+"""A link may send as much at once as its rate allows in this time."""
 HOST_QUEUE = 64 << 20
-"""Bytes that wait in a host at most: a thousand segments, as Linux has it. TCP keeps that queue short; ports drop."""
+"""Length of a host's queue in bytes: a thousand segments, as in Linux. TCP keeps it short; only switch ports drop."""
 
 FIRST_TABLE = 1000
-"""Number of the routing table for what has the address of a host's first interface, and of the rule that says so."""
+"""Number of the routing table, and of the rule, for packets from the address of a host's first interface."""
 
 
 def batches(layout: Layout) -> Iterator[Batch]:
-    """All batches, in order; namespaces are there already."""
+    """Yields all batches in order. The namespaces must exist."""
     fabric = layout.fabric_namespace
     lines = ["link set lo up"]
     for bridge in layout.bridges:
@@ -57,9 +57,10 @@ def batches(layout: Layout) -> Iterator[Batch]:
 
 
 def routes(layout: Layout, host: Host) -> Iterator[str]:
-    """By which interface a host sends: what is from the address of one leaves by that one, to all that it reaches.
+    """Yields the routes of a host. Packets from the address of an interface leave through that interface.
 
-    What has no address yet goes to a subnet by the host's own interface there, or by the first one that reaches it.
+    Packets without a source address leave through the host's own interface in the destination's subnet, or else through
+    the first interface that reaches it.
     """
     main: dict[str, Nic] = {nic.subnet: nic for nic in host.nics}
     for at, nic in enumerate(host.nics):
@@ -78,10 +79,10 @@ def _route(layout: Layout, subnet: str, nic: Nic) -> str:
 
 
 def _fabric_ports(layout: Layout) -> Iterator[tuple[str, int]]:
-    """Ports of bridges, and the rate at which each sends."""
+    """Yields the ports of bridges, and the rate at which each port sends."""
     for at, trunk in enumerate(layout.trunks):
         a, b = trunk_ports(at)
-        # What leaves by the port of one bridge arrives at the other.
+        # A packet that leaves through one bridge's port arrives at the other bridge.
         yield a, trunk.ab_bits
         yield b, trunk.ba_bits
     for host in layout.hosts:
@@ -90,17 +91,17 @@ def _fabric_ports(layout: Layout) -> Iterator[tuple[str, int]]:
 
 
 def trunk_ports(at: int) -> tuple[str, str]:
-    """The two ends of a cable between bridges."""
+    """Returns the names of the two ends of a cable between bridges."""
     return f"t{at}a", f"t{at}b"
 
 
 def host_ports(host: Host) -> list[str]:
-    """The bridges' ends of a host's cables."""
+    """Returns the names of the bridges' ends of a host's cables."""
     return [f"h{host.number}n{at}" for at in range(len(host.nics))]
 
 
 def shaping(layout: Layout, device: str, bits: int, queue: int) -> list[str]:
-    """Keeps what ``device`` sends to a rate, with a queue of so many bytes that drops what is too much."""
+    """Returns the lines that limit the rate at which ``device`` sends, with a queue of at most ``queue`` bytes."""
     burst = max(LEAST_BURST, round(bits / 8 * BURST_S))
     if layout.shaper == "tbf":
         return [f"qdisc add dev {device} root tbf rate {bits}bit burst {burst} limit {queue}"]

@@ -1,4 +1,4 @@
-"""How busy this machine's cores are. It needs nothing but Python: benches load it on its own."""
+"""Reads how busy this machine's cores are. Benches load this file alone, so it imports only the standard library."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def busy_s() -> float:
-    """Seconds that all cores together were not idle."""
+    """Returns the seconds that all cores together have not been idle, since the machine started."""
     fields = Path("/proc/stat").read_text("ascii").split("\n", 1)[0].split()[1:9]
     user, nice, system, _, _, irq, soft, _ = (int(each) for each in fields)
     return (user + nice + system + irq + soft) / os.sysconf("SC_CLK_TCK")

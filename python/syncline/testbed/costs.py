@@ -1,8 +1,8 @@
-"""What messages and bytes cost on hosts: measured once between two of them, kept in a file, taken by scenarios.
+"""Host costs: the time that hosts take per message and per byte, measured between two hosts and saved to a file.
 
-A scenario has two places for it (`collectives.endpoint_delay` and `collectives.reduction_rate`), and links have
-latencies. All three come from exchanges of two hosts that do nothing else, so they hold no matter what is predicted
-with them.
+Scenarios use two of the values (`collectives.endpoint_delay` and `collectives.reduction_rate`), and links use the third
+as their latency. All three come from exchanges between two hosts that do nothing else. They therefore do not depend on
+the scenario that uses them.
 """
 
 from __future__ import annotations
@@ -42,30 +42,30 @@ SCHEMA = "syncline-host-costs/1"
 
 
 class Collectives(Strict):
-    """What a scenario's `collectives` take."""
+    """Values for `collectives` of a scenario."""
 
     endpoint_delay: Time
-    """What a message takes on hosts, from one process to the other, beside the latency of links."""
+    """Time of a message from one process to another, in addition to the latency of links."""
     reduction_rate: Rate
-    """Rate at which a process receives vectors and combines them with its own, where no link limits it."""
+    """Rate at which a process receives vectors and combines them with its own, if no link limits it."""
 
 
 class Form(Strict):
-    """A file of host costs."""
+    """The format of a file of host costs."""
 
     schema_: Annotated[Literal["syncline-host-costs/1"], Field(alias="schema")]
-    """Version of this form."""
+    """Version of this format."""
     cores: Annotated[int, Field(ge=1)]
-    """Cores of the machine on which they were measured."""
+    """Number of cores of the machine on which the costs were measured."""
     link_latency: Time
-    """Latency of a link: the least time of a packet from host to host, by the links between them."""
+    """Latency of a link: the shortest time of a packet from host to host, divided by the links between them."""
     collectives: Collectives
-    """What a scenario takes as it is."""
+    """Values that a scenario takes over unchanged."""
 
 
 @dataclass(frozen=True)
 class HostCosts:
-    """What was measured, in seconds and bytes per second."""
+    """Measured host costs, in seconds and bytes per second."""
 
     link_latency_s: float
     endpoint_delay_s: float
@@ -73,7 +73,7 @@ class HostCosts:
     cores: int
 
     def plain(self) -> dict[str, Any]:
-        """As a file has it: three digits."""
+        """Returns the costs as data for a file, rounded to three or four digits."""
         collectives = {
             "endpoint_delay": f"{1e6 * self.endpoint_delay_s:.3g}us",
             "reduction_rate": f"{self.reduction_bytes_per_s / 1e6:.4g}MB/s",
@@ -82,9 +82,9 @@ class HostCosts:
         return {"schema": SCHEMA, "cores": self.cores, "link_latency": latency, "collectives": collectives}
 
     def save(self, path: Path) -> None:
-        """Writes a file, JSON where its name ends so, else YAML.
+        """Writes a file: JSON if its name ends with ``.json``, or else YAML.
 
-        Raises :class:`SynclineError` where it cannot be written.
+        Raises :class:`SynclineError` if the file cannot be written.
         """
         plain = self.plain()
         text = json.dumps(plain, indent=1) + "\n" if path.suffix == ".json" else dump(plain)
@@ -95,7 +95,7 @@ class HostCosts:
 
 
 def require_writable(path: Path) -> None:
-    """Raises :class:`SynclineError` where a file cannot be written, and makes none."""
+    """Raises :class:`SynclineError` if a file cannot be written; does not create or change it."""
     folder = path.parent
     try:
         if path.exists():
@@ -113,9 +113,9 @@ def _unwritable(path: Path, reason: str) -> NoReturn:
 
 
 def read(path: str | Path) -> HostCosts:
-    """The host costs of a file that ``syncline testbed check --save`` wrote.
+    """Reads host costs from a file that ``syncline testbed check --save`` wrote.
 
-    Raises :class:`SynclineError` with everything that is wrong.
+    Raises :class:`SynclineError` with all errors in the file.
     """
     form = check(from_file(str(path)), Form, whole="the host costs")
     latency, delay = (
@@ -126,16 +126,16 @@ def read(path: str | Path) -> HostCosts:
 
 
 def measure(layout: Layout, checked: Checked) -> HostCosts:
-    """Measures two hosts of a testbed that was checked.
+    """Measures the costs of two hosts of a testbed that was checked before.
 
-    A message takes half of what an exchange of 4 bytes between two processes takes, less the latency of links; and a
-    link half of the least round trip over the number of links on the way.
+    The cost of a message is half the time of an exchange of 4 bytes between two processes, minus the latency of links.
+    The latency of a link is half of the shortest round trip, divided by the number of links on the path.
 
-    Raises :class:`SynclineError` where there are no two hosts, or a program on them fails.
+    Raises :class:`SynclineError` if the testbed does not have two hosts, or a program on them fails.
     """
     pair = next(trips(layout), None)
     if pair is None:
-        refuse(error("SL1103", "host costs are those of two hosts", found="1 host", allowed="a testbed with more"))
+        refuse(error("SL1103", "measuring host costs needs two hosts", found="1 host", allowed="two hosts or more"))
     what, flow = pair
     way_s = next(each.least_s for each in checked.latencies if each.what == what) / 2
     exchange_s = statistics.median(_pair(layout, "exchange", flow.receiver, flow.sender))
@@ -145,7 +145,7 @@ def measure(layout: Layout, checked: Checked) -> HostCosts:
 
 
 def _pair(layout: Layout, what: str, first: Port, second: Port) -> list[float]:
-    """What two ranks measure, on two hosts or on one."""
+    """Runs two ranks of :mod:`syncline.testbed.pace`, on two hosts or on one, and returns what they measured."""
     with guardian.watch() as watch:
         running = []
         for rank, port in enumerate((first, second)):

@@ -1,4 +1,4 @@
-"""What a testbed that is up has other than a file says."""
+"""Finds the difference between a testbed that is up and a file."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ if TYPE_CHECKING:
 
 
 def difference(there: Layout, asked: Layout) -> str | None:
-    """The first thing in which two testbeds differ, in words: what is ``there``, then what is ``asked``.
+    """Describes the first difference between a testbed that is ``there`` and one that is ``asked`` for.
 
-    Latencies are left out: nothing emulates them.
+    Returns ``None`` if they are the same. Latencies do not count, because a testbed does not emulate them.
     """
-    for (what, one), (_, other) in zip(_told(there), _told(asked), strict=False):
+    for (what, one), (_, other) in zip(_properties(there), _properties(asked), strict=False):
         if one != other:
-            return f"{what}: {one} there, {other} in the file"
+            return f"{what}: {one} in the testbed, {other} in the file"
     return None
 
 
-def _told(layout: Layout) -> Iterator[tuple[str, str]]:
-    """All that makes a testbed, the same number of things for the same number of hosts, interfaces and cables."""
+def _properties(layout: Layout) -> Iterator[tuple[str, str]]:
+    """Yields the names and values of everything that makes up a testbed.
+
+    Two testbeds with as many hosts, interfaces and cables yield the same names in the same order.
+    """
     yield "number of hosts", str(len(layout.hosts))
     for host in layout.hosts:
         yield f"host {host.number}", counted(len(host.nics), "interface")
@@ -46,5 +49,5 @@ def _told(layout: Layout) -> Iterator[tuple[str, str]]:
 
 
 def _bits(rate: int) -> str:
-    """All digits where four would hide some."""
+    """Formats a rate; with all digits if four would not be exact."""
     return scaled(rate, "b/s") if rate == float(f"{rate:.4g}") else f"{rate} b/s"

@@ -1,4 +1,4 @@
-"""What a file says of its fabric, and no testbed does: warnings."""
+"""Warns about properties of a fabric that a testbed does not emulate."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 def warnings(request: Request, layout: Layout) -> Iterator[Diagnostic]:
-    """Latencies and efficiencies of links, which are not emulated."""
+    """Yields warnings if a file has latencies or efficiencies of links, which are not emulated."""
     mark = request.source.mark(("fabric",), key=True)
     longest = max(_latencies(layout), default=0.0)
     if longest:
         yield {
             **error(
                 "SL1102",
-                "latencies of links are not emulated: packets take what the kernel takes",
+                "latencies of links are not emulated: packets take only the kernel's own time",
                 mark=mark,
                 key="fabric",
                 found=f"up to {time(longest)} a link",
-                help="syncline testbed check sets round trips beside those of the file",
+                help="syncline testbed check shows measured round trips beside those of the file",
             ),
             "severity": "warning",
         }
@@ -36,11 +36,11 @@ def warnings(request: Request, layout: Layout) -> Iterator[Diagnostic]:
         yield {
             **error(
                 "SL1102",
-                "`efficiency` is not emulated: links have their whole rate, and packets have headers",
+                "`efficiency` is not emulated: links have their full rate, and packets have real headers",
                 mark=mark,
                 key="fabric",
                 found=f"{request.least_efficiency:g}",
-                help=f"TCP has {percent(PAYLOAD)} of a link for payload",
+                help=f"TCP uses {percent(PAYLOAD)} of a link's rate for payload",
             ),
             "severity": "warning",
         }

@@ -1,4 +1,4 @@
-"""Flows between interfaces of hosts: which are measured, the links on their way, and what is each one's fair share."""
+"""Flows between interfaces of hosts: which ones are measured, the links that they pass, and their fair shares."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Link = tuple[str, str]
 """One direction of a cable, by its ends."""
 
 OWN_QUEUE = 2 * 65_536
-"""Bytes that TCP lets wait in a host, of one connection: two segments as large as it hands down."""
+"""Maximum bytes of one connection that wait in a host: TCP allows two segments of the largest size."""
 _FULL = 1e-9
-"""Part of a link's rate that may be left where it is full: rates are divided."""
+"""A link with at most this part of its rate left counts as full, because divided rates are rounded."""
 
 
 @dataclass(frozen=True)
@@ -28,23 +28,23 @@ class Port:
 
     host: Host
     at: int
-    """Its number there."""
+    """The number of the interface on its host."""
 
     @property
     def nic(self) -> Nic:
-        """What the layout has of it."""
+        """The interface in the layout."""
         return self.host.nics[self.at]
 
     @property
     def name(self) -> str:
-        """Its host's; with several interfaces, its own, too."""
+        """The name of the host; with the name of the interface if the host has several."""
         own = f" {self.nic.interface}" if len(self.host.nics) > 1 else ""
         return f"host {self.host.number}{own}"
 
 
 @dataclass(frozen=True)
 class Flow:
-    """From one interface to another."""
+    """A flow of data from one interface to another."""
 
     sender: Port
     receiver: Port
@@ -52,20 +52,20 @@ class Flow:
 
 @dataclass(frozen=True)
 class Share:
-    """What a flow gets among others."""
+    """The fair share of a flow."""
 
     bits: float
     """Payload, in bits per second."""
     contended: bool
-    """Whether it passes a full link where flows can take from each other: then the fair share is what TCP aims at, not
-    what it keeps to within seconds."""
+    """Whether the flow passes a full link on which flows can take rate from each other. TCP approaches fair shares on
+    such a link, but does not keep to them within seconds."""
 
 
 def patterns(layout: Layout) -> Iterator[tuple[str, list[Flow]]]:
-    """What is measured: one flow, and one from each host, on each of their interfaces; and on all of them at once.
+    """Yields the flows to measure: one flow and flows from all hosts, on each interface, and on all at once.
 
-    Where acknowledgements would wait behind other flows' data, a pattern comes in parts in which they do not:
-    congestion control takes that wait for a slow link.
+    If acknowledgements would wait behind the data of other flows, a pattern is split into parts in which they do not:
+    congestion control would mistake that wait for a slow link.
     """
     most = max(len(host.nics) for host in layout.hosts)
     wholes: list[tuple[str, list[Flow]]] = []
@@ -88,13 +88,13 @@ def patterns(layout: Layout) -> Iterator[tuple[str, list[Flow]]]:
 
 
 def alone(layout: Layout) -> list[Port]:
-    """Interfaces that reach no other host's, so that no flow passes them."""
+    """Returns the interfaces that reach no other host, so that no flow passes them."""
     every = [Port(host, at) for host in layout.hosts for at in range(len(host.nics))]
     return [port for port in every if next(_others(layout, layout.segments[port.nic.bridge], port.host), None) is None]
 
 
 def parts(layout: Layout, flows: list[Flow]) -> Iterator[list[Flow]]:
-    """All flows, in as few parts as are found in which no acknowledgements wait behind data."""
+    """Splits flows into few parts, such that acknowledgements do not wait behind data in any part."""
     late = set(_hindered(layout, flows))
     if not late:
         yield flows
@@ -102,7 +102,7 @@ def parts(layout: Layout, flows: list[Flow]) -> Iterator[list[Flow]]:
         yield from parts(layout, [flow for at, flow in enumerate(flows) if at not in late])
         yield from parts(layout, [flows[at] for at in sorted(late)])
     else:
-        # All alike: each part uses every cable one way only.
+        # The acknowledgements of all flows wait. Split so that each part uses every cable in one direction only.
         one_way: list[tuple[set[Link], list[Flow]]] = []
         for flow in flows:
             links = way(layout, flow)
@@ -116,7 +116,7 @@ def parts(layout: Layout, flows: list[Flow]) -> Iterator[list[Flow]]:
 
 
 def pairs(layout: Layout, at: int = 0) -> Iterator[tuple[str, Flow]]:
-    """Interface number ``at`` of a host, with that of another host on the same switch, and of one on another switch."""
+    """Yields a flow between interfaces ``at`` of two hosts on one switch, and one between hosts on two switches."""
     near = far = None
     for group in _groups(layout, at):
         near = near or next((Flow(rack[0], rack[1]) for rack in group if len(rack) > 1), None)
@@ -128,7 +128,10 @@ def pairs(layout: Layout, at: int = 0) -> Iterator[tuple[str, Flow]]:
 
 
 def _groups(layout: Layout, at: int) -> list[list[list[Port]]]:
-    """Interfaces number ``at``: by segment, and there by bridge. One alone has the first ones of others for company."""
+    """Groups the interfaces ``at`` of all hosts by segment, and within a segment by bridge.
+
+    If a segment has only one of them, the first interfaces of other hosts in the segment are added.
+    """
     segments: dict[str, list[Port]] = {}
     for host in layout.hosts:
         if at < len(host.nics):
@@ -146,7 +149,7 @@ def _groups(layout: Layout, at: int) -> list[list[list[Port]]]:
 
 
 def _others(layout: Layout, segment: str, but: Host) -> Iterator[Port]:
-    """The first interface of each other host in a segment."""
+    """Yields the first interface of each host in a segment, except host ``but``."""
     for host in layout.hosts:
         there = (at for at, nic in enumerate(host.nics) if layout.segments[nic.bridge] == segment)
         if host is not but and (at := next(there, None)) is not None:
@@ -154,13 +157,13 @@ def _others(layout: Layout, segment: str, but: Host) -> Iterator[Port]:
 
 
 def _ring(ports: list[Port]) -> Iterator[Flow]:
-    """Each to the next one."""
+    """Yields a flow from each interface to the next one."""
     if len(ports) > 1:
         yield from (Flow(port, ports[(at + 1) % len(ports)]) for at, port in enumerate(ports))
 
 
 def _across(racks: list[list[Port]]) -> Iterator[Flow]:
-    """Each to one in the next rack."""
+    """Yields a flow from each interface to one in the next rack."""
     for rack, ports in enumerate(racks):
         beyond = racks[(rack + 1) % len(racks)]
         yield from (Flow(port, beyond[at % len(beyond)]) for at, port in enumerate(ports))
@@ -168,20 +171,22 @@ def _across(racks: list[list[Port]]) -> Iterator[Flow]:
 
 @dataclass(frozen=True)
 class _Filled:
-    """Flows that are max-min fair."""
+    """Max-min fair rates of flows."""
 
     ways: list[list[Link]]
+    """The links that each flow passes."""
     bits: list[float]
-    """What each has of its links, in bits per second, headers included."""
+    """The rate of each flow, in bits per second, including headers."""
     users: dict[Link, set[int]]
+    """The flows that pass each link."""
     full: set[Link]
-    """Links of which nothing is left."""
+    """Links that have no rate left."""
 
 
 def shares(layout: Layout, flows: Sequence[Flow]) -> list[Share]:
-    """What each flow gets where all are max-min fair."""
+    """Returns the share of each flow if rates are max-min fair."""
     found = _fill(layout, flows)
-    # A flow that fills a link of its own takes nothing from others.
+    # A flow that fills a link which no other flow passes cannot take rate from others.
     bound = {
         at
         for at, links in enumerate(found.ways)
@@ -195,7 +200,7 @@ def shares(layout: Layout, flows: Sequence[Flow]) -> list[Share]:
 
 
 def queueing_s(layout: Layout, flows: Sequence[Flow]) -> float:
-    """How long a packet waits at most in a queue that these flows fill, in seconds."""
+    """Returns the longest time that a packet waits in a queue that these flows fill, in seconds."""
     rates, found = _rates(layout), _fill(layout, flows)
     queues = dict.fromkeys(_queues(layout, found), layout.queue_bytes)
     queues |= {link: OWN_QUEUE for link in found.full if link[0] not in layout.segments}
@@ -203,7 +208,7 @@ def queueing_s(layout: Layout, flows: Sequence[Flow]) -> float:
 
 
 def _hindered(layout: Layout, flows: Sequence[Flow]) -> Iterator[int]:
-    """Flows whose acknowledgements pass a queue that data fill."""
+    """Yields the flows whose acknowledgements pass a queue that is filled with data."""
     queues = _queues(layout, _fill(layout, flows))
     for at, flow in enumerate(flows):
         if not queues.isdisjoint(way(layout, Flow(flow.receiver, flow.sender))):
@@ -211,20 +216,21 @@ def _hindered(layout: Layout, flows: Sequence[Flow]) -> Iterator[int]:
 
 
 def _queues(layout: Layout, found: _Filled) -> set[Link]:
-    """The links of switches before which packets wait. In a host, TCP keeps the queue short."""
+    """Returns the links of switches whose queues fill. TCP keeps the queues of hosts short."""
     queues = set()
     for links in found.ways:
         for link in (each for each in links if each in found.full):
             if link[0] in layout.segments:
                 queues.add(link)
             if len(found.users[link]) == 1:
-                # No more than its rate comes to what follows; of several flows one may have more than its share.
+                # This link limits the flow, so queues behind it do not fill. On a link with several flows, one flow
+                # may pass more than its share, and fill a queue further on.
                 break
     return queues
 
 
 def _fill(layout: Layout, flows: Sequence[Flow]) -> _Filled:
-    """Max-min fairness by progressive filling (Bertsekas and Gallager, "Data Networks", 6.5.2)."""
+    """Computes max-min fair rates by progressive filling (Bertsekas and Gallager, "Data Networks", 6.5.2)."""
     ways = [way(layout, flow) for flow in flows]
     rates = _rates(layout)
     users: dict[Link, set[int]] = {}
@@ -247,7 +253,7 @@ def _fill(layout: Layout, flows: Sequence[Flow]) -> _Filled:
 
 
 def _rates(layout: Layout) -> dict[Link, int]:
-    """Rates of links, in bits per second."""
+    """Returns the rates of links, in bits per second."""
     found: dict[Link, int] = {}
     for host in layout.hosts:
         for nic in host.nics:
@@ -259,7 +265,7 @@ def _rates(layout: Layout) -> dict[Link, int]:
 
 
 def latency_s(layout: Layout, flow: Flow) -> float:
-    """What the file says of the way of a packet: the latencies of its links, in seconds."""
+    """Returns the latency of a packet's path by the file: the sum of the latencies of its links, in seconds."""
     found: dict[Link, float] = {}
     for trunk in layout.trunks:
         found[trunk.a, trunk.b], found[trunk.b, trunk.a] = trunk.ab_latency_s, trunk.ba_latency_s
@@ -268,7 +274,7 @@ def latency_s(layout: Layout, flow: Flow) -> float:
 
 
 def way(layout: Layout, flow: Flow) -> list[Link]:
-    """The links that a flow passes: there is one way."""
+    """Returns the links that a flow passes. There is only one path."""
     above: dict[str, str] = {}
     start, goal = flow.sender.nic.bridge, flow.receiver.nic.bridge
     todo = [start]
@@ -287,5 +293,5 @@ def way(layout: Layout, flow: Flow) -> list[Link]:
 
 
 def _end(host: Host, nic: Nic) -> str:
-    """The host's end of a cable."""
+    """Returns the name of the host's end of a cable."""
     return f"h{host.number} {nic.interface}"

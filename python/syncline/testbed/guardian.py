@@ -1,7 +1,7 @@
-"""Cleans up after a process that was killed: its own process, which waits for the end of a pipe.
+"""Cleans up after a process that was killed. The guardian is a separate process that waits for the end of a pipe.
 
-Run as a program it reads what it guards from stdin: lines ``testbed NAME MAKER`` and ``group GROUP``, and ``done``
-once nothing is left to clean up. The end of the pipe without that word means that its owner has died.
+It reads from stdin what to clean up: lines ``testbed NAME MAKER`` and ``group GROUP``, and ``done`` once nothing is
+left to clean up. If the pipe ends without ``done``, its owner has died.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ GRACE_S = 2.0
 
 
 class Watch:
-    """The line to a guardian."""
+    """The pipe to a guardian."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe = pipe
 
     def testbed(self, name: str) -> None:
-        """Takes this testbed down if this process dies."""
+        """Makes the guardian take a testbed down if this process dies."""
         self._say(f"testbed {name} {os.getpid()}")
 
     def group(self, number: int) -> None:
-        """Ends this process group if this process dies."""
+        """Makes the guardian end a process group if this process dies."""
         self._say(f"group {number}")
 
     def done(self) -> None:
-        """There is nothing left to clean up. Not told so, the guardian cleans up at the end of the block."""
+        """Says that nothing is left to clean up. Without it, the guardian cleans up when the block ends."""
         self._say("done")
 
     def _say(self, line: str) -> None:
-        # Without its guardian a process still cleans up after itself.
+        # If the guardian is gone, the process still cleans up after itself.
         with contextlib.suppress(OSError):
             self._pipe.write(f"{line}\n".encode())
             self._pipe.flush()
@@ -48,7 +48,7 @@ class Watch:
 
 @contextlib.contextmanager
 def watch() -> Iterator[Watch]:
-    """Has a guardian for as long as the block runs."""
+    """Runs a guardian for as long as the block runs."""
     command = [sys.executable, "-m", "syncline.testbed.guardian"]
     child = subprocess.Popen(  # noqa: S603
         command,
@@ -68,7 +68,7 @@ def watch() -> Iterator[Watch]:
 
 
 def main(lines: IO[str]) -> None:
-    """What the guardian does."""
+    """Runs the guardian: reads lines until the pipe ends, and cleans up unless ``done`` was among them."""
     testbeds, groups = [], []
     for line in lines:
         word, _, value = line.strip().partition(" ")
@@ -93,6 +93,6 @@ def main(lines: IO[str]) -> None:
 
 
 if __name__ == "__main__":
-    # Ctrl-C is for the owner.
+    # Ctrl-C is meant for the owner.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     main(sys.stdin)

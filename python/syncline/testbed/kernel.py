@@ -1,4 +1,4 @@
-"""The kernel, by way of iproute2: namespaces, links, queues."""
+"""Sets up namespaces, links and queues in the kernel, through iproute2."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ NAMESPACES = Path("/run/netns")
 CONTAINER = (
     "in a container: --privileged; or NET_ADMIN and SYS_ADMIN, apparmor=unconfined, and a /proc/sys that can be written"
 )
-"""What a container needs."""
+"""The options that a container needs."""
 
 
 def require() -> None:
-    """Raises :class:`SynclineError` where this machine cannot have network namespaces."""
+    """Raises :class:`SynclineError` if this machine or user cannot create network namespaces."""
     if not Path("/proc/self/ns/net").exists():
         refuse(error("SL1101", "a testbed needs network namespaces, which only Linux has"))
     missing = [tool for tool in ("ip", "tc") if shutil.which(tool) is None]
@@ -50,12 +50,12 @@ def require() -> None:
 
 
 def require_congestion_control(name: str) -> None:
-    """Raises :class:`SynclineError` where the kernel has no such congestion control."""
+    """Raises :class:`SynclineError` if the kernel has no congestion control of that name."""
     congestions.check(name, key="congestion_control", code="SL1101")
 
 
 def namespaces(prefix: str) -> list[str]:
-    """Those whose names begin so."""
+    """Returns the network namespaces whose names begin with ``prefix``."""
     try:
         return sorted(path.name for path in NAMESPACES.iterdir() if path.name.startswith(prefix))
     except FileNotFoundError:
@@ -63,7 +63,7 @@ def namespaces(prefix: str) -> list[str]:
 
 
 def own_namespace(names: Iterable[str]) -> str | None:
-    """Which of these network namespaces this process is in, if it is in one of them."""
+    """Returns the one of these network namespaces that this process is in, if any."""
     own = Path("/proc/self/ns/net").stat()
     for name in names:
         with contextlib.suppress(OSError):
@@ -73,18 +73,18 @@ def own_namespace(names: Iterable[str]) -> str | None:
 
 
 def add_namespace(name: str) -> None:
-    """Makes one."""
+    """Makes a network namespace."""
     _do(["ip", "netns", "add", name])
 
 
 def delete_namespace(name: str) -> None:
-    """Removes one, with its links; no error where it is gone already."""
+    """Removes a network namespace with its links, if it exists."""
     if (NAMESPACES / name).exists():
         _do(["ip", "netns", "delete", name])
 
 
 def batch(program: str, namespace: str, lines: Sequence[str]) -> None:
-    """Has ``ip`` or ``tc`` do all of ``lines`` in a namespace."""
+    """Runs all of ``lines`` in a namespace by ``ip`` or ``tc``."""
     if lines:
         _do([program, "-n", namespace, "-batch", "-"], "\n".join(lines) + "\n", lines)
 
@@ -96,15 +96,15 @@ def settings(namespace: str, values: dict[str, str]) -> None:
 
 
 def processes(namespace: str) -> list[int]:
-    """Processes in a namespace."""
+    """Returns the processes in a namespace."""
     done = subprocess.run(["ip", "netns", "pids", namespace], check=False, capture_output=True, text=True)  # noqa: S603, S607
     return [int(line) for line in done.stdout.split()]
 
 
 def prepare(layout: Layout) -> None:
-    """What hosts need before their interfaces are up."""
+    """Configures hosts before their interfaces are up."""
     for host in layout.hosts:
-        # With several interfaces on one network each answers for its own address only.
+        # If a host has several interfaces on one network, each answers ARP for its own address only.
         per_interface = {"arp_ignore": "1", "arp_announce": "2", "rp_filter": "0"}
         values = {f"net/ipv4/conf/all/{key}": value for key, value in per_interface.items()}
         values |= {f"net/ipv6/conf/{which}/disable_ipv6": "1" for which in ("all", "default") if _has_ipv6()}
@@ -116,11 +116,11 @@ def _has_ipv6() -> bool:
 
 
 def _do(command: list[str], text: str | None = None, lines: Sequence[str] = ()) -> None:
-    """Runs a program of iproute2; raises :class:`SynclineError` where it fails.
+    """Runs a program of iproute2; raises :class:`SynclineError` if it fails.
 
-    The error says what could not be done to which interface of which host, and has the program's words as notes.
+    The error says what could not be done, to which interface of which host. The program's output is in its notes.
     """
-    # A session of its own: Ctrl-C is for us, who then clean up.
+    # In its own session, the program does not get Ctrl-C. This process does, and then cleans up.
     with _uninterrupted():
         done = subprocess.run(command, check=False, input=text, capture_output=True, text=True, start_new_session=True)  # noqa: S603
     if done.returncode == 0:
@@ -130,7 +130,7 @@ def _do(command: list[str], text: str | None = None, lines: Sequence[str] = ()) 
     if lines:
         what += f", {len(lines)} lines, the first of which is `{lines[0]}`"
     for each in said:
-        # ip and tc say "Command failed -:3".
+        # ip and tc name the failed line as "Command failed -:3".
         head, _, number = each.rpartition("-:")
         if head.startswith("Command failed") and number.isdigit() and 0 < int(number) <= len(lines):
             what = f"{' '.join(command[:3])} {lines[int(number) - 1]}"
@@ -142,28 +142,28 @@ def _do(command: list[str], text: str | None = None, lines: Sequence[str] = ()) 
             f"cannot {_deed(what)}",
             found=what,
             help=_remedy(" ".join(words)) if words else _remedy_without_words(command[0]),
-            notes=notes or [f"{command[0]} {_ending(done.returncode)} and says nothing"],
+            notes=notes or [f"{command[0]} {_ending(done.returncode)} without any output"],
         )
     )
 
 
 MOST_REASONS = 3
-"""Lines of a program's output that an error repeats."""
+"""Maximum number of lines of a program's output in an error."""
 
 
 def _ending(status: int) -> str:
-    """How a process with this exit status ended; a negative one is a signal, as in :mod:`subprocess`."""
-    return f"ends with status {status}" if status >= 0 else f"is killed by signal {-status}"
+    """Describes how a process ended; a negative exit status is a signal, as in :mod:`subprocess`."""
+    return f"exited with status {status}" if status >= 0 else f"was killed by signal {-status}"
 
 
 def _remedy_without_words(program: str) -> str:
-    """iproute2 says what it fails at, so a program that says nothing is another one, or broken."""
+    """Returns a remedy if a program failed without output: it is broken or not iproute2, which prints its errors."""
     there = shutil.which(program) or program
     return f"`{there} -V` should name iproute2; if it does not: sudo apt-get install --reinstall iproute2"
 
 
 def _reasons(said: Iterable[str]) -> Iterator[str]:
-    """What a program says, without its usage text."""
+    """Yields the lines of a program's output, without its usage text."""
     for line in said:
         if line.lstrip().lower().startswith("usage:"):
             return
@@ -183,11 +183,11 @@ _DEEDS = {
     "qdisc add": "limit the rate of the interface",
     "class add": "limit the rate of the interface",
 }
-"""What is done, by the first two words of a line for ``ip`` or ``tc``."""
+"""Descriptions of lines for ``ip`` or ``tc``, by their first two words."""
 
 
 def _deed(what: str) -> str:
-    """What a command does to what, in words: ``limit the rate of the interface eth0 of host 3 of bed``."""
+    """Describes a command, such as ``limit the rate of the interface eth0 of host 3 of bed``."""
     words = what.split()[1:]
     inside = ""
     if words[:1] == ["-n"]:
@@ -196,14 +196,14 @@ def _deed(what: str) -> str:
         inside = words[2]
     deed = _DEEDS.get(" ".join(words[:2]), "limit the rates" if what.startswith("tc ") else "set up the network")
     if deed.endswith("interface"):
-        # Named after the word that says so, or as the third word.
+        # The interface's name follows `dev` or `name`, or is the third word.
         named = [words[at + 1] for at, word in enumerate(words[:-1]) if word in ("dev", "name")]
         deed += f" {(named or words[2:3] or ['?'])[0]}"
     return f"{deed} {_place(inside, named=deed.endswith('namespace'))}".rstrip()
 
 
 def _place(namespace: str, *, named: bool) -> str:
-    """Which part of which testbed a network namespace is."""
+    """Describes the part of a testbed that a network namespace belongs to."""
     prefix, _, rest = namespace.partition(".")
     testbed, _, part = rest.rpartition(".")
     if prefix != "syncline" or not testbed:
@@ -215,12 +215,12 @@ def _place(namespace: str, *, named: bool) -> str:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Keeps Ctrl-C until the end: what a program has begun to make is there by then, and can be removed."""
+    """Defers Ctrl-C until the end of the block, so that what a program has begun to make exists and can be removed."""
     if threading.current_thread() is not threading.main_thread():
-        # Only the main thread is ever interrupted.
+        # Python interrupts only the main thread.
         yield
         return
-    # To block the signal is not enough, as any other thread may take it.
+    # Blocking the signal is not enough, because another thread may receive it.
     kept: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: kept.append(number))
     try:
@@ -234,13 +234,15 @@ def _uninterrupted() -> Iterator[None]:
 def _remedy(said: str) -> str:
     if "permitted" in said:
         return f"run as root; {CONTAINER}"
-    # AppArmor denies mounts in the first way, and a container's own /proc/sys says the second.
+    # The first is AppArmor's error for mounts, the second that of a container's read-only /proc/sys.
     if "Permission denied" in said or "Read-only file system" in said:
         return CONTAINER
     if "qdisc" in said or "No such file" in said:
         return f"load the kernel's modules: modprobe -a sch_htb sch_tbf bridge veth; or {_OTHER_SHAPER}"
     if "not supported" in said:
-        return "hosts of several interfaces need a kernel with CONFIG_IP_MULTIPLE_TABLES; all need veth and bridge"
+        return (
+            "hosts with several interfaces need a kernel with CONFIG_IP_MULTIPLE_TABLES; all hosts need veth and bridge"
+        )
     return f"load the kernel's modules: modprobe -a veth bridge sch_htb sch_tbf; or {_OTHER_SHAPER}"
 
 

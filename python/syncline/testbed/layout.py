@@ -1,4 +1,4 @@
-"""From a fabric to hosts, bridges and cables: what a testbed consists of."""
+"""Maps a fabric to the hosts, bridges and cables of a testbed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from syncline.testbed.spec import Request
 
 LEAST_BITS = 8
-"""Lowest rate of a link, in bits per second: ``tc`` counts whole bytes."""
+"""Minimum rate of a link, in bits per second: ``tc`` counts whole bytes."""
 MOST_BITS = 34 * 10**12
-"""Highest rate: ``tc`` holds the burst, which is what a link sends in a millisecond, in 32 bits of bytes."""
+"""Maximum rate: ``tc`` stores the burst, which is what a link sends in a millisecond, as 32 bits of bytes."""
 PAYLOAD = (MTU - 52) / FRAME
-"""Part of a link's rate that TCP with time stamps has for payload."""
+"""Part of a link's rate that TCP with timestamps can use for payload."""
 
 
 @dataclass(frozen=True)
@@ -28,23 +28,23 @@ class Nic:
     """An interface of a host."""
 
     interface: str
-    """Its name there, such as ``eth0``."""
+    """Its name on the host, such as ``eth0``."""
     address: str
     """IPv4 address; the subnet has 256 addresses."""
     bridge: str
-    """What it is joined to."""
+    """The bridge that it is connected to."""
     up_bits: int
     """Rate from the host, in bits per second."""
     down_bits: int
     """Rate to the host."""
     up_latency_s: float
-    """Latency of the link from the host by the file, in seconds. Nothing emulates it."""
+    """Latency in the file of the link from the host, in seconds. A testbed does not emulate it."""
     down_latency_s: float
-    """Latency of the link to the host by the file."""
+    """Latency in the file of the link to the host."""
 
     @property
     def subnet(self) -> str:
-        """What its address belongs to."""
+        """The subnet of its address."""
         return f"{self.address.rsplit('.', 1)[0]}.0/24"
 
 
@@ -54,7 +54,7 @@ class Host:
 
     number: int
     rack: int
-    """Hosts whose first interface is on the same bridge have the same rack."""
+    """Hosts whose first interfaces are on the same bridge are in the same rack."""
     nics: tuple[Nic, ...]
 
 
@@ -68,13 +68,13 @@ class Trunk:
     """Rate from `a` to `b`, in bits per second."""
     ba_bits: int
     ab_latency_s: float
-    """Latency from `a` to `b` by the file, in seconds. Nothing emulates it."""
+    """Latency in the file from `a` to `b`, in seconds. A testbed does not emulate it."""
     ba_latency_s: float
 
 
 @dataclass(frozen=True)
 class Layout:
-    """All of a testbed."""
+    """All parts of a testbed."""
 
     name: str
     hosts: tuple[Host, ...]
@@ -86,17 +86,17 @@ class Layout:
 
     @property
     def racks(self) -> int:
-        """Number of racks."""
+        """The number of racks."""
         return 1 + max(host.rack for host in self.hosts)
 
     @cached_property
     def segments(self) -> dict[str, str]:
-        """Of each bridge, one that stands for all that it is joined to: what a broadcast reaches."""
+        """For each bridge: a bridge that identifies its segment, which is everything that a broadcast reaches."""
         return _joined(self.bridges, self.trunks)[0]
 
     @cached_property
     def subnets(self) -> dict[str, list[str]]:
-        """The subnets of each segment, as its addresses come."""
+        """The subnets of each segment, in the order of their addresses."""
         found: dict[str, set[str]] = {}
         for host in self.hosts:
             for nic in host.nics:
@@ -105,36 +105,36 @@ class Layout:
 
     @property
     def fabric_namespace(self) -> str:
-        """Where all bridges are."""
+        """The network namespace of all bridges."""
         return namespace(self.name, "fabric")
 
     def namespace(self, host: int) -> str:
-        """Where a host is."""
+        """Returns the network namespace of a host."""
         return namespace(self.name, f"h{host}")
 
     def namespaces(self) -> list[str]:
-        """All of them, hosts first."""
+        """Returns all network namespaces, those of hosts first."""
         return [*(self.namespace(host.number) for host in self.hosts), self.fabric_namespace]
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Returns the layout as data for JSON."""
         return asdict(self)
 
 
 def from_plain(plain: dict[str, Any]) -> Layout:
-    """What :meth:`Layout.plain` gave."""
+    """Restores a layout from the data of :meth:`Layout.plain`."""
     hosts = tuple(Host(**{**host, "nics": tuple(Nic(**nic) for nic in host["nics"])}) for host in plain["hosts"])
     trunks = tuple(Trunk(**trunk) for trunk in plain["trunks"])
     return Layout(**{**plain, "hosts": hosts, "bridges": tuple(plain["bridges"]), "trunks": trunks})
 
 
 def namespace(name: str, part: str) -> str:
-    """The network namespace of a part of a testbed."""
+    """Returns the name of the network namespace for a part of a testbed."""
     return f"syncline.{name}.{part}"
 
 
 def layout(request: Request) -> Layout:
-    """Finds hosts, bridges and cables. Raises :class:`SynclineError` where namespaces cannot be such a fabric."""
+    """Maps a fabric to a layout. Raises :class:`SynclineError` if namespaces and bridges cannot emulate the fabric."""
     fabric = request.fabric
     if fabric["npus"] > MOST_HOSTS:
         request.refuse("too many hosts for one machine", found=str(fabric["npus"]), allowed=f"at most {MOST_HOSTS}")
@@ -183,16 +183,16 @@ def layout(request: Request) -> Layout:
 
 
 class _Vertex(NamedTuple):
-    """What a vertex of the fabric is."""
+    """A vertex of the fabric."""
 
     kind: str
     """``npu``, ``nic``, or a kind of switch."""
     bridge: str
-    """What the bridge is called, if it becomes one. The kernel does not take every name, so own names are not used."""
+    """The name of its bridge, if it is a switch. It is not the vertex's name, which the kernel may not accept."""
 
 
 def _vertices(fabric: dict[str, Any]) -> dict[str, _Vertex]:
-    """Every vertex by its name, NPUs first in the order of their numbers."""
+    """Returns all vertices by name; NPUs come first, in the order of their numbers."""
     found: dict[str, _Vertex] = {}
     names = iter(fabric.get("names", ()))
     for level in sorted(fabric["levels"], key=lambda level: int(level["first"])):
@@ -210,7 +210,7 @@ class _Link(NamedTuple):
 
 
 class _Cable(NamedTuple):
-    """From a host to a bridge."""
+    """A cable from a host to a bridge."""
 
     bridge: str
     up: _Link
@@ -219,20 +219,20 @@ class _Cable(NamedTuple):
 
 def _one_way(request: Request, a: str, b: str) -> NoReturn:
     request.refuse(
-        "bridges send everything one way, and here are several",
-        found=f"two ways from {a} to {b}",
-        help="join switches by one cable with the sum of the rates: one spine, cables: 1",
+        "bridges support one path; this fabric has several",
+        found=f"two paths from {a} to {b}",
+        help="connect switches by one cable with the sum of the rates: one spine, cables: 1",
     )
 
 
 def _trunks(request: Request, links: dict[tuple[str, str], list[_Link]], bridges: dict[str, str]) -> list[Trunk]:
-    """Cables between switches."""
+    """Returns the cables between switches."""
     trunks = []
     for (a, b), (there, *more) in links.items():
         if a not in bridges or b not in bridges:
             continue
         if (b, a) not in links:
-            request.refuse("a link between switches has no way back", found=f"{a} to {b}")
+            request.refuse("a link between switches has no link back", found=f"{a} to {b}")
         back = links[b, a][0]
         if more:
             _one_way(request, a, b)
@@ -242,7 +242,7 @@ def _trunks(request: Request, links: dict[tuple[str, str], list[_Link]], bridges
 
 
 def _joined(bridges: Iterable[str], trunks: Iterable[Trunk]) -> tuple[dict[str, str], Trunk | None]:
-    """Of each bridge, one that stands for all that it is joined to; and a trunk that closes a loop."""
+    """Returns for each bridge one that identifies its segment; and a trunk that closes a loop, if there is one."""
     above = {bridge: bridge for bridge in bridges}
 
     def top(bridge: str) -> str:
@@ -266,52 +266,58 @@ def _cables(
     links: dict[tuple[str, str], list[_Link]],
     bridges: dict[str, str],
 ) -> list[_Cable]:
-    """The cables of a host: its own links to switches, or those of its network cards."""
+    """Returns the cables of a host: its own links to switches, or those of its network cards."""
     ends: list[tuple[str, str]] = []
     for other in neighbours.get(host, ()):
         if vertices[other].kind == "npu":
             request.refuse(
-                "hosts are joined to each other",
+                "hosts are connected directly to each other",
                 found=f"{host} to {other}",
-                allowed="hosts joined by switches",
+                allowed="hosts connected by switches",
                 help="write `switch: {hosts: ..}` or `leaf_spine: {..}`",
             )
         if vertices[other].kind == "nic":
             cards = [switch for switch in neighbours[other] if vertices[switch].kind != "npu"]
             if len(neighbours[other]) - len(cards) > 1:
-                request.refuse("hosts share a network card", found=other, help="one NPU a node: nodes: {npus: 1, ..}")
+                request.refuse("hosts share a network card", found=other, help="one NPU per node: nodes: {npus: 1, ..}")
             ends += [(other, switch) for switch in cards]
         else:
             ends.append((host, other))
     if not ends:
-        request.refuse("a host is joined to nothing", found=host)
+        request.refuse("a host has no links", found=host)
     cables = []
     for at, (own, switch) in enumerate(ends):
-        # Of several links to one switch each is an interface.
+        # Each of several links to one switch becomes an interface.
         number = ends[:at].count((own, switch))
         back = links.get((switch, own), [])
         if len(back) != len(links[own, switch]):
-            request.refuse("a link between a host and a switch has no way back", found=f"{own} to {switch}")
+            request.refuse("a link between a host and a switch has no link back", found=f"{own} to {switch}")
         cables.append(_Cable(bridges[switch], links[own, switch][number], back[number]))
     return cables
 
 
 def _reachable(request: Request, cables_of: list[list[_Cable]], segments: dict[str, str]) -> None:
-    """Refuses hosts of which one has no interface where another has its first one: nobody passes anything on."""
+    """Refuses the fabric if a host has no interface in the segment of another host's first interface.
+
+    It could not reach that host, because hosts do not forward packets.
+    """
     reach = [{segments[cable.bridge] for cable in cables} for cables in cables_of]
     for b, (first, *_) in enumerate(cables_of):
         for a, there in enumerate(reach):
             if segments[first.bridge] not in there:
                 own = ", ".join(dict.fromkeys(cable.bridge for cable in cables_of[a]))
                 request.refuse(
-                    f"host {a} cannot reach the first interface of host {b}, and hosts pass nothing on",
-                    found=f"host {a} on {own}, host {b} on {first.bridge}, which nothing joins",
-                    help="join these switches, or give the host a link to the other one",
+                    f"host {a} cannot reach the first interface of host {b}, and hosts do not forward packets",
+                    found=f"host {a} on {own}, host {b} on {first.bridge}, which are not connected",
+                    help=f"connect these switches, or give host {a} a link to the switch of host {b}",
                 )
 
 
 def _addresses(request: Request, cables_of: list[list[_Cable]], segments: dict[str, str]) -> list[list[str]]:
-    """Of each interface of each host. Its subnet has no other interface of that host, and no other segment."""
+    """Returns the address of each interface of each host.
+
+    A subnet belongs to one segment, and has at most one interface of each host.
+    """
     subnets = list(ipaddress.IPv4Network(request.spec.network).subnets(new_prefix=24))
     taken: dict[tuple[str, int], int] = {}
     found: list[list[str]] = [[] for _ in cables_of]

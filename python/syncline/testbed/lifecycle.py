@@ -1,4 +1,4 @@
-"""Testbeds come up and go down."""
+"""Brings testbeds up, and takes them down."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from syncline.testbed.spec import Request
 
 GRACE_S = 3.0
-"""What processes on hosts have between a request to end and their end."""
+"""How long processes on hosts have to end after SIGTERM, before they are killed."""
 
 
 def up(request: Request) -> Layout:
-    """Brings a testbed up. Whatever stops that, nothing of it is left.
+    """Brings a testbed up. If that fails or is interrupted, nothing of it is left.
 
-    Raises :class:`SynclineError` where one of its name is up, or where the machine cannot have it.
+    Raises :class:`SynclineError` if a testbed of its name is up, or if this machine cannot create it.
     """
     with guardian.watch() as watch:
         made = _up(request, watch)
@@ -36,7 +36,7 @@ def up(request: Request) -> Layout:
 
 
 def _up(request: Request, watch: Watch) -> Layout:
-    """The same. What it made is guarded from the first namespace on, and what others made is left alone."""
+    """Brings a testbed up under a guardian, from the first namespace on; leaves testbeds of other processes alone."""
     made = layout(request)
     kernel.require()
     kernel.require_congestion_control(made.congestion_control)
@@ -46,7 +46,7 @@ def _up(request: Request, watch: Watch) -> Layout:
             state.refuse_taken(there, made)
         known = state.Known(made, file, os.getpid(), complete=False)
         watch.testbed(made.name)
-        # What a crash may have left.
+        # Remove what a crash may have left.
         _remove(made.name)
         try:
             state.write(known)
@@ -68,18 +68,22 @@ def _make(made: Layout) -> None:
 
 
 def down(name: str, maker: int | None = None) -> bool:
-    """Takes a testbed down, with the processes on its hosts; gives whether anything of it was there.
+    """Takes a testbed down, with the processes on its hosts; returns whether anything of it existed.
 
-    With ``maker``, only if this process made it: another may have made one of its name since.
+    With ``maker``, takes it down only if the process ``maker`` made it: another process may have made a testbed of the
+    same name since.
 
-    Raises :class:`SynclineError` on a host of that testbed: what asks for it would be ended itself.
+    Raises :class:`SynclineError` if called on a host of that testbed, because that would end the caller itself.
     """
     kernel.require()
     if (inside := kernel.own_namespace(kernel.namespaces(namespace(name, "")))) is not None:
         where = f"host {inside.rpartition('.h')[2]} of {name}"
         refuse(
             error(
-                "SL1103", "a testbed is not taken down from one of its hosts", found=where, help="leave the host: exit"
+                "SL1103",
+                "a testbed cannot be taken down from one of its hosts",
+                found=where,
+                help="leave the host: exit",
             )
         )
     with state.locked():
@@ -100,17 +104,17 @@ def _remove(name: str) -> bool:
 
 
 def _end(pids: list[int]) -> None:
-    """Ends processes, first by asking."""
+    """Ends processes by SIGTERM, and after :data:`GRACE_S` by SIGKILL."""
     for number, patience in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
-        pids = [pid for pid in pids if _tell(pid, number)]
+        pids = [pid for pid in pids if _signal(pid, number)]
         until = time.monotonic() + patience
         while pids and time.monotonic() < until:
             time.sleep(0.02)
-            pids = [pid for pid in pids if _tell(pid, 0)]
+            pids = [pid for pid in pids if _signal(pid, 0)]
 
 
-def _tell(pid: int, number: int) -> bool:
-    """Sends a signal; gives whether the process is there."""
+def _signal(pid: int, number: int) -> bool:
+    """Sends a signal to a process; returns whether the process exists."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -120,12 +124,12 @@ def _tell(pid: int, number: int) -> bool:
 
 @contextmanager
 def temporary(request: Request) -> Iterator[Layout]:
-    """A testbed that is gone afterwards, also if this process is killed."""
+    """Runs the block with a testbed that is gone afterwards, even if this process is killed."""
     with guardian.watch() as watch:
         made = _up(request, watch)
         try:
             yield made
         finally:
-            # Another may have taken it down and brought up one of its name.
+            # Another process may have taken it down, and brought up a testbed of the same name.
             down(made.name, os.getpid())
             watch.done()

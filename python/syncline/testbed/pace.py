@@ -1,9 +1,9 @@
-"""What messages and bytes cost on hosts, with the runtime itself. A program by itself, started on hosts of a testbed.
+"""Measures the costs of messages and bytes with the runtime itself: a program for two hosts of a testbed.
 
-``pace.py exchange RANK FIRST OWN CONTROL`` runs one of two ranks, the first of which is at ``FIRST``, and this one at
-``OWN``: all-reduces of 4 bytes, each a message from rank 1 to rank 0 and one back, one after the other. ``pace.py
-stream RANK FIRST OWN CONTROL`` has rank 1 send vectors that rank 0 combines with its own. Rank 1 of the first and rank
-0 of the second print what was measured: seconds of each exchange, and bytes per second of each vector.
+``pace.py exchange RANK FIRST OWN CONTROL`` runs one of two ranks. Rank 0 is at address ``FIRST``, this rank at ``OWN``.
+They run all-reduces of 4 bytes one after the other, each of which is a message from rank 1 to rank 0 and one back. Rank
+1 prints the seconds of each exchange. With ``pace.py stream RANK FIRST OWN CONTROL``, rank 1 sends vectors that rank 0
+combines with its own. Rank 0 prints the bytes per second of each vector.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from syncline.runtime import Communicator, Rule
 PORT = 29_498
 WARM_UP, EXCHANGES = 50, 400
 STREAMED, STREAMS = 16 << 20, 8
-"""Bytes of a vector, and vectors."""
+"""The bytes of a vector, and the number of vectors."""
 
 
 def exchange(ranks: Communicator) -> list[float]:
-    """Seconds of each exchange of 4 bytes."""
+    """Returns the seconds of each exchange of 4 bytes."""
     word, times = array("f", [0.0]), []
     for step in range(WARM_UP + EXCHANGES):
         began = time.perf_counter()
@@ -32,7 +32,7 @@ def exchange(ranks: Communicator) -> list[float]:
 
 
 def stream(ranks: Communicator) -> list[float]:
-    """Bytes per second of each vector that rank 0 combined."""
+    """Returns the bytes per second of each vector that rank 0 combined."""
     vector, rates = array("f", bytes(STREAMED)), []
     for step in range(2 + STREAMS):
         ranks.barrier().wait()
@@ -43,7 +43,7 @@ def stream(ranks: Communicator) -> list[float]:
 
 
 def main(what: str, rank: int, first: str, own: str, control: str) -> None:
-    """Joins the other rank, and measures."""
+    """Joins the other rank, measures, and prints the result."""
     rules = [Rule("all_reduce", "parameter_server(placement=CC)"), Rule("reduce", "tree(shape=binomial)")]
     options = {"interfaces": [own], "rules": rules, "insecure": True, "shared_memory": False, "congestion": control}
     with Communicator.join(rank, 2, f"{first}:{PORT}", **options) as ranks:  # type: ignore[arg-type]

@@ -1,10 +1,10 @@
-"""Measures a path between hosts, from within their namespaces. A program by itself: it imports nothing of this package.
+"""Measures a path between hosts, from within their namespaces. This program imports nothing from this package.
 
-``probe.py serve CONTROL ADDRESS PORT`` answers on a host. ``probe.py rate CONTROL ADDRESS PORT OWN`` is joined to it
-from the address ``OWN``, says so, and reads from stdin between which times of this machine's monotonic clock bytes
-count; it sends as fast as it can and prints bytes per second of payload that arrived. ``probe.py latency CONTROL
-ADDRESS PORT OWN COUNT`` prints the times of ``COUNT`` round trips of 4 bytes, in seconds. ``CONTROL`` is the congestion
-control.
+``probe.py serve CONTROL ADDRESS PORT`` answers on a host. ``probe.py rate CONTROL ADDRESS PORT OWN`` connects to it
+from the address ``OWN`` and prints ``ready``. It then reads two times of this machine's monotonic clock from stdin,
+sends as fast as it can, and prints the bytes per second of payload that arrived between these times. ``probe.py latency
+CONTROL ADDRESS PORT OWN COUNT`` prints the times of ``COUNT`` round trips of 4 bytes, in seconds. ``CONTROL`` is the
+congestion control.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BLOCK = 1 << 20
 RATE, LATENCY = b"R", b"L"
 
 
-def _own(sock: socket.socket, control: str) -> None:
+def _configure(sock: socket.socket, control: str) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
 
@@ -31,14 +31,14 @@ def _exactly(sock: socket.socket, count: int) -> bytes:
     while len(got) < count:
         more = sock.recv(count - len(got))
         if not more:
-            raise ConnectionError("the other end has gone")
+            raise ConnectionError("the other end has closed the connection")
         got += more
     return got
 
 
 def _answer(sock: socket.socket, control: str) -> None:
-    """Serves one connection: counts bytes, or sends back what comes."""
-    _own(sock, control)
+    """Serves one connection: counts the bytes that it receives, or sends them back."""
+    _configure(sock, control)
     with sock:
         if _exactly(sock, 1) == LATENCY:
             while message := sock.recv(4):
@@ -56,7 +56,7 @@ def _answer(sock: socket.socket, control: str) -> None:
                 break
             count += got
         sock.sendall(struct.pack("!d", count / max(now - began, 1e-9)))
-        # To close with bytes unread would take back the answer, which may still be on its way.
+        # Closing a socket with unread bytes resets the connection, and may discard the answer on its way.
         sock.settimeout(5)
         with contextlib.suppress(OSError):
             while sock.recv(BLOCK):
@@ -64,7 +64,7 @@ def _answer(sock: socket.socket, control: str) -> None:
 
 
 def serve(control: str, address: str, port: int) -> None:
-    """Answers until it is ended."""
+    """Answers until the process is ended."""
     with socket.create_server((address, port), backlog=64) as listener:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
@@ -75,15 +75,15 @@ def serve(control: str, address: str, port: int) -> None:
 
 def _connect(control: str, address: str, port: int, own: str, kind: bytes) -> socket.socket:
     sock = socket.create_connection((address, port), timeout=10, source_address=(own, 0))
-    # That was for joining: what is measured takes its time.
+    # The timeout is for connecting only.
     sock.settimeout(None)
-    _own(sock, control)
+    _configure(sock, control)
     sock.sendall(kind)
     return sock
 
 
 def rate(control: str, address: str, port: int, own: str) -> None:
-    """Prints what arrives of one connection between two times, which it is told once all are joined."""
+    """Prints the rate at which bytes of one connection arrive between two times, which it reads from stdin."""
     with _connect(control, address, port, own, RATE) as sock:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
@@ -101,7 +101,7 @@ def rate(control: str, address: str, port: int, own: str) -> None:
             while not answer:
                 sock.send(block)
         except OSError:
-            # The other end has counted enough and closed.
+            # The other end has finished counting, and closed the connection.
             waiting.join(5)
     sys.stdout.write(json.dumps(answer) + "\n")
 

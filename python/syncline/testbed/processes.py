@@ -1,4 +1,4 @@
-"""Commands on hosts: one process each, with what it has to know in its environment."""
+"""Runs commands on hosts: one process for each rank, which gets its rank and addresses in environment variables."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from syncline.testbed.layout import Layout
 
 PORT = 29_500
-"""Where rank 0 listens, by PyTorch's convention."""
+"""Port at which rank 0 listens, by PyTorch's convention."""
 GRACE_S = 5.0
-"""What processes have to end in, after one of them failed and after they were asked to."""
+"""How long processes have to end after one of them failed, and again after SIGTERM."""
 MOST_RANKS = 4_096
-"""Ranks of a command: each is a process of this machine."""
+"""Maximum number of ranks of a command: each is a process of this machine."""
 LONGEST_LINE = 65_536
-"""Bytes after which a line is printed before it ends."""
+"""Longer lines are printed in pieces of this many bytes."""
 
 
 def environment(layout: Layout, hosts: Sequence[int], rank: int, port: int = PORT) -> dict[str, str]:
-    """What the process of a rank is told. ``hosts`` has the host of each rank."""
+    """Returns the environment variables for the process of a rank. ``hosts`` has the host of each rank."""
     host = layout.hosts[hosts[rank]]
     nodes = list(dict.fromkeys(hosts))
     by_rank = [layout.hosts[each] for each in hosts]
@@ -48,8 +48,8 @@ def environment(layout: Layout, hosts: Sequence[int], rank: int, port: int = POR
         "GROUP_WORLD_SIZE": len(nodes),
         "MASTER_ADDR": by_rank[0].nics[0].address,
         "MASTER_PORT": port,
-        # What torchrun takes for options that it is not given. Each process of ours may be one, which starts one rank:
-        # several on a host are several nodes to it, and it sets the variables above by itself.
+        # Defaults for torchrun's options. Each of our processes may be a torchrun that starts one rank and sets the
+        # variables above itself. Several ranks on a host are several nodes to torchrun.
         "PET_NNODES": len(hosts),
         "PET_NODE_RANK": rank,
         "PET_NPROC_PER_NODE": 1,
@@ -73,18 +73,18 @@ def environment(layout: Layout, hosts: Sequence[int], rank: int, port: int = POR
 
 @dataclass
 class _Process:
-    """A command on a host."""
+    """A running command on a host."""
 
     rank: int
     host: int
     child: subprocess.Popen[bytes]
     session: bool
-    """Whether it has a session, and so a process group, of its own."""
+    """Whether the command has its own session, and therefore its own process group."""
     pending: dict[int, bytearray] = field(default_factory=dict)
-    """By stream: what came after the last line."""
+    """For each stream: the output after the last complete line."""
 
     def tell(self, number: int) -> None:
-        """Sends a signal to all that it started."""
+        """Sends a signal to the command, and to all processes of its group."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             (os.killpg if self.session else os.kill)(self.child.pid, number)
 
@@ -97,11 +97,11 @@ def run(
     timeout_s: float | None = None,
     port: int = PORT,
 ) -> None:
-    """Runs a command on hosts, one process each, rank by rank on ``hosts``, and waits for all.
+    """Runs a command for each rank, on the hosts in ``hosts``, and waits for all of them.
 
-    Lines go to stdout and stderr with their rank before them; a command on one host has this terminal. When one fails,
-    the others have :data:`GRACE_S` to end by themselves. Raises :class:`SynclineError` where one failed or time ran
-    out.
+    Output goes to stdout and stderr with the rank before each line; a single command gets this terminal instead. If one
+    command fails, the others have :data:`GRACE_S` to end by themselves. Raises :class:`SynclineError` if a command
+    failed, or ``timeout_s`` has passed.
     """
     hosts = list(range(len(layout.hosts))) if hosts is None else list(hosts)
     for host in hosts:
@@ -128,7 +128,7 @@ def run(
 
 
 def require_host(layout: Layout, host: int, *, key: str | None = None) -> None:
-    """Raises :class:`SynclineError` where a testbed has no such host."""
+    """Raises :class:`SynclineError` if a testbed does not have this host."""
     if not 0 <= host < len(layout.hosts):
         allowed = f"0 to {len(layout.hosts) - 1}"
         refuse(error("SL1103", "there is no such host", key=key, found=str(host), allowed=allowed))
@@ -144,14 +144,14 @@ def _start(layout: Layout, command: Sequence[str], hosts: Sequence[int], rank: i
         stdin=None if alone else subprocess.DEVNULL,
         stdout=None if alone else subprocess.PIPE,
         stderr=None if alone else subprocess.PIPE,
-        # A shell on one host keeps the terminal, which a session of its own would not have.
+        # A shell on one host keeps the terminal; in its own session it would not have one.
         start_new_session=not (terminal := alone and sys.stdin.isatty()),
     )
     return _Process(rank, hosts[rank], child, session=not terminal)
 
 
 def _wait(running: Sequence[_Process], timeout_s: float | None) -> Diagnostic | None:
-    """Prints what processes say until all have ended; gives what went wrong first."""
+    """Prints the output of processes until all have ended; returns the first error."""
     until = None if timeout_s is None else time.monotonic() + timeout_s
     failed: _Process | None = None
     with selectors.DefaultSelector() as selector:
@@ -176,7 +176,8 @@ def _wait(running: Sequence[_Process], timeout_s: float | None) -> Diagnostic | 
                 late = left
                 if failed is None:
                     ranks = ", ".join(str(each.rank) for each in late)
-                    return error("SL1104", f"time ran out after {timeout_s:g} s", found=f"still running: rank {ranks}")
+                    found = f"still running: rank {ranks}"
+                    return error("SL1104", f"the command timed out after {timeout_s:g} s", found=found)
                 _end(late, signal.SIGTERM)
         for key in list(selector.get_map().values()):
             _drain(key.data, key.fd)
@@ -197,7 +198,7 @@ def _ended(status: int) -> str:
 
 
 def _copy(process: _Process, descriptor: int, most: int = LONGEST_LINE) -> int:
-    """Prints the lines that have come on a stream; gives how many bytes came, none where no more will."""
+    """Reads a stream once and prints complete lines; returns the number of bytes, which is 0 at the end."""
     came = os.read(descriptor, most)
     pending = process.pending.setdefault(descriptor, bytearray())
     pending += came
@@ -208,8 +209,8 @@ def _copy(process: _Process, descriptor: int, most: int = LONGEST_LINE) -> int:
 
 
 def _drain(process: _Process, descriptor: int) -> None:
-    """Prints what a process that has ended left in a stream. What it started may write to it for ever."""
-    # Whole integers of the machine, as the kernel writes them.
+    """Prints what a process that has ended left in a stream, and no more: its children may write to it for ever."""
+    # The kernel writes an integer in the machine's byte order.
     left = int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
     while left > 0 and (came := _copy(process, descriptor, min(left, LONGEST_LINE))):
         left -= came
@@ -217,7 +218,7 @@ def _drain(process: _Process, descriptor: int) -> None:
 
 
 def _print(process: _Process, descriptor: int, end: int) -> None:
-    """Prints what came on a stream up to there, with the rank before each line."""
+    """Prints the first ``end`` pending bytes of a stream, with the rank before each line."""
     if not end:
         return
     pending, stdout = process.pending[descriptor], process.child.stdout
@@ -229,7 +230,7 @@ def _print(process: _Process, descriptor: int, end: int) -> None:
 
 
 def _end(running: Sequence[_Process], number: int) -> None:
-    """Ends what still runs, first by asking."""
+    """Ends processes that still run: by a signal, and after :data:`GRACE_S` by SIGKILL."""
     for each in running:
         if each.child.poll() is None:
             each.tell(number)

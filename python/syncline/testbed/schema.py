@@ -6,9 +6,9 @@ from syncline.config.schema import as_text, build_of
 from syncline.testbed import spec
 
 FILE = "syncline-testbed.schema.json"
-"""Name of the file at the root of the project."""
+"""Name of the schema's file at the root of the project."""
 
 
 def text() -> str:
-    """The schema as a file holds it."""
+    """Returns the text of the schema's file."""
     return as_text(build_of(spec.Spec, "syncline testbed", (spec,)))

@@ -1,4 +1,4 @@
-"""Testbeds on a terminal."""
+"""Shows testbeds and their measurements in the terminal."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from syncline.testbed.layout import Layout
 
 HOSTS = 32
-"""Hosts that are listed one by one."""
+"""Maximum number of hosts in a list."""
 SLOW = 4
-"""The same of flows that are too slow."""
+"""Maximum number of slow flows in a list."""
 
 
 def bits(rate: float) -> str:
-    """``956 Mb/s``."""
+    """Formats a rate, such as ``956 Mb/s``."""
     return scaled(rate, "b/s")
 
 
 def overview(layout: Layout) -> str:
-    """A testbed in a line."""
+    """Returns a line that describes a testbed."""
     rates = sorted({nic.up_bits for host in layout.hosts for nic in host.nics})
     between = sorted({trunk.ab_bits for trunk in layout.trunks})
     nics = sorted({len(host.nics) for host in layout.hosts})
@@ -42,7 +42,7 @@ def overview(layout: Layout) -> str:
 
 
 def hosts(layout: Layout) -> Iterator[RenderableType]:
-    """A testbed and its hosts."""
+    """Yields a description of a testbed, and a table of its hosts."""
     yield Text.assemble((layout.name, "bold"), f"  {overview(layout)}")
     yield Text(f"TCP {layout.congestion_control}, shaped by {layout.shaper}", "dim")
     yield ""
@@ -64,11 +64,11 @@ def hosts(layout: Layout) -> Iterator[RenderableType]:
 
 
 def checked(found: Checked, layout: Layout, cores: int, costs: HostCosts | None = None) -> Iterator[RenderableType]:
-    """What was measured."""
+    """Yields tables of the measurements, and whether they match the file."""
     yield Text.assemble((layout.name, "bold"), f"  {overview(layout)}")
     yield Text(f"Payload of TCP {layout.congestion_control} with packets of 1,500 bytes", "dim")
     yield ""
-    table = of_numbers("rate", "by its file", "measured", "slowest flow", "cores", "")
+    table = of_numbers("rate", "in the file", "measured", "slowest flow", "cores", "")
     table.columns[0].no_wrap = True
     for rate in found.rates:
         table.add_row(
@@ -81,33 +81,33 @@ def checked(found: Checked, layout: Layout, cores: int, costs: HostCosts | None 
         )
     yield table
     yield ""
-    table = of_numbers("round trip of 4 bytes", "by its file", "least", "median")
+    table = of_numbers("round trip of 4 bytes", "in the file", "least", "median")
     for latency in found.latencies:
         table.add_row(latency.what, time(latency.file_s), time(latency.least_s), time(latency.median_s))
     yield table
     if any(latency.file_s for latency in found.latencies):
-        yield Text("Latencies of the file are not emulated, and are not judged.", "dim")
+        yield Text("Latencies in the file are not emulated, so they are not checked.", "dim")
     yield ""
     if costs is not None:
         table = of_numbers("host costs", "")
         table.add_row("latency of a link", time(costs.link_latency_s))
-        table.add_row("a message, beside that", time(costs.endpoint_delay_s))
+        table.add_row("a message, in addition", time(costs.endpoint_delay_s))
         table.add_row("receiving and combining", scaled(costs.reduction_bytes_per_s, "B/s"))
         yield table
         yield ""
     slow = [(rate, one) for rate in found.rates for one in rate.slow]
     for rate, one in slow[:SLOW]:
         yield Text(
-            f"{rate.what}: from {one.flow.sender.name} to {one.flow.receiver.name} come {bits(one.most_bits)}, and "
-            f"{bits(one.share.bits)} are its share.",
+            f"{rate.what}: the flow from {one.flow.sender.name} to {one.flow.receiver.name} got "
+            f"{bits(one.most_bits)}; its share is {bits(one.share.bits)}.",
             "red",
         )
     if len(slow) > SLOW:
         yield Text(f"and {len(slow) - SLOW} more; --json lists all", "dim")
     if found.alone:
         names = listed([port.name for port in found.alone])
-        what, reach = ("is", "reaches") if len(found.alone) == 1 else ("are", "reach")
-        yield Text(f"Not measured {what} {names}, which {reach} no other host.", "yellow")
+        reach = "reaches" if len(found.alone) == 1 else "reach"
+        yield Text(f"Not measured: {names}, which {reach} no other host.", "yellow")
     if found.holds:
         yield Text(f"All rates are within {TOLERANCE:.0%} of what the file says.")
     elif any(not rate.holds and rate.cores > BUSY * cores for rate in found.rates):

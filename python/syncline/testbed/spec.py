@@ -1,4 +1,4 @@
-"""What a testbed is to be, as a user writes it."""
+"""Reads the file that describes a testbed."""
 
 from __future__ import annotations
 
@@ -24,21 +24,23 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
 MOST_HOSTS = 250
-"""Hosts that a subnet of 256 addresses has room for."""
+"""Maximum number of hosts: a subnet of 256 addresses has room for them."""
 MTU = 1500
 HEADERS = 14
-"""Bytes of an Ethernet header, which queueing disciplines count, too."""
+"""Bytes of an Ethernet header, which queueing disciplines count as well."""
 FRAME = MTU + HEADERS
 PRIVATE = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
-"""Networks for private use (RFC 1918). For others that nobody routes, such as 127.0.0.0/8, the kernel has rules."""
+"""Networks for private use (RFC 1918). The kernel has special rules for other unrouted ones, such as 127.0.0.0/8."""
 LONGEST_QUEUE = 2**32 - 1
-"""Bytes that the kernel counts in a queue."""
+"""Maximum bytes of a queue that the kernel can count."""
 
 
 def check_name(name: str) -> str:
-    """A name that namespaces may have."""
+    """Checks and returns the name of a testbed, which becomes part of the names of namespaces."""
     if not _NAME.fullmatch(name):
-        raise wrong("not a name of a testbed", found=name, allowed="up to 32 lower-case letters, digits and hyphens")
+        raise wrong(
+            "not a valid name for a testbed", found=name, allowed="up to 32 lower-case letters, digits and hyphens"
+        )
     return name
 
 
@@ -58,34 +60,34 @@ def _check_network(text: str) -> str:
 def _check_queue(text: str) -> str:
     if not FRAME <= _core.parse_quantity("bytes", text) <= LONGEST_QUEUE:
         allowed = f"{FRAME}B, which is one packet, to {LONGEST_QUEUE}B"
-        raise wrong("not a queue that packets fit into", found=text, allowed=allowed)
+        raise wrong("not a valid size of a queue", found=text, allowed=allowed)
     return text
 
 
 class Spec(Strict):
-    """A fabric to be emulated, and how."""
+    """A fabric to emulate, and settings of the emulation."""
 
     schema_: Annotated[Literal["syncline-testbed/1"], Field(alias="schema")] = "syncline-testbed/1"
     """Version of this form."""
     name: Annotated[str, AfterValidator(check_name)] | None = None
-    """What the testbed is called. Without it, the file's name is taken."""
+    """Name of the testbed. Without it, the file's name is used."""
     fabric: Any
-    """Hosts, switches and links, as in a scenario. Between any two hosts there is one way."""
+    """Hosts, switches and links, as in a scenario. There must be only one path between any two hosts."""
     shaper: Literal["htb", "tbf"] = "htb"
-    """The queueing discipline that keeps links to their rate."""
+    """The queueing discipline that limits links to their rate."""
     queue: Annotated[Bytes, AfterValidator(_check_queue)] = "1MB"
-    """What waits at most at a port of a switch, from 1514B. TCP hands down up to 64KiB at once, and a shorter queue
-    drops that as a whole. A host's own queue is as long as Linux has it: TCP keeps it short."""
+    """Length of the queue at each port of a switch, at least 1514B. TCP sends up to 64KiB at once, and a shorter queue
+    drops all of it. The queues of hosts have Linux's default length, because TCP keeps them short."""
     congestion_control: Annotated[str, Field(min_length=1, max_length=15)] = "cubic"
     """TCP's congestion control on all hosts."""
     network: Annotated[str, AfterValidator(_check_network)] = "10.77.0.0/16"
-    """Addresses, of those for private use (RFC 1918): in 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16. First interfaces
-    of hosts are in its first subnet of 256 addresses, others in those that follow."""
+    """Network for the addresses of hosts, within those for private use (RFC 1918): 10.0.0.0/8, 172.16.0.0/12 or
+    192.168.0.0/16. First interfaces of hosts are in its first subnet of 256 addresses, others in the next ones."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for, and where it is written."""
+    """The content of a testbed's file, and the file."""
 
     spec: Spec
     name: str
@@ -93,7 +95,7 @@ class Request:
     """The fabric as ``show fabric`` lists it."""
     source: Source
     least_efficiency: float = 1.0
-    """Of all dimensions of the fabric: payload over all bits, which the rates of :attr:`fabric` leave out."""
+    """The lowest ``efficiency`` of the fabric's dimensions, which the rates in :attr:`fabric` do not include."""
 
     def refuse(self, message: str, **context: Any) -> NoReturn:
         """Raises an error about the fabric."""
@@ -101,9 +103,9 @@ class Request:
 
 
 def read(path: str, overrides: Iterable[Override] = ()) -> Request:
-    """Reads a testbed's file, or a scenario, whose fabric and name are taken.
+    """Reads a testbed's file, or the fabric and name of a scenario.
 
-    Raises :class:`SynclineError` with everything that is wrong.
+    Raises :class:`SynclineError` with all errors in the file.
     """
     source = from_argument(path)
     if not isinstance(source.root.value, dict):
@@ -117,14 +119,14 @@ def read(path: str, overrides: Iterable[Override] = ()) -> Request:
             del keys["name"]
     spec = check(Source(Node(keys, source.root.mark), source.file), Spec, whole="the testbed")
     stem = (source.folder / source.file).stem if source.file else "testbed"
-    # A file's name is as its user likes it.
+    # File names may contain characters that names of testbeds may not.
     tidy = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:32].strip("-")
     fabric, efficiency = _fabric(source, keys)
     return Request(spec, spec.name or tidy or "testbed", fabric, source, efficiency)
 
 
 def _fabric(source: Source, keys: dict[str, Node]) -> tuple[dict[str, Any], float]:
-    """The fabric, found by the same rules as that of a scenario, with all of its links' rates; its least efficiency."""
+    """Resolves the fabric like a scenario's, with the full rates of links; returns it and its lowest efficiency."""
     nothing = from_python({"collective": "all_reduce", "bytes": "1B"})
     scenario = Source(Node({"workload": nothing, "fabric": keys["fabric"]}, source.root.mark), source.file)
     loaded = resolve(scenario)

@@ -1,4 +1,4 @@
-"""Which testbeds there are: one file for each, which is there from before the first namespace until after the last."""
+"""Keeps track of testbeds: each has a file, from before its first namespace is made until after its last is removed."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ FOLDER = Path("/run/syncline/testbeds")
 
 @dataclass(frozen=True)
 class Known:
-    """A testbed that is there, or was not taken down."""
+    """A testbed that exists, as a whole or in part."""
 
     layout: Layout
     file: str
-    """What it was made from."""
+    """The file that it was made from."""
     maker: int
     """The process that made it."""
     complete: bool
-    """Whether it came up."""
+    """Whether it has come up as a whole."""
 
 
 @contextmanager
 def locked() -> Iterator[None]:
-    """Only one process changes testbeds at a time."""
+    """Holds a lock, so that only one process changes testbeds at a time."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     with (FOLDER / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -44,7 +44,7 @@ def locked() -> Iterator[None]:
 
 
 def write(known: Known) -> None:
-    """Remembers a testbed."""
+    """Writes the file of a testbed."""
     text = json.dumps(
         {"file": known.file, "maker": known.maker, "complete": known.complete, "layout": known.layout.plain()}
     )
@@ -54,31 +54,31 @@ def write(known: Known) -> None:
 
 
 def forget(name: str) -> None:
-    """Of a testbed that is gone."""
+    """Removes the file of a testbed that is gone."""
     _path(name).unlink(missing_ok=True)
 
 
 def find(name: str) -> Known | None:
-    """A testbed by its name, if it is there."""
+    """Returns the testbed of a name, or ``None`` if there is no valid file for it."""
     try:
         kept = json.loads(_path(name).read_text("utf-8"))
         return Known(from_plain(kept["layout"]), kept["file"], kept["maker"], kept["complete"])
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):
-        # Written by another version, or half: its namespaces say the rest.
+        # Another version wrote the file, or it is incomplete. The testbed's namespaces can still be found.
         return None
 
 
 def names() -> list[str]:
-    """Of all testbeds, also of those of which only namespaces are left."""
+    """Returns the names of all testbeds, including those that have left only namespaces."""
     kept = {path.stem for path in FOLDER.glob("*.json")} if FOLDER.is_dir() else set()
     left = {name.split(".")[1] for name in kernel.namespaces("syncline.") if name.count(".") == 2}
     return sorted(kept | left)
 
 
 def known(name: str) -> Known:
-    """A testbed that is up, by its name. Raises :class:`SynclineError` where it is not."""
+    """Returns the testbed of a name. Raises :class:`SynclineError` if it is not up."""
     found = find(name)
     if found is None or not found.complete:
         _unknown(name)
@@ -86,13 +86,13 @@ def known(name: str) -> Known:
 
 
 def same(known: Known, asked: Layout) -> None:
-    """Raises :class:`SynclineError` where a testbed that is up is not the one that is asked for."""
+    """Raises :class:`SynclineError` if a testbed that is up differs from the one that is asked for."""
     if (what := difference(known.layout, asked)) is not None:
         _taken(known, "a testbed of this name is up with another fabric", [what])
 
 
 def refuse_taken(known: Known, asked: Layout) -> NoReturn:
-    """Says that a testbed is up where another one is to come, and in what they differ."""
+    """Raises the error for a new testbed whose name is taken, with the difference between the two."""
     what = difference(known.layout, asked)
     other = " with another fabric" if what is not None else ""
     _taken(known, f"a testbed of this name is up{other}", [] if what is None else [what])

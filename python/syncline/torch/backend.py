@@ -1,7 +1,7 @@
-"""What ``torch.distributed`` asks of a backend, done by plans (what all ranks know of) and messages (the rest).
+"""The operations of a ``torch.distributed`` backend.
 
-PyTorch calls ``all_gather_single``, ``reduce_scatter_single`` and ``all_to_all_single``; their older names are
-here, too.
+Operations whose sizes all ranks know run by plans; the rest use messages. PyTorch calls ``all_gather_single``,
+``reduce_scatter_single`` and ``all_to_all_single``; their older names are defined here as well.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     Tensors: TypeAlias = torch.Tensor | Sequence[torch.Tensor]
 
 NAME = "syncline"
-"""What ``init_process_group`` is told."""
+"""The name of the backend, for ``init_process_group``."""
 
 KINDS = {"all_to_all": 1, "gather": 2, "scatter": 3, "all_gather": 4}
-"""Collectives that are made of messages, by the tag of these."""
+"""Collectives that use messages, and the tags of these messages."""
 
 GRACE_S = 0.1
-"""The least that a monitored barrier waits: so long it may take to notice ranks that are there."""
+"""Minimum wait of a monitored barrier: noticing ranks that have arrived may take this long."""
 
 LATER_S = 30.0
-"""By how much messages of a monitored barrier outlast it."""
+"""How much longer the deadline of a monitored barrier's messages is than the barrier's timeout."""
 
 BARRIER = 2**62
-"""The tag of messages of a monitored barrier, to which the number of the barrier is added."""
+"""The tag of a monitored barrier's messages is this plus the number of the barrier."""
 
 
 def _list(tensors: Tensors) -> list[torch.Tensor]:
@@ -52,11 +52,11 @@ def _list(tensors: Tensors) -> list[torch.Tensor]:
 
 
 def _lists(lists: Any) -> list[torch.Tensor]:
-    """The one list of tensors in a list of lists: PyTorch has one for each GPU of a process, and there is one."""
+    """Unpacks PyTorch's list of lists of tensors: one list for each GPU of the process, of which there is only one."""
     if lists and isinstance(lists[0], torch.Tensor):
         return list(lists)
     if len(lists) != 1:
-        raise refusal("a collective has one list of tensors", f"{len(lists)} lists", "one")
+        raise refusal("a collective takes one list of tensors", f"{len(lists)} lists", "one")
     return list(lists[0])
 
 
@@ -65,13 +65,13 @@ def _shapes(tensors: Sequence[torch.Tensor]) -> str:
 
 
 def _no(self: Any) -> bool:
-    """That something is not offered."""
+    """Says that the backend does not support a feature."""
     return False
 
 
 @untraced
 class Backend(_distributed_c10d.Backend):
-    """The collectives of one group."""
+    """The operations of one process group."""
 
     def __init__(self, communicator: Communicator, timeout: timedelta, *, in_order: bool) -> None:
         super().__init__(communicator.rank, communicator.world)
@@ -104,7 +104,7 @@ class Backend(_distributed_c10d.Backend):
         if limit is None or limit.total_seconds() <= 0:
             limit = self._limit
         work = Work(what, queue, places, begin, results, after=after, limit=limit, last=last)
-        # Whoever sends and receives has no options.
+        # Sends and receives have no options.
         work.handed_out = opts is None or getattr(opts, "asyncOp", True)
         if profiling():
             work.span = Span(f"{NAME}:{title or what}", places)
@@ -119,7 +119,7 @@ class Backend(_distributed_c10d.Backend):
             raise refusal(f"{what} needs tensors of one type on one device", found, "the same for all")
 
     def _blocks(self, what: str, tensors: Sequence[torch.Tensor], name: str) -> None:
-        """That there is a tensor for each rank."""
+        """Checks that there is a tensor for each rank."""
         if len(tensors) != self.size():
             raise refusal(f"{what} needs {name} for each rank", f"{len(tensors)} tensors", f"{self.size()}")
 
@@ -140,13 +140,14 @@ class Backend(_distributed_c10d.Backend):
         return self._run("all_reduce", [place], begin, tensors, opts, after=how.after)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
-        """Combines several tensors at once, as if they were one."""
+        """Combines the tensors of all ranks, several at once, in place."""
         return self.allreduce(tensors, opts)
 
     def allreduce_sparse(self, tensors: Tensors, opts: Any = None) -> Work:
-        """Sums a sparse tensor of all ranks, in place.
+        """Sums a sparse tensor over all ranks, in place.
 
-        How many elements each rank has is exchanged first, and waited for. Then every rank gets those of all.
+        Ranks first exchange their numbers of elements, which this call waits for. Then every rank gets the elements of
+        all ranks.
         """
         (tensor,) = _list(tensors)
         sparse = Sparse(tensor, self.size(), opts.reduceOp if hasattr(opts, "reduceOp") else dist.ReduceOp.SUM)
@@ -165,7 +166,7 @@ class Backend(_distributed_c10d.Backend):
         return self._run("all_reduce", places, begin, [tensor], opts, last=sparse.sum)
 
     def reduce(self, tensors: Tensors, opts: Any = None, op: Any = None, **more: Any) -> Work:
-        """Combines the tensors of all ranks at one; those of others stay as they are."""
+        """Combines the tensors of all ranks at the root; the tensors of the other ranks do not change."""
         tensors = _list(tensors)
         if not hasattr(opts, "rootRank"):
             root = more.get("root", opts)
@@ -182,7 +183,7 @@ class Backend(_distributed_c10d.Backend):
         return self._run("reduce", [place], begin, tensors, opts, after=how.after)
 
     def broadcast(self, tensors: Tensors, opts: Any = None, **more: Any) -> Work:
-        """Gives all ranks the tensor of one."""
+        """Gives all ranks the tensor of the root."""
         tensors = _list(tensors)
         if not hasattr(opts, "rootRank"):
             root = more.get("root", opts)
@@ -205,20 +206,20 @@ class Backend(_distributed_c10d.Backend):
         me = self.rank()
         if sum(tensor.numel() for tensor in sources) != targets[me].numel():
             found = f"{_shapes(sources)}, to be put into {_shapes([targets[me]])}"
-            raise refusal(f"all_gather has no room for the tensor of rank {me}", found, "as many elements")
+            raise refusal(f"all_gather has no room for the tensor of rank {me}", found, "the same number of elements")
         if len({tensor.numel() for tensor in targets}) == 1:
             return self._gather(targets, sources, targets, opts)
         source = Local(sources, reads=True, writes=False)
         places = [Local([target], reads=False, writes=True) for target in targets]
-        letters = self._letters("all_gather")
+        messages = self._messages("all_gather")
         world = self.size()
 
         def begin() -> list[Pending]:
             places[me].host.copy_(source.host)
             for step in range(1, world):
-                letters.receive(places[(me - step) % world].host, (me - step) % world)
-                letters.send(source.host, (me + step) % world)
-            return letters.begun
+                messages.receive(places[(me - step) % world].host, (me - step) % world)
+                messages.send(source.host, (me + step) % world)
+            return messages.begun
 
         return self._run("all_gather", [source, *places], begin, targets, opts)
 
@@ -232,20 +233,20 @@ class Backend(_distributed_c10d.Backend):
         return self._run("all_gather", [source, target], begin, _list(results), opts)
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
-        """Gives all ranks the tensors of all, one behind the other."""
+        """Gives all ranks the tensors of all, concatenated."""
         self._check("all_gather", [output], [input])
         self._multiple("all_gather", "output", output, "input", input)
         return self._gather(output, input, output, opts)
 
     def _multiple(self, what: str, long: str, whole: torch.Tensor, short: str, block: torch.Tensor) -> None:
-        """That one tensor has room for those of all ranks."""
+        """Checks that tensor ``whole`` has as many elements as the tensors ``block`` of all ranks together."""
         if whole.numel() != block.numel() * self.size():
             found = f"{long} {tuple(whole.shape)}, {short} {tuple(block.shape)}"
             allowed = f"{block.numel() * self.size()} elements in the {long}"
-            raise refusal(f"{what} on {self.size()} ranks needs as many blocks", found, allowed)
+            raise refusal(f"{what} on {self.size()} ranks needs that many blocks", found, allowed)
 
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
-        """The same for several tensors at once."""
+        """Runs ``all_gather_single`` for several tensors at once."""
         pairs = list(zip(_list(outputs), _list(inputs), strict=True))
         for output, source in pairs:
             self._check("all_gather", [output], [source])
@@ -262,7 +263,7 @@ class Backend(_distributed_c10d.Backend):
         return self._run("all_gather", [each for pair in places for each in pair], begin, _list(outputs), opts)
 
     def allgather_coalesced(self, output_lists: Any, inputs: Tensors, opts: Any = None) -> Work:
-        """Gives all ranks several tensors of all; ``output_lists`` has a list for each rank, with all its tensors."""
+        """Gives all ranks several tensors of each rank; ``output_lists`` has a list for the tensors of each rank."""
         rooms = [list(each) for each in output_lists]
         sources = _list(inputs)
         if len(rooms) != self.size() or any(len(room) != len(sources) for room in rooms):
@@ -277,7 +278,8 @@ class Backend(_distributed_c10d.Backend):
             self._check("all_gather_coalesced", targets, [source])
             if any(target.numel() != source.numel() for target in targets):
                 found = f"tensor {number} is {_shapes([source])}, to be put into {_shapes(targets)}"
-                raise refusal("all_gather_coalesced has no room for the tensors", found, "as many elements")
+                allowed = "the same number of elements"
+                raise refusal("all_gather_coalesced has no room for the tensors", found, allowed)
             places.append((Local([source], reads=True, writes=False), Local(targets, reads=False, writes=True)))
 
         def begin() -> list[Pending]:
@@ -288,7 +290,7 @@ class Backend(_distributed_c10d.Backend):
         return self._run("all_gather_coalesced", [each for pair in places for each in pair], begin, flat, opts)
 
     def reduce_scatter(self, outputs: Tensors, inputs: Any, opts: Any = None, **more: Any) -> Work:
-        """Combines the tensors of all ranks for each rank, which may differ in size; each rank gets its own."""
+        """Combines one tensor of all ranks for each rank, and gives it to that rank. The tensors may differ in size."""
         targets, sources = _list(outputs), _lists(inputs)
         opts = opts or _options(dist.ReduceScatterOptions(), reduceOp=more.get("op"), timeout=more.get("timeout"))
         self._blocks("reduce_scatter", sources, "a tensor")
@@ -296,7 +298,8 @@ class Backend(_distributed_c10d.Backend):
         me = self.rank()
         if sum(tensor.numel() for tensor in targets) != sources[me].numel():
             found = f"{_shapes([sources[me]])}, to be put into {_shapes(targets)}"
-            raise refusal(f"reduce_scatter has no room for the block of rank {me}", found, "as many elements")
+            allowed = "the same number of elements"
+            raise refusal(f"reduce_scatter has no room for the block of rank {me}", found, allowed)
         if len({tensor.numel() for tensor in sources}) == 1:
             return self._scatter([(targets, sources)], targets, opts)
         how = reducing("reduce_scatter", opts.reduceOp, sources[0].dtype, self.size())
@@ -331,11 +334,11 @@ class Backend(_distributed_c10d.Backend):
         return self._run("reduce_scatter", flat, begin, _list(results), opts, after=how.after)
 
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
-        """Combines the tensors of all ranks; each gets its block of the result."""
+        """Combines the tensors of all ranks; each rank gets its block of the result."""
         return self.reduce_scatter_single_coalesced([output], [input], opts)
 
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
-        """The same for several tensors at once."""
+        """Runs ``reduce_scatter_single`` for several tensors at once."""
         pairs = list(zip(_list(outputs), _list(inputs), strict=True))
         for output, source in pairs:
             self._check("reduce_scatter", [output], [source])
@@ -351,7 +354,7 @@ class Backend(_distributed_c10d.Backend):
         opts: Any = None,
         **more: Any,
     ) -> Work:
-        """Gives block ``i`` of each rank's tensor to rank ``i``; blocks are equal, or as long as the splits say."""
+        """Sends block ``i`` of each rank's tensor to rank ``i``; blocks have equal sizes, or those in the splits."""
         opts = opts or _options(dist.AllToAllOptions(), timeout=more.get("timeout"))
         self._check("all_to_all", [output], [input])
         source, target = Local([input], reads=True, writes=False), Local([output], reads=False, writes=True)
@@ -371,7 +374,7 @@ class Backend(_distributed_c10d.Backend):
     # Messages.
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None, **more: Any) -> Work:
-        """Gives tensor ``i`` of each rank to rank ``i``. They may differ in size."""
+        """Sends tensor ``i`` of each rank to rank ``i``. The tensors may differ in size."""
         targets, sources = _list(outputs), _list(inputs)
         opts = opts or _options(dist.AllToAllOptions(), timeout=more.get("timeout"))
         self._blocks("all_to_all", targets, "an output")
@@ -387,40 +390,40 @@ class Backend(_distributed_c10d.Backend):
         me, world = self.rank(), self.size()
         if ins[me] != outs[me]:
             found = f"{ins[me]} elements are sent, {outs[me]} are expected"
-            raise refusal(f"rank {me} sends itself another block than it expects", found, "as many")
-        letters = self._letters("all_to_all")
+            raise refusal(f"rank {me} sends itself a block of another size than it expects", found, "equal sizes")
+        messages = self._messages("all_to_all")
 
         def begin() -> list[Pending]:
             blocks, rooms = source.host.split(ins), target.host.split(outs)
             rooms[me].copy_(blocks[me])
             for step in range(1, world):
-                letters.receive(rooms[(me - step) % world], (me - step) % world)
-                letters.send(blocks[(me + step) % world], (me + step) % world)
-            return letters.begun
+                messages.receive(rooms[(me - step) % world], (me - step) % world)
+                messages.send(blocks[(me + step) % world], (me + step) % world)
+            return messages.begun
 
         return self._run("all_to_all", [source, target], begin, results, opts)
 
     def gather(self, outputs: Any, inputs: Tensors, opts: Any = None, **more: Any) -> Work:
-        """Gives one rank the tensors of all."""
+        """Gives the root the tensors of all ranks."""
         opts = opts or _options(dist.GatherOptions(), rootRank=more.get("root"), timeout=more.get("timeout"))
         blocks = _lists(outputs) if self.rank() == opts.rootRank else []
         return self._star("gather", _list(inputs), blocks, opts, collects=True)
 
     def gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
-        """Gives one rank the tensors of all, one behind the other."""
+        """Gives the root the tensors of all ranks, concatenated."""
         opts = opts or dist.GatherOptions()
         blocks: list[torch.Tensor] = []
         if self.rank() == opts.rootRank:
             self._check("gather", [output], [input])
             self._multiple("gather", "output", output, "input", input)
             if not output.is_contiguous():
-                raise refusal("gather_single needs an output without gaps", str(output.stride()), "contiguous")
+                raise refusal("gather_single needs a contiguous output", f"strides {output.stride()}", "contiguous")
             blocks = list(output.view(-1).split(max(input.numel(), 1)))
             blocks += [output.view(-1)[:0]] * (self.size() - len(blocks))
         return self.gather([blocks], [input], opts)
 
     def scatter(self, outputs: Tensors, inputs: Any, opts: Any = None, **more: Any) -> Work:
-        """Gives each rank one of the tensors that one rank has."""
+        """Gives each rank one of the root's tensors."""
         opts = opts or _options(dist.ScatterOptions(), rootRank=more.get("root"), timeout=more.get("timeout"))
         blocks = _lists(inputs) if self.rank() == opts.rootRank else []
         return self._star("scatter", _list(outputs), blocks, opts, collects=False)
@@ -428,7 +431,7 @@ class Backend(_distributed_c10d.Backend):
     def _star(
         self, what: str, own: list[torch.Tensor], blocks: list[torch.Tensor], opts: Any, *, collects: bool
     ) -> Work:
-        """The root, which has a block for each rank, collects them from the ranks, or hands them out."""
+        """Moves a block between the root and each rank: to the root if ``collects``, or else from it."""
         me, root = self.rank(), opts.rootRank
         if me == root:
             self._blocks(what, blocks, "a tensor")
@@ -436,31 +439,31 @@ class Backend(_distributed_c10d.Backend):
         if me == root and blocks[me].numel() != sum(tensor.numel() for tensor in own):
             source, target = (own, blocks[me : me + 1]) if collects else (blocks[me : me + 1], own)
             found = f"{_shapes(source)}, to be put into {_shapes(target)}"
-            raise refusal(f"{what} has no room for the tensor of rank {me}", found, "as many elements")
+            raise refusal(f"{what} has no room for the tensor of rank {me}", found, "the same number of elements")
         mine = Local(own, reads=collects, writes=not collects)
         places = [Local([block], reads=not collects, writes=collects) for block in blocks]
-        letters = self._letters(what)
-        move = letters.send if collects == (me != root) else letters.receive
+        messages = self._messages(what)
+        move = messages.send if collects == (me != root) else messages.receive
 
         def begin() -> list[Pending]:
             if me != root:
                 move(mine.host, root)
-                return letters.begun
+                return messages.begun
             source, target = (mine, places[me]) if collects else (places[me], mine)
             target.host.copy_(source.host)
             for rank in range(self.size()):
                 if rank != me:
                     move(places[rank].host, rank)
-            return letters.begun
+            return messages.begun
 
         return self._run(what, [mine, *places], begin, blocks if collects and me == root else own, opts)
 
-    def _letters(self, what: str) -> Letters:
+    def _messages(self, what: str) -> Messages:
         self._space += 1
-        return Letters(self.communicator, self._space, KINDS[what])
+        return Messages(self.communicator, self._space, KINDS[what])
 
     def send(self, tensors: Tensors, to: int, tag: int = 0) -> Work:
-        """Sends a tensor to a rank, which receives one of that tag."""
+        """Sends a tensor to a rank, which must receive it under the same tag."""
         sources = _list(tensors)
         self._check("send", sources)
         place = Local(sources, reads=True, writes=False)
@@ -471,7 +474,7 @@ class Backend(_distributed_c10d.Backend):
         return self._run("send", [place], begin, sources, queue=self._sends)
 
     def recv(self, tensors: Tensors, source: int | None, tag: int = 0) -> Work:
-        """Receives a tensor of that tag from a rank."""
+        """Receives a tensor with a tag from a rank."""
         targets = _list(tensors)
         self._check("recv", targets)
         place = Local(targets, reads=False, writes=True)
@@ -479,25 +482,26 @@ class Backend(_distributed_c10d.Backend):
         def begin() -> list[Pending]:
             return [self.communicator.receive(raw(place.host), source, tag)]
 
-        # As Gloo calls it in traces.
+        # Gloo's names in traces.
         title = "recvAnySource" if source is None else "recv"
         return self._run("recv", [place], begin, targets, queue=self._receives, title=title)
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
-        """Receives a tensor of that tag from any rank."""
+        """Receives a tensor with a tag from any rank."""
         return self.recv(tensors, None, tag)
 
     # Waiting for each other.
 
     def barrier(self, opts: Any = None, **more: Any) -> Work:
-        """Ends once every rank has begun it."""
+        """Begins a barrier, which is over once every rank has begun it."""
         opts = opts or _options(dist.BarrierOptions(), timeout=more.get("timeout"))
         return self._run("barrier", [], lambda: [self.communicator.barrier()], [], opts)
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:  # noqa: FBT001, FBT002 - as PyTorch calls it
-        """Returns once every rank has come; rank 0 says who has not, all of them with ``wait_all_ranks``.
+        """Returns once every rank has arrived; on a timeout, the error of rank 0 names a missing rank.
 
-        Without a ``timeout``, or with less than none, it is the group's; with 0 all ranks have to be there already.
+        With ``wait_all_ranks`` it names all missing ranks. If ``timeout`` is absent or negative, the group's timeout
+        applies. If it is 0, all ranks must have arrived already.
         """
         if timeout is None or timeout.total_seconds() < 0:
             timeout = self._timeout
@@ -510,9 +514,9 @@ class Backend(_distributed_c10d.Backend):
             self.communicator.set_deadline(usual)
 
     def barrier_of_messages(self, seconds: float, *, all_missing: bool) -> None:
-        """A barrier where rank 0 hears from each of the others by name."""
+        """Runs a barrier by messages to and from rank 0, which therefore knows which ranks are missing."""
         send, receive = self.communicator.send, self.communicator.receive
-        # What comes too late for a barrier is none of the next one.
+        # Each barrier has its own tag, so that a late message does not count for the next barrier.
         self._barriers += 1
         tag = BARRIER + self._barriers
         word = torch.zeros(1, dtype=torch.uint8)
@@ -521,7 +525,7 @@ class Backend(_distributed_c10d.Backend):
             answer = receive(raw(word), 0, tag)
             if not answer.wait(seconds):
                 answer.withdraw()
-                # In Gloo's words: people search logs for them.
+                # Gloo's wording, because people search logs for it.
                 raise late(
                     f"Rank {self.rank()} successfully reached monitoredBarrier, but received errors while waiting for "
                     f"send/recv from rank 0: timed out after {seconds:.3f} s; rank 0 says which rank is missing"
@@ -529,7 +533,7 @@ class Backend(_distributed_c10d.Backend):
             return
         words = {rank: torch.zeros(1, dtype=torch.uint8) for rank in range(1, self.size())}
         heard = {rank: receive(raw(word), rank, tag) for rank, word in words.items()}
-        # What has come already needs a moment to be noticed.
+        # It takes a moment to notice messages that have arrived already.
         deadline = _deadline(max(seconds, GRACE_S))
         missing = []
         for rank, each in heard.items():
@@ -547,20 +551,20 @@ class Backend(_distributed_c10d.Backend):
         for rank in heard:
             send(raw(word), rank, tag).wait(seconds)
 
-    # What PyTorch asks of a backend beside collectives.
+    # Other methods that PyTorch calls.
 
     def getBackendName(self) -> str:  # noqa: N802 - PyTorch's name
-        """The backend's name."""
+        """Returns the backend's name."""
         return NAME
 
     @property
     def timeout(self) -> timedelta:
-        """How long operations may take."""
+        """The time that operations may take."""
         return self._timeout
 
     @property
     def options(self) -> Any:
-        """What PyTorch keeps about a backend."""
+        """The backend's options, in PyTorch's form."""
         return _distributed_c10d.Backend.Options(NAME, self._timeout)
 
     def set_timeout(self, timeout: timedelta) -> None:
@@ -569,19 +573,19 @@ class Backend(_distributed_c10d.Backend):
         self._timeout = self._limit = timeout
 
     def shutdown(self) -> None:
-        """Leaves the group. What is under way fails."""
+        """Leaves the group. Operations under way fail."""
         self.communicator.close()
         for queue in (self._queue, self._sends, self._receives):
             queue.close(closed())
 
     def eager_connect_single_device(self, device: torch.device) -> None:
-        """Does nothing: ranks are connected already."""
+        """Does nothing: the ranks are connected already."""
 
     def perform_nocolor_split(self, device: torch.device) -> None:
-        """Does nothing: ranks that are in no part of a group have no part in splitting it."""
+        """Does nothing: a rank that is in no part of a split group need not take part in the split."""
 
     supports_splitting = True
-    # The base asks itself whether it is overridden, and asks again.
+    # Without these overrides, properties of the base class call themselves endlessly.
     supports_coalescing = supports_shrinking = supports_reconfigure = property(_no)
     supports_window = supports_abort_hooks = _supports_time_estimate = property(_no)
     _set_default_timeout = set_timeout
@@ -595,7 +599,7 @@ class Backend(_distributed_c10d.Backend):
     monitoredBarrier = monitored_barrier  # noqa: N815 - PyTorch's name
 
 
-class Letters:
+class Messages:
     """The messages of one collective."""
 
     def __init__(self, communicator: Communicator, space: int, tag: int) -> None:
@@ -618,13 +622,13 @@ def _written(tensors: list[torch.Tensor]) -> Local:
 
 
 def _deadline(seconds: float) -> Callable[[], float]:
-    """How many seconds are left, from now on."""
+    """Returns a function that returns how many of ``seconds``, counted from now, are left."""
     end = time.monotonic() + seconds
     return lambda: end - time.monotonic()
 
 
 def _options(options: Any, **given: Any) -> Any:
-    """Options of PyTorch with what is given."""
+    """Sets the given options of PyTorch, except those that are ``None``."""
     for name, value in given.items():
         if value is not None:
             setattr(options, name, value)
@@ -632,14 +636,15 @@ def _options(options: Any, **given: Any) -> Any:
 
 
 def _splits(name: str, tensor: torch.Tensor, splits: Sequence[int] | None, world: int) -> list[int]:
-    """Elements of each rank's block."""
+    """Returns the number of elements of each rank's block."""
     rows = tensor.shape[0] if tensor.dim() else 0
     if not splits:
         if rows % world:
-            raise refusal(f"all_to_all cannot cut its {name} evenly", f"{rows} rows", f"a multiple of {world}")
+            raise refusal(f"all_to_all cannot split its {name} evenly", f"{rows} rows", f"a multiple of {world}")
         splits = [rows // world] * world
     if len(splits) != world or sum(splits) != rows or min(splits) < 0:
         found = f"{list(splits)} of {rows} rows"
-        raise refusal(f"all_to_all cannot cut its {name} so", found, f"{world} sizes that add up to {rows}")
+        allowed = f"{world} sizes that add up to {rows}"
+        raise refusal(f"the split sizes of all_to_all do not match its {name}", found, allowed)
     width = tensor.numel() // rows if rows else 0
     return [split * width for split in splits]

@@ -1,4 +1,4 @@
-"""Parameters in buckets, each of which is one vector to hubs or other ranks."""
+"""Packs parameters into buckets; hubs and ranks exchange each bucket as one vector."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ TRAINED = {
     torch.float16: torch.float32,
     torch.bfloat16: torch.float32,
 }
-"""Types of parameters, and that of what hubs keep of them."""
+"""The types that parameters may have, and for each the type in which hubs keep them."""
 
 
 class Bucket:
-    """Some parameters of one group, type and device, one behind the other in ``flat``."""
+    """Some parameters of one group, type and device, concatenated in ``flat``."""
 
     def __init__(self, name: str, group: int, parameters: Sequence[torch.Tensor]) -> None:
         self.name = name
@@ -43,27 +43,27 @@ class Bucket:
             self._views[id(param)] = self.flat[at : at + param.numel()].view(param.shape)
             at += param.numel()
         self.taken: dict[int, tuple[torch.Tensor, int]] = {}
-        # Parameters without gradient in this step.
+        # Parameters that have no gradient in this step.
         self._absent: set[int] = set()
         self.work: Work | None = None
         self._exchange: Exchange | None = None
 
     def gather_parameters(self) -> None:
-        """Puts the parameters into ``flat``."""
+        """Copies the parameters to ``flat``."""
         with torch.no_grad():
             for param in self.parameters:
                 self._views[id(param)].copy_(param)
 
     def scatter(self) -> None:
-        """Has the parameters be what is in ``flat``."""
+        """Copies ``flat`` to the parameters."""
         with torch.no_grad():
             for param in self.parameters:
                 param.copy_(self._views[id(param)])
 
     def take(self, param: torch.Tensor) -> bool:
-        """Puts the gradient of a parameter into ``flat``; whether those of all are there.
+        """Copies the gradient of a parameter to ``flat``, and returns whether all gradients are there.
 
-        Raises ``SynclineError`` where there was one in this step.
+        Raises ``SynclineError`` if the parameter's gradient was taken before in this step.
         """
         if id(param) in self.taken:
             raise refusal(
@@ -76,18 +76,18 @@ class Bucket:
             return False
         if gradient.layout != torch.strided:
             kind = str(gradient.layout).removeprefix("torch.")
-            raise refusal("gradients have to be dense", f"{kind} of shape {tuple(param.shape)}", "strided")
+            raise refusal("gradients must be dense", f"{kind} of shape {tuple(param.shape)}", "strided")
         self._views[id(param)].copy_(gradient)
         self.taken[id(param)] = (gradient, _version(gradient))
         return self.complete
 
     @property
     def complete(self) -> bool:
-        """Whether the gradients of all are in ``flat``."""
+        """Whether the gradients of all parameters are in ``flat``."""
         return len(self.taken) + len(self._absent) == len(self.parameters)
 
     def take_rest(self) -> None:
-        """Takes gradients that have not been taken; those that there are not are zeros."""
+        """Takes the gradients that have not been taken. A parameter without a gradient gets zeros."""
         for param in self.parameters:
             if id(param) not in self.taken:
                 if param.grad is None:
@@ -97,7 +97,7 @@ class Bucket:
                     self.take(param)
 
     def refill(self) -> None:
-        """Puts the gradients that were taken into ``flat`` again."""
+        """Copies the taken gradients to ``flat`` again."""
         for param in self.parameters:
             if id(param) in self.taken:
                 self._views[id(param)].copy_(self.taken[id(param)][0])
@@ -105,14 +105,14 @@ class Bucket:
                 self._views[id(param)].zero_()
 
     def give_back(self) -> None:
-        """Has the gradients be what is in ``flat``."""
+        """Copies ``flat`` to the gradients."""
         for param in self.parameters:
             if param.grad is None:
                 param.grad = torch.empty_like(param)
             param.grad.copy_(self._views[id(param)])
 
     def changed(self) -> bool:
-        """Whether a gradient is another than when it was taken."""
+        """Returns whether a gradient has changed since it was taken."""
         for param in self.parameters:
             gradient, version = self.taken.get(id(param), (param.grad, None))
             if param.grad is not gradient or (version is not None and _version(gradient) != version):
@@ -120,7 +120,7 @@ class Bucket:
         return False
 
     def push(self, hub: Hub, queue: Queue) -> None:
-        """Begins the exchange: gradients go, and parameters come."""
+        """Begins the exchange with the hub: pushes gradients, and pulls parameters."""
         place = Local([self.flat], reads=True, writes=True)
 
         def begin() -> list[Exchange]:
@@ -131,34 +131,34 @@ class Bucket:
         queue.put(self.work)
 
     def wait(self) -> None:
-        """Waits until parameters have come."""
+        """Waits until the parameters have arrived."""
         if self.work is not None:
             self.work.wait()
 
     @property
     def contributors(self) -> int:
-        """How many ranks had a part in the step."""
+        """The number of ranks that contributed to the step."""
         return self._exchange.contributors if self._exchange is not None else 0
 
     def reset(self) -> None:
-        """The step is over."""
+        """Forgets the gradients and the exchange of the step that is over."""
         self.taken.clear()
         self._absent.clear()
         self.work = self._exchange = None
 
 
 def _version(tensor: torch.Tensor) -> int:
-    """How often a tensor was written to."""
+    """Returns how often a tensor has been written to."""
     return int(tensor._version)  # noqa: SLF001 - there is no other name
 
 
 def lay(groups: Sequence[dict[str, Any]], most: float) -> tuple[list[Bucket], list[Bucket]]:
-    """Buckets of parameters that are trained, and of those that are frozen.
+    """Returns the buckets of trained parameters, and the buckets of frozen ones.
 
-    They have ``most`` bytes, if a parameter is no larger. The last parameters come first, as their gradients do.
-    Parameters without elements are in no bucket.
+    A bucket has at most ``most`` bytes, unless it is a single larger parameter. The last parameters come first, because
+    their gradients do. Parameters without elements are in no bucket.
 
-    Raises ``SynclineError`` for parameters that cannot be trained so.
+    Raises ``SynclineError`` for parameters that cannot be trained.
     """
     trained: list[Bucket] = []
     frozen: list[Bucket] = []
@@ -168,7 +168,7 @@ def lay(groups: Sequence[dict[str, Any]], most: float) -> tuple[list[Bucket], li
             if param.requires_grad and (param.dtype not in TRAINED or param.layout != torch.strided):
                 found = f"{param.dtype}, {param.layout}, of shape {tuple(param.shape)}".replace("torch.", "")
                 names = ", ".join(str(each).removeprefix("torch.") for each in TRAINED)
-                raise refusal("such a parameter cannot be trained", found, f"dense ones of {names}")
+                raise refusal("this parameter cannot be trained", found, f"dense parameters of type {names}")
             if not param.numel() or param.dtype not in TRAINED:
                 continue
             runs.setdefault((param.requires_grad, param.dtype, param.device), []).append(param)
@@ -181,7 +181,7 @@ def lay(groups: Sequence[dict[str, Any]], most: float) -> tuple[list[Bucket], li
 
 
 def _cut(params: Sequence[torch.Tensor], most: float) -> list[list[torch.Tensor]]:
-    """Parameters in runs of so many elements at most."""
+    """Cuts parameters into runs of at most ``most`` elements; a larger parameter is a run of its own."""
     runs: list[list[torch.Tensor]] = [[]]
     size = 0
     for param in params:
@@ -194,11 +194,11 @@ def _cut(params: Sequence[torch.Tensor], most: float) -> list[list[torch.Tensor]
 
 
 LONGEST = 4
-"""How many shapes are told of a bucket."""
+"""Maximum number of shapes in the name of a bucket."""
 
 
 def _shapes(params: Sequence[torch.Tensor]) -> str:
-    """What is in a bucket: ranks that disagree are told so."""
+    """Returns the shapes in a bucket for its name, so that errors of ranks that disagree show them."""
     shapes = ["x".join(str(size) for size in param.shape) or "1" for param in params]
     more = f" and {len(shapes) - LONGEST} more" if len(shapes) > LONGEST else ""
     return ", ".join(shapes[:LONGEST]) + more

@@ -29,7 +29,7 @@ LONGEST_S = 5.0
 
 
 class Pool:
-    """As many threads as there are callbacks at a time."""
+    """A pool with as many threads as there are callbacks at a time."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -39,7 +39,7 @@ class Pool:
         self._stopped = False
 
     def put(self, call: Callable[[], None]) -> None:
-        """Has ``call`` called soon, on a thread that nothing else waits for."""
+        """Runs ``call`` soon, on a thread that nothing else waits for."""
         with self._changed:
             stopped = self._stopped
             if not stopped:
@@ -76,7 +76,7 @@ class Pool:
             return None
 
     def stop(self) -> None:
-        """Ends the threads, after what is left to be called. Later calls run on the thread that puts them."""
+        """Ends the threads once the remaining calls have run. Later calls run on the thread that puts them."""
         deadline = time.monotonic() + LONGEST_S
         with self._changed:
             self._stopped = True

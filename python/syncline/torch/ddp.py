@@ -1,4 +1,4 @@
-"""A communication hook for DDP: gradients are averaged by a communicator of this package, or by parameter hubs."""
+"""A communication hook for DDP that averages gradients by a communicator of this package, or by parameter hubs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from syncline.runtime.communicator import Pending
 
     Average: TypeAlias = Callable[[Any, torch.Tensor], tuple[Local, Callable[[], list[Pending]]]]
-    """How a bucket is averaged: where, and what begins it."""
+    """Prepares a bucket for averaging: returns its memory, and a function that begins the operations."""
 
 
 def join(group: dist.ProcessGroup | None = None, *, name: str = "hook", **settings: Any) -> Communicator:
     """Joins the ranks of a process group of another backend, or of the default group, for :func:`hook`.
 
-    They meet through the store of the group. ``settings`` are those of ``Communicator.join``: ``rules``, ``order`` or
-    ``racks``, ``tls``, ``congestion``, ``pace``. Of two communicators on one group each needs a ``name`` of its own.
+    The ranks meet through the store of the group. ``settings`` are those of ``Communicator.join``: ``rules``, ``order``
+    or ``racks``, ``tls``, ``congestion``, ``pace``. Two communicators on one group need different names.
     """
     whole = group or dist.group.WORLD
     if whole is None:
@@ -42,7 +42,7 @@ def join(group: dist.ProcessGroup | None = None, *, name: str = "hook", **settin
 
 
 def vectors(module: torch.nn.Module) -> dict[str, tuple[str, int]]:
-    """The gradients of a module as vectors of a job on hubs, for ``Hub.join`` and :func:`hook`.
+    """Describes the gradients of a module as vectors of a job on hubs, for ``Hub.join`` and :func:`hook`.
 
     Raises ``SynclineError`` for parameters whose gradients hubs cannot average.
     """
@@ -59,27 +59,28 @@ def _vector(name: str, param: torch.Tensor) -> tuple[str, int]:
     dtype = pairs or param.dtype
     if dtype not in ELEMENTS or not dtype.is_floating_point:
         found = f"`{name}` of {str(param.dtype).removeprefix('torch.')}"
-        raise refusal("hubs cannot average such gradients", found, "float16, bfloat16, float32, float64, complex")
+        allowed = "float16, bfloat16, float32, float64, complex"
+        raise refusal("hubs cannot average gradients of this type", found, allowed)
     return ELEMENTS[dtype], param.numel() * (2 if pairs else 1)
 
 
 def hook(
     ranks: Communicator | Hub, module: torch.nn.Module | None = None, *, in_order: bool = False
 ) -> Callable[[Any, dist.GradBucket], torch.futures.Future[Any]]:
-    """A hook that averages gradients with ``ranks``, in place.
+    """Returns a hook that averages gradients over ``ranks``, in place.
 
-    One line registers it::
+    Register it with DDP::
 
         ddp.register_comm_hook(None, syncline.torch.hook(ranks))
 
-    With ``in_order`` results are the same bit for bit in every run. Where something goes wrong ``backward()`` raises an
-    error with the text of the ``SynclineError``, and the gradients are of no use.
+    With ``in_order`` results are the same bit for bit in every run. If an operation fails, ``backward()`` raises an
+    error with the text of the ``SynclineError``, and the gradients must not be used.
 
-    Of a job on hubs it needs the ``module`` whose :func:`vectors` they have::
+    For a job on hubs, pass the ``module`` whose :func:`vectors` the job has::
 
         ddp.register_comm_hook(None, syncline.torch.hook(hub, ddp))
 
-    Raises ``SynclineError`` (SL0102) where the vectors of the job are not the gradients of the module.
+    Raises ``SynclineError`` (SL0102) if the vectors of the job are not the gradients of the module.
     """
     queue = Queue()
     average = _hub(ranks, module, in_order=in_order) if isinstance(ranks, Hub) else _ranks(ranks, in_order=in_order)
@@ -91,17 +92,17 @@ def hook(
         queue.put(work)
         return work.get_future()
 
-    # DDP looks at the types, and not at their names.
+    # DDP compares the annotations with types; annotations of this module are strings.
     average_with_syncline.__annotations__ = {"bucket": dist.GradBucket, "return": torch.futures.Future[torch.Tensor]}
     return average_with_syncline
 
 
 def _ranks(ranks: Communicator, *, in_order: bool) -> Average:
-    """Averages a bucket by a plan."""
+    """Returns the function that averages a bucket by a plan."""
 
     def average(bucket: Any, buffer: torch.Tensor) -> tuple[Local, Callable[[], list[Pending]]]:
         if ranks.world > 1:
-            # Before they are summed, as DDP does: sums of halves could be too large.
+            # Divide before summing, as DDP does: the sum could overflow, for example in float16.
             buffer.div_(ranks.world)
         place = Local([buffer], reads=True, writes=True)
         return place, lambda: [ranks.all_reduce(memory(place.host), in_order=in_order)]
@@ -110,14 +111,14 @@ def _ranks(ranks: Communicator, *, in_order: bool) -> Average:
 
 
 def _hub(hub: Hub, module: torch.nn.Module | None, *, in_order: bool) -> Average:
-    """Averages a bucket on hubs, which also divide: by the number of ranks that had a part.
+    """Returns the function that averages a bucket on hubs, which divide by the number of contributing ranks.
 
-    DDP lays out its buckets anew after the first step. So vectors are those of parameters, and not of buckets.
+    DDP changes its buckets after the first step. Each parameter is therefore a vector, rather than each bucket.
     """
     if in_order:
-        raise refusal("a job on hubs is told so when it is joined", "in_order", "Hub.join(..., in_order=True)")
+        raise refusal("hubs take in_order only when a job is joined", "in_order", "Hub.join(..., in_order=True)")
     if module is None:
-        raise refusal("a hook for hubs has to know the module", "none", "hook(hub, module)")
+        raise refusal("a hook for hubs needs the module", "none", "hook(hub, module)")
     known = vectors(module)
     for name, vector in known.items():
         if hub.keys.get(name) != vector:
@@ -130,7 +131,7 @@ def _hub(hub: Hub, module: torch.nn.Module | None, *, in_order: bool) -> Average
         params = bucket.parameters()
 
         def begin() -> list[Pending]:
-            # Of complex numbers DDP's buffers have both parts.
+            # For complex parameters, DDP's buffers contain real and imaginary parts.
             pairs = [1 if buffer.is_complex() or param.dtype not in PAIRS else 2 for param in params]
             parts = place.host.split([pair * param.numel() for pair, param in zip(pairs, params, strict=True)])
             return [hub.push_pull(names[id(param)], memory(part)) for param, part in zip(params, parts, strict=True)]
@@ -141,7 +142,7 @@ def _hub(hub: Hub, module: torch.nn.Module | None, *, in_order: bool) -> Average
 
 
 class Bucket(Work):
-    """A bucket of gradients under way: its future is of one tensor."""
+    """The operation on a bucket of gradients; the value of its future is one tensor."""
 
     def __init__(
         self, index: int, queue: Queue, place: Local, begin: Callable[[], list[Pending]], buffer: torch.Tensor
@@ -149,7 +150,7 @@ class Bucket(Work):
         super().__init__(f"bucket {index}", queue, [place], begin, [buffer])
 
     def end(self, error: Exception | None, *, here: bool = False) -> None:
-        """It is over; errors say which bucket it was."""
+        """Ends the operation, and adds the bucket's number to an error."""
         if isinstance(error, SynclineError):
             first = error.diagnostics[0].copy()
             first["message"] += f", {self.what}"
@@ -157,5 +158,5 @@ class Bucket(Work):
         super().end(error, here=here)
 
     def value(self) -> Any:
-        """What the future is of."""
+        """Returns the value of the future."""
         return super().value()[0]

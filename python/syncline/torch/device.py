@@ -1,7 +1,7 @@
-"""Where tensors lie, and where collectives work on them: in place where they can, else on a copy without gaps.
+"""Gives collectives access to the memory of tensors: in place if possible, or else through a contiguous copy.
 
-A tensor of a GPU is copied to pinned memory on a stream of its own, behind what its own stream is doing, and back
-again; nobody waits for the GPU but a thread that has nothing else to do.
+A tensor on a GPU is copied to pinned memory and back on a separate stream, after the work that its own stream has
+queued. Only a thread that has nothing else to do waits for the GPU.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def _copies(device: torch.device) -> torch.cuda.Stream:
 
 
 def in_place(tensor: torch.Tensor) -> bool:
-    """Whether a tensor's memory can be worked on as it is."""
+    """Whether collectives can use a tensor's memory directly."""
     return tensor.device.type == "cpu" and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
 
 
 def extent(tensor: torch.Tensor) -> tuple[int, int]:
-    """The first byte of a tensor's memory, and the one behind its last."""
+    """Returns the address of the first byte of a tensor's memory, and the address after its last byte."""
     if not tensor.numel():
         return 0, 0
     steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
@@ -38,10 +38,10 @@ def extent(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 class Local:
-    """Tensors, one behind the other, as an operation works on them: ``host``, once it is prepared.
+    """Tensors of an operation, as one contiguous tensor ``host`` on the CPU, once it is prepared.
 
-    They are copied there where the operation reads them (each multiplied with ``factor``, if there is one), and back
-    where it writes them.
+    If the operation reads them, they are copied to ``host`` (each multiplied by ``factor``, if there is one). If it
+    writes them, they are copied back.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class Local:
             size = sum(tensor.numel() for tensor in self.tensors)
             self._host = first.view(-1) if len(self.tensors) == 1 else first.as_strided((size,), (1,))
         self.direct = self._host is not None
-        """Whether it is worked on as it is."""
+        """Whether ``host`` is the memory of the tensors themselves, so that no copies are needed."""
 
     def _adjacent(self) -> bool:
-        """Whether each tensor begins where the one before it ends, in one storage."""
+        """Returns whether each tensor begins where the one before it ends, in one storage."""
         first, at = self.tensors[0], self.tensors[0].data_ptr()
         for tensor in self.tensors[1:]:
             at += first.numel() * first.element_size()
@@ -83,13 +83,13 @@ class Local:
 
     @property
     def host(self) -> torch.Tensor:
-        """The elements on the CPU, without gaps and flat."""
+        """The elements of all tensors on the CPU, flat and contiguous."""
         if self._host is None:
-            raise RuntimeError("an operation works on tensors that were not prepared: a bug of syncline")
+            raise RuntimeError("an operation uses tensors that were not prepared: this is a bug in syncline")
         return self._host
 
     def prepare(self) -> None:
-        """Sees to it that the elements are, or will be, on the CPU."""
+        """Begins to copy the elements to the CPU, unless they are used in place."""
         if self.direct:
             return
         size = sum(tensor.numel() for tensor in self.tensors)
@@ -118,16 +118,16 @@ class Local:
             at += tensor.numel()
 
     def ready(self) -> bool:
-        """Whether the elements are there."""
+        """Returns whether the elements are on the CPU."""
         return self._copied is None or self._copied.query()
 
     def wait(self) -> None:
-        """Waits until they are."""
+        """Waits until the elements are on the CPU."""
         if self._copied is not None:
             self._copied.synchronize()
 
     def finish(self, factor: float | int | None = None) -> None:
-        """Multiplies what has come with ``factor``, or divides it by an integer, and copies it to the tensors."""
+        """Multiplies the result by ``factor`` (or divides it, if that is an integer), and copies it to the tensors."""
         if isinstance(factor, int):
             self.host.div_(factor, rounding_mode="trunc")
         elif factor is not None and self.host.numel():
@@ -153,13 +153,13 @@ class Local:
             at += tensor.numel()
 
     def join(self) -> None:
-        """Has the current stream wait until results are back."""
+        """Makes the current stream wait until the results are copied back."""
         if self._back is not None:
             torch.cuda.current_stream(self.device).wait_event(self._back)
 
 
 def clashes(one: Local, other: Local) -> bool:
-    """Whether one of two writes what the other works on, too."""
+    """Whether one of two operations writes memory that the other uses."""
     if not (one.writes or other.writes) or one.device != other.device:
         return False
     for a in one.tensors:

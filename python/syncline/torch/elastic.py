@@ -1,9 +1,10 @@
-"""Training that goes on where ranks are lost, and takes back those that are started again.
+"""Training that goes on after ranks are lost, and lets restarted ranks back in.
 
-A step counts once all ranks that take part have all its gradients: what is summed last is an operation that no rank
-ends before every rank has begun it. So where it fails, and some rank is through with it, all have the step's gradients;
-and where no rank is through with it, all survivors sum the step's gradients again. A step begins with such an
-operation, too, so that nobody goes on, or ends, before all know that the last one counted. Parameters stay the same.
+A step counts once all ranks that take part have all its gradients. Each step therefore ends with an operation that no
+rank completes before every rank has begun it. If that operation fails, there are two cases. Either some rank has
+completed it: then all ranks have the step's gradients, and the step counts. Or no rank has: then the survivors sum the
+step's gradients again. Each step also begins with such an operation, so that no rank goes on, or ends, before all ranks
+know that the last step counted. This way all ranks keep the same parameters.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ if TYPE_CHECKING:
     from syncline.runtime.communicator import Communicator, Pending
 
 TRIES = 3
-"""How often a step is begun again while nobody is lost, before it is given up."""
+"""How often a step is tried again without losing a rank, before it fails."""
 
 
 class Elastic:
     """Averages the gradients of a model over the ranks of an elastic job, and goes on without ranks that are lost.
 
-    ``ranks`` are a :class:`~syncline.runtime.Communicator` that was joined with ``elastic=True``; neither DDP nor a
-    process group of PyTorch is needed. Every step begins with :meth:`begin`, and gradients are averages over all ranks
-    once ``optimizer.step()`` looks at them::
+    ``ranks`` is a :class:`~syncline.runtime.Communicator` that was joined with ``elastic=True``; neither DDP nor a
+    process group of PyTorch is needed. Begin every step with :meth:`begin`. The gradients that ``optimizer.step()``
+    uses are averages over all ranks::
 
         ranks = Communicator.join(elastic=True)
         training = syncline.torch.Elastic(ranks, model, optimizer)
@@ -44,12 +45,12 @@ class Elastic:
             loss(model(batch)).backward()
             optimizer.step()
 
-    Buckets of gradients are summed while ``backward()`` still runs. Where a rank is lost, those of the others are
-    summed: no step is lost. Lost ranks are waited for as long as ``wait_s``. A rank that is started again runs the same
-    program: its ``begin`` gets the parameters and the optimizer's state of the others, and says with which step they
-    go on.
+    Buckets of gradients are summed while ``backward()`` still runs. If a rank is lost, the other ranks sum their
+    gradients again, so no step is lost. They wait up to ``wait_s`` for lost ranks to come back. A restarted rank runs
+    the same program: its ``begin`` gets the parameters and the optimizer's state from the others, and returns the step
+    with which they go on.
 
-    A parameter without gradient in a step has one of zeros. Gradients are dense, and in this host's memory.
+    A parameter that has no gradient in a step gets a gradient of zeros. Gradients must be dense, and on the CPU.
     """
 
     def __init__(
@@ -63,18 +64,18 @@ class Elastic:
         bucket_mb: float = 4.0,
         also: Sequence[Any] = (),
     ) -> None:
-        """Takes over the gradients of ``model`` that ``optimizer`` uses.
+        """Registers hooks on the parameters of ``model`` and on ``optimizer``.
 
-        They are summed in buckets of about ``bucket_mb`` MB, and with ``in_order`` in the order of ranks, so that runs
-        are the same bit for bit. ``also`` has what else a rank needs that is started again, such as schedulers of
-        learning rates: anything with ``state_dict`` and ``load_state_dict``. Raises ``SynclineError`` (SL0102) for
-        parameters that it cannot take.
+        Gradients are summed in buckets of about ``bucket_mb`` MB; with ``in_order`` in the order of ranks, so that runs
+        are the same bit for bit. ``also`` lists further objects whose state a restarted rank needs, such as
+        learning-rate schedulers: anything with ``state_dict`` and ``load_state_dict``. Raises ``SynclineError``
+        (SL0102) for parameters that cannot be trained this way.
         """
         for name, parameter in model.named_parameters():
             if parameter.requires_grad and parameter.device.type != "cpu":
-                raise refusal(f"gradients of `{name}` are not in this host's memory", str(parameter.device), "cpu")
+                raise refusal(f"the gradient of `{name}` is not on the CPU", str(parameter.device), "cpu")
         if not bucket_mb > 0:
-            raise refusal("a bucket has some bytes", f"bucket_mb={bucket_mb}", "more than 0")
+            raise refusal("a bucket must have some bytes", f"bucket_mb={bucket_mb}", "more than 0")
         self.ranks = ranks
         self.model = model
         self.optimizer = optimizer
@@ -84,37 +85,38 @@ class Elastic:
         if not self._buckets:
             raise refusal("there is nothing to train", "no parameter that requires a gradient", "at least one")
         self._places = {id(param): bucket for bucket in self._buckets for param in bucket.parameters}
-        # Sums of this step that have begun: those of the first buckets, in their order.
+        # The sums that have begun in this step: of the first buckets, in their order.
         self._sums: list[Pending] = []
         self._lock = threading.Lock()
         self._held = False
         self._also = list(also)
-        # Twice the steps that count, and one more once the next has begun on all ranks; none is known yet.
+        # Twice the number of steps that count, plus one once the next step has begun on all ranks.
         self._progress = 0
         self._knows = False
         layout = repr([(bucket.name, bucket.size) for bucket in self._buckets])
-        # Whether gradients are averages that no step of the optimizer has used.
+        # Whether the gradients are averages that the optimizer has not used yet.
         self._fresh = False
         self._layout = zlib.crc32(layout.encode())
         trained = [param for bucket in self._buckets for param in bucket.parameters]
-        self._hooks = [param.register_post_accumulate_grad_hook(self._came) for param in trained]
+        self._hooks = [param.register_post_accumulate_grad_hook(self._gradient_ready) for param in trained]
         self._hooks.append(optimizer.register_step_pre_hook(self._before_step))
 
     @property
     def step(self) -> int:
-        """How many steps count: the number of the one that is under way, from 0."""
+        """The number of steps that count, which is also the number of the current step, from 0."""
         return self._progress // 2
 
     def begin(self) -> int:
-        """Begins a step, and says which, from 0: that of all ranks.
+        """Begins a step on all ranks, and returns its number, from 0.
 
-        The first time, ranks that have just come get parameters, buffers and the optimizer's state; later, ranks that
-        wait are let in. Raises ``SynclineError`` (SL1201, SL1202) where this rank cannot go on.
+        In its first call, a rank that has just joined gets parameters, buffers and the optimizer's state from the
+        others. Later calls let in ranks that wait. Raises ``SynclineError`` (SL1201, SL1202) if this rank cannot go on.
         """
         if any(bucket.taken for bucket in self._buckets):
-            raise refusal("gradients are on their way", "begin() after backward()", "optimizer.step() first")
+            raise refusal("gradients are being exchanged", "begin() after backward()", "optimizer.step() first")
         if self._begun:
-            raise refusal("a step has begun", f"begin() twice in step {self.step}", "backward() and optimizer.step()")
+            found = f"begin() twice in step {self.step}"
+            raise refusal("a step has already begun", found, "backward() and optimizer.step()")
         if not self._knows:
             self._agree()
         while not self._begun:
@@ -135,20 +137,20 @@ class Elastic:
 
     @property
     def _begun(self) -> bool:
-        """Whether a step is under way that does not count yet."""
+        """Whether a step is under way, which does not count yet."""
         return self._progress % 2 == 1
 
     def average(self) -> None:
-        """Sees to it that gradients are averages over all ranks, and that the step counts.
+        """Waits until the gradients are averages over all ranks, and the step counts.
 
-        ``optimizer.step()`` does so itself. Call it before gradients are looked at or clipped. Raises ``SynclineError``
-        (SL1201, SL1202) where this rank cannot go on; gradients are then its own.
+        ``optimizer.step()`` calls this itself. Call it before you read or clip gradients. Raises ``SynclineError``
+        (SL1201, SL1202) if this rank cannot go on; the gradients are then those of this rank alone.
         """
         if not self._begun:
-            raise refusal("a step has not begun", "gradients to be averaged", "begin() first, once for each step")
+            raise refusal("no step has begun", "gradients to average", "begin() first, once for each step")
         if any(bucket.changed() for bucket in self._buckets if bucket.taken):
             raise refusal(
-                "gradients were changed after they had gone to other ranks",
+                "gradients were changed after they were sent to other ranks",
                 "a change between backward() and optimizer.step(), such as clipping",
                 "average() before it",
             )
@@ -162,18 +164,18 @@ class Elastic:
                 bucket.reset()
 
     def _before_step(self, _: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        """The optimizer is about to look at gradients."""
+        """Averages gradients before the optimizer uses them; called by PyTorch."""
         # The first argument is the optimizer itself.
         if any(each is not None for each in (*args[1:], *kwargs.values())):
-            raise refusal("gradients of a closure come too late", "step(closure)", "backward() before step()")
-        # Somebody may have called `average` for this step.
+            raise refusal("gradients of a closure are computed too late", "step(closure)", "backward() before step()")
+        # The user may have called `average` for this step already.
         if self._begun or not self._fresh:
             self.average()
         self._fresh = False
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Has gradients add up in ``backward()`` and not be summed yet: for all but the last before a step."""
+        """Accumulates gradients without exchanging them; use it for every ``backward()`` of a step but the last."""
         held, self._held = self._held, True
         try:
             yield
@@ -181,38 +183,38 @@ class Elastic:
             self._held = held
 
     def close(self) -> None:
-        """Leaves gradients alone from now on. The ranks are the caller's."""
+        """Removes the hooks. The communicator stays open."""
         for hook in self._hooks:
             hook.remove()
 
-    def _came(self, param: torch.Tensor) -> None:
-        """The gradient of a parameter is there."""
+    def _gradient_ready(self, param: torch.Tensor) -> None:
+        """Takes the gradient of a parameter; called by PyTorch once the gradient is computed."""
         if self._held:
             return
         if not self._begun:
-            raise refusal("a step has not begun", "backward()", "begin() first, once for each step")
+            raise refusal("no step has begun", "backward()", "begin() first, once for each step")
         with self._lock, torch.no_grad():
             if self._places[id(param)].take(param):
                 self._begin_sums()
 
     def _begin_sums(self) -> None:
-        """Begins to sum buckets that are complete, in their order: it is the same on all ranks."""
+        """Begins to sum complete buckets, in the order of buckets, which is the same on all ranks."""
         while len(self._sums) < len(self._buckets):
             bucket = self._buckets[len(self._sums)]
             if not bucket.complete:
                 return
-            # Before they are summed, as DDP does: sums of halves could be too large.
+            # Divide before summing, as DDP does: the sum could overflow, for example in float16.
             bucket.flat.div_(self.ranks.world)
             self._sums.append(self.ranks.all_reduce(memory(bucket.flat), in_order=self._in_order, keep=True))
 
     def _commit(self) -> None:
-        """Ends a step, with as many ranks as there are."""
+        """Ends a step with the ranks that are left."""
         tries = 0
         while not self._sum():
             before, error = self.ranks.ranks, self.ranks.fault()
             self._renew()
             if not self._begun:
-                # Somebody is through with the step: so all its gradients have come, here, too.
+                # Another rank has completed the step. So this rank, too, has all its gradients.
                 break
             tries = tries + 1 if self.ranks.ranks == before else 0
             if tries == TRIES and error is not None:
@@ -225,11 +227,11 @@ class Elastic:
         self._fresh = True
 
     def _sum(self) -> bool:
-        """Waits until the step counts; whether it does, or some rank was lost."""
+        """Waits until the step counts and returns true, or returns false if the communicator has failed."""
         try:
             for pending in self._sums:
                 pending.wait()
-            # The operation that no rank ends before all have begun it.
+            # No rank completes this operation before all ranks have begun it.
             self.ranks.barrier().wait()
         except SynclineError:
             if self.ranks.fault() is None:
@@ -239,12 +241,12 @@ class Elastic:
         return True
 
     def _renew(self) -> None:
-        """Goes on in a new epoch, where the communicator has failed."""
+        """Begins a new epoch after the communicator has failed."""
         self.ranks.renew(wait_s=self._wait_s)
         self._agree()
 
     def _agree(self) -> None:
-        """Goes on where whoever is furthest does; whoever does not know anything is told the state."""
+        """Makes all ranks go on at the step of the rank that is furthest, and gives new ranks the state."""
         for _ in range(TRIES + self.ranks.world):
             try:
                 self._exchange()
@@ -258,17 +260,17 @@ class Elastic:
         raise error
 
     def _exchange(self) -> None:
-        """What every rank knows, and the state for those who know nothing: of the first that is furthest."""
+        """Exchanges the progress of all ranks, and gives new ranks the state of the first rank that is furthest."""
         own = torch.tensor([self._progress, int(self._knows), self._layout], dtype=torch.int64)
         all_of_them = torch.empty(3 * self.ranks.world, dtype=torch.int64)
         self.ranks.all_gather(memory(own), memory(all_of_them)).wait()
         known = all_of_them.view(-1, 3).tolist()
         furthest = max(progress for progress, _, _ in known)
-        # Where nobody knows anything yet, the first rank's is what all begin with.
+        # When the job begins, no rank has a state: all begin with that of the first rank.
         able = [rank for rank, (progress, knows, _) in enumerate(known) if knows and progress == furthest]
         root = able[0] if able else 0
         if known[root][2] != self._layout:
-            # The others go on without a rank that trains something else.
+            # The others go on without this rank, which trains another model.
             self.ranks.close()
             found = ", ".join(bucket.name for bucket in self._buckets[:2])
             raise refusal("this rank trains another model than the others", found, "the same parameters and bucket_mb")
@@ -278,7 +280,7 @@ class Elastic:
         self._knows = True
 
     def _give(self, root: int) -> None:
-        """Brings the state of one rank to those who know nothing."""
+        """Broadcasts the state of rank ``root``; ranks that have no state load it."""
         length = torch.zeros(1, dtype=torch.int64)
         state = b""
         if self.ranks.rank == root:

@@ -1,4 +1,4 @@
-"""Elements of tensors, and how they are reduced."""
+"""Maps PyTorch's element types and reductions to those of plans."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ ELEMENTS = {
     torch.uint8: "u8",
     torch.bool: "bool",
 }
-"""Types that can be reduced, by their names in plans."""
+"""Types that can be reduced, and their names in plans."""
 
 PAIRS = {torch.complex64: torch.float32, torch.complex128: torch.float64}
-"""Complex numbers are pairs of these, which can be summed."""
+"""Complex types, and the types of their two parts. They can be summed as pairs."""
 
 REDUCTIONS = {
     dist.ReduceOp.SUM: "sum",
@@ -38,28 +38,28 @@ REDUCTIONS = {
     dist.ReduceOp.BOR: "bit_or",
     dist.ReduceOp.BXOR: "bit_xor",
 }
-"""Reductions of PyTorch, by their names in plans. An average is a sum that is divided afterwards."""
+"""Reductions of PyTorch, and their names in plans. An average is a sum that is divided afterwards."""
 
 
 @dataclass(frozen=True)
 class Reducing:
-    """How tensors of one type are reduced."""
+    """A reduction of tensors of one type, as a reduction of plans and factors."""
 
     reduction: str
-    """Its name in plans."""
+    """The name of the reduction in plans."""
     before: float | torch.Tensor | None = None
-    """What contributions are multiplied with, if anything."""
+    """The factor by which contributions are multiplied, if any."""
     after: float | int | None = None
-    """What results are multiplied with (a float), or divided by, towards zero (an integer)."""
+    """If a float, results are multiplied by it; if an integer, divided by it and rounded towards zero."""
 
 
 def reducing(what: str, op: Any, dtype: torch.dtype, world: int) -> Reducing:
-    """How a reduction is done for a type.
+    """Returns the reduction for an element type.
 
-    Raises ``SynclineError`` where it is not.
+    Raises ``SynclineError`` if the type cannot be reduced this way.
     """
     kind = op.op if isinstance(op, dist.ReduceOp) else op
-    # What is usual is known at once: PyTorch's words are slow to compare.
+    # A cache, because PyTorch's enumerations are slow to compare.
     known = (int(kind), dtype, world)
     if known not in _KNOWN:
         how = _reducing(what, op, kind, dtype, world)
@@ -76,24 +76,27 @@ def _reducing(what: str, op: Any, kind: Any, dtype: torch.dtype, world: int) -> 
     reduction = REDUCTIONS.get(kind)
     name = getattr(kind, "name", str(kind)).lower()
     if reduction is None:
-        raise refusal(f"{what} knows no such reduction", name, ", ".join(each.name.lower() for each in REDUCTIONS))
+        allowed = ", ".join(each.name.lower() for each in REDUCTIONS)
+        raise refusal(f"{what} does not support this reduction", name, allowed)
     if dtype not in ELEMENTS and dtype not in PAIRS:
         found = str(dtype).removeprefix("torch.")
         names = ", ".join(str(each).removeprefix("torch.") for each in (*ELEMENTS, *PAIRS))
-        raise refusal(f"{what} cannot reduce such elements", found, names)
+        raise refusal(f"{what} cannot reduce elements of this type", found, names)
     if dtype in PAIRS and reduction != "sum":
         raise refusal(f"{what} can only sum complex numbers", name, "sum, avg")
     if reduction.startswith("bit") and dtype.is_floating_point:
         found = f"{name} of {str(dtype).removeprefix('torch.')}"
-        raise refusal(f"{what} combines bits of integers and bool only", found, "an integer, uint8, bool")
+        raise refusal(f"{what} can combine bits of integers and bool only", found, "an integer, uint8, bool")
     fractions = dtype.is_floating_point or dtype.is_complex
     if (kind == dist.ReduceOp.PREMUL_SUM and not fractions) or (kind == dist.ReduceOp.AVG and dtype == torch.bool):
         found = f"{name} of {str(dtype).removeprefix('torch.')}"
         raise refusal(
-            f"{what} gives no fractions of {'bool' if dtype == torch.bool else 'integers'}", found, "floats, or sum"
+            f"{what} cannot compute fractions of {'bool' if dtype == torch.bool else 'integers'}",
+            found,
+            "floats, or sum",
         )
     if kind == dist.ReduceOp.PREMUL_SUM:
-        # The factor is told nowhere else.
+        # PyTorch has no other way to read the factor.
         return Reducing(reduction, before=op.__getstate__()[1])
     if kind == dist.ReduceOp.AVG:
         return Reducing(reduction, after=1.0 / world if fractions else world)
@@ -101,7 +104,7 @@ def _reducing(what: str, op: Any, kind: Any, dtype: torch.dtype, world: int) -> 
 
 
 def memory(tensor: torch.Tensor) -> Memory:
-    """The memory of a dense tensor without gaps on the CPU. It lives as long as the result."""
+    """Returns the memory of a dense, contiguous tensor on the CPU. It stays valid as long as the result exists."""
     if tensor.dtype in PAIRS:
         tensor = torch.view_as_real(tensor)
     element = ELEMENTS.get(tensor.dtype)
@@ -113,18 +116,18 @@ def memory(tensor: torch.Tensor) -> Memory:
 
 
 def raw(tensor: torch.Tensor) -> Memory:
-    """The same, as bytes."""
+    """Returns the memory of a tensor, like :func:`memory`, as bytes."""
     nbytes = tensor.numel() * tensor.element_size()
     return Memory(tensor.data_ptr() if nbytes else 0, nbytes, "u8", 1, tensor)
 
 
 def check(what: str, tensors: list[torch.Tensor]) -> None:
-    """That these are tensors whose memory can be worked on.
+    """Checks that tensors are dense, and on a CPU or GPU.
 
-    Raises ``SynclineError`` where they are not.
+    Raises ``SynclineError`` if one is not.
     """
     for tensor in tensors:
         if tensor.layout != torch.strided:
             raise refusal(f"{what} needs dense tensors", str(tensor.layout).removeprefix("torch."), "strided")
         if tensor.device.type not in ("cpu", "cuda"):
-            raise refusal(f"{what} needs tensors in memory that it can reach", str(tensor.device), "cpu, cuda")
+            raise refusal(f"{what} cannot use tensors on this device", str(tensor.device), "cpu, cuda")

@@ -58,15 +58,15 @@ FORWARDED = [
     "set_timeout",
     "shutdown",
 ]
-"""What a group has its backend do."""
+"""Methods that a group forwards to its backend."""
 
 
 class Group(dist.ProcessGroup):  # type: ignore[misc]  # the base is not known without PyTorch
-    """A process group whose collectives run on plans.
+    """A process group whose collectives run by plans.
 
-    It is a native group with the backend for its devices, so that PyTorch's C++ finds what it looks for. What Python
-    asks of it goes to the backend directly: a group of C++ would wrap what is under way, and the wrapper does not know
-    whether it is over.
+    It is a native group with the backend registered for its devices, because PyTorch's C++ code needs one. Python calls
+    are forwarded directly to the backend: a native group would wrap the ``Work`` of an operation, and the wrapper
+    cannot tell whether the operation is over.
     """
 
     def __init__(self, store: dist.Store, backend: Backend) -> None:
@@ -79,7 +79,7 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]  # the base is not known w
             self._register_backend(torch.device(device), custom, backend)
 
     def name(self) -> str:
-        """The backend's name."""
+        """Returns the backend's name."""
         return NAME
 
     getBackendName = _get_backend_name = name  # noqa: N815 - PyTorch's name
@@ -93,9 +93,9 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]  # the base is not known w
         group_desc: str | None = None,
         device_types: Sequence[torch.device] | None = None,
     ) -> Group | None:
-        """The group of some of this group's ranks, made by these together; nothing for other ranks."""
+        """Makes a group of some of this group's ranks, which must all call this; returns ``None`` on other ranks."""
         del device_types  # A group has one backend for all its devices.
-        # All ranks of this group count, so that those of the new one agree on its name.
+        # Every rank of this group counts splits, so that the ranks of the new group agree on its name.
         self._splits += 1
         if self.backend.rank() not in ranks:
             return None
@@ -134,7 +134,7 @@ untraced(Group)
 
 @dataclass(frozen=True)
 class First:
-    """The job's own group, with the options that later groups take over."""
+    """The first group of the job: later groups take over its options."""
 
     options: Options
     communicator: Communicator
@@ -144,7 +144,7 @@ _first: First | None = None
 
 
 def _racks(options: Options, members: Sequence[int], world: int) -> list[int] | None:
-    """The rack of each of a group's ranks, from those of the job's."""
+    """Returns the rack of each rank of a group, from the racks of the job's ranks."""
     if options.racks is None:
         return None
     of = of_ranks(options.racks, world)
@@ -152,7 +152,7 @@ def _racks(options: Options, members: Sequence[int], world: int) -> list[int] | 
 
 
 def _order(options: Options, members: Sequence[int]) -> list[int] | None:
-    """The order of a group's ranks, from that of the job's."""
+    """Returns the order of a group's ranks, from the order of the job's ranks."""
     if options.order is None:
         return None
     place = {rank: number for number, rank in enumerate(members)}
@@ -164,13 +164,13 @@ def _order(options: Options, members: Sequence[int]) -> list[int] | None:
 
 
 def create(opts: Any, options: Any) -> Group:
-    """Makes a group, as PyTorch asks a backend to.
+    """Makes a group; called by PyTorch.
 
-    Groups without options of their own run on the connections and threads of the first; others have their own.
+    Groups without options use the connections and threads of the first group; others have their own.
     """
     global _first
     if options is not None and not isinstance(options, Options):
-        raise refusal("the backend syncline has options of its own", type(options).__name__, "syncline.torch.Options")
+        raise refusal("these are not options of syncline", type(options).__name__, "syncline.torch.Options")
     whole = not opts.global_ranks_in_group
     members = list(opts.global_ranks_in_group) or list(range(opts.group_size))
     seconds = opts.timeout.total_seconds()
@@ -195,14 +195,14 @@ def create(opts: Any, options: Any) -> Group:
 
 
 def _shared() -> First | None:
-    """The first group, where that is what the job's default group is."""
+    """Returns the first group, if it is still the job's default group."""
     default = dist.group.WORLD
     same = isinstance(default, Group) and _first is not None and default.backend.communicator is _first.communicator
     return _first if same else None
 
 
 def _join(opts: Any, chosen: Options, members: list[int], seconds: float, *, whole: bool) -> Communicator:
-    """Joins the ranks of a group with connections and threads of their own."""
+    """Joins the ranks of a group by new connections and threads."""
     return Communicator.join(
         opts.group_rank,
         opts.group_size,
@@ -221,6 +221,6 @@ def _join(opts: Any, chosen: Options, members: list[int], seconds: float, *, who
 
 
 def register() -> None:
-    """Makes the backend known to ``torch.distributed``; importing ``syncline.torch`` does so."""
+    """Registers the backend with ``torch.distributed``; importing ``syncline.torch`` calls this."""
     if NAME not in dist.Backend.backend_list:
         dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu", "cuda"])

@@ -1,4 +1,4 @@
-"""Groups of parameters as ``torch.optim`` names their settings, and as a hub is told them."""
+"""Converts settings of parameter groups between the names of ``torch.optim`` and those of a hub."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 NAMES = {"beta1": ("betas", 0), "beta2": ("betas", 1), "decoupled": ("decoupled_weight_decay", None)}
-"""Settings that PyTorch calls otherwise: the name, and which of a pair it is."""
+"""Settings that PyTorch names differently: PyTorch's name, and the index if the setting is part of a pair."""
 
 ABSENT = ("amsgrad", "maximize", "differentiable")
 """Settings of PyTorch that hubs do not have."""
 
 NEAR = 0.85
-"""How much alike two names are of which one is taken for the other, mistyped."""
+"""Names at least this similar (``difflib``) count as mistyped."""
 
 
 def defaults(optimizer: Sgd | Adam) -> dict[str, Any]:
-    """The settings of an optimizer, by their names in PyTorch.
+    """Returns the settings of an optimizer by their names in PyTorch.
 
-    Raises ``SynclineError`` for something that is no optimizer of a hub.
+    Raises ``SynclineError`` if ``optimizer`` is not an optimizer of a hub.
     """
     if not isinstance(optimizer, Sgd | Adam):
-        raise refusal("this is no optimizer of a hub", type(optimizer).__name__, "syncline.hub.Sgd, syncline.hub.Adam")
+        found_type, allowed = type(optimizer).__name__, "syncline.hub.Sgd, syncline.hub.Adam"
+        raise refusal("this is not an optimizer of a hub", found_type, allowed)
     found: dict[str, Any] = {}
     for name, value in asdict(optimizer).items():
         known, place = NAMES.get(name, (name, None))
@@ -37,9 +38,9 @@ def defaults(optimizer: Sgd | Adam) -> dict[str, Any]:
 
 
 def chosen(optimizer: Sgd | Adam, group: Mapping[str, Any]) -> Sgd | Adam:
-    """The optimizer of a group, which may have settings of its own.
+    """Returns the optimizer of a group, with the group's own settings where it has any.
 
-    Raises ``SynclineError`` for settings that the optimizer has not.
+    Raises ``SynclineError`` for a setting that the optimizer does not have.
     """
     known = defaults(optimizer)
     for name, value in group.items():
@@ -56,9 +57,9 @@ def chosen(optimizer: Sgd | Adam, group: Mapping[str, Any]) -> Sgd | Adam:
 
 
 def check(groups: Sequence[Mapping[str, Any]], told: Sequence[Sgd | Adam]) -> None:
-    """That groups have the settings that the hubs were told, but for learning rates.
+    """Checks that settings of groups have not changed since the hubs got them; learning rates may change.
 
-    Raises ``SynclineError`` where they do not.
+    Raises ``SynclineError`` if one has.
     """
     for number, (group, known) in enumerate(zip(groups, told, strict=True)):
         now = chosen(known, group)
@@ -66,4 +67,4 @@ def check(groups: Sequence[Mapping[str, Any]], told: Sequence[Sgd | Adam]) -> No
             continue
         different = [name for name, value in asdict(known).items() if name != "lr" and getattr(now, name) != value]
         found = ", ".join(f"`{name}` from {getattr(known, name)} to {getattr(now, name)}" for name in different)
-        raise refusal(f"settings of group {number} changed that hubs keep for a whole job", found, "another `lr`")
+        raise refusal(f"group {number} changed settings that are fixed for the whole job", found, "another `lr`")

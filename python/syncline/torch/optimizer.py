@@ -1,7 +1,7 @@
-"""An optimizer of PyTorch whose work is done by parameter hubs.
+"""An optimizer for PyTorch that runs on parameter hubs.
 
-Gradients go to the hubs bucket by bucket while ``backward()`` still runs; the hubs average them, make parameters
-better, and give these back.
+Each bucket of gradients is pushed to the hubs while ``backward()`` still runs. The hubs average the gradients, update
+the parameters, and send them back.
 """
 
 from __future__ import annotations
@@ -28,23 +28,24 @@ if TYPE_CHECKING:
     Params: TypeAlias = Iterable[torch.Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, torch.Tensor]]
 
 SETTLED = ("keys", "optimizer", "together")
-"""What a job on hubs is told by :class:`HubOptimizer` itself."""
+"""Arguments of ``Hub.join`` that :class:`HubOptimizer` sets itself."""
 
 
 class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is not known without PyTorch
     """Trains parameters on hubs.
 
-    In a training loop it takes the place of an optimizer of PyTorch, and of DDP::
+    In a training loop it replaces both an optimizer of PyTorch and DDP::
 
         optimizer = HubOptimizer(model.parameters(), Sgd(lr=0.1, momentum=0.9), "10.0.0.9")
 
-    ``param_groups`` have the names of ``torch.optim.SGD`` or ``Adam``; groups may have settings of their own. Of what
-    is in them only ``lr`` may change later, as schedulers do it: on all ranks before the same step. Once a rank's
-    ``step()`` has returned, its parameters are those that the hubs have.
+    Settings in ``param_groups`` have the names of ``torch.optim.SGD`` or ``Adam``, and each group may have its own
+    values. Only ``lr`` may change later (schedulers do so), on all ranks before the same step. Once ``step()`` has
+    returned, the rank has the parameters of the hubs.
 
-    Every parameter that ``requires_grad`` when the optimizer is made is trained: of ``float32`` and ``float64`` as it
-    is, of ``float16`` and ``bfloat16`` by a ``float32`` copy that the hubs keep. One without gradient in a step has a
-    gradient of zeros (so momentum and decay go on). Floats that are frozen are only made equal at the beginning.
+    It trains every parameter that ``requires_grad`` when the optimizer is made. The hubs keep ``float32`` and
+    ``float64`` parameters as they are, and a ``float32`` copy of ``float16`` and ``bfloat16`` parameters. A parameter
+    that has no gradient in a step gets a gradient of zeros, so momentum and weight decay still apply. Frozen
+    floating-point parameters are only made equal on all ranks at the beginning.
     """
 
     def __init__(
@@ -59,19 +60,19 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
     ) -> None:
         """Joins a job on ``hubs``, and gives all ranks the same parameters.
 
-        They are those of rank 0, or those of the job, where a rank joins later. Parameters are exchanged in buckets of
-        about ``bucket_mb`` MB. With ``overlap`` a bucket goes to the hubs as soon as the gradients of its parameters
-        are there; without, in ``step()``, so that they may be clipped before. All else (``rank``, ``world``, ``job``,
-        ``policy``, ``in_order``, ``tls``, ...) is as for ``Hub.join``.
+        The parameters are those of rank 0; a rank that joins later gets those of the job. Parameters are exchanged in
+        buckets of about ``bucket_mb`` MB. With ``overlap`` a bucket is pushed as soon as the gradients of its
+        parameters are computed. Without it, ``step()`` pushes all buckets, so gradients can be clipped before. All
+        other arguments (``rank``, ``world``, ``job``, ``policy``, ``in_order``, ``tls``, ...) are as for ``Hub.join``.
 
-        Raises ``SynclineError`` where ranks do not meet, or their parameters differ in number, shape or type (SL1201,
-        exit status 6), and where what is given is invalid (SL0102).
+        Raises ``SynclineError`` if the ranks do not all join in time, or their parameters differ in number, shape or
+        type (SL1201, exit status 6), and if an argument is invalid (SL0102).
         """
         for name in SETTLED:
             if name in settings:
-                raise refusal("HubOptimizer says this itself", f"`{name}`", "other settings of Hub.join")
+                raise refusal("HubOptimizer sets this argument itself", f"`{name}`", "other arguments of Hub.join")
         if not bucket_mb > 0:
-            raise refusal("a bucket has some bytes", f"bucket_mb={bucket_mb}", "more than 0")
+            raise refusal("a bucket must have some bytes", f"bucket_mb={bucket_mb}", "more than 0")
         self._made = False
         super().__init__(params, groups.defaults(optimizer))
         self._chosen = [groups.chosen(optimizer, group) for group in self.param_groups]
@@ -90,7 +91,7 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
         self._begin()
         self._made = True
         params = [param for bucket in trained for param in bucket.parameters] if overlap else []
-        self._hooks = [param.register_post_accumulate_grad_hook(self._came) for param in params]
+        self._hooks = [param.register_post_accumulate_grad_hook(self._gradient_ready) for param in params]
 
     def _join(self, hubs: str | Sequence[str] | None, settings: dict[str, Any]) -> Hub:
         everything = [*self._buckets, *self._frozen]
@@ -103,7 +104,7 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
         )
 
     def _begin(self) -> None:
-        """Gives all ranks the same parameters, frozen ones, too."""
+        """Gives all ranks the same parameters, including frozen ones."""
         everything = [*self._buckets, *self._frozen]
         for bucket in everything:
             bucket.gather_parameters()
@@ -113,19 +114,20 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
             bucket.flat.copy_(staged[bucket.name])
             bucket.scatter()
 
-    # What users of PyTorch know.
+    # Methods of PyTorch's optimizers.
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """All groups are given when the optimizer is made: the job's ranks agree on its parameters when they join."""
+        """Raises ``SynclineError``: the job's ranks agree on all parameters when they join. Give all groups then."""
         if getattr(self, "_made", False):
-            raise refusal("a HubOptimizer takes no more parameters", "add_param_group", "groups when it is made")
+            allowed = "all groups when the optimizer is made"
+            raise refusal("parameters cannot be added to a HubOptimizer", "add_param_group", allowed)
         super().add_param_group(param_group)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Waits until the hubs have made parameters better, and takes them.
+        """Waits until the hubs have updated the parameters, and copies them to the model.
 
-        Every rank does every step. Raises ``SynclineError`` (SL1202, exit status 6) where a hub, a rank (by the job's
-        policy) or the deadline ended an exchange; parameters are then as they were before the step.
+        Every rank must do every step. Raises ``SynclineError`` (SL1202, exit status 6) if an exchange failed because of
+        a hub, a lost rank (depending on the job's policy) or the deadline; the parameters are then unchanged.
         """
         loss = None
         if closure is not None:
@@ -142,7 +144,7 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
                 try:
                     bucket.wait()
                 except SynclineError as raised:
-                    # The others still write to their memory.
+                    # Wait for the other exchanges as well: they still write to memory.
                     error = error or raised
             if error is not None:
                 raise error
@@ -155,7 +157,7 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Has gradients add up in ``backward()`` and not go to the hubs yet: for all but the last before a step."""
+        """Accumulates gradients without pushing them; use it for every ``backward()`` of a step but the last."""
         held, self._held = self._held, True
         try:
             yield
@@ -163,40 +165,47 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
             self._held = held
 
     def state_dict(self) -> dict[str, Any]:
-        """Settings of each group, such as ``lr``; no state of parameters.
+        """Returns the settings of each group, such as ``lr``, but no state of parameters.
 
-        Momentum and the moments of Adam are on the hubs, for as long as the job has ranks there. A job that begins anew
-        from a checkpoint begins with the parameters of the model, and with none of these.
+        The hubs hold momentum and the moments of Adam, for as long as the job has ranks. A new job that begins from a
+        checkpoint has the parameters of the model, but none of this state.
         """
         return dict(super().state_dict())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes the learning rates of a checkpoint, on all ranks, for the next step. The rest has to be as it is."""
+        """Loads the learning rates of a checkpoint, for the next step; call it on all ranks.
+
+        Other settings must be the same as now.
+        """
         if any(state_dict["state"].values()):
             found = f"state of {len(state_dict['state'])} parameters"
-            raise refusal("the state of a HubOptimizer is on its hubs", found, "a state_dict of a HubOptimizer")
+            raise refusal("hubs hold the state of a HubOptimizer", found, "a state_dict of a HubOptimizer")
         super().load_state_dict(state_dict)
         groups.check(self.param_groups, self._chosen)
 
-    # What is different.
+    # Methods that PyTorch's optimizers do not have.
 
     @property
     def steps(self) -> int:
-        """How many steps are behind the job: those of this rank, and those before it joined."""
+        """The number of steps that the job has done, including those before this rank joined."""
         return self._steps
 
     @property
     def contributors(self) -> int:
-        """How many ranks had a part in the last step, at least: fewer where some are lost (``shrink``)."""
+        """The least number of ranks that contributed to any part of the last step.
+
+        It is less than the job's number of ranks if some were lost (policy ``shrink``).
+        """
         return self._contributors
 
     def set_parameters(self) -> None:
-        """Says that parameters are what the ranks have, such as those of a checkpoint that was loaded meanwhile.
+        """Sets the hubs' parameters to those of the model, for example after loading a checkpoint.
 
-        All ranks load the same and call this between the same two steps. Momentum and moments stay what they are.
+        All ranks must load the same parameters, and call this between the same two steps. Momentum and moments do not
+        change.
         """
         if any(bucket.work is not None or bucket.taken for bucket in self._buckets):
-            raise refusal("parameters are set between steps", "gradients that are on their way", "step() first")
+            raise refusal("parameters can be set only between steps", "gradients under way", "step() first")
         staged = []
         for bucket in self._buckets:
             bucket.gather_parameters()
@@ -206,15 +215,15 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
             exchange.wait()
 
     def close(self) -> None:
-        """Leaves the job. Parameters are free for another optimizer."""
+        """Leaves the job. Another optimizer may use the parameters afterwards."""
         for hook in self._hooks:
             hook.remove()
         self.hub.close()
 
-    # Gradients on their way.
+    # Exchange of gradients.
 
-    def _came(self, param: torch.Tensor) -> None:
-        """The gradient of a parameter is there."""
+    def _gradient_ready(self, param: torch.Tensor) -> None:
+        """Takes the gradient of a parameter; called by PyTorch once the gradient is computed."""
         if self._held:
             return
         bucket = self._places[id(param)]
@@ -223,13 +232,13 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
                 self._push(bucket)
 
     def _push(self, bucket: Bucket) -> None:
-        """Sends a bucket; before the first of a step, what has changed since the last."""
+        """Pushes a bucket; before the first one of a step, sends learning rates that have changed."""
         if all(each.work is None for each in self._buckets):
-            self._tell()
+            self._send_rates()
         bucket.push(self.hub, self._queue)
 
-    def _tell(self) -> None:
-        """Tells the hubs learning rates that have changed."""
+    def _send_rates(self) -> None:
+        """Sends the hubs the learning rates that have changed."""
         groups.check(self.param_groups, self._chosen)
         for number, group in enumerate(self.param_groups):
             rate = float(group["lr"])
@@ -241,23 +250,23 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
             self._rates[number] = rate
 
     def _check(self) -> None:
-        """That nothing was changed that the hubs have already."""
+        """Checks that nothing has changed that the hubs already have."""
         for bucket in self._frozen:
             if any(param.requires_grad for param in bucket.parameters):
                 found = "a parameter that was frozen when the optimizer was made"
-                raise refusal("a HubOptimizer trains the parameters that it was made with", found, "a new HubOptimizer")
+                raise refusal("a HubOptimizer cannot train additional parameters", found, "a new HubOptimizer")
         gone = any(bucket.work is not None for bucket in self._buckets)
         for number, group in enumerate(self.param_groups):
             if gone and float(group["lr"]) != self._rates[number]:
                 found = f"from {self._rates[number]} to {float(group['lr'])} between backward() and step()"
                 raise refusal(
-                    "a learning rate changed after gradients had gone to the hubs",
+                    "a learning rate changed after gradients were pushed to the hubs",
                     found,
                     "a change before backward(), or overlap=False",
                 )
         if any(bucket.changed() for bucket in self._buckets):
             raise refusal(
-                "gradients were changed after they had gone to the hubs",
+                "gradients were changed after they were pushed to the hubs",
                 "a change between backward() and step(), such as clipping",
                 "overlap=False",
             )

@@ -1,4 +1,4 @@
-"""Operations in traces of PyTorch's profiler, from when they are asked for until they are over."""
+"""Records operations in traces of PyTorch's profiler, from the call until the operation is over."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def profiling() -> bool:
 
 
 class Span:
-    """An operation in a trace, under a name and with the shapes of what it reads, or else of what it writes.
+    """An operation in a trace, with its name and the shapes of the tensors that it reads, or else writes.
 
-    It ends on another thread, and is so known to PyTorch as asynchronous: the caller's other work may be beside it.
+    It ends on another thread. PyTorch therefore records it as asynchronous: it may overlap other work of the caller.
     """
 
     def __init__(self, name: str, places: Sequence[Local]) -> None:
@@ -33,7 +33,7 @@ class Span:
         self._over = threading.Event()
 
     def end(self) -> None:
-        """The operation is over."""
+        """Records that the operation is over."""
         POOL.put(self._exit)
 
     def _exit(self) -> None:
@@ -41,5 +41,5 @@ class Span:
         self._over.set()
 
     def wait(self) -> None:
-        """Waits until the end is in the trace."""
+        """Waits until the end has been recorded in the trace."""
         self._over.wait()

@@ -1,10 +1,10 @@
-"""The order of a group's operations: that in which they are asked for, whatever they have to wait for.
+"""Begins a group's operations in the order of their calls.
 
-Operations run at the same time, but for those that work on the same memory: the later one waits for the earlier. All
-that are asked for after it wait, too, because every rank must begin the same operations in the same order.
+Operations run at the same time unless they use the same memory: then the later one waits for the earlier one. All
+operations behind a waiting one wait as well, because every rank must begin the same operations in the same order.
 
-Whoever waits for an operation ends it. It is only where another one waits for it that it is ended by the thread of
-callbacks: to wake that thread takes as long as a small operation.
+The thread that waits for an operation also ends it. The thread of callbacks ends an operation only if another operation
+waits for it, because waking that thread takes as long as a small operation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Queue:
-    """Operations of a group."""
+    """The operations of a group that wait to begin, or are under way."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -30,7 +30,7 @@ class Queue:
         self._held = False
 
     def put(self, work: Work) -> None:
-        """Begins an operation as soon as it may."""
+        """Adds an operation, which begins as soon as it may."""
         with self._lock:
             under_way = tuple(self._active)
             self._waiting.append(work)
@@ -39,7 +39,7 @@ class Queue:
         self.go_on()
 
     def over(self, work: Work) -> None:
-        """An operation is over: others may begin."""
+        """Removes an operation that is over, and begins others that may begin now."""
         with self._lock:
             if work in self._active:
                 self._active.remove(work)
@@ -48,7 +48,7 @@ class Queue:
             self.go_on()
 
     def go_on(self) -> None:
-        """Begins what may begin."""
+        """Begins all operations that may begin."""
         with self._lock:
             while self._waiting and not self._held:
                 work = self._waiting[0]
@@ -62,7 +62,7 @@ class Queue:
                     self._prepared = work
                     try:
                         work.prepare()
-                    except Exception as error:  # noqa: BLE001 - it is told to whoever waits
+                    except Exception as error:  # noqa: BLE001 - raised by `Work.wait`
                         self._waiting.popleft()
                         work.end(error)
                         continue
@@ -74,7 +74,7 @@ class Queue:
                 work.start()
 
     def _hold(self, work: Work) -> None:
-        """Waits for a GPU's copy."""
+        """Waits until the operation's copy from a GPU is complete, and goes on."""
         try:
             work.hold()
         finally:
@@ -83,7 +83,7 @@ class Queue:
             self.go_on()
 
     def close(self, error: Exception) -> None:
-        """Ends what has not begun."""
+        """Ends all operations that have not begun, with ``error``."""
         with self._lock:
             waiting = list(self._waiting)
             self._waiting.clear()
@@ -92,5 +92,5 @@ class Queue:
 
 
 def _clash(one: Work, other: Work) -> bool:
-    """Whether one of two works on memory that the other writes."""
+    """Whether one of two operations uses memory that the other writes."""
     return any(clashes(a, b) for a in one.places for b in other.places)

@@ -1,4 +1,4 @@
-"""Ranks that meet through a store of ``torch.distributed``."""
+"""Lets ranks meet through a store of ``torch.distributed``."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ if TYPE_CHECKING:
 
 
 class StoreRendezvous:
-    """Ranks meet through a store, such as the ``TCPStore`` that ``init_process_group`` makes or a ``FileStore``.
+    """A :class:`~syncline.runtime.rendezvous.Rendezvous` through a store of PyTorch.
 
-    It is a :class:`~syncline.runtime.rendezvous.Rendezvous`. ``name`` keeps groups on one store apart.
+    The store may be the ``TCPStore`` that ``init_process_group`` makes, or a ``FileStore``. Groups that use one store
+    need different names.
     """
 
     def __init__(self, store: dist.Store, name: str = "job") -> None:
         self._store = dist.PrefixStore(f"syncline/{name}", store)
 
     def publish(self, key: str, value: bytes) -> None:
-        """Puts a value under a key."""
+        """Stores a value under a key."""
         self._store.set(key, value.hex())
 
     def fetch(self, key: str, timeout: float) -> bytes:
-        """The value under a key, as soon as there is one. Raises ``TimeoutError`` after ``timeout`` seconds."""
+        """Waits for a value under a key and returns it. Raises ``TimeoutError`` after ``timeout`` seconds."""
         deadline = time.monotonic() + timeout
-        # A store that waits lets no other thread in: it is asked again and again.
+        # Poll: while a store waits for a key, other threads cannot use it.
         while not self._store.check([key]):
             if time.monotonic() >= deadline:
                 raise TimeoutError(key)
@@ -40,17 +41,17 @@ class StoreRendezvous:
 
 
 def _host(store: dist.Store | None) -> str | None:
-    """Where the store is served, if somewhere."""
+    """Returns the host of the store's server, or ``MASTER_ADDR`` if the store has no server."""
     while isinstance(store, dist.PrefixStore):
         store = store.underlying_store
     return store.host if isinstance(store, dist.TCPStore) else os.environ.get("MASTER_ADDR")
 
 
 def interfaces(store: dist.Store | None, given: Sequence[str] | None) -> list[str]:
-    """At which addresses others find this host.
+    """Returns the addresses at which other ranks reach this host.
 
-    They are those that are given, or ``SYNCLINE_ADDRESSES``; else the address from which this host reaches the store or
-    ``MASTER_ADDR``, or this machine alone where there is neither.
+    These are the addresses in ``given``, or in ``SYNCLINE_ADDRESSES``. Without them, it is the address from which this
+    host reaches the store or ``MASTER_ADDR``, or the loopback address if there is neither.
     """
     if given is not None:
         return list(given)

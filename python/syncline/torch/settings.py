@@ -1,4 +1,4 @@
-"""What the backend can be told."""
+"""Options of the backend."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """What a group is told with ``init_process_group("syncline", pg_options=Options(...))``.
+    """Options of a process group: ``init_process_group("syncline", pg_options=Options(...))``.
 
-    ``order`` has the job's ranks in the order in which plans count them: those of a rack together, and a ring crosses
-    between racks twice. ``racks`` says instead which rack each is in, as a list, or as a file with the ranks of a rack
-    in each line; those are the groups of the plan ``two_level``, too. ``rules`` say which plan runs which collective;
-    if none fits, the quickest on ``network`` does. With ``in_order`` results are the same bit for bit in every
-    run. ``interfaces``, ``congestion`` and ``pace`` are those of ``Communicator.join``; the deadline of operations is
-    the group's time-out.
+    ``order`` lists the job's ranks in the order in which plans number them. List the ranks of a rack one after the
+    other, so that a ring crosses between two racks only twice. ``racks`` replaces ``order``: it gives the rack of each
+    rank, as a list, or as a file that lists the ranks of one rack in each line. The plan ``two_level`` then uses racks
+    as its groups. ``rules`` select the plans of collectives; if none fits, the quickest plan on ``network`` runs. With
+    ``in_order`` results are the same bit for bit in every run. ``interfaces``, ``congestion`` and ``pace`` are as for
+    ``Communicator.join``, except that the group's timeout is the deadline of operations.
 
-    With ``tls``, also as there, ranks show each other certificates, and all that they send is secret. Without it a key
-    that comes through the group's store keeps strangers out.
+    With ``tls`` (as for ``Communicator.join``) ranks show each other certificates, and all data is encrypted. Without
+    it, ranks share a key through the group's store, which keeps strangers out.
 
-    Groups that are made without options (``new_group``) have those of the first, but for its rules, and run on its
-    connections and threads. A rank that is lost, or misses a deadline in one of them, ends all of them. Groups with
-    options have connections of their own.
+    A group without options (``new_group``) takes over the options of the first group, except for ``rules``, and uses
+    its connections and threads. If a rank is lost or misses a deadline in one of these groups, all of them fail. A
+    group with options opens connections of its own.
     """
 
     order: Sequence[int] | None = None

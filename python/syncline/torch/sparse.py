@@ -1,4 +1,4 @@
-"""Sparse tensors of all ranks, summed: every rank gets the indices and values of all, and adds them up."""
+"""Sums sparse tensors over ranks: every rank gets the indices and values of all ranks, and adds them up."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ SUMS = (dist.ReduceOp.SUM, dist.ReduceOp.AVG)
 
 
 class Sparse:
-    """A sparse tensor (COO) that is summed over ranks, in place.
+    """The sum of a sparse tensor (COO) over all ranks, in place.
 
-    Raises ``SynclineError`` for other reductions.
+    Raises ``SynclineError`` for reductions other than a sum or an average.
     """
 
     def __init__(self, tensor: torch.Tensor, world: int, op: Any) -> None:
@@ -33,12 +33,12 @@ class Sparse:
         self._rooms: list[tuple[torch.Tensor, torch.Tensor]] = []
         device = tensor.device
         self.count = torch.tensor([self._own._nnz()], device=device)  # noqa: SLF001 - PyTorch's only name for it
-        """How many elements this rank has."""
+        """The number of elements of this rank."""
         self.counts = torch.zeros(world, dtype=torch.int64, device=device)
-        """How many each rank has, once they are exchanged."""
+        """The number of elements of each rank, once the ranks have exchanged them."""
 
     def rooms(self, me: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Indices and values of each rank; there is room for those of others."""
+        """Returns the indices and values of each rank; those of other ranks are empty tensors of the right size."""
         own = (self._own.indices().contiguous(), self._own.values().contiguous())
         for rank, count in enumerate(self.counts.tolist()):
             if rank == me:
@@ -49,7 +49,7 @@ class Sparse:
         return self._rooms
 
     def sum(self) -> None:
-        """Adds up what has come, in the order of ranks, into the tensor."""
+        """Adds up the elements of all ranks, in the order of ranks, and stores the sum in the tensor."""
         indices = torch.cat([pair[0] for pair in self._rooms], dim=1)
         values = torch.cat([pair[1] for pair in self._rooms])
         whole = torch.sparse_coo_tensor(indices, values, self._tensor.shape).coalesce()

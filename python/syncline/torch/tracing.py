@@ -1,7 +1,7 @@
-"""Keeps ``torch.compile`` out of the backend: operations are calls in its graphs, or between two of them.
+"""Keeps ``torch.compile`` from tracing the backend: its graphs call operations, or break before and after them.
 
-PyTorch's own backends are written in C++, which the compiler cannot trace. Here it would find Python, trace the
-threads and locks in it, and fail.
+PyTorch's own backends are written in C++, which the compiler does not trace. This backend is written in Python; the
+compiler would trace its threads and locks, and fail.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ REASON = "operations of syncline are not traced"
 
 
 def untraced(cls: Class) -> Class:
-    """Has the compiler run the methods of a class as they are, with all that they call."""
-    # Part of PyTorch's C code: `torch._dynamo` itself takes seconds to import, and is not needed without a compiler.
+    """Makes the compiler run the methods of a class, and everything that they call, without tracing."""
+    # Part of PyTorch's C code. Importing `torch._dynamo` itself takes seconds, and only the compiler needs it.
     from torch._C._dynamo import eval_frame
 
     skip = eval_frame._FrameAction.SKIP  # noqa: SLF001 - there is no public name

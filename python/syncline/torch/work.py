@@ -1,4 +1,4 @@
-"""An operation under way, as PyTorch sees it."""
+"""Implements ``torch.distributed.Work``, PyTorch's interface to an operation under way."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ if TYPE_CHECKING:
 
 
 DIFFER = "asks for"
-"""What an error says where ranks ask for different things."""
+"""Part of the runtime's message if ranks ask for different things."""
 
 SMALL = 1024
-"""Most bytes of results that :data:`_HANDED_OUT` keeps for a work."""
+"""Maximum bytes of results that :data:`_HANDED_OUT` keeps for a work."""
 
 _HANDED_OUT: collections.deque[Work] = collections.deque(maxlen=256)
 """The latest asynchronous works that no Python code holds any more.
 
-PyTorch's C++ may still hold such a work (DDP's uneven inputs, for one): it asks the Python object for everything, but
-does not keep it alive, and does not tell that it holds one. So the latest are kept, without large results.
+PyTorch's C++ may still hold such a work, for example for DDP's uneven inputs. C++ calls the Python object, but does not
+keep it alive, and Python cannot see that C++ holds it. This queue therefore keeps the latest works alive, without large
+results.
 """
 
 
 @untraced
 class Work(dist.Work):  # type: ignore[misc]  # the base is not known without PyTorch
-    """An operation under way. Its tensors may not be touched until it has been waited for."""
+    """An operation that is under way. Do not touch its tensors before you have waited for it."""
 
     def __init__(
         self,
@@ -69,31 +70,31 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         self._ended = False
         self._error: Exception | None = None
         self._future: Any = None
-        self._told: Any = None
+        self._public_future: Any = None
         self._parts: Sequence[Pending] = ()
         self._left = 0
         self._watched = False
         self._ending = False
         self.handed_out = False
-        """Whether Python code got it, to wait for it later."""
+        """Whether the caller got this object, to wait for it later."""
         self.span: Span | None = None
-        """Its place in a profiler's trace, if there is one."""
-        self._telling = False
-        # There is nothing to copy or to multiply.
+        """Its span in a profiler's trace, if one is recorded."""
+        self._completing = False
+        # Plain: the operation needs no copies and no arithmetic after it.
         self._plain = after is None and last is None and all(place.direct for place in self.places)
 
     def _inference(self) -> bool:
-        """Whether there are tensors of inference mode, which can only be written in it."""
+        """Returns whether a tensor was made in inference mode: such tensors can be written only in that mode."""
         return any(tensor.is_inference() for place in self.places for tensor in place.tensors)
 
     def _mode(self) -> Any:
-        """No gradients, and inference mode where that has to be."""
+        """Returns the context in which tensors are written: inference mode if necessary, or else without gradients."""
         return torch.inference_mode() if self._inference() else torch.no_grad()
 
-    # What the queue calls.
+    # Called by the queue.
 
     def prepare(self) -> None:
-        """Sees to it that what it works on is, or will be, on the CPU."""
+        """Begins to copy the tensors to the CPU, where the operation needs copies."""
         if self._plain:
             return
         with self._mode():
@@ -101,21 +102,21 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
                 place.prepare()
 
     def ready(self) -> bool:
-        """Whether it can begin."""
+        """Returns whether the operation can begin: its copies are complete."""
         return all(place.ready() for place in self.places)
 
     def hold(self) -> None:
-        """Waits until it can begin."""
+        """Waits until the operation can begin."""
         for place in self.places:
             place.wait()
 
     def start(self) -> None:
-        """Begins; from now on it ends by itself."""
+        """Begins the operation."""
         try:
-            # There is no graph of what is detached.
+            # The tensors are detached, so a plain operation needs no context to avoid gradients.
             with nullcontext() if self._plain and not self._inference() else self._mode():
                 parts = self._begin()
-        except Exception as error:  # noqa: BLE001 - it is told to whoever waits
+        except Exception as error:  # noqa: BLE001 - raised by `wait`
             self.end(error)
             return
         if not parts:
@@ -128,7 +129,10 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
                 part.then(self._part_over)
 
     def watch(self) -> None:
-        """Has it end by itself. Whoever waits ends it sooner, so that this is left until somebody needs it."""
+        """Makes the thread of callbacks end the operation, from now on.
+
+        A waiting thread can end it sooner, so this is called only if something else depends on the end.
+        """
         with self._lock:
             known, self._watched = self._watched, True
             parts = () if known else self._parts
@@ -136,7 +140,7 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
             part.then(self._part_over)
 
     def look(self) -> None:
-        """Ends it, if it is over and nobody has noticed."""
+        """Ends the operation here if it is over and no thread has ended it yet."""
         if not self._watched and self._parts and all(part.done() for part in self._parts):
             self._help(here=False)
 
@@ -149,7 +153,7 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         self.end(self._error)
 
     def end(self, error: Exception | None, *, here: bool = False) -> None:
-        """It is over. Only the first end counts. With ``here`` the caller completes the future itself."""
+        """Ends the operation; only the first call has an effect. With ``here`` the caller completes the future."""
         with self._lock:
             if self._ending:
                 return
@@ -161,10 +165,10 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
                         place.finish(self._after if place.writes else None)
                     if self._last is not None:
                         self._last()
-            except Exception as raised:  # noqa: BLE001 - it is told to whoever waits
+            except Exception as raised:  # noqa: BLE001 - raised by `wait`
                 error = raised
         with self._lock:
-            self._error = self._shaped(error)
+            self._error = self._converted(error)
             future = self._future
             self._ended = True
             if self._over is not None:
@@ -173,12 +177,12 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
             self.span.end()
         self._queue.over(self)
         if future is not None and not here:
-            POOL.put(self._tell)
+            POOL.put(self._complete)
 
-    def _shaped(self, error: Exception | None) -> Exception | None:
-        """The error as PyTorch gets it.
+    def _converted(self, error: Exception | None) -> Exception | None:
+        """Converts an error for PyTorch.
 
-        Where ranks ask for different things it has this rank's shapes, of which plans know nothing.
+        If ranks ask for different things, adds a note with the shapes of this rank's tensors, which plans do not know.
         """
         if not isinstance(error, SynclineError):
             return error
@@ -190,10 +194,10 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         told: list[Diagnostic] = [{**each, "notes": [*each.get("notes", []), own]} for each in error.diagnostics]
         return BackendError(told, error.exit_status)
 
-    def _tell(self) -> None:
-        """Completes the future, and runs what was attached to it, unless another thread does."""
+    def _complete(self) -> None:
+        """Completes the future and runs its callbacks, unless another thread does."""
         with self._lock:
-            known, self._telling = self._telling, True
+            known, self._completing = self._completing, True
         if known:
             return
         if self._error is None:
@@ -202,16 +206,16 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         self._future.set_result(None if self._error is not None else self.value())
 
     def value(self) -> Any:
-        """What the future is of."""
+        """Returns the value of the future."""
         return self._results
 
-    # What PyTorch calls.
+    # Called by PyTorch.
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Waits until it is over, for ``timeout`` at most; raises what went wrong, or that it is late."""
+        """Waits until the operation is over, at most ``timeout``; raises its error, or a timeout error."""
         seconds = None
         for limit in (timeout, self._limit):
-            # PyTorch says with no time at all, or less, that none was given.
+            # PyTorch passes a timeout of 0 or less if the user gave none.
             if limit is not None and limit.total_seconds() > 0:
                 seconds = limit.total_seconds()
                 break
@@ -222,11 +226,11 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         if self.span is not None:
             self.span.wait()
         if self._future is not None:
-            self._tell()
-            # Another thread may be about to complete it: whoever has waited finds it complete.
-            if not self._told.done():
+            self._complete()
+            # Another thread may be about to complete the future: return only once it is complete.
+            if not self._public_future.done():
                 with suppress(RuntimeError):
-                    self._told.wait()
+                    self._public_future.wait()
         if self._error is not None:
             raise self._error
         for place in self.places:
@@ -236,16 +240,16 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
     def __del__(self) -> None:
         if not getattr(self, "_ended", False) or not self.handed_out:
             return
-        # What was worked on is released.
+        # Release the tensors that the operation used.
         self.places, self._parts, self._begin, self._last = [], (), tuple, None
-        self._future = self._told = None
-        self._telling = False
+        self._future = self._public_future = None
+        self._completing = False
         if sum(tensor.numel() * tensor.element_size() for tensor in self._results) > SMALL:
             self._results = []
         _HANDED_OUT.append(self)
 
     def _await(self, seconds: float | None) -> bool:
-        """Waits until it has ended, and says whether it has."""
+        """Waits until the operation has ended, at most ``seconds``, and returns whether it has."""
         with self._lock:
             if self._ended:
                 return True
@@ -255,7 +259,7 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         return over.wait(seconds)
 
     def _help(self, *, here: bool) -> None:
-        """Ends it here, if it has begun: that is sooner than on the thread of callbacks."""
+        """Waits for the operation and ends it on this thread, if it has begun: faster than on the callbacks' thread."""
         error: Exception | None = None
         for part in self._parts:
             try:
@@ -266,43 +270,43 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
             self.end(error, here=here)
 
     def synchronize(self) -> None:
-        """Waits until it is over."""
+        """Waits until the operation is over."""
         self.wait()
 
     def is_completed(self) -> bool:
-        """Whether it is over, well or not."""
+        """Returns whether the operation is over, successfully or not."""
         self.look()
         return self._ended
 
     def is_success(self) -> bool:
-        """Whether it is over and went well."""
+        """Returns whether the operation is over and has succeeded."""
         self.look()
         return self._ended and self._error is None
 
     def exception(self) -> Exception | None:
-        """What went wrong, if it is over and something did."""
+        """Returns the error of the operation if it is over and has failed."""
         self.look()
         return self._error if self._ended else None
 
     def result(self) -> list[torch.Tensor]:
-        """The tensors with the results, once they are there."""
+        """Waits for the operation and returns the tensors with the results."""
         self.wait()
         return self._results
 
     def get_future(self) -> Any:
-        """A future of the tensors with the results."""
+        """Returns a future whose value is the list of tensors with the results."""
         with self._lock:
             known = self._future is not None
             if not known:
                 devices = {tensor.device for tensor in self._results if tensor.device.type == "cuda"}
                 self._future = torch.futures.Future(devices=sorted(devices, key=str) or None)
-                # An error that a future of Python's is given is a value to C++, which takes it for tensors.
-                self._told = self._future.then(self._value)
+                # C++ would take an error that is set on a Python future for a value. A callback that raises it works.
+                self._public_future = self._future.then(self._value)
             over = self._ended
         self.watch()
         if over and not known:
-            self._tell()
-        return self._told
+            self._complete()
+        return self._public_future
 
     def _value(self, future: Any) -> Any:
         if self._error is not None:
@@ -310,7 +314,7 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         return future.value()
 
     def source_rank(self) -> int:
-        """Which rank a message came from."""
+        """Returns the rank at the other side of a message."""
         self.look()
         peers = [peer for part in self._parts if (peer := part.source) is not None]
         if not self._ended or len(peers) != 1:

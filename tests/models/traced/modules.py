@@ -1,4 +1,4 @@
-"""Modules that tests trace: published architectures, written down anew."""
+"""Modules that tests trace: implementations of published architectures."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class LlamaBlock(nn.Module):
 
 
 class Llama(nn.Module):
-    """Touvron et al. 2023 (Llama 2), of any size; the defaults are those of 70 B."""
+    """Touvron et al. 2023 (Llama 2), of any size; the defaults give the model of 70 B parameters."""
 
     def __init__(
         self,

@@ -55,7 +55,8 @@ REST = "fabric: { shape: Ring(4), rate: 25GB/s }\ncompute: { model: systolic, me
 
 @pytest.fixture
 def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Loaded]:
-    """Loads a scenario that stands beside ``nets_of_test.py``, from another folder."""
+    """A function that loads a scenario from another working directory; the scenario is beside the module of
+    networks."""
     folder = tmp_path / "job"
     folder.mkdir()
     name = f"nets_{tmp_path.name}".replace("-", "_")
@@ -89,7 +90,7 @@ def test_a_factory_may_give_its_inputs(scenario: Callable[[str], Loaded]) -> Non
     assert workload["layers"][0]["inputs"] == 24
 
 
-def test_identifiers_are_inputs_too(scenario: Callable[[str], Loaded]) -> None:
+def test_inputs_may_be_identifiers(scenario: Callable[[str], Loaded]) -> None:
     workload = scenario("module: 'nets:words', inputs: [{ shape: [7], type: int64 }]").resolved["workload"]
     assert workload["layers"][0]["outputs"] == 32 * 7 * 8
 
@@ -101,7 +102,7 @@ def test_a_factory_that_needs_values(scenario: Callable[[str], Loaded]) -> None:
         scenario(text)
 
 
-def test_what_a_factory_prints_goes_to_stderr(
+def test_output_of_a_factory_goes_to_stderr(
     scenario: Callable[[str], Loaded], capsys: pytest.CaptureFixture[str]
 ) -> None:
     scenario("module: 'nets:talks', inputs: [{ shape: [8] }]")
@@ -111,19 +112,19 @@ def test_what_a_factory_prints_goes_to_stderr(
 @pytest.mark.parametrize(
     ("workload", "expected"),
     [
-        ("module: nets", "not a factory"),
-        ("module: 'nets:net:x'", "not a factory"),
+        ("module: nets", "not a valid name of a factory"),
+        ("module: 'nets:net:x'", "not a valid name of a factory"),
         ("module: 'absent_of_syncline:net'", "there is no Python module `absent_of_syncline`"),
         ("module: 'nets_bad:net'", "ModuleNotFoundError"),
         ("module: 'nets_worse:net'", "ZeroDivisionError: division by zero"),
         ("module: 'nets:nett'", "did you mean `net`?"),
-        # Nothing is near: what there is, the module's own before what it imports.
+        # No name is similar: the error lists the module's own names before imported ones.
         ("module: 'nets:entirely_different'", "allowed: broken, "),
         ("module: 'nets:number'", "cannot be called"),
-        ("module: 'nets:nothing'", "gives no PyTorch module"),
+        ("module: 'nets:nothing'", "does not return a PyTorch module"),
         ("module: 'nets:broken'", "RuntimeError: no weights here"),
         ("module: 'nets:leaves'", "SystemExit: 3"),
-        ("module: 'nets:net'", "nothing says what the module takes"),
+        ("module: 'nets:net'", "the inputs of the module are unknown"),
         ("module: 'nets:net', arguments: { widht: 3 }, inputs: [{ shape: [8] }]", "did you mean `width`?"),
         ("module: 'nets:takes', inputs: [{ shape: [8] }]", "missing a required argument: 'width'"),
         ("module: 'nets:takes', arguments: { width: 3, depe: 1 }, inputs: [{ shape: [8] }]", "allowed: width, deep"),
@@ -131,14 +132,14 @@ def test_what_a_factory_prints_goes_to_stderr(
         ("module: 'nets:net', inputs: [{ shape: [8], type: int64 }]", "are of different types: float32, int64"),
         ("module: 'nets:net', inputs: [{ shape: [8] }], costs: { rleu: 2 }", "the module calls no operator `rleu`"),
         ("module: 'nets:net', inputs: [{ shape: [9] }]", "forward pass of Sequential.0 fails"),
-        ("module: 'nets:net', inputs: [{ shape: [8] }], sharding: { 'x.*': row }", "no layer is called `x.*`"),
+        ("module: 'nets:net', inputs: [{ shape: [8] }], sharding: { 'x.*': row }", "no layer matches `x.*`"),
         ("module: 'nets:net', inputs: [{ shape: [8], type: float31 }]", "did you mean `float32`?"),
         ("module: 'nets:net', inputs: [{ shape: [0] }]", "at least 1"),
         ("module: 'nets:pair', batch_per_npu: 5", "found `5`, allowed: 16"),
         ("module: 'nets:net', modul: 3", "unknown key `modul`"),
     ],
 )
-def test_what_is_refused(workload: str, expected: str, scenario: Callable[[str], Loaded]) -> None:
+def test_invalid_workloads_are_refused(workload: str, expected: str, scenario: Callable[[str], Loaded]) -> None:
     with pytest.raises(SynclineError) as caught:
         scenario(workload)
     assert expected in " ".join(str(caught.value).split())

@@ -1,4 +1,4 @@
-"""PyTorch modules as models, against the built-in ones and published counts."""
+"""PyTorch modules as models, compared with the built-in ones and published counts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def on_meta(make):
 
 
 @pytest.mark.parametrize(("make", "name"), [(ResNet50, "resnet50"), (VGG16, "vgg16")])
-def test_a_traced_network_is_the_built_in_one(make, name):
+def test_a_traced_network_equals_the_built_in_one(make, name):
     traced, built = from_torch(on_meta(make), meta(32, 3, 224, 224)), layers(name, batch_per_npu=32)
     assert traced.parameters == sum(layer.parameters for layer in built) == {"r": 25_557_032, "v": 138_357_544}[name[0]]
     assert traced.multiply_adds == sum(layer.multiply_adds for layer in built)
@@ -53,7 +53,7 @@ def test_a_traced_network_is_the_built_in_one(make, name):
         ]
 
 
-def test_tensors_with_values_give_the_same():
+def test_tensors_with_values_give_the_same_layers():
     make = lambda: nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 2))  # noqa: E731
     module = make()
     before = [each.clone() for each in module.parameters()]
@@ -65,7 +65,7 @@ def test_tensors_with_values_give_the_same():
     assert real.activation_bytes == 4 * 3 * (4 + 2)
 
 
-def test_the_module_stays_as_it_was():
+def test_tracing_does_not_change_the_module():
     module = nn.Sequential(nn.Linear(8, 4), nn.BatchNorm1d(4)).eval()
     from_torch(module, torch.ones(3, 8))
     assert not module.training
@@ -92,7 +92,7 @@ def test_seventy_billion_parameters_need_no_memory():
     # Touvron et al. 2023 say 70 B; the published weights are 68,976,648,192.
     assert int(parameters) == 68_976_648_192
     assert (data_type, int(count)) == ("bf16", 2 + 7 * 80)
-    # KiB: the weights alone would be 138 GB.
+    # The unit is KiB. The weights alone would be 138 GB.
     assert int(grown) < 600_000, grown
 
 
@@ -138,7 +138,7 @@ def test_frozen_weights_need_no_gradient():
     assert (first.parameters, second.parameters) == (0, 10)
     assert first.weight_grad.flop == first.input_grad.flop == 0
     assert second.weight_grad.flop == 2 * 3 * 4 * 2
-    # Nothing before it is trained.
+    # No layer before it is trained.
     assert second.input_grad.flop == 0
 
 
@@ -213,7 +213,7 @@ def test_a_traced_network_takes_the_time_of_the_built_in_one(make, name, paralle
 
 
 @pytest.mark.parametrize("parallel", [{"data": "all"}, {"model": "all"}, {"model": ["dim1"], "data": ["dim2"]}])
-def test_a_traced_layer_takes_the_time_of_one_that_is_written_down(parallel):
+def test_a_traced_layer_takes_the_time_of_a_custom_one(parallel):
     def layer(name, rows, inputs, outputs, *, first):
         weights = inputs * outputs + outputs
         memory = f"{4 * (rows * inputs + weights + rows * outputs)}B"
@@ -295,17 +295,17 @@ class Mixed(nn.Module):
 @pytest.mark.parametrize(
     ("module", "inputs", "expected"),
     [
-        # Transposed and cast weights come before the product, and are no activations.
+        # Transposed and cast weights are inputs of the product, but not activations.
         (Mixed(), torch.zeros(5, 4), [(20, 30), (30, 15)]),
-        # Not the last hidden state, which is made last.
+        # Not the last hidden state, which is computed last.
         (Recurrent(), torch.zeros(2, 7, 4), [(56, 210), (10, 70), (70, 42)]),
-        # Not the weights of attention, which nobody takes.
+        # Not the weights of attention, which no layer uses.
         (LooksAtWeights(), torch.zeros(2, 50, 16), [(1600, 1600), (1600, 1600), (1600, 1600)]),
         # Not the mask.
         (Masks(), torch.zeros(1, 20, dtype=torch.long), [(20, 80), (80, 80)]),
     ],
 )
-def test_activations_are_what_one_layer_hands_to_the_next(module, inputs, expected):
+def test_activations_are_the_values_passed_to_the_next_layer(module, inputs, expected):
     assert [(layer.inputs, layer.outputs) for layer in from_torch(module, inputs).layers] == expected
 
 
@@ -383,7 +383,7 @@ class Own(nn.Module):
 @pytest.mark.parametrize(
     ("inner", "inputs", "operator", "remedy"),
     [
-        (Decides(), (2, 4), "aten::_local_scalar_dense", "`torch.where` in the place of `if`"),
+        (Decides(), (2, 4), "aten::_local_scalar_dense", "`torch.where` in place of `if`"),
         (Own(), (2, 4), "syncline_test::own", 'torch.library.register_fake("syncline_test::own")'),
         (Flexible(), (1, 2, 16, 16), "flex_attention", "plain operators"),
     ],
@@ -410,7 +410,7 @@ class InPlace(nn.Module):
         return torch.nn.functional.relu_(x * 2)
 
 
-def test_what_works_in_place_is_costed_under_either_name():
+def test_in_place_operators_may_be_given_by_either_name():
     flop = [
         from_torch(InPlace(), torch.zeros(3, 4), costs={key: 5}).layers[0].forward.flop for key in ("relu_", "relu")
     ]
@@ -422,7 +422,7 @@ def test_what_works_in_place_is_costed_under_either_name():
     [
         (Leaves(), (2, 4), {}, "the forward pass of Leaves fails on the example inputs: SystemExit: 3"),
         (nn.Sequential(nn.LazyLinear(3)), (2, 4), {}, "the parameters of Sequential.0 have no shape yet (LazyLinear)"),
-        (nn.DataParallel(nn.Linear(4, 2)), (2, 4), {}, "give the module within"),
+        (nn.DataParallel(nn.Linear(4, 2)), (2, 4), {}, "give the wrapped module"),
         (
             nn.Linear(4, 2).bfloat16(),
             (2, 4),
@@ -438,11 +438,11 @@ def test_what_works_in_place_is_costed_under_either_name():
         (nn.Sequential(nn.Linear(4, 2), nn.Linear(3, 2)), (2, 4), {}, "Sequential.1"),
         (nn.Linear(4, 2), (2, 4), {"data_type": "fp31"}, "did you mean `fp32`?"),
         (nn.Linear(4, 2), (2, 4), {"sharding": {"*": "colum"}}, "did you mean `column`?"),
-        (nn.Linear(4, 2), (2, 4), {"sharding": {"block.*": "row"}}, "no layer is called `block.*`"),
+        (nn.Linear(4, 2), (2, 4), {"sharding": {"block.*": "row"}}, "no layer matches `block.*`"),
         (nn.Identity(), (2, 4), {}, "computes nothing"),
     ],
 )
-def test_what_is_refused(module, inputs, options, expected):
+def test_invalid_arguments_are_refused(module, inputs, options, expected):
     with pytest.raises(SynclineError) as caught:
         from_torch(module, torch.zeros(inputs), **options)
     assert expected in " ".join(str(caught.value).split())

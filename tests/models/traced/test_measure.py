@@ -1,4 +1,4 @@
-"""Measured times of layers."""
+"""Measuring the times of layers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ONCE = Plan(repeats=1, warm_up=0)
         ),
     ],
 )
-def test_what_is_measured_is_what_is_traced(make, inputs):
+def test_measured_layers_match_traced_ones(make, inputs):
     table = measure(make(), inputs, ONCE).by_layer()
     traced = from_torch(make(), inputs)
     assert list(table) == [layer.name for layer in traced.layers]
@@ -49,7 +49,7 @@ def test_a_replayed_layer_gives_the_gradients_of_its_weights():
     assert first.input_grad is None
     head, tail = first.weight_grad
     assert sorted(tuple(each.shape) for each in head()) == [(4,), (4, 5)]
-    # What follows the product: the gradient with respect to its result.
+    # The gradient with respect to the product's result.
     assert [tuple(each.shape) for each in tail()] == [(2, 4)]
     (inner,) = second.input_grad()
     assert tuple(inner.shape) == (2, 4)
@@ -102,7 +102,7 @@ def test_a_gpu_is_idle_when_the_clock_starts_and_stops():
     assert calls == ["synchronize", "record", "run", "record", "synchronize"]
 
 
-def test_times_are_written_as_people_write_them():
+def test_times_are_written_in_suitable_units():
     picoseconds = (0, 1_499, 999_000, 1_000_000, 1_500_000, 12_345_678_000, 10**12, 1_000_001 * 10**6)
     assert [_exact(each) for each in picoseconds] == [
         "0ns",

@@ -1,4 +1,4 @@
-"""Names of factories that do not exist. Without PyTorch: nothing is built."""
+"""Errors for unknown names of factories. These tests build nothing, so they need no PyTorch."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def nets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize(
     ("path", "allowed", "nearest"),
     [
-        # What the module defines comes before what it has from elsewhere.
+        # The module's own names come before imported ones.
         (":nope", "Zoo, net, dumps", None),
         (":nett", "Zoo, net, dumps", "net"),
         (":Zoo.loin", "lion", "lion"),
         ("_many:zoo", ", ".join(sorted(f"net{at}" for at in range(20))[:_LISTED]) + ", 8 more", None),
     ],
 )
-def test_what_there_is_instead(nets: str, path: str, allowed: str, nearest: str | None) -> None:
+def test_an_unknown_name_lists_the_known_ones(nets: str, path: str, allowed: str, nearest: str | None) -> None:
     with pytest.raises(SynclineError) as caught:
         _find(nets + path)
     found = caught.value.diagnostics[0]

@@ -11,14 +11,14 @@ export function digits(value: number): string {
   return String(Number(value.toPrecision(4)));
 }
 
-/** `81.6 ms`. */
+/** A time, such as `81.6 ms`. */
 export function time(seconds: number): string {
   if (!seconds) return "0 s";
   const [factor, unit] = TIMES.find((each) => seconds >= each[0] * 0.99995) ?? TIMES[TIMES.length - 1];
   return `${digits(seconds / factor)} ${unit}`;
 }
 
-/** `4.907 GB`. */
+/** A value with a decimal prefix, such as `4.907 GB`. */
 export function scaled(value: number, unit: string): string {
   const [factor, prefix] = LARGE.find((each) => value >= each[0] * 0.99995) ?? LARGE[LARGE.length - 1];
   return `${digits(value / factor)} ${prefix}${unit}`;
@@ -27,7 +27,7 @@ export function scaled(value: number, unit: string): string {
 export const bytes = (value: number): string => scaled(value, "B");
 export const rate = (value: number): string => scaled(value, "B/s");
 
-/** `$2,220`, `$31.25`, `$4.536 M`. */
+/** An amount of US dollars: `$2,220`, `$31.25`, `$4.536 M`. */
 export function money(usd: number): string {
   for (const [factor, unit] of [[1e9, " G"], [1e6, " M"]] as [number, string][]) {
     if (usd >= factor * 0.99995) return `$${digits(usd / factor)}${unit}`;
@@ -36,7 +36,7 @@ export function money(usd: number): string {
   return `$${usd.toLocaleString("en", { minimumFractionDigits: cents, maximumFractionDigits: cents })}`;
 }
 
-/** `3.2 %`; what is neither nothing nor all is never shown as such. */
+/** A percentage, such as `3.2 %`. Only 0 is shown as `0.0 %`, and only 1 as `100.0 %`. */
 export function percent(fraction: number): string {
   const text = (100 * fraction).toFixed(1);
   if (text === "0.0" && fraction > 0) return "< 0.1 %";
@@ -44,7 +44,7 @@ export function percent(fraction: number): string {
   return `${text} %`;
 }
 
-/** What may stand in markup: names come from users. */
+/** Escapes text for HTML, since names come from users. */
 export function escaped(text: string): string {
   return text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
 }

@@ -1,4 +1,4 @@
-// Lanes over one axis of time: each is a grid of its own, with its name beside it or, on narrow pages, above it.
+// Lanes over one axis of time: each has its own grid, with its name beside it or, on narrow pages, above it.
 
 import type { ECBasicOption } from "echarts/types/dist/shared";
 import { digits } from "./format";
@@ -20,7 +20,7 @@ export interface Stack {
   time(look: Look, at: number, from: number, to: number, unit: string): ECBasicOption;
 }
 
-/** Where lanes lie on a page of this width; `labels` is what lanes with labels of their own need for them. */
+/** The layout of lanes on a page of this width; `labels` is the room that the labels of lanes need. */
 export function stack(rows: Row[], width: number, labels = 0): Stack {
   const narrow = width < 700;
   // Beside the names of wide pages there is room for labels.
@@ -62,26 +62,26 @@ export function stack(rows: Row[], width: number, labels = 0): Stack {
   };
 }
 
-/** Values that hold from the begin of a slice to its end. */
+/** Slices of time; a value applies from the start of its slice to the end. */
 export interface Slices {
   start: number[];
   end: number[];
 }
 
-/** A line in steps, from the begin of each slice to its end; to be drawn with `step: "end"`. */
+/** Points of a line in steps, from the start of each slice to its end; draw it with `step: "end"`. */
 export function steps(slices: Slices, values: number[], factor: number): [number, number][] {
   const points = slices.start.map((start, at): [number, number] => [start / factor, values[at]]);
   const last = points.length - 1;
   return last < 0 ? points : [...points, [slices.end[last] / factor, values[last]]];
 }
 
-/** The slice that holds a time: the last one that has begun. */
+/** Index of the slice at a time: the last one that starts by then. */
 export function sliceAt(slices: Slices, time: number): number {
   const after = slices.start.findIndex((start) => start > time);
   return Math.max((after < 0 ? slices.start.length : after) - 1, 0);
 }
 
-/** Lanes for blocks of one track that overlap: each takes the first lane that is free, the last one when all are. */
+/** Assigns overlapping blocks of one track to lanes: each takes the first free lane, or the last if none is free. */
 export function spread(blocks: { start: number; end: number }[], most: number): { lane: number[]; lanes: number } {
   const free: number[] = [];
   const lane = blocks.map(({ start, end }) => {

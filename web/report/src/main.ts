@@ -1,4 +1,4 @@
-// The report's page: reads the data that the page holds, draws each chart when it is needed, and follows the look that
+// The report's page: reads the data in the page, draws each chart when it comes into view, and applies the theme that
 // the reader chose.
 
 import { collectives, phases } from "./charts/collectives";
@@ -89,7 +89,7 @@ function start(): void {
 
   prefersDark.addEventListener("change", redraw);
   new ResizeObserver(() => charts.forEach((chart) => chart.mounted.resize())).observe(document.body);
-  // Paper is light, and has no window that charts could wait for.
+  // Print with the light theme, and draw all charts first, since they cannot come into view on paper.
   const print = (on: boolean) => () => {
     printing = on;
     root.classList.toggle("printing", on);
@@ -100,7 +100,7 @@ function start(): void {
   addEventListener("afterprint", print(false));
 }
 
-/** The buttons that change the look. */
+/** Adds the controls for theme, patterns and printing. */
 function tools(): void {
   const place = document.getElementById("tools");
   if (!place) return;

@@ -5,7 +5,7 @@ import type { EChartsType } from "./echarts";
 import type { Look } from "./theme";
 import type { Choice, View } from "./view";
 
-/** How the page looks now. */
+/** The current look of the page. */
 export interface Page {
   look: Look;
   patterns: boolean;
@@ -49,7 +49,7 @@ export function mount(section: HTMLElement, view: View, finding: string, page: (
     chart ??= init(canvas, null, { renderer: "canvas" });
     chart.resize();
     const option = view.option(look, width) as { series: object[] };
-    // The page has names of its own for charts. What is drawn as one area has no patterns.
+    // The page labels charts itself. Series that are drawn as one area (`large`) cannot have patterns.
     const series = patterns ? option.series.map((each) => ({ ...each, large: false })) : option.series;
     chart.setOption(
       { ...option, series, aria: { enabled: patterns, label: { enabled: false }, decal: { show: patterns } } },

@@ -18,7 +18,7 @@ export function coordinates(npu: number, sizes: number[]): number[] {
   });
 }
 
-/** The step from one NPU to the next in each dimension. The lowest of three is drawn aslant, as if it went backwards. */
+/** The step from one NPU to the next in each dimension. The lowest of three is drawn diagonally, as if receding. */
 export function steps(sizes: number[]): Point[] {
   if (sizes.length === 1) return [{ x: 1, y: 0 }];
   const found: Point[] = [];
@@ -29,7 +29,7 @@ export function steps(sizes: number[]): Point[] {
     extent.x += 0.42 * (slanted - 1);
     extent.y += 0.3 * (slanted - 1);
   }
-  // The last dimension lies across, the one before it down, and so on: drawings are wider than high.
+  // The last dimension goes across, the one before it down, and so on, so that drawings are wider than high.
   flat.forEach((size, at) => {
     const axis = (flat.length - at) % 2 ? "x" : "y";
     const step = extent[axis] + (axis === "x" ? 1 : 0.8);
@@ -66,7 +66,7 @@ function grid(vertices: string[], neighbours: Map<string, string[]>, sizes: numb
   const high = Math.max(...all.map((each) => each.y)) + 1;
   const stretch = Math.min(Math.max((1.8 * high) / wide, 1), 2.5);
   for (const point of all) point.x *= stretch;
-  // Switches of the same NPUs lie side by side.
+  // Place switches of the same NPUs side by side.
   const taken = new Map<string, number>();
   for (const name of vertices) {
     if (places.has(name)) continue;
@@ -87,7 +87,7 @@ function grid(vertices: string[], neighbours: Map<string, string[]>, sizes: numb
   return places;
 }
 
-/** Tiers by distance from the NPUs, which lie lowest; a circle where there are NPUs alone. */
+/** Places in tiers by distance from the NPUs, which are at the bottom; in a circle if there are only NPUs. */
 function tiers(vertices: string[], neighbours: Map<string, string[]>, npus: Npus): Map<string, Point> {
   const places = new Map<string, Point>();
   const tier = new Map(vertices.filter((name) => npus.has(name)).map((name) => [name, 0]));
@@ -105,7 +105,7 @@ function tiers(vertices: string[], neighbours: Map<string, string[]>, npus: Npus
   const widest = Math.max(...rows.map((row) => row.length));
   rows.forEach((row, level) =>
     row.forEach((name, at) => {
-      // Links between neighbours in a row would hide each other, so every other vertex lies a little lower.
+      // Links between neighbours in a row would hide each other, so draw every other vertex a little lower.
       const shift = level === 0 && at % 2 ? 0.35 : 0;
       places.set(name, { x: ((at + 0.5) * widest) / row.length, y: -level * Math.max(widest / 5, 1.2) + shift });
     }),

@@ -1,6 +1,6 @@
-// Colours that people with any kind of colour vision tell apart (after Okabe and Ito), for light and dark pages.
+// Colours that people with any kind of colour vision can distinguish (after Okabe and Ito), for light and dark pages.
 
-/** What charts are drawn with. The style sheet has the same colours. */
+/** The colours of charts. The style sheet has the same colours. */
 export interface Look {
   dark: boolean;
   text: string;
@@ -64,7 +64,7 @@ export const DARK: Look = {
   ramp: ["#2a4560", "#3f7fb5", "#86bfe8", "#f2f8ff"],
 };
 
-/** The colour of a dimension of the fabric, by its place among them: the same in every chart. */
+/** The colour of a dimension of the fabric, by its number; the same in every chart. */
 export function dimension(look: Look, place: number): string {
   return look.dims[place % look.dims.length];
 }

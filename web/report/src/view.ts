@@ -1,10 +1,10 @@
-// What a chart is to the page: an option for ECharts, and the same numbers as a table.
+// The interface between a chart and the page: an option for ECharts, and the same numbers as a table.
 
 import type { ECBasicOption } from "echarts/types/dist/shared";
 import { escaped } from "./format";
 import type { Look } from "./theme";
 
-/** A table: headings, rows as text, and how many rows there are where not all are listed. */
+/** A table: headings, rows as text, and the total number of rows if not all are listed. */
 export interface Table {
   head: string[];
   rows: string[][];
@@ -20,7 +20,7 @@ export interface Choice {
 
 /** A chart. */
 export interface View {
-  /** Its height on the page, in pixels, where it is `width` wide. */
+  /** Its height on the page, in pixels, for a width of `width`. */
   height(width: number): number;
   option(look: Look, width: number): ECBasicOption;
   table(): Table;
@@ -29,17 +29,17 @@ export interface View {
   choice?: Choice;
 }
 
-/** Rows that a table lists. */
+/** Most rows that a table lists. */
 export const LISTED = 2000;
 
-/** Columns of equal length as rows of text. */
+/** A table of `count` rows, from functions that give the text of each column. */
 export function table(columns: [string, (index: number) => string][], count: number): Table {
   const listed = Math.min(count, LISTED);
   const rows = Array.from({ length: listed }, (_, index) => columns.map(([, text]) => text(index)));
   return { head: columns.map(([name]) => name), rows, total: count };
 }
 
-/** The text of a tooltip: a heading, then names and values. Escapes all of it. */
+/** The HTML of a tooltip: a heading, then names and values. Escapes all texts. */
 export function tip(title: string, lines: [string, string][], colours: (string | undefined)[] = []): string {
   const rows = lines.map(([name, value], index) => {
     const colour = colours[index];
@@ -51,7 +51,7 @@ export function tip(title: string, lines: [string, string][], colours: (string |
   return `<div style="font-weight:600;margin-bottom:2px;white-space:normal;max-width:320px">${escaped(title)}</div><table>${rows.join("")}</table>`;
 }
 
-/** What all charts share. */
+/** Options that all charts share. */
 export function base(look: Look): ECBasicOption {
   return {
     animation: false,
@@ -60,7 +60,7 @@ export function base(look: Look): ECBasicOption {
   };
 }
 
-/** A tooltip of what the pointer is at: an item, or all that stands at its place on the axis. `told` is its text. */
+/** A tooltip for the item at the pointer, or for all items at its place on the axis. `told` makes its HTML. */
 export function tooltip<Found>(look: Look, trigger: "axis" | "item", told: (found: Found) => string): ECBasicOption {
   return {
     trigger,
@@ -72,13 +72,13 @@ export function tooltip<Found>(look: Look, trigger: "axis" | "item", told: (foun
   };
 }
 
-/** The tooltip of a chart of bars: `told` is that of the bars with an index. */
+/** The tooltip of a chart of bars. `told` makes the HTML for the bars with an index. */
 export function barTooltip(look: Look, told: (at: number) => string): ECBasicOption {
   const first = (found: { dataIndex: number }[]) => told(found[0].dataIndex);
   return { ...tooltip(look, "axis", first), axisPointer: { type: "shadow" } };
 }
 
-/** Lines that a legend takes on a page of this width, by what letters of its size take on average. */
+/** Number of lines of a legend on a page of this width, estimated from the average width of a letter. */
 function legendLines(names: string[], width: number): number {
   let [lines, used] = [1, 0];
   for (const name of names) {
@@ -89,17 +89,17 @@ function legendLines(names: string[], width: number): number {
   return lines;
 }
 
-/** By how many pixels a chart lies lower for the second line of its legend and those below it. */
+/** Pixels by which a chart moves down for the second and further lines of its legend. */
 export function lower(names: string[], width: number): number {
   return 26 * (legendLines(names, width) - 1);
 }
 
-/** A legend above the chart that takes as many lines as it needs: {@link lower} makes room for them. */
+/** A legend above the chart, with as many lines as it needs; {@link lower} gives the room for them. */
 export function wrapped(look: Look, names: string[]): ECBasicOption {
   return { ...legend(look, names), type: "plain" };
 }
 
-/** A legend above the chart, in one line that can be turned like pages. */
+/** A legend above the chart, in one line that can be paged. */
 export function legend(look: Look, names: string[]): ECBasicOption {
   return {
     data: names,
@@ -140,15 +140,15 @@ export function names(look: Look, data: string[]): ECBasicOption {
   };
 }
 
-/** How bars stand beside each other on a page of this width. */
+/** Layout of bars on a page of this width. */
 export function packing(count: number, width: number): ECBasicOption {
-  // Each by itself would be blended with what is behind it at its edges. Of bars that are about as wide as a pixel that
-  // is nearly all, in bands where edges and pixels meet; drawn as one area, none shows through.
+  // A bar that is drawn separately is blended with the background at its edges. If bars are about as wide as a pixel,
+  // this leaves visible bands; drawn as one area, they have none.
   const crowded = count > width / 6;
   return crowded ? { barCategoryGap: "0%", large: true, largeThreshold: 0 } : { barCategoryGap: "20%" };
 }
 
-/** The slider below a chart that can be zoomed, and zooming with Ctrl and the wheel. */
+/** The slider below a chart that can be zoomed, and zooming with Ctrl and the mouse wheel. */
 export function zoom(look: Look, axes: number[], bottom: number, side: [number, number]): ECBasicOption[] {
   return [
     {

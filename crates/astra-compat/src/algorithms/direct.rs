@@ -1,10 +1,11 @@
-//! `direct` and `directN`: each rank sends to all others in turn, +1, +2, ..., with N messages under way. An all-reduce
-//! starts its second half once all messages of the first are in. ASTRA-sim 2, `AllToAll.cc`.
+//! `direct` and `directN`: each rank sends to all others in turn, +1, +2, ..., with N messages in flight. An
+//! all-reduce starts its second half once all messages of the first have arrived. ASTRA-sim 2, `AllToAll.cc`.
 
 use super::Pattern;
 use super::ring::Ring;
 
-/// A phase over `count` ranks in which each holds `bytes`. `listed` for a group that is a part of the machine.
+/// A phase over `count` ranks in which each holds `bytes`. `listed` means a group that is only part of the
+/// machine.
 pub(crate) fn direct(
     pattern: Pattern,
     count: u32,

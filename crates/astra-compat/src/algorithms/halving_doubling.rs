@@ -1,11 +1,11 @@
-//! `halvingDoubling`: partners at distances 1, 2, 4, ... with halving messages, back with doubling ones. Powers of two
-//! only. ASTRA-sim 2, `HalvingDoubling.cc`.
+//! `halvingDoubling`: partners at distances 1, 2, 4, ... with halving messages, then back with doubling
+//! messages. Powers of two only. ASTRA-sim 2, `HalvingDoubling.cc`.
 //!
 //! A reduction is charged for the bytes of the *next* message to be sent, not of the one received.
 
 use super::{Command, Happened, Insertion, Members, Pattern};
 
-/// The machine of `halvingDoubling`.
+/// The state machine of `halvingDoubling`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HalvingDoubling {
     pattern: Pattern,
@@ -19,7 +19,7 @@ pub(crate) struct HalvingDoubling {
     distance: u32,
     /// Whether distances grow and messages shrink.
     halving: bool,
-    /// The message that was inserted and not yet sent: partner and bytes.
+    /// The message that was inserted but not sent yet: partner and bytes.
     inserted: Option<(u32, u64)>,
     unreduced: u32,
     reduced: u32,

@@ -1,7 +1,8 @@
-//! The collective algorithms as state machines, one file each. A machine belongs to one chunk on one rank in one phase;
-//! it is told what happened (`Happened`) and says what to do (`Command`). It knows neither time nor network.
+//! The collective algorithms as state machines, one file each. A machine belongs to one chunk on one rank in
+//! one phase. It receives an event (`Happened`) and returns commands (`Command`). It knows neither time nor
+//! network.
 //!
-//! - `ring`: `ring`, and the machinery that `direct` shares with it;
+//! - `ring`: `ring`, and the code that `direct` shares with it;
 //! - `direct`: `direct` and `directN`;
 //! - `halving_doubling`: the algorithm `halvingDoubling`;
 //! - `tree`: the algorithm `doubleBinaryTree`.
@@ -18,7 +19,7 @@ use halving_doubling::HalvingDoubling;
 use ring::Ring;
 use tree::Tree;
 
-/// What a collective promises.
+/// The result that a collective guarantees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pattern {
     /// Every rank ends with the reduction.
@@ -32,7 +33,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Its name in tables.
+    /// Returns its name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::AllReduce => "all_reduce",
@@ -41,7 +42,7 @@ impl Pattern {
             Self::AllToAll => "all_to_all",
         }
     }
-    /// The key of its implementation list.
+    /// Returns the key of its implementation list.
     pub const fn key(self) -> &'static str {
         match self {
             Self::AllReduce => "all-reduce-implementation",
@@ -52,49 +53,49 @@ impl Pattern {
     }
 }
 
-/// What a machine is told.
+/// An event of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Happened {
     /// The phase begins.
     Start,
-    /// An insertion into the endpoint has passed.
+    /// An insertion has passed the endpoint.
     Inserted,
-    /// An awaited message is there.
+    /// An expected message has arrived.
     Received,
 }
 
-/// What a machine wants.
+/// A command of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     /// Pass something through the endpoint.
     Insert(Insertion),
-    /// Send to one, then await from one.
+    /// Send to one rank, then receive from another.
     Exchange { to: u32, from: u32, bytes: u64 },
     /// Send.
     Send { to: u32, bytes: u64 },
-    /// Await.
+    /// Receive.
     Receive { from: u32, bytes: u64 },
-    /// The phase is over; always the last command.
+    /// The phase is complete; always the last command.
     Done,
 }
 
 /// The ranks of a phase, as one of them sees them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Members<'a> {
-    /// How many there are.
+    /// Number of ranks.
     pub(crate) count: u32,
     /// The position of this rank.
     pub(crate) me: u32,
-    /// The rank at position 0, where `list` does not say.
+    /// The rank at position 0, if `list` is `None`.
     pub(crate) base: u32,
-    /// The distance of neighbours, where `list` does not say.
+    /// The distance of neighbours, if `list` is `None`.
     pub(crate) stride: u32,
-    /// The ranks, where they are listed.
+    /// The ranks, if they are listed.
     pub(crate) list: Option<&'a [u32]>,
 }
 
 impl Members<'_> {
-    /// The rank at a position.
+    /// Returns the rank at a position.
     #[inline]
     pub(crate) fn at(&self, position: u32) -> u32 {
         match self.list {
@@ -102,7 +103,7 @@ impl Members<'_> {
             None => self.base + position * self.stride,
         }
     }
-    /// The rank `distance` positions further on, or back where not `forward`.
+    /// Returns the rank `distance` positions ahead, or behind if not `forward`.
     #[inline]
     pub(crate) fn beside(&self, distance: u32, forward: bool) -> u32 {
         let shift = if forward { distance } else { self.count - distance };
@@ -123,7 +124,7 @@ pub(crate) enum Machine {
 }
 
 impl Machine {
-    /// Tells the machine what happened and collects what it wants.
+    /// Passes an event to the machine, and appends its commands to `wants`.
     #[inline]
     pub(crate) fn step(&mut self, happened: Happened, members: &Members<'_>, wants: &mut Vec<Command>) {
         match self {
@@ -135,8 +136,8 @@ impl Machine {
     }
 }
 
-/// The bytes that a rank holds after a phase over `count` ranks: what the next phase works on. `None` where it does not
-/// fit 64 bits. (`final_data_size` in `Ring.cc`, `HalvingDoubling.cc`.)
+/// Returns the bytes that a rank holds after a phase over `count` ranks, on which the next phase works;
+/// `None` if they do not fit in 64 bits. (`final_data_size` in `Ring.cc`, `HalvingDoubling.cc`.)
 pub(crate) fn bytes_after(pattern: Pattern, bytes: u64, count: u32) -> Option<u64> {
     match pattern {
         Pattern::AllReduce | Pattern::AllToAll => Some(bytes),

@@ -1,24 +1,25 @@
-//! `ring`: each rank sends to its neighbour and awaits from the other one; all-to-all passes blocks on in
+//! `ring`: each rank sends to one neighbour and receives from the other; all-to-all forwards blocks in
 //! n(n-1)/2 neighbour steps. ASTRA-sim 2, `Ring.cc`.
 //!
-//! Every message passes the endpoint before it is sent: once at the start and once for each message received, the last
-//! included. Whether an insertion also reduces alternates in blocks: `unreduced` insertions without, `reduced` with.
+//! Every message passes the endpoint before it is sent: once at the start and once for each message received,
+//! including the last. Whether an insertion also reduces alternates in blocks: `unreduced` insertions without
+//! reduction, then `reduced` with.
 
 use super::{Command, Happened, Insertion, Members, Pattern};
 
-/// The machine of `ring`, and of `direct` ([`super::direct`]), which in ASTRA-sim is a kind of ring.
+/// The state machine of `ring`, and of `direct` ([`super::direct`]), which in ASTRA-sim is a kind of ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ring {
     pattern: Pattern,
     /// Whether peers lie in the direction of ascending positions.
     forward: bool,
-    /// Whether peers are all others in turn instead of the neighbours.
+    /// Whether peers are all other ranks in turn instead of the neighbours.
     direct: bool,
-    /// Whether the second half of an all-reduce has to wait for all messages of the first (`direct` only).
+    /// Whether the second half of an all-reduce must wait for all messages of the first (`direct` only).
     halves: bool,
     /// Bytes of a message.
     bytes: u64,
-    /// Messages that may be under way.
+    /// Messages that may be in flight.
     window: u32,
     /// Insertions of a block that reduce.
     reducing_block: u64,
@@ -28,14 +29,14 @@ pub(crate) struct Ring {
     credit: u64,
     /// Messages received.
     received: u64,
-    /// Insertions made whose message is not yet sent.
+    /// Insertions made whose message has not been sent yet.
     inserted: u64,
     /// Distance of the peer of the next message.
     distance: u32,
-    /// Insertions left in the block that does not reduce, and in the one that does.
+    /// Insertions left in the block without reduction, and in the one with it.
     unreduced: u32,
     reduced: u64,
-    /// Whether the block that reduces does so for an all-reduce: in odd rounds only.
+    /// Whether the block with reduction reduces for an all-reduce: in odd rounds only.
     round_reduces: bool,
 }
 
@@ -66,8 +67,8 @@ impl Ring {
         }
     }
 
-    /// Makes it `direct` with that many messages under way; `listed` for a group that is a part of the machine, where
-    /// ASTRA-sim reduces in another rhythm (`RingTopology::Dimension::Local`).
+    /// Turns it into `direct` with `window` messages in flight. `listed` means a group that is only part of
+    /// the machine, where ASTRA-sim reduces in a different rhythm (`RingTopology::Dimension::Local`).
     pub(super) fn into_direct(self, count: u32, window: u32, listed: bool) -> Self {
         let others = u64::from(count - 1);
         Self {

@@ -1,22 +1,22 @@
-//! `doubleBinaryTree`: each chunk goes whole up one of two trees and down again; chunks take the trees in turn. Powers
-//! of two only. ASTRA-sim 2, `DoubleBinaryTreeAllReduce.cc`, `BinaryTree.cc`.
+//! `doubleBinaryTree`: each chunk goes as a whole up one of two trees and down again; chunks alternate
+//! between the trees. Powers of two only. ASTRA-sim 2, `DoubleBinaryTreeAllReduce.cc`, `BinaryTree.cc`.
 //!
-//! Both trees are labelled in order. The first has its root at the last position, with a left child only; the second at
-//! position 0, with a right child only. Below the root lies a complete tree of n-1 nodes.
+//! Both trees are numbered in order. The first has its root at the last position, with only a left child; the
+//! second has it at position 0, with only a right child. Below the root is a complete tree of n-1 nodes.
 
 use super::{Command, Happened, Insertion, Members};
 
-/// What a rank is in its tree and how far it is.
+/// The role of a rank in its tree, and its progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Begin,
-    /// Awaits both children.
+    /// Waits for both children.
     AwaitTwo,
-    /// Awaits one child.
+    /// Waits for one child.
     AwaitOne,
     /// Sends up next.
     Up,
-    /// Awaits the parent.
+    /// Waits for the parent.
     AwaitParent,
     /// Sends down next.
     Down,
@@ -24,7 +24,7 @@ enum State {
     End,
 }
 
-/// The machine of `doubleBinaryTree`.
+/// The state machine of `doubleBinaryTree`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tree {
     bytes: u64,
@@ -32,14 +32,15 @@ pub(crate) struct Tree {
     left: Option<u32>,
     right: Option<u32>,
     state: State,
-    /// Whether the first of two children's data has passed the endpoint.
+    /// Whether the data of the first of two children has passed the endpoint.
     first_inserted: bool,
 }
 
-/// Positions of parent, left and right child of position `me` among `count`, a power of two; `second` of the trees.
+/// Returns the positions of parent, left and right child of position `me` among `count`, a power of two;
+/// `second` selects the second tree.
 fn relatives(count: u32, me: u32, second: bool) -> [Option<u32>; 3] {
     let root = if second { 0 } else { count - 1 };
-    // Positions of the complete tree count from 1 there.
+    // In the complete tree, positions count from 1.
     let shift = if second { 0 } else { 1 };
     if me == root {
         let child = Some(count / 2 - shift);

@@ -1,4 +1,4 @@
-//! Whether a collective can run, and whether the ranks that take part in it agree.
+//! Checks whether collectives can run, and whether the ranks that take part in one agree.
 
 use super::{Problems, Tasks, leader, node_key};
 use crate::algorithms::Pattern;
@@ -14,10 +14,10 @@ use syncline_formats::chakra::{Collective, CollectiveType, Work};
 /// The most chunks of one collective.
 const MAX_CHUNKS: u64 = 1 << 24;
 
-/// Collectives that were looked at, so that each is reported once.
+/// Collectives that were checked, so that each problem is reported once.
 #[derive(Default)]
 pub(super) struct Feasible {
-    /// With the length of `involved_dim`, where it counts.
+    /// With the length of `involved_dim`, if it matters.
     seen: BTreeSet<(PlanKey, Option<usize>)>,
     /// Algorithms given as execution traces, with the group.
     algorithms: BTreeSet<(u32, Option<u32>)>,
@@ -74,7 +74,7 @@ impl Feasible {
     }
 }
 
-/// A collective under examination.
+/// A collective being checked.
 struct Case<'a> {
     job: &'a Job,
     tasks: &'a Tasks,
@@ -87,7 +87,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// A problem of the system file that this collective brings to light.
+    /// A problem of the system file that this collective reveals.
     fn in_system(&self, place: Place, message: String) -> Diagnostic {
         Diagnostic::error(Code::BadAstraFile, message).in_place(place).note(format!(
             "needed by {} of {} bytes, {} of {}",
@@ -110,9 +110,7 @@ impl Case<'_> {
             return Some(
                 self.in_system(whole(), "preferred-dataset-splits is missing".to_owned())
                     .key("preferred-dataset-splits")
-                    .help(
-                        "say into how many chunks a collective is cut; ASTRA-sim takes 0 and divides by it",
-                    ),
+                    .help("set the number of chunks per collective; ASTRA-sim uses 0 and divides by it"),
             );
         }
         if custom.is_some() {
@@ -244,10 +242,10 @@ impl Case<'_> {
     }
 }
 
-/// How often a trace issues each collective of a group: promise, bytes.
+/// How often a trace issues each collective of a group: pattern, bytes.
 type Counts = BTreeMap<(Pattern, u64), u64>;
 
-/// Checks that ranks that take part in collectives together issue the same ones, equally often.
+/// Checks that ranks that communicate together issue the same collectives, equally often.
 pub(super) fn agree(job: &Job, tasks: &Tasks, problems: &mut Problems) {
     if job.traces.graphs().len() < 2 {
         return;

@@ -1,4 +1,4 @@
-//! Collective algorithms given as execution traces: whether each position of a group can follow its own.
+//! Checks whether each position of a group can follow its trace of a custom algorithm.
 
 use super::{Problems, Tasks};
 use crate::job::Job;
@@ -44,7 +44,7 @@ pub(super) fn check(job: &Job, tasks: &Tasks, algorithm: u32, group: Option<u32>
                     if peer == position || peer >= positions =>
                 {
                     problems.add(
-                        problem("a custom algorithm names a peer that is none".to_owned())
+                        problem("a custom algorithm names an invalid peer".to_owned())
                             .found(format!("position {peer}"))
                             .allowed(format!("0 to {}, without {position}", positions.saturating_sub(1))),
                     );
@@ -53,7 +53,7 @@ pub(super) fn check(job: &Job, tasks: &Tasks, algorithm: u32, group: Option<u32>
                 (kind, _) => problems.add(
                     problem(format!("a custom algorithm has a node of type {kind}"))
                         .allowed("COMM_SEND_NODE, COMM_RECV_NODE, COMP_NODE")
-                        .note("ASTRA-sim takes it and never finishes it"),
+                        .note("ASTRA-sim accepts it but never finishes it"),
                 ),
             }
         }

@@ -1,4 +1,4 @@
-//! Options, network, system file, groups.
+//! Checks options, network, system file and groups.
 
 use super::Problems;
 use crate::algorithms::Pattern;
@@ -7,12 +7,12 @@ use crate::system::layout::implementations;
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_formats::astra2::Topology;
 
-/// The endpoint delay where the system file has none. ASTRA-sim 2, `Sys.cc`.
+/// The endpoint delay if the system file has none. ASTRA-sim 2, `Sys.cc`.
 const ENDPOINT_DELAY: u64 = 10;
 /// More queues than this are not useful, and cost memory on every rank.
 const MAX_QUEUES: u32 = 4096;
 
-/// Checks what does not depend on the traces and gives the endpoint delay.
+/// Checks what does not depend on the traces, and returns the endpoint delay.
 pub(super) fn check(job: &Job, options: &Options<'_>, problems: &mut Problems) -> u64 {
     if options.backend == Backend::Aware {
         aware(job, problems);

@@ -1,4 +1,4 @@
-//! Whether sends and receives match: as many of the one as of the other for each tag, sender, receiver and size.
+//! Checks that sends and receives match: their numbers must be equal for each tag, sender, receiver and size.
 
 use super::{Problems, node_key};
 use crate::job::Job;
@@ -9,7 +9,7 @@ use syncline_formats::chakra::{NodeKind, Work};
 /// A send or receive: sender, receiver, tag, bytes; whether it receives; its node.
 type End = ((u32, u32, u32, u64), bool, u32);
 
-/// How many near misses are named.
+/// Most near misses that are listed.
 const MAX_NEAR: usize = 3;
 
 /// Compares all sends with all receives.
@@ -29,7 +29,7 @@ pub(super) fn check(job: &Job, problems: &mut Problems) {
         }
     }
     ends.sort_unstable();
-    // What is left of each channel once as many sends as receives are taken away.
+    // Unmatched sends or receives of each channel.
     let alone: Vec<End> = ends
         .chunk_by(|a, b| a.0 == b.0)
         .flat_map(|channel| {

@@ -1,8 +1,8 @@
-//! What is refused before anything is simulated. ASTRA-sim 2 aborts, hangs, or exits 0 with ranks missing in these
-//! cases, and names neither file nor rank.
+//! Problems that are reported before anything is simulated. In these cases ASTRA-sim 2 aborts, hangs, or
+//! exits 0 with ranks missing, and names neither file nor rank.
 //!
 //! - [`machine`]: options, network, system file, groups;
-//! - [`nodes`]: every node by itself;
+//! - [`nodes`]: each node on its own;
 //! - [`collectives`]: whether a collective can run, and whether its ranks agree;
 //! - [`custom`]: algorithms given as execution traces;
 //! - [`messages`]: whether sends and receives match.
@@ -38,14 +38,14 @@ impl GroupInfo {
         positions.sort_unstable();
         Self { id, members: members.to_vec(), positions }
     }
-    /// The position of a rank in the ring.
+    /// Returns the position of a rank in the ring.
     pub(crate) fn position(&self, rank: u32) -> Option<u32> {
         let at = self.positions.binary_search_by_key(&rank, |&(rank, _)| rank).ok()?;
         Some(self.positions[at].1)
     }
 }
 
-/// What a trace's texts and lists mean.
+/// The meaning of a trace's names and lists.
 #[derive(Default)]
 pub(crate) struct GraphTasks {
     /// The group of each `pg_name`; `None` for all ranks.
@@ -54,7 +54,7 @@ pub(crate) struct GraphTasks {
     involved: Vec<u64>,
 }
 
-/// What the checks found out.
+/// The results of the checks.
 pub(crate) struct Tasks {
     pub(crate) endpoint_delay: u64,
     pub(crate) groups: Vec<GroupInfo>,
@@ -73,7 +73,7 @@ pub(crate) struct Place {
 }
 
 impl Tasks {
-    /// Where a rank's collective runs.
+    /// Returns where a rank's collective runs.
     pub(crate) fn place(&self, job: &Job, rank: u32, collective: &Collective) -> Place {
         let graph = &self.graphs[job.traces.graph_index(rank)];
         let group = collective.group.and_then(|name| graph.groups[name as usize]);
@@ -85,12 +85,12 @@ impl Tasks {
         let pattern = collective.kind.and_then(pattern_of);
         let list = pattern.and_then(|pattern| implementations(&job.system, pattern));
         if list.is_some_and(|list| list[0].flat) {
-            // The one logical dimension goes by the first entry.
+            // The only logical dimension follows the first entry.
             mask = if mask & 1 == 1 { all } else { 0 };
         }
         Place { group, mask, leader: leader(job, rank, mask) }
     }
-    /// The layout of a collective.
+    /// Returns the layout of a collective.
     pub(crate) fn layout(
         &self,
         job: &Job,
@@ -100,7 +100,7 @@ impl Tasks {
         let group = group.map(|group| (group, self.groups[group as usize].members.len() as u32));
         Layout::new(&job.network, &job.system, pattern, group)
     }
-    /// The plan of a collective.
+    /// Returns the plan of a collective.
     pub(crate) fn plan(&self, job: &Job, key: PlanKey) -> std::result::Result<Plan, NoPlan> {
         let (pattern, bytes, group, mask, custom) = key;
         if let Some(algorithm) = custom {
@@ -115,7 +115,7 @@ impl Tasks {
     }
 }
 
-/// The first rank of those that differ from `rank` only in the dimensions that take part.
+/// Returns the first of the ranks that differ from `rank` only in the dimensions that take part.
 fn leader(job: &Job, rank: u32, mask: u64) -> u32 {
     let (mut rest, mut stride, mut leader) = (rank, 1u32, 0);
     for (dim, shape) in job.network.dims.iter().enumerate() {
@@ -146,13 +146,13 @@ pub(crate) fn check(job: &Job, options: &Options<'_>) -> Result<(Tasks, Diagnost
     Ok((tasks, problems.finish()))
 }
 
-/// How many problems are listed.
+/// Most problems that are listed.
 const MAX_PROBLEMS: usize = 20;
 
-/// Collects problems. Of several with the same sentence the first is kept, and the others are counted.
+/// Collects problems. Of problems with the same message, the first is listed and the others are counted.
 struct Problems {
     list: Diagnostics,
-    /// Index in the list and how many more there were, by sentence.
+    /// By message: index in the list, and how many more there were.
     same: BTreeMap<String, (usize, usize)>,
 }
 

@@ -1,4 +1,4 @@
-//! Every node by itself.
+//! Checks each node on its own.
 
 use super::{GraphTasks, Problems, Tasks, collectives, node_key};
 use crate::job::{Job, Options};
@@ -6,7 +6,7 @@ use syncline_diagnostics::{Code, Diagnostic};
 use syncline_formats::astra2::MemoryKind;
 use syncline_formats::chakra::{NodeKind, Op, PointToPoint, Work};
 
-/// Finds out which groups and dimensions the traces mean.
+/// Determines the groups and dimensions that the traces name.
 pub(super) fn names(job: &Job, tasks: &mut Tasks, problems: &mut Problems) {
     for (index, graph) in job.traces.graphs().iter().enumerate() {
         let rank = job.traces.first_rank(index);
@@ -21,7 +21,7 @@ pub(super) fn names(job: &Job, tasks: &mut Tasks, problems: &mut Problems) {
     }
 }
 
-/// The group of these ranks that a trace itself defines; no ranks stand for all.
+/// Returns the group of these ranks that a trace itself defines; an empty list means all ranks.
 fn of_trace(tasks: &mut Tasks, id: u32, ranks: &[u32], npus: u32) -> u32 {
     let members = if ranks.is_empty() { (0..npus).collect() } else { ranks.to_vec() };
     let known = tasks.groups.iter().position(|group| (group.id, &group.members) == (id, &members));
@@ -32,8 +32,8 @@ fn of_trace(tasks: &mut Tasks, id: u32, ranks: &[u32], npus: u32) -> u32 {
     index as u32
 }
 
-/// The group of a `pg_name`; empty and `0` stand for all ranks, and groups that the trace defines come before those of
-/// the file.
+/// Returns the group of a `pg_name`. An empty name and `0` mean all ranks; groups defined in the trace take
+/// precedence over those of the file.
 fn group(job: &Job, tasks: &mut Tasks, rank: u32, name: &str, problems: &mut Problems) -> Option<u32> {
     if name.is_empty() || name == "0" || job.system.replay_only {
         return None;
@@ -86,7 +86,7 @@ fn group(job: &Job, tasks: &mut Tasks, rank: u32, name: &str, problems: &mut Pro
     None
 }
 
-/// Checks the nodes of every trace, and of every rank what depends on the rank.
+/// Checks the nodes of every trace, and for every rank whatever depends on the rank.
 pub(super) fn check(job: &Job, tasks: &Tasks, options: &Options<'_>, problems: &mut Problems) {
     let mut feasible = collectives::Feasible::default();
     for (index, graph) in job.traces.graphs().iter().enumerate() {
@@ -111,7 +111,7 @@ pub(super) fn check(job: &Job, tasks: &Tasks, options: &Options<'_>, problems: &
     }
 }
 
-/// What is wrong with a node whatever its rank.
+/// Returns what is wrong with a node on any rank.
 fn of_any_rank(job: &Job, op: &Op, problem: &dyn Fn(Code, &str) -> Diagnostic) -> Option<Diagnostic> {
     let system = &job.system;
     if op.duration_micros > crate::MAX_TIME / 1000 {
@@ -121,7 +121,7 @@ fn of_any_rank(job: &Job, op: &Op, problem: &dyn Fn(Code, &str) -> Diagnostic) -
         (NodeKind::Invalid, _) => Some(
             problem(Code::ChakraNode, "a node of type INVALID_NODE is not supported")
                 .note("ASTRA-sim ends it without waking what depends on it")
-                .help("remove the node, or give it the type that was meant"),
+                .help("remove the node, or set the correct type"),
         ),
         _ if system.replay_only => None,
         (NodeKind::CommColl | NodeKind::CommSend | NodeKind::CommRecv, _) if op.cpu => Some(
@@ -152,7 +152,7 @@ fn of_any_rank(job: &Job, op: &Op, problem: &dyn Fn(Code, &str) -> Diagnostic) -
     }
 }
 
-/// What depends on the rank: partners of messages, membership of groups, its remote memory.
+/// Checks what depends on the rank: partners of messages, membership of groups, its remote memory.
 fn of_rank(job: &Job, tasks: &Tasks, rank: u32, problems: &mut Problems) {
     let graph = job.traces.graph(rank);
     let outside: Vec<u32> = tasks.graphs[job.traces.graph_index(rank)]
@@ -202,7 +202,7 @@ fn of_rank(job: &Job, tasks: &Tasks, rank: u32, problems: &mut Problems) {
     }
 }
 
-/// What is wrong with the two ends of a message.
+/// Returns what is wrong with the two ends of a message.
 fn partner(
     job: &Job,
     rank: u32,

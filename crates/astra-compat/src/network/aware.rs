@@ -1,5 +1,6 @@
-//! The congestion-aware backend: one dimension, directed links, each message whole on one link after the other. A link
-//! that is busy queues messages first in first out. ASTRA-sim 2, `congestion_aware/network/Link.cpp`.
+//! The congestion-aware backend: one dimension with directed links. A message passes as a whole over one link
+//! after the other. A busy link queues messages first in, first out. ASTRA-sim 2,
+//! `congestion_aware/network/Link.cpp`.
 
 use super::channel::Sent;
 use super::{bytes_per_ns, whole_ns};
@@ -7,7 +8,7 @@ use crate::slab::Slab;
 use crate::table::Table;
 use syncline_formats::astra2::{Network, Topology};
 
-/// A message under way.
+/// A message in flight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Message {
     /// Its channel.
@@ -15,7 +16,7 @@ pub(crate) struct Message {
     /// What the sender waits for.
     pub(crate) sent: Sent,
     dst: u32,
-    /// The device where it is or to which it is on its way.
+    /// The device where it is, or to which it is travelling.
     at: u32,
     bytes: u64,
     /// The next message that waits for the same link.
@@ -30,12 +31,12 @@ struct Link {
     last: Option<u32>,
 }
 
-/// What happens next to a message that starts on a link.
+/// What happens next to a message that starts to cross a link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
     pub(crate) message: u32,
     pub(crate) link: u32,
-    /// Nanoseconds until it is at the other end.
+    /// Nanoseconds until it arrives at the other end.
     pub(crate) arrival: u64,
     /// Nanoseconds until the link is free.
     pub(crate) free: u64,
@@ -48,13 +49,13 @@ pub(crate) struct Aware {
     latency: f64,
     rate: f64,
     links: Vec<Link>,
-    /// Links of a fully connected network by `(from, to)`, made when they are first used.
+    /// Links of a fully connected network by `(from, to)`, created on first use.
     pairs: Table<(u32, u32)>,
     messages: Slab<Message>,
 }
 
 impl Aware {
-    /// `None` unless there is exactly one dimension.
+    /// Returns `None` unless there is exactly one dimension.
     pub(crate) fn new(network: &Network) -> Option<Self> {
         let [dim] = network.dims.as_slice() else { return None };
         let links = match dim.topology {
@@ -72,19 +73,19 @@ impl Aware {
         })
     }
 
-    /// Puts a message on its first link; `None` where it has to wait for it.
+    /// Puts a message on its first link; `None` if it must wait.
     pub(crate) fn send(&mut self, channel: u32, sent: Sent, src: u32, dst: u32, bytes: u64) -> Option<Start> {
         let message = self.messages.insert(Message { channel, sent, dst, at: src, bytes, next: None });
         self.hop(message)
     }
 
-    /// Whether a message that reached a device is at its destination; it is then handed out.
+    /// Returns a message that reached a device, if that is its destination.
     pub(crate) fn arrived(&mut self, message: u32) -> Option<Message> {
         let at = &self.messages[message];
         (at.at == at.dst).then(|| self.messages.remove(message))
     }
 
-    /// Puts a message on its next link; `None` where it has to wait for it.
+    /// Puts a message on its next link; `None` if it must wait.
     pub(crate) fn hop(&mut self, message: u32) -> Option<Start> {
         let number = self.next_link(message);
         let link = &mut self.links[number as usize];
@@ -98,7 +99,7 @@ impl Aware {
         None
     }
 
-    /// Frees a link; the message that waits for it starts.
+    /// Frees a link, and starts the message that waits for it.
     pub(crate) fn free(&mut self, number: u32) -> Option<Start> {
         let link = &mut self.links[number as usize];
         link.busy = false;
@@ -121,8 +122,8 @@ impl Aware {
         }
     }
 
-    /// The link to the next device on the way, to which the message is moved. Rings take the shorter way; where both are equal, the
-    /// clockwise one, and having begun so it stays the shorter one.
+    /// Moves a message to the next device on its path and returns the link to it. Rings use the shorter
+    /// direction, or clockwise if both are equal; from then on clockwise is the shorter one.
     fn next_link(&mut self, message: u32) -> u32 {
         let npus = self.npus;
         let message = &mut self.messages[message];

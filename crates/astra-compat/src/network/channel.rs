@@ -1,13 +1,13 @@
-//! Which arrival belongs to which receive: the k-th send with a tag, sender, receiver and size meets the k-th receive
-//! with the same. ASTRA-sim 2, `CallbackTracker.cc`, `ChunkIdGenerator.cc`.
+//! Matches arrivals with receives: the k-th send with a given tag, sender, receiver and size matches the k-th
+//! receive with the same. ASTRA-sim 2, `CallbackTracker.cc`, `ChunkIdGenerator.cc`.
 //!
-//! Messages of one channel never overtake each other, so counting is enough: a channel remembers receives that wait, or
-//! arrivals that nobody awaited yet, never both. A channel with nothing under way is forgotten.
+//! Messages of one channel never overtake each other, so counting is enough: a channel stores waiting
+//! receives or unclaimed arrivals, never both. A channel with nothing in flight is deleted.
 
 use crate::slab::Slab;
 use crate::table::{self, Table};
 
-/// What tells channels apart.
+/// What identifies a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Channel {
     pub(crate) tag: u32,
@@ -27,21 +27,21 @@ impl table::Key for Channel {
     }
 }
 
-/// What a sender is told when its message has arrived.
+/// What happens at the sender when its message has arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// Nothing.
     #[default]
     Unheeded,
-    /// A send node of the sender's trace is done.
+    /// A send node of the sender's trace completes.
     Node(u32),
-    /// A send of this stream's custom algorithm is done: stream and node.
+    /// A send of a stream's custom algorithm completes: stream and node.
     Custom(u32, u32),
-    /// The receiver's half of a rendezvous is over: this deferred receive can be posted.
+    /// The receiver's half of a rendezvous is complete: this deferred receive can be posted.
     Rendezvous(u32),
 }
 
-/// Who awaits a message.
+/// What waits for a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Awaits {
     #[default]
@@ -56,19 +56,19 @@ pub(crate) enum Awaits {
     Rendezvous(u32),
 }
 
-/// A receive that waits.
+/// A waiting receive.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waiting {
     awaits: Awaits,
     next: Option<u32>,
 }
 
-/// What is under way in a channel.
+/// The state of a channel with messages in flight or waiting receives.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     channel: Channel,
     under_way: u32,
-    /// Arrivals that nobody awaited yet.
+    /// Arrivals without a receive so far.
     unclaimed: u32,
     first: Option<u32>,
     last: Option<u32>,
@@ -105,7 +105,7 @@ impl Channels {
         }
     }
 
-    /// Counts a message as under way and gives the channel's number.
+    /// Counts a message as in flight and returns the channel's number.
     #[inline]
     pub(crate) fn send(&mut self, channel: Channel) -> u32 {
         let number = self.find(channel);
@@ -113,7 +113,7 @@ impl Channels {
         number
     }
 
-    /// A message arrives. Gives its channel and who awaited it, if anybody did.
+    /// Handles an arrival. Returns its channel and what was waiting for it, if anything.
     #[inline]
     pub(crate) fn arrive(&mut self, number: u32) -> (Channel, Option<Awaits>) {
         let state = &mut self.states[number];
@@ -132,7 +132,7 @@ impl Channels {
         (channel, Some(waiting.awaits))
     }
 
-    /// Posts a receive. Says whether its message is already there.
+    /// Posts a receive. Returns whether its message has already arrived.
     #[inline]
     pub(crate) fn receive(&mut self, channel: Channel, awaits: Awaits) -> bool {
         let number = self.find(channel);
@@ -150,7 +150,7 @@ impl Channels {
         false
     }
 
-    /// Every receive that waits, by channel, in order.
+    /// Returns every waiting receive, by channel, in order.
     pub(crate) fn all_waiting(&self) -> Vec<(Channel, Awaits)> {
         let mut all = Vec::new();
         for state in self.states.places() {

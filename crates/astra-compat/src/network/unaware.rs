@@ -1,11 +1,11 @@
-//! The congestion-unaware backend: `floor(hops * latency + bytes / rate)`, where only the first dimension in which the
-//! ranks' coordinates differ is charged, and nothing is ever busy.
+//! The congestion-unaware backend: `floor(hops * latency + bytes / rate)`. Only the first dimension in which
+//! the ranks' coordinates differ is charged, and nothing is ever busy.
 //! ASTRA-sim 2, `congestion_unaware/basic-topology/*.cpp`, `MultiDimTopology.cpp`.
 
 use super::{bytes_per_ns, whole_ns};
 use syncline_formats::astra2::{Network, Topology};
 
-/// A dimension as the sender sees it.
+/// A dimension as seen by the sender.
 struct Dim {
     topology: Topology,
     npus: u32,
@@ -33,7 +33,7 @@ impl Unaware {
         Self { dims }
     }
 
-    /// Nanoseconds from sending to arrival.
+    /// Returns the nanoseconds from sending to arrival.
     #[inline]
     pub(crate) fn delay(&self, src: u32, dst: u32, bytes: u64) -> u64 {
         let (mut src, mut dst) = (src, dst);

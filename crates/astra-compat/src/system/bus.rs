@@ -2,18 +2,19 @@
 //! between the NPU and the memory access unit, and on the NPU's side a second bus to the memory. ASTRA-sim 2, `MemBus.cc`,
 //! `LogGP.cc`, `MemMovRequest.cc`.
 //!
-//! A bus has two sides. A transfer takes the overhead `o` (or what is left of the gap `g` after the transfer before), `G`
-//! for each byte but the first, and `L + o` at the receiver. What is to be reduced is reduced where it arrives, and what is
-//! to be sent back then crosses the bus again. A side that has sent [`TURN`] times in a row lets the other one go first.
+//! A bus has two sides. A transfer takes the overhead `o` (or the rest of the gap `g` since the previous
+//! transfer), `G` for each byte after the first, and `L + o` at the receiver. Data that must be reduced are
+//! reduced where they arrive, and data that must be sent back then cross the bus again. A side that has sent
+//! [`TURN`] times in a row lets the other side go first.
 
 use super::timers::Timer;
 use crate::world::World;
 use std::collections::VecDeque;
 use syncline_formats::astra2::SharedBus;
 
-/// After how many transfers in a row a side lets the other one go first.
+/// Number of transfers in a row after which a side lets the other go first.
 const TURN: u32 = 8;
-/// `G` of the memory's own bus, in nanoseconds a byte.
+/// `G` of the memory's own bus, in nanoseconds per byte.
 const MEMORY_GAP_PER_BYTE: f64 = 0.0038;
 
 /// The sides of a rank's two buses.
@@ -25,24 +26,24 @@ const NEAR: usize = 2;
 /// The memory, opposite the near side.
 const MEMORY: usize = 3;
 
-/// The other side of the same bus.
+/// Returns the other side of the same bus.
 const fn opposite(side: usize) -> usize {
     side ^ 1
 }
 
-/// What an insertion asks of the endpoint.
+/// An insertion into the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Insertion {
     pub(crate) bytes: u64,
     /// Whether it is reduced locally.
     pub(crate) reduce: bool,
-    /// Whether it goes from the NPU to the memory access unit, or the other way.
+    /// Whether it goes from the NPU to the memory access unit, rather than back.
     pub(crate) to_unit: bool,
-    /// Whether it comes back over the bus once it has arrived.
+    /// Whether it comes back over the bus after it has arrived.
     pub(crate) send_back: bool,
 }
 
-/// What happens to a side.
+/// What happened to a side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BusEvent {
     /// It has sent.
@@ -53,12 +54,12 @@ pub(crate) enum BusEvent {
     Reduced,
 }
 
-/// Who hears that a request is over.
+/// Who is notified when a request is complete.
 #[derive(Clone, Copy, Debug)]
 enum Owner {
-    /// A stream, whose insertion still needs the local reduction where `reduce`.
+    /// A stream, whose insertion still needs the local reduction if `reduce`.
     Stream { stream: u32, bytes: u64, reduce: bool },
-    /// This request of the NPU's side, which has been to the memory: what comes next for it.
+    /// A request of the NPU's side that has been to the memory, and its next step.
     Request(Request, Next),
 }
 
@@ -76,8 +77,8 @@ struct Request {
     bytes: i32,
     reduce: bool,
     send_back: bool,
-    /// The stream of the insertion, and whether its own reduction follows; the number of an [`Owner`] on the bus to the
-    /// memory.
+    /// For an insertion, its stream and whether its own reduction follows; on the bus to the memory, the
+    /// number of an [`Owner`].
     owner: u32,
 }
 
@@ -95,7 +96,7 @@ struct Side {
     state: State,
     before: State,
     last_transfer: u64,
-    /// Transfers in a row.
+    /// Number of transfers in a row.
     in_a_row: u32,
     reducing: bool,
     sends: VecDeque<Request>,
@@ -129,7 +130,7 @@ impl World<'_> {
 
     fn request(&mut self, rank: u32, side: usize, request: Request) {
         if side == NPU {
-            // It is read from the memory first.
+            // First it is read from the memory.
             self.visit_memory(rank, MEMORY, request, Next::Send, false);
             return;
         }
@@ -137,13 +138,13 @@ impl World<'_> {
         self.send_if_free(rank, side);
     }
 
-    /// Takes a request of the NPU's side over the bus to the memory, beginning at side `from`.
+    /// Sends a request of the NPU's side over the bus to the memory, starting at side `from`.
     fn visit_memory(&mut self, rank: u32, from: usize, request: Request, next: Next, send_back: bool) {
         let owner = self.own(rank, Owner::Request(request, next));
         self.request(rank, from, Request { bytes: request.bytes, reduce: false, send_back, owner });
     }
 
-    /// Sends what waits first, where the side is free and it is its turn.
+    /// Sends the first waiting request if the side is free and has its turn.
     fn send_if_free(&mut self, rank: u32, side: usize) {
         let sides = &self.ranks[rank as usize].bus.sides;
         let (own, other) = (&sides[side], &sides[opposite(side)]);
@@ -175,7 +176,7 @@ impl World<'_> {
         self.set_timer(rank, (offset as f64 + bytes) as u64, Timer::Bus(side as u8, BusEvent::Sent));
     }
 
-    /// Something has happened to a side.
+    /// Handles an event of a side.
     pub(crate) fn bus_event(&mut self, rank: u32, side: usize, event: BusEvent) {
         let now = self.now;
         let own = self.side(rank, side);
@@ -233,7 +234,8 @@ impl World<'_> {
         self.set_timer(rank, time, Timer::Bus(side as u8, BusEvent::Reduced));
     }
 
-    /// A request at the front of a list of a side is through with what it was there for: it is sent back or over.
+    /// Handles a request at the front of a list that has completed its purpose there: it is sent back or
+    /// over.
     fn is_over(
         &mut self,
         rank: u32,
@@ -253,7 +255,7 @@ impl World<'_> {
             list(self.side(rank, side)).pop_front();
             self.visit_memory(rank, NEAR, request, Next::Retire, false);
         } else {
-            // It leaves the list only once its owner has heard of it.
+            // It leaves the list only after its owner was notified.
             self.tell_owner(rank, request.owner);
             list(self.side(rank, side)).pop_front();
         }

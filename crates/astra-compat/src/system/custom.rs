@@ -1,6 +1,6 @@
-//! Collective algorithms given as execution traces: sends, receives and computation of each position of the group, in
-//! the order of their dependencies. Nodes that become free together are issued in ascending order of id; ASTRA-sim takes
-//! the order of a C++ hash set, which no trace can count on.
+//! Collective algorithms given as execution traces: sends, receives and computation of each position of the
+//! group, in the order of their dependencies. Nodes that become free together are issued in ascending order
+//! of id; ASTRA-sim uses the order of a C++ hash set, on which no trace can rely.
 //! ASTRA-sim 2, `CustomAlgorithm.cc`, `Sys.cc:generate_collective`.
 
 use super::tags;
@@ -11,25 +11,25 @@ use crate::world::World;
 use std::collections::BTreeSet;
 use syncline_formats::chakra::{NodeKind, Work};
 
-/// An algorithm under way on one rank.
+/// An algorithm running on one rank.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
     /// Which of the job's algorithms.
     algorithm: u32,
-    /// The position of this rank, which is the number of its trace.
+    /// The position of this rank, which is also the number of its trace.
     position: u32,
-    /// The group whose list says which rank is at a position; `None` for all ranks in order.
+    /// The group whose list maps positions to ranks; `None` for all ranks in order.
     group: Option<u32>,
-    /// For how many nodes each node still waits.
+    /// For each node, how many nodes it still waits for.
     waiting: Vec<u32>,
-    /// Nodes whose dependencies are met and that were not issued.
+    /// Nodes whose dependencies are met but that were not issued yet.
     free: BTreeSet<u32>,
-    /// Nodes that were issued and are not done.
+    /// Number of nodes that were issued but are not done.
     ongoing: u32,
 }
 
 impl World<'_> {
-    /// An algorithm on a rank, before it begins.
+    /// Returns an algorithm on a rank before it starts.
     pub(crate) fn custom_run(&self, algorithm: u32, rank: u32, group: Option<u32>) -> Box<Run> {
         let position =
             group.map_or(rank, |group| self.tasks.groups[group as usize].position(rank).unwrap_or(0));
@@ -71,7 +71,7 @@ impl World<'_> {
         }
     }
 
-    /// A node of a stream's algorithm is done; with the last one the phase is over.
+    /// Called when a node of a stream's algorithm is done; the last one completes the phase.
     pub(crate) fn custom_done(&mut self, stream: u32, node: u32) {
         let Some(run) = self.streams[stream].custom.as_deref_mut() else { return };
         run.ongoing -= 1;
@@ -88,7 +88,7 @@ impl World<'_> {
         }
     }
 
-    /// Names a node of a stream's algorithm, for reports.
+    /// Returns the name of a node of a stream's algorithm, for reports.
     pub(crate) fn custom_node(&self, stream: u32, node: u32) -> String {
         let Some(run) = self.streams[stream].custom.as_deref() else { return String::new() };
         let traces = &self.job.custom[run.algorithm as usize].traces;

@@ -1,16 +1,17 @@
-//! Over which dimensions, with which algorithms a collective runs.
+//! The dimensions and algorithms of a collective.
 //!
-//! ASTRA-sim 2, `GeneralComplexTopology.cc`, `CommunicatorGroup.cc`: without a group, and in a group of all ranks, one
-//! phase a dimension of the machine, or one flat over all ranks (`one...`); in any other group one ring over the listed
-//! ranks, with the algorithm of a one-entry implementation list, else `ring`.
+//! ASTRA-sim 2, `GeneralComplexTopology.cc`, `CommunicatorGroup.cc`: without a group, and in a group of all
+//! ranks, there is one phase per dimension of the machine, or one flat phase over all ranks (`one...`). In
+//! any other group there is one ring over the listed ranks, with the algorithm of an implementation list of
+//! one entry, otherwise `ring`.
 
 use crate::algorithms::Pattern;
 use syncline_formats::astra2::{Algorithm, Implementation, Network, System};
 
-/// Who takes part in a phase.
+/// The ranks that take part in a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Span {
-    /// The ranks that differ in this dimension only.
+    /// The ranks that differ only in this dimension.
     Dimension(u32),
     /// All ranks of the machine.
     Flat,
@@ -35,14 +36,14 @@ pub(crate) enum NoLayout {
     Short,
 }
 
-/// A collective's logical dimensions, lowest first, and whether it runs in a part of the machine.
+/// A collective's logical dimensions, lowest first, and whether it runs in only part of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) levels: Vec<Level>,
     pub(crate) listed: bool,
 }
 
-/// The implementation list of a collective.
+/// Returns the implementation list of a collective.
 pub(crate) fn implementations(system: &System, pattern: Pattern) -> Option<&[Implementation]> {
     match pattern {
         Pattern::AllReduce => &system.all_reduce,
@@ -55,7 +56,7 @@ pub(crate) fn implementations(system: &System, pattern: Pattern) -> Option<&[Imp
 }
 
 impl Layout {
-    /// The layout of a collective in a group of `(number, size)`, or of all ranks.
+    /// Returns the layout of a collective in a group of `(number, size)`, or of all ranks.
     pub(crate) fn new(
         network: &Network,
         system: &System,

@@ -1,6 +1,6 @@
 //! The system layer of each rank: chunks, queues, phases, timers. ASTRA-sim 2, `Sys.cc`.
 //!
-//! - [`layout`]: over which dimensions, with which algorithms a collective runs;
+//! - [`layout`]: the dimensions and algorithms of a collective;
 //! - [`plan`]: chunks and phases of a collective;
 //! - [`queues`]: which chunk runs when;
 //! - [`streams`]: a chunk on a rank, from its first phase to its last;

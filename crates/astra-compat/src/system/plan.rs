@@ -4,14 +4,14 @@ use super::layout::{Layout, Level, Span};
 use crate::algorithms::{Pattern, bytes_after};
 use syncline_formats::astra2::{Algorithm, Optimization};
 
-/// From which of a dimension's queues a phase takes its own.
+/// Which of a dimension's queues a phase may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pool {
-    /// From all in turn.
+    /// All in turn.
     Any,
-    /// From the first half.
+    /// The first half.
     First,
-    /// From the second half.
+    /// The second half.
     Last,
 }
 
@@ -31,14 +31,14 @@ pub(crate) struct Phase {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) pattern: Pattern,
-    /// How many chunks there are, each of the same size.
+    /// Number of chunks, all of the same size.
     pub(crate) chunks: u64,
     pub(crate) phases: Vec<Phase>,
-    /// Whether it runs in a part of the machine.
+    /// Whether it runs in only part of the machine.
     pub(crate) listed: bool,
     /// Whether a phase uses trees, which alternate from chunk to chunk.
     pub(crate) trees: bool,
-    /// The algorithm given as an execution trace that carries it out, in one phase.
+    /// The custom algorithm that performs it, in one phase.
     pub(crate) custom: Option<u32>,
 }
 
@@ -55,7 +55,8 @@ pub(crate) enum NoPlan {
     SeveralChunks(u64),
 }
 
-/// How many chunks of which size a collective over `bytes` has. A remainder makes one more chunk of full size.
+/// Returns the number and size of the chunks of a collective over `bytes`. A remainder makes one more chunk
+/// of full size.
 pub(crate) fn chunks(pattern: Pattern, bytes: u64, splits: u32, npus: u32) -> Result<(u64, u64), NoPlan> {
     let chunk = bytes / u64::from(splits);
     if pattern != Pattern::AllGather && chunk < u64::from(npus) {
@@ -68,7 +69,7 @@ pub(crate) fn chunks(pattern: Pattern, bytes: u64, splits: u32, npus: u32) -> Re
 }
 
 impl Plan {
-    /// The plan of a collective. Bit `d` of `involved` says whether dimension `d` takes part.
+    /// Returns the plan of a collective. Bit `d` of `involved` says whether dimension `d` takes part.
     pub(crate) fn new(
         pattern: Pattern,
         bytes: u64,
@@ -90,7 +91,7 @@ impl Plan {
         let mut phases = Vec::new();
         let mut add = |pattern: Pattern, (dim, level): (u32, Level), pool: Pool| {
             phases.push(Phase { pattern, level, dim, bytes: holds, pool });
-            // A tree reduces everything whatever the phase is for.
+            // A tree reduces everything, whatever the phase's pattern.
             if level.algorithm != Algorithm::DoubleBinaryTree {
                 holds = bytes_after(pattern, holds, level.count).ok_or(NoPlan::TooLarge)?;
             }
@@ -108,8 +109,8 @@ impl Plan {
         Ok(Self { pattern, chunks, phases, listed: layout.listed, trees, custom: None })
     }
 
-    /// The plan of a collective by an algorithm given as an execution trace: one stream in the first queue of all. Its
-    /// bytes only decide about the number of chunks, of which there must be one: the others would never finish.
+    /// Returns the plan of a collective by a custom algorithm: one stream in the very first queue. Its bytes
+    /// only determine the number of chunks, which must be one: others would never finish.
     pub(crate) fn custom(
         pattern: Pattern,
         bytes: u64,

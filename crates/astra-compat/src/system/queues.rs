@@ -1,21 +1,21 @@
-//! Which chunk runs when. Every dimension has one or more queues; each runs a number of streams at a time, and others
-//! wait by priority, then first come first served. ASTRA-sim 2, `QueueLevels.cc`, `QueueLevelHandler.cc`,
-//! `Sys.cc:insert_stream`, `SchedulerUnit`.
+//! Decides which chunk runs when. Every dimension has one or more queues. Each runs a number of streams at a
+//! time; the others wait by priority, then first come, first served. ASTRA-sim 2, `QueueLevels.cc`,
+//! `QueueLevelHandler.cc`, `Sys.cc:insert_stream`, `SchedulerUnit`.
 
 use super::plan::Pool;
 use std::collections::VecDeque;
 
-/// One queue: streams that run come first, then those that wait.
+/// One queue: running streams come first, then waiting ones.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     streams: VecDeque<(u32, i64)>,
     running: usize,
-    /// How many at the front were started; more than `running` counts while one of them changes its phase.
+    /// How many at the front were started; this exceeds `running` while one of them changes its phase.
     started: usize,
 }
 
 impl Queue {
-    /// Lets a stream wait, behind those of equal or higher priority.
+    /// Queues a stream behind those of equal or higher priority.
     pub(crate) fn wait(&mut self, stream: u32, priority: i64) {
         let at = match self.streams.back() {
             Some(&(_, last)) if self.streams.len() > self.started && last < priority => {
@@ -26,18 +26,18 @@ impl Queue {
         };
         self.streams.insert(at, (stream, priority));
     }
-    /// Takes a stream that runs out of the list. Its place stays taken until [`Self::ended`].
+    /// Removes a running stream from the list. It keeps its slot until [`Self::ended`].
     pub(crate) fn remove(&mut self, stream: u32) {
         if let Some(at) = self.streams.iter().position(|&(other, _)| other == stream) {
             self.streams.remove(at);
             self.started = self.started.saturating_sub(usize::from(at < self.started));
         }
     }
-    /// Gives the place of a removed stream free.
+    /// Frees the slot of a removed stream.
     pub(crate) const fn ended(&mut self) {
         self.running = self.running.saturating_sub(1);
     }
-    /// The next stream to be started, if one may be.
+    /// Returns the next stream to start, if one may start.
     pub(crate) fn start(&mut self, limit: usize) -> Option<u32> {
         if self.running >= limit {
             return None;
@@ -53,9 +53,9 @@ impl Queue {
 #[derive(Debug)]
 pub(crate) struct Queues {
     pub(crate) queues: Vec<Queue>,
-    /// Queues a dimension.
+    /// Queues per dimension.
     per_dim: u32,
-    /// Round-robin positions by dimension: of all queues, of the first half, of the second half.
+    /// Round-robin positions by dimension: over all queues, over the first half, over the second half.
     turns: Vec<[u32; 3]>,
 }
 
@@ -67,7 +67,7 @@ impl Queues {
             turns: vec![[0, 0, per_dim / 2]; dims],
         }
     }
-    /// The queue of a phase in `dim` and whether it goes forward: the next one of its pool.
+    /// Returns the queue of a phase in `dim`, the next one of its pool, and whether it goes forward.
     pub(crate) fn pick(&mut self, dim: u32, pool: Pool) -> (u32, bool) {
         let count = self.per_dim;
         let half = count / 2;

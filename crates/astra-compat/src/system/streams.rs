@@ -16,27 +16,28 @@ use crate::world::World;
 use std::rc::Rc;
 use syncline_formats::astra2::{Algorithm, Scheduling};
 
-/// The endpoint delay in a part of the machine, whatever is configured. ASTRA-sim 2, `MemBus.cc` (`Transmition::Fast`).
+/// The endpoint delay in a part of the machine, whatever the configured delay. ASTRA-sim 2, `MemBus.cc`
+/// (`Transmition::Fast`).
 const LISTED_ENDPOINT_DELAY: u64 = 10;
 
-/// Where a chunk of a collective on a rank stands.
+/// The progress of a chunk of a collective on a rank.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stream {
     pub(crate) rank: u32,
-    /// Its number among its rank's or group's streams, which makes its messages' tag.
+    /// Its number among its rank's or group's streams, which determines the tag of its messages.
     pub(crate) number: u64,
     /// Its collective on this rank.
     pub(crate) dataset: u32,
     /// Which chunk of the collective it is.
     chunk: u32,
-    /// The number of the phase that comes next.
+    /// The number of the next phase.
     pub(crate) next_phase: u32,
     priority: i64,
-    /// Its queue; `None` before the first phase and once it is over.
+    /// Its queue; `None` before the first phase and after the last.
     pub(crate) queue: Option<u32>,
     listed: bool,
     machine: Machine,
-    /// The algorithm given as an execution trace, in place of the machine.
+    /// The custom algorithm that replaces the machine, if any.
     pub(crate) custom: Option<Box<custom::Run>>,
     ranks: PhaseRanks,
 }
@@ -48,7 +49,7 @@ struct PhaseRanks {
     me: u32,
     base: u32,
     stride: u32,
-    /// The group whose list counts.
+    /// The group whose list applies.
     group: Option<u32>,
 }
 
@@ -57,16 +58,16 @@ struct PhaseRanks {
 pub(crate) struct Dataset {
     pub(crate) rank: u32,
     pub(crate) node: u32,
-    /// Chunks that are not done.
+    /// Number of chunks that are not done.
     pub(crate) left: u64,
     pub(crate) plan: Option<Rc<Plan>>,
-    /// Queue, direction and tree of each phase of each chunk; empty where they are the same for all.
+    /// Queue, direction and tree of each phase of each chunk; empty if they are the same for all.
     picks: Vec<Pick>,
-    /// Where its times are kept.
+    /// Index of the record of its times.
     pub(crate) record: u32,
 }
 
-/// What a phase of a chunk was given in turn.
+/// The turns assigned to a phase of a chunk.
 #[derive(Clone, Copy, Debug)]
 struct Pick {
     queue: u32,
@@ -74,7 +75,7 @@ struct Pick {
     second_tree: bool,
 }
 
-/// What a custom algorithm has: it takes no turn.
+/// The pick of a custom algorithm, which takes no turn.
 const FIRST_QUEUE: Pick = Pick { queue: 0, forward: true, second_tree: false };
 
 /// A collective that a rank is about to start.
@@ -88,7 +89,7 @@ pub(crate) struct Issue {
 }
 
 impl World<'_> {
-    /// Cuts a collective into streams and starts those that fit.
+    /// Divides a collective into streams and starts those that may run.
     pub(crate) fn start_collective(&mut self, issue: &Issue) {
         let plan = &issue.plan;
         let rank = &mut self.ranks[issue.rank as usize];
@@ -119,7 +120,7 @@ impl World<'_> {
                     let (queue, forward) = rank.queues.pick(phase.dim, phase.pool);
                     let mut second_tree = false;
                     if phase.level.algorithm == Algorithm::DoubleBinaryTree {
-                        // Each collective type has trees of its own, for all of its phases.
+                        // Each collective type has its own trees, for all its phases.
                         let turn = &mut rank.trees[phase.dim as usize][plan.pattern as usize];
                         second_tree = std::mem::replace(turn, !*turn);
                     }
@@ -128,7 +129,7 @@ impl World<'_> {
                 self.datasets[dataset].picks.extend(picks);
             }
             let rank = &mut self.ranks[issue.rank as usize];
-            // Every stream counts among the rank's own, also one of a group.
+            // Every stream counts as one of the rank's own, even one of a group.
             let own = rank.streams;
             rank.streams += 1;
             let number = match issue.group {
@@ -152,7 +153,7 @@ impl World<'_> {
         }
     }
 
-    /// Tells a stream's machine what happened and does what it wants.
+    /// Passes an event to a stream's machine, and carries out its commands.
     #[inline]
     pub(crate) fn step(&mut self, number: u32, happened: Happened) {
         let stream = &mut self.streams[number];
@@ -193,8 +194,8 @@ impl World<'_> {
         }
     }
 
-    /// Passes a message through the endpoint: its delay or the shared bus, then the local reduction, which reads twice and
-    /// writes once.
+    /// Passes a message through the endpoint: its delay or the shared bus, then the local reduction, which
+    /// reads twice and writes once.
     #[inline]
     fn insert(&mut self, stream: u32, rank: u32, insertion: Insertion, listed: bool) {
         if self.settings.shared_bus.is_some() && !listed {
@@ -207,7 +208,7 @@ impl World<'_> {
         self.set_timer(rank, delay, timer);
     }
 
-    /// An insertion has crossed the shared bus.
+    /// Called when an insertion has crossed the shared bus.
     pub(crate) fn inserted(&mut self, rank: u32, stream: u32, bytes: u64, reduce: bool) {
         if reduce {
             let delay = self.reduction(bytes);
@@ -217,7 +218,7 @@ impl World<'_> {
         }
     }
 
-    /// `3 * floor(bytes / local-mem-bw)`; nothing without a bandwidth.
+    /// Returns `3 * floor(bytes / local-mem-bw)`; zero without a bandwidth.
     #[inline]
     fn reduction(&self, bytes: u64) -> u64 {
         let bandwidth = self.settings.local_bytes_per_s;
@@ -267,7 +268,7 @@ impl World<'_> {
         let phases = self.datasets[dataset].plan.as_ref().map_or(0, |plan| plan.phases.len());
         let last = stream.next_phase as usize >= phases;
         if last {
-            // While the trace goes on, the stream still takes its place.
+            // The trace continues before the stream gives up its slot.
             self.chunk_done(dataset);
         }
         let Some(queue) = queue else { return };
@@ -281,7 +282,7 @@ impl World<'_> {
         }
     }
 
-    /// Starts as many of a queue's waiting streams as may run.
+    /// Starts as many waiting streams of a queue as may run.
     fn start_waiting(&mut self, rank: u32, queue: u32) {
         let limit = self.settings.running_streams;
         while let Some(stream) = self.ranks[rank as usize].queues.queues[queue as usize].start(limit) {
@@ -302,7 +303,7 @@ impl World<'_> {
         self.node_done(rank, node);
     }
 
-    /// The ranks of a phase, as `rank` sees them.
+    /// Returns the ranks of a phase, as seen by `rank`.
     fn phase_ranks(&self, rank: u32, phase: &Phase) -> PhaseRanks {
         let count = phase.level.count;
         match phase.level.span {

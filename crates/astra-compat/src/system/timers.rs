@@ -1,18 +1,19 @@
-//! A rank's timers. Timers of one rank and one time share one event of the network's queue, placed where the first of
-//! them was registered, and fire in the order of registration. ASTRA-sim 2, `Sys.cc:try_register_event`, `call_events`.
+//! A rank's timers. All timers of one rank at one time share one event in the network's queue, placed where
+//! the first of them was registered, and fire in the order of registration. ASTRA-sim 2,
+//! `Sys.cc:try_register_event`, `call_events`.
 
 use super::bus::BusEvent;
 use crate::slab::Slab;
 use std::collections::VecDeque;
 
-/// What a timer is for.
+/// The purpose of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Timer {
     #[default]
     Nothing,
     /// An insertion of this stream passes the endpoint.
     Inserted(u32),
-    /// The same, and a local reduction of so many nanoseconds follows.
+    /// The same, followed by a local reduction of this many nanoseconds.
     Reduce(u32, u64),
     /// This node of the rank's trace is done.
     Node(u32),
@@ -57,7 +58,7 @@ impl Pool {
 }
 
 impl Timers {
-    /// Registers a timer. Says whether it is the first of its time, for which an event is due.
+    /// Registers a timer. Returns whether it is the first at its time, which requires an event.
     #[inline]
     pub(crate) fn register(&mut self, pool: &mut Pool, time: u64, timer: Timer) -> bool {
         let number = pool.listed.insert(Listed { timer, next: None });
@@ -83,7 +84,8 @@ impl Timers {
         }
     }
 
-    /// Takes the next timer of `now`, the earliest time; `None` once there are no more, which closes that time.
+    /// Removes and returns the next timer of `now`, the earliest time; `None` if there are no more, which
+    /// closes that time.
     #[inline]
     pub(crate) fn take(&mut self, pool: &mut Pool, now: u64) -> Option<Timer> {
         let batch = self.batches.front_mut().filter(|batch| batch.time == now)?;

@@ -1,4 +1,5 @@
-//! Remote memory: a latency and a rate; where it is shared, one transaction at a time, first come first served.
+//! Remote memory: a latency and a rate. A shared memory serves one transaction at a time, first come, first
+//! served.
 //! ASTRA-sim 2, `AnalyticalRemoteMemory.cc`.
 
 use crate::network::whole_ns;
@@ -7,7 +8,7 @@ use crate::world::World;
 use std::collections::VecDeque;
 use syncline_formats::astra2::{Memory, MemoryKind};
 
-/// A transaction that waits: rank, node, bytes.
+/// A waiting transaction: rank, node, bytes.
 type Waiting = (u32, u32, u64);
 
 /// The remote memories.
@@ -15,7 +16,7 @@ pub(crate) struct RemoteMemory {
     kind: MemoryKind,
     latency: u64,
     bytes_per_s: f64,
-    /// Of each shared memory: whether it is busy, and who waits.
+    /// For each shared memory: whether it is busy, and the waiting transactions.
     shared: Vec<(bool, VecDeque<Waiting>)>,
 }
 
@@ -33,7 +34,7 @@ impl RemoteMemory {
             shared: vec![(false, VecDeque::new()); shared],
         }
     }
-    /// The number of the shared memory of a rank.
+    /// Returns the number of a rank's shared memory.
     fn of(&self, rank: u32) -> Option<u32> {
         match self.kind {
             MemoryKind::None | MemoryKind::PerNpu => None,
@@ -47,7 +48,7 @@ impl RemoteMemory {
 }
 
 impl World<'_> {
-    /// Starts a transaction, or lets it wait.
+    /// Starts a transaction, or queues it.
     pub(crate) fn access_memory(&mut self, rank: u32, node: u32, bytes: u64) {
         let shared = self.memory.of(rank);
         if let Some((busy, waiting)) = shared.and_then(|number| self.memory.shared.get_mut(number as usize)) {
@@ -60,7 +61,7 @@ impl World<'_> {
         self.transact(rank, node, bytes, shared);
     }
 
-    /// A shared memory is free again: who waits for it goes on.
+    /// Called when a shared memory is free again: starts the next waiting transaction.
     pub(crate) fn memory_free(&mut self, number: u32) {
         let Some((busy, waiting)) = self.memory.shared.get_mut(number as usize) else { return };
         match waiting.pop_front() {

@@ -1,9 +1,9 @@
-//! The workload layer of each rank: which node of its trace runs when. ASTRA-sim 2, `Workload.cc`,
+//! The workload layer of each rank: decides which node of its trace runs when. ASTRA-sim 2, `Workload.cc`,
 //! `HardwareResource.cc`.
 //!
-//! A rank has one slot for host operations, one for accelerator computation, one for everything else of the accelerator
-//! (collectives, sends, remote memory); receives need none. Whenever a node completes, nodes whose dependencies are met
-//! are tried in ascending order of id.
+//! A rank has one slot for host operations, one for accelerator computation, and one for everything else on
+//! the accelerator (collectives, sends, remote memory). Receives need no slot. Whenever a node completes, the
+//! nodes whose dependencies are met are tried in ascending order of id.
 //!
 //! - [`memory`]: remote memory;
 //! - [`roofline`]: time of a computation from its work;
@@ -29,18 +29,17 @@ use syncline_diagnostics::{Code, Diagnostic};
 use syncline_formats::astra2::Optimization;
 use syncline_formats::chakra::{Collective, CollectiveType, Graph, NodeKind, Op, PointToPoint, Work};
 
-/// What makes two collectives have the same plan: promise, bytes, group, dimensions that take part, algorithm given as an
-/// execution trace.
+/// What identifies a plan: pattern, bytes, group, dimensions that take part, custom algorithm.
 pub(crate) type PlanKey = (Pattern, u64, Option<u32>, u64, Option<u32>);
 
-/// Nanoseconds of a microsecond.
+/// Nanoseconds per microsecond.
 const MICRO: u64 = 1000;
-/// How many kinds of slots there are, with "none" as the last.
+/// Number of kinds of slots, including "none" as the last.
 const SLOTS: usize = 4;
 /// The kind that is never taken.
 const UNLIMITED: usize = 3;
 
-/// The slot that a node needs.
+/// Returns the slot that a node needs.
 fn slot_of(op: &Op) -> usize {
     match op.kind {
         _ if op.cpu => 0,
@@ -50,16 +49,16 @@ fn slot_of(op: &Op) -> usize {
     }
 }
 
-/// What counts as the work of a rank.
+/// The progress of a rank's work.
 #[derive(Debug)]
 pub(crate) struct RankWork {
-    /// For how many nodes each node still waits.
+    /// For each node, how many nodes it still waits for.
     waiting: Vec<u32>,
     /// Nodes whose dependencies are met, by slot.
     free: [BinaryHeap<Reverse<u32>>; SLOTS],
-    /// The nodes in the slots.
+    /// The node in each slot.
     pub(crate) busy: [Option<u32>; SLOTS - 1],
-    /// Nodes that were started and are not done.
+    /// Number of nodes that were started but are not done.
     ongoing: u32,
     /// Nodes that became free while others were being tried: they wait for the next completion.
     overlooked: Vec<u32>,
@@ -85,11 +84,11 @@ impl RankWork {
         }
         work
     }
-    /// Notes that a node's dependencies are met.
+    /// Marks a node's dependencies as met.
     fn release(&mut self, graph: &Graph, node: u32) {
         self.free[slot_of(&graph.ops()[node as usize])].push(Reverse(node));
     }
-    /// The lowest free node whose slot is free.
+    /// Removes and returns the lowest free node whose slot is free.
     fn next(&mut self) -> Option<u32> {
         let slot = (0..SLOTS)
             .filter(|&slot| slot == UNLIMITED || self.busy[slot].is_none())
@@ -98,7 +97,7 @@ impl RankWork {
             .1;
         self.free[slot].pop().map(|node| node.0)
     }
-    /// A node that could start if the rank only looked, for reports.
+    /// Returns a node that could start if the rank checked, for reports.
     pub(crate) fn idle_node(&self) -> Option<u32> {
         let free = |slot: usize| slot == UNLIMITED || self.busy[slot].is_none();
         (0..SLOTS).filter(|&slot| free(slot)).filter_map(|slot| Some(self.free[slot].peek()?.0)).min()
@@ -116,7 +115,7 @@ impl World<'_> {
         self.finish_if_done(rank);
     }
 
-    /// A node of a rank is done.
+    /// Called when a node of a rank is done.
     pub(crate) fn node_done(&mut self, rank: u32, node: u32) {
         self.complete(rank, node);
         let graph = self.job.traces.graph(rank);
@@ -198,7 +197,7 @@ impl World<'_> {
         }
     }
 
-    /// Lets a node take the time that it took when it was recorded; 1 ns where none was.
+    /// Makes a node take the time that was recorded for it; 1 ns if none was.
     fn replay(&mut self, rank: u32, node: u32, op: &Op) {
         let time = recorded_time(op);
         if !op.cpu {
@@ -207,9 +206,9 @@ impl World<'_> {
         self.set_timer(rank, time, Timer::Node(node));
     }
 
-    /// Ends a node at once. Unless it `wakes` what waits for it, there is no new look at the free nodes: these stay
-    /// overlooked until another node completes. (`Workload.cc:skip_invalid`.) ASTRA-sim aborts at a metadata node, so
-    /// there is no such rule to keep for those.
+    /// Ends a node at once. If it `wakes` its dependents, those that become free may start. Otherwise they stay
+    /// overlooked until another node completes (`Workload.cc:skip_invalid`). ASTRA-sim aborts at a metadata
+    /// node, so there is no such rule to follow for those.
     fn skip(&mut self, rank: u32, node: u32, wakes: bool) {
         self.complete(rank, node);
         let graph = self.job.traces.graph(rank);
@@ -246,7 +245,7 @@ impl World<'_> {
         let bytes = collective.bytes.unwrap_or(0);
         let Some(pattern) = collective.kind.and_then(pattern_of) else {
             let time = recorded_time(op);
-            // Broadcasts have no streams whose numbers could tell them apart.
+            // Broadcasts have no stream numbers to distinguish them.
             let number = 1 << 63 | self.graph(rank).id(node as usize);
             let meeting = (place.group, number, place.mask, place.leader);
             let record = self.record_start(rank, node, None, bytes, meeting);
@@ -272,7 +271,7 @@ impl World<'_> {
         self.start_collective(&issue);
     }
 
-    /// The plan of a collective, made when it is first needed.
+    /// Returns the plan of a collective, made on first use.
     fn plan(&mut self, key: PlanKey) -> Option<Rc<Plan>> {
         if let Some(plan) = self.plans.get(&key) {
             return Some(Rc::clone(plan));
@@ -282,8 +281,8 @@ impl World<'_> {
         Some(plan)
     }
 
-    /// Notes that a rank issues a collective. Where another rank issued one unlike it under the same stream number, their
-    /// messages meet all the same if they are of equal size, as in ASTRA-sim: this is worth a warning.
+    /// Records that a rank issues a collective. If another rank issued a different one under the same stream
+    /// number, their messages still match if they have equal size, as in ASTRA-sim; this deserves a warning.
     fn record_start(
         &mut self,
         rank: u32,
@@ -321,7 +320,7 @@ impl World<'_> {
         number
     }
 
-    /// The warning about two collectives whose messages meet though they differ.
+    /// Returns the warning about two different collectives whose messages match.
     fn meets_unlike(&self, rank: u32, node: u32, first: u32, second: u32) -> Diagnostic {
         let graph = self.job.traces.graph(rank);
         let (name, id) = (graph.name(node as usize), graph.id(node as usize));
@@ -340,22 +339,22 @@ impl World<'_> {
                 first.first_node
             ))
             .note(
-                "ASTRA-sim numbers collectives as each rank issues them, and messages with equal numbers and sizes \
-                 meet, whatever their collective; so do they here",
+                "ASTRA-sim numbers collectives in the order in which each rank issues them, and matches messages with \
+                 equal numbers and sizes, whatever their collective; so does this simulation",
             )
             .help(
-                "let dependencies or ascending ids give all ranks the same order; --native pairs collectives by their \
-                 place in the trace instead",
+                "use dependencies or ascending ids to give all ranks the same order; --native matches collectives by \
+                 their position in the trace instead",
             )
     }
 }
 
-/// The time that a node took when it was recorded.
+/// Returns the recorded time of a node.
 pub(crate) fn recorded_time(op: &Op) -> u64 {
     if op.duration_micros == 0 { 1 } else { op.duration_micros.saturating_mul(MICRO).min(crate::MAX_TIME) }
 }
 
-/// The pattern of a collective that is simulated.
+/// Returns the pattern of a collective that is simulated.
 pub(crate) const fn pattern_of(kind: CollectiveType) -> Option<Pattern> {
     match kind {
         CollectiveType::AllReduce => Some(Pattern::AllReduce),
@@ -366,7 +365,8 @@ pub(crate) const fn pattern_of(kind: CollectiveType) -> Option<Pattern> {
     }
 }
 
-/// The optimisation that counts: without one there is only one dimension, for which all are the same.
+/// Returns the optimisation that applies; if it is missing, there is only one dimension, for which all are
+/// the same.
 pub(crate) fn optimization(job: &crate::job::Job) -> Optimization {
     job.system.optimization.unwrap_or(Optimization::LocalBwAware)
 }

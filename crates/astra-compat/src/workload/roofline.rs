@@ -1,10 +1,10 @@
-//! Time of a computation from its work. ASTRA-sim 2, `Workload.cc:issue_comp`, `Roofline.cc`.
+//! Computes the time of a computation from its work. ASTRA-sim 2, `Workload.cc:issue_comp`, `Roofline.cc`.
 
 use crate::network::whole_ns;
 use crate::world::Settings;
 use syncline_formats::chakra::Compute;
 
-/// What a computation costs and how well it uses the machine.
+/// The time of a computation, and how well it uses the machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     pub(crate) time: u64,
@@ -14,7 +14,7 @@ pub(crate) struct Cost {
     pub(crate) intensity: f64,
 }
 
-/// The cost of a computation; `None` for one that moves no bytes, which ASTRA-sim skips.
+/// Returns the cost of a computation; `None` for one that moves no bytes, which ASTRA-sim skips.
 pub(crate) fn time(settings: &Settings, compute: &Compute) -> Option<Cost> {
     let operations = compute.num_ops.unwrap_or(0) as f64;
     let bytes = compute.tensor_size.filter(|&bytes| bytes > 0)? as f64;

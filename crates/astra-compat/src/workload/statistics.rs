@@ -1,10 +1,10 @@
-//! Times of a rank: how long something of a kind ran. ASTRA-sim 2, `Statistics.cc`.
+//! Times of a rank: how long operations of each kind ran. ASTRA-sim 2, `Statistics.cc`.
 
 use super::roofline::Cost;
 use crate::outcome::{RankResult, Roofline};
 use syncline_formats::chakra::{NodeKind, Op};
 
-/// What a node's time counts as.
+/// The kind of operation that a node's time counts as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Activity {
     Cpu,
@@ -26,7 +26,7 @@ impl Activity {
     }
 }
 
-/// The union of intervals, as they come.
+/// The union of intervals, added in order.
 #[derive(Clone, Copy, Debug, Default)]
 struct Covered {
     active: u32,
@@ -59,7 +59,7 @@ impl Covered {
 pub(crate) struct Statistics {
     covered: [Covered; 5],
     wall: u64,
-    /// Time of accelerator operations, each counted by itself.
+    /// Total time of accelerator operations, each counted separately.
     operations: u64,
     /// Sums over computations, weighted by their time.
     compute_bound: u64,
@@ -76,11 +76,11 @@ impl Statistics {
         self.covered[activity as usize].end(now);
         self.wall = self.wall.max(now);
     }
-    /// A node of the accelerator is replayed.
+    /// Counts a replayed node of the accelerator.
     pub(crate) const fn replayed(&mut self, time: u64) {
         self.operations = self.operations.saturating_add(time);
     }
-    /// A computation runs under the roofline model.
+    /// Counts a computation under the roofline model.
     pub(crate) fn computed(&mut self, cost: &Cost) {
         self.replayed(cost.time);
         let time = cost.time as f64;
@@ -93,7 +93,7 @@ impl Statistics {
     }
     pub(crate) fn result(&self, rank: u32, now: u64, roofline: bool) -> RankResult {
         let [cpu, gpu, comm, memory, _] = self.covered;
-        // One nanosecond more, as ASTRA-sim avoids a division by zero.
+        // One nanosecond more, as in ASTRA-sim, to avoid a division by zero.
         let total = (1 + cpu.total + gpu.total) as f64;
         let exposed = i128::from(now) - i128::from(self.operations);
         RankResult {

@@ -1,4 +1,4 @@
-//! A job written to a temporary folder, to be changed in one place and run.
+//! A valid job in a temporary folder, in which a test changes one thing before it runs the job.
 
 use std::path::PathBuf;
 use syncline_astra_compat::{Inputs, Options, Outcome, run};
@@ -119,7 +119,7 @@ impl Case {
     pub(crate) fn run(&self, options: &Options<'_>) -> Result<Outcome, Diagnostics> {
         run(&self.write(), options)
     }
-    /// Writes the files, runs the job, and gives the first error.
+    /// Writes the files, runs the job, and returns the first error.
     pub(crate) fn error(&self, options: &Options<'_>) -> Diagnostic {
         first_error(self.run(options))
     }
@@ -131,7 +131,7 @@ impl Case {
     }
 }
 
-/// The first error of a refused run.
+/// Returns the first error of a rejected run.
 pub(crate) fn first_error(result: Result<Outcome, Diagnostics>) -> Diagnostic {
     let errors = result.expect_err("the job is refused");
     errors.0.into_iter().find(|problem| problem.severity == Severity::Error).expect("there is an error")

@@ -1,11 +1,11 @@
-//! Dropping stretches that nothing refers to, and summing up the begin of chains that are too long.
+//! Drops unreferenced stretches, and replaces the beginning of chains that are too long with its sums.
 
 use super::Spent;
 use super::savings::Savings;
 use super::trail::{START, Stretch, Trail};
 use std::collections::BTreeMap;
 
-/// How long a chain is by what it is spent on, and what it saves.
+/// The length of a chain by what it is spent on, and its savings.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sums {
     pub(super) spent: BTreeMap<Spent, u64>,
@@ -13,7 +13,7 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// Adds the sums of the chain before.
+    /// Adds the sums of the chain that precedes this one.
     pub(super) fn append(&mut self, behind: &Self) {
         for (&spent, &length) in &behind.spent {
             *self.spent.entry(spent).or_default() += length;
@@ -22,22 +22,22 @@ impl Sums {
     }
 }
 
-/// Bit of [`Stretch::before`] that says that it is the number of a chain's sums, not of a stretch.
+/// Flag in [`Stretch::before`]: the rest is an index into the sums, not a stretch.
 pub(super) const SUM: u32 = 1 << 31;
 
-/// Most stretches that are kept; the begin of longer chains is summed up.
+/// Most stretches kept. The beginning of longer chains is replaced with its sums.
 const KEPT: usize = 1 << 19;
 
 /// Visits every reference to a stretch.
 pub(crate) type Visit<'a> = &'a mut dyn FnMut(&mut u32);
 
 impl Trail {
-    /// Drops the stretches that no reference leads to. `roots` visits all references from outside.
+    /// Drops the stretches that cannot be reached. `roots` visits all references from outside.
     pub(crate) fn collect(&mut self, roots: impl FnMut(Visit<'_>)) {
         self.collect_to(KEPT, roots);
     }
 
-    /// The same with a given number of stretches that are kept at most.
+    /// As [`Trail::collect`], with a limit on the number of stretches kept.
     fn collect_to(&mut self, kept: usize, mut roots: impl FnMut(Visit<'_>)) {
         let mut live = vec![false; self.stretches.len()];
         let mut messages = std::mem::take(&mut self.messages);
@@ -48,7 +48,7 @@ impl Trail {
         };
         messages.iter_mut().for_each(&mut mark);
         roots(&mut mark);
-        // A stretch is recorded after the one before it.
+        // Stretches are recorded after their predecessors.
         for stretch in (0..live.len()).rev() {
             if live[stretch]
                 && let Some(before) = live.get_mut(self.stretches[stretch].before as usize)
@@ -62,7 +62,7 @@ impl Trail {
                 roots(visit);
             });
         }
-        // The new number of each.
+        // New number of each stretch.
         let mut moved = vec![START; live.len()];
         let mut next = 0;
         for stretch in (0..live.len()).filter(|&stretch| live[stretch]) {
@@ -82,11 +82,11 @@ impl Trail {
         self.limit = self.limit.max(4 * self.stretches.len());
     }
 
-    /// Sums up the chains before the younger half of the stretches that are alive.
+    /// Replaces the chains before the younger half of the live stretches with their sums.
     fn sum_up(&mut self, live: &mut [bool], mut roots: impl FnMut(Visit<'_>)) {
         let alive: Vec<usize> = (0..live.len()).filter(|&stretch| live[stretch]).collect();
         let cut = alive[alive.len() / 2];
-        // Those before the cut that something after it, or from outside, refers to.
+        // Stretches before the cut that are referenced from after it or from outside.
         let mut needed = vec![false; cut];
         let mut need = |root: &mut u32| {
             if let Some(needed) = needed.get_mut(*root as usize) {
@@ -98,7 +98,7 @@ impl Trail {
             need(&mut self.stretches[stretch].before.clone());
         }
         let old = std::mem::take(&mut self.sums);
-        // For each stretch before the cut, the sums of the chain before it.
+        // For each stretch before the cut: the sums of the chain before it.
         let none = || self.no_sums();
         let mut behind: Vec<Sums> = vec![none(); cut];
         for &stretch in alive.iter().filter(|&&stretch| stretch < cut) {
@@ -118,7 +118,7 @@ impl Trail {
         for stretch in alive {
             let before = self.stretches[stretch].before;
             if stretch >= cut {
-                // It may come after a sum already.
+                // The chain may already begin with a sum.
                 if before != START && before & SUM != 0 {
                     self.sums.push(old[(before & !SUM) as usize].clone());
                     self.stretches[stretch].before = SUM | (self.sums.len() as u32 - 1);
@@ -142,15 +142,15 @@ mod tests {
     use proptest::prelude::*;
     use syncline_units::Time;
 
-    /// What a chain is spent on that ends now.
+    /// What a chain that ends now with `stretch` is spent on.
     fn spent(trail: &Trail, stretch: u32, now: Time) -> Sums {
         trail.walk(stretch, now).1
     }
 
     proptest! {
-        /// However often stretches are dropped, and chains summed up, chains that go on have the same sums.
+        /// Chains keep their sums, however often stretches are dropped and chains are summed up.
         #[test]
-        fn nothing_is_lost_by_dropping(
+        fn dropping_stretches_keeps_sums(
             steps in prop::collection::vec((0usize..6, 0usize..6, 1u64..100, 0u8..5, 0u32..4), 1..300),
             every in 1usize..40,
             kept in 1usize..60,

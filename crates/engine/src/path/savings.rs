@@ -1,19 +1,20 @@
-//! How much shorter a run would be if one kind of time were shorter.
+//! Computes how much shorter a run would be if one kind of time were shorter.
 //!
-//! The critical path predicts a small change. After a large one, another chain may be the longest. So each stretch also
-//! keeps how much earlier it would begin if compute, or the bytes of one tier, took half as long, or if there were no
-//! latency. That is what the chain before it saves; but where several chains join, at most what each of the others saves
-//! plus the time by which it was early ([`Trail::meet`]).
+//! The critical path predicts the effect of a small change. After a large change, another chain may be the longest.
+//! So each stretch also stores how much earlier it would begin if compute, or the bytes of one tier, took half as
+//! long, or if there were no latency. For a single chain, that is what the chain before the stretch saves. Where
+//! several chains join, it is at most what each of the other chains saves plus the time by which that chain was early
+//! ([`Trail::meet`]).
 //!
 //! Like the critical path, this assumes that ports serve messages in the same order after the change. With `lifo` and
-//! `priority` chunks may overtake others after the change, so predictions are worse there.
+//! `priority`, chunks may overtake others after the change, so predictions are less accurate.
 
 use super::Spent;
 use super::trail::{NO_TIER, START, Stretch, Trail, Work};
 use smallvec::SmallVec;
 use syncline_units::Time;
 
-/// How many kinds of time there are besides the bytes of each tier.
+/// Number of kinds of time besides the bytes of each tier.
 const OTHERS: usize = 5;
 const COMPUTE: usize = 0;
 const MEMORY: usize = 1;
@@ -25,7 +26,7 @@ const LINKS: usize = 4;
 /// How much shorter the steps on the critical path would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Savings {
-    /// In half picoseconds, by kind of time: the constants above, then tiers.
+    /// In half picoseconds, by kind of time: first the constants above, then the tiers.
     halves: Vec<i64>,
 }
 
@@ -35,20 +36,20 @@ impl Savings {
         Self { halves: vec![0; stride] }
     }
 
-    /// Twice the time that is saved if this kind takes half as long, or if there is no latency. Doubled, because halves of
-    /// picoseconds are exact.
+    /// Twice the time that is saved if this kind takes half as long, or if there is no latency. The value is doubled
+    /// so that half picoseconds stay exact.
     pub fn twice(&self, spent: Spent) -> Time {
         let saved = index(spent).and_then(|index| self.halves.get(index)).copied().unwrap_or_default();
         Time(u64::try_from(saved).unwrap_or_default())
     }
 
-    /// The same if bytes take half as long on the links of all tiers.
+    /// As [`Savings::twice`], if bytes take half as long on the links of all tiers.
     pub fn twice_on_all_links(&self) -> Time {
         let saved = self.halves.get(LINKS).copied().unwrap_or_default();
         Time(u64::try_from(saved).unwrap_or_default())
     }
 
-    /// Adds what `length` spent in this way saves.
+    /// Adds what `length` of this kind of time saves.
     pub(super) fn spend(&mut self, spent: Spent, length: u64) {
         if let Some(saved) = index(spent).and_then(|index| self.halves.get_mut(index)) {
             let times = if spent == Spent::Latency { 2 } else { 1 };
@@ -59,12 +60,12 @@ impl Savings {
         }
     }
 
-    /// Adds the savings of the chain before.
+    /// Adds the savings of the chain that precedes this one.
     pub(super) fn append(&mut self, behind: &Self) {
         self.add(&behind.halves, 1);
     }
 
-    /// Adds what a join takes off (`other` is not positive), `times` times.
+    /// Adds the reduction by a join (`other` is not positive), `times` times.
     pub(super) fn add(&mut self, other: &[i64], times: u64) {
         for (saved, &less) in self.halves.iter_mut().zip(other) {
             *saved = saved.saturating_add(less.saturating_mul(times as i64));
@@ -72,7 +73,7 @@ impl Savings {
     }
 }
 
-/// The place of a kind of time.
+/// The index of a kind of time.
 fn index(spent: Spent) -> Option<usize> {
     Some(match spent {
         Spent::Compute => COMPUTE,
@@ -84,7 +85,7 @@ fn index(spent: Spent) -> Option<usize> {
     })
 }
 
-/// When something happened that others may wait for, and the stretch that ended with it.
+/// The time of something that others may wait for, and the stretch that ended with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
     stretch: u32,
@@ -93,15 +94,15 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Nothing to wait for.
+    /// Nothing that could be waited for.
     pub const NONE: Self = Self { stretch: START, at: 0 };
 
-    /// Its stretch.
+    /// The stretch.
     pub fn stretch(self) -> u32 {
         self.stretch
     }
 
-    /// Its stretch, for [`Network::trail`](crate::Network::trail).
+    /// The stretch, for [`Network::trail`](crate::Network::trail).
     pub fn stretch_mut(&mut self) -> &mut u32 {
         &mut self.stretch
     }
@@ -116,7 +117,7 @@ impl Default for Moment {
 /// What one stretch saves, in half picoseconds, by kind of time.
 struct Saved {
     others: [i64; OTHERS],
-    /// Index of its tier's bytes; `usize::MAX` without a tier.
+    /// Index of the bytes of its tier; `usize::MAX` without a tier.
     tier: usize,
     bytes: i64,
 }
@@ -161,11 +162,12 @@ impl Saved {
 /// How much earlier each stretch would begin.
 #[derive(Debug, Default)]
 pub(super) struct Earlier {
-    /// How many kinds of time there are.
+    /// Number of kinds of time.
     pub(super) stride: usize,
-    /// In half picoseconds, by stretch and kind. What joins take off while a stretch lasts is taken off its begin.
+    /// In half picoseconds, by stretch and kind. Reductions by joins during a stretch are subtracted at its
+    /// beginning.
     halves: Vec<i64>,
-    /// The savings before any stretch: none.
+    /// Savings before any stretch: none.
     nothing: Vec<i64>,
 }
 
@@ -181,21 +183,21 @@ impl Earlier {
         self.halves.get(first..first + self.stride).unwrap_or_default()
     }
 
-    /// Appends a stretch with the savings of another one.
+    /// Appends a stretch with the savings of `stretch`.
     #[inline]
     pub(super) fn copy(&mut self, stretch: u32) {
         let first = stretch as usize * self.stride;
         self.halves.extend_from_within(first..first + self.stride);
     }
 
-    /// Appends a stretch with the savings of another one, changed by `more`.
+    /// Appends a stretch with the savings of `stretch` plus `more`.
     fn copy_with(&mut self, stretch: u32, more: &[i64]) {
         let length = self.halves.len();
         self.copy(stretch);
         self.halves[length..].iter_mut().zip(more).for_each(|(half, more)| *half += more);
     }
 
-    /// Appends a stretch that begins at `start` after another one.
+    /// Appends a stretch that begins at `start` after `stretch`.
     #[inline]
     pub(super) fn follow(&mut self, stretch: u32, before: &Stretch, start: u64) {
         let length = self.halves.len();
@@ -210,18 +212,18 @@ impl Earlier {
         }
     }
 
-    /// Appends a stretch without one before it.
+    /// Appends a stretch that begins a chain.
     #[inline]
     pub(super) fn begin(&mut self) {
         self.halves.resize(self.halves.len() + self.stride, 0);
     }
 
-    /// Moves stretch `from` to the place of stretch `to`, which is not later.
+    /// Moves stretch `from` to index `to`, which is not greater.
     pub(super) fn move_to(&mut self, from: usize, to: usize) {
         self.halves.copy_within(from * self.stride..(from + 1) * self.stride, to * self.stride);
     }
 
-    /// Takes `halves` off the savings of stretch `number`, of one kind of time.
+    /// Subtracts `halves` from the savings of stretch `number` for one kind of time.
     fn lessen(&mut self, number: u32, kind: usize, halves: i64) {
         if let Some(half) = self.halves.get_mut(number as usize * self.stride + kind) {
             *half -= halves;
@@ -234,25 +236,25 @@ impl Earlier {
 }
 
 impl Trail {
-    /// What happens at `time` with the end of `stretch`.
+    /// The moment at `time`, at which `stretch` ends.
     #[inline]
     pub fn moment(&self, stretch: u32, time: Time) -> Moment {
         if self.on { Moment { stretch, at: self.clock(time) } } else { Moment::NONE }
     }
 
-    /// Notes that the message that `stretch` ends with took `time` on links of `tier`, the slowest on its way, and would take
-    /// at least `others` on those of other tiers, however fast that tier were.
+    /// Notes a lower bound for the message that ends `stretch`. It took `time` on links of `tier`, the slowest on its
+    /// path; however fast that tier were, it would still take at least `others` on the other tiers.
     #[inline]
     pub fn bound_by_others(&mut self, stretch: u32, tier: u16, time: Time, others: Time) {
         let twice = others.0.saturating_mul(2);
         if self.on && stretch != START && tier != NO_TIER && twice > time.0 {
-            // Half of `time` would be saved, but at least `others` of it is left.
+            // Half of `time` would be saved, but at least `others` remains.
             let less = (others.0 - time.0 / 2).min(time.0 / 2) * 2;
             self.earlier.lessen(stretch, OTHERS + usize::from(tier), less as i64);
         }
     }
 
-    /// When both of two things have happened.
+    /// The later of two moments; the returned moment accounts for having waited for both.
     #[inline]
     pub fn later(&mut self, one: Moment, other: Moment) -> Moment {
         let (first, last) = if other.at < one.at { (other, one) } else { (one, other) };
@@ -262,8 +264,8 @@ impl Trail {
         Moment { stretch: self.meet_other(last.stretch, last.at, first), at: last.at }
     }
 
-    /// A join: something begins at `now` because `last` has ended, and has waited for `other` too. Returns `last`, or a copy
-    /// of it that saves no more than `other` allows.
+    /// A join: something begins at `now` because `last` has ended, and it has waited for `other` too. Returns `last`,
+    /// or a copy of it whose savings are limited by `other`.
     #[inline]
     pub fn meet(&mut self, last: u32, now: Time, other: Moment) -> u32 {
         if !self.on || other.stretch == last || other == Moment::NONE || last == START {
@@ -274,7 +276,7 @@ impl Trail {
 
     fn meet_other(&mut self, last: u32, now: u64, other: Moment) -> u32 {
         let Some(stretch) = self.stretches.get(last as usize) else { return last };
-        // What begins late without having waited, such as a rank, saves nothing.
+        // Something that begins late without having waited, such as a rank, saves nothing.
         let before = self.stretches.get(other.stretch as usize);
         let (copy, own) = (*stretch, stretch.saved(now));
         let others = before.map_or(Saved::NOTHING, |before| before.saved(other.at));
@@ -299,8 +301,8 @@ impl Trail {
         self.stretches.len() as u32 - 1
     }
 
-    /// What joins at the begin of a stretch take off: the savings at its begin less those at the end of the stretch before.
-    /// Never positive.
+    /// The reduction by joins at the beginning of a stretch: its savings there minus those at the end of the stretch
+    /// before. Never positive.
     pub(super) fn jump(&self, stretch: u32) -> SmallVec<[i64; 12]> {
         let here = &self.stretches[stretch as usize];
         let own = self.earlier.of(stretch).iter();

@@ -1,12 +1,12 @@
-//! Recording what followed what.
+//! Records which work followed which.
 //!
-//! A stretch sums up all messages of a chain that belong to one phase of one collective: the next message makes a longer
-//! copy. Stretches that nothing refers to are dropped from time to time ([`mod@super::collect`]).
+//! All messages of a chain that belong to one phase of one collective share a stretch: the next message makes a
+//! longer copy of it. Unreferenced stretches are dropped from time to time ([`mod@super::collect`]).
 
 use super::savings::{Earlier, Moment};
 use syncline_units::Time;
 
-/// No stretch: the begin of a chain.
+/// No stretch: the beginning of a chain.
 pub const START: u32 = u32::MAX;
 
 /// No dimension.
@@ -14,15 +14,15 @@ const NO_DIM: u16 = u16::MAX;
 /// No tier, or an unknown one.
 pub const NO_TIER: u16 = u16::MAX;
 
-/// How many stretches are recorded before unused ones are dropped for the first time.
+/// Number of stretches that are recorded before unreferenced ones are dropped for the first time.
 const FEW: usize = 1 << 14;
 
-/// What a stretch is part of.
+/// What a stretch belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Purpose {
     pub(super) rank: u32,
     pub(super) task: u32,
-    /// A number for each collective and each single message; 0 for other tasks.
+    /// Unique number of a collective or a single message; 0 for other tasks.
     visit: u32,
     dim: u16,
 }
@@ -33,12 +33,12 @@ impl Purpose {
         Self { rank, task, visit: 0, dim: NO_DIM }
     }
 
-    /// A message of a task by itself.
+    /// A message of a point-to-point task.
     pub(crate) fn message(rank: u32, task: u32, visit: u32) -> Self {
         Self { rank, task, visit, dim: NO_DIM }
     }
 
-    /// What a rank does in a phase of the collective `visit`.
+    /// Work of a rank in a phase of the collective `visit`.
     pub(crate) fn phase(rank: u32, task: u32, visit: u32, dim: u16) -> Self {
         Self { rank, task, visit, dim }
     }
@@ -48,14 +48,14 @@ impl Purpose {
         (self.dim != NO_DIM).then_some(self.dim)
     }
 
-    /// Whether both are of one phase of one collective.
+    /// Whether both belong to the same phase of the same collective.
     #[inline]
     fn goes_on(&self, other: &Self) -> bool {
         (self.visit, self.dim) == (other.visit, other.dim) && self.visit != 0
     }
 }
 
-/// Where a stretch comes from: the one before it, when that ended, and what the stretch itself is part of.
+/// Where a stretch comes from: the stretch before it, when that ended, and what the new stretch belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     pub(crate) after: u32,
@@ -68,7 +68,7 @@ impl Origin {
     pub const UNKNOWN: Self =
         Self { after: START, since: Time::ZERO, of: Purpose { rank: 0, task: 0, visit: 0, dim: NO_DIM } };
 
-    /// The same after another stretch, which ended at `since`.
+    /// This origin, but after `stretch`, which ended at `since`.
     #[inline]
     pub fn after(&self, stretch: u32, since: Time) -> Self {
         Self { after: stretch, since, of: self.of }
@@ -79,7 +79,7 @@ impl Origin {
         self.since = self.since.saturating_add(by);
     }
 
-    /// The stretch before, for [`Network::trail`](crate::Network::trail).
+    /// The preceding stretch, for [`Network::trail`](crate::Network::trail).
     pub fn stretch_mut(&mut self) -> &mut u32 {
         &mut self.after
     }
@@ -88,19 +88,19 @@ impl Origin {
 /// The last message that kept a port busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tail {
-    /// Its stretch, which ends when the port is free.
+    /// The message's stretch, which ends when the port is free.
     pub stretch: u32,
-    /// Sender, receiver, and how many links it had passed before. Hops of alike messages over links of one class share a port;
-    /// the number of links tells them apart.
+    /// Sender, receiver, and the number of links passed before. Hops of symmetric messages over links of one class
+    /// share a port; the number of links distinguishes them.
     pub pair: (u32, u32, u32),
-    /// How long it took.
+    /// How long the port was busy with it.
     pub time: Time,
-    /// When the port was free.
+    /// When the port became free.
     pub free: Moment,
 }
 
 impl Tail {
-    /// Visits the stretches that it refers to.
+    /// Visits the stretches that this refers to.
     pub fn visit(&mut self, visit: &mut dyn FnMut(&mut u32)) {
         visit(&mut self.stretch);
         visit(self.free.stretch_mut());
@@ -118,11 +118,11 @@ impl Default for Tail {
 pub(super) enum Work {
     Compute,
     Memory,
-    /// Messages, and combining them. Time in none of the sums is latency.
+    /// Messages, and combining them. Time that none of the sums covers is latency.
     Messages,
 }
 
-/// A piece of a chain, up to the begin of the stretch after it.
+/// A piece of a chain, up to the beginning of the next stretch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
     /// When it begins, on the trail's clock.
@@ -136,14 +136,14 @@ pub(super) struct Stretch {
     pub(super) work: Work,
 }
 
-/// Iterations that the engine skipped because they are like those before.
+/// Iterations that the engine skipped because they repeat earlier ones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repeat {
     /// When they were skipped, on the trail's clock.
     pub(super) at: u64,
-    /// Length of one of them.
+    /// Length of one iteration.
     pub(super) length: u64,
-    /// How many were skipped.
+    /// Number of iterations skipped.
     pub(super) times: u64,
 }
 
@@ -153,17 +153,17 @@ pub struct Trail {
     pub(super) on: bool,
     pub(super) stretches: Vec<Stretch>,
     pub(super) earlier: Earlier,
-    /// How many may be recorded before unused ones are dropped.
+    /// Number of stretches at which unreferenced ones are dropped.
     pub(super) limit: usize,
-    /// By number of a message: its stretch.
+    /// By message number: its stretch.
     pub(super) messages: Vec<u32>,
-    /// The stretch with which the message that was sent last leaves its NPU.
+    /// The stretch with which the most recently sent message leaves its NPU.
     left: u32,
     visits: u32,
-    /// Simulated time that the engine skipped so far.
+    /// Simulated time that the engine has skipped so far.
     pub(super) skipped: u64,
     pub(super) repeats: Vec<Repeat>,
-    /// Sums over the chains before stretches whose chain was too long to keep.
+    /// Sums of the chains before stretches whose chain was too long to keep.
     pub(super) sums: Vec<super::collect::Sums>,
 }
 
@@ -185,7 +185,7 @@ impl Trail {
         (self.stretches, self.messages, self.earlier) = Default::default();
     }
 
-    /// Whether unused stretches should be dropped.
+    /// Whether unreferenced stretches should be dropped.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.stretches.len() > self.limit
@@ -198,13 +198,13 @@ impl Trail {
         self.visits
     }
 
-    /// A time on the trail's clock, which stands still while the engine skips iterations.
+    /// Converts `time` to the trail's clock, which stands still while the engine skips iterations.
     #[inline]
     pub(super) fn clock(&self, time: Time) -> u64 {
         time.0.wrapping_sub(self.skipped)
     }
 
-    /// The engine skips `times` iterations of `length` at `now`.
+    /// Notes that the engine skips `times` iterations of `length` at `now`.
     pub(crate) fn leave_out(&mut self, now: Time, length: Time, times: u32) {
         let at = self.clock(now);
         self.repeats.push(Repeat { at, length: length.0, times: u64::from(times) });
@@ -224,7 +224,7 @@ impl Trail {
         self.stretches.len() as u32 - 1
     }
 
-    /// Appends a copy of stretch `number`, changed to `stretch`.
+    /// Appends `stretch`, a changed copy of stretch `number`.
     #[inline]
     fn copy(&mut self, stretch: Stretch, number: u32) -> u32 {
         self.earlier.copy(number);
@@ -232,8 +232,8 @@ impl Trail {
         self.stretches.len() as u32 - 1
     }
 
-    /// The next stretch of messages, to which `change` adds: a longer copy of the one before where that belongs to the same phase
-    /// and tier, else a new one.
+    /// The next stretch of messages, to which `change` adds. If the stretch before belongs to the same phase and
+    /// tier, this is a longer copy of it, else a new one.
     #[inline]
     fn messages(&mut self, origin: &Origin, tier: u16, change: impl FnOnce(&mut Stretch)) -> u32 {
         let number = match self.stretches.get(origin.after as usize) {
@@ -250,7 +250,7 @@ impl Trail {
         number
     }
 
-    /// A compute task, or a memory operation, begins.
+    /// A compute task or a memory operation begins.
     #[inline]
     pub(crate) fn works(&mut self, origin: &Origin, memory: bool) -> u32 {
         if !self.on {
@@ -259,7 +259,7 @@ impl Trail {
         self.begin(origin, if memory { Work::Memory } else { Work::Compute }, NO_TIER)
     }
 
-    /// A message comes to a port at `time`.
+    /// A message reaches a port at `time`.
     #[inline]
     pub fn comes(&mut self, origin: &Origin, time: Time) -> Moment {
         if time == origin.since || !self.on {
@@ -278,7 +278,7 @@ impl Trail {
         self.messages(origin, tier, |stretch| stretch.bytes += time.0)
     }
 
-    /// A message waits for messages of others on a link of `tier`, or of [`NO_TIER`] where that is unknown.
+    /// A message waits for messages of others on a link of `tier` ([`NO_TIER`] if unknown).
     #[inline]
     pub fn queueing(&mut self, origin: &Origin, tier: u16, time: Time) -> u32 {
         if !self.on {
@@ -296,8 +296,8 @@ impl Trail {
         self.messages(origin, NO_TIER, |stretch| stretch.reduction += time.0)
     }
 
-    /// The stretch that a message follows which has waited for a busy port: that of the message before it, whose bytes are
-    /// queueing unless they are the sender's own.
+    /// The stretch that a message follows after waiting for a busy port: the stretch of the message ahead, whose
+    /// bytes count as queueing unless they are the sender's own.
     #[inline]
     pub fn behind(&mut self, tail: &Tail, pair: (u32, u32, u32), own: bool, waited: Time) -> u32 {
         if own || tail.pair == pair {
@@ -330,7 +330,7 @@ impl Trail {
         }
     }
 
-    /// Returns the stretch of message `id`, which has arrived, and forgets it.
+    /// Removes and returns the stretch of message `id`, which has arrived.
     #[inline]
     pub(crate) fn take(&mut self, id: u32) -> u32 {
         self.messages.get_mut(id as usize).map_or(START, |stretch| std::mem::replace(stretch, START))
@@ -342,7 +342,7 @@ impl Trail {
         self.left = stretch;
     }
 
-    /// The stretch with which the message that was sent last leaves its NPU.
+    /// The stretch with which the most recently sent message leaves its NPU.
     #[inline]
     pub(crate) fn left(&self) -> u32 {
         self.left

@@ -1,4 +1,4 @@
-//! Walking back over stretches from the end of a chain.
+//! Walks back over the stretches of a chain from its end.
 
 use super::collect::{SUM, Sums};
 use super::savings::Savings;
@@ -7,14 +7,14 @@ use super::{CriticalPath, Segment, Spent};
 use std::collections::BTreeMap;
 use syncline_units::Time;
 
-/// What is noted while the steps on the critical path run.
+/// Notes taken while the steps on the critical path run.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    /// Iterations on the path: the first so many.
+    /// Number of iterations on the path, from the first.
     pub(crate) iterations: u32,
-    /// Of their task that ended last: when it did, its rank, and the stretch that it ended with.
+    /// The task of these iterations that ended last: when, on which rank, and with which stretch.
     pub(crate) last: Option<(Time, u32, u32)>,
-    /// Compute of each rank.
+    /// Compute time of each rank.
     pub(crate) computed: Vec<Time>,
     /// The path, once all of these iterations are over.
     pub(crate) found: CriticalPath,
@@ -46,7 +46,8 @@ impl Watched {
 }
 
 impl Stretch {
-    /// What it is spent on, if the stretch after it begins at `end`. The lengths add up to its own; their order is made up.
+    /// The parts of the stretch if the next one begins at `end`. Their lengths sum to its length; their order is
+    /// arbitrary.
     pub(super) fn parts(&self, end: u64) -> [(Spent, u64); 4] {
         let whole = end.saturating_sub(self.start);
         let all = |spent| [(spent, whole), (Spent::Latency, 0), (Spent::Latency, 0), (Spent::Latency, 0)];
@@ -69,7 +70,7 @@ impl Stretch {
     }
 }
 
-/// How much longer the time from `start` to `end` is with all iterations that were skipped.
+/// How much longer the time from `start` to `end` becomes with the skipped iterations.
 fn repeated(repeats: &[Repeat], start: u64, end: u64) -> u64 {
     let again = |repeat: &Repeat| {
         let from = start.max(repeat.at.saturating_sub(repeat.length));
@@ -79,7 +80,7 @@ fn repeated(repeats: &[Repeat], start: u64, end: u64) -> u64 {
 }
 
 impl Trail {
-    /// Adds what a stretch is spent on, skipped iterations included.
+    /// Adds the parts of a stretch, including skipped iterations.
     pub(super) fn add(&self, stretch: &Stretch, end: u64, sums: &mut Sums) {
         let mut start = stretch.start;
         for (spent, length) in stretch.parts(end) {
@@ -92,7 +93,7 @@ impl Trail {
         }
     }
 
-    /// Adds what joins at the begin of a stretch take off, skipped iterations included.
+    /// Adds the reduction by joins at the beginning of a stretch, including skipped iterations.
     pub(super) fn add_jump(&self, stretch: u32, sums: &mut Sums) {
         let jump = self.jump(stretch);
         if jump.iter().any(|&less| less != 0) {
@@ -110,7 +111,7 @@ impl Trail {
         Sums { spent: BTreeMap::new(), saved: Savings::none(self.earlier.stride) }
     }
 
-    /// A time on the trail's clock as simulated time.
+    /// Converts a time on the trail's clock to simulated time.
     fn told(&self, time: u64, ends: bool) -> Time {
         let before = |repeat: &&Repeat| if ends { repeat.at < time } else { repeat.at <= time };
         let skipped =
@@ -146,7 +147,7 @@ impl Trail {
         (segments, sums)
     }
 
-    /// Calls `tell` for the parts of a time between skips, last first.
+    /// Calls `tell` for the parts of a time span between skips, last part first.
     fn told_apart(&self, (start, end): (u64, u64), mut tell: impl FnMut(Time, Time)) {
         let mut until = end;
         for repeat in self.repeats.iter().rev().filter(|repeat| start < repeat.at && repeat.at < end) {

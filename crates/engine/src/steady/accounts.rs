@@ -1,4 +1,4 @@
-//! What a period leaves in the record, booked again for its repetitions.
+//! Books what the repetitions of a period add to the record.
 
 use super::skip::shift_record;
 use crate::network::{LinkUse, Repeats};
@@ -7,7 +7,7 @@ use crate::{Engine, Network};
 use syncline_timeline::Flow;
 use syncline_units::Time;
 
-/// The sums at a boundary.
+/// The sums in the record at a boundary.
 #[derive(Clone, Debug)]
 pub(super) struct Accounts {
     ranks: Vec<RankRecord>,
@@ -23,7 +23,7 @@ pub(super) struct Accounts {
     left_out: u64,
 }
 
-/// Adds to `sum`, `times` over, what it has grown by since it was `before`.
+/// Adds the growth of `sum` since `before` another `times` times.
 fn again(sum: &mut u64, before: u64, times: u32) {
     *sum = sum.saturating_add((*sum - before).saturating_mul(u64::from(times)));
 }
@@ -56,7 +56,7 @@ impl<N: Network> Engine<'_, N> {
         }
     }
 
-    /// Adds to what ranks computed in watched iterations what they have since `before`, `times` over.
+    /// Adds the compute that ranks have done in watched iterations since `before` another `times` times.
     pub(super) fn compute_again(&mut self, before: &Accounts, times: u32) {
         let ranks = self.record.ranks.iter().zip(&before.ranks);
         for (computed, (now, before)) in self.watched.computed.iter_mut().zip(ranks) {
@@ -65,7 +65,8 @@ impl<N: Network> Engine<'_, N> {
         }
     }
 
-    /// Books what happened since `before` for another `times` periods of `iterations` and `length` each.
+    /// Books what happened since `before` for another `times` periods, each of `iterations` iterations and duration
+    /// `length`.
     pub(super) fn book_again(&mut self, before: &Accounts, times: u32, iterations: u32, length: Time) {
         for (total, before) in self.totals().into_iter().zip(before.totals) {
             again(total, before, times);
@@ -105,7 +106,7 @@ impl<N: Network> Engine<'_, N> {
         for time in 1..=times {
             let full = self.record.collectives.len() >= MAX_COLLECTIVES || rows.is_empty();
             if full && (self.tracer.is_full() || marks.is_empty()) {
-                // Nothing more is kept: count the rest.
+                // No more records are kept, so the rest is only counted.
                 let rest = u64::from(times - time + 1);
                 self.record.collectives_left_out += rest * (rows.len() as u64 + rows_left_out);
                 self.tracer.left_out += rest * (marks.len() as u64 + left_out);

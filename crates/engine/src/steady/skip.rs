@@ -1,4 +1,4 @@
-//! Moving the engine over iterations that are not simulated.
+//! Advances the engine over iterations that are skipped.
 
 use crate::calendar::Kind;
 use crate::record::CollectiveRecord;
@@ -32,7 +32,7 @@ fn shift_resource(resource: &mut Resource, by: Time, iterations: u32) {
     }
 }
 
-/// A finished or running collective, so much later.
+/// Moves the record of a collective by this time and number of iterations.
 pub(super) fn shift_record(record: &mut CollectiveRecord, by: Time, iterations: u32) {
     for time in [&mut record.first_issue, &mut record.last_issue, &mut record.finish] {
         later(time, by);
@@ -41,9 +41,10 @@ pub(super) fn shift_record(record: &mut CollectiveRecord, by: Time, iterations: 
 }
 
 impl<N: Network> Engine<'_, N> {
-    /// Moves everything `by` later and so many iterations on. Slots that are free move too, which does no harm.
+    /// Moves everything `by` later and `iterations` iterations on. Free slots are moved too, which is harmless.
     pub(super) fn skip(&mut self, by: Time, iterations: u32) {
-        // They are whole steps or lie within one, so whatever is numbered goes on as far from wherever it is.
+        // The iterations are whole steps or lie within one, so all numberings advance by the same amount from any
+        // point.
         let start = self.ranks[0].opened;
         let sequences: Vec<u32> =
             (0..self.windows.len()).map(|role| self.numbers.of_role_in(role, start, iterations)).collect();
@@ -103,7 +104,7 @@ impl<N: Network> Engine<'_, N> {
         }
         for run in self.runs.slots_mut() {
             later(&mut run.entered, by);
-            // A time before the present, as this one is where nothing was sent, stays before it.
+            // If nothing was sent, this is a time in the past, and stays one.
             later(&mut run.last_sent, by);
         }
         for instance in self.instances.slots_mut() {
@@ -144,7 +145,7 @@ impl<N: Network> Engine<'_, N> {
             }
             Kind::Deliver | Kind::Inject | Kind::Left => of_message(event.a, event.key()),
             Kind::Reduced | Kind::PhaseEnd => shift_key(event.key()),
-            // Telling is done at the time at which it begins, and no time is under way here.
+            // Notifications are handled at the time at which they are made, so none is pending here.
             Kind::Admit | Kind::ComputeDone | Kind::MemoryDone | Kind::Sent | Kind::Begin => event.key(),
         });
         if let Some(network) = self.network.repeats_mut() {

@@ -1,7 +1,8 @@
-//! Everything that decides about the future, as numbers relative to the present.
+//! The state that the future depends on, as numbers relative to the present.
 //!
-//! Beginnings of what is not over (a rank is idle, communicates, a dimension is busy) are kept apart: one that is the
-//! same time at both ends of a period has lasted all through it, and goes on through every repetition.
+//! The start times of what is under way (a rank is idle or communicates, a dimension is busy) are kept separately. If
+//! such a time is the same at both ends of a period, the activity lasts through the whole period and through every
+//! repetition.
 
 use crate::calendar::{Event, Kind};
 use crate::record::CollectiveRecord;
@@ -12,7 +13,7 @@ use std::collections::BinaryHeap;
 use syncline_units::Time;
 
 impl<N> Engine<'_, N> {
-    /// Beginnings of what is not over, always in the same order.
+    /// The start times of what is under way, always in the same order.
     pub(super) fn beginnings(&mut self) -> Vec<&mut Time> {
         let of_ranks = self.ranks.iter_mut().flat_map(|rank| {
             let idle = rank.compute.running.is_none().then_some(&mut rank.compute.idle_since);
@@ -27,13 +28,13 @@ impl<N> Engine<'_, N> {
 /// Collects a state.
 struct Writer<'e, 'a, N> {
     engine: &'e Engine<'a, N>,
-    /// Iterations that rank 0 has opened.
+    /// Number of iterations that rank 0 has opened.
     base: u32,
     out: Vec<u64>,
 }
 
 impl<N: Network> Engine<'_, N> {
-    /// The state, once the events of a time are done; `None` where they are not.
+    /// The state, if the events of the present time are done, else `None`.
     pub(super) fn state(&self) -> Option<Vec<u64>> {
         let (network, events) = (self.network.repeats()?, self.calendar.pending()?);
         let mut writer = Writer { engine: self, base: self.ranks[0].opened, out: Vec::new() };
@@ -57,22 +58,22 @@ impl<N: Network> Writer<'_, '_, N> {
     fn push(&mut self, values: impl IntoIterator<Item = u64>) {
         self.out.extend(values);
     }
-    /// How long ago a time was, or, wrapping, how far ahead it is.
+    /// How long ago `time` was; wraps if it is in the future.
     fn past(&self, time: Time) -> u64 {
         self.engine.now.0.wrapping_sub(time.0)
     }
-    /// How far ahead a time is; 0 where it is past.
+    /// How far `time` is in the future; 0 if it is past.
     fn ahead(&self, time: Time) -> u64 {
         time.saturating_sub(self.engine.now).0
     }
     fn at(&self, at: At) -> [u64; 2] {
         [u64::from(at.iteration.wrapping_sub(self.base)), u64::from(at.task)]
     }
-    /// A collective's sequence number relative to what the iteration begins with.
+    /// A collective's sequence number relative to the first one of the iteration.
     fn sequence(&self, role: usize, sequence: u32) -> u64 {
         u64::from(sequence.wrapping_sub(self.engine.numbers.first(role, self.base)))
     }
-    /// How many sets the rank has issued since, and what else orders them.
+    /// The priority of a set, relative to the number of sets that the rank has issued.
     fn priority(&self, rank: u32, priority: u64) -> u64 {
         let issued = self.engine.ranks[rank as usize].issued;
         match self.engine.job.schedule.order {
@@ -114,7 +115,7 @@ impl<N: Network> Writer<'_, '_, N> {
                 self.push([u64::from(layer), axis, exposed.0, first.0, bubble.0, skew.0]);
             }
         }
-        // Lists of any length begin with it, so that two states do not read alike by chance.
+        // Lists of variable length start with their length, so that different states cannot give the same numbers.
         self.push([rank.channels.len() as u64]);
         for (&(from, tag), channel) in &rank.channels {
             self.push([from, tag, channel.arrived.len() as u32, channel.posted.len() as u32].map(u64::from));
@@ -125,7 +126,7 @@ impl<N: Network> Writer<'_, '_, N> {
         }
     }
 
-    /// Sets in the order in which they go.
+    /// Sets in the order in which they are issued.
     fn sets(&mut self, heap: &BinaryHeap<Reverse<(u64, u32)>>) {
         let mut sets: Vec<_> = heap.iter().map(|entry| entry.0).collect();
         sets.sort_unstable();
@@ -163,7 +164,7 @@ impl<N: Network> Writer<'_, '_, N> {
                     continue;
                 }
                 let instance = &engine.instances[id];
-                // Which queue a chunk goes to is decided by the number itself.
+                // The queue of a chunk depends on the sequence number itself.
                 let queues = engine.job.dims.iter().map(|dim| u64::from(instance.sequence % dim.queues));
                 self.push(queues);
                 self.record(&instance.record);
@@ -184,7 +185,7 @@ impl<N: Network> Writer<'_, '_, N> {
                     }
                 }
             }
-            // The next one's queue, and with it that of all to come.
+            // The queue of the next collective, which determines the queues of all later ones.
             let next = window.base + window.instances.len() as u32;
             self.push(engine.job.dims.iter().map(|dim| u64::from(next % dim.queues)));
         }
@@ -302,7 +303,7 @@ impl<N: Network> Writer<'_, '_, N> {
             self.push(self.at(alone.at));
             self.push([u64::from(alone.tag), message.key]);
         } else {
-            // What of the key is not the collective's number is the same in every iteration.
+            // The part of the key below the collective's number is the same in every iteration.
             self.push([u64::from(message.from), self.engine.keys.within(message.key)]);
             self.run_name(message.target);
         }

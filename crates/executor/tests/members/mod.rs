@@ -4,19 +4,19 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::thread;
 use std::time::Duration;
 use syncline_executor::session::{Session, join};
-use syncline_membership::place::{Absence, Place};
+use syncline_membership::place::{JoinError, Place};
 use syncline_plan::by_name;
 use syncline_protocol::handshake::Key;
 use syncline_protocol::lane::Pace;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::operation::{Association, Operation};
 use syncline_protocol::settings::Settings;
-use syncline_protocol::shape::{Book, Rule};
+use syncline_protocol::shape::{PlanBook, Rule};
 use syncline_reduction::{Element, Reduction};
 use syncline_transport::trust::Trust;
 use syncline_units::CollectiveKind;
 
-/// How long tests wait for what should come at once.
+/// How long tests wait for something that should take almost no time.
 pub(crate) const WAIT: Duration = Duration::from_secs(60);
 
 pub(crate) fn free_port() -> u16 {
@@ -46,8 +46,8 @@ pub(crate) fn settings() -> Settings {
     Settings { pace, deadline: Duration::from_secs(6), ..Settings::default() }
 }
 
-/// What all members know of an epoch.
-pub(crate) fn book(seat: u32, ranks: &[u32]) -> syncline_diagnostics::Result<Book> {
+/// The book of an epoch, from a member's place and the ranks that take part.
+pub(crate) fn book(seat: u32, ranks: &[u32]) -> syncline_diagnostics::Result<PlanBook> {
     let rule = |kind, name| Rule { kind, up_to: None, algorithm: by_name(name).unwrap(), message: 32 << 10 };
     let rules = vec![
         rule(CollectiveKind::AllReduce, "ring"),
@@ -55,14 +55,14 @@ pub(crate) fn book(seat: u32, ranks: &[u32]) -> syncline_diagnostics::Result<Boo
         rule(CollectiveKind::Reduce, "direct"),
     ];
     let world = ranks.len() as u32;
-    Book::new(seat, world, (0..world).collect(), rules)
+    PlanBook::new(seat, world, (0..world).collect(), rules)
 }
 
-pub(crate) fn enter(place: Place, settings: Settings) -> thread::JoinHandle<Result<Session, Absence>> {
+pub(crate) fn enter(place: Place, settings: Settings) -> thread::JoinHandle<Result<Session, JoinError>> {
     thread::spawn(move || join(&place, &mut book, settings))
 }
 
-/// Members that join at the same time.
+/// Joins members at the same time.
 pub(crate) fn meet(places: Vec<Place>, settings: Settings) -> Vec<Session> {
     let members: Vec<_> = places.into_iter().map(|place| enter(place, settings)).collect();
     members.into_iter().map(|member| member.join().unwrap().unwrap()).collect()
@@ -85,7 +85,7 @@ pub(crate) fn vector(value: f32, elements: usize) -> Buffer {
     buffer
 }
 
-/// Whether all elements have a value.
+/// Whether all elements have this value.
 pub(crate) fn are(buffer: &Buffer, value: f32) -> bool {
     buffer.as_slice().chunks_exact(4).all(|bytes| bytes == value.to_ne_bytes())
 }

@@ -1,4 +1,4 @@
-//! What a family draws: hosts, levels of switches, cables; and the graph that it becomes.
+//! What a family specifies: hosts, levels of switches and cables; and how this becomes a graph.
 
 use super::{Policy, Wire};
 use crate::measure::Known;
@@ -6,39 +6,39 @@ use crate::parts::{Layout, Level, LinkKind, Parts, Tier, VertexKind};
 use crate::{Fabric, Graph, GraphLink, Passage, Routing};
 use syncline_diagnostics::{Code, Diagnostic, Result};
 
-/// Vertices are numbered in the order of levels, the hosts first.
+/// A fabric before its graph. Vertices are numbered in the order of levels, hosts first.
 #[derive(Debug)]
 pub(super) struct Blueprint {
     /// Name of the family.
     pub(super) family: &'static str,
-    /// Sorts of vertices; the first are the hosts.
+    /// Kinds of vertices; the first are the hosts.
     pub(super) levels: Vec<Sort>,
-    /// Sorts of cables.
+    /// Kinds of cables.
     pub(super) tiers: Vec<Cables>,
-    /// How many hosts follow each other on one switch; `None` where hosts are routers themselves.
+    /// How many consecutive hosts one switch has; `None` if hosts are routers themselves.
     pub(super) hosts_per_leaf: Option<u32>,
-    /// What may pass through vertices; empty where everything may.
+    /// What may pass through each vertex; empty if everything may.
     pub(super) passages: Vec<Passage>,
-    /// Node of each vertex, `u32::MAX` for vertices outside of nodes; empty if there are no nodes.
+    /// Node of each vertex, `u32::MAX` for vertices outside nodes; empty if there are no nodes.
     pub(super) nodes: Vec<u32>,
-    /// Sizes of the grid that hosts stand in, lowest dimension first, where their paths may take it dimension by dimension.
+    /// Sizes of the grid of hosts, lowest dimension first, if paths may cross it dimension by dimension.
     pub(super) grid: Option<Vec<u32>>,
-    /// Names and sizes of the axes in which ranks are naturally arranged, lowest first; empty where they are one.
+    /// Names and sizes of the natural axes of ranks, lowest first; empty if there is a single axis.
     pub(super) axes: Vec<(String, u32)>,
-    /// How a picture arranges it.
+    /// How a drawing arranges it.
     pub(super) layout: Layout,
-    /// What formulas say of it.
+    /// What formulas say about it.
     pub(super) known: Known,
 }
 
-/// A sort of vertices.
+/// A kind of vertices.
 #[derive(Clone, Debug)]
 pub(super) struct Sort {
     pub(super) name: &'static str,
     pub(super) kind: VertexKind,
     pub(super) height: i8,
     pub(super) count: u32,
-    /// How many belong together.
+    /// How many form a group.
     pub(super) group: u32,
 }
 
@@ -52,7 +52,7 @@ impl Sort {
     }
 }
 
-/// A sort of cables, each with a link each way.
+/// A kind of cables, each with a link in either direction.
 #[derive(Debug)]
 pub(super) struct Cables {
     pub(super) name: &'static str,
@@ -62,12 +62,12 @@ pub(super) struct Cables {
 }
 
 impl Blueprint {
-    /// Number of hosts.
+    /// Returns the number of hosts.
     pub(super) fn hosts(&self) -> u32 {
         self.levels[0].count
     }
 
-    /// The graph, with what its parts are.
+    /// Builds the graph, with descriptions of its parts.
     pub(super) fn into_fabric(self, routing: Option<&Policy>, seed: u64) -> Result<Fabric> {
         let npus = self.hosts();
         let switches = self.levels[1..].iter().map(|level| level.count).sum();
@@ -102,12 +102,12 @@ impl Blueprint {
             (None | Some(Policy::DimensionOrder), Some(sizes)) => Routing::DimensionOrder(sizes),
             (None, None) => Routing::Ecmp { seed },
             (Some(Policy::DimensionOrder), None) => {
-                let message = "the dimensions of this fabric cannot be taken in order";
+                let message = "this fabric does not support dimension-order routing";
                 return Err(Diagnostic::error(Code::BadFabric, message)
                     .key("fabric.built.routing")
                     .found("dimension_order")
                     .allowed("shortest, ecmp")
-                    .help("it is for a `mesh` without nodes; a torus and a hypercube without nodes always take it")
+                    .help("it applies to a `mesh` without nodes; a torus and a hypercube without nodes always use it")
                     .into());
             }
         };
@@ -123,7 +123,7 @@ impl Blueprint {
     }
 }
 
-/// Paths by the names of their vertices, as numbers.
+/// Translates paths from vertex names to numbers.
 fn named(paths: &[Vec<String>], parts: &Parts) -> Result<Vec<Vec<u32>>> {
     let vertices = parts.levels.iter().map(|level| level.first + level.count).max().unwrap_or(0);
     let number = |name: &String, path: usize, at: usize| {

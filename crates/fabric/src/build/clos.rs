@@ -1,7 +1,7 @@
-//! Folded Clos networks of two and three levels, which fat-tree and leaf-spine are.
+//! Folded Clos networks of two and three levels: the basis of fat-tree and leaf-spine.
 //!
-//! Pods of leaves and spines, every leaf joined to every spine of its pod; where there are several pods, cores join the
-//! spines of one plane: core `c` those with number `c / (cores / spines)` in their pods.
+//! A pod has leaves and spines, and every leaf is joined to every spine of its pod. If there are several
+//! pods, cores join the spines of one plane: core `c` joins spine number `c / (cores / spines)` of every pod.
 
 use super::blueprint::{Blueprint, Cables, Sort};
 use super::{Drawn, Wire, holdable, product};
@@ -9,12 +9,12 @@ use crate::measure::{Known, Method};
 use crate::parts::{Layout, LinkKind};
 use syncline_units::Rate;
 
-/// What the levels are called.
+/// Names of the levels.
 pub(super) struct Names {
     pub(super) family: &'static str,
     /// Leaf, spine, core.
     pub(super) levels: [&'static str; 3],
-    /// Links between hosts and leaves, leaves and spines, spines and cores.
+    /// Names of the links between hosts and leaves, leaves and spines, spines and cores.
     pub(super) tiers: [&'static str; 3],
 }
 
@@ -22,12 +22,12 @@ pub(super) struct Names {
 pub(super) struct Clos {
     pub(super) names: Names,
     pub(super) pods: u32,
-    /// Of a pod.
+    /// Leaves of a pod.
     pub(super) leaves: u32,
     pub(super) hosts_per_leaf: u32,
-    /// Of a pod.
+    /// Spines of a pod.
     pub(super) spines: u32,
-    /// Parallel ones between a leaf and a spine.
+    /// Parallel cables between a leaf and a spine.
     pub(super) cables: u32,
     pub(super) cores: u32,
     /// Hosts to leaves, leaves to spines, spines to cores.
@@ -91,12 +91,13 @@ impl Clos {
     }
 }
 
-/// The least that halves of the hosts can send each other, one way.
+/// Returns the least rate at which halves of the hosts can send to each other, one way.
 ///
-/// What a leaf contributes to a cut is a concave function of how many of its hosts are on the other side, so the least cut
-/// splits no leaf; what a pod contributes is one of how many of its leaves are, so it splits no pod either: half of the pods,
-/// or of the leaves of one pod, against the other half. A leaf contributes the lesser of its hosts' links and its uplinks; a
-/// pod the lesser of that of its leaves and its links to cores. `None` where halves have to split a leaf or a pod.
+/// What a leaf contributes to a cut is a concave function of how many of its hosts are on the other side, so
+/// the least cut splits no leaf. What a pod contributes is a concave function of how many of its leaves are
+/// on the other side, so it splits no pod either: it separates half of the pods, or of the leaves of a single
+/// pod, from the other half. A leaf contributes the lesser of its hosts' links and its uplinks; a pod the
+/// lesser of its leaves' contributions and its links to cores. `None` if halves must split a leaf or a pod.
 fn bisection(
     pods: u32,
     leaves: u32,
@@ -109,7 +110,7 @@ fn bisection(
     let of = |factors: &[u32], wire: Wire| product(factors).saturating_mul(u128::from(wire.rate.0));
     let leaf = of(&[hosts_per_leaf], wires[0]).min(of(&[spines, cables], wires[1]));
     let half = match (pods, leaves) {
-        // On one switch, all hosts' links.
+        // With one switch, the links of half the hosts.
         (1, 1) if hosts_per_leaf > 1 => of(&[hosts_per_leaf / 2], wires[0]),
         (1, _) if leaves.is_multiple_of(2) => leaf * u128::from(leaves / 2),
         (_, _) if pods > 1 && pods.is_multiple_of(2) => {

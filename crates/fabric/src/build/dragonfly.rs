@@ -1,10 +1,10 @@
 //! Dragonfly (Kim, Dally, Scott and Abts, ISCA 2008): groups of routers, fully connected within and among each other.
 //!
-//! A router has p hosts, a link to each of the a − 1 others of its group, and h global links. The a·h global ports of a
-//! group are numbered router by router; port l of group i leads to group i + 1 + (l mod (g − 1)), modulo g, and the port
-//! there is the one that leads back in the same round ("palm tree" of Camarero, Vallejo and Beivide 2014). The canonical
-//! number of groups g is a·h + 1, with one link between any two; with fewer there are ⌊a·h / (g − 1)⌋ between any two, and
-//! ports that are left over stay free.
+//! A router has p hosts, a link to each of the a − 1 other routers of its group, and h global links. The a·h
+//! global ports of a group are numbered router by router. Port l of group i leads to group i + 1 + (l mod (g
+//! − 1)), modulo g, and ends at the port that leads back in the same round ("palm tree" of Camarero, Vallejo
+//! and Beivide 2014). The canonical number of groups g is a·h + 1, with one link between any two. With fewer
+//! groups there are ⌊a·h / (g − 1)⌋ links between any two, and remaining ports stay free.
 
 use super::blueprint::{Blueprint, Cables, Sort};
 use super::{Drawn, Efficiency, Wire, at_least, bad, holdable, product, rates};
@@ -17,13 +17,13 @@ use syncline_units::{Rate, Time};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dragonfly {
-    /// Hosts of a router.
+    /// Hosts per router.
     pub p: u32,
-    /// Routers of a group.
+    /// Routers per group.
     pub a: u32,
-    /// Global links of a router.
+    /// Global links per router.
     pub h: u32,
-    /// Groups; without it, a·h + 1.
+    /// Number of groups; a·h + 1 by default.
     #[serde(default)]
     pub groups: Option<u32>,
     /// Rate of a link.
@@ -31,25 +31,25 @@ pub struct Dragonfly {
     /// Latency of a link.
     #[serde(default)]
     pub latency: Time,
-    /// Payload over all bits on a link, above 0 to 1.
+    /// Payload as a fraction of all bits on a link, above 0 and at most 1.
     #[serde(default)]
     pub efficiency: Efficiency,
-    /// Rate of links within a group, where it is another.
+    /// Rate of links within a group, if different.
     #[serde(default)]
     pub local_rate: Option<Rate>,
-    /// Latency of links within a group, where it is another.
+    /// Latency of links within a group, if different.
     #[serde(default)]
     pub local_latency: Option<Time>,
-    /// Efficiency of links within a group, where it is another.
+    /// Efficiency of links within a group, if different.
     #[serde(default)]
     pub local_efficiency: Option<Efficiency>,
-    /// Rate of links between groups, where it is another.
+    /// Rate of links between groups, if different.
     #[serde(default)]
     pub global_rate: Option<Rate>,
-    /// Latency of links between groups, where it is another.
+    /// Latency of links between groups, if different.
     #[serde(default)]
     pub global_latency: Option<Time>,
-    /// Efficiency of links between groups, where it is another.
+    /// Efficiency of links between groups, if different.
     #[serde(default)]
     pub global_efficiency: Option<Efficiency>,
 }
@@ -61,10 +61,15 @@ pub(super) fn draw(spec: &Dragonfly) -> Drawn {
     let ports = product(&[a, h]);
     let groups = spec.groups.map_or(ports + 1, u128::from);
     if groups == 0 || groups > ports + 1 {
-        return Err(bad("groups", format!("a group has {ports} global links, one for each other group"))
-            .found(groups.to_string())
-            .allowed(format!("1 to {}", ports + 1))
-            .help("more routers in a group (`a`), or more global links of each (`h`), allow more groups"));
+        return Err(bad(
+            "groups",
+            format!("a group has {ports} global links, and needs one for each other group"),
+        )
+        .found(groups.to_string())
+        .allowed(format!("1 to {}", ports + 1))
+        .help(
+            "for more groups, increase the routers of a group (`a`) or the global links of a router (`h`)",
+        ));
     }
     let routers = groups.saturating_mul(u128::from(a));
     let hosts = routers.saturating_mul(u128::from(p));

@@ -2,13 +2,15 @@
 //!
 //! The graph is drawn with ChaCha8 from the seed, in three steps that always succeed:
 //!
-//! 1. the circulant graph in which vertex i is joined to i ± 1, ..., i ± ⌊d/2⌋, and for odd d to i + n/2;
-//! 2. for every cable twenty attempts to exchange the ends of two cables drawn at random, a–b and c–d to a–c and b–d, left out
-//!    where a cable would join a vertex with itself or two that are joined. That keeps every degree, and approaches a random
-//!    regular graph (Cooper, Dyer and Greenhill 2007);
-//! 3. while there are several components, the first cable of the first one that lies on a cycle exchanges ends with the first
-//!    cable of another component. A regular graph of degree two or more has such a cable in every component, and the exchange
-//!    joins the two.
+//! 1. Start from the circulant graph in which vertex i is joined to i ± 1, ..., i ± ⌊d/2⌋, and for odd d to
+//!    i + n/2.
+//! 2. For every cable, make twenty attempts to exchange the ends of two cables drawn at random, a–b and c–d
+//!    becoming a–c and b–d. Skip an exchange that would join a vertex with itself or with one it is already
+//!    joined to. This keeps every degree, and approaches a random regular graph (Cooper, Dyer and Greenhill
+//!    2007).
+//! 3. While there are several components, exchange ends of the first cable on a cycle in the first component
+//!    with those of the first cable of another component. In a regular graph of degree two or more, every
+//!    component has a cable on a cycle, and the exchange joins the two components.
 
 use super::blueprint::{Blueprint, Cables, Sort};
 use super::{Drawn, Efficiency, Wire, at_least, bad, holdable, product, rates};
@@ -19,25 +21,25 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 use syncline_units::{Rate, Time};
 
-/// Attempts to exchange ends, for every cable.
+/// Attempts to exchange ends, per cable.
 const EXCHANGES: u64 = 20;
 
-/// A random regular graph. Either `switches` and `hosts_per_switch` are given, or `hosts`.
+/// A random regular graph. Set either `switches` and `hosts_per_switch`, or `hosts`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expander {
-    /// Switches.
+    /// Number of switches.
     #[serde(default)]
     pub switches: Option<u32>,
-    /// Hosts of each.
+    /// Hosts per switch.
     #[serde(default)]
     pub hosts_per_switch: Option<u32>,
-    /// Hosts that are joined without switches.
+    /// Number of hosts, if they are joined without switches.
     #[serde(default)]
     pub hosts: Option<u32>,
-    /// Links of a switch to others, or of a host.
+    /// Links of a switch to other switches, or of a host to other hosts.
     pub degree: u32,
-    /// Where random numbers begin; without it, at the scenario's seed.
+    /// Seed of the random numbers; by default the scenario's seed.
     #[serde(default)]
     pub seed: Option<u64>,
     /// Rate of a link.
@@ -45,16 +47,16 @@ pub struct Expander {
     /// Latency of a link.
     #[serde(default)]
     pub latency: Time,
-    /// Payload over all bits on a link, above 0 to 1.
+    /// Payload as a fraction of all bits on a link, above 0 and at most 1.
     #[serde(default)]
     pub efficiency: Efficiency,
-    /// Rate of links between switches, where it is another.
+    /// Rate of links between switches, if different.
     #[serde(default)]
     pub uplink_rate: Option<Rate>,
-    /// Latency of links between switches, where it is another.
+    /// Latency of links between switches, if different.
     #[serde(default)]
     pub uplink_latency: Option<Time>,
-    /// Efficiency of links between switches, where it is another.
+    /// Efficiency of links between switches, if different.
     #[serde(default)]
     pub uplink_efficiency: Option<Efficiency>,
 }
@@ -89,17 +91,16 @@ pub(super) fn draw(spec: &Expander, seed: u64) -> Drawn {
             .into_iter()
             .find(|(_, given)| *given)
             {
-                return Err(
-                    bad(key, "an expander of hosts has one sort of links").help("say `rate` and `latency`")
-                );
+                return Err(bad(key, "an expander of hosts has only one kind of link")
+                    .help("set `rate` and `latency` instead"));
             }
             let ends = regular("hosts", hosts, spec.degree, seed)?;
             let tiers = vec![Cables { name: "host-host", kind: LinkKind::Direct, wire, ends }];
             (vec![Sort::hosts(hosts)], tiers, None)
         }
         _ => {
-            return Err(bad("hosts", "an expander is one of switches, or one of hosts")
-                .help("give `switches` and `hosts_per_switch`, or `hosts` alone"));
+            return Err(bad("hosts", "an expander consists of either switches or hosts")
+                .help("give either `switches` and `hosts_per_switch`, or `hosts`"));
         }
     };
     Ok(Blueprint {
@@ -119,7 +120,8 @@ pub(super) fn draw(spec: &Expander, seed: u64) -> Drawn {
 /// A cable by the numbers of its ends.
 type Edge = (u32, u32);
 
-/// A connected random graph of `count` vertices with `degree` neighbours each; `key` says what they are.
+/// Draws a connected random graph of `count` vertices with `degree` neighbours each. `key` names the vertices
+/// in messages.
 fn regular(
     key: &str,
     count: u32,
@@ -129,7 +131,7 @@ fn regular(
     if degree >= count && count > 1 {
         return Err(bad(
             "degree",
-            format!("each of {count} {key} has {} others to be joined with", count - 1),
+            format!("each of {count} {key} has only {} others to be joined to", count - 1),
         )
         .found(degree.to_string())
         .allowed(format!("at most {}", count - 1)));
@@ -143,12 +145,14 @@ fn regular(
         return Err(bad("degree", format!("{count} {key} cannot be joined by {degree} links each"))
             .found(degree.to_string())
             .allowed(if count < 3 { least.to_string() } else { format!("2 to {}", count - 1) })
-            .help("with one link each, only pairs are joined"));
+            .help("with one link each, they can only form pairs"));
     }
     if count % 2 == 1 && degree % 2 == 1 {
         return Err(bad(
             "degree",
-            format!("{count} {key} of odd degree have an odd number of ends, and a cable has two"),
+            format!(
+                "{count} {key} of odd degree have an odd number of cable ends in total, and a cable has two"
+            ),
         )
         .found(degree.to_string())
         .allowed("an even number")
@@ -162,7 +166,7 @@ fn regular(
     Ok(edges)
 }
 
-/// A graph whose cables exchange ends.
+/// A graph in which cables exchange ends.
 struct Exchanging {
     edges: Vec<Edge>,
     neighbours: Vec<Vec<u32>>,
@@ -189,18 +193,18 @@ impl Exchanging {
         self.neighbours[a as usize].contains(&b)
     }
 
-    /// Makes a–b and c–d to a–c and b–d.
+    /// Turns cables a–b and c–d into a–c and b–d.
     fn exchange(&mut self, first: usize, second: usize) {
         let ((a, b), (c, d)) = (self.edges[first], self.edges[second]);
         for (at, old, new) in [(a, b, c), (b, a, d), (c, d, a), (d, c, b)] {
             let list = &mut self.neighbours[at as usize];
-            let place = list.iter().position(|&other| other == old).expect("both ends know a cable");
+            let place = list.iter().position(|&other| other == old).expect("both ends list a cable");
             list[place] = new;
         }
         (self.edges[first], self.edges[second]) = ((a, c), (b, d));
     }
 
-    /// Attempts [`EXCHANGES`] exchanges for every cable.
+    /// Attempts [`EXCHANGES`] exchanges per cable.
     fn mix(&mut self, random: &mut impl Rng) {
         let count = self.edges.len();
         if count < 2 {
@@ -208,7 +212,7 @@ impl Exchanging {
         }
         for _ in 0..EXCHANGES * count as u64 {
             let (first, second) = (random.random_range(0..count), random.random_range(0..count));
-            // Which end of the second is exchanged is drawn too: otherwise some graphs are never reached.
+            // Also draw which end of the second cable is exchanged: otherwise some graphs are never reached.
             if random.random_bool(0.5) {
                 let (c, d) = self.edges[second];
                 self.edges[second] = (d, c);
@@ -221,7 +225,7 @@ impl Exchanging {
         }
     }
 
-    /// The component of each vertex, numbered by its first vertex.
+    /// Returns the component of each vertex, numbered by its first vertex.
     fn components(&self) -> Vec<u32> {
         let mut component = vec![u32::MAX; self.neighbours.len()];
         for first in 0..self.neighbours.len() {
@@ -255,7 +259,7 @@ impl Exchanging {
         }
     }
 
-    /// Whether the ends of a cable are joined without it, too.
+    /// Whether the ends of a cable stay connected without it.
     fn on_cycle(&self, index: usize) -> bool {
         let (start, end) = self.edges[index];
         let mut seen = vec![false; self.neighbours.len()];
@@ -306,7 +310,8 @@ mod tests {
         }
     }
 
-    /// Rings fall apart most easily: of degree 2, mixing leaves cycles, which are joined to one.
+    /// Rings come apart most easily: at degree 2, mixing leaves several cycles, which are then joined into
+    /// one.
     #[test]
     fn components_are_joined() {
         let mut apart = 0;
@@ -327,8 +332,8 @@ mod tests {
         assert_eq!(graphs.len(), 20);
     }
 
-    /// The second largest eigenvalue of a random regular graph is near 2√(d − 1) (Friedman 2008), which no large graph beats
-    /// (Alon and Boppana): it expands as well as any.
+    /// The second-largest eigenvalue of a random regular graph is near 2√(d − 1) (Friedman 2008). No large
+    /// graph has a smaller one (Alon and Boppana), so none expands better.
     #[test]
     fn they_expand() {
         for (count, degree, seed) in [(200, 8, 1), (300, 4, 2), (101, 6, 3)] {
@@ -354,7 +359,7 @@ mod tests {
         }
     }
 
-    /// Of four vertices there are three rings.
+    /// There are three rings of four vertices.
     #[test]
     fn small_graphs_are_drawn_evenly() {
         let mut counts = std::collections::BTreeMap::new();

@@ -1,9 +1,10 @@
 //! The k-ary fat-tree of Al-Fares, Loukissas and Vahdat (SIGCOMM 2008): three levels of switches with k ports.
 //!
-//! k pods of k/2 edge and k/2 aggregation switches, (k/2)² cores, k/2 hosts on each edge switch: k³/4 hosts. With an
-//! oversubscription of n:1, an edge switch has (k/2)/n uplinks instead of k/2, and what these do not need is left out: k/2n
-//! aggregation switches a pod remain, and (k/2)²/n cores. That is how the field builds it: uplinks at the top of the rack
-//! are omitted (topoopt2022, 5.1), which saves switches; slower links would save none. Every other ratio is had by
+//! k pods with k/2 edge and k/2 aggregation switches each, (k/2)² cores, and k/2 hosts on each edge switch:
+//! k³/4 hosts. With an oversubscription of n:1, an edge switch has (k/2)/n uplinks instead of k/2, and
+//! switches that this leaves unused are omitted: k/2n aggregation switches per pod remain, and (k/2)²/n
+//! cores. This is how such networks are built in practice: uplinks at the top of the rack are omitted
+//! (topoopt2022, 5.1), which saves switches; slower links would save none. For other ratios, use
 //! `uplink_rate`.
 
 use super::clos::{Clos, Names};
@@ -15,9 +16,10 @@ use syncline_units::{Rate, Time};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FatTree {
-    /// Ports of a switch; even.
+    /// Ports of a switch; an even number.
     pub k: u32,
-    /// Rate of the hosts' links over that of their switch's uplinks, by fewer uplinks; a divisor of k/2.
+    /// Oversubscription at the edge, by fewer uplinks: total rate of an edge switch's host links over that of
+    /// its uplinks. A divisor of k/2.
     #[serde(default = "one")]
     pub oversubscription: u32,
     /// Rate of a link.
@@ -25,16 +27,16 @@ pub struct FatTree {
     /// Latency of a link.
     #[serde(default)]
     pub latency: Time,
-    /// Payload over all bits on a link, above 0 to 1.
+    /// Payload as a fraction of all bits on a link, above 0 and at most 1.
     #[serde(default)]
     pub efficiency: Efficiency,
-    /// Rate of links between switches, where it is another.
+    /// Rate of links between switches, if different.
     #[serde(default)]
     pub uplink_rate: Option<Rate>,
-    /// Latency of links between switches, where it is another.
+    /// Latency of links between switches, if different.
     #[serde(default)]
     pub uplink_latency: Option<Time>,
-    /// Efficiency of links between switches, where it is another.
+    /// Efficiency of links between switches, if different.
     #[serde(default)]
     pub uplink_efficiency: Option<Efficiency>,
 }
@@ -51,10 +53,13 @@ pub(super) fn draw(spec: &FatTree) -> Drawn {
     if oversubscription == 0 || !half.is_multiple_of(oversubscription) {
         let divisors: Vec<String> =
             (1..=half.min(1 << 16)).filter(|n| half.is_multiple_of(*n)).map(|n| n.to_string()).collect();
-        return Err(bad("oversubscription", format!("the {half} uplinks of a switch are not divided by it"))
-            .found(oversubscription.to_string())
-            .allowed(divisors.join(", "))
-            .help("other ratios are had by slower uplinks: `uplink_rate`"));
+        return Err(bad(
+            "oversubscription",
+            format!("`oversubscription` must divide the {half} uplinks of a switch"),
+        )
+        .found(oversubscription.to_string())
+        .allowed(divisors.join(", "))
+        .help("for other ratios, use slower uplinks: `uplink_rate`"));
     }
     rates(&[("rate", Some(rate)), ("uplink_rate", uplink_rate)])?;
     let hosts = Wire::new(rate, latency, spec.efficiency);
@@ -71,7 +76,7 @@ pub(super) fn draw(spec: &FatTree) -> Drawn {
         hosts_per_leaf: half,
         spines,
         cables: 1,
-        // More would not fit 32 bits; what is too large is refused by its hosts.
+        // More would not fit 32 bits; a fabric that large is rejected for its number of hosts.
         cores: spines.saturating_mul(half),
         wires: [hosts, uplinks, uplinks],
     }

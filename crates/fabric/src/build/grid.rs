@@ -1,8 +1,8 @@
 //! Grids of hosts that are routers: torus and mesh of any number of dimensions (Dally and Towles 2004, 5), and hypercube.
 //!
-//! Host `i` has coordinate `i / stride % size` in each dimension, the lowest first. Torus and hypercube are regular fabrics
-//! where a scenario has no nodes (`dims`); here they join the network cards of nodes. A mesh has no such form, because the NPUs
-//! at its borders have fewer links than the others.
+//! Host `i` has coordinate `i / stride % size` in each dimension, the lowest first. In scenarios without
+//! nodes, torus and hypercube can be written as regular fabrics (`dims`); here they join the network cards of
+//! nodes. A mesh cannot, because the NPUs at its borders have fewer links than the others.
 
 use super::blueprint::{Blueprint, Cables, Sort};
 use super::{Drawn, Efficiency, Wire, at_least, bad, holdable, one, product, rates};
@@ -11,7 +11,7 @@ use crate::parts::{Layout, LinkKind};
 use serde::{Deserialize, Serialize};
 use syncline_units::{Rate, Time};
 
-/// A torus: in every dimension, rings.
+/// A torus: rings in every dimension.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Torus {
@@ -22,12 +22,12 @@ pub struct Torus {
     /// Latency of a link.
     #[serde(default)]
     pub latency: Time,
-    /// Payload over all bits on a link, above 0 to 1.
+    /// Payload as a fraction of all bits on a link, above 0 and at most 1.
     #[serde(default)]
     pub efficiency: Efficiency,
 }
 
-/// A mesh: in every dimension, rows without wrap-around.
+/// A mesh: rows without wrap-around in every dimension.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mesh {
@@ -41,7 +41,7 @@ pub struct Mesh {
     /// Latency of a link.
     #[serde(default)]
     pub latency: Time,
-    /// Payload over all bits on a link, above 0 to 1.
+    /// Payload as a fraction of all bits on a link, above 0 and at most 1.
     #[serde(default)]
     pub efficiency: Efficiency,
 }
@@ -50,14 +50,14 @@ pub struct Mesh {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hypercube {
-    /// How many dimensions.
+    /// Number of dimensions.
     pub dimensions: u32,
     /// Rate of a link.
     pub rate: Rate,
     /// Latency of a link.
     #[serde(default)]
     pub latency: Time,
-    /// Payload over all bits on a link, above 0 to 1.
+    /// Payload as a fraction of all bits on a link, above 0 and at most 1.
     #[serde(default)]
     pub efficiency: Efficiency,
 }
@@ -81,14 +81,15 @@ pub(super) fn draw_mesh(spec: &Mesh) -> Drawn {
 pub(super) fn draw_hypercube(spec: &Hypercube) -> Drawn {
     let wire = Wire::new(spec.rate, spec.latency, spec.efficiency);
     if spec.dimensions == 0 || spec.dimensions > MOST_DIMENSIONS {
-        return Err(bad("dimensions", "a hypercube of 2 hosts or more, and not too many to be held")
+        return Err(bad("dimensions", "number of dimensions of a hypercube out of range")
             .found(spec.dimensions.to_string())
             .allowed(format!("1 to {MOST_DIMENSIONS}")));
     }
     grid("hypercube", &vec![2; spec.dimensions as usize], wire, 1, |size| size - 1)
 }
 
-/// `steps` says how many neighbours a row of some size has, counted from its start; those beyond its end come round.
+/// Draws a grid. `steps` returns how many neighbours a row of a given size has, counted from its start; those
+/// past the end wrap around.
 fn grid(family: &'static str, sizes: &[u32], wire: Wire, cables: u32, steps: fn(u32) -> u32) -> Drawn {
     rates(&[("rate", Some(wire.rate))])?;
     if sizes.is_empty() || sizes.contains(&0) {
@@ -127,8 +128,8 @@ fn grid(family: &'static str, sizes: &[u32], wire: Wire, cables: u32, steps: fn(
     })
 }
 
-/// What halves of a grid can send each other, one way, with `ways` cables through which a row is cut: it is cut across its
-/// largest dimension, where that is even (Leighton 1992, 1.2 and 3.1).
+/// Returns the rate at which halves of a grid can send to each other, one way. Cutting a row cuts `ways`
+/// cables. The cut is across the largest dimension, if its size is even (Leighton 1992, 1.2 and 3.1).
 pub(crate) fn bisection(sizes: &[u32], rate: Rate, ways: u32) -> Option<(Rate, Method)> {
     let largest = sizes.iter().copied().max().filter(|size| size.is_multiple_of(2))?;
     let rows = product(sizes) / u128::from(largest);

@@ -1,7 +1,7 @@
-//! Leaf and spine switches: a folded Clos network of two levels, or of three where cores join pods of it.
+//! Leaf and spine switches: a folded Clos network of two levels, or of three if cores join several pods.
 //!
-//! Every leaf is joined to every spine of its pod. With several pods, the cores fall into as many planes as a pod has spines,
-//! and a core is joined to the spine of its plane in each pod.
+//! Every leaf is joined to every spine of its pod. With several pods, the cores form as many planes as a pod
+//! has spines, and a core is joined to the spine of its plane in every pod.
 
 use super::clos::{Clos, Names};
 use super::{Drawn, Efficiency, Wire, at_least, bad, one, rates};
@@ -12,16 +12,16 @@ use syncline_units::{Rate, Time};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LeafSpine {
-    /// Leaves of a pod.
+    /// Leaves per pod.
     pub leaves: u32,
-    /// Hosts on each leaf.
+    /// Hosts per leaf.
     pub hosts_per_leaf: u32,
-    /// Spines of a pod. None only where hosts pass on what leaves do not.
+    /// Spines per pod. May be 0 only if hosts forward between leaves.
     pub spines: u32,
-    /// Pods.
+    /// Number of pods.
     #[serde(default = "one")]
     pub pods: u32,
-    /// Cores, a multiple of `spines`; 0 with one pod.
+    /// Number of cores, a multiple of `spines`; 0 with one pod.
     #[serde(default)]
     pub cores: u32,
     /// Parallel cables between a leaf and a spine.
@@ -32,25 +32,25 @@ pub struct LeafSpine {
     /// Latency of a link.
     #[serde(default)]
     pub latency: Time,
-    /// Payload over all bits on a link, above 0 to 1.
+    /// Payload as a fraction of all bits on a link, above 0 and at most 1.
     #[serde(default)]
     pub efficiency: Efficiency,
-    /// Rate of links between leaves and spines, where it is another.
+    /// Rate of links between leaves and spines, if different.
     #[serde(default)]
     pub uplink_rate: Option<Rate>,
-    /// Latency of links between leaves and spines, where it is another.
+    /// Latency of links between leaves and spines, if different.
     #[serde(default)]
     pub uplink_latency: Option<Time>,
-    /// Efficiency of links between leaves and spines, where it is another.
+    /// Efficiency of links between leaves and spines, if different.
     #[serde(default)]
     pub uplink_efficiency: Option<Efficiency>,
-    /// Rate of links between spines and cores, where it is not that of the uplinks.
+    /// Rate of links between spines and cores, if different from the uplinks.
     #[serde(default)]
     pub core_rate: Option<Rate>,
-    /// Latency of links between spines and cores, where it is not that of the uplinks.
+    /// Latency of links between spines and cores, if different from the uplinks.
     #[serde(default)]
     pub core_latency: Option<Time>,
-    /// Efficiency of links between spines and cores, where it is not that of the uplinks.
+    /// Efficiency of links between spines and cores, if different from the uplinks.
     #[serde(default)]
     pub core_efficiency: Option<Efficiency>,
 }
@@ -66,7 +66,7 @@ pub(super) fn draw(spec: &LeafSpine) -> Drawn {
         return Err(bad("cores", "cores join pods, and there is one pod")
             .found(cores.to_string())
             .allowed("0")
-            .help("say how many `pods` there are, or leave `cores` out"));
+            .help("set the number of `pods`, or leave `cores` out"));
     }
     if pods > 1 && (cores == 0 || spines == 0 || !cores.is_multiple_of(spines)) {
         return Err(bad("cores", "cores come in planes, one for each spine of a pod")

@@ -1,11 +1,12 @@
 //! Families of fabrics that are built from a few numbers.
 //!
-//! - [`Spec`]: what a scenario says, a family with its numbers and perhaps nodes; [`build`] makes it a [`Fabric`];
-//! - [`fat_tree`], [`leaf_spine`]: switches in levels, on `clos`;
+//! - [`Spec`]: what a scenario gives: a family with its numbers and perhaps nodes; [`build`] turns it into a
+//!   [`Fabric`];
+//! - [`fat_tree`], [`leaf_spine`]: switches in levels, based on `clos`;
 //! - [`dragonfly`], [`expander`]: switches of one level;
 //! - [`grid`]: torus, mesh, hypercube, where hosts are routers; [`star`]: one switch;
-//! - [`nodes`]: nodes of several NPUs, whose network cards are the hosts of any of them;
-//! - `blueprint`: what all of them draw, and how it becomes a graph.
+//! - [`nodes`]: nodes of several NPUs, whose network cards are the hosts of any of these;
+//! - `blueprint`: what all of them specify, and how it becomes a graph.
 
 mod blueprint;
 mod clos;
@@ -31,19 +32,19 @@ use serde::{Deserialize, Serialize};
 use syncline_diagnostics::{Code, Diagnostic, Result};
 use syncline_units::{Rate, Time};
 
-/// Most directed links of a fabric that is built: they are held one by one.
+/// Most directed links of a built fabric, which stores them one by one.
 pub const MOST_LINKS: u64 = 1 << 24;
 
 /// A family, nodes and routes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// What joins the hosts.
+    /// The network that joins the hosts.
     pub network: Network,
-    /// What the hosts are, where they are no single NPUs.
+    /// What the hosts are, if not single NPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Nodes>,
-    /// How paths are found; without it, as the family has it.
+    /// How paths are found; by default as usual for the family.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routing: Option<Policy>,
 }
@@ -62,16 +63,16 @@ pub enum Network {
     Expander(Expander),
     /// A grid with wrap-around.
     Torus(Torus),
-    /// A grid without.
+    /// A grid without wrap-around.
     Mesh(Mesh),
-    /// A grid of two in every dimension.
+    /// A grid of size two in every dimension.
     Hypercube(Hypercube),
     /// One switch.
     Switch(Star),
 }
 
 impl Network {
-    /// The family's name, which is its key in a scenario.
+    /// Returns the family's name, which is its key in a scenario.
     pub fn name(&self) -> &'static str {
         match self {
             Self::FatTree(_) => "fat_tree",
@@ -90,24 +91,25 @@ impl Network {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
-    /// Fewest links; ties go to the smaller vertex numbers.
+    /// Fewest links; ties go to smaller vertex numbers.
     Shortest,
-    /// Fewest links; ties by a hash of the flow.
+    /// Fewest links; a hash of the flow breaks ties.
     Ecmp {
-        /// What hashes begin with; without it, the scenario's seed.
+        /// Seed of the hash; by default the scenario's seed.
         #[serde(default)]
         seed: Option<u64>,
     },
     /// Dimension by dimension, the lowest first. Only for a mesh.
     DimensionOrder,
-    /// These paths, as names or numbers of vertices; every other pair by `Shortest`.
+    /// These paths, as names or numbers of vertices; all other pairs use `Shortest`.
     Explicit(Vec<Vec<String>>),
 }
 
-/// Builds a fabric. What is random follows from `seed`, where the family has none of its own, and so do hashes.
+/// Builds a fabric. Hashes, and whatever is random in families without a seed of their own, follow from
+/// `seed`.
 ///
 /// # Errors
-/// Everything that is impossible about it. Keys begin with `fabric.built`.
+/// Everything that is impossible about the fabric. Keys begin with `fabric.built`.
 pub fn build(spec: &Spec, seed: u64) -> Result<Fabric> {
     let key = |error: Diagnostic| {
         let below = error.key.as_deref().map_or(String::new(), |key| format!(".{key}"));
@@ -140,14 +142,14 @@ fn draw(network: &Network, seed: u64) -> Drawn {
     }
 }
 
-/// A family drawn, or why it is impossible; the key is that below the family's.
+/// The blueprint of a family, or why it is impossible; the error's key is relative to the family's.
 type Drawn = std::result::Result<Blueprint, Diagnostic>;
 
 fn bad(key: &str, message: impl Into<String>) -> Diagnostic {
     Diagnostic::error(Code::BadFabric, message).key(key)
 }
 
-/// Refuses numbers below what is needed.
+/// Rejects numbers that are too small.
 fn at_least(least: u32, values: &[(&str, u32)]) -> std::result::Result<(), Diagnostic> {
     match values.iter().find(|(_, value)| *value < least) {
         None => Ok(()),
@@ -157,7 +159,7 @@ fn at_least(least: u32, values: &[(&str, u32)]) -> std::result::Result<(), Diagn
     }
 }
 
-/// Refuses rates of zero.
+/// Rejects rates of zero.
 fn rates(values: &[(&str, Option<Rate>)]) -> std::result::Result<(), Diagnostic> {
     match values.iter().find(|(_, rate)| rate.is_some_and(Rate::is_zero)) {
         None => Ok(()),
@@ -165,7 +167,7 @@ fn rates(values: &[(&str, Option<Rate>)]) -> std::result::Result<(), Diagnostic>
     }
 }
 
-/// Refuses what is too large to be held, before it is built.
+/// Rejects what is too large to store, before it is built.
 fn holdable(vertices: u128, cables: u128) -> std::result::Result<(), Diagnostic> {
     let links = cables.saturating_mul(2);
     if links <= u128::from(MOST_LINKS) && vertices <= u128::from(MOST_LINKS) {
@@ -175,16 +177,17 @@ fn holdable(vertices: u128, cables: u128) -> std::result::Result<(), Diagnostic>
         .found(format!("{vertices} hosts and switches, {links} directed links"))
         .allowed(format!("at most {MOST_LINKS} of either"))
         .help(
-            "a regular fabric (`dims`, `shape`, `torus`) is never written out, and may have millions of NPUs",
+            "use a regular fabric (`dims`, `shape`, `torus`): its links are not stored one by one, so it may have \
+             millions of NPUs",
         ))
 }
 
-/// A product that is as large as it can be where it is too large.
+/// Returns the product, saturating on overflow.
 fn product(factors: &[u32]) -> u128 {
     factors.iter().fold(1, |product: u128, &factor| product.saturating_mul(u128::from(factor)))
 }
 
-/// Payload over all bits on a link: above 0, at most 1.
+/// Payload as a fraction of all bits on a link: above 0, at most 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Efficiency(f64);
@@ -201,7 +204,7 @@ impl TryFrom<f64> for Efficiency {
     fn try_from(value: f64) -> std::result::Result<Self, String> {
         match value > 0.0 && value <= 1.0 {
             true => Ok(Self(value)),
-            false => Err(format!("{value} is no efficiency: above 0, at most 1")),
+            false => Err(format!("{value} is not an efficiency, which is above 0 and at most 1")),
         }
     }
 }
@@ -215,10 +218,10 @@ impl From<Efficiency> for f64 {
 /// Rates and latency of cables.
 #[derive(Clone, Copy, Debug)]
 struct Wire {
-    /// Of payload.
+    /// Rate of payload.
     rate: Rate,
     latency: Time,
-    /// Of all bits: what is paid for.
+    /// Rate of all bits, which cables are priced by.
     all: Rate,
     efficiency: Efficiency,
 }
@@ -228,7 +231,7 @@ impl Wire {
         Self { rate: all.scaled(efficiency.0), latency, all, efficiency }
     }
 
-    /// This wire with what others have otherwise.
+    /// Returns this wire with the given values replaced.
     fn or(self, rate: Option<Rate>, latency: Option<Time>, efficiency: Option<Efficiency>) -> Self {
         Self::new(
             rate.unwrap_or(self.all),

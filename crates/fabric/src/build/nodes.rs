@@ -1,11 +1,14 @@
-//! Nodes of several NPUs, as NVIDIA's DGX and HGX: switches inside, and network cards that are the hosts of a family.
+//! Nodes of several NPUs, such as NVIDIA's DGX and HGX: switches inside, and network cards that are the hosts
+//! of a family.
 //!
-//! NPUs are numbered node by node. An NPU that has cards of its own is a host itself; where NPUs share cards, or `pcie_rate` is
-//! given, cards are vertices between the NPUs and their leaf. Card i of node n is host n · cards + i; with rails it is one of
-//! leaf i in the group of leaves that the node belongs to, so cards of the same number are one switch apart.
+//! NPUs are numbered node by node. An NPU with its own cards is a host itself. If NPUs share cards, or
+//! `pcie_rate` is given, cards are vertices between the NPUs and their leaf. Card i of node n is host n ·
+//! cards + i; with rails it is attached to leaf i of the node's group of leaves, so cards of the same number
+//! are one switch apart.
 //!
-//! Nothing passes through an NPU on its way to another, and a card does not join the NPUs that share it: within a node, all
-//! goes over its switches. With `forward`, an NPU passes on what is for others (as NCCL's PXN does), so that what is for
+//! Nothing passes through an NPU on its way to another, and a card does not join the NPUs that share it:
+//! within a node, all traffic uses its switches. With `forward`, an NPU forwards messages for others (as
+//! NCCL's PXN does), so a message for another rail may change rails inside the node.
 //! another rail may change the rail inside the node.
 
 use super::blueprint::{Blueprint, Cables, Sort};
@@ -16,57 +19,57 @@ use crate::parts::{LinkKind, VertexKind};
 use serde::{Deserialize, Serialize};
 use syncline_units::{Rate, Time};
 
-/// What hosts are.
+/// What hosts consist of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nodes {
-    /// NPUs of a node.
+    /// NPUs per node.
     pub npus: u32,
-    /// Switches inside, each joined to every NPU.
+    /// Switches inside a node, each joined to every NPU.
     #[serde(default = "one")]
     pub switches: u32,
-    /// Rate of a link between an NPU and a switch. Exactly one of this and `rate_per_npu`.
+    /// Rate of a link between an NPU and a switch. Set exactly one of this and `rate_per_npu`.
     #[serde(default)]
     pub rate: Option<Rate>,
-    /// What an NPU sends to all switches of the node together.
+    /// Rate at which an NPU sends to all switches of its node together.
     #[serde(default)]
     pub rate_per_npu: Option<Rate>,
     /// Latency of such a link.
     #[serde(default)]
     pub latency: Time,
-    /// Payload over all bits on such a link.
+    /// Payload as a fraction of all bits on such a link.
     #[serde(default)]
     pub efficiency: Efficiency,
-    /// Network cards of a node; without it, one for each NPU.
+    /// Network cards per node; by default one for each NPU.
     #[serde(default)]
     pub nics: Option<u32>,
-    /// Rate of the link between an NPU and a card, where cards are vertices.
+    /// Rate of the link between an NPU and a card; makes cards vertices.
     #[serde(default)]
     pub pcie_rate: Option<Rate>,
     /// Latency of such a link.
     #[serde(default)]
     pub pcie_latency: Option<Time>,
-    /// Efficiency of such a link; all bits are payload unless said otherwise.
+    /// Efficiency of such a link; by default all bits are payload.
     #[serde(default)]
     pub pcie_efficiency: Option<Efficiency>,
-    /// Whether card i of each node is on leaf i of its group of leaves.
+    /// Whether card i of each node is attached to leaf i of its group of leaves.
     #[serde(default)]
     pub rails: bool,
-    /// Whether NPUs pass on what is for others.
+    /// Whether NPUs forward messages for others.
     #[serde(default)]
     pub forward: bool,
 }
 
-/// Makes nodes of the hosts.
+/// Replaces the hosts of a blueprint by nodes.
 pub(super) fn fill(outer: Blueprint, spec: &Nodes) -> Drawn {
     let &Nodes { npus, switches, rate, rate_per_npu, nics, rails, forward, .. } = spec;
     let nics = nics.unwrap_or(npus);
     at_least(1, &[("npus", npus), ("nics", nics), ("switches", switches)])?;
-    // One NPU alone has nothing to be joined with.
+    // A single NPU has nothing to be joined to.
     let switches = if npus > 1 { switches } else { 0 };
     rates(&[("rate", rate), ("rate_per_npu", rate_per_npu), ("pcie_rate", spec.pcie_rate)])?;
     if !npus.is_multiple_of(nics) && !nics.is_multiple_of(npus) {
-        return Err(bad("nics", "NPUs share cards evenly, or have equally many each")
+        return Err(bad("nics", "cards must divide evenly among NPUs, or NPUs among cards")
             .found(nics.to_string())
             .allowed(format!("a divisor or a multiple of {npus}")));
     }
@@ -74,7 +77,7 @@ pub(super) fn fill(outer: Blueprint, spec: &Nodes) -> Drawn {
         (Some(rate), None) => rate,
         (None, Some(rate)) => Rate(rate.0 / u64::from(switches.max(1))),
         _ => {
-            return Err(bad("rate", "the rate inside a node is given once")
+            return Err(bad("rate", "the rate inside a node must be given once")
                 .help("give either `rate` or `rate_per_npu`"));
         }
     };
@@ -86,20 +89,23 @@ pub(super) fn fill(outer: Blueprint, spec: &Nodes) -> Drawn {
     let given =
         [("pcie_latency", spec.pcie_latency.is_some()), ("pcie_efficiency", spec.pcie_efficiency.is_some())];
     if let (Some((key, _)), None) = (given.iter().find(|(_, given)| *given), spec.pcie_rate) {
-        return Err(bad(key, "an NPU that has cards of its own has no link to them")
-            .help("give `pcie_rate` too, or leave it out"));
+        return Err(bad(key, "an NPU with its own cards has no links to them")
+            .help("set `pcie_rate` too, or leave this out"));
     }
     if outer.hosts_per_leaf.is_none() && nics > npus && spec.pcie_rate.is_none() {
-        return Err(bad("nics", "hosts of this network are routers, and an NPU is one at most")
-            .found(nics.to_string())
-            .allowed(format!("at most {npus}"))
-            .help("with `pcie_rate`, cards are routers of their own"));
+        return Err(bad(
+            "nics",
+            "the hosts of this network are routers, and an NPU can be at most one of them",
+        )
+        .found(nics.to_string())
+        .allowed(format!("at most {npus}"))
+        .help("set `pcie_rate` to make the cards routers"));
     }
     let hosts = outer.hosts();
     if !hosts.is_multiple_of(nics) {
-        return Err(bad("nics", format!("the {hosts} hosts of the network are no whole number of nodes"))
-            .found(format!("{nics} a node"))
-            .help("hosts of the network are the nodes' cards: change its sizes, or the number of cards"));
+        return Err(bad("nics", format!("the {hosts} hosts of the network do not make a whole number of nodes"))
+            .found(format!("{nics} per node"))
+            .help("the nodes' cards are the hosts of the network: change the network's sizes, or the number of cards"));
     }
     let count = hosts / nics;
     let order = Order::new(&outer, nics, rails)?;
@@ -110,7 +116,7 @@ pub(super) fn fill(outer: Blueprint, spec: &Nodes) -> Drawn {
     let known: u128 = outer.tiers.iter().map(|tier| tier.ends.len() as u128).sum();
     holdable(all + product(&[count, switches]) + u128::from(hosts), more + known)?;
 
-    // NPUs, switches of nodes, cards, then what there was.
+    // NPUs, switches of nodes, cards, then the vertices of the network.
     let total = count * npus;
     let first_card = total + count * switches;
     let first_above = first_card + cards;
@@ -128,7 +134,7 @@ pub(super) fn fill(outer: Blueprint, spec: &Nodes) -> Drawn {
         ends: inner.collect(),
     }];
     if let Some(rate) = spec.pcie_rate {
-        // Every card has as many NPUs, or every NPU as many cards.
+        // Every card has equally many NPUs, or every NPU equally many cards.
         let pairs = u32::max(npus, nics);
         let ends = (0..count).flat_map(|node| {
             (0..pairs).map(move |at| {
@@ -171,7 +177,7 @@ pub(super) fn fill(outer: Blueprint, spec: &Nodes) -> Drawn {
         grid: None,
         axes: vec![("node".to_owned(), npus), ("network".to_owned(), count)],
         layout: outer.layout,
-        // A cut between nodes is one between hosts where every leaf has whole nodes.
+        // If every leaf has whole nodes, a cut between nodes is a cut between hosts.
         known: Known {
             diameter: None,
             bisection: outer
@@ -186,7 +192,7 @@ pub(super) fn fill(outer: Blueprint, spec: &Nodes) -> Drawn {
 /// Which card is which host.
 struct Order {
     nics: u32,
-    /// Hosts of a leaf, where cards are on rails.
+    /// Hosts per leaf, if cards are on rails.
     rail: Option<u32>,
 }
 
@@ -201,7 +207,7 @@ impl Order {
                 "rails need leaves, and the hosts of this network are routers themselves",
             )
             .found("true")
-            .help("leave `rails` out, or take a network of switches, such as `leaf_spine`"));
+            .help("leave `rails` out, or use a network of switches, such as `leaf_spine`"));
         };
         let leaves = outer.hosts() / below;
         if !leaves.is_multiple_of(nics) {
@@ -213,7 +219,7 @@ impl Order {
         Ok(Self { nics, rail: Some(below) })
     }
 
-    /// The card that is a host: node by node.
+    /// Returns the card that a host is; cards are numbered node by node.
     fn card(&self, host: u32) -> u32 {
         let Some(below) = self.rail else { return host };
         let (leaf, place) = (host / below, host % below);

@@ -1,4 +1,4 @@
-//! One abstract switch that joins all hosts: the ideal network, as fast as its hosts' links.
+//! One abstract switch that joins all hosts: an ideal network, limited only by the hosts' links.
 
 use super::blueprint::{Blueprint, Cables, Sort};
 use super::{Drawn, Efficiency, Wire, at_least, holdable, rates};
@@ -11,14 +11,14 @@ use syncline_units::{Rate, Time};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Star {
-    /// Hosts.
+    /// Number of hosts.
     pub hosts: u32,
     /// Rate of a link.
     pub rate: Rate,
     /// Latency of a link.
     #[serde(default)]
     pub latency: Time,
-    /// Payload over all bits on a link, above 0 to 1.
+    /// Payload as a fraction of all bits on a link, above 0 and at most 1.
     #[serde(default)]
     pub efficiency: Efficiency,
 }

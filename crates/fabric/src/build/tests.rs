@@ -1,4 +1,4 @@
-//! Every family against what is known of it.
+//! Checks every family against known properties.
 
 use super::*;
 use crate::measure::Method;
@@ -22,7 +22,7 @@ fn refused(json: &str) -> Diagnostic {
     build(&spec, 7).expect_err(json).0.remove(0)
 }
 
-/// Hosts, switches, cables, diameter, bisection in links.
+/// Returns hosts, switches, cables, diameter, and bisection in links.
 fn shape(fabric: &Fabric) -> (u32, u32, u32, Option<u32>, Option<u64>) {
     let half = fabric.bisection().map(|found| {
         assert_ne!(found.method, Method::OneHalf);
@@ -31,7 +31,7 @@ fn shape(fabric: &Fabric) -> (u32, u32, u32, Option<u32>, Option<u64>) {
     (fabric.npus(), fabric.vertices() - fabric.npus(), fabric.links() / 2, fabric.diameter(), half)
 }
 
-/// The degrees of all levels; those of a level are equal.
+/// Returns the degree of every level; all vertices of a level have the same.
 fn degrees(fabric: &Fabric) -> Vec<(String, u32)> {
     let equal = |each: crate::measure::Degree| {
         assert_eq!(each.least, each.most, "{}", each.level);
@@ -46,7 +46,7 @@ fn hops(fabric: &Fabric, from: u32, to: u32) -> Option<Vec<String>> {
     found.then(|| path.iter().map(|&id| fabric.vertex_name(fabric.link(id).to)).collect())
 }
 
-/// The same fabric without what formulas say of it.
+/// Returns the same fabric without its formulas.
 fn forgotten(fabric: &Fabric) -> Fabric {
     let links = (0..fabric.links()).map(|id| {
         let link = fabric.link(LinkId(id));
@@ -60,10 +60,10 @@ fn forgotten(fabric: &Fabric) -> Fabric {
     Fabric::graph(if fabric.nodes().is_empty() { graph } else { graph.with_nodes(fabric.nodes().to_vec()) })
 }
 
-/// Al-Fares et al. 2008: k³/4 hosts, 5k²/4 switches of k ports, three links for each host, full bisection, six links between
-/// pods.
+/// Al-Fares et al. 2008: k³/4 hosts, 5k²/4 switches of k ports, three links per host, full bisection, six
+/// links between pods.
 #[test]
-fn fat_trees_are_those_of_al_fares() {
+fn fat_trees_match_al_fares() {
     for k in [2u32, 4, 6, 8, 16] {
         let tree = family(&format!(r#"{{"fat_tree": {{"k": {k}, "rate": "100Gb/s"}}}}"#));
         let hosts = k * k * k / 4;
@@ -76,7 +76,7 @@ fn fat_trees_are_those_of_al_fares() {
     }
 }
 
-/// Fewer uplinks, and what they need no more of is gone; or slower ones.
+/// Oversubscription by fewer uplinks, which also removes unused switches; or by slower uplinks.
 #[test]
 fn fat_trees_are_oversubscribed_at_the_edge() {
     let tree = family(r#"{"fat_tree": {"k": 8, "oversubscription": 2, "rate": "100Gb/s"}}"#);
@@ -95,11 +95,11 @@ fn leaf_spines_have_two_levels_or_three() {
     let three = r#"{"leaf_spine":
         {"leaves": 2, "hosts_per_leaf": 4, "spines": 2, "pods": 4, "cores": 4, "rate": "100Gb/s", "core_rate": "50Gb/s"}}"#;
     let three = family(three);
-    // A pod has four links of half the rate to cores.
+    // A pod has four links to cores, at half the rate.
     assert_eq!(shape(&three), (32, 8 + 8 + 4, 32 + 16 + 16, Some(6), Some(4)));
     let degree = [("NPU", 1), ("leaf", 6), ("spine", 4), ("core", 4)];
     assert_eq!(degrees(&three), degree.map(|(name, degree)| (name.to_owned(), degree)));
-    // A core is on one plane: spine 1 of each pod reaches cores 2 and 3.
+    // A core is in one plane: spine 1 of each pod reaches cores 2 and 3.
     let cores: Vec<u32> = (0..three.links())
         .map(|id| three.link(LinkId(id)))
         .filter(|link| {
@@ -112,7 +112,8 @@ fn leaf_spines_have_two_levels_or_three() {
     assert_eq!(shape(&one), (8, 1, 8, Some(2), Some(4)));
 }
 
-/// Kim et al. 2008: the canonical one has a·h + 1 groups, one link between any two, and routers of p + a − 1 + h ports.
+/// Kim et al. 2008: the canonical dragonfly has a·h + 1 groups, one link between any two, and routers of p +
+/// a − 1 + h ports.
 #[test]
 fn dragonflies_are_balanced() {
     for (p, a, h) in [(1u32, 2u32, 1u32), (2, 4, 2), (3, 6, 3)] {
@@ -133,7 +134,7 @@ fn dragonflies_are_balanced() {
     }
 }
 
-/// With fewer groups, all global ports are used as far as groups can have equally many links to each other.
+/// With fewer groups, as many global ports are used as give all pairs of groups equally many links.
 #[test]
 fn dragonflies_may_have_fewer_groups() {
     for (groups, between) in [(2u32, 8u32), (3, 4), (4, 2), (5, 2), (9, 1), (1, 0)] {
@@ -159,7 +160,8 @@ fn expanders_are_regular_and_connected() {
     assert_eq!(degrees(&hosts), [("NPU".to_owned(), 4)]);
     let half = hosts.bisection().unwrap();
     assert_eq!(half.method, Method::AllHalves);
-    // No half has fewer links out than what holds a regular graph of this size together, nor more than a random one.
+    // No half has fewer links out than connectivity of a regular graph of this size requires, nor more than a
+    // random half.
     assert!((4..=12).contains(&(half.rate.0 / RATE.0)), "{half:?}");
     let seeded = |seed: u64| {
         let spec =
@@ -189,7 +191,7 @@ fn meshes_and_hypercubes_have_their_textbook_numbers() {
     assert_eq!(shape(&one), (9, 1, 9, Some(2), Some(4)));
 }
 
-/// Coordinates are put right one after the other, the lowest first; other routes are for the asking.
+/// Routes correct one coordinate after the other, the lowest first; other routes can be requested.
 #[test]
 fn meshes_are_crossed_dimension_by_dimension() {
     let mesh = r#"{"mesh": {"sizes": [3, 3], "rate": "100Gb/s"}}"#;
@@ -205,7 +207,8 @@ fn meshes_are_crossed_dimension_by_dimension() {
     assert_eq!(hops(&dead, 0, 8).unwrap().len(), 4);
 }
 
-/// NPUs of a node talk over its switches, those of others over the network, and neither over other NPUs or shared cards.
+/// NPUs of a node communicate over its switches, and with other nodes over the network, never through other
+/// NPUs or shared cards.
 #[test]
 fn nodes_talk_inside_and_outside() {
     let outer =
@@ -233,8 +236,8 @@ fn nodes_talk_inside_and_outside() {
     assert_eq!(shared.link(LinkId(0)).rate, Rate(150 * 8_000_000_000));
 }
 
-/// NPUs of a node use its switches even if a path over a leaf, a switch or a router has no more links; they use the network only
-/// once the links inside are cut.
+/// NPUs of a node use its switches even if a path over a leaf, a switch or a router is no longer. They use
+/// the network only if the links inside are cut.
 #[test]
 fn messages_within_a_node_stay_inside() {
     let node = r#""nodes": {"npus": 4, "rate": "450GB/s", "switches": 2}"#;
@@ -276,7 +279,8 @@ fn messages_within_a_node_stay_inside() {
     }
 }
 
-/// Card i of every node is on leaf i: NPUs of one number are two links apart, all others cross a spine.
+/// Card i of every node is on leaf i: NPUs with the same number are two links apart, all others cross a
+/// spine.
 #[test]
 fn rails_join_cards_of_one_number() {
     let rails = |spines: u32, forward: bool| {
@@ -294,7 +298,8 @@ fn rails_join_cards_of_one_number() {
     assert_eq!(hops(&fabric, 12, 20).unwrap()[0], "leaf 4");
     let over = hops(&fabric, 0, 9).unwrap();
     assert!(over[1].starts_with("spine") && over.len() == 4, "{over:?}");
-    // Without spines, NPUs of other rails are reached where NPUs pass on (Wang et al. 2023), inside either node.
+    // Without spines, NPUs of other rails are reachable only if NPUs forward (Wang et al. 2023), inside
+    // either node.
     let apart = rails(0, false);
     assert_eq!((hops(&apart, 0, 9), apart.reach(NpuId(0), false).unwrap()[9]), (None, false));
     let only = built(
@@ -305,7 +310,7 @@ fn rails_join_cards_of_one_number() {
     assert_eq!(only.diameter(), Some(4));
 }
 
-/// Nodes may be joined by any family, and a torus of cards takes all ways but those over NPUs.
+/// Any family may join nodes, and a torus of cards uses all paths except those through NPUs.
 #[test]
 fn nodes_are_joined_by_every_family() {
     for (network, npus) in [
@@ -330,7 +335,7 @@ fn nodes_are_joined_by_every_family() {
                 let path = hops(&fabric, 0, npu);
                 assert!(path.is_some(), "{network} {nodes}: to {npu}");
                 let inner = times > 0 && npu > 0 && npu < 2 * times;
-                // Routers of one node may be neighbours, too.
+                // Routers of one node may also be neighbours.
                 let path = path.unwrap();
                 assert!(
                     !inner || path.len() < 2 || path[0].starts_with("NVSwitch"),
@@ -341,7 +346,8 @@ fn nodes_are_joined_by_every_family() {
     }
 }
 
-/// Formulas of diameter and bisection agree with what is found by walking and by maximum flows between all halves.
+/// Formulas for diameter and bisection agree with a search of the graph and with maximum flows between all
+/// halves.
 #[test]
 fn formulas_agree_with_the_graph() {
     for json in [
@@ -369,7 +375,7 @@ fn formulas_agree_with_the_graph() {
     }
 }
 
-/// 65,536 hosts: routes are found by switches, not by hosts.
+/// 65,536 hosts: routes are stored per switch, not per host.
 #[test]
 fn large_fat_trees_are_built_and_routed() {
     let tree = family(r#"{"fat_tree": {"k": 64, "rate": "100Gb/s"}}"#);
@@ -444,7 +450,7 @@ fn impossible_fabrics_name_their_key() {
         (
             r#"{"network": {"expander": {"hosts": 8, "switches": 2, "degree": 1, "rate": "1Gb/s"}}}"#,
             "network.expander.hosts",
-            "one of",
+            "either",
         ),
         (r#"{"network": {"mesh": {"sizes": [], "rate": "1Gb/s"}}}"#, "network.mesh.sizes", "at least one"),
         (r#"{"network": {"mesh": {"sizes": [70000, 70000], "rate": "1Gb/s"}}}"#, "network.mesh", "too large"),
@@ -492,7 +498,7 @@ fn impossible_fabrics_name_their_key() {
         (
             r#"{"network": {"switch": {"hosts": 8, "rate": "1Gb/s"}}, "routing": "dimension_order"}"#,
             "routing",
-            "cannot be taken in order",
+            "dimension-order routing",
         ),
         (
             r#"{"network": {"switch": {"hosts": 8, "rate": "1Gb/s"}}, "routing": {"explicit": [["NPU 0", "leaf 0", "NPU 1"]]}}"#,
@@ -509,7 +515,7 @@ fn impossible_fabrics_name_their_key() {
 }
 
 #[test]
-fn given_paths_are_by_names() {
+fn explicit_paths_use_vertex_names() {
     let fabric = built(
         r#"{"network": {"leaf_spine": {"leaves": 2, "hosts_per_leaf": 1, "spines": 2, "rate": "1Gb/s"}},
             "routing": {"explicit": [["NPU 0", "leaf 0", "spine 1", "3", "NPU 1"]]}}"#,
@@ -519,8 +525,8 @@ fn given_paths_are_by_names() {
 }
 
 proptest! {
-    /// With nodes on any family, walking agrees with the routes that flows take: the longest of them is the diameter, no NPU is
-    /// on the way, and no shared card joins two NPUs.
+    /// With nodes on any family, the walk agrees with the routes of flows: the longest is the diameter, no
+    /// NPU is on the way, and no shared card joins two NPUs.
     #[test]
     fn routes_of_nodes_are_shortest(
         which in 0usize..5, npus in 1u32..5, share in 0u32..3, rails: bool, hashed: bool, switches in 1u32..3
@@ -578,7 +584,7 @@ fn tiers_have_efficiencies_of_their_own() {
     };
     let whole = [(400, 400), (500, 500), (100, 100), (200, 200), (200, 200)];
     assert_eq!(rates(&of("", "")), whole);
-    // What lies above has the efficiency of what is below, as it has its rate.
+    // Higher tiers inherit the efficiency of the tier below, as they inherit its rate.
     let half = [(400, 400), (500, 500), (50, 100), (100, 200), (100, 200)];
     assert_eq!(rates(&of(r#", "efficiency": 0.5"#, "")), half);
     let each = r#", "efficiency": 0.9, "uplink_efficiency": 0.8, "core_efficiency": 0.7"#;

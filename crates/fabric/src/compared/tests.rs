@@ -1,5 +1,5 @@
-//! Which axes of graphs may be turned: moving both ends of a flow moves its links class by class, all classes are as large, and
-//! nothing is turned where links are not alike.
+//! Which axes of graphs may be turned: moving both ends of a flow moves its links class by class, all classes
+//! have the same size, and nothing is turned if links differ.
 
 use super::*;
 use crate::NpuAxis;
@@ -16,7 +16,7 @@ fn axis(size: u32, stride: u32, step: u32) -> NpuAxis {
     NpuAxis { size, stride, turned }
 }
 
-/// Flows from representatives to the NPUs that are so far ahead.
+/// Returns flows from representatives to the NPUs at these distances ahead.
 fn ring(npus: &Symmetry, all: u32, ahead: &[u32]) -> Vec<Flow> {
     let of = |class| npus.representative(class);
     let to = |from: NpuId| {
@@ -47,7 +47,7 @@ fn a_ring_over_leaves_turns_by_leaves() {
         }
         let symmetry = turned(&fabric, 4, &[1], inside).unwrap();
         assert_eq!((symmetry.classes(), symmetry.members()), (4, 3));
-        // An uplink and a downlink of each leaf are used, and each is one of three.
+        // An uplink and a downlink of each leaf are used; each belongs to a class of three.
         let used = symmetry.links().filter(|&link| symmetry.links_of(symmetry.port(link)) == 3);
         assert_eq!(used.count(), 4 + 4 + 1 + 1);
         assert!(!symmetry.is_uneven_inside());
@@ -56,9 +56,10 @@ fn a_ring_over_leaves_turns_by_leaves() {
     }
 }
 
-/// From each leaf to both others over one spine: what comes down to a leaf has been sent by both, in the order of numbers.
+/// Each leaf sends to both others over one spine: messages down to a leaf come from both, in the order of
+/// their numbers.
 #[test]
-fn what_may_meet_is_no_queue() {
+fn links_where_messages_may_meet_cannot_queue() {
     let fabric = leaves("100Gb/s");
     assert_eq!(turned(&fabric, 4, &[4, 8], Inside::Queued).unwrap_err(), Unlike::Order);
     let npus = || Symmetry::of_npus(vec![axis(12, 1, 4)]);
@@ -68,7 +69,7 @@ fn what_may_meet_is_no_queue() {
     assert!(turned(&fabric, 4, &[4, 8], Inside::Shared).is_ok());
 }
 
-/// Four hosts of a leaf share its uplink: they cannot be turned among each other where messages wait there.
+/// Four hosts of a leaf share its uplink: they cannot be turned into each other if messages queue there.
 #[test]
 fn hosts_that_share_an_uplink_stay() {
     let fabric = leaves("100Gb/s");
@@ -80,7 +81,7 @@ fn hosts_that_share_an_uplink_stay() {
 }
 
 #[test]
-fn links_of_other_rates_are_not_alike() {
+fn links_with_different_rates_are_in_different_classes() {
     let link = |from, to, rate| crate::GraphLink { from, to, rate: Rate(rate), latency: Time(1) };
     let links = (0..4).flat_map(|npu| [link(npu, 4, 8 + u64::from(npu == 3)), link(4, npu, 8)]).collect();
     let fabric = Fabric::graph(crate::Graph::new(4, 1, links, crate::Routing::Shortest).unwrap());
@@ -98,7 +99,7 @@ fn links_without_latency_keep_the_order_of_numbers() {
 }
 
 proptest! {
-    /// Ports of moved routes are those of the route, whatever moves.
+    /// A moved route has the same ports as the route itself, whatever the turn.
     #[test]
     fn ports_of_moved_routes_are_the_same(
         leaves in 1u32..5, hosts in 2u32..5, spines in 1u32..4, lane in 0u32..3,

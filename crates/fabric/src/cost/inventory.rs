@@ -1,18 +1,19 @@
-//! What a fabric consists of: cables, ports of hosts, switches. By arithmetic where it is regular, else by counting links.
+//! What a fabric consists of: cables, ports of hosts, switches. Computed by arithmetic for regular fabrics,
+//! otherwise by counting links.
 
 use crate::parts::{LinkKind, Parts, VertexKind};
 use crate::{Dimension, Fabric, Kind};
 use std::collections::BTreeMap;
 use syncline_units::{DimKind, LinkId, Rate};
 
-/// A sort of links.
+/// A kind of links.
 pub(super) struct Tier {
-    /// What people call them.
+    /// Its usual name.
     pub(super) name: String,
-    /// By which name of a price list their dimension goes, where it says one.
+    /// The name of its dimension in price lists, if the dimension has one.
     pub(super) tier: String,
     pub(super) kind: LinkKind,
-    /// The key of a scenario that says the tier, where there is one.
+    /// The scenario's key that gives the tier, if there is one.
     pub(super) key: Option<String>,
 }
 
@@ -25,19 +26,19 @@ pub(super) enum Ends {
     Switches,
 }
 
-/// Cables that are alike.
+/// Cables of the same kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cable {
     pub(super) tier: usize,
-    /// One way.
+    /// Rate in one direction.
     pub(super) rate: Rate,
     pub(super) ends: Ends,
-    /// Whether there is a link each way.
+    /// Whether there is a link in each direction.
     pub(super) duplex: bool,
     pub(super) count: u64,
 }
 
-/// Ports of a vertex that are alike.
+/// Ports of a vertex that are of the same kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Port {
     pub(super) tier: usize,
@@ -53,14 +54,14 @@ pub(super) struct Inventory {
     /// Names of the levels of vertices.
     pub(super) levels: Vec<String>,
     pub(super) cables: Vec<Cable>,
-    /// Ports of hosts, and how many hosts have them.
+    /// Ports of hosts, each with the number of hosts that have them.
     pub(super) hosts: Vec<(Vec<Port>, u64)>,
-    /// Level and ports of switches, and how many have them.
+    /// Level and ports of switches, each with the number of switches that have them.
     pub(super) switches: Vec<((usize, Vec<Port>), u64)>,
 }
 
 impl Inventory {
-    /// What `fabric` consists of, broken links included.
+    /// Returns the inventory of `fabric`, including broken links.
     pub(super) fn of(fabric: &Fabric) -> Self {
         match &fabric.kind {
             Kind::Regular(dims) => Self::regular(fabric.npus, dims),
@@ -90,7 +91,7 @@ impl Inventory {
                 continue;
             }
             let rate = dim.wire_rate;
-            // Links that leave an NPU; over cables between NPUs as many come in.
+            // Links that leave an NPU; over cables between NPUs, equally many arrive.
             let links = u64::from(npus) * u64::from(dim.egress_links());
             let port = |count| Port { tier: index, rate, to_host: !switched, count };
             let (ends, duplex, count, ports) = match dim.kind {
@@ -131,7 +132,7 @@ impl Inventory {
             let hosts = [cable.a, cable.b].map(|vertex| is_host[vertex as usize]);
             let joined = if hosts == [true, true] { Ends::Hosts } else { Ends::Switches };
             *cables.entry((cable.tier, cable.rate, joined, cable.duplex)).or_default() += 1;
-            // A card's ports are those to the network.
+            // Only a card's ports to the network count.
             if kind != LinkKind::Pcie {
                 ends.push((cable.a, cable.tier, cable.rate, hosts[1]));
                 ends.push((cable.b, cable.tier, cable.rate, hosts[0]));
@@ -171,7 +172,7 @@ impl Inventory {
     }
 }
 
-/// One cable.
+/// A cable.
 struct Found {
     a: u32,
     b: u32,
@@ -180,8 +181,8 @@ struct Found {
     duplex: bool,
 }
 
-/// All cables of a graph: links between the same two vertices, of one rate, in pairs of one each way. What is left over runs
-/// one way.
+/// Returns all cables of a graph. Links between the same two vertices with the same rate form pairs, one in
+/// each direction; an unpaired link is a one-way cable.
 fn found(fabric: &Fabric, parts: &Parts) -> Vec<Found> {
     let Kind::Graph(graph) = &fabric.kind else { return Vec::new() };
     let mut all = Vec::with_capacity(graph.links().len() / 2);

@@ -10,14 +10,14 @@ pub const MOST: f64 = 1e12;
 /// Most ports of a switch or card.
 pub const MOST_PORTS: u32 = 1 << 20;
 
-/// Most parts that carry one link side by side.
+/// Most parts that carry one link in parallel.
 pub const MOST_PARALLEL: u32 = 1 << 10;
 
-/// What is bought.
+/// A component that is bought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Component {
-    /// An NPU, or the machine that it stands for.
+    /// An NPU, or the machine that it represents.
     Npu,
     /// A network card.
     Nic,
@@ -25,22 +25,22 @@ pub enum Component {
     Switch,
     /// A port of a switch.
     SwitchPort,
-    /// A cable with all that is at its ends, or a share of it.
+    /// A cable with everything at its ends, or a share of that.
     Link,
-    /// What turns a port's signals into light; at each end of a cable.
+    /// Converts a port's signals to light; one at each end of a cable.
     Transceiver,
     /// A fibre between two transceivers.
     Fibre,
-    /// A port of a patch panel, which joins fibres and is changed in minutes.
+    /// A port of a patch panel, which joins fibres and takes minutes to change.
     PatchPanelPort,
-    /// A port of an optical circuit switch, which joins fibres and is changed in milliseconds.
+    /// A port of an optical circuit switch, which joins fibres and takes milliseconds to change.
     OcsPort,
-    /// A switch that joins one fibre to either of two (1x2).
+    /// A switch that connects one fibre to either of two (1x2).
     OpticalSwitch,
 }
 
 impl Component {
-    /// All, in the order in which bills list them.
+    /// All components, in the order in which bills list them.
     pub const ALL: [Self; 10] = [
         Self::Npu,
         Self::Nic,
@@ -54,7 +54,7 @@ impl Component {
         Self::OpticalSwitch,
     ];
 
-    /// Its name in files.
+    /// Returns its name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Npu => "npu",
@@ -71,24 +71,24 @@ impl Component {
     }
 }
 
-/// How hosts are joined that have no switch between them.
+/// How hosts are joined if there is no switch between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direct {
     /// By a cable from one to the other.
     #[default]
     Cable,
-    /// Each end by a fibre to a patch panel: one port an end.
+    /// Each end by a fibre to a patch panel: one port per end.
     PatchPanel,
-    /// Each end by a fibre to a 1x2 switch that chooses between two patch panels, of which one is set up for the next job:
-    /// two ports and a 1x2 switch an end (topoopt2022 section 4, Fig. 10).
+    /// Each end by a fibre to a 1x2 switch that chooses between two patch panels, one of which is prepared
+    /// for the next job: two ports and a 1x2 switch per end (topoopt2022 section 4, Fig. 10).
     LookAhead,
-    /// Each end by a fibre to an optical circuit switch: one port an end.
+    /// Each end by a fibre to an optical circuit switch: one port per end.
     Ocs,
 }
 
 impl Direct {
-    /// Its name in files.
+    /// Returns its name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cable => "cable",
@@ -99,7 +99,7 @@ impl Direct {
     }
 }
 
-/// What prices are in.
+/// The currency of prices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Currency {
@@ -108,11 +108,11 @@ pub enum Currency {
     Usd,
 }
 
-/// Says that something is not to be paid for.
+/// Marks something as not paid for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Absent {
-    /// It is not.
+    /// Not paid for.
     None,
 }
 
@@ -120,27 +120,27 @@ pub enum Absent {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceList {
-    /// Its name.
+    /// Name of the list.
     pub name: String,
-    /// Where its prices are from.
+    /// Where its prices come from.
     pub source: String,
-    /// The year that they are of.
+    /// The year of its prices.
     pub year: u32,
-    /// What they are in.
+    /// The currency of its prices.
     #[serde(default)]
     pub currency: Currency,
-    /// How hosts are joined that have no switch between them.
+    /// How hosts are joined if there is no switch between them.
     #[serde(default)]
     pub direct: Direct,
-    /// Prices for all links, and for what they join.
+    /// Prices for all links and what they join.
     #[serde(default)]
     pub components: Components,
-    /// Prices of some tiers in place of those, by name: the `tier` that a dimension says, the name of a dimension or of a
-    /// tier of links, or a kind of links such as `scale_up` and `pcie`.
+    /// Prices of particular tiers that replace `components`. The name of a tier is the `tier` of a dimension,
+    /// the name of a dimension or of a tier of links, or a kind of links such as `scale_up` and `pcie`.
     #[serde(default)]
     pub tiers: BTreeMap<String, Section>,
-    /// Those of the tiers that were written for this fabric: where one fits no links of it, the bill says so. A list that many
-    /// use has tiers for other fabrics.
+    /// The tiers that were written for this fabric: if one matches no links, the bill says so. A shared list
+    /// may have tiers for other fabrics.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub own_tiers: BTreeSet<String>,
 }
@@ -149,9 +149,9 @@ pub struct PriceList {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Section {
-    /// Its links, and ports at their ends, are not to be paid for.
+    /// Its links, and the ports at their ends, are not paid for.
     Absent(Absent),
-    /// These prices, and no others.
+    /// These prices apply, and no others.
     Priced(Components),
 }
 
@@ -192,7 +192,7 @@ pub struct Components {
 }
 
 impl Components {
-    /// The price of a component.
+    /// Returns the price of a component.
     pub fn get(&self, component: Component) -> Option<&Price> {
         match component {
             Component::Npu => &self.npu,
@@ -209,51 +209,51 @@ impl Components {
         .as_ref()
     }
 
-    /// Whether it has no price for anything that links need.
+    /// Whether it has no price for any part of a link.
     pub fn is_empty(&self) -> bool {
         Component::ALL.iter().all(|&each| each == Component::Npu || self.get(each).is_none())
     }
 }
 
-/// What a component costs.
+/// The price of a component.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Price {
-    /// Nothing: it is not needed, or not to be paid for.
+    /// Nothing: it is not needed, or not paid for.
     Absent(Absent),
-    /// This.
+    /// A price.
     Priced(Box<Spec>),
 }
 
-/// Exactly one of `usd`, `usd_per_GBps`, `usd_per_m` and `by_rate`.
+/// The price of a component. Set exactly one of `usd`, `usd_per_GBps`, `usd_per_m` and `by_rate`.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Spec {
-    /// Price of one, whatever its rate.
+    /// Price per piece, whatever its rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usd: Option<f64>,
-    /// Price of one for each GB/s of its rate; of a switch, for each GB/s of each port.
+    /// Price per GB/s of its rate; for a switch, per GB/s of each port.
     #[serde(rename = "usd_per_GBps", skip_serializing_if = "Option::is_none")]
     pub usd_per_gbps: Option<f64>,
-    /// Price of a metre. Only of a fibre.
+    /// Price per metre. Only for a fibre.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usd_per_m: Option<f64>,
-    /// Its mean length. Only of a fibre.
+    /// Mean length. Only for a fibre.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length_m: Option<f64>,
-    /// Prices of the kinds that are made.
+    /// Prices of the kinds on sale.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_rate: Option<Vec<Kind>>,
-    /// Power of one.
+    /// Power per piece.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watts: Option<f64>,
-    /// Power for each GB/s of its rate, as `usd_per_GBps`.
+    /// Power per GB/s of its rate, like `usd_per_GBps`.
     #[serde(rename = "watts_per_GBps", skip_serializing_if = "Option::is_none")]
     pub watts_per_gbps: Option<f64>,
-    /// Whether a cable between two hosts is paid for each way. Only of a link.
+    /// Whether a cable between two hosts is paid for once per direction. Only for a link.
     #[serde(skip_serializing_if = "is_false")]
     pub each_way: bool,
-    /// Where there is one. Only of a NIC.
+    /// Where NICs are needed. Only for a NIC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<At>,
 }
@@ -263,25 +263,26 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// Where there is a NIC.
+/// Where NICs are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum At {
     /// Where a host is joined to a switch.
     Switches,
-    /// Wherever a host is joined to anything.
+    /// At every port of a host.
     Everything,
 }
 
-/// One kind of a component that is made.
+/// A kind of a component on sale.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kind {
-    /// Its rate; of a switch or card with several ports, that of each.
+    /// Its rate; the rate per port of a switch or card with several ports.
     pub rate: Rate,
     /// Its price.
     pub usd: f64,
-    /// Its ports: of a switch and of a NIC, which are bought whole; of a switch port, how many the price is for.
+    /// Its ports, for a switch and a NIC, which are bought whole; for a switch port, how many the price
+    /// covers.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub ports: u32,
     /// Its power.
@@ -298,28 +299,26 @@ const fn is_one(number: &u32) -> bool {
 }
 
 impl Spec {
-    /// Whether a NIC stands at every port of a host.
+    /// Whether a NIC is needed at every port of a host.
     pub(crate) fn wants_all(&self) -> bool {
         self.at == Some(At::Everything)
     }
 }
 
 impl PriceList {
-    /// Everything that is wrong with the list itself.
+    /// Reports everything that is wrong with the list itself.
     pub fn check(&self) -> Diagnostics {
         let mut errors = Diagnostics::new();
         if !(1900..=2200).contains(&self.year) {
             errors.push(
-                bad("prices.year", "not a year of this time")
-                    .found(self.year.to_string())
-                    .allowed("1900 to 2200"),
+                bad("prices.year", "year out of range").found(self.year.to_string()).allowed("1900 to 2200"),
             );
         }
         for (key, text) in [("name", &self.name), ("source", &self.source)] {
             if text.trim().is_empty() {
                 errors.push(
-                    bad(&format!("prices.{key}"), format!("a price list has a {key}"))
-                        .help("say where the prices are from, so that others can look them up"),
+                    bad(&format!("prices.{key}"), format!("a price list needs a {key}"))
+                        .help("give the source of the prices, so that others can look them up"),
                 );
             }
         }
@@ -336,7 +335,7 @@ impl PriceList {
                 if components.is_empty() {
                     errors.push(
                         bad(&key, "a tier without prices")
-                            .help("give it prices, or `none` where it is not to be paid for"),
+                            .help("give it prices, or `none` to leave it out of the bill"),
                     );
                 }
                 check_all(components, &key, &mut errors);
@@ -344,7 +343,7 @@ impl PriceList {
         }
         if self.components.is_empty() && self.tiers.is_empty() {
             errors.push(
-                Diagnostic::error(Code::MissingKey, "the list has no price of anything that links need")
+                Diagnostic::error(Code::MissingKey, "the list has no price for any part of a link")
                     .key("prices.components")
                     .help("give `components` with prices, such as `link: {usd_per_GBps: 2}`"),
             );
@@ -365,7 +364,7 @@ fn check_all(components: &Components, key: &str, errors: &mut Diagnostics) {
     }
 }
 
-/// What is wrong with the price of one component.
+/// Reports what is wrong with the price of a component.
 fn check(spec: &Spec, component: Component, key: &str, errors: &mut Diagnostics) {
     let forms = [
         ("usd", spec.usd.is_some()),
@@ -378,11 +377,11 @@ fn check(spec: &Spec, component: Component, key: &str, errors: &mut Diagnostics)
         [] => errors.push(
             Diagnostic::error(Code::MissingKey, "a component without a price")
                 .key(key)
-                .help("give one of `usd`, `usd_per_GBps`, `by_rate`, or of a fibre `usd_per_m`"),
+                .help("give one of `usd`, `usd_per_GBps`, `by_rate`, or for a fibre `usd_per_m`"),
         ),
         [_] => {}
         several => errors.push(
-            bad(key, "a component has one price")
+            bad(key, "a component needs exactly one price")
                 .found(several.join(", "))
                 .help("leave all but one of them out"),
         ),
@@ -407,7 +406,7 @@ fn check(spec: &Spec, component: Component, key: &str, errors: &mut Diagnostics)
     ] {
         if given && component != only {
             errors.push(
-                bad(&format!("{key}.{name}"), format!("`{name}` is said of a {}", only.name()))
+                bad(&format!("{key}.{name}"), format!("`{name}` is only for a {}", only.name()))
                     .found(component.name())
                     .help("leave it out"),
             );
@@ -415,17 +414,17 @@ fn check(spec: &Spec, component: Component, key: &str, errors: &mut Diagnostics)
     }
     if spec.usd_per_m.is_some() != spec.length_m.is_some() {
         errors.push(
-            Diagnostic::error(Code::MissingKey, "the price of a metre and a length go together")
+            Diagnostic::error(Code::MissingKey, "`usd_per_m` and `length_m` must be given together")
                 .key(key)
                 .help("give both `usd_per_m` and `length_m`, the mean length of a fibre"),
         );
     }
     if component == Component::Npu && spec.usd.is_none() {
-        errors.push(bad(key, "an NPU has a price of its own").help("give `usd`, the price of one"));
+        errors.push(bad(key, "an NPU has a price per piece").help("give `usd`, the price of one"));
     }
     if spec.by_rate.is_some() && spec.watts.is_some() {
         errors.push(
-            bad(&format!("{key}.watts"), "kinds have their own power")
+            bad(&format!("{key}.watts"), "with `by_rate`, each kind has its own power")
                 .help("give each entry of `by_rate` its `watts`"),
         );
     }
@@ -437,7 +436,7 @@ fn check(spec: &Spec, component: Component, key: &str, errors: &mut Diagnostics)
 fn check_kinds(kinds: &[Kind], component: Component, key: &str, errors: &mut Diagnostics) {
     if kinds.is_empty() {
         errors.push(
-            bad(key, "no kind is in the list").help("give entries such as `{rate: 100Gb/s, usd: 660}`"),
+            bad(key, "`by_rate` has no entries").help("give entries such as `{rate: 100Gb/s, usd: 660}`"),
         );
     }
     let mut known = BTreeSet::new();
@@ -455,9 +454,12 @@ fn check_kinds(kinds: &[Kind], component: Component, key: &str, errors: &mut Dia
         if kind.ports == 0 || kind.ports > MOST_PORTS || (kind.ports > 1 && !several) {
             let allowed = if several { format!("1 to {MOST_PORTS}") } else { "1".to_owned() };
             errors.push(
-                bad(&format!("{key}.ports"), format!("a {} with that many ports", component.name()))
-                    .found(kind.ports.to_string())
-                    .allowed(allowed),
+                bad(
+                    &format!("{key}.ports"),
+                    format!("number of ports of a {} out of range", component.name()),
+                )
+                .found(kind.ports.to_string())
+                .allowed(allowed),
             );
         }
         if !known.insert((kind.rate, kind.ports)) {
@@ -468,7 +470,7 @@ fn check_kinds(kinds: &[Kind], component: Component, key: &str, errors: &mut Dia
     }
 }
 
-/// Refuses what is no price, length or power.
+/// Rejects values that cannot be a price, length or power.
 fn amount(value: f64, key: &str, errors: &mut Diagnostics) {
     if value > 0.0 && value <= MOST {
         return;
@@ -484,6 +486,6 @@ fn amount(value: f64, key: &str, errors: &mut Diagnostics) {
         bad(key, message)
             .found(value.to_string())
             .allowed(format!("above 0, at most {MOST:e}"))
-            .help("where a component is not to be paid for, write `none` in place of its price"),
+            .help("to leave a component out of the bill, write `none` in place of its price"),
     );
 }

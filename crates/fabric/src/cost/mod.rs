@@ -1,21 +1,24 @@
-//! What a fabric costs, item by item, and what power it takes.
+//! What a fabric costs, item by item, and how much power it takes.
 //!
-//! - [`list`]: a price list: data with its source and year;
-//! - `inventory`: what a fabric consists of: cables, ports of hosts, switches; by arithmetic where it is regular;
-//! - `parts`: which parts of a list make a port or a cable of some rate;
-//! - [`bill`]: the one priced by the other.
+//! - [`list`]: price lists: data with a source and year;
+//! - `inventory`: what a fabric consists of: cables, ports of hosts, switches; by arithmetic if it is
+//!   regular;
+//! - `parts`: which parts of a list make up a port or a cable of a given rate;
+//! - [`bill`]: prices the inventory by the list.
 //!
-//! Two kinds of price mix in one list: per GB/s of a link's rate (hier2021 Table II), and by discrete parts that are made
-//! for some rates (topoopt2022 Table 3). What is counted:
+//! Two kinds of prices can be mixed in one list: per GB/s of a link's rate (hier2021 Table II), and for
+//! discrete parts made for certain rates (topoopt2022 Table 3). What is counted:
 //!
-//! - A *cable* is a link each way between the same two vertices, at its rate one way. It is a `link`, or transceivers at both
-//!   ends and a `fibre` between them, whichever of these the list has.
-//! - A *NIC* stands where a host, which is an NPU or a card that NPUs share, is joined to a switch. Where NPUs are joined
-//!   directly it stands only if the list says so.
-//! - A *switch* is paid for by radix times rate, as a box that has enough ports, or port by port.
-//! - Hosts that are joined without a switch may be joined over patch panels or optical circuit switches ([`list::Direct`]).
+//! - A *cable* is a pair of links, one in each direction, between the same two vertices; its rate is that of
+//!   one direction. It is a `link`, or transceivers at both ends and a `fibre` between them, whichever of
+//!   these the list has.
+//! - A *NIC* is needed where a host (an NPU, or a card that NPUs share) is joined to a switch. Where NPUs are
+//!   joined directly, one is needed only if the list says so.
+//! - A *switch* is paid for by radix times rate, as a box with enough ports, or port by port.
+//! - Hosts joined without a switch may be joined over patch panels or optical circuit switches
+//!   ([`list::Direct`]).
 //!
-//! A fabric with broken links costs what it did when it was whole.
+//! A fabric with broken links costs as much as the intact one.
 
 mod inventory;
 pub mod list;
@@ -36,19 +39,19 @@ use syncline_units::Rate;
 /// One line of a bill.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Item {
-    /// What is bought.
+    /// The component.
     pub component: Component,
     /// Which part of the fabric it is for: a dimension, a tier of links, or a level of switches.
     pub part: String,
-    /// Which one it is, and why that one.
+    /// Which kind of it, and why that one.
     pub description: String,
     /// How many.
     pub quantity: u64,
-    /// Price of one.
+    /// Price per piece.
     pub unit_usd: f64,
     /// Price of all.
     pub usd: f64,
-    /// Power of all; none where the list does not say it.
+    /// Power of all; `None` if the list does not give it.
     pub watts: Option<f64>,
 }
 
@@ -57,34 +60,34 @@ pub struct Item {
 pub struct Bill {
     /// Name of the price list.
     pub name: String,
-    /// Where its prices are from.
+    /// Where the prices come from.
     pub source: String,
-    /// The year that they are of.
+    /// The year of the prices.
     pub year: u32,
-    /// What is bought, by component and then by part of the fabric.
+    /// The lines of the bill, by component and then by part of the fabric.
     pub items: Vec<Item>,
     /// Price of everything.
     pub usd: f64,
-    /// Power of everything of which the list says it; none where it says none.
+    /// Power of everything whose power the list gives; `None` if it gives none.
     pub watts: Option<f64>,
-    /// NPUs of the fabric.
+    /// Number of NPUs in the fabric.
     pub npus: u64,
-    /// What was decided or left out, a sentence each.
+    /// What was decided or left out, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl Bill {
-    /// Price over the number of NPUs.
+    /// Returns the price divided by the number of NPUs.
     pub fn usd_per_npu(&self) -> f64 {
         self.usd / self.npus as f64
     }
 }
 
-/// What `fabric` costs by `prices`.
+/// Prices `fabric` by `prices`.
 ///
 /// # Errors
-/// Everything that is wrong with the list, and every component of the fabric that it has no price for. Keys begin with
-/// `prices`.
+/// Everything that is wrong with the list, and every component of the fabric for which it has no price. Keys
+/// begin with `prices`.
 pub fn bill(fabric: &Fabric, prices: &PriceList) -> Result<Bill> {
     prices.check().into_result()?;
     let inventory = Inventory::of(fabric);
@@ -105,10 +108,10 @@ pub fn bill(fabric: &Fabric, prices: &PriceList) -> Result<Bill> {
     made.finish(fabric)
 }
 
-/// A bill in the making.
+/// A bill under construction.
 struct Making<'a> {
     prices: &'a PriceList,
-    /// By component, number of the part, rate, description.
+    /// By component, number of the part, rate, and description.
     lines: BTreeMap<(Component, usize, Rate, String), Line>,
     notes: BTreeSet<String>,
     errors: Diagnostics,
@@ -122,21 +125,22 @@ struct Line {
 }
 
 impl<'a> Making<'a> {
-    /// The prices for the links of a tier: those of the tier that its dimension names, of its own name, of its kind, or
-    /// those for all. Nothing where they are not to be paid for, which a note says, or where there are none.
+    /// Returns the prices for the links of a tier: the first of those for the tier that its dimension names,
+    /// for its own name, for its kind, and for all. Returns `None` if they are not paid for, which a note
+    /// says, or if there are none.
     fn prices_of(&mut self, tier: &inventory::Tier) -> Option<&'a Components> {
         let PriceList { tiers, components, .. } = self.prices;
         let named = if tier.tier.is_empty() { None } else { tiers.get(&tier.tier) };
         let own = named.or_else(|| tiers.get(&tier.name)).or_else(|| tiers.get(tier.kind.name()));
         match own {
             Some(Section::Absent(_)) => {
-                self.notes.insert(format!("{} links are not paid for by this list", tier.name));
+                self.notes.insert(format!("this list does not charge for {} links", tier.name));
                 return None;
             }
             Some(Section::Priced(own)) => return Some(own),
             None if !components.is_empty() => {
                 if !tier.tier.is_empty() && !tiers.is_empty() {
-                    let note = format!("the list has no tier {}: its prices for all are used", tier.tier);
+                    let note = format!("the list has no tier {}: its `components` are used", tier.tier);
                     self.notes.insert(note);
                 }
                 return Some(components);
@@ -144,21 +148,22 @@ impl<'a> Making<'a> {
             None => {}
         }
         let wanted = if tier.tier.is_empty() { &tier.name } else { &tier.tier };
-        let message = format!("no prices for the links of {}: the list has prices by tier alone", tier.name);
+        let message = format!("no prices for the links of {}: the list only has prices by tier", tier.name);
         let known = || tiers.keys().map(String::as_str);
         let mut error = Diagnostic::error(Code::NoPrice, message)
             .key(tier.key.clone().unwrap_or_else(|| "prices.tiers".to_owned()))
             .found(wanted.as_str())
             .allowed(known().collect::<Vec<_>>().join(", "))
             .help(
-                "say the dimension's tier, such as `tier: inter_node`, or call the dimension so; or give the list `components` for all",
+                "set the dimension's tier, such as `tier: inter_node`, or name the dimension like it; or add \
+                 `components` for all tiers to the list",
             );
         error.nearest = nearest(wanted, known()).map(str::to_owned);
         self.errors.push(error);
         None
     }
 
-    /// Notes which tiers that were written for this fabric fit no links of it, and what would.
+    /// Notes which tiers written for this fabric match none of its links, and which names would.
     fn unused(&mut self, inventory: &Inventory) {
         let names = |tier: &inventory::Tier| {
             [tier.tier.clone(), tier.name.clone(), tier.kind.name().to_owned()]
@@ -176,12 +181,12 @@ impl<'a> Making<'a> {
             let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
             let known = fitting.join(", ");
             self.notes.insert(format!(
-                "the list's tier {name} fits no links of this fabric, which go by {known}{near}"
+                "the list's tier {name} matches no links of this fabric, whose tiers are {known}{near}"
             ));
         }
     }
 
-    /// A line, or more of it.
+    /// Adds pieces to a line of the bill.
     fn add(&mut self, component: Component, part: (usize, &str), rate: Rate, piece: &Piece, quantity: u64) {
         let key = (component, part.0, rate, piece.said.clone());
         let line = self.lines.entry(key).or_insert_with(|| Line {
@@ -193,23 +198,23 @@ impl<'a> Making<'a> {
         line.quantity += quantity;
     }
 
-    /// Says that a component has no price, once for each part of the fabric.
+    /// Reports that a component has no price, once per part of the fabric.
     fn missing(&mut self, wanted: &[Component], part: &str, what: &str) {
         let names: Vec<String> = wanted.iter().map(|each| format!("`{}`", each.name())).collect();
         let names = names.join(" or ");
-        let error =
-            Diagnostic::error(Code::NoPrice, format!("the list has no price of {names}, which {part} needs"))
-                .key("prices.components")
-                .note(what)
-                .help(format!(
-                    "add {names} to the list, with a price, or with `none` where it is not to be paid for"
-                ));
+        let error = Diagnostic::error(
+            Code::NoPrice,
+            format!("the list has no price for {names}, which {part} needs"),
+        )
+        .key("prices.components")
+        .note(what)
+        .help(format!("add {names} to the list, with a price, or with `none` to leave it out of the bill"));
         if !self.errors.0.contains(&error) {
             self.errors.push(error);
         }
     }
 
-    /// Pieces of a component for a rate; nothing where the list has none of it, or says that it has none.
+    /// Returns pieces of a component for a rate; `None` if the list has none of it, or says `none`.
     fn buy(
         &mut self,
         price: Option<&Price>,
@@ -226,7 +231,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// Whether some parts of a component, side by side, carry `rate`; says so where they are too many.
+    /// Whether parts of a component in parallel can carry `rate`; reports an error if that takes too many.
     fn carries(&mut self, spec: &list::Spec, component: Component, part: &str, rate: Rate) -> bool {
         let needed = parallel(spec, rate);
         if needed <= MOST_PARALLEL {
@@ -264,7 +269,7 @@ impl<'a> Making<'a> {
                 continue;
             }
             self.buy(prices.transceiver.as_ref(), Component::Transceiver, part, rate, 2 * count);
-            // Transceivers side by side have a fibre each.
+            // Parallel transceivers have a fibre each.
             let beside = match &prices.transceiver {
                 Some(Price::Priced(spec)) => u64::from(piece(spec, rate).parallel),
                 _ => 1,
@@ -327,7 +332,7 @@ impl<'a> Making<'a> {
     }
 
     fn switches(&mut self, inventory: &Inventory, components: &[Option<&Components>]) {
-        // Levels come after tiers, so that switches of one level stand together.
+        // Levels come after tiers, so that switches of one level stay together.
         let first = inventory.tiers.len();
         for ((level, ports), count) in &inventory.switches {
             let name = inventory.levels[*level].as_str();
@@ -362,7 +367,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// The part of switches that has these ports, paid for by radix times rate, or at a price for any switch.
+    /// Adds switches with these ports, priced by radix times rate, or at one price for any switch.
     fn whole(&mut self, spec: &list::Spec, (rate, ports): (Rate, u32), part: (usize, &str), count: u64) {
         let one = piece(spec, rate);
         let times = if spec.usd_per_gbps.is_some() { f64::from(ports) } else { 1.0 };
@@ -375,7 +380,7 @@ impl<'a> Making<'a> {
         self.add(Component::Switch, part, rate, &one, count);
     }
 
-    /// Switches that are bought as boxes with all their ports.
+    /// Adds switches that are bought as boxes with all their ports.
     fn boxed(&mut self, paid: &[(&Port, &Components)], part: (usize, &str), count: u64) {
         let mut wanted: Vec<(Rate, u32)> = Vec::new();
         let mut boxes = None;
@@ -385,7 +390,7 @@ impl<'a> Making<'a> {
                 && self.carries(spec, Component::Switch, part.1, port.rate)
             {
                 wanted.push((port.rate, port.count));
-                // Of several tiers, the fastest ports say which list it is.
+                // With several tiers, the one with the fastest ports decides which list applies.
                 boxes = match boxes {
                     Some((rate, known)) if rate >= port.rate => Some((rate, known)),
                     _ => Some((port.rate, spec)),
@@ -425,7 +430,7 @@ impl<'a> Making<'a> {
             let unknown: BTreeSet<&str> =
                 items.iter().filter(|item| item.watts.is_none()).map(|item| item.component.name()).collect();
             let unknown: Vec<&str> = unknown.into_iter().collect();
-            notes.push(format!("the list says no power of: {}", unknown.join(", ")));
+            notes.push(format!("the list gives no power for: {}", unknown.join(", ")));
         }
         Ok(Bill {
             name: prices.name.clone(),

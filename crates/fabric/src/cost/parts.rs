@@ -1,8 +1,9 @@
-//! Which parts of a list make a port or a cable of some rate.
+//! Which parts of a list make up a port or a cable of a given rate.
 //!
-//! Of parts that are made for some rates, the next rate up is taken; above the largest, as many of the largest in parallel as
-//! carry the rate. Ports of one host are put on the cards that are cheapest by the port, the rest on the cheapest card that
-//! holds them. A switch is the cheapest box whose ports are fast enough and enough.
+//! Of parts made for certain rates, the next higher rate is used; above the highest, as many of the fastest
+//! part in parallel as carry the rate. Ports of a host go on the cards that are cheapest per port, the rest
+//! on the cheapest card that has enough ports. A switch is the cheapest box with enough ports that are fast
+//! enough.
 
 use super::list::{Kind, Spec};
 use std::cmp::Ordering;
@@ -13,20 +14,20 @@ use syncline_units::Rate;
 /// A part that is bought.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Piece {
-    /// Which one it is, and why that one.
+    /// Which kind it is, and why that one.
     pub(super) said: String,
     pub(super) usd: f64,
     pub(super) watts: Option<f64>,
-    /// How many of them are needed for one.
+    /// How many of them are needed in parallel.
     pub(super) parallel: u32,
 }
 
-/// Rate in the words of those who sell parts for it.
+/// Formats a rate as sellers of parts do.
 pub(super) fn bits(rate: Rate) -> String {
     format!("{} Gb/s", number(rate.0 as f64 / 1e9))
 }
 
-/// A number without digits that say nothing, and with a comma before each three of the others.
+/// Formats a number without trailing zeros, with a comma between groups of three digits.
 fn number(value: f64) -> String {
     let text = format!("{value:.3}");
     let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
@@ -43,12 +44,12 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Rate that prices by GB/s count.
+/// Returns a rate in GB/s, as prices use it.
 fn gbps(rate: Rate) -> f64 {
     rate.0 as f64 / 8e9
 }
 
-/// What carries `rate`.
+/// Returns the part that carries `rate`.
 pub(super) fn piece(spec: &Spec, rate: Rate) -> Piece {
     if let Some(each) = spec.usd_per_gbps {
         let watts = spec.watts_per_gbps.map(|watts| watts * gbps(rate)).or(spec.watts);
@@ -62,7 +63,7 @@ pub(super) fn piece(spec: &Spec, rate: Rate) -> Piece {
     }
     if let Some(kinds) = &spec.by_rate {
         let (class, parallel) = class(kinds, rate);
-        // Of equal rate, the cheapest by the port.
+        // At equal rate, the cheapest per port.
         let mut alike = kinds.iter().filter(|kind| kind.rate == class);
         let Some(first) = alike.next() else { return nothing() };
         let kind = alike.fold(first, |best, kind| if by_port(kind, best).is_lt() { kind } else { best });
@@ -81,7 +82,7 @@ fn nothing() -> Piece {
     Piece { said: String::new(), usd: 0.0, watts: None, parallel: 1 }
 }
 
-/// The rate of the parts that carry `rate`, and how many of them do side by side.
+/// Returns the rate of the parts that carry `rate`, and how many are needed in parallel.
 fn class(kinds: &[Kind], rate: Rate) -> (Rate, u32) {
     let next = kinds.iter().map(|kind| kind.rate).filter(|&class| class >= rate).min();
     let largest = kinds.iter().map(|kind| kind.rate).max().unwrap_or(Rate(1));
@@ -91,12 +92,12 @@ fn class(kinds: &[Kind], rate: Rate) -> (Rate, u32) {
     }
 }
 
-/// How many parts carry `rate` side by side; 1 where they are not made for some rates.
+/// Returns how many parts carry `rate` in parallel; 1 if they are not made for certain rates.
 pub(super) fn parallel(spec: &Spec, rate: Rate) -> u32 {
     spec.by_rate.as_deref().map_or(1, |kinds| class(kinds, rate).1)
 }
 
-/// What a part is called, and why it was taken where that is not plain.
+/// Names a part, and says why it was chosen if that is not obvious.
 fn named(class: Rate, parallel: u32, rate: Rate) -> String {
     match (parallel, class == rate) {
         (1, true) => bits(class),
@@ -105,13 +106,13 @@ fn named(class: Rate, parallel: u32, rate: Rate) -> String {
     }
 }
 
-/// By price of a port, then by fewer ports.
+/// Orders by price per port, then by fewer ports.
 fn by_port(a: &Kind, b: &Kind) -> Ordering {
     let each = |kind: &Kind| kind.usd / f64::from(kind.ports);
     each(a).total_cmp(&each(b)).then(a.ports.cmp(&b.ports))
 }
 
-/// Cards for `ports` ports of one host, of one kind after the other.
+/// Chooses cards for `ports` ports of one host, one kind after the other.
 pub(super) fn cards_for(spec: &Spec, rate: Rate, ports: u32) -> Vec<(Piece, u64)> {
     let Some(kinds) = &spec.by_rate else { return vec![(piece(spec, rate), u64::from(ports))] };
     let (class, parallel) = class(kinds, rate);
@@ -127,7 +128,8 @@ pub(super) fn cards_for(spec: &Spec, rate: Rate, ports: u32) -> Vec<(Piece, u64)
         bought.push((Piece { said, usd: kind.usd, watts: kind.watts, parallel: 1 }, cards));
     };
     while left > 0 {
-        // Cards that would be filled, cheapest by the port first; unless one that is not filled costs less for all.
+        // Use cards that would be filled, cheapest per port first, unless one card that is not filled costs
+        // less for all.
         let filled = offered.iter().find(|kind| u64::from(kind.ports) <= left);
         let whole = offered
             .iter()
@@ -153,7 +155,7 @@ pub(super) fn cards_for(spec: &Spec, rate: Rate, ports: u32) -> Vec<(Piece, u64)
     bought
 }
 
-/// The box that has ports of these rates, as many of each.
+/// Chooses the box with these numbers of ports of these rates.
 pub(super) fn box_for(spec: &Spec, wanted: &[(Rate, u32)]) -> Result<Piece, Diagnostic> {
     let kinds = spec.by_rate.as_deref().unwrap_or_default();
     let fastest = wanted.iter().map(|each| each.0).max().unwrap_or(Rate(0));
@@ -180,8 +182,8 @@ pub(super) fn box_for(spec: &Spec, wanted: &[(Rate, u32)]) -> Result<Piece, Diag
                 .found(format!("{ports} ports of {} ({rates})", bits(least)))
                 .allowed(format!("at most {largest} ports of {}", bits(least)))
                 .help(
-                    "build the fabric of switches that the list has, such as a `leaf_spine` or `fat_tree`, or give the list a \
-                     price by the port: `switch_port`",
+                    "build the fabric from switches that the list has, such as a `leaf_spine` or `fat_tree`, or give \
+                     the list a price per port: `switch_port`",
                 ))
         }
     }

@@ -1,4 +1,4 @@
-//! Bills against what papers say, and against each other.
+//! Checks bills against numbers in papers, and against each other.
 
 use super::*;
 use crate::build::tests::built;
@@ -62,8 +62,9 @@ fn the_example_of_hier2021() {
     assert_eq!((bill.usd, bill.watts, bill.usd_per_npu()), (2220.0, None, 740.0));
 }
 
-/// By GB/s, a ring and a full connection cost a dollar for each GB/s that an NPU sends, since a cable is one for both ways
-/// (the reading by which the largest ratios of hier2021 VI-C come out); LIBRA counts each way.
+/// Priced by GB/s, a ring and a full connection cost a dollar for each GB/s that an NPU sends, since one
+/// cable serves both directions (the reading that reproduces the largest ratios of hier2021 VI-C). LIBRA
+/// counts each direction.
 #[test]
 fn rings_and_full_connections_by_the_rate_of_an_npu() {
     for kind in [DimKind::Ring, DimKind::FullyConnected] {
@@ -80,8 +81,9 @@ fn rings_and_full_connections_by_the_rate_of_an_npu() {
     assert_eq!((pieces(&cost, Component::Link), cost.usd), (8, 160.0));
 }
 
-/// What a server costs in the fabrics of topoopt2022, by its Table 3: per interface a NIC, a transceiver, a fibre, two ports of
-/// patch panels and a 1x2 switch, or a port of an OCS; in a fat-tree a NIC, 6 transceivers, 5 switch ports, 3 fibres.
+/// The cost of a server in the fabrics of topoopt2022, by its Table 3. Per interface: a NIC, a transceiver, a
+/// fibre, and two ports of patch panels with a 1x2 switch, or a port of an OCS. In a fat-tree: a NIC, 6
+/// transceivers, 5 switch ports, 3 fibres.
 #[test]
 fn servers_of_topoopt2022() {
     let each = |fabric: &Fabric, direct| bill(fabric, &topoopt2022(direct)).unwrap().usd_per_npu();
@@ -97,17 +99,17 @@ fn servers_of_topoopt2022() {
         assert_eq!(each(&fabric, Direct::LookAhead), look_ahead, "{degree} x {at}");
         assert_eq!(each(&fabric, Direct::Ocs), ocs, "{degree} x {at}");
     }
-    // A cable needs half of the fibres and no ports between its ends: the expander is the cheapest.
+    // A direct cable needs half of the fibres and no ports in between: the expander is cheapest.
     assert_eq!(each(&joined(4, "100Gb/s"), Direct::Cable), 4.0 * (660.0 + 99.0 + 75.0));
     assert_eq!(each(&joined(4, "100Gb/s"), Direct::PatchPanel), 4.0 * (660.0 + 99.0 + 150.0 + 100.0));
     let tree = |rate: &str, more: &str| {
         built(&format!(r#"{{"network": {{"fat_tree": {{"k": 8, "rate": "{rate}"{more}}}}}}}"#))
     };
-    // A NIC, 6 transceivers, 5 switch ports, 3 fibres; twice of all where a port of 400 Gb/s is two of 200.
+    // A NIC, 6 transceivers, 5 switch ports, 3 fibres; twice as many if a port of 400 Gb/s is two of 200.
     assert_eq!(each(&tree("200Gb/s", ""), Direct::Cable), 4678.0);
     assert_eq!(each(&tree("400Gb/s", ""), Direct::Cable), 9356.0);
     assert_eq!(each(&joined(4, "400Gb/s"), Direct::LookAhead), 10904.0);
-    // 192 Gb/s are sold as 200.
+    // 192 Gb/s need parts sold as 200.
     assert_eq!(each(&tree("192Gb/s", ""), Direct::Cable), 4678.0);
     assert_eq!(
         each(&tree("200Gb/s", r#", "oversubscription": 2"#), Direct::Cable),
@@ -115,8 +117,9 @@ fn servers_of_topoopt2022() {
     );
 }
 
-/// luo2020 6.1.10: A = (N + S + C) + F (4 S + 2 C) for a machine in a network of three levels that is oversubscribed at the
-/// top of the rack alone; a port of the switch is 1/32 of it, and a quarter of that at 25 Gb/s.
+/// luo2020 6.1.10: A = (N + S + C) + F (4 S + 2 C) for a machine in a three-level network that is
+/// oversubscribed only at the top of the rack. A port of the switch is 1/32 of its price, and a quarter of
+/// that at 25 Gb/s.
 #[test]
 fn machines_of_luo2020() {
     let prices = list(
@@ -137,7 +140,7 @@ fn machines_of_luo2020() {
     }
 }
 
-/// The same fabric, link by link.
+/// Returns the same fabric, given link by link.
 fn as_graph(fabric: &Fabric) -> Fabric {
     let links = (0..fabric.links()).map(|id| fabric.link(LinkId(id)));
     let links =
@@ -150,7 +153,7 @@ fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
 }
 
-/// Number and price of each component.
+/// Returns the number and price of each component.
 fn sums(bill: &Bill) -> Vec<(Component, u64, f64)> {
     let used: Set<Component> = bill.items.iter().map(|item| item.component).collect();
     let sum = |component| {
@@ -174,10 +177,10 @@ fn any_dims() -> impl Strategy<Value = Fabric> {
 }
 
 proptest! {
-    /// A regular fabric costs what the same fabric costs that is given link by link; but a ring of two that runs one way,
-    /// whose two links are one cable.
+    /// A regular fabric costs the same as the same fabric given link by link, except for a one-way ring of
+    /// two, whose two links form one cable.
     #[test]
-    fn arithmetic_counts_as_counting_does(fabric in any_dims(), per_rate: bool) {
+    fn arithmetic_agrees_with_counting(fabric in any_dims(), per_rate: bool) {
         let pair = fabric.dims().iter().any(|dim| dim.kind == DimKind::Ring && dim.size == 2 && dim.ways() == 1);
         prop_assume!(!pair);
         let prices = if per_rate { hier2021() } else { topoopt2022(Direct::LookAhead) };
@@ -186,13 +189,13 @@ proptest! {
         let (regular, counted) = (sums(&regular), sums(&counted));
         prop_assert_eq!(regular.len(), counted.len());
         for (a, b) in regular.iter().zip(&counted) {
-            // Switches that join the same NPUs by different rates are told apart either way.
+            // Switches that join the same NPUs at different rates are distinguished either way.
             prop_assert_eq!((a.0, a.1), (b.0, b.1));
             prop_assert!(close(a.2, b.2), "{:?} {:?}", a, b);
         }
     }
 
-    /// By GB/s, twice the rate costs twice as much.
+    /// Priced by GB/s, twice the rate costs twice as much.
     #[test]
     fn prices_by_rate_are_linear(dims in prop::collection::vec((1_u32..6, 1_u64..400), 1..4), times in 1_u64..9) {
         let fabric = |times: u64| {
@@ -207,7 +210,7 @@ proptest! {
         prop_assert!(close(more, once * times as f64), "{} {}", once, more);
     }
 
-    /// A total is the sum of its lines, and a line its number times its price.
+    /// The total is the sum of the lines, and a line is its quantity times its unit price.
     #[test]
     fn lines_add_up(fabric in any_dims()) {
         let bill = bill(&fabric, &topoopt2022(Direct::Ocs)).unwrap();
@@ -219,7 +222,7 @@ proptest! {
     }
 }
 
-/// A fabric of a million NPUs is priced without looking at its links.
+/// A fabric of a million NPUs is priced without visiting its links.
 #[test]
 fn a_million_npus_at_once() {
     let dims = vec![
@@ -236,7 +239,7 @@ fn a_million_npus_at_once() {
     assert!(close(bill.usd_per_npu(), each), "{}", bill.usd_per_npu());
 }
 
-/// Headers are paid for: what is bought is the rate on the wire. Broken links were bought whole.
+/// Headers are paid for, because the rate on the wire is bought. Broken links were bought intact.
 #[test]
 fn what_is_bought_is_neither_payload_nor_broken() {
     let whole = dim("a", DimKind::Ring, 4, rate("10GB/s"));
@@ -254,7 +257,7 @@ fn what_is_bought_is_neither_payload_nor_broken() {
     }
 }
 
-/// Prices by tier: that of a dimension's `tier`, of its name, of its kind of links; `none` is not paid for.
+/// Prices by tier apply to a dimension's `tier`, to its name, or to its kind of links; `none` is not charged.
 #[test]
 fn tiers_have_their_own_prices() {
     let prices: PriceList = serde_json::from_str(
@@ -284,15 +287,15 @@ fn tiers_have_their_own_prices() {
     let error = &refused(&dims("inter_pot"), &prices).0[0];
     assert_eq!(error.key.as_deref(), Some("fabric.dims.2.tier"));
     assert_eq!(error.nearest.as_deref(), Some("inter_pod"));
-    // Prices for all serve where a list has no such tier, and the bill says so.
+    // If the list has no such tier, the prices for all apply, and the bill says so.
     let all = PriceList { components: hier2021().components, ..prices };
     assert_eq!(
         bill(&dims("inter_pot"), &all).unwrap().notes,
-        ["the list has no tier inter_pot: its prices for all are used"]
+        ["the list has no tier inter_pot: its `components` are used"]
     );
 }
 
-/// NPUs that share cards over PCIe have as many NICs as cards; what is inside a node may be left out.
+/// NPUs that share cards over PCIe have as many NICs as cards; links inside a node may be left out.
 #[test]
 fn nodes_with_cards() {
     let json = r#"{"network": {"leaf_spine": {"leaves": 2, "hosts_per_leaf": 4, "spines": 2, "rate": "100Gb/s"}},
@@ -307,15 +310,15 @@ fn nodes_with_cards() {
     assert_eq!(pieces(&cost, Component::SwitchPort), 8 + 2 * 4);
     assert_eq!(
         cost.notes,
-        ["pcie links are not paid for by this list", "scale-up links are not paid for by this list"]
+        ["this list does not charge for pcie links", "this list does not charge for scale-up links"]
     );
     let every = bill(&fabric, &hier2021()).unwrap();
-    // An NPU is joined to the switch of its node too.
+    // An NPU is also joined to the switch of its node.
     assert_eq!(pieces(&every, Component::Nic), 32 + 8);
     assert_eq!(pieces(&every, Component::Link), 32 + 32 + 8 + 4);
 }
 
-/// Hosts fill the cheapest cards, switches are boxes with enough ports.
+/// Hosts use the cheapest cards; switches are boxes with enough ports.
 #[test]
 fn cards_and_boxes() {
     let prices = list(
@@ -337,18 +340,19 @@ fn cards_and_boxes() {
     assert_eq!(lines(&star(4, 3, slow), Component::Nic), [(4, 260.0), (4, 325.0)]);
     assert_eq!(lines(&star(4, 1, slow), Component::Switch), [(1, 3000.0)]);
     assert_eq!(lines(&star(5, 2, slow), Component::Switch), [(2, 9000.0)]);
-    // 300 Gb/s are three of 100: three cards a host, three ports a host at the switch.
+    // 300 Gb/s are three times 100: three cards per host, and three ports per host at the switch.
     assert_eq!(lines(&star(2, 1, rate("300Gb/s")), Component::Nic), [(6, 795.0)]);
     let small = bill(&star(4, 1, slow), &prices).unwrap();
     assert_eq!((small.usd, small.watts), (4.0 * 1000.0 + 4.0 * 260.0 + 3000.0 + 40.0, Some(1650.0)));
-    assert_eq!(small.notes, ["the list says no power of: link, nic"]);
+    assert_eq!(small.notes, ["the list gives no power for: link, nic"]);
     let error = refused(&star(3, 1, rate("300Gb/s")), &prices).0.remove(0);
     assert_eq!((error.code, error.key.as_deref()), (Code::NoPrice, Some("prices.components.switch")));
     assert_eq!(error.found.as_deref(), Some("9 ports of 100 Gb/s (3 x 300 Gb/s)"));
     assert_eq!(error.allowed.as_deref(), Some("at most 8 ports of 100 Gb/s"));
 }
 
-/// What a list lacks is named with the part of the fabric that needs it; what is wrong with it, all at once.
+/// Errors name what a list lacks with the part of the fabric that needs it; everything wrong is reported at
+/// once.
 #[test]
 fn bad_lists_are_refused() {
     let star = Fabric::regular(vec![dim("net", DimKind::Switch, 4, rate("10GB/s"))]).unwrap();
@@ -378,15 +382,15 @@ fn bad_lists_are_refused() {
     assert_eq!(keys(several).len(), 3);
     let year = PriceList { year: 12, source: " ".to_owned(), ..hier2021() };
     assert_eq!(refused(&star, &year).0.len(), 2);
-    // Everything that the fabric lacks a price of, at once: no NIC, no switch.
+    // All missing prices are reported at once: here NIC and switch.
     let lacking = refused(&star, &list(r#"{"link": {"usd": 1}}"#)).0;
     let said: Vec<&str> = lacking.iter().map(|error| error.message.as_str()).collect();
     let expected = [
-        "the list has no price of `nic`, which net needs",
-        "the list has no price of `switch` or `switch_port`, which net switch needs",
+        "the list has no price for `nic`, which net needs",
+        "the list has no price for `switch` or `switch_port`, which net switch needs",
     ];
     assert_eq!(said, expected);
-    // Parts so slow that thousands of them would be one link.
+    // Parts so slow that a link would need thousands of them.
     let slow = |class: &str| {
         list(&format!(
             r#"{{"link": {{"usd": 1}}, "switch": {{"usd": 1}}, "nic": {{"by_rate": [{{"rate": "{class}", "usd": 1}}]}}}}"#
@@ -398,7 +402,7 @@ fn bad_lists_are_refused() {
     assert_eq!(error.key.as_deref(), Some("prices.components.nic.by_rate"));
     assert_eq!(error.found.as_deref(), Some("1025 in parallel for 80 Gb/s"));
     assert_eq!(refused(&star, &slow("1b/s")).0.len(), 1);
-    // Limits, and what is just beyond them.
+    // Limits, and values just beyond them.
     assert!(bill(&star, &list(r#"{"link": {"usd": 1e12}, "nic": "none", "switch": "none"}"#)).is_ok());
     assert_eq!(keys(r#"{"link": {"usd": 1000000000001}}"#), one(".link.usd", "SL0102"));
     for (ports, right) in [(list::MOST_PORTS, true), (list::MOST_PORTS + 1, false)] {
@@ -407,16 +411,16 @@ fn bad_lists_are_refused() {
         ));
         assert_eq!(bill(&star, &prices).is_ok(), right, "{ports}");
     }
-    // Patch panels where hosts are joined by them.
+    // Patch panels, if these join hosts.
     let ring = Fabric::regular(vec![dim("net", DimKind::Ring, 4, rate("10GB/s"))]).unwrap();
     let panels = PriceList { direct: Direct::LookAhead, ..hier2021() };
     assert_eq!(refused(&ring, &panels).0.len(), 2);
     assert!(bill(&star, &panels).is_ok());
 }
 
-/// Tiers that were written for this fabric and fit none of its links are told; those of a list for many fabrics are not.
+/// The bill reports tiers written for this fabric that match none of its links, but not those of a shared list.
 #[test]
-fn tiers_that_fit_nothing_are_told() {
+fn tiers_that_match_no_links_are_reported() {
     let fabric = Fabric::regular(vec![dim("node", DimKind::Switch, 4, rate("10GB/s"))]).unwrap();
     let tier = |name: &str| (name.to_owned(), Section::Absent(list::Absent::None));
     let mut prices = PriceList { tiers: [tier("nodes"), tier("pcie")].into(), ..hier2021() };
@@ -424,11 +428,13 @@ fn tiers_that_fit_nothing_are_told() {
     prices.own_tiers = ["nodes".to_owned()].into();
     assert_eq!(
         bill(&fabric, &prices).unwrap().notes,
-        ["the list's tier nodes fits no links of this fabric, which go by node, host; did you mean node?"]
+        [
+            "the list's tier nodes matches no links of this fabric, whose tiers are node, host; did you mean node?"
+        ]
     );
     for fitting in ["node", "host"] {
         prices.tiers = [tier(fitting)].into();
         prices.own_tiers = [fitting.to_owned()].into();
-        assert_eq!(bill(&fabric, &prices).unwrap().notes, ["node links are not paid for by this list"]);
+        assert_eq!(bill(&fabric, &prices).unwrap().notes, ["this list does not charge for node links"]);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 /// A network of directed arcs with capacities.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
-    /// Where each arc leads; the one back has the next number, or the one before.
+    /// Where each arc leads; an arc and its reverse have numbers `2n` and `2n + 1`.
     to: Vec<u32>,
     capacity: Vec<u64>,
     arcs: Vec<Vec<u32>>,
@@ -25,7 +25,7 @@ impl Flow {
         }
     }
 
-    /// What can flow from `source` to `sink`. Uses up the capacities.
+    /// Returns the maximum flow from `source` to `sink`. Uses up the capacities.
     pub(super) fn maximum(&mut self, source: u32, sink: u32) -> u64 {
         let mut flow = 0u64;
         loop {
@@ -56,7 +56,8 @@ impl Flow {
         level
     }
 
-    /// One path of the levels, and what it carried. `next` is the first arc of each vertex that may still lead on.
+    /// Finds a path through the levels and returns how much it carries. `next` is the first arc of each
+    /// vertex that may still lead on.
     fn augment(&mut self, source: u32, sink: u32, level: &[u32], next: &mut [usize]) -> Option<u64> {
         let mut path: Vec<u32> = Vec::new();
         let mut at = source;
@@ -74,7 +75,7 @@ impl Flow {
                     at = self.to[arc as usize];
                 }
                 None => {
-                    // A dead end: back, and never here again.
+                    // A dead end: go back, and never enter it again.
                     next[at as usize] = self.arcs[at as usize].len();
                     let arc = path.pop()?;
                     at = self.to[arc as usize ^ 1];
@@ -97,16 +98,16 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The maximum flow is the least cut, found by trying all.
+        /// The maximum flow equals the minimum cut, found by trying all.
         #[test]
-        fn it_is_the_least_cut(arcs in prop::collection::vec((0u32..6, 0u32..6, 0u64..20), 0..20)) {
+        fn the_maximum_flow_is_the_minimum_cut(arcs in prop::collection::vec((0u32..6, 0u32..6, 0u64..20), 0..20)) {
             let mut flow = Flow::new(6);
             arcs.iter().for_each(|&(from, to, capacity)| flow.arc(from, to, capacity));
             let cut = |side: u32| -> u64 {
                 let here = |vertex: u32| side >> vertex & 1 == 1;
                 arcs.iter().filter(|&&(from, to, _)| here(from) && !here(to)).map(|arc| arc.2).sum()
             };
-            // Vertex 0 here, vertex 5 there.
+            // Cuts with vertex 0 on one side and vertex 5 on the other.
             let least = (0..64).filter(|side| side & 1 == 1 && side >> 5 == 0).map(cut).min();
             prop_assert_eq!(Some(flow.maximum(0, 5)), least);
         }

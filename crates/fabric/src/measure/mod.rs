@@ -1,8 +1,8 @@
 //! Degree, diameter and bisection of a fabric.
 //!
-//! Where a family has a formula, it gives the answer. Else the diameter is found by walking the graph, and the bisection by
-//! maximum flows: between all halves of a few NPUs, which is exact, or between one pair of halves of many, which no bisection is
-//! above.
+//! If a family has a formula, that gives the answer. Otherwise a search of the graph finds the diameter, and
+//! maximum flows find the bisection: between all halves of a few NPUs, which is exact, or between one pair of
+//! halves of many, which is an upper bound.
 
 mod bisection;
 mod flow;
@@ -13,15 +13,16 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use syncline_units::{DimKind, LinkId, Rate};
 
-/// Most steps that walking a graph may take.
+/// Most steps of a search of the graph.
 const STEPS: u64 = 1 << 30;
 
-/// What formulas say of a fabric.
+/// What formulas say about a fabric.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known {
     pub(crate) diameter: Option<u32>,
     pub(crate) bisection: Option<(Rate, Method)>,
-    /// NPUs that halves keep together: those of a node. Before nodes are made of hosts: hosts of a leaf.
+    /// Number of NPUs that halves keep together: those of a node. Before hosts become nodes: the hosts of a
+    /// leaf.
     pub(crate) whole: u32,
 }
 
@@ -29,41 +30,41 @@ pub(crate) struct Known {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// By the family's formula: exact.
+    /// By the family's formula; exact.
     Formula,
-    /// By maximum flows between all halves: exact.
+    /// By maximum flows between all halves; exact.
     AllHalves,
-    /// Between one pair of halves, or a few: by the links across a dimension, or by a maximum flow between the halves that
-    /// NPU numbers make. The bisection is at most that.
+    /// Between one pair of halves, or a few: by the links across a dimension, or by a maximum flow between
+    /// the lower and the upper half of NPU numbers. An upper bound on the bisection.
     OneHalf,
 }
 
-/// How many links leave the vertices of a level.
+/// How many links leave each vertex of a level.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Degree {
     /// Name of the level.
     pub level: String,
-    /// Vertices of it.
+    /// Number of its vertices.
     pub count: u32,
     /// Links that leave the vertex with the fewest.
     pub least: u32,
-    /// And with the most.
+    /// Links that leave the vertex with the most.
     pub most: u32,
 }
 
-/// The least that two halves of the NPUs can send each other.
+/// The least rate at which two halves of the NPUs can send to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bisection {
-    /// From one half to the other, one way.
+    /// From one half to the other, in one direction.
     pub rate: Rate,
     /// How it was found.
     pub method: Method,
-    /// What half of the NPUs could send at most: the sum of their links into the network.
+    /// The most that half of the NPUs could send: the sum of their links into the network.
     pub ideal: Rate,
 }
 
 impl Fabric {
-    /// Degrees, level by level.
+    /// Returns the degrees, level by level.
     pub fn degrees(&self) -> Vec<Degree> {
         let parts = self.parts();
         if let Kind::Regular(dims) = &self.kind {
@@ -85,8 +86,8 @@ impl Fabric {
         parts.levels.iter().map(degree).collect()
     }
 
-    /// Links on the way between the two NPUs that are farthest apart, by shortest paths; `None` where a path is lacking, or
-    /// where the graph is too large to be walked.
+    /// Returns the number of links on a shortest path between the two NPUs that are farthest apart; `None` if
+    /// a path is missing, or if the graph is too large to search.
     pub fn diameter(&self) -> Option<u32> {
         match (&self.kind, self.built.as_ref().and_then(|built| built.known.diameter)) {
             _ if self.is_damaged() => None,
@@ -98,8 +99,8 @@ impl Fabric {
         }
     }
 
-    /// The bisection; `None` for one NPU, and where the fabric is too large for a maximum flow. With nodes, they are not
-    /// split.
+    /// Returns the bisection; `None` for one NPU, and if the fabric is too large for a maximum flow. Nodes
+    /// are not split.
     pub fn bisection(&self) -> Option<Bisection> {
         let whole = self.built.as_ref().map_or(1, |built| {
             if built.parts.axes.first().is_some_and(|(name, _)| name == "node") {
@@ -122,7 +123,7 @@ impl Fabric {
         Some(Bisection { rate, method, ideal: self.ideal(whole) })
     }
 
-    /// What a grid with equal links in all dimensions, or one dimension alone, is known to have.
+    /// Returns the known bisection of a grid with equal links in all dimensions, or of a single dimension.
     fn regular_bisection(&self) -> Option<(Rate, Method)> {
         let dims: Vec<_> = self.dims().iter().filter(|dim| dim.size > 1).collect();
         let first = dims.first()?;
@@ -140,7 +141,7 @@ impl Fabric {
                 let sizes: Vec<u32> = dims.iter().map(|dim| dim.size).collect();
                 crate::build::grid::bisection(&sizes, first.rate, 2 * first.count)
             }
-            // A hypercube (Leighton 1992, 3.1), and one dimension alone.
+            // A hypercube (Leighton 1992, 3.1), and a single dimension.
             DimKind::FullyConnected if dims.iter().all(|dim| dim.size == 2) => {
                 half(u64::from(self.npus / 2) * count)
             }
@@ -152,7 +153,7 @@ impl Fabric {
         }
     }
 
-    /// What a cut across a dimension of even size lets through, at the least: no bisection is above it.
+    /// Returns the least rate of a cut across a dimension of even size: an upper bound on the bisection.
     fn across(&self) -> Option<(Rate, Method)> {
         let cut = |dim: &Dimension| {
             let half = u64::from(dim.size / 2);
@@ -168,7 +169,8 @@ impl Fabric {
         even.map(cut).min().map(|rate| (rate, Method::OneHalf))
     }
 
-    /// What half of the NPUs can send into the network: with nodes, over the cards of half of the nodes.
+    /// Returns the rate at which half of the NPUs can send into the network; with nodes, over the cards of
+    /// half of the nodes.
     fn ideal(&self, whole: u32) -> Rate {
         let halves = self.npus / whole / 2 * whole;
         let inside = |parts: &Parts, id: u32| whole > 1 && parts.tier(LinkId(id)).name == "scale-up";
@@ -189,7 +191,7 @@ impl Fabric {
     }
 }
 
-/// Of a regular fabric, by arithmetic.
+/// Returns the degrees of a regular fabric, by arithmetic.
 fn regular_degrees(dims: &[Dimension], parts: &Parts) -> Vec<Degree> {
     let used = || dims.iter().filter(|dim| dim.size > 1);
     let npu = used().map(|dim| dim.egress_links()).fold(0, u32::saturating_add);
@@ -213,10 +215,10 @@ fn farthest(kind: DimKind, size: u32, direction: Direction) -> u32 {
     }
 }
 
-/// The diameter of a graph, from the vertices of the core that NPUs are, or have for a gate.
+/// Returns the diameter of a graph, searched from the core vertices that are NPUs or gates of NPUs.
 fn walked(graph: &Graph) -> Option<u32> {
     let npus = graph.npus();
-    // Of each, how many NPUs it is the gate of.
+    // For each, the number of NPUs whose gate it is.
     let mut goals: BTreeMap<u32, u32> = BTreeMap::new();
     for npu in 0..npus {
         *goals.entry(graph.gate(npu).unwrap_or(npu)).or_default() += u32::from(graph.gate(npu).is_some());

@@ -1,4 +1,4 @@
-//! The grammar.
+//! The parser of the grammar.
 
 use super::tokens::{Token, Tokens};
 use super::{Collective, Header, Layer, Pass, Policy, TextWorkload};
@@ -6,18 +6,18 @@ use crate::astra2::Source;
 use std::path::Path;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 
-/// Most errors that are reported one by one.
+/// Most errors reported one by one.
 const MAX_PROBLEMS: usize = 20;
 /// Words in the header of SimAI's workloads. (aliyun/SimAI, `astra-sim-alibabacloud/astra-sim/workload/Workload.cc`.)
 const SIMAI: [&str; 5] = ["ep:", "pp:", "vpp:", "ga:", "all_gpus:"];
-/// The word for no collective.
+/// The word for "no collective".
 const NONE: &str = "NONE";
 
 impl TextWorkload {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`Code::Unreadable`], or [`Code::BadAstraText`] with the place of everything that can be told in one go.
+    /// [`Code::Unreadable`], or [`Code::BadAstraText`] for every error that can be found in one pass, with its place.
     pub fn read(path: &Path) -> Result<Self> {
         Self::parse(Source::read(path)?)
     }
@@ -42,21 +42,21 @@ impl TextWorkload {
     }
 }
 
-/// An error after which the tokens mean nothing any more.
+/// An error after which parsing cannot continue.
 type Parsed<T> = std::result::Result<T, Box<Diagnostic>>;
 
 struct Parser<'a> {
     tokens: Tokens<'a>,
-    /// Errors after which reading went on.
+    /// Errors after which parsing continued.
     problems: Diagnostics,
-    /// Layers that the header names.
+    /// Layer indices in the header.
     indices: Vec<(&'static str, u32, Token<'a>)>,
 }
 
 impl<'a> Parser<'a> {
     fn file(&mut self) -> Parsed<(Policy, Header, Vec<Layer>)> {
         if self.tokens.peek().is_none() {
-            // What white space there is counts its lines.
+            // Skips trailing white space, to count its lines.
             self.tokens.next();
             let error = self.tokens.at_end("the file is empty").key("policy");
             return Err(Box::new(error.allowed("a policy such as DATA, the number of layers, the layers")));
@@ -94,8 +94,8 @@ impl<'a> Parser<'a> {
         Ok((policy, header, layers))
     }
 
-    /// The error about a workload of SimAI, whose header names degrees of parallelism that ASTRA-sim 1 does not have, and
-    /// whose layers have collectives that it does not have.
+    /// The error for a workload of SimAI, whose header has degrees of parallelism and whose layers have collectives
+    /// that ASTRA-sim 1 does not have.
     fn of_simai(&self) -> Option<Diagnostic> {
         let mut ahead = self.tokens.clone();
         let line = ahead.peek()?.line;
@@ -110,7 +110,7 @@ impl<'a> Parser<'a> {
             self.tokens
                 .wrong(found?, "header", "the file is a workload of SimAI, as AICB writes it, and not one of ASTRA-sim 1")
                 .allowed("a policy such as DATA, the number of layers, the layers")
-                .note("its header and its collectives (ALLREDUCE_DP_EP, ALLTOALL_EP, ...) mean what only SimAI knows")
+                .note("its header and its collectives (ALLREDUCE_DP_EP, ALLTOALL_EP, ...) are specific to SimAI")
                 .help(
                     "describe the same job by `workload.model` (a model's name, or its Hugging Face configuration) with the \
                      header's degrees in `workload.parallel`",
@@ -133,7 +133,7 @@ impl<'a> Parser<'a> {
                 self.tokens
                     .wrong(first, "policy", "the file begins with a layer: its two header lines are missing")
                     .allowed("a policy, then the number of layers, then the layers")
-                    .note("workload files of LIBRA have layers alone, and no policy")
+                    .note("workload files of LIBRA have only layers, and no policy")
                     .help("write a policy such as `DATA` and the number of layers before the first layer"),
             ));
         }
@@ -146,11 +146,11 @@ impl<'a> Parser<'a> {
             .one_of(token.text, Policy::ALL.iter().map(|policy| policy.name()))
     }
 
-    /// What stands between the policy and the number of layers.
+    /// Parses what is between the policy and the number of layers.
     fn header(&mut self, policy: Policy) -> Parsed<Header> {
         let mut header = Header::default();
         match policy {
-            // Files of July 2020 go on with the number of layers.
+            // Files of July 2020 continue with the number of layers.
             Policy::HybridTransformer
                 if self.tokens.peek().is_some_and(|t| t.text.parse::<u64>().is_err()) =>
             {
@@ -169,7 +169,7 @@ impl<'a> Parser<'a> {
         Ok(header)
     }
 
-    /// `model_parallel_NPU_group: 4`.
+    /// Parses `model_parallel_NPU_group: 4`.
     fn model_group(&mut self) -> Parsed<u32> {
         let key = "model_parallel_NPU_group";
         self.label(key)?;
@@ -182,7 +182,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A word that names what follows; ASTRA-sim takes any.
+    /// Parses the word before a number; ASTRA-sim accepts any word.
     fn label(&mut self, key: &str) -> Parsed<()> {
         let word = self.tokens.need(key, &format!("{key}: and a number"))?;
         if word.text.parse::<i64>().is_ok() {
@@ -195,7 +195,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A layer's index.
+    /// Parses the index of a layer.
     fn index(&mut self, key: &'static str) -> Parsed<u32> {
         let at = self.tokens.peek();
         let index = self.tokens.small(key)?;
@@ -203,7 +203,7 @@ impl<'a> Parser<'a> {
         Ok(index)
     }
 
-    /// `checkpoints: 2 2 11`: a word, how many, and the layers.
+    /// Parses `checkpoints: 2 2 11`: a word, the number of layers, and the layers.
     fn indices(&mut self, key: &'static str) -> Parsed<Vec<u32>> {
         self.label(key)?;
         let count = self.tokens.small(key)?;
@@ -248,7 +248,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// A collective's word. A wrong word is noted, and reading goes on.
+    /// Parses a collective. An unknown word is reported, and parsing continues.
     fn collective(&mut self, key: &str) -> Parsed<Option<Collective>> {
         let names = || [NONE].into_iter().chain(Collective::ALL.iter().map(|collective| collective.name()));
         let token = self.tokens.need(key, &names().collect::<Vec<_>>().join(", "))?;
@@ -265,11 +265,11 @@ impl<'a> Parser<'a> {
             )));
         }
         let wrong = self.tokens.wrong(token, key, "unknown collective").one_of(token.text, names());
-        self.problems.push(wrong.note("ASTRA-sim takes every unknown word silently for NONE"));
+        self.problems.push(wrong.note("ASTRA-sim silently reads every unknown word as NONE"));
         Ok(None)
     }
 
-    /// The policy at the end of a layer.
+    /// Parses the policy at the end of a layer.
     fn own_policy(&mut self, key: &str) -> Parsed<Policy> {
         let token = self.tokens.need(key, "a policy such as DATA")?;
         if let Some(policy) = Policy::from_name(token.text) {
@@ -307,7 +307,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The beginning of a name that may be anything.
+/// The beginning of a name, which may be any text.
 fn shorten(name: &str) -> String {
     name.chars().take(40).collect()
 }

@@ -68,7 +68,7 @@ fn a_layer_has_all_its_fields() {
 }
 
 #[test]
-fn errors_name_place_and_remedy() {
+fn errors_have_place_and_suggestion() {
     let line = |error: &Diagnostic| error.place.as_ref().map(|place| (place.line, place.column));
     for (text, message, at, nearest) in [
         ("", "the file is empty", (1, 0), None),
@@ -104,7 +104,7 @@ fn errors_name_place_and_remedy() {
 }
 
 #[test]
-fn a_wrong_number_of_layers_is_said() {
+fn a_wrong_number_of_layers_is_reported() {
     let more = refused(&format!("DATA\n1\n{LAYER}\n{LAYER}\n{LAYER}"));
     assert_eq!(more.help.as_deref(), Some("write 3 as the number of layers"));
     assert_eq!(more.place.unwrap().line, 4);
@@ -115,14 +115,14 @@ fn a_wrong_number_of_layers_is_said() {
 }
 
 #[test]
-fn a_workload_of_simai_is_named() {
+fn a_workload_of_simai_is_recognised() {
     let header = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 8 ep: 1 pp: 1 vpp: 8 ga: 1 all_gpus: 16 \
                   checkpoints: 0 checkpoint_initiates: 0";
     let layer = "grad_norm -1 1 NONE 0 1 NONE 0 1 ALLREDUCE_DP_EP 13421772800 100";
     let error = refused(&format!("{header}\n1\n{layer}\n"));
     assert!(error.message.contains("a workload of SimAI, as AICB writes it"), "{error}");
     assert_eq!(error.place.as_ref().map(|place| (place.line, place.column)), Some((1, 61)));
-    // Without them the header is that of ASTRA-sim 1, and a layer may be called anything.
+    // Without the extra degrees the header is that of ASTRA-sim 1, and a layer may have any name.
     let own =
         "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 8 checkpoints: 0 checkpoint_initiates: 0";
     assert!(parse(&format!("{own}\n1\n{}\n", LAYER.replace("conv1", "ep:"))).is_ok());

@@ -1,9 +1,9 @@
-//! Tokens between white space, each with its place.
+//! Tokens separated by white space, each with its position.
 
 use crate::astra2::Source;
 use syncline_diagnostics::{Code, Diagnostic, Place};
 
-/// The largest number that is read.
+/// The largest number that is accepted.
 pub const MAX_NUMBER: u64 = i64::MAX as u64;
 
 /// One token.
@@ -31,17 +31,17 @@ impl<'a> Tokens<'a> {
         Self { source, at: 0, line: 1 }
     }
 
-    /// The next token, which is left where it is.
+    /// Returns the next token without consuming it.
     pub fn peek(&self) -> Option<Token<'a>> {
         self.clone().next()
     }
 
-    /// Where a token stands.
+    /// The place of a token.
     pub fn place(&self, token: Token<'_>) -> Place {
         self.source.place_at(token.at, token.text.len())
     }
 
-    /// An error of this format at a token.
+    /// An error about a token.
     pub fn wrong(&self, token: Token<'_>, key: &str, message: impl Into<String>) -> Diagnostic {
         Diagnostic::error(Code::BadAstraText, message)
             .in_place(self.place(token))
@@ -49,24 +49,24 @@ impl<'a> Tokens<'a> {
             .found(token.text.chars().take(60).collect::<String>())
     }
 
-    /// The next token; `what` is expected.
+    /// Returns the next token, or an error that says that `what` was expected.
     pub fn need(&mut self, key: &str, what: &str) -> Result<Token<'a>, Box<Diagnostic>> {
         self.next().ok_or_else(|| Box::new(self.at_end("the file ends too early").key(key).allowed(what)))
     }
 
-    /// An error of this format at the end of the file.
+    /// An error about the end of the file.
     pub fn at_end(&self, message: &str) -> Diagnostic {
         Diagnostic::error(Code::BadAstraText, message)
             .at(self.source.file(), self.line)
             .found("the end of the file")
     }
 
-    /// The next token as a whole number of 0 or more.
+    /// Returns the next token as a whole number of 0 or more.
     pub fn number(&mut self, key: &str) -> Result<u64, Box<Diagnostic>> {
         self.within(key, MAX_NUMBER)
     }
 
-    /// The next token as a whole number within 32 bits.
+    /// Returns the next token as a 32-bit whole number.
     pub fn small(&mut self, key: &str) -> Result<u32, Box<Diagnostic>> {
         self.within(key, u32::MAX.into()).map(|number| number as u32)
     }

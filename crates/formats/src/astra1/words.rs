@@ -7,13 +7,13 @@ macro_rules! words {
         pub enum $name { $($(#[$vdoc])* $variant),+ }
 
         impl $name {
-            /// Every word, in the order of documentation.
+            /// Every word, in the order in which the documentation lists them.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
             /// The word in the file.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
             }
-            /// What a word of the file means.
+            /// The meaning of a word in the file.
             pub fn from_name(name: &str) -> Option<Self> {
                 match name { $($text => Some(Self::$variant),)+ _ => None }
             }
@@ -33,21 +33,21 @@ words! {
         Data = "DATA",
         /// All NPUs share one copy.
         Model = "MODEL",
-        /// The first layer's weight-gradient collective alone.
+        /// Only the first layer's weight-gradient collective.
         Micro = "MICRO",
         /// Copies are shared along dimension 0.
         HybridDataModel = "HYBRID_DATA_MODEL",
         /// Copies are shared along all dimensions but 0.
         HybridModelData = "HYBRID_MODEL_DATA",
-        /// Every layer says its own policy.
+        /// Each layer has its own policy.
         HybridCustomized = "HYBRID_CUSTOMIZED",
-        /// A recommendation model: embeddings divided, MLPs copied.
+        /// A recommendation model: embeddings are divided, MLPs are copied.
         HybridDlrm = "HYBRID_DLRM",
-        /// The same, with an input exchange that is not awaited.
+        /// As `HYBRID_DLRM`, with an input exchange that is not awaited.
         HybridDlrmEnhanced = "HYBRID_DLRM_ENHANCED",
         /// Copies are shared by groups of a given size.
         HybridTransformer = "HYBRID_TRANSFORMER",
-        /// The same, with activations computed again in the backward pass.
+        /// As `HYBRID_TRANSFORMER`, with activations recomputed in the backward pass.
         HybridTransformerFwdInBckwd = "HYBRID_TRANSFORMER_FWD_IN_BCKWD",
         /// Forward passes only.
         DistributedInference = "DISTRIBUTED_INFERENCE",
@@ -55,13 +55,13 @@ words! {
 }
 
 words! {
-    /// What is exchanged after a pass. The word `NONE` stands for nothing.
+    /// The collective after a pass. The word `NONE` means that there is none.
     Collective {
         /// The full vector of every NPU is reduced.
         AllReduce = "ALLREDUCE",
-        /// Every NPU has a block for every other.
+        /// Every NPU has a block for every other NPU.
         AllToAll = "ALLTOALL",
-        /// Every NPU's shard reaches all.
+        /// Every NPU's shard is sent to all.
         AllGather = "ALLGATHER",
         /// Every NPU ends with a block of the reduction.
         ReduceScatter = "REDUCESCATTER",

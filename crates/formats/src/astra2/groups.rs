@@ -20,7 +20,8 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Whether ASTRA-sim ignores a file of that name: any path that contains `empty` stands for no groups.
+    /// Whether ASTRA-sim ignores a file with this name: any path that contains `empty` means that there are no
+    /// groups.
     pub fn ignored(path: &Path) -> bool {
         path.to_string_lossy().contains("empty")
     }
@@ -43,7 +44,7 @@ impl Groups {
                     problems.push(
                         problem("a group's name must be a whole number above 0")
                             .found(&key.name)
-                            .help("\"\" and \"0\" stand for all ranks and need no entry"),
+                            .help("\"\" and \"0\" mean all ranks and need no entry"),
                     );
                     continue;
                 }

@@ -1,21 +1,21 @@
-//! The outermost object of a JSON file with the position of every key.
+//! The outermost object of a JSON file, with the position of every key.
 
 use super::source::Source;
 use serde_json::Value;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 
-/// A key of the outermost object and where it stands, quotes included.
+/// A key of the outermost object and its position, including the quotes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyAt {
     /// The key.
     pub name: String,
     /// Offset of its opening quote.
     pub start: usize,
-    /// Bytes with both quotes.
+    /// Length in bytes, including both quotes.
     pub length: usize,
 }
 
-/// The keys of the outermost object of a well-formed JSON text, in order; nothing for other texts.
+/// The keys of the outermost object of a well-formed JSON text, in order; empty for other texts.
 pub fn keys(text: &str) -> Vec<KeyAt> {
     let bytes = text.as_bytes();
     let mut keys = Vec::new();
@@ -50,8 +50,7 @@ pub fn keys(text: &str) -> Vec<KeyAt> {
     keys
 }
 
-/// The keys and values of a JSON object. Everything wrong with its outer form is an error: bad syntax, another type
-/// than an object, a key that occurs twice.
+/// The keys and values of a JSON object. Bad syntax, a value that is not an object, and duplicate keys are errors.
 pub fn object(source: &Source, what: &str) -> Result<Vec<(KeyAt, Value)>> {
     let value: Value = serde_json::from_str(source.text()).map_err(|error| {
         let place = source.place(error.line() as u64, error.column() as u64, 1);
@@ -82,7 +81,7 @@ pub fn object(source: &Source, what: &str) -> Result<Vec<(KeyAt, Value)>> {
     Ok(pairs)
 }
 
-/// What a value is, in words.
+/// The type of a value, as text.
 pub fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -95,13 +94,13 @@ pub fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// A value as it is shown in an error.
+/// A value as shown in an error.
 pub fn shown(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() > 60 { format!("{}...", text.chars().take(57).collect::<String>()) } else { text }
 }
 
-/// A whole number; one written with a fraction of zero counts. `None` for everything else, booleans included.
+/// A whole number; also accepts a fraction of zero, such as `1.0`. `None` for everything else, including booleans.
 pub fn whole(value: &Value) -> Option<i64> {
     let Value::Number(number) = value else { return None };
     number.as_i64().or_else(|| {

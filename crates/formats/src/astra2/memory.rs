@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 
-/// Who shares a remote memory.
+/// Which NPUs share a remote memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
     /// There is none; memory nodes are refused.
@@ -15,9 +15,9 @@ pub enum MemoryKind {
     PerNpu,
     /// `npus_per_node` NPUs share one, which serves one transaction at a time.
     PerNode {
-        /// How many nodes there are.
+        /// Number of nodes.
         nodes: u32,
-        /// How many NPUs share a node's memory.
+        /// Number of NPUs that share a node's memory.
         npus_per_node: u32,
     },
     /// All NPUs share one, which serves one transaction at a time.
@@ -27,11 +27,11 @@ pub enum MemoryKind {
 /// The remote memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
-    /// Who shares it.
+    /// Which NPUs share it.
     pub kind: MemoryKind,
-    /// Nanoseconds of every transaction.
+    /// Latency of each transaction, in nanoseconds.
     pub latency: u64,
-    /// Decimal gigabytes a second, that is bytes a nanosecond.
+    /// Bandwidth in decimal gigabytes per second, which is bytes per nanosecond.
     pub bandwidth: f64,
     /// Where it was read.
     pub source: Source,
@@ -144,7 +144,7 @@ impl Memory {
                 problems.push(
                     Diagnostic::warning(
                         Code::AstraDefault,
-                        "remote-mem-latency is absent; ASTRA-sim takes 0 ns",
+                        "remote-mem-latency is absent; ASTRA-sim uses 0 ns",
                     )
                     .at(source.file(), 0)
                     .key("remote-mem-latency"),

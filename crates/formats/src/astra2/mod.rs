@@ -1,12 +1,12 @@
-//! The configuration files of ASTRA-sim 2. A key that ASTRA-sim ignores gets a warning with the nearest valid name (it
-//! takes a misspelt key silently for its default), an absent key gets ASTRA-sim's default and a warning, a value that
-//! ASTRA-sim cannot run with is an error.
+//! The configuration files of ASTRA-sim 2. A key that ASTRA-sim ignores gets a warning with the nearest valid name
+//! (ASTRA-sim silently uses the default of a misspelt key). An absent key gets ASTRA-sim's default and a warning. A
+//! value that ASTRA-sim cannot run with is an error.
 //!
 //! - [`Network`]: the YAML of the analytical backends, `NetworkParser.cpp`;
 //! - [`System`]: the JSON of the system layer, `Sys.cc:initialize_sys`;
 //! - [`Memory`]: the JSON of remote memory, `AnalyticalRemoteMemory.cc`;
 //! - [`Groups`]: the JSON of communicator groups, `Workload.cc:initialize_comm_groups`;
-//! - [`source`]: a file's text and where its keys are, for errors that come later.
+//! - [`source`]: a file's text and the positions of its keys, for errors that are found later.
 
 pub mod groups;
 pub mod json;

@@ -7,14 +7,14 @@ use std::fmt;
 use std::path::Path;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Place, Result};
 
-/// How the NPUs of one dimension are joined.
+/// How the NPUs of one dimension are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topology {
     /// A bidirectional ring.
     Ring,
-    /// A link from each to each.
+    /// A link between each pair.
     FullyConnected,
-    /// A link from each to a switch and back.
+    /// A link from each NPU to a switch and back.
     Switch,
 }
 
@@ -32,13 +32,13 @@ impl Topology {
 /// One dimension.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dimension {
-    /// How its NPUs are joined.
+    /// How its NPUs are connected.
     pub topology: Topology,
-    /// How many there are; 2 or more.
+    /// Number of NPUs, at least 2.
     pub npus: u32,
-    /// Rate of a link in "GB/s" as ASTRA-sim means them: 2^30 bytes a second; above 0.
+    /// Rate of a link in ASTRA-sim's "GB/s", which is 2^30 bytes per second; above 0.
     pub bandwidth: f64,
-    /// Nanoseconds a hop; 0 or more.
+    /// Latency of a hop in nanoseconds; at least 0.
     pub latency: f64,
 }
 
@@ -54,7 +54,7 @@ pub struct Network {
 const KEYS: [&str; 4] = ["topology", "npus_count", "bandwidth", "latency"];
 const TOPOLOGIES: [&str; 3] = ["Ring", "FullyConnected", "Switch"];
 
-/// Any YAML.
+/// Any YAML value.
 #[derive(Clone, Debug)]
 enum Yaml {
     Null,
@@ -187,7 +187,7 @@ impl Network {
                         reader.problems.push(
                             Diagnostic::error(
                                 Code::BadAstraFile,
-                                "the value must be a list, one entry a dimension",
+                                "the value must be a list with one entry per dimension",
                             )
                             .in_place(place)
                             .key(&key.value)
@@ -209,7 +209,7 @@ impl Network {
                     Diagnostic::error(Code::BadAstraFile, format!("the key {} is missing", KEYS[index]))
                         .at(source.file(), 0)
                         .key(KEYS[index])
-                        .help("the network needs topology, npus_count, bandwidth and latency, one entry a dimension"),
+                        .help("the network needs topology, npus_count, bandwidth and latency, with one entry per dimension each"),
                 );
             }
         }
@@ -230,7 +230,7 @@ impl Network {
             _ => Err("a whole number above 1"),
         });
         let bandwidth = reader.each(&bandwidth, KEYS[2], |value| {
-            value.number().filter(|&rate| rate > 0.0).ok_or("GB/s (2^30 bytes a second) above 0")
+            value.number().filter(|&rate| rate > 0.0).ok_or("GB/s (2^30 bytes per second) above 0")
         });
         let latency = reader.each(&latency, KEYS[3], |value| {
             value.number().filter(|&ns| ns >= 0.0).ok_or("nanoseconds, 0 or more")
@@ -267,7 +267,7 @@ impl Network {
     }
 }
 
-/// What is wrong with a text that is no YAML, in our words where it is what people do wrong.
+/// The error for a text that is not YAML, reworded for common mistakes.
 fn not_yaml(source: &Source, error: &serde_saphyr::Error) -> Diagnostic {
     let place =
         error.location().map_or_else(|| source.place(0, 0, 0), |at| source.place(at.line(), at.column(), 1));
@@ -291,10 +291,10 @@ fn not_yaml(source: &Source, error: &serde_saphyr::Error) -> Diagnostic {
     Diagnostic::error(Code::BadSyntax, format!("the network file is not valid YAML: {text}")).in_place(place)
 }
 
-/// The largest machine: what 32-bit tags and ranks of ASTRA-sim could still number, and memory could still hold.
+/// The largest machine: ASTRA-sim's 32-bit tags and ranks can still number it, and its data still fits into memory.
 pub const MAX_NPUS: u32 = 1 << 22;
 
-/// Reads lists and collects what is wrong.
+/// Reads lists and collects errors.
 struct Fields<'a> {
     source: &'a Source,
     problems: Diagnostics,

@@ -1,4 +1,4 @@
-//! Which collective runs by which custom algorithm: a YAML mapping from ids of nodes to prefixes of traces.
+//! The custom algorithm of each collective: a YAML mapping from node ids to prefixes of traces.
 //! ASTRA-sim 2, `CollectiveImplLookup.cc:parse_per_node_yaml_file`.
 
 use super::source::Source;
@@ -9,7 +9,7 @@ use syncline_diagnostics::{Code, Diagnostic, Result};
 /// Reads a file.
 ///
 /// # Errors
-/// `Unreadable`, or `BadAstraFile` where it is no mapping from whole numbers to texts.
+/// `Unreadable`, or `BadAstraFile` if it is not a mapping from whole numbers to texts.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<u64, String>> {
     parse(&Source::read(path)?)
 }
@@ -22,7 +22,7 @@ fn parse(source: &Source) -> Result<BTreeMap<u64, String>> {
         let text = error.without_snippet().to_string();
         Diagnostic::error(
             Code::BadAstraFile,
-            "the file of per-node algorithms is not a mapping from ids of nodes to prefixes of traces",
+            "the file of per-node algorithms is not a mapping from node ids to prefixes of traces",
         )
         .in_place(place)
         .note(text.lines().next().unwrap_or_default())

@@ -1,11 +1,11 @@
-//! A file's text and where its keys are, so that an error found much later can still point at its line.
+//! A file's text and the positions of its keys, so that an error found much later can still point at its line.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use syncline_diagnostics::{Code, Diagnostic, Place, Result};
 
-/// The largest configuration file that is read.
+/// The largest configuration file that is read, in bytes.
 pub const MAX_BYTES: u64 = 64 << 20;
 
 /// A file's text.
@@ -16,10 +16,10 @@ pub struct Source {
 }
 
 impl Source {
-    /// A text that goes by that name in errors.
+    /// A text with the name that errors use for it.
     pub fn new(file: impl Into<String>, text: impl Into<String>) -> Self {
         let mut text = text.into();
-        // Some editors write a byte order mark, which says nothing in UTF-8.
+        // Some editors write a byte order mark, which has no meaning in UTF-8.
         if text.starts_with('\u{feff}') {
             text.remove(0);
         }
@@ -32,10 +32,10 @@ impl Source {
     pub fn read(path: &Path) -> Result<Self> {
         Self::read_at_most(path, MAX_BYTES)
     }
-    /// Reads a file of at most `limit` bytes; of a larger one, nothing is kept.
+    /// Reads a file of at most `limit` bytes. Of a larger file, nothing is kept.
     ///
     /// # Errors
-    /// `Unreadable` where it cannot be read, is larger or is not UTF-8 text.
+    /// `Unreadable` if it cannot be read, is larger, or is not UTF-8 text.
     pub fn read_at_most(path: &Path, limit: u64) -> Result<Self> {
         let file = path.display().to_string();
         let unreadable = |problem: String| {
@@ -48,7 +48,7 @@ impl Source {
         if length > limit {
             return Err(too_large().into());
         }
-        // What is no file, such as a pipe, does not say how long it is.
+        // Something that is not a regular file, such as a pipe, does not report its length.
         let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
         input.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(broken)?;
         if bytes.len() as u64 > limit {
@@ -65,14 +65,14 @@ impl Source {
     pub fn text(&self) -> &str {
         &self.text
     }
-    /// The place of `width` characters at line and column, both from 1; line 0 means the file as a whole.
+    /// The place of `width` characters at line and column, both from 1. Line 0 means the whole file.
     pub fn place(&self, line: u64, column: u64, width: usize) -> Place {
         let number = |value: u64| u32::try_from(value).unwrap_or(0);
         let text = line
             .checked_sub(1)
             .and_then(|before| self.text.lines().nth(usize::try_from(before).ok()?))
             .unwrap_or("");
-        // A line that is longer than a screen is no help.
+        // A line that is wider than a screen is not useful.
         let text = if text.len() > 400 { "" } else { text };
         Place {
             file: self.file.clone(),
@@ -90,7 +90,7 @@ impl Source {
         let width = self.text.get(from..from + length).map_or(length, |text| text.chars().count());
         self.place(line, column, width)
     }
-    /// The place of a key of the outermost object of a JSON text; the whole file where it has none of that name.
+    /// The place of a key of the outermost object of a JSON text, or the whole file if it has no such key.
     pub fn json_key(&self, key: &str) -> Place {
         super::json::keys(&self.text)
             .into_iter()
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_may_be_as_large_as_the_limit_and_no_larger() {
+    fn a_file_may_be_as_large_as_the_limit_but_no_larger() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("text");
         std::fs::write(&path, vec![b'x'; 2 << 20]).unwrap();
@@ -112,14 +112,14 @@ mod tests {
         std::fs::write(&path, vec![b'x'; (2 << 20) + 1]).unwrap();
         let error = Source::read_at_most(&path, 2 << 20).unwrap_err();
         assert!(error.to_string().contains("it is larger than 2 MiB"), "{error}");
-        // A file that takes no space on the disk, and would take far too much of the memory.
+        // A sparse file: it occupies no disk space, but its content would need far too much memory.
         File::create(&path).unwrap().set_len(1 << 40).unwrap();
         assert!(Source::read(&path).unwrap_err().to_string().contains("larger than 64 MiB"));
     }
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn what_never_ends_is_refused() {
+    fn endless_files_are_refused() {
         let error = Source::read_at_most(Path::new("/dev/zero"), 1 << 20).unwrap_err();
         assert!(error.to_string().contains("larger than 1 MiB"), "{error}");
         assert!(Source::read(Path::new("/")).unwrap_err().to_string().contains("cannot be read"));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Place, Result};
 
-/// In which order waiting streams run (`scheduling-policy`).
+/// The order in which waiting streams run (`scheduling-policy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduling {
     /// The collective that was issued last goes first.
@@ -18,28 +18,28 @@ pub enum Scheduling {
     Explicit,
 }
 
-/// How an all-reduce visits several dimensions (`collective-optimization`).
+/// How an all-reduce proceeds over several dimensions (`collective-optimization`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Optimization {
-    /// An all-reduce in every dimension.
+    /// An all-reduce in each dimension.
     Baseline,
     /// Reduce-scatters up to the last dimension, an all-reduce there, all-gathers back.
     LocalBwAware,
 }
 
-/// How a collective runs in one dimension.
+/// The algorithm of a collective in one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// `ring`: neighbour to neighbour.
     Ring,
-    /// `direct`, `directN`: each to each, at most `window` messages under way.
+    /// `direct`, `directN`: each with each, with at most `window` messages under way.
     Direct {
-        /// `N`; `None` for all at once.
+        /// `N`; `None` means all at once.
         window: Option<u32>,
     },
     /// `halvingDoubling`: partners at distances 1, 2, 4, ...
     HalvingDoubling,
-    /// `doubleBinaryTree`: two trees in turn.
+    /// `doubleBinaryTree`: two trees that take turns.
     DoubleBinaryTree,
 }
 
@@ -75,13 +75,13 @@ pub struct SharedBus {
     pub overhead: u64,
     /// `g`: gap between two transfers of a sender.
     pub gap: u64,
-    /// `G`: nanoseconds of each further byte.
+    /// `G`: nanoseconds per further byte.
     pub gap_per_byte: f64,
-    /// `local-reduction-delay`: nanoseconds for every 100 bytes that are reduced; 1 where it is absent.
+    /// `local-reduction-delay`: nanoseconds per 100 bytes that are reduced; 1 if absent.
     pub reduction_delay: u64,
 }
 
-/// Collective algorithms as execution traces: prefixes of `prefix.<position>.et`, which count from the working
+/// Collective algorithms given as execution traces: prefixes of `prefix.<position>.et`, relative to the working
 /// directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Custom {
@@ -98,7 +98,7 @@ pub struct Custom {
 }
 
 impl Custom {
-    /// Whether there are none.
+    /// Whether there are no custom algorithms.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -109,15 +109,15 @@ impl Custom {
 pub struct System {
     /// `scheduling-policy`.
     pub scheduling: Scheduling,
-    /// `collective-optimization`; `None` where it is absent, which ASTRA-sim leaves to chance.
+    /// `collective-optimization`; `None` if absent. ASTRA-sim then leaves it uninitialised.
     pub optimization: Option<Optimization>,
-    /// `endpoint-delay` in nanoseconds; `None` where it is absent (10, not scaled).
+    /// `endpoint-delay` in nanoseconds; `None` if absent (10, not scaled).
     pub endpoint_delay: Option<u64>,
     /// `active-chunks-per-dimension`.
     pub active_chunks: u32,
-    /// `preferred-dataset-splits`; `None` where it is absent (0, by which ASTRA-sim divides).
+    /// `preferred-dataset-splits`; `None` if absent (ASTRA-sim uses 0, and divides by it).
     pub splits: Option<u32>,
-    /// `local-mem-bw` in decimal GB/s; 0 where it is absent: reductions cost nothing.
+    /// `local-mem-bw` in decimal GB/s; 0 if absent, and reductions then take no time.
     pub local_mem_bw: f64,
     /// `peak-perf` in TFLOPS.
     pub peak_perf: f64,
@@ -129,7 +129,7 @@ pub struct System {
     pub trace: bool,
     /// `track-local-mem`.
     pub track_local_mem: bool,
-    /// `model-shared-bus` with its numbers; `None` where it is 0 or absent.
+    /// `model-shared-bus` with its parameters; `None` if it is 0 or absent.
     pub shared_bus: Option<SharedBus>,
     /// Algorithms given as execution traces.
     pub custom: Custom,
@@ -146,7 +146,7 @@ pub struct System {
 }
 
 impl Default for System {
-    /// What ASTRA-sim does with `{}`.
+    /// ASTRA-sim's behaviour with `{}`.
     fn default() -> Self {
         Self {
             scheduling: Scheduling::Lifo,
@@ -171,11 +171,11 @@ impl Default for System {
     }
 }
 
-/// Keys that ASTRA-sim 2 once read or its own files still carry, and that it ignores.
+/// Keys that ASTRA-sim 2 used to read or that its own files still contain, and that it ignores.
 const IGNORED: [&str; 3] = ["boost-mode", "inter-dimension-scheduling", "intra-dimension-scheduling"];
-/// `local-reduction-delay` where it is absent. ASTRA-sim 2, `Sys.cc`.
+/// `local-reduction-delay` if absent. ASTRA-sim 2, `Sys.cc`.
 const REDUCTION_DELAY: u64 = 1;
-/// Keys that only matter with `model-shared-bus`.
+/// Keys that matter only with `model-shared-bus`.
 const SHARED_BUS: [&str; 5] = ["local-reduction-delay", "L", "o", "g", "G"];
 /// Keys of algorithms given as execution traces.
 const CUSTOM: [&str; 5] = [
@@ -205,20 +205,20 @@ const KEYS: [&str; 17] = [
     "track-local-mem",
     "local-mem-trace-filename",
 ];
-/// Keys whose absence is worth a warning, and what happens then.
+/// Keys whose absence gets a warning, and the consequence.
 const DEFAULTS: [(&str, &str); 6] = [
     (
         "scheduling-policy",
-        "LIFO is taken; ASTRA-sim leaves it uninitialised, and it has no effect on the result",
+        "LIFO is used; ASTRA-sim leaves it uninitialised, and it has no effect on the result",
     ),
     (
         "collective-optimization",
         "ASTRA-sim leaves it uninitialised; all-reduces over several dimensions need it",
     ),
-    ("endpoint-delay", "ASTRA-sim takes 10 ns and does not apply --injection-scale to it"),
-    ("active-chunks-per-dimension", "ASTRA-sim takes 1"),
-    ("preferred-dataset-splits", "ASTRA-sim takes 0 and divides by it; collectives need it"),
-    ("local-mem-bw", "ASTRA-sim takes 0, with which local reductions cost nothing"),
+    ("endpoint-delay", "ASTRA-sim uses 10 ns and does not apply --injection-scale to it"),
+    ("active-chunks-per-dimension", "ASTRA-sim uses 1"),
+    ("preferred-dataset-splits", "ASTRA-sim uses 0 and divides by it; collectives need it"),
+    ("local-mem-bw", "ASTRA-sim uses 0, so local reductions take no time"),
 ];
 const ALGORITHMS: [&str; 7] =
     ["ring", "direct", "halvingDoubling", "doubleBinaryTree", "oneRing", "oneDirect", "oneHalvingDoubling"];
@@ -249,7 +249,7 @@ impl System {
             pairs.iter().filter(|(key, _)| !fields.has_bus && SHARED_BUS.contains(&key.name.as_str()))
         {
             let place = source.place_at(key.start, key.length);
-            fields.problems.push(ignored(&key.name, place, "it only matters with model-shared-bus"));
+            fields.problems.push(ignored(&key.name, place, "it matters only with model-shared-bus"));
         }
         let known = |name: &str| pairs.iter().any(|(key, _)| key.name == name);
         for (key, meaning) in DEFAULTS {
@@ -307,12 +307,12 @@ fn ignored(key: &str, place: Place, why: &str) -> Diagnostic {
     Diagnostic::warning(Code::AstraIgnored, format!("{key} has no effect: {why}")).in_place(place).key(key)
 }
 
-/// Takes fields into a [`System`] and collects what is wrong.
+/// Stores fields into a [`System`] and collects errors.
 struct Fields {
     problems: Diagnostics,
     /// `model-shared-bus`.
     has_bus: bool,
-    /// What the bus is like, where there is one.
+    /// Parameters of the bus, if there is one.
     bus: SharedBus,
 }
 
@@ -337,24 +337,26 @@ impl Fields {
                 }
             }
             "endpoint-delay" => {
-                if let Some(value) = self.count(field, "whole nanoseconds above 0; ASTRA-sim aborts at 0") {
+                if let Some(value) = self.count(field, "whole nanoseconds above 0; ASTRA-sim aborts with 0") {
                     system.endpoint_delay = Some(value.into());
                 }
             }
             "active-chunks-per-dimension" => {
-                if let Some(value) = self.count(field, "a whole number above 0; ASTRA-sim runs nothing at 0")
+                if let Some(value) =
+                    self.count(field, "a whole number above 0; with 0, ASTRA-sim runs nothing")
                 {
                     system.active_chunks = value;
                 }
             }
             "preferred-dataset-splits" => {
-                let allowed = "a whole number above 0; ASTRA-sim divides by it, and never ends below 0";
+                let allowed =
+                    "a whole number above 0; ASTRA-sim divides by it, and never ends with negative values";
                 if let Some(value) = self.count(field, allowed) {
                     system.splits = Some(value);
                 }
             }
             "local-mem-bw" => {
-                if let Some(value) = self.number(field, "GB/s (10^9 bytes a second), 0 or more") {
+                if let Some(value) = self.number(field, "GB/s (10^9 bytes per second), 0 or more") {
                     system.local_mem_bw = value;
                 }
             }
@@ -370,7 +372,7 @@ impl Fields {
             "all-gather-implementation" => system.all_gather = self.implementations(field),
             "reduce-scatter-implementation" => system.reduce_scatter = self.implementations(field),
             "all-to-all-implementation" => system.all_to_all = self.implementations(field),
-            // ASTRA-sim switches it on at exactly 1.
+            // ASTRA-sim turns it on only with exactly 1.
             "model-shared-bus" => match json::whole(field.value) {
                 Some(value) => self.has_bus = value == 1,
                 None => self.problems.push(field.wrong("0 or 1")),
@@ -380,7 +382,7 @@ impl Fields {
             "g" => self.ticks(field, |bus| &mut bus.gap),
             "local-reduction-delay" => self.ticks(field, |bus| &mut bus.reduction_delay),
             "G" => {
-                if let Some(value) = self.number(field, "nanoseconds a byte, 0 or more") {
+                if let Some(value) = self.number(field, "nanoseconds per byte, 0 or more") {
                     self.bus.gap_per_byte = value;
                 }
             }
@@ -389,10 +391,10 @@ impl Fields {
                 if system.track_local_mem {
                     self.problems.push(
                         field
-                            .ignored("tensors are not followed here; times are those of ASTRA-sim all the same")
+                            .ignored("tensors are not tracked here; times still equal those of ASTRA-sim")
                             .note(
-                                "ASTRA-sim with it needs the attributes `inputs` and `outputs` on every node, and \
-                                 finishes no rank where they are absent",
+                                "with it, ASTRA-sim needs the attributes `inputs` and `outputs` on every node; \
+                                 without them no rank finishes",
                             ),
                     );
                 }
@@ -408,7 +410,7 @@ impl Fields {
             name if IGNORED.contains(&name) => self.problems.push(field.ignored("ASTRA-sim 2 ignores it")),
             name => {
                 let names = KEYS.into_iter().chain(IGNORED).chain(SHARED_BUS).chain(CUSTOM);
-                let unknown = field.ignored("ASTRA-sim does not know it, ignores it and takes the default");
+                let unknown = field.ignored("ASTRA-sim does not know it, ignores it and uses the default");
                 let mut problem = unknown.one_of(name, names);
                 problem.allowed = Some(KEYS.join(", "));
                 self.problems.push(problem);
@@ -452,12 +454,12 @@ impl Fields {
             None => self.problems.push(
                 field
                     .wrong("0 or 1")
-                    .note("ASTRA-sim compares with the number 0, so that even `false` switches it on"),
+                    .note("ASTRA-sim compares it with the number 0, so even `false` turns it on"),
             ),
         }
     }
 
-    /// A number of nanoseconds of the shared bus.
+    /// Stores a number of nanoseconds of the shared bus.
     fn ticks(&mut self, field: &Field<'_>, of: impl Fn(&mut SharedBus) -> &mut u64) {
         match json::whole(field.value).and_then(|value| u32::try_from(value).ok()) {
             Some(value) => *of(&mut self.bus) = value.into(),
@@ -465,7 +467,7 @@ impl Fields {
         }
     }
 
-    /// The prefix of an algorithm's traces: a list of exactly one.
+    /// The prefix of an algorithm's traces: a list with exactly one entry.
     fn custom(&mut self, field: &Field<'_>) -> Option<String> {
         let only = match field.value.as_array().map(Vec::as_slice) {
             Some([Value::String(only)]) => Some(only.clone()),
@@ -479,10 +481,10 @@ impl Fields {
         only
     }
 
-    /// The file that maps ids of nodes to prefixes.
+    /// Reads the file that maps node ids to prefixes.
     fn per_node(&mut self, field: &Field<'_>) -> BTreeMap<u64, String> {
         let Some(path) = field.value.as_str() else {
-            self.problems.push(field.wrong("the path of a YAML file that maps ids of nodes to prefixes"));
+            self.problems.push(field.wrong("the path of a YAML file that maps node ids to prefixes"));
             return BTreeMap::new();
         };
         super::per_node::read(Path::new(path)).unwrap_or_else(|errors| {
@@ -511,19 +513,20 @@ impl Fields {
                         field
                             .problem("unknown algorithm")
                             .one_of(name, ALGORITHMS)
-                            .help("direct and oneDirect may carry a window of 1 to 99999, such as direct4"),
+                            .help("direct and oneDirect may have a window from 1 to 99999, such as direct4"),
                     );
                 }
                 parsed
             })
             .collect();
         let list: Option<Vec<Implementation>> = list.into_iter().collect();
-        // Without an entry the problem is reported; an empty list keeps "absent" from being reported as well.
+        // The error is already reported if there is no entry; an empty list prevents a second report that the key is
+        // absent.
         Some(list.unwrap_or_default())
     }
 }
 
-/// The algorithm of that name.
+/// The algorithm with this name.
 fn implementation(name: &str) -> Option<Implementation> {
     let of = |algorithm, flat| Some(Implementation { algorithm, flat });
     match name {
@@ -540,7 +543,7 @@ fn implementation(name: &str) -> Option<Implementation> {
             if digits.is_empty() {
                 return of(Algorithm::Direct { window: None }, flat);
             }
-            // ASTRA-sim reads five digits at most.
+            // ASTRA-sim reads at most five digits.
             let plain = digits.len() <= 5 && digits.bytes().all(|byte| byte.is_ascii_digit());
             let window = plain.then(|| digits.parse().ok()).flatten().filter(|&window: &u32| window > 0)?;
             of(Algorithm::Direct { window: Some(window) }, flat)

@@ -1,4 +1,4 @@
-//! Builds a [`Graph`] from nodes as they lie in the file: attributes, order of ids, dependencies.
+//! Builds a [`Graph`] from the nodes of a file: attributes, order of ids, dependencies.
 
 use super::check;
 use super::decode::{self, AttrView};
@@ -7,7 +7,7 @@ use super::process_groups::{self, ProcessGroup};
 use super::schema::{CollectiveType, NodeKind, Value};
 use syncline_diagnostics::{Code, Diagnostic, Result};
 
-/// The fields of a node that matter here.
+/// The fields of a node that matter for simulation.
 #[derive(Default)]
 pub(super) struct Raw<'a> {
     pub(super) id: u64,
@@ -20,7 +20,7 @@ pub(super) struct Raw<'a> {
 }
 
 impl Raw<'_> {
-    /// Names the node in an error.
+    /// The name of the node in errors.
     fn key(&self) -> String {
         format!("node {} `{}`", self.id, self.name)
     }
@@ -28,7 +28,7 @@ impl Raw<'_> {
 
 pub(super) type Built<T> = std::result::Result<T, Box<Diagnostic>>;
 
-/// Nodes in the order of the file.
+/// Nodes in file order.
 #[derive(Default)]
 pub(super) struct Builder {
     ids: Vec<u64>,
@@ -105,7 +105,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Takes the process groups of a metadata node.
+    /// Stores the process groups of a metadata node.
     fn define(&mut self, raw: &Raw<'_>) -> Built<()> {
         let Some((bytes, at)) = raw.inputs else { return Ok(()) };
         let inputs = decode::io_info(bytes, at).map_err(|error| {
@@ -214,7 +214,7 @@ impl Builder {
     }
 }
 
-/// Successor lists of `count` nodes in one array. `edges` come in ascending order of their second end.
+/// Successor lists of `count` nodes in one array. `edges` must be sorted by their second end.
 fn csr(count: usize, edges: &[(u32, u32)]) -> Option<(Vec<u32>, Vec<u32>)> {
     u32::try_from(edges.len()).ok()?;
     let mut start = vec![0u32; count + 1];
@@ -234,7 +234,7 @@ fn csr(count: usize, edges: &[(u32, u32)]) -> Option<(Vec<u32>, Vec<u32>)> {
     Some((start, successors))
 }
 
-/// The index of `value` in `values`, where it is added if it is new.
+/// The index of `value` in `values`; adds it if it is new.
 fn intern<T: PartialEq>(values: &mut Vec<T>, value: T) -> u32 {
     let index = values.iter().position(|known| *known == value).unwrap_or_else(|| {
         values.push(value);
@@ -243,7 +243,7 @@ fn intern<T: PartialEq>(values: &mut Vec<T>, value: T) -> u32 {
     index as u32
 }
 
-/// The attributes of one node, decoded on demand; of several with one name the first counts, as in ASTRA-sim 2,
+/// The attributes of one node, decoded on demand. If several have the same name, the first counts, as in ASTRA-sim 2,
 /// `et_feeder_node.cpp`.
 struct Attrs<'a> {
     raw: &'a Raw<'a>,
@@ -297,7 +297,7 @@ impl Attrs<'_> {
             },
         }
     }
-    /// Refuses an absent value unless the trace is merely replayed.
+    /// Refuses an absent value, unless the trace is only replayed.
     fn required<T>(&self, name: &str, value: Option<T>, replay: bool) -> Built<Option<T>> {
         if value.is_none() && !replay {
             return Err(Box::new(
@@ -310,7 +310,7 @@ impl Attrs<'_> {
     }
 }
 
-/// A value as it is shown in an error.
+/// A value as shown in an error.
 fn short(value: &Value) -> String {
     let text = match value {
         Value::String(text) => format!("{text:?}"),

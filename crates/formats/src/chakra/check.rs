@@ -1,16 +1,16 @@
-//! Ids, dependencies, circles: what must hold before a trace can be simulated. ASTRA-sim 2 drops cyclic nodes without
-//! a word and lets one of two nodes with the same id win.
+//! Checks that must hold before a trace can be simulated: ids, dependencies, circles. ASTRA-sim 2 silently drops
+//! cyclic nodes and keeps only one of two nodes with the same id.
 
 use super::graph::Graph;
 use std::collections::VecDeque;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 
-/// How many problems of one file are listed.
+/// Most errors listed for one file.
 pub const MAX_PROBLEMS: usize = 10;
-/// How many nodes of a circle are named.
+/// Most nodes named of a circle.
 const MAX_CIRCLE: usize = 16;
 
-/// Finds ids that occur twice in the ascending list `ids`.
+/// Finds duplicate ids in the ascending list `ids`.
 pub(super) fn ids(file: &str, ids: &[u64], name: impl Fn(usize) -> String) -> Diagnostics {
     let mut problems = Diagnostics::new();
     if ids.is_empty() {
@@ -34,7 +34,7 @@ pub(super) fn ids(file: &str, ids: &[u64], name: impl Fn(usize) -> String) -> Di
     problems
 }
 
-/// Collects dependencies on nodes that are not there.
+/// Collects dependencies on nodes that do not exist.
 pub(super) struct Missing<'a> {
     file: &'a str,
     problems: Diagnostics,
@@ -68,7 +68,7 @@ impl<'a> Missing<'a> {
     }
 }
 
-/// Refuses a graph in which nodes wait for each other in a circle, and names the nodes of one.
+/// Refuses a graph in which nodes wait for each other in a circle, and names the nodes of one circle.
 pub(super) fn acyclic(file: &str, graph: &Graph) -> Result<()> {
     let mut waiting = graph.dependencies().to_vec();
     let mut free: VecDeque<u32> =
@@ -106,9 +106,9 @@ pub(super) fn acyclic(file: &str, graph: &Graph) -> Result<()> {
     .into())
 }
 
-/// One circle among the nodes that still wait, in the order in which they wait for each other, lowest id first.
+/// A circle among the nodes that still wait, in the order in which they wait for each other, lowest id first.
 fn circle(graph: &Graph, waiting: &[u32]) -> Vec<u32> {
-    // A node that still waits has a predecessor that still waits; going back from any of them ends in a circle.
+    // A node that still waits has a predecessor that still waits, so going back from any of them ends in a circle.
     let mut before = vec![u32::MAX; graph.len()];
     for node in 0..graph.len() {
         if waiting[node] > 0 {

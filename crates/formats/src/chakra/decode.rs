@@ -1,10 +1,10 @@
-//! Messages from bytes. The walkers hand out fields as they lie in the buffer; [`node`] and [`metadata`] build owned
+//! Decodes messages. The walkers return fields that borrow from the buffer; [`node`] and [`metadata`] build owned
 //! messages from them.
 
 use super::schema::{Attribute, IoInfo, Metadata, Node, NodeKind, Value};
 use super::wire::{Cursor, Payload, WireError};
 
-/// One field of a `Node`, as it lies in the buffer.
+/// One field of a `Node`, borrowed from the buffer.
 #[derive(Clone, Copy, Debug)]
 pub enum NodeField<'a> {
     /// `id`.
@@ -29,7 +29,7 @@ pub enum NodeField<'a> {
     Attr(&'a [u8], usize),
 }
 
-/// Hands the fields of the `Node` in `bytes` to `each`. Fields that are not in the schema are skipped.
+/// Calls `each` for the fields of the `Node` in `bytes`. Fields that are not in the schema are skipped.
 pub fn walk_node<'a>(
     bytes: &'a [u8],
     at: usize,
@@ -54,7 +54,7 @@ pub fn walk_node<'a>(
     Ok(())
 }
 
-/// Hands out the numbers of a repeated varint field, packed or not.
+/// Calls a function for the numbers of a repeated varint field, packed or not.
 fn repeated(
     payload: Payload<'_>,
     at: usize,
@@ -76,12 +76,12 @@ fn repeated(
 pub struct AttrView<'a> {
     /// `name`.
     pub name: &'a [u8],
-    /// The field that holds the value; the last one where there are several, as protobuf's `oneof` demands.
+    /// The field that holds the value; if there are several, the last one, as protobuf's `oneof` requires.
     value: Option<(u32, Payload<'a>, usize)>,
 }
 
 impl<'a> AttrView<'a> {
-    /// Finds name and value of the `AttributeProto` in `bytes`.
+    /// Finds the name and value of the `AttributeProto` in `bytes`.
     pub fn new(bytes: &'a [u8], at: usize) -> Result<Self, WireError> {
         let mut view = Self { name: &[], value: None };
         let mut fields = Cursor::new(bytes, at);
@@ -134,7 +134,7 @@ pub(super) fn io_info(bytes: &[u8], at: usize) -> Result<IoInfo, WireError> {
     Ok(info)
 }
 
-/// The `GlobalMetadata` in `bytes`, which start at offset `at` of the file.
+/// Decodes the `GlobalMetadata` in `bytes`, which start at offset `at` of the file.
 pub fn metadata(bytes: &[u8], at: usize) -> Result<Metadata, WireError> {
     let mut metadata = Metadata::default();
     let mut fields = Cursor::new(bytes, at);
@@ -148,7 +148,7 @@ pub fn metadata(bytes: &[u8], at: usize) -> Result<Metadata, WireError> {
     Ok(metadata)
 }
 
-/// The `Node` in `bytes`, which start at offset `at` of the file.
+/// Decodes the `Node` in `bytes`, which start at offset `at` of the file.
 pub fn node(bytes: &[u8], at: usize) -> Result<Node, WireError> {
     let mut node = Node {
         id: 0,
@@ -180,7 +180,7 @@ pub fn node(bytes: &[u8], at: usize) -> Result<Node, WireError> {
     Ok(node)
 }
 
-/// The node type of that number.
+/// The node type with this number.
 pub fn kind(number: i64, at: usize) -> Result<NodeKind, WireError> {
     NodeKind::from_number(number).ok_or(WireError { at, problem: "a node has an unknown type" })
 }

@@ -29,17 +29,17 @@ pub struct Graph {
 /// One node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Op {
-    /// What it is.
+    /// Its type.
     pub kind: NodeKind,
     /// Whether it runs on the host (`is_cpu_op`).
     pub cpu: bool,
-    /// How long it took where it was recorded (`duration_micros`).
+    /// Its duration when it was recorded (`duration_micros`).
     pub duration_micros: u64,
-    /// What it does.
+    /// Its work.
     pub work: Work,
 }
 
-/// What a node does, with the attributes that matter for it.
+/// The work of a node, with the attributes that matter for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Nothing: `INVALID_NODE`, `METADATA_NODE`.
@@ -59,20 +59,20 @@ pub enum Work {
 pub struct Compute {
     /// Floating-point operations (`num_ops`).
     pub num_ops: Option<u64>,
-    /// Bytes that it moves (`tensor_size`).
+    /// Bytes moved (`tensor_size`).
     pub tensor_size: Option<u64>,
 }
 
 /// Attributes of a `COMM_COLL_NODE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Collective {
-    /// Which collective (`comm_type`); `None` only in a trace that is merely replayed.
+    /// Kind of the collective (`comm_type`); `None` only in a trace that is only replayed.
     pub kind: Option<CollectiveType>,
-    /// Bytes (`comm_size`); `None` only in a trace that is merely replayed.
+    /// Bytes (`comm_size`); `None` only in a trace that is only replayed.
     pub bytes: Option<u64>,
-    /// The process group: an index for [`Graph::group`].
+    /// The process group, as an index for [`Graph::group`].
     pub group: Option<u32>,
-    /// The dimensions that take part: an index for [`Graph::involved`].
+    /// The dimensions that take part, as an index for [`Graph::involved`].
     pub involved: Option<u32>,
     /// `comm_priority`.
     pub priority: u32,
@@ -121,11 +121,11 @@ impl Names {
 }
 
 impl Graph {
-    /// How many nodes there are.
+    /// Number of nodes.
     pub fn len(&self) -> usize {
         self.ops.len()
     }
-    /// Whether there are none.
+    /// Whether there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
@@ -145,7 +145,7 @@ impl Graph {
     pub fn successors(&self, index: usize) -> &[u32] {
         &self.successors[self.successor_start[index] as usize..self.successor_start[index + 1] as usize]
     }
-    /// For how many nodes each node waits.
+    /// For each node, the number of nodes that it waits for.
     pub fn dependencies(&self) -> &[u32] {
         &self.dependencies
     }
@@ -157,7 +157,7 @@ impl Graph {
     pub fn groups(&self) -> &[String] {
         &self.groups
     }
-    /// The process groups that the trace itself defines, the last one of each name.
+    /// The process groups that the trace itself defines; if several have the same name, the last one.
     pub fn process_groups(&self) -> &[ProcessGroup] {
         &self.process_groups
     }
@@ -177,7 +177,7 @@ impl Graph {
         while let Some((bytes, at)) = reader.next_message()? {
             let mut raw = Raw::default();
             let mut attrs = Vec::new();
-            // A file of zeros would otherwise become a node for each of its bytes.
+            // Without this check, each byte of a file of zeros would become a node.
             let empty = bytes.is_empty().then_some(WireError { at, problem: "a node has no fields" });
             let walked = empty.map_or(Ok(()), Err).and_then(|()| {
                 walk_node(bytes, at, |field| {

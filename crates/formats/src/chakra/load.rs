@@ -1,5 +1,5 @@
-//! All ranks of a trace: `prefix.0.et`, `prefix.1.et`, ... Files with equal bytes are read once and kept once: in most
-//! jobs all ranks do the same.
+//! Loads all ranks of a trace: `prefix.0.et`, `prefix.1.et`, ... Files with equal bytes are parsed and stored once,
+//! because in most jobs all ranks do the same.
 
 use super::graph::Graph;
 use super::reader::{Reader, unreadable};
@@ -9,15 +9,16 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result, nearest};
 
-/// Files up to this size are compared by their bytes before they are parsed; larger ones by what they hold.
+/// Files up to this size are compared by their bytes before they are parsed; larger files are compared by their
+/// graphs.
 const WHOLE_FILE: u64 = 256 << 20;
-/// How many problems of one prefix are listed.
+/// Most errors listed for one prefix.
 const MAX_PROBLEMS: usize = 20;
 
-/// How to read.
+/// Options of loading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Loading {
-    /// The trace is merely replayed: attributes that only a simulation needs may be absent.
+    /// The trace is only replayed: attributes that only a simulation needs may be absent.
     pub replay: bool,
 }
 
@@ -35,11 +36,10 @@ impl Traces {
         Self::load_while(prefix, ranks, loading, &mut || Ok(()))
     }
 
-    /// Reads as [`Self::load`] does, as long as `go_on`, which is asked before every file, gives no error: that error
-    /// is returned.
+    /// As [`Self::load`]. Calls `go_on` before each file, and returns its error if it fails.
     ///
     /// # Errors
-    /// As [`Self::load`], and what `go_on` gives.
+    /// As [`Self::load`], and the errors of `go_on`.
     pub fn load_while(
         prefix: &Path,
         ranks: u32,
@@ -75,22 +75,22 @@ impl Traces {
         Ok(Self { prefix: prefix.display().to_string(), graphs: library.graphs, of_rank })
     }
 
-    /// Traces that were not read from files; `of_rank[r]` is the graph of rank `r`. `None` where an index is out of
-    /// range.
+    /// Creates traces that were not read from files; `of_rank[r]` is the graph of rank `r`. `None` if an index is out
+    /// of range.
     pub fn from_graphs(name: impl Into<String>, graphs: Vec<Graph>, of_rank: Vec<u32>) -> Option<Self> {
         let fits = of_rank.iter().all(|&graph| (graph as usize) < graphs.len());
         fits.then(|| Self { prefix: name.into(), graphs, of_rank })
     }
 
-    /// How many ranks there are.
+    /// Number of ranks.
     pub fn ranks(&self) -> u32 {
         self.of_rank.len() as u32
     }
-    /// The graphs that differ.
+    /// The distinct graphs.
     pub fn graphs(&self) -> &[Graph] {
         &self.graphs
     }
-    /// Which of [`Self::graphs`] a rank has.
+    /// Index in [`Self::graphs`] of a rank's graph.
     pub fn graph_index(&self, rank: u32) -> usize {
         self.of_rank[rank as usize] as usize
     }
@@ -98,7 +98,7 @@ impl Traces {
     pub fn graph(&self, rank: u32) -> &Graph {
         &self.graphs[self.graph_index(rank)]
     }
-    /// The first rank that has this graph.
+    /// The first rank with this graph.
     pub fn first_rank(&self, graph: usize) -> u32 {
         self.of_rank.iter().position(|&of| of as usize == graph).unwrap_or(0) as u32
     }
@@ -108,32 +108,32 @@ impl Traces {
     }
 }
 
-/// The file of a rank.
+/// The path of a rank's file.
 pub fn rank_file(prefix: &Path, rank: u32) -> PathBuf {
     let mut name = prefix.as_os_str().to_owned();
     name.push(format!(".{rank}.et"));
     PathBuf::from(name)
 }
 
-/// The graphs read so far, and from which bytes.
+/// The graphs read so far, and the files they came from.
 struct Library {
     graphs: Vec<Graph>,
     /// By length and hash.
     seen: BTreeMap<(usize, u64), Vec<Seen>>,
-    /// The bytes of the file at hand.
+    /// The bytes of the current file.
     buffer: Vec<u8>,
     loading: Loading,
 }
 
-/// One file that was read.
+/// A file that was read.
 struct Seen {
     path: PathBuf,
-    /// Its graph; `None` where it was refused.
+    /// Its graph; `None` if it was refused.
     graph: Option<u32>,
 }
 
 impl Library {
-    /// The graph of a file; `None` where the same bytes were refused before.
+    /// Reads the graph of a file; `None` if the same bytes were refused before.
     fn read(&mut self, path: &Path) -> Result<Option<u32>> {
         let name = path.display().to_string();
         let length = fs::metadata(path).map_err(|error| unreadable(&name, &error))?.len();
@@ -168,13 +168,13 @@ impl Library {
     }
 }
 
-/// Keeps a graph and says where.
+/// Stores a graph and returns its index.
 fn add(graphs: &mut Vec<Graph>, graph: Graph) -> u32 {
     graphs.push(graph);
     (graphs.len() - 1) as u32
 }
 
-/// A hash of bytes that is the same on every machine: eight bytes at a time, multiplied and folded.
+/// A hash that is the same on every machine: eight bytes at a time, multiplied and folded.
 fn hash(bytes: &[u8]) -> u64 {
     let mix = |state: u64, word: u64| {
         let product = u128::from(state ^ word) * 0x9e37_79b9_7f4a_7c15_u128;
@@ -185,7 +185,7 @@ fn hash(bytes: &[u8]) -> u64 {
     rest.iter().fold(mix(state, bytes.len() as u64), |state, &byte| mix(state, byte.into()))
 }
 
-/// Whether the file holds exactly these bytes.
+/// Whether the file contains exactly these bytes.
 fn same_bytes(path: &Path, bytes: &[u8]) -> bool {
     let Ok(file) = File::open(path) else { return false };
     let mut input = BufReader::with_capacity(1 << 16, file);
@@ -203,7 +203,7 @@ fn same_bytes(path: &Path, bytes: &[u8]) -> bool {
     }
 }
 
-/// Says which files are missing, and which similar ones there are.
+/// The error for missing files; lists similar prefixes that exist.
 fn missing_files(prefix: &Path, ranks: u32, missing: &[u32]) -> Diagnostic {
     let first = rank_file(prefix, missing[0]).display().to_string();
     if missing.len() < ranks as usize {

@@ -1,17 +1,17 @@
-//! Chakra execution traces (`.et`): what ASTRA-sim 2 takes as its workload, one file per rank.
+//! Chakra execution traces (`.et`): the workloads of ASTRA-sim 2, one file per rank.
 //!
-//! A file is a sequence of protobuf messages, each behind its length as a varint: one `GlobalMetadata`, then `Node`s
-//! until the end. There is no magic number; a gzipped file is recognised by gzip's.
+//! A file is a sequence of protobuf messages, each preceded by its length as a varint: one `GlobalMetadata`, then
+//! `Node`s until the end. There is no magic number; a gzipped file is recognised by gzip's magic number.
 //!
 //! - [`schema`]: the messages as plain data: [`Node`], [`Attribute`], [`Value`], [`Metadata`];
-//! - [`wire`]: protobuf's wire format, as much of it as the schema needs, in and out;
+//! - [`wire`]: the part of protobuf's wire format that the schema needs, in and out;
 //! - [`decode`]: messages from bytes, without copying them;
 //! - [`reader`]: one file, node by node: [`Reader`];
-//! - [`graph`]: the compact form for simulation: [`Graph`], ids densified, successors in CSR form;
-//! - `build`: how it is built;
-//! - [`check`]: ids, dependencies, circles;
-//! - [`process_groups`]: process groups that PyTorch wrote into a trace;
-//! - [`load`]: all ranks of a prefix, identical files kept once: [`Traces`];
+//! - [`graph`]: the compact form for simulation: [`Graph`], with dense ids and successors in CSR form;
+//! - `build`: builds graphs;
+//! - [`check`]: checks ids, dependencies, circles;
+//! - [`process_groups`]: process groups that PyTorch writes into traces;
+//! - [`load`]: all ranks of a prefix, with identical files stored once: [`Traces`];
 //! - [`writer`]: files in the dialect of ASTRA-sim's generators: [`Writer`].
 //!
 //! Source of the schema: mlcommons Chakra `et_def.proto` 1.0.0, identical in ASTRA-sim 2's fork.

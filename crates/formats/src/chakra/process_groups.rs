@@ -1,7 +1,6 @@
-//! Process groups of PyTorch: a `METADATA_NODE` has them as JSON in the values of its inputs, within a list of one text:
-//! `['[{"pg_name": "0", "ranks": [0, 1]}]']`. A group without ranks is that of all ranks.
-//! PyTorch, `ExecutionTraceObserver`, node `## process_group:init ##`; ASTRA-sim 2,
-//! `Workload.cc:issue_pytorch_pg_metadata`.
+//! Process groups of PyTorch. A `METADATA_NODE` has them as JSON in the values of its inputs, in a list with one
+//! string: `['[{"pg_name": "0", "ranks": [0, 1]}]']`. A group without ranks consists of all ranks. Sources: PyTorch,
+//! `ExecutionTraceObserver`, node `## process_group:init ##`; ASTRA-sim 2, `Workload.cc:issue_pytorch_pg_metadata`.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,13 +9,13 @@ use syncline_diagnostics::{Code, Diagnostic};
 /// A process group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessGroup {
-    /// What `pg_name` of a collective says.
+    /// The name, as in `pg_name` of a collective.
     pub name: String,
-    /// Its ranks in ring order; none for all ranks of the job.
+    /// Its ranks in ring order; empty means all ranks of the job.
     pub ranks: Vec<u32>,
 }
 
-/// A group as PyTorch writes it, with further facts that do not matter here.
+/// A group as PyTorch writes it; other fields are ignored.
 #[derive(Deserialize)]
 struct Written {
     pg_name: Value,
@@ -26,10 +25,10 @@ struct Written {
 /// Most groups of a node, and most ranks of a group.
 const MOST: usize = 1 << 22;
 
-/// The groups in a node's values; none where the node describes something else.
+/// The groups in a node's values; empty if the node describes something else.
 ///
 /// # Errors
-/// `ChakraNode` where the values are a list of groups that cannot be read.
+/// `ChakraNode` if the values are a list of groups that cannot be read.
 pub(super) fn read(values: &str) -> Result<Vec<ProcessGroup>, Box<Diagnostic>> {
     if !values.contains("pg_name") {
         return Ok(Vec::new());
@@ -52,7 +51,7 @@ pub(super) fn read(values: &str) -> Result<Vec<ProcessGroup>, Box<Diagnostic>> {
         let name = match pg_name {
             Value::String(name) => name,
             Value::Number(number) => number.to_string(),
-            _ => return Err(wrong("a pg_name is neither a text nor a number")),
+            _ => return Err(wrong("a pg_name is neither a string nor a number")),
         };
         let mut sorted = ranks.clone();
         sorted.sort_unstable();
@@ -60,14 +59,14 @@ pub(super) fn read(values: &str) -> Result<Vec<ProcessGroup>, Box<Diagnostic>> {
             return Err(wrong(&format!("the group {name} lists a rank twice")));
         }
         if groups.len() >= MOST || ranks.len() > MOST {
-            return Err(wrong("there are too many"));
+            return Err(wrong("there are too many groups or ranks"));
         }
         groups.push(ProcessGroup { name, ranks });
     }
     Ok(groups)
 }
 
-/// The list of groups: the values themselves, or the text within a list of one, in Python's quotes or JSON's.
+/// The list of groups: the values themselves, or the string in a list with one entry, with Python's or JSON's quotes.
 fn list_in(values: &str) -> Option<Value> {
     let list = |text: &str| serde_json::from_str::<Value>(text).ok().filter(Value::is_array);
     let values = values.trim();
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_read_in_every_quotation() {
+    fn groups_are_read_with_any_quotes() {
         let plain = r#"[{"pg_name": "0", "pg_desc": "default_pg", "ranks": [], "group_size": 4, "group_count": 2}, {"pg_name": 1, "ranks": [2, 0]}]"#;
         let expected = vec![("0".to_owned(), vec![]), ("1".to_owned(), vec![2, 0])];
         let json = serde_json::to_string(&[plain]).unwrap();
@@ -105,11 +104,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_groups_is_said() {
+    fn errors_say_what_is_wrong_with_groups() {
         for (text, why) in [
             ("pg_name", "not a JSON list"),
             (r#"[{"pg_name": "1"}]"#, "missing field `ranks`"),
-            (r#"[{"pg_name": ["1"], "ranks": []}]"#, "neither a text nor a number"),
+            (r#"[{"pg_name": ["1"], "ranks": []}]"#, "neither a string nor a number"),
             (r#"[{"pg_name": "1", "ranks": [3, 3]}]"#, "lists a rank twice"),
             (r#"[{"pg_name": "1", "ranks": [-3]}]"#, "invalid value"),
         ] {

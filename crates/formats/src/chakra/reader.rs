@@ -1,4 +1,4 @@
-//! One file, message by message.
+//! Reads one file, message by message.
 
 use super::decode;
 use super::schema::{Metadata, Node};
@@ -9,21 +9,21 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 use syncline_diagnostics::{Code, Diagnostic, Result};
 
-/// The largest message that is read; protobuf itself refuses more than 64 MiB by default.
+/// The largest message that is read. By default, protobuf itself refuses messages above 64 MiB.
 pub const MAX_MESSAGE: u64 = 64 << 20;
 /// The largest file after decompression.
 pub const MAX_INFLATED: u64 = 8 << 30;
-/// How many times larger than itself a gzipped file may become, beyond the first 16 MiB.
+/// Most times larger than itself that a gzipped file may become, beyond the first 16 MiB.
 pub const MAX_RATIO: u64 = 250;
 
-/// Reads a trace node by node; holds one message at a time.
+/// Reads a trace node by node. Holds one message at a time.
 pub struct Reader<R> {
     input: R,
     file: String,
     metadata: Metadata,
     /// Offset of the next byte.
     offset: u64,
-    /// How many messages were begun.
+    /// Number of messages begun.
     count: u64,
     buffer: Vec<u8>,
 }
@@ -94,7 +94,7 @@ impl<R: Read> Reader<R> {
     pub fn file(&self) -> &str {
         &self.file
     }
-    /// How many nodes were begun.
+    /// Number of nodes begun.
     pub const fn nodes_read(&self) -> u64 {
         self.count.saturating_sub(1)
     }
@@ -120,7 +120,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// A diagnostic for bytes of the message that was read last.
+    /// A diagnostic about bytes of the message that was read last.
     pub fn broken(&self, error: WireError) -> Diagnostic {
         Diagnostic::error(Code::BadChakra, error.problem)
             .at(&self.file, 0)
@@ -132,7 +132,7 @@ impl<R: Read> Reader<R> {
         usize::try_from(self.offset).unwrap_or(usize::MAX).saturating_sub(self.buffer.len())
     }
 
-    /// Reads the next message into the buffer; `false` at the end of the file.
+    /// Reads the next message into the buffer. Returns `false` at the end of the file.
     fn fill(&mut self) -> std::result::Result<bool, Broken> {
         let start = self.offset;
         let at = usize::try_from(start).unwrap_or(usize::MAX);
@@ -158,10 +158,10 @@ impl<R: Read> Reader<R> {
             }
         }
         if length > MAX_MESSAGE {
-            return broken("a message claims to be longer than 64 MiB");
+            return broken("a message is longer than 64 MiB");
         }
         self.buffer.clear();
-        // `take` grows the buffer only as bytes arrive: a lying length costs nothing.
+        // `take` grows the buffer only as bytes arrive, so a false length allocates nothing.
         match self.input.by_ref().take(length).read_to_end(&mut self.buffer) {
             Ok(got) if (got as u64) < length => broken("the file ends within a message"),
             Ok(_) => {
@@ -173,19 +173,19 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Why no message could be read.
+/// Why a message could not be read.
 enum Broken {
     Read(Box<Diagnostic>),
     Message(WireError),
 }
 
-/// Says that a file cannot be read.
+/// The error for a file that cannot be read.
 pub(super) fn unreadable(file: &str, error: &io::Error) -> Diagnostic {
     let reason = syncline_diagnostics::reason(error);
     Diagnostic::error(Code::Unreadable, format!("the file cannot be read: {reason}")).at(file, 0)
 }
 
-/// A reader that refuses to deliver more than a number of bytes.
+/// A reader that fails beyond a number of bytes.
 struct Capped<R> {
     input: R,
     left: u64,
@@ -194,9 +194,10 @@ struct Capped<R> {
 impl<R: Read> Read for Capped<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let got = self.input.read(buffer)?;
-        self.left = self.left.checked_sub(got as u64).ok_or_else(|| {
-            io::Error::other("the gzipped file grows beyond all proportion when it is unpacked")
-        })?;
+        self.left = self
+            .left
+            .checked_sub(got as u64)
+            .ok_or_else(|| io::Error::other("the gzipped file becomes too large when decompressed"))?;
         Ok(got)
     }
 }

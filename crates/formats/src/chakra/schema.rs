@@ -11,7 +11,7 @@ macro_rules! numbered {
         impl $name {
             /// Every value, by number.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-            /// The value of that number in `et_def.proto`.
+            /// The value with this number in `et_def.proto`.
             pub const fn from_number(number: i64) -> Option<Self> {
                 match number { $($number => Some(Self::$variant),)+ _ => None }
             }
@@ -33,11 +33,11 @@ macro_rules! numbered {
 }
 
 numbered!(
-    /// `NodeType`: what a node stands for.
+    /// `NodeType`: the type of a node.
     NodeKind {
         /// No type was given.
         Invalid = 0, "INVALID_NODE";
-        /// Describes the trace; does nothing.
+        /// Describes the trace; does no work.
         Metadata = 1, "METADATA_NODE";
         /// Loads a tensor from remote memory.
         MemLoad = 2, "MEM_LOAD_NODE";
@@ -65,15 +65,15 @@ numbered!(
         AllGather = 2, "ALL_GATHER";
         /// One rank ends with every rank's data.
         Gather = 3, "GATHER";
-        /// One rank's data is spread over all.
+        /// One rank's data is divided among all.
         Scatter = 4, "SCATTER";
-        /// One rank's data reaches all.
+        /// One rank's data is sent to all.
         Broadcast = 5, "BROADCAST";
-        /// Every rank ends with one block of every rank.
+        /// Every rank ends with one block from every rank.
         AllToAll = 6, "ALL_TO_ALL";
         /// Rank i ends with block i of the reduction.
         ReduceScatter = 7, "REDUCE_SCATTER";
-        /// The same with equal blocks.
+        /// As `REDUCE_SCATTER`, with equal blocks.
         ReduceScatterBlock = 8, "REDUCE_SCATTER_BLOCK";
         /// Ranks wait for each other.
         Barrier = 9, "BARRIER";
@@ -85,7 +85,7 @@ numbered!(
 pub struct Metadata {
     /// Version of the format as the writer gave it; ASTRA-sim 2's generators write `0.0.4`.
     pub version: String,
-    /// Further facts.
+    /// Further attributes.
     pub attrs: Vec<Attribute>,
 }
 
@@ -105,9 +105,9 @@ pub struct IoInfo {
 pub struct Attribute {
     /// Its name, such as `comm_size`.
     pub name: String,
-    /// What it means.
+    /// A description of its meaning.
     pub doc: String,
-    /// The value; `None` where the writer set none.
+    /// The value; `None` if the writer set none.
     pub value: Option<Value>,
 }
 
@@ -121,31 +121,31 @@ impl Attribute {
 /// `Node`: one task of a rank.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Its id; any number that no other node of the file has.
+    /// Its id, unique within the file.
     pub id: u64,
     /// Its name, for people.
     pub name: String,
-    /// What it does.
+    /// Its type.
     pub kind: NodeKind,
     /// Ids of nodes that must finish first.
     pub ctrl_deps: Vec<u64>,
-    /// Ids of nodes whose data it needs.
+    /// Ids of nodes whose data it uses.
     pub data_deps: Vec<u64>,
-    /// When it began, where it was recorded.
+    /// Start time, if recorded.
     pub start_time_micros: u64,
-    /// How long it took, where it was recorded.
+    /// Duration, if recorded.
     pub duration_micros: u64,
     /// Its inputs.
     pub inputs: Option<IoInfo>,
     /// Its outputs.
     pub outputs: Option<IoInfo>,
-    /// Everything else.
+    /// All other attributes.
     pub attrs: Vec<Attribute>,
 }
 
 macro_rules! values {
     ($($(#[$doc:meta])* $variant:ident($ty:ty) = $field:literal, $code:ident, $list:ident = $list_field:literal;)+) => {
-        /// The value of an attribute; every kind that the schema has. A `...List` is the schema's list of that kind.
+        /// The value of an attribute, of any kind in the schema. A `...List` is the schema's list of that kind.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Value {
             $(
@@ -155,13 +155,13 @@ macro_rules! values {
         }
 
         impl Value {
-            /// The name of its kind.
+            /// The name of the kind of value.
             pub const fn kind(&self) -> &'static str {
                 match self {
                     $(Self::$variant(_) => stringify!($variant), Self::$list(_) => stringify!($list),)+
                 }
             }
-            /// Reads field `field` of an `AttributeProto`; `None` for a field that is no value.
+            /// Reads field `field` of an `AttributeProto`; `None` if the field is not a value.
             pub(super) fn read(field: u32, payload: Payload<'_>, at: usize) -> Result<Option<Self>, WireError> {
                 Ok(Some(match field {
                     $(
@@ -171,7 +171,7 @@ macro_rules! values {
                     _ => return Ok(None),
                 }))
             }
-            /// Appends it as a field of an `AttributeProto`.
+            /// Appends the value as a field of an `AttributeProto`.
             pub(super) fn write(&self, out: &mut Vec<u8>) {
                 match self {
                     $(
@@ -223,7 +223,7 @@ values! {
 }
 
 impl Value {
-    /// An integer or boolean value of any width; `None` for every other kind.
+    /// An integer or boolean value of any width; `None` for all other kinds.
     /// ASTRA-sim 2, `et_feeder_node.h`: integer attributes may be any of these, floats are not converted.
     pub fn integer(&self) -> Option<i128> {
         Some(match *self {
@@ -264,7 +264,7 @@ fn read_list<'a, T>(
     Ok(values)
 }
 
-/// Appends an `XList` message, packed where the kind allows it.
+/// Appends an `XList` message, packed if the kind allows it.
 fn write_list<T>(out: &mut Vec<u8>, field: u32, values: &[T], element: Key, put: impl Fn(&mut Vec<u8>, &T)) {
     let mut list = Vec::new();
     if element == Key::Bytes {

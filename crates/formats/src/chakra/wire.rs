@@ -1,24 +1,24 @@
-//! Protobuf's wire format, as much of it as Chakra's schema needs.
+//! The part of protobuf's wire format that Chakra's schema needs.
 //!
-//! Readers never allocate by a length that was read: they only ever cut slices of bytes that are there.
+//! Readers never allocate by a length field: they only slice bytes that are there.
 
-/// What is wrong with the bytes, and where (offset in the file).
+/// An error in the bytes, with its offset in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WireError {
     /// Offset in the file.
     pub at: usize,
-    /// What is wrong, without a final stop.
+    /// What is wrong, without a full stop.
     pub problem: &'static str,
 }
 
-/// How a field's value is laid out: the lower three bits of its key.
+/// The layout of a field's value: the lower three bits of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// A varint.
     Varint = 0,
     /// Eight bytes.
     Fixed64 = 1,
-    /// A length and so many bytes.
+    /// A length and that many bytes.
     Bytes = 2,
     /// Four bytes.
     Fixed32 = 5,
@@ -31,34 +31,34 @@ pub enum Payload<'a> {
     Varint(u64),
     /// Eight bytes.
     Fixed64(u64),
-    /// A length and so many bytes.
+    /// A length and that many bytes.
     Bytes(&'a [u8]),
     /// Four bytes.
     Fixed32(u32),
 }
 
-/// Says that a field has another layout than the schema gives it.
+/// The error for a field whose layout differs from the schema.
 const fn mismatch(at: usize) -> WireError {
-    WireError { at, problem: "a field has another wire type than in Chakra's schema" }
+    WireError { at, problem: "a field's wire type differs from Chakra's schema" }
 }
 
 impl<'a> Payload<'a> {
-    /// The varint, or an error where it is none.
+    /// The varint, or an error if it has another layout.
     pub const fn varint(self, at: usize) -> Result<u64, WireError> {
         if let Self::Varint(value) = self { Ok(value) } else { Err(mismatch(at)) }
     }
-    /// The bytes, or an error where it is none.
+    /// The bytes, or an error if it has another layout.
     pub const fn bytes(self, at: usize) -> Result<&'a [u8], WireError> {
         if let Self::Bytes(value) = self { Ok(value) } else { Err(mismatch(at)) }
     }
-    /// The text, or an error where it is none.
+    /// The text, or an error if it has another layout.
     pub fn text(self, at: usize) -> Result<&'a str, WireError> {
         std::str::from_utf8(self.bytes(at)?)
             .map_err(|_| WireError { at, problem: "a text is not valid UTF-8" })
     }
 }
 
-/// Reads the fields of one message.
+/// Reads the fields of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
@@ -67,15 +67,15 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// The fields of the message in `bytes`, which start at offset `at` of the file.
+    /// A cursor over the message in `bytes`, which start at offset `at` of the file.
     pub const fn new(bytes: &'a [u8], at: usize) -> Self {
         Self { bytes, at }
     }
-    /// Whether nothing is left.
+    /// Whether all bytes have been read.
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
-    /// Offset in the file of what comes next.
+    /// Offset in the file of the next byte.
     pub const fn at(&self) -> usize {
         self.at
     }
@@ -103,10 +103,11 @@ impl<'a> Cursor<'a> {
                 return Ok(value);
             }
         }
-        let problem = if self.bytes.len() < 10 { "a varint is cut off" } else { "a varint exceeds 64 bits" };
+        let problem =
+            if self.bytes.len() < 10 { "a varint is truncated" } else { "a varint exceeds 64 bits" };
         Err(WireError { at: self.at, problem })
     }
-    /// Reads a value of layout `key`.
+    /// Reads a value with layout `key`.
     pub fn payload(&mut self, key: Key) -> Result<Payload<'a>, WireError> {
         Ok(match key {
             Key::Varint => Payload::Varint(self.varint()?),
@@ -125,7 +126,7 @@ impl<'a> Cursor<'a> {
             }
         })
     }
-    /// The next field: its number, its value, and the offset of its value; `None` at the end.
+    /// Reads the next field: its number, its value, and the offset of its value; `None` at the end.
     pub fn field(&mut self) -> Result<Option<(u32, Payload<'a>, usize)>, WireError> {
         if self.is_empty() {
             return Ok(None);
@@ -174,14 +175,14 @@ macro_rules! scalars {
         #[doc = concat!("Protobuf's `", stringify!($name), "`.")]
         pub mod $name {
             use super::*;
-            /// Its layout.
+            /// Its layout on the wire.
             pub const WIRE: Key = Key::$key;
-            /// Decodes one.
+            /// Decodes a value.
             #[allow(unused_variables)]
             pub fn read($payload: Payload<'_>, $at: usize) -> Result<$ty, WireError> {
                 $read
             }
-            /// Appends one.
+            /// Appends a value.
             #[allow(clippy::ptr_arg)]
             pub fn put($out: &mut Vec<u8>, $value: &$ty) {
                 $put

@@ -1,5 +1,5 @@
-//! Files in the dialect of ASTRA-sim 2's generators: plain, metadata version `0.0.4`, packed dependencies, attributes
-//! of the kinds that its own scripts write.
+//! Writes files in the dialect of ASTRA-sim 2's generators: uncompressed, metadata version `0.0.4`, packed
+//! dependencies, attributes of the kinds that its own scripts write.
 
 use super::schema::{Attribute, CollectiveType, IoInfo, Metadata, Node, NodeKind, Value};
 use super::wire::{self, Key};
@@ -15,14 +15,14 @@ pub struct Writer<W: Write> {
 }
 
 impl Metadata {
-    /// What ASTRA-sim 2's generators write.
+    /// The metadata that ASTRA-sim 2's generators write.
     pub fn astra() -> Self {
         Self { version: "0.0.4".to_owned(), attrs: Vec::new() }
     }
 }
 
 impl Node {
-    /// A node of that kind without dependencies and attributes, but for `is_cpu_op`, which says that it runs on the
+    /// A node of this kind without dependencies. Its only attribute is `is_cpu_op`, which says that it runs on the
     /// accelerator.
     pub fn new(id: u64, name: impl Into<String>, kind: NodeKind) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl Node {
             attrs: vec![Attribute::new("is_cpu_op", Value::Bool(false))],
         }
     }
-    /// A computation of so many microseconds.
+    /// A computation that takes this many microseconds.
     pub fn compute(id: u64, name: impl Into<String>, micros: u64) -> Self {
         Self { duration_micros: micros, ..Self::new(id, name, NodeKind::Comp) }
     }
@@ -48,17 +48,17 @@ impl Node {
             .with("num_ops", Value::Int64(num_ops))
             .with("tensor_size", Value::Uint64(tensor_size))
     }
-    /// A collective of so many bytes, as ASTRA-sim counts them: an all-gather's are the shard of one rank.
+    /// A collective of this many bytes, as ASTRA-sim counts them: for an all-gather, the shard of one rank.
     pub fn collective(id: u64, name: impl Into<String>, kind: CollectiveType, bytes: i64) -> Self {
         Self::new(id, name, NodeKind::CommColl)
             .with("comm_type", Value::Int64(i64::from(kind.number())))
             .with("comm_size", Value::Int64(bytes))
     }
-    /// A message from `src` to `dst`, as the sender issues it.
+    /// A message from `src` to `dst`, as issued by the sender.
     pub fn send(id: u64, name: impl Into<String>, src: i32, dst: i32, bytes: i64, tag: i32) -> Self {
         Self::point_to_point(id, name, NodeKind::CommSend, [src, dst], bytes, tag)
     }
-    /// A message from `src` to `dst`, as the receiver awaits it.
+    /// A message from `src` to `dst`, as expected by the receiver.
     pub fn receive(id: u64, name: impl Into<String>, src: i32, dst: i32, bytes: i64, tag: i32) -> Self {
         Self::point_to_point(id, name, NodeKind::CommRecv, [src, dst], bytes, tag)
     }
@@ -80,30 +80,30 @@ impl Node {
     pub fn memory(id: u64, name: impl Into<String>, kind: NodeKind, bytes: u64) -> Self {
         Self::new(id, name, kind).with("tensor_size", Value::Uint64(bytes))
     }
-    /// Adds an attribute, or replaces the one of that name.
+    /// Adds an attribute, or replaces the one with this name.
     #[must_use]
     pub fn with(mut self, name: &str, value: Value) -> Self {
         self.attrs.retain(|attr| attr.name != name);
         self.attrs.push(Attribute::new(name, value));
         self
     }
-    /// Lets the node wait for others.
+    /// Makes the node wait for others.
     #[must_use]
     pub fn after(mut self, ids: &[u64]) -> Self {
         self.data_deps.extend_from_slice(ids);
         self
     }
-    /// Lets a collective run in the process group of that name.
+    /// Makes a collective run in the process group with this name.
     #[must_use]
     pub fn in_group(self, name: &str) -> Self {
         self.with("pg_name", Value::String(name.to_owned()))
     }
-    /// Lets a collective run in these dimensions only.
+    /// Makes a collective run in these dimensions only.
     #[must_use]
     pub fn in_dims(self, dims: &[bool]) -> Self {
         self.with("involved_dim", Value::BoolList(dims.to_vec()))
     }
-    /// Lets the node run on the host.
+    /// Makes the node run on the host.
     #[must_use]
     pub fn on_cpu(self) -> Self {
         self.with("is_cpu_op", Value::Bool(true))
@@ -141,7 +141,7 @@ impl<W: Write> Writer<W> {
         }
         self.flush_message()
     }
-    /// Hands the output back, flushed.
+    /// Flushes and returns the output.
     pub fn finish(mut self) -> io::Result<W> {
         self.output.flush()?;
         Ok(self.output)
@@ -166,7 +166,7 @@ pub fn write_file(path: &Path, metadata: &Metadata, nodes: &[Node]) -> io::Resul
     Ok(())
 }
 
-/// A number; 0 is left out, as proto3 demands of canonical writers.
+/// Appends a number. 0 is omitted, as proto3 requires of canonical writers.
 fn put_number(out: &mut Vec<u8>, field: u32, value: u64) {
     if value != 0 {
         wire::put_key(out, field, Key::Varint);

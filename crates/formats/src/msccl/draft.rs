@@ -1,22 +1,23 @@
-//! Thread blocks in the making: their steps wait for instructions of other streams, or for steps of other blocks.
+//! Thread blocks under construction: their steps wait for instructions of other streams, or for steps of other
+//! blocks.
 
 use super::layout::{Expressed, Layout};
 use super::program::{Chunks, Gpu, Space, Step, StepKind, ThreadBlock};
 use std::collections::{BTreeMap, BTreeSet};
 use syncline_plan::custom::BlocksEntry;
 
-/// What a writer knows of its stream.
+/// What the writer of a stream needs to know.
 pub(super) struct Part<'a> {
     pub(super) layout: &'a Layout,
     pub(super) seat: u32,
     pub(super) stream: u32,
     pub(super) channel: u32,
-    /// Numbers of instructions that other streams wait for: no step may reach across.
+    /// Numbers of instructions that other streams wait for; no step may extend across one.
     pub(super) marks: &'a BTreeSet<u32>,
 }
 
 impl Part<'_> {
-    /// Blocks as chunks, and how many.
+    /// Blocks converted to chunks, and their number.
     pub(super) fn chunks(&self, entry: BlocksEntry) -> Expressed<(Chunks, u32)> {
         self.layout.chunks(self.seat, self.stream, entry)
     }
@@ -25,23 +26,23 @@ impl Part<'_> {
 /// What a step waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dependency {
-    /// That a stream has passed its first `ops` instructions.
+    /// A stream has passed its first `ops` instructions.
     Passed {
-        /// Which stream of the seat.
+        /// The stream of the seat.
         stream: u32,
-        /// How many instructions.
+        /// Number of instructions.
         ops: u32,
     },
     /// A step of a thread block of the same stream.
     Step {
-        /// Which of the stream's thread blocks.
+        /// The thread block of the stream.
         block: usize,
-        /// Its step.
+        /// The step of the thread block.
         step: u32,
     },
 }
 
-/// A thread block, with what each step waits for.
+/// A thread block, with the dependencies of each step.
 #[derive(Default)]
 pub(super) struct Draft {
     pub(super) block: ThreadBlock,
@@ -49,7 +50,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// How many steps it has.
+    /// Number of steps.
     pub(super) fn len(&self) -> u32 {
         self.block.steps.len() as u32
     }
@@ -68,18 +69,18 @@ impl Draft {
     }
 }
 
-/// By what a stream has passed its first instructions.
+/// What must be done for a stream to have passed its first instructions.
 pub(super) enum Reached {
-    /// One thread block: the last of the steps to which the instructions belong.
+    /// For one thread block: the last of the steps that the instructions belong to.
     Steps {
-        /// The step of each instruction; `None` for those that are no part of any.
+        /// The step of each instruction; `None` for instructions without a step.
         step_of: Vec<Option<u32>>,
-        /// Of each receive, the instruction that waits for it.
+        /// For each receive, the instruction that waits for it.
         waited: BTreeMap<u32, u32>,
-        /// Of each [`OpEntry::After`](syncline_plan::custom::OpEntry), what it waits for.
+        /// For each [`OpEntry::After`](syncline_plan::custom::OpEntry), what it waits for.
         after: BTreeMap<u32, Dependency>,
     },
-    /// Several: for each number that is waited for, all that must be done.
+    /// For several thread blocks: for each awaited number of instructions, everything that must be done.
     Fences(BTreeMap<u32, Vec<Dependency>>),
 }
 
@@ -95,11 +96,11 @@ impl Written {
         match &self.reached {
             Reached::Fences(fences) => fences.get(&ops).cloned().unwrap_or_default(),
             Reached::Steps { step_of, waited, after } => {
-                // A receive is waited for only where its wait is among the instructions.
+                // A receive counts only if its wait is among the instructions.
                 let done = |&at: &u32| waited.get(&at).is_none_or(|&wait| wait < ops);
                 let steps = (0..ops.min(step_of.len() as u32)).filter(done);
                 let last = steps.filter_map(|at| step_of[at as usize]).max();
-                // What only a later step waits for has to be waited for by itself.
+                // A dependency that only a later step waits for must be awaited separately.
                 let open = after.range(..ops).filter(|&(&at, _)| {
                     step_of.get(at as usize).copied().flatten().is_none_or(|step| Some(step) > last)
                 });
@@ -110,15 +111,15 @@ impl Written {
     }
 }
 
-/// The thread blocks of all streams, numbered through.
+/// The thread blocks of all streams, numbered consecutively.
 struct Blocks<'a> {
     streams: &'a [Written],
-    /// Of each stream, the number of its first thread block.
+    /// For each stream, the number of its first thread block.
     first: Vec<usize>,
 }
 
 impl Blocks<'_> {
-    /// The last step of each thread block that `dependency` of `stream` stands for.
+    /// Finds the last step of each thread block that `dependency` of `stream` refers to.
     fn steps(&self, stream: usize, dependency: Dependency, found: &mut BTreeMap<usize, u32>) {
         match dependency {
             Dependency::Step { block, step } => {
@@ -136,8 +137,8 @@ impl Blocks<'_> {
     }
 }
 
-/// Turns what steps wait for into steps. A step has one dependency. Where it needs more, steps before it that do nothing
-/// (`nop`) have the others; nobody waits for these, which the runtimes do not count as done.
+/// Converts dependencies to steps. A step can have only one dependency. If it needs more, steps before it that do
+/// nothing (`nop`) have the others. No step waits for a `nop`, because the runtimes do not count these as done.
 pub(super) fn settle(streams: Vec<Written>) -> Gpu {
     let mut first = Vec::with_capacity(streams.len());
     let mut count = 0;
@@ -145,7 +146,7 @@ pub(super) fn settle(streams: Vec<Written>) -> Gpu {
         first.push(count);
         count += written.drafts.len();
     }
-    // Of each step of each thread block, the steps that it waits for.
+    // For each step of each thread block, the steps that it waits for.
     let blocks = Blocks { streams: &streams, first };
     let mut waits: Vec<Vec<BTreeMap<usize, u32>>> = Vec::with_capacity(count);
     for (stream, written) in streams.iter().enumerate() {
@@ -160,7 +161,7 @@ pub(super) fn settle(streams: Vec<Written>) -> Gpu {
             waits.push(of_step.collect());
         }
     }
-    // Where each step stands once the others are put before it.
+    // Position of each step once the `nop` steps are inserted before it.
     let places: Vec<Vec<u32>> = waits
         .iter()
         .map(|steps| {

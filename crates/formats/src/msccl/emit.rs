@@ -1,4 +1,4 @@
-//! A program as XML, laid out as msccl-tools does.
+//! Writes a program as XML, in the layout of msccl-tools.
 
 use super::program::{COLLECTIVES, Chunks, Program, Space, Step};
 use std::fmt::Write as _;
@@ -54,7 +54,7 @@ pub fn text(program: &Program) -> String {
 }
 
 fn step_text(number: usize, step: &Step) -> String {
-    // Some readers look at chunks that a step does not use: they are the ones that it uses.
+    // Some readers check chunks that a step does not use, so these repeat the ones that it uses.
     let chunks = |chunks: Chunks| (chunks.buffer.name(), i64::from(chunks.offset));
     let ((source, source_at), (target, target_at)) = match (step.kind.has_source(), step.kind.has_target()) {
         (false, false) => ((Space::Input.name(), -1), (Space::Output.name(), -1)),
@@ -84,7 +84,7 @@ fn escape(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            // Not allowed in XML, or changed by its readers.
+            // Not allowed in XML, or changed by XML readers.
             letter if letter.is_control() => out.push(' '),
             letter => out.push(letter),
         }

@@ -1,6 +1,6 @@
-//! A plan as a program.
+//! Converts a plan to a program.
 //!
-//! A stream with one peer each way becomes a [thread block](super::stream); one with several is
+//! A stream with at most one peer in each direction becomes a [thread block](super::stream); a stream with several is
 //! [spread](super::spread) over thread blocks.
 
 use super::draft::{Part, Written, settle};
@@ -12,10 +12,10 @@ use syncline_diagnostics::Result;
 use syncline_plan::custom::{MscclEntry, OpEntry, Protocol};
 use syncline_plan::{Custom, PlanFile};
 
-/// The program of a plan, which is proved before.
+/// Converts a plan to a program, after proving the plan.
 ///
 /// # Errors
-/// `NotMsccl` where MSCCL cannot express it; what is wrong with the plan itself.
+/// `NotMsccl` if MSCCL cannot express it; errors of the plan itself.
 pub fn program(plan: &PlanFile) -> Result<Program> {
     Custom::new(plan)?;
     let layout = Layout::new(plan)?;
@@ -64,7 +64,7 @@ fn gpu(plan: &PlanFile, seat: usize, layout: &Layout) -> Result<Gpu> {
     Ok(settle(written))
 }
 
-/// Whether a thread block can do it all: one peer to send to, one to receive from.
+/// Whether one thread block suffices: one peer to send to, one to receive from.
 fn has_one_peer(ops: &[OpEntry]) -> bool {
     let (mut to, mut from) = (None, None);
     ops.iter().all(|op| match *op {

@@ -1,6 +1,6 @@
-//! How blocks of a plan become chunks of a program.
+//! Converts blocks of a plan to chunks of a program.
 //!
-//! Blocks are counted in the least common multiple of all numbers of blocks that occur.
+//! Blocks are converted to the least common multiple of all numbers of blocks that occur.
 
 use super::program::{Chunks, Space, has_shares};
 use super::xml::{MAX_CHUNKS, MAX_GPUS};
@@ -10,34 +10,35 @@ use syncline_plan::custom::{BlocksEntry, OpEntry};
 use syncline_plan::{Buffer, PlanFile};
 use syncline_units::CollectiveKind;
 
-/// That MSCCL cannot express it.
+/// The error for something that MSCCL cannot express.
 pub(super) fn cannot(message: impl Into<String>) -> Diagnostic {
     Diagnostic::error(Code::NotMsccl, message)
 }
 
-/// What can be expressed, or why not.
+/// A value, or why MSCCL cannot express it.
 pub(super) type Expressed<T> = std::result::Result<T, Box<Diagnostic>>;
 
-/// How blocks become chunks.
+/// How blocks are converted to chunks.
 pub(super) struct Layout {
     kind: CollectiveKind,
     /// Whether input and output are one buffer.
     pub(super) in_place: bool,
-    /// Of the full vector.
+    /// Number of chunks of the full vector.
     pub(super) chunks: u32,
-    /// Chunks of one GPU's share.
+    /// Number of chunks of one GPU's share.
     share: u32,
-    /// Where streams have parts of their own: how many.
+    /// Number of parts of the vector, if streams have their own parts.
     parts: u32,
-    /// What [`BlocksEntry::of`] is where it is absent.
+    /// The value of an absent [`BlocksEntry::of`].
     blocks: u32,
 }
 
 impl Layout {
-    /// The layout that suits all instructions of a plan.
+    /// Finds a layout for all instructions of a plan.
     ///
     /// # Errors
-    /// `NotMsccl` for seats that are not ranks, too many GPUs or chunks, and an all-to-all by parts.
+    /// `NotMsccl` for seats that are not ranks, too many GPUs or chunks, and an all-to-all whose streams have their
+    /// own parts.
     pub(super) fn new(plan: &PlanFile) -> Result<Self> {
         let kind = plan.kind;
         if plan.helpers > 0 {
@@ -50,7 +51,7 @@ impl Layout {
         let streams = plan.seats.iter().map(|seat| seat.streams.len()).max().unwrap_or(1).max(1) as u32;
         let parts = if plan.split { streams } else { 1 };
         if parts > 1 && kind == CollectiveKind::AllToAll {
-            return Err(cannot("the parts of an all-to-all's streams are no runs of chunks")
+            return Err(cannot("the parts of an all-to-all's streams are not consecutive chunks")
                 .key("split")
                 .into());
         }
@@ -83,9 +84,9 @@ impl Layout {
         Ok(Self { kind, in_place, chunks, share: chunks / plan.ranks.max(1), parts, blocks: plan.blocks })
     }
 
-    /// Blocks of a stream of a seat as chunks, and how many.
+    /// Converts blocks of a stream of a seat to chunks. Returns the first chunk and the number of chunks.
     pub(super) fn chunks(&self, seat: u32, stream: u32, entry: BlocksEntry) -> Expressed<(Chunks, u32)> {
-        let too_far = || Box::new(cannot("a block lies beyond all chunks"));
+        let too_far = || Box::new(cannot("a block lies beyond the last chunk"));
         let parts = self.parts;
         let scale = self.chunks / (entry.of.unwrap_or(self.blocks).max(1) * parts).max(1);
         let count = entry.count.checked_mul(scale).ok_or_else(too_far)?;
@@ -98,7 +99,7 @@ impl Layout {
             let inside = first >= own && first.saturating_add(count) <= own + self.share;
             inside.then(|| first - own).ok_or_else(|| {
                 Box::new(cannot(format!(
-                    "the plan uses {what} beyond rank {seat}'s own block, which MSCCL does not have"
+                    "the plan uses {what} outside rank {seat}'s own block, which MSCCL cannot express"
                 )))
             })
         };
@@ -108,7 +109,7 @@ impl Layout {
             (Buffer::Data, CollectiveKind::AllGather) => (Space::Input, within("the input")?),
             (Buffer::Data, _) => (Space::Input, first),
             (Buffer::Output, _) if self.in_place => {
-                return Err(Box::new(cannot("the plan works in place and uses the output buffer besides")));
+                return Err(Box::new(cannot("the plan works in place but also uses the output buffer")));
             }
             (Buffer::Output, CollectiveKind::ReduceScatter) => (Space::Output, within("the output")?),
             (Buffer::Output, _) => (Space::Output, first),

@@ -8,67 +8,67 @@ use syncline_units::CollectiveKind;
 pub struct Program {
     /// Its name.
     pub name: String,
-    /// When a runtime may choose it, and by which protocol it runs.
+    /// When a runtime may choose it, and its protocol.
     pub entry: MscclEntry,
-    /// What it computes.
+    /// The collective.
     pub kind: CollectiveKind,
     /// Whether input and output are one buffer.
     pub in_place: bool,
-    /// Chunks that the full vector is cut into.
+    /// Number of chunks that the full vector is cut into.
     pub chunks: u32,
-    /// By id.
+    /// The GPUs by id.
     pub gpus: Vec<Gpu>,
 }
 
 /// `gpu`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gpu {
-    /// Chunks of scratch.
+    /// Number of chunks of scratch.
     pub scratch: u32,
     /// `copy`: chunks of the input that are in the output before any step; each is a step of one chunk.
     pub copies: Vec<Step>,
-    /// By id.
+    /// The thread blocks by id.
     pub blocks: Vec<ThreadBlock>,
 }
 
 /// `tb`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadBlock {
-    /// To whom it sends.
+    /// The GPU that it sends to.
     pub send: Option<u32>,
-    /// From whom it receives.
+    /// The GPU that it receives from.
     pub recv: Option<u32>,
-    /// On which channel.
+    /// The channel.
     pub channel: u32,
-    /// In order.
+    /// The steps in order.
     pub steps: Vec<Step>,
 }
 
 /// `step`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What it does.
+    /// Its type.
     pub kind: StepKind,
-    /// What it reads.
+    /// The chunks that it reads.
     pub source: Chunks,
-    /// What it writes.
+    /// The chunks that it writes.
     pub target: Chunks,
-    /// How many chunks.
+    /// Number of chunks.
     pub count: u32,
     /// The thread block and the step that must be done first.
     pub after: Option<(u32, u32)>,
     /// Whether another step waits for this one.
     pub awaited: bool,
-    /// Its line in the file; 0 where it is in none.
+    /// Its line in the file; 0 if it is not from a file.
     pub line: u32,
 }
 
-/// The first of some chunks.
+/// The first chunk of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunks {
-    /// Of which buffer.
+    /// The buffer.
     pub buffer: Space,
-    /// Its number in the buffer.
+    /// The chunk's number in the buffer.
     pub offset: u32,
 }
 
@@ -102,19 +102,19 @@ letters! {
 }
 
 letters! {
-    /// What a step does.
+    /// The type of a step.
     StepKind {
         /// Sends.
         Send = "s",
         /// Receives.
         Receive = "r",
-        /// Receives, keeps, sends.
+        /// Receives, stores, sends.
         ReceiveCopySend = "rcs",
-        /// Receives, reduces, sends; keeps nothing.
+        /// Receives, reduces, sends; stores nothing.
         ReceiveReduceSend = "rrs",
-        /// Receives, reduces, keeps.
+        /// Receives, reduces, stores.
         ReceiveReduceCopy = "rrc",
-        /// Receives, reduces, keeps, sends.
+        /// Receives, reduces, stores, sends.
         ReceiveReduceCopySend = "rrcs",
         /// Copies.
         Copy = "cpy",
@@ -164,7 +164,8 @@ pub const COLLECTIVES: [(CollectiveKind, &[&str]); 6] = [
     (CollectiveKind::Reduce, &["reduce"]),
 ];
 
-/// Whether a collective hands each GPU a share of the vector, so that the vector must be cut into as many.
+/// Whether a collective gives each GPU a share of the vector, so that the number of chunks must be a multiple of the
+/// GPUs.
 pub const fn has_shares(kind: CollectiveKind) -> bool {
     matches!(kind, CollectiveKind::AllGather | CollectiveKind::ReduceScatter | CollectiveKind::AllToAll)
 }

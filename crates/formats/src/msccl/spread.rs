@@ -1,13 +1,14 @@
-//! A stream that talks to several peers, spread over thread blocks: one for each peer.
+//! Converts a stream with several peers to several thread blocks, one for each peer.
 //!
-//! What the stream does one after the other is kept in order by dependencies:
+//! Dependencies keep the order of the stream:
 //!
-//! - a wait is a *fence*: what stands behind it waits for all steps before it;
+//! - a wait is a *fence*: everything behind it waits for all steps before it;
 //! - between two fences, steps of different thread blocks that touch the same chunks keep their order if one of them
-//!   writes. So receives that reduce into the same chunks follow each other: thread blocks do not add atomically.
+//!   writes. So receives that reduce into the same chunks follow each other, because thread blocks do not add
+//!   atomically.
 //!
-//! Behind a fence, the first step of each thread block waits for the last step that every other thread block had before
-//! it.
+//! Behind a fence, the first step of each thread block waits for the last step of every other thread block before the
+//! fence.
 
 use super::draft::{Dependency, Draft, Part, Reached, Written};
 use super::layout::{Expressed, cannot};
@@ -16,16 +17,16 @@ use super::stream::Pending;
 use std::collections::{BTreeMap, BTreeSet};
 use syncline_plan::custom::{BlocksEntry, OpEntry};
 
-/// Most chunks that the steps of a stream touch, each counted as often as it is touched.
+/// Most chunks that the steps of a stream touch, counted once per touch.
 const MAX_TOUCHED: u64 = 1 << 24;
 
-/// A thread block and a step of it.
+/// A thread block and one of its steps.
 type At = (usize, u32);
 
-/// Writes the stream.
+/// Converts the stream.
 ///
 /// # Errors
-/// Blocks that are no chunks, or too many of them.
+/// Blocks that are not whole chunks, or too many chunks.
 pub(super) fn write(part: &Part<'_>, ops: &[OpEntry]) -> Expressed<Written> {
     let mut spread = Spread {
         part,
@@ -54,7 +55,7 @@ pub(super) fn write(part: &Part<'_>, ops: &[OpEntry]) -> Expressed<Written> {
     Ok(Written { drafts: spread.drafts, reached: Reached::Fences(fences) })
 }
 
-/// Who touched a chunk since the last fence.
+/// The steps that touched a chunk since the last fence.
 #[derive(Default)]
 struct Touch {
     wrote: Option<At>,
@@ -66,11 +67,11 @@ struct Spread<'a> {
     part: &'a Part<'a>,
     drafts: Vec<Draft>,
     of_peer: BTreeMap<u32, usize>,
-    /// Of each thread block, whether its next step is behind the fence without more ado.
+    /// For each thread block, whether its next step is behind the fence without further dependencies.
     behind: Vec<bool>,
     /// The thread block with the latest step.
     latest: usize,
-    /// What everything that follows waits for.
+    /// The dependencies of everything that follows.
     fence: Vec<Dependency>,
     /// Thread blocks with steps since the fence.
     moved: BTreeSet<usize>,
@@ -117,7 +118,7 @@ impl Spread<'_> {
         }
     }
 
-    /// Receives what is pending.
+    /// Adds steps for the pending receives.
     fn receive(&mut self) -> Expressed<()> {
         for (from, Pending { chunks, count, reduce, .. }) in std::mem::take(&mut self.pending) {
             let at = self.block(from);
@@ -128,7 +129,7 @@ impl Spread<'_> {
         Ok(())
     }
 
-    /// The thread block for a peer. One that has copied only gets the first.
+    /// The thread block for a peer. A thread block that has only copied so far gets the first peer.
     fn block(&mut self, peer: u32) -> usize {
         if let Some(&at) = self.of_peer.get(&peer) {
             return at;
@@ -138,7 +139,7 @@ impl Spread<'_> {
         at
     }
 
-    /// The thread block for what needs no peer.
+    /// A thread block for steps without a peer.
     fn any(&mut self) -> usize {
         if self.drafts.is_empty() { self.add() } else { self.latest }
     }
@@ -151,7 +152,7 @@ impl Spread<'_> {
         self.drafts.len() - 1
     }
 
-    /// Adds a step to a thread block, behind the fence and all steps that must be done before.
+    /// Adds a step to a thread block, behind the fence and behind all steps that must be done first.
     fn push(
         &mut self,
         at: usize,
@@ -197,14 +198,14 @@ impl Spread<'_> {
         Ok(())
     }
 
-    /// Notes that a thread block got a step.
+    /// Notes that a step was added to a thread block.
     fn note(&mut self, at: usize) {
         self.behind[at] = true;
         self.latest = at;
         self.moved.insert(at);
     }
 
-    /// Makes the last steps since the fence, if there are any, the new fence: they are all behind the old one.
+    /// Makes the last steps since the fence the new fence, if there are any. All of them are behind the old fence.
     fn close(&mut self) {
         let moved = std::mem::take(&mut self.moved);
         if moved.is_empty() {
@@ -217,7 +218,7 @@ impl Spread<'_> {
         self.touched.clear();
     }
 
-    /// Lets everything that follows wait for what other streams must have passed.
+    /// Makes everything that follows wait for what other streams must have passed.
     fn obey(&mut self) {
         let waits = std::mem::take(&mut self.waits);
         if waits.is_empty() {
@@ -228,7 +229,7 @@ impl Spread<'_> {
         self.behind.fill(false);
     }
 
-    /// What to wait for to have all instructions so far done. Receives without their wait do not count.
+    /// The dependencies that ensure that all instructions so far are done. Receives without their wait do not count.
     fn settle(&mut self) -> Vec<Dependency> {
         self.obey();
         self.close();
@@ -236,7 +237,7 @@ impl Spread<'_> {
     }
 }
 
-/// The chunks of a run, as keys.
+/// The chunks of a range, as keys.
 fn keys(chunks: Chunks, count: u32) -> impl Iterator<Item = (u8, u32)> {
     let space = match chunks.buffer {
         Space::Input => 0,

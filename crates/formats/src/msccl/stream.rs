@@ -1,6 +1,7 @@
-//! A stream that talks to one peer at most each way, as a thread block.
+//! Converts a stream with at most one peer in each direction to a thread block.
 //!
-//! Receives are done at the wait behind them; a receive whose blocks are sent on at once is one step with that send.
+//! Receives are executed at the wait behind them. If a received block is sent on at once, receive and send become one
+//! step.
 
 use super::draft::{Dependency, Draft, Part, Reached, Written};
 use super::layout::{Expressed, cannot};
@@ -8,7 +9,7 @@ use super::program::{Chunks, StepKind};
 use std::collections::BTreeMap;
 use syncline_plan::custom::{BlocksEntry, OpEntry};
 
-/// A receive that was posted.
+/// A posted receive.
 pub(super) struct Pending {
     pub(super) at: u32,
     pub(super) chunks: Chunks,
@@ -16,10 +17,10 @@ pub(super) struct Pending {
     pub(super) reduce: bool,
 }
 
-/// A stream as one thread block. It must have one peer at most to send to, and one to receive from.
+/// Converts a stream to one thread block. It must have at most one peer to send to, and one to receive from.
 ///
 /// # Errors
-/// Blocks that are no chunks.
+/// Blocks that are not whole chunks.
 pub(super) fn write(part: &Part<'_>, ops: &[OpEntry]) -> Expressed<Written> {
     let mut writer = Writer {
         part,
@@ -39,14 +40,14 @@ pub(super) fn write(part: &Part<'_>, ops: &[OpEntry]) -> Expressed<Written> {
 struct Writer<'a> {
     part: &'a Part<'a>,
     draft: Draft,
-    /// The step that each instruction belongs to; `None` for those that are no part of any.
+    /// The step of each instruction; `None` for instructions without a step.
     step_of: Vec<Option<u32>>,
-    /// Of each receive, the instruction that waits for it.
+    /// For each receive, the instruction that waits for it.
     waited: BTreeMap<u32, u32>,
-    /// Of each dependency, what it waits for.
+    /// For each dependency, what it waits for.
     after: BTreeMap<u32, Dependency>,
     pending: Vec<Pending>,
-    /// Dependencies that the next step has: their instructions.
+    /// Instructions with the dependencies of the next step.
     waits: Vec<u32>,
 }
 
@@ -102,7 +103,7 @@ impl Writer<'_> {
         self.part.chunks(entry)
     }
 
-    /// Receives what is pending; whether the last of it was sent on by `next`.
+    /// Adds steps for the pending receives. Returns whether `next` sent on the last of them.
     fn receive(&mut self, wait: u32, next: Option<&OpEntry>) -> Expressed<bool> {
         let mut pending = std::mem::take(&mut self.pending).into_iter().peekable();
         while let Some(Pending { at, chunks, count, reduce }) = pending.next() {
@@ -132,7 +133,7 @@ impl Writer<'_> {
         Ok(false)
     }
 
-    /// A step for some instructions, with the dependencies before it.
+    /// Adds a step for these instructions, with the dependencies before it.
     fn push(&mut self, ops: &[u32], kind: StepKind, source: Chunks, target: Chunks, count: u32) {
         let waits = std::mem::take(&mut self.waits);
         let number = self.draft.block.steps.len() as u32;

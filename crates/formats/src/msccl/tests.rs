@@ -1,4 +1,4 @@
-//! Tests of programs.
+//! Tests of MSCCL programs.
 
 use super::program::StepKind;
 use super::*;
@@ -10,7 +10,7 @@ use syncline_units::CollectiveKind;
 
 /// Ring all-reduce on three GPUs, in place.
 const RING: &str = include_str!("testdata/ring_all_reduce.xml");
-/// All-to-all on two nodes of two GPUs: what goes to the other GPU of the other node is passed on by the neighbour.
+/// All-to-all on two nodes of two GPUs: data for the other GPU of the other node is forwarded by the neighbour.
 const TWO_STEPS: &str = include_str!("testdata/two_step_all_to_all.xml");
 
 fn read_text(text: &str) -> Result<PlanFile> {
@@ -22,7 +22,7 @@ fn refused(text: &str) -> Diagnostic {
 }
 
 #[test]
-fn programs_by_hand_are_right_and_come_back_as_they_were() {
+fn handwritten_programs_are_correct_and_round_trip() {
     for (text, kind, ranks) in
         [(RING, CollectiveKind::AllReduce, 3), (TWO_STEPS, CollectiveKind::AllToAll, 4)]
     {
@@ -46,7 +46,7 @@ fn steps_become_instructions() {
 }
 
 #[test]
-fn what_is_not_kept_passes_through_scratch() {
+fn data_that_is_not_kept_passes_through_scratch() {
     // The partial sums of the first round need not be kept.
     let text = RING.replace(r#"<step s="1" type="rrcs""#, r#"<step s="1" type="rrs""#);
     let plan = read_text(&text).unwrap_or_else(|errors| panic!("{errors}"));
@@ -58,7 +58,7 @@ fn what_is_not_kept_passes_through_scratch() {
 }
 
 #[test]
-fn shares_and_places_are_minded() {
+fn shares_and_placement_are_respected() {
     let gather = |coll: &str, inplace: u8, steps: [&str; 2]| {
         let gpu = |id: u32| {
             let steps = steps[id as usize];
@@ -110,7 +110,7 @@ fn shares_and_places_are_minded() {
     }
 }
 
-/// A program is right where its plan is proved, and every step has the peer that it needs.
+/// Checks that the plan is proved after a round trip, and that every step has the peer that it needs.
 fn survives(plan: &PlanFile) -> PlanFile {
     let name = format!("{} {} {}", plan.name, plan.kind, plan.ranks);
     let text = write(plan).unwrap_or_else(|errors| panic!("{name}: {errors}"));
@@ -118,7 +118,8 @@ fn survives(plan: &PlanFile) -> PlanFile {
     let read = read_text(&text).unwrap_or_else(|errors| panic!("{name}: {errors}\n{text}"));
     assert_eq!((read.kind, read.ranks, &read.name), (plan.kind, plan.ranks, &plan.name));
     verify(&Custom::new(&read).unwrap(), plan.kind, plan.ranks).unwrap_or_else(|e| panic!("{name}: {e}"));
-    // What is read has one peer for each stream. It may have steps that become one; then nothing changes any more.
+    // The plan that is read has one peer per stream. Some steps may be merged when it is written; after that it no
+    // longer changes.
     let again = write(&read).unwrap();
     let settled = read_text(&again).unwrap_or_else(|errors| panic!("{name}: {errors}\n{again}"));
     assert_eq!(write(&settled).unwrap(), again, "{name}");
@@ -126,14 +127,14 @@ fn survives(plan: &PlanFile) -> PlanFile {
 }
 
 #[test]
-fn every_algorithm_and_collective_survives() {
+fn every_algorithm_and_collective_round_trips() {
     let mut written = 0;
     for entry in ENTRIES {
         for example in entry.examples {
             let algorithm = by_name(example).unwrap();
             for &kind in CollectiveKind::ALL {
                 for ranks in 1..10 {
-                    // What the library does not offer, and what has hubs of its own.
+                    // Skips what the library does not offer, and plans with their own hubs.
                     let Ok(plan) = PlanFile::of(&*algorithm, kind, ranks) else { continue };
                     if plan.helpers == 0 {
                         survives(&plan);
@@ -183,7 +184,7 @@ fn streams_that_wait_for_each_other_may_be_spread() {
         for seat in &mut plan.seats {
             let mut gather = seat.streams[0].ops.split_off(3 * (ranks as usize - 1));
             if early {
-                // A dependency of which nothing is left to do, and one in the middle.
+                // A dependency on zero instructions, and one in the middle.
                 gather.insert(0, OpEntry::After { stream: 0, ops: 0 });
                 gather.insert(1, OpEntry::After { stream: 0, ops: 4 });
             }
@@ -196,7 +197,7 @@ fn streams_that_wait_for_each_other_may_be_spread() {
 }
 
 #[test]
-fn what_msccl_cannot_say_is_refused() {
+fn plans_that_msccl_cannot_express_are_refused() {
     let refused = |name: &str, message: &str| {
         let plan = PlanFile::of(&*by_name(name).unwrap(), CollectiveKind::AllReduce, 4).unwrap();
         let error = write(&plan).unwrap_err().0.remove(0);
@@ -216,7 +217,7 @@ fn what_msccl_cannot_say_is_refused() {
 }
 
 #[test]
-fn wrong_programs_are_named() {
+fn wrong_programs_are_refused_with_the_reason() {
     let error =
         refused(&RING.replace(r#"type="r" srcbuf="i" srcoff="1" dstbuf="i" dstoff="1""#, r#"type="nop""#));
     assert_eq!(error.code, Code::WrongPlan);
@@ -227,7 +228,7 @@ fn wrong_programs_are_named() {
 fn errors_name_line_and_attribute() {
     for (from, to, code, line, message) in [
         ("<algo ", "<aglo ", Code::BadMsccl, 1, "an element is not allowed here"),
-        ("coll=\"allreduce\"", "coll=\"alreduce\"", Code::BadMsccl, 1, "this collective cannot be read"),
+        ("coll=\"allreduce\"", "coll=\"alreduce\"", Code::BadMsccl, 1, "unsupported collective"),
         ("coll=\"allreduce\"", "", Code::BadMsccl, 1, "an attribute is missing"),
         ("ngpus=\"3\"", "ngpus=\"4\"", Code::BadMsccl, 1, "there are fewer GPUs"),
         ("ngpus=\"3\"", "ngpus=\"2\"", Code::BadMsccl, 20, "there are more GPUs"),
@@ -284,7 +285,7 @@ fn errors_name_line_and_attribute() {
 }
 
 #[test]
-fn what_runtimes_ignore_is_a_warning() {
+fn ignored_attributes_and_elements_are_warnings() {
     let text = RING
         .replace("nchannels=\"1\"", "nchannels=\"1\" maxcount=\"4\"")
         .replace("<step ", "<step algostep=\"7\" ")
@@ -296,14 +297,14 @@ fn what_runtimes_ignore_is_a_warning() {
     assert_eq!(told, ["maxcount", "note", "algostep"].map(|key| (Code::MscclIgnored, key.to_owned())));
     assert_eq!(warnings.0[2].notes, ["14 more of this kind"]);
     assert_eq!(warnings.0[0].place.as_ref().unwrap().line, 1);
-    // Where the program is wrong for want of an attribute, the misspelt one is named, too.
+    // If a missing attribute makes the program wrong, the misspelt attribute is named too.
     let errors = read_text(&RING.replace("inplace", "inplaze")).unwrap_err().0;
     assert_eq!(errors[0].code, Code::WrongPlan);
     assert_eq!(errors.last().unwrap().nearest.as_deref(), Some("inplace"));
 }
 
 #[test]
-fn what_decides_about_the_choice_is_kept() {
+fn attributes_for_choosing_programs_are_kept() {
     let text = RING.replace(
         "proto=\"Simple\" nchannels=\"1\" nchunksperloop=\"3\" ngpus=\"3\" coll=\"allreduce\" inplace=\"1\" \
          outofplace=\"0\" minBytes=\"0\" maxBytes=\"0\"",
@@ -313,12 +314,13 @@ fn what_decides_about_the_choice_is_kept() {
     assert_ne!(text, RING);
     let plan = read_text(&text).unwrap();
     assert_eq!(write(&plan).unwrap(), text);
-    // Through a plan file, too.
+    // Also through a plan file.
     let json = serde_json::to_string(&plan).unwrap();
     assert_eq!(PlanFile::from_json(&json, "plan.json").unwrap(), plan);
 }
 
-/// What the parsers of Azure/msccl-executor-nccl and ROCm/rccl insist on (`src/misc/msccl/msccl_parser.cc`).
+/// Checks the requirements of the parsers in Azure/msccl-executor-nccl and ROCm/rccl
+/// (`src/misc/msccl/msccl_parser.cc`).
 fn loads_in_the_runtimes(text: &str) {
     let attributes = |line: &str| -> std::collections::BTreeMap<String, String> {
         let fields = line.split_once(' ').map_or("", |(_, rest)| rest);
@@ -339,7 +341,7 @@ fn loads_in_the_runtimes(text: &str) {
         |found: &std::collections::BTreeMap<String, String>, key: &str| found[key].parse::<i64>().unwrap();
     let mut buffers = [0; 3];
     let mut waits = 0;
-    // Steps that wait for others, and steps that are waited for, by thread block.
+    // Steps that wait for others, and steps that others wait for, by thread block.
     let (mut awaited, mut real) = (Vec::new(), Vec::new());
     for line in text.lines().map(str::trim) {
         match line.split([' ', '>']).next().unwrap() {
@@ -409,8 +411,8 @@ fn loads_in_the_runtimes(text: &str) {
 }
 
 #[test]
-fn copies_before_any_step_are_done_first() {
-    // All-gather of two GPUs. The own share is in the output before any step.
+fn initial_copies_are_done_first() {
+    // All-gather of two GPUs. Each GPU's own share is in its output before any step.
     let program = |inplace: u8, copies: [&str; 2]| {
         let gpu = |id: u32| {
             format!(
@@ -433,7 +435,7 @@ fn copies_before_any_step_are_done_first() {
     assert_eq!((ops.len(), &ops[0].ops[0]), (2, &OpEntry::After { stream: 1, ops: 1 }));
     assert!(matches!(ops[1].ops[..], [OpEntry::Copy { .. }]));
     assert_eq!(read_text(&write(&plan).unwrap()).unwrap(), plan);
-    // In place the share is there already.
+    // In place, the share is there already.
     let plan = read_text(&program(1, own)).unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!((plan.seats[1].streams.len(), plan.seats[1].streams[0].ops.len()), (1, 2 + 1));
     // Without the copies, or with a wrong one, the program is wrong.
@@ -444,13 +446,13 @@ fn copies_before_any_step_are_done_first() {
 }
 
 #[test]
-fn a_deep_file_is_refused_at_its_fifth_level() {
+fn files_with_a_fifth_level_are_refused() {
     let deep = "<algo>".repeat(100_000);
     assert!(matches!(refused(&deep).code, Code::BadMsccl | Code::BadSyntax));
 }
 
 #[test]
-fn every_name_survives() {
+fn names_round_trip() {
     let mut plan = read_text(RING).unwrap();
     plan.name = "a \"b\" <c> & 'd' \u{e9}".to_owned();
     assert_eq!(read_text(&write(&plan).unwrap()).unwrap().name, plan.name);

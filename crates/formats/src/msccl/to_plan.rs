@@ -1,4 +1,4 @@
-//! A program as a plan.
+//! Converts a program to a plan.
 
 use super::program::{Chunks, Program, Space, Step, StepKind};
 use crate::astra2::Source;
@@ -7,13 +7,13 @@ use syncline_plan::custom::{BlocksEntry, MOST_OPS, OpEntry, SeatEntry, StreamEnt
 use syncline_plan::{Buffer, PlanFile};
 use syncline_units::CollectiveKind;
 
-/// Most faults that are reported one by one.
+/// Most faults reported one by one.
 const MAX_PROBLEMS: usize = 20;
 
-/// The plan of a program.
+/// Converts a program to a plan.
 ///
 /// # Errors
-/// `BadMsccl` where steps name what does not exist.
+/// `BadMsccl` if steps refer to something that does not exist.
 pub fn plan(program: &Program, source: &Source) -> Result<PlanFile> {
     let mut problems = Diagnostics::new();
     let steps: usize = program.gpus.iter().flat_map(|gpu| &gpu.blocks).map(|block| block.steps.len()).sum();
@@ -60,9 +60,9 @@ struct Seat<'a> {
     program: &'a Program,
     gpu: usize,
     source: &'a Source,
-    /// After which instruction each step of each thread block is done.
+    /// The instruction that completes each step of each thread block.
     ends: Vec<Vec<u32>>,
-    /// The next slot of scratch that nobody uses.
+    /// The next unused slot of scratch.
     free: u32,
     problems: Diagnostics,
 }
@@ -97,7 +97,7 @@ impl<'a> Seat<'a> {
             if !copies.is_empty() && block.steps.iter().any(touches_output) {
                 ops.push(OpEntry::After { stream: blocks.len() as u32, ops: 0 });
             }
-            // Slots for what is sent on without being kept.
+            // Slots for data that is sent on without being kept.
             let passing = block.steps.iter().filter(|step| step.kind == StepKind::ReceiveReduceSend);
             let slots = self.free;
             self.free = self.free.saturating_add(passing.map(|step| step.count).max().unwrap_or(0));
@@ -117,7 +117,7 @@ impl<'a> Seat<'a> {
             self.ends.push(vec![copies.len() as u32]);
             streams.push(StreamEntry { channel: None, ops: copies });
         }
-        // What was counted in steps is counted in instructions.
+        // Dependencies count steps so far; convert them to instructions.
         for op in streams.iter_mut().flat_map(|stream| &mut stream.ops) {
             if let OpEntry::After { stream, ops } = op {
                 let ends = self.ends.get(*stream as usize);
@@ -127,7 +127,7 @@ impl<'a> Seat<'a> {
         SeatEntry { streams }
     }
 
-    /// What is copied before any step, save what lies there already.
+    /// The copies before any step, except of chunks that are in place already.
     fn copies(&mut self) -> Vec<OpEntry> {
         let mut ops = Vec::new();
         for copy in &self.program.gpus[self.gpu].copies {
@@ -154,7 +154,7 @@ impl<'a> Seat<'a> {
         &mut self.problems.0[last]
     }
 
-    /// The dependency of a step.
+    /// Adds the dependency of a step.
     fn after(&mut self, index: usize, step: &Step, ops: &mut Vec<OpEntry>) {
         let Some((block, at)) = step.after else { return };
         if block as usize == index {
@@ -202,7 +202,7 @@ impl<'a> Seat<'a> {
         }
         let slot = BlocksEntry { block: slots, count: step.count, of: None, buffer: Buffer::Scratch };
         let kept = if step.kind == StepKind::ReceiveReduceSend { Some(slot) } else { target };
-        // Before a received block is reduced, what it is reduced with must be in its place.
+        // Before a received block is reduced, the data that it is reduced with must be in place.
         let reduces = matches!(
             step.kind,
             StepKind::ReceiveReduceCopy | StepKind::ReceiveReduceCopySend | StepKind::ReceiveReduceSend
@@ -227,7 +227,7 @@ impl<'a> Seat<'a> {
         }
     }
 
-    /// Chunks of a buffer as blocks of the full vector.
+    /// Converts chunks of a buffer to blocks of the full vector.
     fn blocks(&mut self, step: &Step, chunks: Chunks, key: &str) -> Option<BlocksEntry> {
         let Program { kind, in_place, chunks: whole, .. } = *self.program;
         let ranks = self.program.gpus.len() as u32;

@@ -1,5 +1,5 @@
-//! The reader: elements and attributes, checked one by one. No document type, no entities of its own, four levels. What
-//! MSCCL's runtimes ignore gets a warning.
+//! The XML reader: checks elements and attributes one by one. It accepts no document type, no custom entities, and at
+//! most four levels. Anything that MSCCL's runtimes ignore gets a warning.
 
 use super::program::{COLLECTIVES, Chunks, Gpu, Program, Space, Step, StepKind, ThreadBlock, has_shares};
 use crate::astra2::Source;
@@ -19,7 +19,8 @@ pub const MAX_BLOCKS: u32 = 1 << 14;
 /// Most steps of a program.
 pub const MAX_STEPS: usize = 1 << 22;
 
-/// Elements from the outermost, with the attributes that are known. The first of them are required.
+/// Elements from the outermost inwards: name, number of required attributes, and known attributes, the required ones
+/// first.
 const ELEMENTS: [(&str, usize, &[&str]); 4] = [
     (
         "algo",
@@ -44,15 +45,16 @@ const ELEMENTS: [(&str, usize, &[&str]); 4] = [
     ("step", 2, &["s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep"]),
 ];
 
-/// A child of `gpu` besides its thread blocks, written by SCCL and TE-CCL.
+/// A child of `gpu` other than its thread blocks, written by SCCL and TE-CCL.
 const COPY: (&str, usize, &[&str]) = ("copy", 2, &["i_off", "o_off"]);
-/// Most different attributes and elements that are warned of.
+/// Most distinct attributes and elements that get a warning.
 const MAX_IGNORED: usize = 20;
 
-/// Reads a text; the diagnostics are warnings about attributes and elements that are ignored, as MSCCL's runtimes do.
+/// Reads a text. The diagnostics are warnings about attributes and elements that are ignored, as MSCCL's runtimes
+/// ignore them.
 ///
 /// # Errors
-/// `BadSyntax` where it is not XML, `BadMsccl` where it is no program, each with its line.
+/// `BadSyntax` if it is not XML, `BadMsccl` if it is not a program; both with the line.
 pub fn parse(source: &Source) -> Result<(Program, Diagnostics)> {
     let mut reader = quick_xml::Reader::from_str(source.text());
     let mut builder = Builder {
@@ -68,7 +70,7 @@ pub fn parse(source: &Source) -> Result<(Program, Diagnostics)> {
     };
     loop {
         let event = reader.read_event();
-        // An event is reported at its end; its line is the one it ends on.
+        // An event is returned at its end, so its line is the line of its end.
         builder.count_to(usize::try_from(reader.buffer_position()).unwrap_or(usize::MAX));
         match event {
             Err(error) => {
@@ -124,20 +126,20 @@ type Parsed<T> = std::result::Result<T, Box<Diagnostic>>;
 struct Builder<'a> {
     source: &'a Source,
     line: u32,
-    /// Bytes whose line ends were counted.
+    /// Number of bytes whose line ends have been counted.
     counted: usize,
     depth: usize,
     program: Option<Draft>,
-    /// How many elements within one that is ignored are open, itself included.
+    /// Number of open elements from an ignored one inwards.
     skipped: usize,
     /// Whether the outermost element has ended.
     done: bool,
     steps: usize,
-    /// By element and name: the first warning about what is ignored, and how many more there are.
+    /// By element and name: the first warning about an ignored attribute or element, and the number of further ones.
     ignored: BTreeMap<(usize, String), (Diagnostic, u64)>,
 }
 
-/// A program with ids that are not in order yet.
+/// A program whose ids are not in order yet.
 struct Draft {
     program: Program,
     line: u32,
@@ -171,7 +173,7 @@ impl Builder<'_> {
             .key(key)
     }
 
-    /// Notes an attribute or element of `depth` that is ignored.
+    /// Notes an ignored attribute or element at `depth`.
     fn ignore(&mut self, what: &str, name: &str, known: &[&str]) {
         let name = short(name);
         if self.ignored.len() >= MAX_IGNORED {
@@ -191,7 +193,7 @@ impl Builder<'_> {
         self.ignored.insert((self.depth, name), (warning, 0));
     }
 
-    /// Takes an element in; `false` where it is ignored, with all that is in it.
+    /// Handles the start of an element. Returns `false` if it is ignored with all its content.
     fn open(&mut self, element: &BytesStart<'_>) -> Parsed<bool> {
         let name = element.name();
         let name: &str = name.as_ref();
@@ -229,7 +231,7 @@ impl Builder<'_> {
             1 => {
                 let (id, scratch) =
                     (fields.number("id", MAX_GPUS)?, fields.optional("s_chunks", MAX_CHUNKS)?);
-                // Read only to be checked.
+                // Read only to check them.
                 for name in ["i_chunks", "o_chunks"] {
                     fields.optional(name, MAX_CHUNKS)?;
                 }
@@ -280,7 +282,7 @@ impl Builder<'_> {
         Ok(true)
     }
 
-    /// A `copy` of a GPU: a chunk of its input that is in its output before any step.
+    /// Handles a `copy` of a GPU: a chunk of its input that is in its output before any step.
     fn copy(&mut self, element: &BytesStart<'_>) -> Parsed<()> {
         let (_, required, known) = COPY;
         let values = self.fields(element, known)?;
@@ -348,7 +350,7 @@ impl Fields<'_> {
         Box::new(self.builder.wrong(name, message).found(found).allowed(allowed))
     }
 
-    /// A whole number from 0 to `most`; `None` where it is absent.
+    /// A whole number from 0 to `most`; `None` if absent.
     fn optional(&self, name: &str, most: u32) -> Parsed<Option<u32>> {
         let Some(text) = self.text(name) else { return Ok(None) };
         match text.trim().parse::<u32>() {
@@ -362,14 +364,14 @@ impl Fields<'_> {
         number.ok_or_else(|| Box::new(self.builder.wrong(name, "an attribute is missing")))
     }
 
-    /// A number of bytes; 0 where it is absent.
+    /// A number of bytes; 0 if absent.
     fn bytes(&self, name: &str) -> Parsed<u64> {
         let Some(text) = self.text(name) else { return Ok(0) };
         let number = text.trim().parse::<i64>().ok().and_then(|number| u64::try_from(number).ok());
         number.ok_or_else(|| self.wrong(name, "a whole number is expected", "0 to 2^63 - 1"))
     }
 
-    /// A number of a GPU, or -1 for none.
+    /// The number of a GPU, or -1 for none.
     fn peer(&self, name: &str) -> Parsed<Option<u32>> {
         if self.text(name).is_some_and(|text| text.trim() == "-1") {
             return Ok(None);
@@ -392,8 +394,7 @@ impl Fields<'_> {
         let coll = self.text("coll").unwrap_or_default();
         let Some((kind, _)) = COLLECTIVES.iter().find(|(_, names)| names.contains(&coll)) else {
             let names = COLLECTIVES.iter().filter_map(|(_, names)| names.first().copied());
-            let error =
-                self.builder.wrong("coll", "this collective cannot be read").one_of(&short(coll), names);
+            let error = self.builder.wrong("coll", "unsupported collective").one_of(&short(coll), names);
             return Err(Box::new(error));
         };
         let in_place = self.flag("inplace")?.unwrap_or(false);
@@ -408,7 +409,7 @@ impl Fields<'_> {
         let (min_bytes, max_bytes) = (self.bytes("minBytes")?, self.bytes("maxBytes")?);
         if max_bytes > 0 && max_bytes < min_bytes {
             let allowed = format!("{min_bytes} (`minBytes`) or more, or 0 for no limit");
-            return Err(self.wrong("maxBytes", "the program may never be chosen", allowed));
+            return Err(self.wrong("maxBytes", "the program can never be chosen", allowed));
         }
         self.optional("nchannels", MAX_BLOCKS)?;
         if count == 0 || chunks == 0 {
@@ -454,7 +455,7 @@ impl Fields<'_> {
             None | Some("-1") => None,
             Some(_) => Some((self.number("depid", MAX_BLOCKS)?, self.number("deps", u32::MAX)?)),
         };
-        // Where the flag is absent nothing is said against it.
+        // Without the flag, other steps may wait for the step.
         let awaited = self.flag("hasdep")?.unwrap_or(true);
         Ok(Step { kind, source, target, count, after, awaited, line: self.builder.line })
     }
@@ -469,7 +470,7 @@ impl Fields<'_> {
     }
 }
 
-/// Puts GPUs and thread blocks in the order of their ids, which must be 0, 1, 2, ...
+/// Sorts GPUs and thread blocks by their ids, which must be 0, 1, 2, ...
 fn finish(mut draft: Draft, source: &Source) -> Result<Program> {
     let wrong = |line: u32, key: &str, message: String| {
         Diagnostic::error(Code::BadMsccl, message).in_place(source.place(line.into(), 0, 0)).key(key)
@@ -502,7 +503,7 @@ fn finish(mut draft: Draft, source: &Source) -> Result<Program> {
     Ok(draft.program)
 }
 
-/// The beginning of a text that may be anything.
+/// The beginning of a text, which may be any text.
 fn short(text: &str) -> String {
     text.chars().take(60).collect()
 }

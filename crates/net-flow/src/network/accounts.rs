@@ -1,4 +1,4 @@
-//! What links carried, when they were busy, and whose messages they held back.
+//! What links carried, when they were busy, and which messages they held back.
 
 use super::connections::{Connection, Passed};
 use crate::sharing::Sharing;
@@ -10,13 +10,13 @@ use syncline_units::{Bytes, LinkId, Time};
 /// Accounts of all ports.
 #[derive(Debug)]
 pub(super) struct Accounts {
-    /// By port.
+    /// Indexed by port.
     uses: Vec<LinkUse>,
-    /// Messages of an owner whose bottleneck a port was, their bytes, and their delays.
+    /// For a port and an owner: messages whose bottleneck it was, their bytes, and their delays.
     contention: BTreeMap<(u32, Owner), (u64, u64, Time)>,
     activity: Activity,
     recents: Vec<Recent>,
-    /// Up to when activity is booked, and what each port had carried then.
+    /// Up to when activity is recorded, and what each port had carried by then.
     booked: Time,
     carried: Vec<u128>,
 }
@@ -33,7 +33,7 @@ impl Accounts {
         }
     }
 
-    /// What ports did, by number.
+    /// Returns what ports did, indexed by port.
     pub(super) fn uses(&self) -> &[LinkUse] {
         &self.uses
     }
@@ -42,7 +42,7 @@ impl Accounts {
         &mut self.activity
     }
 
-    /// Counts a message that is through, of which `whole` parts make one.
+    /// Counts a complete message. A message has `whole` parts.
     pub(super) fn count(&mut self, connection: &Connection, bytes: Bytes, whole: u32) {
         self.count_bytes(connection, bytes, whole);
         for &Passed { port, times, .. } in &connection.links {
@@ -50,14 +50,14 @@ impl Accounts {
         }
     }
 
-    /// Counts bytes of a message that may not be through.
+    /// Counts bytes of a message that may be incomplete.
     pub(super) fn count_bytes(&mut self, connection: &Connection, bytes: Bytes, whole: u32) {
         for &Passed { port, parts, .. } in &connection.links {
             self.uses[port as usize].bytes += bytes.0 * u64::from(parts) / u64::from(whole);
         }
     }
 
-    /// A message was through so much later at this port than it would have been alone.
+    /// Records that a message was complete `delay` later at this port than it would have been alone.
     pub(super) fn delay(&mut self, port: u32, owner: Owner, bytes: Bytes, delay: Time) {
         let used = &mut self.uses[port as usize];
         used.waited = used.waited.saturating_add(delay);
@@ -67,7 +67,7 @@ impl Accounts {
         *delays = delays.saturating_add(delay);
     }
 
-    /// Who was delayed where; `links` are those of the ports.
+    /// Returns which messages were delayed where; `links` are the links of the ports.
     pub(super) fn contention(&self, links: &[LinkId]) -> Vec<Contention> {
         let told = |(&(port, owner), &(messages, bytes, delay)): (&(u32, Owner), &(u64, u64, Time))| {
             Contention { link: links[port as usize], owner, messages, bytes, delay }
@@ -75,8 +75,8 @@ impl Accounts {
         self.contention.iter().map(told).collect()
     }
 
-    /// Books what links carried up to `now`, slice by slice: until then rates are as they are. `idle` says that nothing has
-    /// been under way since the slice that was booked last.
+    /// Records what links carried up to `now`, slice by slice; rates have not changed since the last call.
+    /// `idle` says that nothing has been in flight since the slice recorded last.
     pub(super) fn book(&mut self, sharing: &mut Sharing, now: Time, idle: bool) {
         if self.activity.is_stopped() {
             return;
@@ -87,14 +87,14 @@ impl Accounts {
                 return;
             }
             self.book_slice(sharing, until);
-            // What the last messages had in the slice in which they ended is booked; nothing came after it.
+            // The slice in which the last messages ended is recorded; nothing was sent after it.
             if idle {
                 self.booked = now;
             }
         }
     }
 
-    /// Books what links carried up to `until`, which is not beyond the slice.
+    /// Records what links carried up to `until`, which is within the current slice.
     fn book_slice(&mut self, sharing: &mut Sharing, until: Time) {
         let from = std::mem::replace(&mut self.booked, until);
         sharing.book_all(until);
@@ -108,7 +108,7 @@ impl Accounts {
         }
     }
 
-    /// Books activity up to `now`, and none from then on.
+    /// Records activity up to `now`, and nothing from then on.
     pub(super) fn stop(&mut self, sharing: &mut Sharing, now: Time, idle: bool) {
         if !self.activity.is_stopped() {
             self.book(sharing, now, idle);

@@ -1,4 +1,4 @@
-//! Which messages are one connection, and the ways of connections that are open.
+//! Which messages share a connection, and the paths of open connections.
 
 use crate::sharing::Sharing;
 use std::collections::BTreeMap;
@@ -6,17 +6,17 @@ use syncline_engine::path::START;
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_units::{LinkId, NpuId, Rate, Time};
 
-/// What the messages of a connection have in common. Priority and weight are among it, as each has queues of its own in
-/// adapters and switches.
+/// What the messages of a connection have in common. This includes priority and weight, because adapters and
+/// switches keep separate queues for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ends {
     pub(super) from: NpuId,
     pub(super) to: NpuId,
-    /// Which of several parallel ways it takes.
+    /// Which of several parallel paths it takes.
     pub(super) lane: u32,
-    /// Which of several jobs it is of.
+    /// Which of several jobs it belongs to.
     pub(super) job: u32,
-    /// Class of priority.
+    /// Priority class.
     pub(super) class: u32,
     pub(super) weight: u32,
 }
@@ -24,11 +24,11 @@ pub(super) struct Ends {
 /// The paths over which a connection sends equal parts of each message.
 type Paths = Vec<Vec<LinkId>>;
 
-/// A port on a way.
+/// A port on a path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passed {
     pub(super) port: u32,
-    /// How often links of that class are passed.
+    /// How many links of that class the path passes.
     pub(super) times: u32,
     /// The same, in parts of a message.
     pub(super) parts: u32,
@@ -38,35 +38,35 @@ pub(super) struct Passed {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Connection {
     pub(super) ends: Ends,
-    /// Ports on its way.
+    /// Ports on its paths.
     pub(super) links: Vec<Passed>,
-    /// Latency of its way; of several, of the longest.
+    /// Latency of its path; of the longest if there are several.
     pub(super) latency: Time,
-    /// Rate that it has where nothing else is under way.
+    /// Rate that it would have with nothing else in flight.
     pub(super) alone: Rate,
-    /// The stretch of the critical path with which its last message was through, and when that was.
+    /// The stretch of the critical path with which its last message was complete, and when that was.
     pub(super) last: (u32, Time),
 }
 
-/// Connections of a fabric, of whose links one of each class is kept.
+/// Connections on a fabric. One link of each class is represented.
 #[derive(Debug)]
 pub(super) struct Connections<'a> {
     fabric: &'a Fabric,
     symmetry: Symmetry,
     /// Most paths of a connection.
     most: u32,
-    /// By port: its tier, and the rate of its links.
+    /// Indexed by port: its tier, and the rate of its links.
     tiers: Vec<u16>,
     rates: Vec<Rate>,
     open: BTreeMap<Ends, u32>,
-    /// By number.
+    /// Indexed by connection.
     list: Vec<Connection>,
-    /// Paths of connections that are to be opened.
+    /// Paths of connections that are about to be opened.
     found: BTreeMap<Ends, Paths>,
 }
 
 impl<'a> Connections<'a> {
-    /// None is open; each may take so many paths.
+    /// Starts with no open connection; each may take up to `most` paths.
     pub(super) fn new(fabric: &'a Fabric, symmetry: Symmetry, most: u32) -> Self {
         let (open, list, found) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
         let (parts, ports) = (fabric.parts(), symmetry.ports() as usize);
@@ -78,12 +78,12 @@ impl<'a> Connections<'a> {
         Self { fabric, symmetry, most, tiers, rates, open, list, found }
     }
 
-    /// The connection with these ends, if it is open.
+    /// Returns the open connection with these ends, if any.
     pub(super) fn number(&self, ends: &Ends) -> Option<u32> {
         self.open.get(ends).copied()
     }
 
-    /// Numbers of all that are open.
+    /// Returns the numbers of all open connections.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
         self.open.values().copied()
     }
@@ -96,24 +96,24 @@ impl<'a> Connections<'a> {
         &mut self.list[number as usize]
     }
 
-    /// The tier of the links that a port stands for.
+    /// Returns the tier of the links that a port stands for.
     pub(super) fn tier(&self, port: u32) -> u16 {
         self.tiers[port as usize]
     }
 
-    /// The rate that a connection would have alone if links of `tier` were no limit; `None` where it passes no others. Messages
-    /// are `whole` parts.
+    /// Returns the rate that a connection would have alone if links of `tier` were no limit; `None` if it
+    /// passes no others. A message has `whole` parts.
     pub(super) fn rate_of_others(&self, connection: &Connection, tier: u16, whole: u32) -> Option<Rate> {
         let others = connection.links.iter().filter(|passed| self.tier(passed.port) != tier);
         let rates = others.map(|passed| {
-            // Of several paths each has its part of the message; no link has more than all of it.
+            // With several paths, each carries a part of the message; no link carries more than all of it.
             let parts = u128::from(passed.parts.clamp(1, whole));
             Rate((u128::from(self.rates[passed.port as usize].0) * u128::from(whole) / parts) as u64)
         });
         rates.min()
     }
 
-    /// Stretches of the critical path that connections refer to.
+    /// Returns the stretches of the critical path that connections refer to.
     pub(super) fn stretches(&mut self) -> impl Iterator<Item = &mut u32> {
         self.list.iter_mut().map(|connection| &mut connection.last.0)
     }
@@ -122,7 +122,7 @@ impl<'a> Connections<'a> {
         self.open.is_empty()
     }
 
-    /// Looks for the way of a connection that is to be opened; whether there is one.
+    /// Looks up the paths of a connection before it is opened. Returns whether there are any.
     pub(super) fn find(&mut self, ends: &Ends) -> bool {
         if self.found.contains_key(ends) {
             return true;
@@ -141,12 +141,13 @@ impl<'a> Connections<'a> {
         exists
     }
 
-    /// The connection with these ends, opened if it is not: its way was found ([`Connections::find`]).
+    /// Returns the connection with these ends, and opens it if needed; [`Connections::find`] has found its
+    /// paths.
     pub(super) fn open(&mut self, ends: &Ends, sharing: &mut Sharing) -> u32 {
         if let Some(number) = self.number(ends) {
             return number;
         }
-        let paths = self.found.remove(ends).expect("a message was taken only where there is a way");
+        let paths = self.found.remove(ends).expect("a message is accepted only if it has a path");
         let connection = self.connection(*ends, &paths, sharing.whole());
         let usage: Vec<(u32, u32)> =
             connection.links.iter().map(|passed| (passed.port, passed.parts)).collect();
@@ -159,7 +160,7 @@ impl<'a> Connections<'a> {
         number
     }
 
-    /// A connection over equal parts of these paths, as far as they are whole.
+    /// A connection that sends equal parts over these paths, as nearly as whole parts allow.
     fn connection(&self, ends: Ends, paths: &Paths, whole: u32) -> Connection {
         let count = paths.len() as u32;
         let (mut links, mut latency) = (Vec::<Passed>::new(), Time::ZERO);
@@ -179,7 +180,7 @@ impl<'a> Connections<'a> {
             }
             latency = latency.max(all);
         }
-        // Parts that take different ways go on at one rate, which the slowest of them sets.
+        // All parts advance at one rate, which the slowest path sets.
         let of_link = |link: &LinkId| {
             let parts = paths.iter().filter(|path| path.contains(link)).count() as u64;
             Rate((u128::from(self.fabric.speed(*link).0.0) * paths.len() as u128 / u128::from(parts)) as u64)
@@ -188,12 +189,12 @@ impl<'a> Connections<'a> {
         Connection { ends, links, latency, alone, last: (START, Time::ZERO) }
     }
 
-    /// A connection was closed.
+    /// Called when a connection was closed.
     pub(super) fn close(&mut self, number: u32) {
         self.open.remove(&self.list[number as usize].ends);
     }
 
-    /// A link of each port, by port.
+    /// Returns one link of each port, indexed by port.
     pub(super) fn links(&self) -> Vec<LinkId> {
         let mut links = vec![LinkId(0); self.symmetry.ports() as usize];
         for link in self.symmetry.links() {
@@ -202,7 +203,7 @@ impl<'a> Connections<'a> {
         links
     }
 
-    /// The port of a link.
+    /// Returns the port of a link.
     pub(super) fn port(&self, link: LinkId) -> u32 {
         self.symmetry.port(link)
     }
@@ -211,7 +212,7 @@ impl<'a> Connections<'a> {
         self.fabric
     }
 
-    /// Whether ways are kept of connections that are to be opened.
+    /// Whether any paths are stored for connections that are not open yet.
     #[cfg(test)]
     pub(super) fn has_found(&self) -> bool {
         !self.found.is_empty()

@@ -1,4 +1,4 @@
-//! Weights that leave messages without a rate, told with what fits.
+//! The error for weights that leave messages without a rate, with the largest weights that work.
 
 use super::Flows;
 use crate::settings::name;
@@ -6,7 +6,7 @@ use crate::sharing::UNIT;
 use syncline_diagnostics::{Code, Diagnostic};
 
 impl Flows<'_> {
-    /// What is wrong where connections on a link have no rate, as none will ever end there.
+    /// Reports connections on a link that have no rate, whose messages would never end.
     pub(super) fn starved(&self) -> Option<Diagnostic> {
         let (port, connection, weights) = self.sharing.starved()?;
         let link = self.connections.links()[port as usize];
@@ -23,25 +23,23 @@ impl Flows<'_> {
         let ends = [built.from, built.to].map(|vertex| fabric.vertex_name(vertex)).join(" -> ");
         let most = self.sharing.most(rate);
         let more = if paths {
-            format!("; with several `paths` the model counts rates by 1/{} of that", self.sharing.whole())
+            format!("; with several `paths` rates are multiples of 1/{} of that", self.sharing.whole())
         } else {
             String::new()
         };
         let help = match (weighed.is_some(), paths) {
-            (true, _) => "give smaller weights with the same ratios, or the link a higher rate",
-            (false, true) => "give the link a higher rate, or take one path",
-            (false, false) => "give the link a higher rate: too many connections share it",
+            (true, _) => "use smaller weights with the same ratios, or a faster link",
+            (false, true) => "use a faster link, or a single path",
+            (false, false) => "use a faster link: too many connections share this one",
         };
         Some(
             Diagnostic::error(
                 Code::BadValue,
-                format!(
-                    "connections have no rate on a link of {rate}: the sum of their weights is too large"
-                ),
+                format!("connections on a link of {rate} get no rate: the sum of their weights is too large"),
             )
             .key(format!("network.{key}"))
-            .found(format!("weight {weight}; connections at {ends} have weights of {weights} together"))
-            .allowed(format!("weights of {most} together on {rate}"))
+            .found(format!("weight {weight}; the weights of connections at {ends} sum to {weights}"))
+            .allowed(format!("weights that sum to at most {most} on {rate}"))
             .note(format!(
                 "shares of a link are whole multiples of 1/{} b/s for each unit of weight{more}",
                 1 << UNIT

@@ -1,4 +1,4 @@
-//! The model as the engine sees it: what is sent, when it is through, and what links say of it (`accounts`).
+//! The model as the engine sees it: what is sent, when it is complete, and what links report (`accounts`).
 
 mod accounts;
 
@@ -6,7 +6,7 @@ use super::*;
 use syncline_fabric::{Graph, GraphLink, Routing};
 use syncline_units::{CollectiveKind, NpuId};
 
-/// Three NPUs in a row, 10 Gb/s: 1 MB takes 800 us. The second link is a microsecond long.
+/// Three NPUs in a row with 10 Gb/s: 1 MB takes 800 us. The second link has a latency of one microsecond.
 fn row() -> Fabric {
     let link = |from, to, latency| GraphLink { from, to, rate: Rate(10_000_000_000), latency };
     let links = vec![
@@ -18,7 +18,7 @@ fn row() -> Fabric {
     Fabric::graph(Graph::new(3, 0, links, Routing::Ecmp { seed: 1 }).unwrap())
 }
 
-/// Time of 1 MB.
+/// Time to send 1 MB.
 const MB: u64 = 800_000_000;
 
 /// A message of 1 MB.
@@ -41,7 +41,7 @@ fn flows<'a>(fabric: &'a Fabric, settings: &Settings) -> Flows<'a> {
     Flows::new(fabric, Symmetry::none(fabric), settings)
 }
 
-/// Sends messages at one time.
+/// Sends messages at the same time.
 fn send(flows: &mut Flows<'_>, now: u64, messages: &[Transfer], calendar: &mut Calendar) {
     for message in messages {
         assert_eq!(flows.send(Time(now), message, calendar), Sent::Later);
@@ -51,7 +51,8 @@ fn send(flows: &mut Flows<'_>, now: u64, messages: &[Transfer], calendar: &mut C
     }
 }
 
-/// Calls the model until nothing is under way: when messages were through, as many at each time.
+/// Calls the model until nothing is in flight. Returns the times at which messages were complete, and how
+/// many each time.
 fn run(flows: &mut Flows<'_>, calendar: &mut Calendar) -> Vec<(u64, u64)> {
     let mut ends = Vec::new();
     while let Some(end) = flows.wake {
@@ -64,7 +65,7 @@ fn run(flows: &mut Flows<'_>, calendar: &mut Calendar) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn a_port_that_sent_more_than_it_can_is_told() {
+fn a_port_that_sent_more_than_it_can_is_reported() {
     let fabric = row();
     let sent = |settings: &Settings| {
         let (mut flows, mut calendar) = (flows(&fabric, settings), Calendar::default());
@@ -78,7 +79,7 @@ fn a_port_that_sent_more_than_it_can_is_told() {
     assert!(flows.overbooked().is_some());
     flows.accounts.uses_mut()[0].bytes += 2_498;
     assert_eq!(flows.overbooked().unwrap(), "port 0 sent what takes it 1.602ms, in 1.6ms");
-    // A precision of a tenth allows for a fifth.
+    // A precision of a tenth tolerates a fifth.
     let mut flows = sent(&Settings { precision: 0.1, ..Settings::default() });
     flows.accounts.uses_mut()[0].bytes += 399_000;
     assert_eq!(flows.overbooked(), None);
@@ -86,7 +87,7 @@ fn a_port_that_sent_more_than_it_can_is_told() {
     assert!(flows.overbooked().is_some());
 }
 
-/// A way that is found is kept until the connection is open, and no longer; the connection until it has no messages.
+/// A path is stored until its connection is open; a connection is open until it has no messages.
 #[test]
 fn connections_are_open_while_they_have_messages() {
     let fabric = row();
@@ -97,13 +98,14 @@ fn connections_are_open_while_they_have_messages() {
     assert!(!flows.connections.are_closed() && !flows.connections.has_found());
     assert_eq!(run(&mut flows, &mut calendar), [(MB, 1)]);
     assert!(flows.connections.are_closed() && flows.coming.is_empty());
-    // Numbers of messages are used again.
+    // Message numbers are reused.
     send(&mut flows, 2 * MB, &[transfer(1, 0, 2)], &mut calendar);
     assert_eq!((flows.flights.len(), flows.free.len()), (1, 0));
     assert_eq!(run(&mut flows, &mut calendar), [(3 * MB, 1)]);
 }
 
-/// Messages with other ends, lanes, weights or priorities share links; of the same they follow each other.
+/// Messages with other ends, lanes, weights or priorities share links; messages with the same follow each
+/// other.
 #[test]
 fn a_connection_is_ends_lane_weight_and_priority() {
     let fabric = row();
@@ -123,12 +125,12 @@ fn a_connection_is_ends_lane_weight_and_priority() {
     assert_eq!(ends(of(CollectiveKind::AllToAll)), in_order);
     assert_eq!(ends(transfer(1, 0, 2)), at_once);
     assert_eq!(ends(Transfer { lane: 1, ..transfer(1, 0, 1) }), at_once);
-    // Three quarters for the heavy one, until it is through.
+    // The heavy connection gets three quarters until it is complete.
     assert_eq!(ends(of(CollectiveKind::AllReduce)), [(MB * 4 / 3 + 1, 1), (2 * MB + 1, 1)]);
-    // The second is through before the first begins.
+    // The second is complete before the first begins.
     let (mut flows, mut calendar) = (flows(&fabric, &settings), Calendar::default());
     send(&mut flows, 0, &[transfer(0, 0, 1), of(CollectiveKind::Broadcast)], &mut calendar);
     flows.call(Time(MB), 0, THROUGH, &mut calendar);
     let delays: Vec<Time> = flows.contention().iter().map(|each| each.delay).collect();
-    assert_eq!(delays, [Time(0)], "nobody was before it");
+    assert_eq!(delays, [Time(0)], "no message was ahead of it");
 }

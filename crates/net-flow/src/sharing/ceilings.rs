@@ -1,30 +1,30 @@
-//! Which links may be full, so that their loads are followed.
+//! Which links may be full, so that their loads must be followed.
 
 use super::members::Member;
 use super::ways::Hop;
 use super::{Sharing, UNBOUND};
 
-/// The ceiling of a rate: the next number above it with four bits that count.
+/// Returns the ceiling of a rate: the next number above it with four significant bits.
 #[inline]
 pub(super) fn ceiling(rate: u64) -> u64 {
     let shift = 60u32.saturating_sub(rate.leading_zeros());
     ((rate >> shift) + 1) << shift
 }
 
-/// Whether ceilings find room in a capacity.
+/// Whether ceilings fit a capacity.
 #[inline]
 pub(super) fn has_room(ceilings: u128, capacity: i64) -> bool {
     ceilings <= u128::from(capacity.cast_unsigned())
 }
 
-/// Whether they will probably find it for some time.
+/// Whether they fit with enough room to stay so for some time.
 #[inline]
 fn has_much_room(ceilings: u128, capacity: i64) -> bool {
     ceilings <= u128::from(capacity.cast_unsigned() / 8 * 7)
 }
 
 impl Sharing {
-    /// A connection has another ceiling, which may decide whether nodes on its way are followed.
+    /// Updates the ceiling of a connection, which may decide whether nodes on its path are followed.
     #[cold]
     pub(super) fn cover(&mut self, number: u32, old: u64, new: u64) {
         let ceiling = |level: u64| if level == 0 { 0 } else { u128::from(ceiling(level)) };
@@ -46,7 +46,8 @@ impl Sharing {
         }
     }
 
-    /// Follows nodes where ceilings find no room any more, and leaves those that hold back nobody and where they do.
+    /// Follows nodes whose ceilings no longer fit, and stops following those that hold none back and whose
+    /// ceilings fit.
     pub(super) fn cross(&mut self) {
         while let Some(node) = self.crossed.pop() {
             self.shares.marks_mut(node).crossed = false;
@@ -64,7 +65,7 @@ impl Sharing {
         }
     }
 
-    /// Follows the load of a node from now on.
+    /// Starts following the load of a node.
     pub(super) fn follow(&mut self, node: u32) {
         let (mut load, mut top) = (0, 0);
         for at in 0..self.nodes[node as usize].members.len() {
@@ -77,7 +78,7 @@ impl Sharing {
         self.shares.follow(node, load, top);
     }
 
-    /// Does not follow the load of a node any more.
+    /// Stops following the load of a node.
     fn unfollow(&mut self, node: u32) {
         self.shares.marks_mut(node).followed = false;
         for at in 0..self.nodes[node as usize].members.len() {

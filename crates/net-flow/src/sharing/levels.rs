@@ -1,4 +1,4 @@
-//! Levels: what they should be, and whom they concern.
+//! Levels: how they are found, and which connections they affect.
 
 use super::ceilings::ceiling;
 use super::members::Member;
@@ -6,20 +6,20 @@ use super::ways::Hop;
 use super::{NONE, NOWHERE, Sharing, UNBOUND};
 use syncline_units::Time;
 
-/// What counts for a level as a rate.
+/// Returns the rate that belongs to a level.
 #[inline]
 fn rate(level: u64) -> u64 {
     if level == NONE { 0 } else { level }
 }
 
 impl Sharing {
-    /// The rate of a connection changes from level `was` to level `is`, or it had none or has none any more ([`NONE`]). Nodes on
-    /// its way are looked at again where that makes their level wrong.
+    /// Changes a connection's rate from level `was` to level `is`; [`NONE`] means no rate. Queues the nodes
+    /// on its path whose level becomes wrong.
     pub(super) fn change(&mut self, number: u32, was: u64, is: u64) {
         self.change_but(number, was, is, NOWHERE);
     }
 
-    /// The same of a member of a node, which counts by itself what it shares and what is left.
+    /// Does the same for a member of a node, except at that node, which updates its own sums.
     fn change_elsewhere(&mut self, member: &Member, was: u64, is: u64, node: u32) {
         if !member.is_plain() {
             return self.change_but(member.connection, was, is, node);
@@ -30,7 +30,7 @@ impl Sharing {
         }
     }
 
-    /// Tells all nodes on the way of a connection of its change but one.
+    /// Does the same at all nodes on a connection's path except `but`.
     fn change_but(&mut self, number: u32, was: u64, is: u64, but: u32) {
         self.cover_if(number, was, is);
         for &Hop { node, usage, .. } in self.ways.followed(number) {
@@ -40,7 +40,7 @@ impl Sharing {
         }
     }
 
-    /// Covers a change of a connection's rate if it has another ceiling then.
+    /// Updates a connection's ceiling if its rate change requires it.
     #[inline]
     fn cover_if(&mut self, number: u32, was: u64, is: u64) {
         if self.covers(was, is) {
@@ -48,17 +48,17 @@ impl Sharing {
         }
     }
 
-    /// Whether a change is to be covered.
+    /// Whether a rate change requires another ceiling.
     #[inline]
     fn covers(&self, was: u64, is: u64) -> bool {
         self.shares.classes() == 1 && ceiling(rate(was)) != ceiling(rate(is))
     }
 
-    /// The level that a node needs next, and whether all its connections were asked.
+    /// Returns the level that a node needs next, and whether all its connections were considered.
     ///
-    /// If its connections were held back here and elsewhere as they are now, that is a division. A higher level may let go of some,
-    /// which is found out when they are told, and the node is looked at again. With a lower level, it may come to hold back
-    /// others: if there may be any, all are asked, and so are those that have no rate yet.
+    /// If connections stay held back where they are now, this is a division. A higher level may release some;
+    /// this shows when they are updated, and the node is examined again. A lower level may hold back more. If
+    /// that is possible, all connections are considered, including those without a rate.
     fn next_level(&mut self, number: u32) -> (u64, bool) {
         self.looks += 1;
         match self.shares.simple_level(number) {
@@ -67,7 +67,7 @@ impl Sharing {
         }
     }
 
-    /// The fair share at a node, of what is left by connections that are held back elsewhere.
+    /// Returns the fair share at a node of what the connections held back elsewhere leave.
     fn fair(&mut self, number: u32) -> u64 {
         self.caps.clear();
         let (node, held) = (&self.nodes[number as usize], self.held[number as usize] as usize);
@@ -75,7 +75,7 @@ impl Sharing {
         for (at, member) in node.members.iter().enumerate() {
             let takes = u64::from(member.takes);
             sharers += takes;
-            // Those that it holds back share whatever it is.
+            // Those that it holds back share at any level.
             if at < held {
                 continue;
             }
@@ -110,8 +110,8 @@ impl Sharing {
         }
     }
 
-    /// Makes levels right again after messages came or were through at `now`. Connections without messages are closed, and
-    /// told of in `closed`; their numbers will be used again.
+    /// Restores all levels after messages were sent or became complete at `now`. Closes connections without
+    /// messages and passes them to `closed`; their numbers are reused.
     pub fn settle(&mut self, now: Time, closed: impl FnMut(u32)) {
         self.close_idle(now, closed);
         let mut opened = std::mem::take(&mut self.opened);
@@ -133,14 +133,15 @@ impl Sharing {
         self.touched = touched;
     }
 
-    /// Gives a node another level, and the connections on it their rate; with `asked` those that have none, too.
+    /// Sets the level of a node and the rates of its connections; with `asked`, also of those that have no
+    /// rate.
     fn set(&mut self, number: u32, level: u64, asked: bool, now: Time) {
         let service = self.service(number, now);
         let node = &mut self.nodes[number as usize];
         (node.service, node.since) = (service, now.0);
         let old = self.shares.set_level(number, level);
         self.shares.marks_mut(number).fresh &= !asked;
-        // Are there others that have its level, or are to be held back by it?
+        // Do other connections have its level, or does it now hold back more?
         let others = asked || self.shares.top(number) >= level;
         let (mut sharers, mut more) = self.set_held(number, old, level, now);
         let passing = if others { self.held[number as usize] as usize } else { usize::MAX };
@@ -170,8 +171,8 @@ impl Sharing {
         self.shares.check(number);
     }
 
-    /// Gives those that a node holds back its level, which was `old` before. What connections take that have it now, and what those
-    /// have more that it held back.
+    /// Moves the connections that a node holds back from level `old` to `level`. Returns what connections at
+    /// the new level take, and how much more the old ones take now.
     fn set_held(&mut self, number: u32, old: u64, level: u64, now: Time) -> (u64, u64) {
         let step = level.wrapping_sub(old);
         let members = &self.nodes[number as usize].members[..self.held[number as usize] as usize];
@@ -189,7 +190,7 @@ impl Sharing {
             }
         }
         let mut more = sharers.wrapping_mul(step);
-        // Those that leave change places with some that come before them here.
+        // A connection that leaves swaps places with one before it, so go backwards.
         for at in (0..self.moving.len()).rev() {
             let member = self.nodes[number as usize].members[self.moving[at] as usize];
             let (lowest, bottleneck) = self.lowest(&member, number);
@@ -207,7 +208,7 @@ impl Sharing {
         (sharers, more)
     }
 
-    /// The lowest level on the way of a member of a node, and where it is; at the node where that is among the lowest.
+    /// Returns the lowest level on a member's path, and its node; ties go to the node `number`.
     #[inline]
     fn lowest(&self, member: &Member, number: u32) -> (u64, u32) {
         let mut lowest = (self.shares.level(number), number);
@@ -220,7 +221,7 @@ impl Sharing {
         lowest
     }
 
-    /// The lowest level on the way of a member elsewhere than at its node.
+    /// Returns the lowest level on a member's path, excluding the node `number`.
     #[inline]
     fn lowest_but(&self, member: &Member, number: u32) -> u64 {
         let others = self.elsewhere(member).filter(|&other| other != number);

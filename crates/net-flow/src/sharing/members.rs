@@ -3,34 +3,34 @@
 use super::ways::Hop;
 use super::{NOWHERE, Sharing};
 
-/// How many other nodes of its way a member names.
+/// How many other nodes of its path a member lists.
 const OTHERS: usize = 3;
 
-/// The first of the others where they are to be looked up: there are more of them, or the connection takes different parts of
-/// them.
+/// The first entry of `others` if the nodes must be looked up: there are too many, or the connection takes
+/// different parts of them.
 const ELSEWHERE: u32 = NOWHERE - 1;
 
-/// A connection that passes a node, with what is read whenever its rate changes. Bottleneck and others are kept up to date
-/// where the node is followed.
+/// A connection that passes a node, with the data read whenever its rate changes. `bottleneck` and `others`
+/// are kept up to date only if the node is followed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
     /// What the connection takes of the link, in multiples of the level.
     pub(super) takes: u32,
     pub(super) connection: u32,
-    /// Where the lowest level on its way is.
+    /// The node with the lowest level on its path.
     pub(super) bottleneck: u32,
-    /// The other nodes on its way that are followed, and then [`NOWHERE`].
+    /// The other followed nodes on its path, then [`NOWHERE`].
     others: [u32; OTHERS],
 }
 
 impl Member {
-    /// Whether it names all the others, of each of which the connection takes `takes`.
+    /// Whether it lists all the others, and the connection takes `takes` of each.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
         self.others[0] != ELSEWHERE
     }
 
-    /// The other nodes on its way that are followed, where it is plain.
+    /// Returns the other followed nodes on its path, if it is plain.
     #[inline]
     pub(super) fn others(&self) -> impl Iterator<Item = u32> + Clone {
         self.others.iter().copied().take_while(|&other| other < ELSEWHERE)
@@ -38,14 +38,14 @@ impl Member {
 }
 
 impl Sharing {
-    /// The nodes on the way of a member of a node that is followed which are followed, too; that node may be among them.
+    /// Returns the followed nodes on the path of a followed node's member; that node may be among them.
     #[inline]
     pub(super) fn elsewhere(&self, member: &Member) -> impl Iterator<Item = u32> {
         let listed = if member.is_plain() { &[] } else { self.ways.followed(member.connection) };
         member.others().chain(listed.iter().map(|hop| hop.node))
     }
 
-    /// Puts a connection on its links.
+    /// Adds a connection to its links.
     pub(super) fn enter(&mut self, number: u32) {
         for at in 0..self.ways.hops(number).len() {
             let Hop { node, usage: takes, .. } = self.ways.hops(number)[at];
@@ -64,7 +64,7 @@ impl Sharing {
         self.write(number);
     }
 
-    /// Takes a connection that has no bottleneck off its links.
+    /// Removes a connection without a bottleneck from its links.
     pub(super) fn leave(&mut self, number: u32) {
         for at in 0..self.ways.hops(number).len() {
             let Hop { node, place, .. } = self.ways.hops(number)[at];
@@ -76,7 +76,7 @@ impl Sharing {
         }
     }
 
-    /// Says on all links of a connection that are followed where it is held back, and where else it passes.
+    /// Updates a connection's entries at all its followed nodes: its bottleneck, and its other nodes.
     pub(super) fn write(&mut self, number: u32) {
         let (way, hops) = (self.ways.way(number), self.ways.followed(number));
         let named = hops.len() <= OTHERS + 1 && way.even;
@@ -93,7 +93,7 @@ impl Sharing {
         }
     }
 
-    /// Puts a connection among those that a node on its way holds back.
+    /// Moves a connection to the members that a node holds back.
     #[inline]
     pub(super) fn hold(&mut self, number: u32, node: u32) {
         let place = self.held[node as usize];
@@ -101,7 +101,7 @@ impl Sharing {
         self.swap(number, node, place);
     }
 
-    /// Takes a connection from among those that its bottleneck holds back.
+    /// Moves a connection out of the members that its bottleneck holds back.
     #[inline]
     pub(super) fn release(&mut self, number: u32) {
         let node = self.ways.way(number).bottleneck;
@@ -122,7 +122,7 @@ impl Sharing {
         }
     }
 
-    /// Puts a node among those that are followed on the way of one of its members, or takes it from among them.
+    /// Starts or stops treating a node as followed on the path of one of its members.
     pub(super) fn lead(&mut self, number: u32, node: u32, followed: bool) {
         self.ways.lead(number, node, followed);
         self.write(number);

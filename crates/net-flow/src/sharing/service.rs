@@ -1,11 +1,11 @@
-//! What connections have had, and when messages are through.
+//! The service that connections have received, and when messages are complete.
 
 use super::{BIT, NOWHERE, Sharing, UNBOUND};
 use crate::tree::NEVER;
 use syncline_units::{Bytes, Time};
 
 impl Sharing {
-    /// The integral of a node's level up to `now`.
+    /// Returns the integral of a node's level up to `now`.
     #[inline]
     pub(super) fn service(&self, node: u32, now: Time) -> u128 {
         let (level, node) = (self.shares.level(node), &self.nodes[node as usize]);
@@ -15,7 +15,7 @@ impl Sharing {
         }
     }
 
-    /// What a connection has had up to `now`, for each unit of weight.
+    /// Returns the service that a connection has received by `now`, per unit of weight.
     #[inline]
     pub(super) fn had(&self, number: u32, now: Time) -> u128 {
         let offset = self.connections[number as usize].offset;
@@ -25,7 +25,7 @@ impl Sharing {
         }
     }
 
-    /// Books what a connection has had up to `now`.
+    /// Records the service that a connection has received by `now`.
     pub(super) fn book(&mut self, number: u32, now: Time) {
         let had = self.had(number, now);
         let booked = std::mem::replace(&mut self.connections[number as usize].booked, had);
@@ -35,7 +35,7 @@ impl Sharing {
         }
     }
 
-    /// Books what all links carried up to `now`, since which rates have not changed.
+    /// Records what all links carried up to `now`; rates have not changed since the last call.
     pub fn book_all(&mut self, now: Time) {
         for number in 0..self.connections.len() as u32 {
             if self.ways.way(number).bottleneck != NOWHERE {
@@ -44,24 +44,25 @@ impl Sharing {
         }
     }
 
-    /// What connections have sent over `link`, as far as it is booked: the integral of their rates, in units times picoseconds.
+    /// Returns what connections have sent over `link`, as far as recorded: the integral of their rates, in
+    /// units times picoseconds.
     pub fn carried(&self, link: u32) -> u128 {
         let classes = self.shares.classes() as usize;
         self.carried[link as usize * classes..][..classes].iter().sum()
     }
 
-    /// How long `link` takes to carry so many bytes, rounded down.
+    /// Returns how long `link` takes to carry `bytes`, rounded down.
     pub fn time_of(&self, link: u32, bytes: Bytes) -> Time {
         self.busy(link, u128::from(bytes.0) * 8 * BIT)
     }
 
-    /// How long `link` takes to carry so much.
+    /// Returns how long `link` takes to carry `carried`.
     pub fn busy(&self, link: u32, carried: u128) -> Time {
         let rate = self.shares.capacity(link * self.shares.classes());
         Time(u64::try_from(carried / u128::from(rate.max(1).cast_unsigned())).unwrap_or(u64::MAX))
     }
 
-    /// Another node holds a connection back from now on.
+    /// Makes `to` the bottleneck of a connection from now on.
     pub(super) fn hand_over(&mut self, number: u32, to: u32, now: Time) {
         let from = self.ways.way(number).bottleneck;
         let mut old = 0;
@@ -84,7 +85,7 @@ impl Sharing {
         self.expect(number, to);
     }
 
-    /// The first message of a connection may be the next that is through of all that a node holds back.
+    /// Updates a node's next end, which may now be that of the connection's first message.
     #[inline]
     pub(super) fn expect(&mut self, number: u32, node: u32) {
         let first = self.connections[number as usize].first();
@@ -94,7 +95,7 @@ impl Sharing {
         }
     }
 
-    /// Looks which of the messages that a node holds back is through first.
+    /// Finds the first message to be complete among those that a node holds back.
     pub(super) fn renew(&mut self, number: u32) {
         self.shares.marks_mut(number).stale = false;
         let held = &self.nodes[number as usize].members[..self.held[number as usize] as usize];
@@ -111,7 +112,7 @@ impl Sharing {
         }
     }
 
-    /// Files when the first message is through of those that a node holds back.
+    /// Schedules the next end of a message among those that a node holds back.
     pub(super) fn file(&mut self, number: u32) {
         if self.shares.marks(number).stale {
             self.renew(number);
@@ -122,7 +123,7 @@ impl Sharing {
             _ if node.next == u128::MAX => NEVER,
             level => {
                 let (ahead, level) = (node.next.saturating_sub(node.service), u128::from(level));
-                // Rounded up; one division of such numbers is slow enough.
+                // Rounded up. Dividing such numbers is slow, so divide only once.
                 let whole = ahead / level;
                 let ahead = whole + u128::from(whole * level < ahead);
                 node.since.saturating_add(u64::try_from(ahead).unwrap_or(NEVER))

@@ -1,54 +1,54 @@
-//! What each class has of each link, and which shares are to be looked at again because their level may be wrong.
+//! The share of each class in each link, and the queue of shares whose level may be wrong.
 
 use super::UNBOUND;
 use super::members::Member;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The sharers of a node without a level: so many that only too high a load makes it wrong.
+/// The sharers of a node without a level: so large that only an overload makes it wrong.
 const UNSHARED: u64 = 1 << 63;
 
-/// What is read whenever a connection on a node changes its rate.
+/// The data read whenever a connection on a node changes its rate.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 struct Share {
-    /// The fair share, if it holds anybody back.
+    /// The fair share, if it holds any connection back.
     level: u64,
-    /// What is left of it, where that is followed; less than nothing where it is overloaded. What is too much for the moment
-    /// wraps, and comes back.
+    /// Unused capacity, if the load is followed; negative if overloaded. It may wrap temporarily.
     left: i64,
-    /// Sum of the uses of connections whose rate is the level; [`UNSHARED`] where there is none.
+    /// Sum of the uses of connections whose rate is the level; [`UNSHARED`] if there is no level.
     sharers: u64,
-    /// No connection that is held back elsewhere has a higher rate.
+    /// No connection held back elsewhere has a higher rate.
     top: u64,
 }
 
 impl Share {
-    /// Whether connections have more than there is, or could have more than they have.
+    /// Whether connections take more than the capacity, or could take more than they do.
     #[inline]
     fn may_be_wrong(&self) -> bool {
         self.left.cast_unsigned() >= self.sharers
     }
 }
 
-/// What is known of a node besides.
+/// Flags of a node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Marks {
     /// Whether its load is followed.
     pub(super) followed: bool,
-    /// Whether it is to find rates of connections that have none.
+    /// Whether it must find rates for connections that have none.
     pub(super) fresh: bool,
-    /// Whether it is to be looked at again.
+    /// Whether it is queued to be examined.
     pub(super) queued: bool,
-    /// Whether its next end of a message is to be filed.
+    /// Whether the next end of a message must be scheduled again.
     pub(super) touched: bool,
-    /// Whether its next end is to be looked for among all that it holds back.
+    /// Whether the next end must be searched among all connections that it holds back.
     pub(super) stale: bool,
-    /// Whether it may have to be followed, or not.
+    /// Whether it may have to start or stop being followed.
     pub(super) crossed: bool,
 }
 
-/// A node to be looked at: its class, the level from which on something may change, and its number, from the highest bits on.
+/// A node to examine. From the highest bits: its class, the lowest level at which something may change, and
+/// its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Look(u128);
 
@@ -63,7 +63,7 @@ impl Look {
         self.0 as u32
     }
 
-    /// Whether something changes there before anything changes at the other.
+    /// Whether something changes there before anything changes at `other`.
     #[inline]
     fn is_before(self, other: Self) -> bool {
         self.0 >> 32 < other.0 >> 32
@@ -75,18 +75,18 @@ impl Look {
 pub(super) struct Shares {
     list: Vec<Share>,
     marks: Vec<Marks>,
-    /// What connections of each node can have together: the link's, less what higher classes take; while these still share, that may
-    /// be more than there is.
+    /// Total capacity for the connections of each node: the link's, minus what higher classes take. While
+    /// levels are still being found, it may differ from what is really there.
     capacities: Vec<i64>,
     classes: u32,
-    /// A level is left as it is where it is wrong by no more than this part of it, in powers of one half.
+    /// A level is kept if it is wrong by no more than this fraction, as a power of one half.
     precision: u32,
-    /// Nodes to be looked at, by class and level.
+    /// Nodes to examine, by class and level.
     queue: BinaryHeap<Reverse<Look>>,
 }
 
 impl Shares {
-    /// Idle nodes of these capacities.
+    /// Idle nodes with these capacities.
     pub(super) fn new(capacities: Vec<i64>, classes: u32, precision: Option<u32>) -> Self {
         let share = |&left: &i64| Share { level: UNBOUND, left, sharers: UNSHARED, top: 0 };
         Self {
@@ -124,14 +124,14 @@ impl Shares {
         self.list[node as usize].top
     }
 
-    /// A connection that is held back elsewhere has this rate.
+    /// Notes the rate of a connection that is held back elsewhere.
     #[inline]
     pub(super) fn raise_top(&mut self, node: u32, rate: u64) {
         let top = &mut self.list[node as usize].top;
         *top = rate.max(*top);
     }
 
-    /// None that is held back elsewhere has a higher rate.
+    /// Notes that no connection held back elsewhere has a higher rate.
     #[inline]
     pub(super) fn set_top(&mut self, node: u32, rate: u64) {
         self.list[node as usize].top = rate;
@@ -147,20 +147,20 @@ impl Shares {
         &mut self.marks[node as usize]
     }
 
-    /// Follows the load of a node, which is this much, from now on. It has no level.
+    /// Starts following a node whose load is `load`. It has no level.
     pub(super) fn follow(&mut self, node: u32, load: u64, top: u64) {
         self.marks[node as usize].followed = true;
         let left = self.capacities[node as usize].wrapping_sub_unsigned(load);
         self.list[node as usize] = Share { level: UNBOUND, left, sharers: UNSHARED, top };
     }
 
-    /// Gives a node another level, and returns the one that it had. Its sharers follow with [`Shares::share`].
+    /// Sets a node's level and returns the old one. [`Shares::share`] then sets its sharers.
     #[inline]
     pub(super) fn set_level(&mut self, node: u32, level: u64) -> u64 {
         std::mem::replace(&mut self.list[node as usize].level, level)
     }
 
-    /// Says how much the connections take whose rate is the level of a node, and what its connections have more than before.
+    /// Sets what the connections at a node's level take, and adds `more` to its load.
     #[inline]
     pub(super) fn share(&mut self, node: u32, sharers: u64, more: u64) {
         let share = &mut self.list[node as usize];
@@ -171,8 +171,9 @@ impl Shares {
         }
     }
 
-    /// Flows that take as much of all their nodes get another rate, `step` more than they had. Returns whether that was all
-    /// that is to be done: neither rate may be as high as the level of another of their nodes, or higher, which is `highest`.
+    /// Raises the rate of a member by `step` at all its other nodes, if it takes the same of each. Returns
+    /// false, and does nothing, if the level of another of its nodes is at or below `highest`, the higher of
+    /// the two rates.
     #[inline]
     pub(super) fn shift(&mut self, member: &Member, step: u64, new: u64, highest: u64) -> bool {
         if !member.is_plain() || member.others().any(|other| self.list[other as usize].level <= highest) {
@@ -185,7 +186,7 @@ impl Shares {
         true
     }
 
-    /// Flows have so much more of a node, at this rate.
+    /// Adds `more` to a node's load, by a connection at rate `new`.
     #[inline]
     fn load(&mut self, node: u32, more: u64, new: u64) {
         let share = &mut self.list[node as usize];
@@ -199,7 +200,8 @@ impl Shares {
         }
     }
 
-    /// The rate of connections on a node changes from level `was` to level `is`, each with what counts for it as a rate.
+    /// Updates a node for a connection whose rate changes from level `was` to level `is`; `old` and `new` are
+    /// these as rates.
     #[inline]
     pub(super) fn tell(&mut self, node: u32, takes: u64, (was, old): (u64, u64), (is, new): (u64, u64)) {
         let share = &mut self.list[node as usize];
@@ -212,7 +214,7 @@ impl Shares {
         self.load(node, takes.wrapping_mul(new.wrapping_sub(old)), new);
     }
 
-    /// What a class takes, lower ones do not have.
+    /// Subtracts what a class takes from the capacity of lower classes.
     #[cold]
     fn yield_to(&mut self, node: u32, more: u64) {
         let end = (node / self.classes + 1) * self.classes;
@@ -225,7 +227,7 @@ impl Shares {
         }
     }
 
-    /// Has a node looked at again if its level is not right any more.
+    /// Queues a node if its level is no longer right.
     pub(super) fn check(&mut self, node: u32) {
         let share = &self.list[node as usize];
         if self.marks[node as usize].queued || !share.may_be_wrong() {
@@ -233,7 +235,7 @@ impl Shares {
         }
         let Share { level, left, sharers, .. } = *share;
         let level = match level {
-            // It is not known how many more will come: all are asked at once.
+            // Any number of connections may follow, so all are considered at once.
             UNBOUND => 0,
             level if sharers == 0 => level,
             level => {
@@ -247,7 +249,7 @@ impl Shares {
         self.look(node, level);
     }
 
-    /// Has a node looked at again.
+    /// Queues a node to be examined.
     #[inline]
     pub(super) fn look(&mut self, node: u32, level: u64) {
         let queued = &mut self.marks[node as usize].queued;
@@ -262,14 +264,15 @@ impl Shares {
         Look::new(if self.classes == 1 { 0 } else { node % self.classes }, level, node)
     }
 
-    /// The next node to be looked at.
+    /// Removes and returns the next node to examine.
     #[inline]
     pub(super) fn next(&mut self) -> Option<u32> {
         self.queue.pop().map(|Reverse(look)| look.node())
     }
 
-    /// Whether a node may get this level now. From the lower of it and the one that it has something changes; what changes
-    /// before that comes first, because it may change this level, and the node has to wait.
+    /// Whether a node may get this level now. Its change takes effect from the lower of the old and new
+    /// levels up. A change queued at a lower level comes first, because it may change this level; the node is
+    /// then queued again.
     #[inline]
     pub(super) fn is_due(&mut self, node: u32, level: u64) -> bool {
         let from = self.entry(node, level.min(self.level(node)));
@@ -282,8 +285,8 @@ impl Shares {
         !waits
     }
 
-    /// What the level of a node should be if its connections were held back here and elsewhere as they are now; none where that does
-    /// not tell, because it has no level, or because a lower one may hold back others.
+    /// Returns the level that a node should have if connections stay held back where they are now; `None` if
+    /// that is not enough, because it has no level, or because a lower one may hold back others.
     #[inline]
     pub(super) fn simple_level(&self, node: u32) -> Option<u64> {
         let Share { level, left, sharers, top } = self.list[node as usize];
@@ -297,7 +300,7 @@ impl Shares {
         (top <= level).then_some(level)
     }
 
-    /// What is counted of the connections on a node: what is left, and sharers.
+    /// Returns the sums over connections on a node: unused capacity, and sharers.
     #[cfg(test)]
     pub(super) fn counted(&self, node: u32) -> (i64, u64) {
         let Share { left, sharers, .. } = self.list[node as usize];

@@ -1,8 +1,8 @@
-//! Sharing against small solvers that know nothing of it.
+//! Compares sharing with small independent solvers.
 //!
-//! - here: rates after every step of random arrivals against a solver that fills links step by step, and what is kept up to
-//!   date against what it says;
-//! - `ends`: when messages are through, against a fluid simulation of queues;
+//! - here: rates after every step of random arrivals, against a solver that fills links step by step, and an
+//!   audit of the incrementally updated state;
+//! - `ends`: when messages are complete, against a fluid simulation of queues;
 //! - `by_hand`: connections whose rates and ends are known.
 
 mod by_hand;
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 
 impl Sharing {
-    /// Holds what is kept up to date against what it says.
+    /// Checks the incrementally updated state against its definition.
     fn audit(&self) {
         assert!(self.opened.is_empty() && self.idle.is_empty() && self.touched.is_empty());
         for (at, node) in (0u32..).zip(&self.nodes) {
@@ -52,11 +52,11 @@ impl Sharing {
                     next = next.min(self.connections[number as usize].first());
                 }
             }
-            assert_eq!(node.next, next, "node {at}: the next message that is through");
+            assert_eq!(node.next, next, "node {at}: the next message to be complete");
             assert_eq!(
                 self.ends.get(at) == NEVER,
                 next == u128::MAX || level == 0,
-                "node {at}: its end is filed"
+                "node {at}: its end is scheduled"
             );
             let capacity = self.shares.capacity(at);
             if marks.followed {
@@ -71,7 +71,8 @@ impl Sharing {
     }
 }
 
-/// A connection of the small solvers: links with what it takes of each, in whole ways; weight; class.
+/// A connection of the small solvers: its links with what it takes of each, in whole connections; weight;
+/// class.
 #[derive(Clone, Debug)]
 struct Plain {
     way: Vec<(u32, u32)>,
@@ -80,7 +81,7 @@ struct Plain {
 }
 
 impl Plain {
-    /// Opens it.
+    /// Opens it in the sharing under test.
     fn open(&self, sharing: &mut Sharing) -> u32 {
         let parts = PARTS / sharing.whole();
         let way: Vec<(u32, u32)> = self.way.iter().map(|&(link, usage)| (link, usage / parts)).collect();
@@ -88,8 +89,8 @@ impl Plain {
     }
 }
 
-/// Max-min fair rates by progressive filling (Bertsekas and Gallager, 6.5.2), in floating point: all rates that nothing holds
-/// back rise together until a link is full.
+/// Finds max-min fair rates by progressive filling (Bertsekas and Gallager, 6.5.2), in floating point: all
+/// rates that nothing holds back rise together until a link is full.
 fn filled(capacities: &[f64], connections: &[&Plain]) -> Vec<f64> {
     let mut left = capacities.to_vec();
     let mut rates = vec![0.0; connections.len()];
@@ -132,16 +133,17 @@ fn filled(capacities: &[f64], connections: &[&Plain]) -> Vec<f64> {
 enum Step {
     /// A connection is opened by a message.
     Open(Plain, u64),
-    /// Another message comes on a connection that is open.
+    /// Another message arrives on an open connection.
     Append(prop::sample::Index, u64),
-    /// The messages that are through next go. Connections that are idle then may get another message at once.
+    /// The messages that complete next are removed. Connections that are then idle may get another message at
+    /// once.
     Go(Option<u64>),
-    /// Time passes, but nobody is through yet.
+    /// Time passes, but no message completes.
     Wait(u8),
 }
 
 fn any_connection(links: u32, classes: u32, split: bool) -> impl Strategy<Value = Plain> {
-    // What is rounded off on a link of which a message takes little is a multiple of that on one that it takes whole.
+    // The rounding error on a link of which a message takes little is multiplied on one that it takes whole.
     let parts = if split { vec![PARTS, PARTS / 2, PARTS / 3, PARTS / 16] } else { vec![PARTS] };
     let parts = prop::sample::select(parts);
     let way = prop::collection::btree_map(0..links, parts, 1..=(links.min(5) as usize));
@@ -156,7 +158,7 @@ fn steps(classes: u32, split: bool) -> impl Strategy<Value = (Vec<u64>, Vec<Step
     crowded(0, classes, split)
 }
 
-/// Steps after so many connections were opened: with many on links that are much alike, most changes are small.
+/// Steps after this many connections were opened: with many on similar links, most changes are small.
 fn crowded(crowd: usize, classes: u32, split: bool) -> impl Strategy<Value = (Vec<u64>, Vec<Step>)> {
     let rates = if crowd == 0 { vec![10u64, 25, 40, 100, 400] } else { vec![97, 100, 101, 110] };
     prop::collection::vec(prop::sample::select(rates), 1..9).prop_flat_map(move |rates| {
@@ -175,7 +177,7 @@ fn crowded(crowd: usize, classes: u32, split: bool) -> impl Strategy<Value = (Ve
     })
 }
 
-/// Plays steps, and compares all rates after each.
+/// Runs steps, and compares all rates after each.
 fn play(rates: &[u64], steps: &[Step], classes: u32, split: bool) -> Result<(), TestCaseError> {
     let mut sharing = Sharing::new(rates.iter().map(|&rate| Rate(rate)), classes, split, None);
     let capacities: Vec<f64> = rates.iter().map(|&rate| rate as f64).collect();
@@ -186,7 +188,7 @@ fn play(rates: &[u64], steps: &[Step], classes: u32, split: bool) -> Result<(), 
     let mut last = Step::Go(None);
     let ending = std::iter::repeat_n(Step::Go(None), 2 * steps.len() + 1);
     for step in steps.iter().cloned().chain(ending) {
-        // Connections that get a message of so many bytes.
+        // Connections that get a message of `size` bytes.
         let (mut get, mut size) = (Vec::new(), 0);
         match step.clone() {
             Step::Open(plain, bytes) => {
@@ -207,7 +209,7 @@ fn play(rates: &[u64], steps: &[Step], classes: u32, split: bool) -> Result<(), 
                 now = next;
                 let mut gone = Vec::new();
                 sharing.finish(now, |message| gone.push(message));
-                prop_assert!(!gone.is_empty(), "somebody is through at {now}");
+                prop_assert!(!gone.is_empty(), "a message is complete at {now}");
                 for message in gone {
                     let of = live.iter_mut().find(|(_, (_, queue))| queue.front() == Some(&message));
                     let Some((&number, (_, queue))) = of else {
@@ -241,7 +243,7 @@ fn play(rates: &[u64], steps: &[Step], classes: u32, split: bool) -> Result<(), 
         sharing.settle(now, |number| closed.push(number));
         for number in closed {
             let (_, queue) = live.remove(&number).unwrap();
-            prop_assert!(queue.is_empty(), "a connection with messages is not closed");
+            prop_assert!(queue.is_empty(), "only connections without messages are closed");
         }
         sharing.audit();
         let connections: Vec<&Plain> = live.values().map(|(plain, _)| plain).collect();
@@ -264,7 +266,8 @@ fn play(rates: &[u64], steps: &[Step], classes: u32, split: bool) -> Result<(), 
         last = step;
     }
     prop_assert!(live.is_empty());
-    // Bytes are conserved: a message that is through has had what it asked for, and less than a picosecond's worth more.
+    // Bytes are conserved: a complete message received what it asked for, and at most a picosecond's worth
+    // more.
     for (link, expected) in carried {
         let got = sharing.carried(link) * u128::from(PARTS);
         let spare = u128::from(message) * u128::from(rates[link as usize] << UNIT) * u128::from(PARTS) * 2;
@@ -282,7 +285,7 @@ proptest! {
     }
 
     #[test]
-    fn so_they_are_over_several_ways((rates, steps) in steps(1, true)) {
+    fn rates_are_max_min_fair_over_several_paths((rates, steps) in steps(1, true)) {
         play(&rates, &steps, 1, true)?;
     }
 
@@ -301,7 +304,7 @@ proptest! {
     }
 
     #[test]
-    fn so_are_those_of_classes_in_a_crowd((rates, steps) in crowded(150, 2, true)) {
+    fn rates_of_classes_are_max_min_fair_in_a_crowd((rates, steps) in crowded(150, 2, true)) {
         play(&rates, &steps, 2, true)?;
     }
 }

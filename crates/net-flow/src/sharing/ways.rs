@@ -1,27 +1,28 @@
-//! Where connections go, as short as it can be: it is read whenever one is held back elsewhere.
+//! The paths of connections, stored compactly because they are read whenever a connection's bottleneck is
+//! elsewhere.
 
 use super::NOWHERE;
 use std::ops::Range;
 
-/// A node on a way.
+/// A node on a path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hop {
     pub(super) node: u32,
     /// What the connection takes of it, in multiples of the level.
     pub(super) usage: u32,
-    /// The place of the connection among the members of the node.
+    /// The index of the connection among the members of the node.
     pub(super) place: u32,
 }
 
-/// The way of a connection.
+/// The path of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     /// The first of its hops.
     start: u32,
     len: u32,
-    /// How many of its nodes are followed.
+    /// Number of its nodes that are followed.
     followed: u32,
-    /// Where the lowest level is.
+    /// The node with the lowest level.
     pub(super) bottleneck: u32,
     /// Whether it takes the same of all its nodes.
     pub(super) even: bool,
@@ -33,23 +34,23 @@ impl Way {
     }
 }
 
-/// Ways of all connections.
+/// Paths of all connections.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ways {
     list: Vec<Way>,
-    /// Hops of one way after those of the other, those whose nodes are followed first.
+    /// Hops of one path after those of the other; within a path, those with followed nodes come first.
     hops: Vec<Hop>,
 }
 
 impl Ways {
-    /// A way of so many hops, of which nothing is said yet.
+    /// Adds a path of `len` hops, not yet set up.
     pub(super) fn add(&mut self, len: u32) {
         let start = self.hops.len() as u32;
         self.list.push(Way { start, len, followed: 0, bottleneck: NOWHERE, even: true });
         self.hops.resize((start + len) as usize, Hop { node: NOWHERE, usage: 0, place: 0 });
     }
 
-    /// Says where a way goes, and what its connection takes there. No node is followed.
+    /// Sets the nodes of a path, and what its connection takes of each. No node is followed yet.
     pub(super) fn set(&mut self, connection: u32, nodes: impl Iterator<Item = (u32, u32)>) {
         let way = &mut self.list[connection as usize];
         let hops = &mut self.hops[way.all()];
@@ -70,36 +71,36 @@ impl Ways {
         &mut self.list[connection as usize]
     }
 
-    /// All hops of a way.
+    /// Returns all hops of a path.
     #[inline]
     pub(super) fn hops(&self, connection: u32) -> &[Hop] {
         &self.hops[self.list[connection as usize].all()]
     }
 
-    /// The hops whose nodes are followed.
+    /// Returns the hops whose nodes are followed.
     #[inline]
     pub(super) fn followed(&self, connection: u32) -> &[Hop] {
         let way = &self.list[connection as usize];
         &self.hops[way.start as usize..(way.start + way.followed) as usize]
     }
 
-    /// A node's hop on a way.
+    /// Returns the hop of a node on a path.
     #[cfg(test)]
     pub(super) fn hop(&self, connection: u32, node: u32) -> &Hop {
-        self.hops(connection).iter().find(|hop| hop.node == node).expect("it is on the way")
+        self.hops(connection).iter().find(|hop| hop.node == node).expect("the node is on the path")
     }
 
     #[inline]
     pub(super) fn hop_mut(&mut self, connection: u32, node: u32) -> &mut Hop {
         let hops = &mut self.hops[self.list[connection as usize].all()];
-        hops.iter_mut().find(|hop| hop.node == node).expect("it is on the way")
+        hops.iter_mut().find(|hop| hop.node == node).expect("the node is on the path")
     }
 
-    /// Moves a node of a way to those that are followed, or from among them.
+    /// Moves a node of a path to the followed ones, or out of them.
     pub(super) fn lead(&mut self, connection: u32, node: u32, followed: bool) {
         let way = &mut self.list[connection as usize];
         let hops = &mut self.hops[way.all()];
-        let from = hops.iter().position(|hop| hop.node == node).expect("it is on the way");
+        let from = hops.iter().position(|hop| hop.node == node).expect("the node is on the path");
         way.followed -= u32::from(!followed);
         hops.swap(from, way.followed as usize);
         way.followed += u32::from(followed);

@@ -1,12 +1,12 @@
-//! DCQCN, the reaction point: at which rate a connection sends (Zhu et al., "Congestion Control for Large-Scale RDMA
-//! Deployments", SIGCOMM 2015, section 3 and figure 7).
+//! DCQCN's reaction point: the rate at which a connection sends (Zhu et al., "Congestion Control for
+//! Large-Scale RDMA Deployments", SIGCOMM 2015, section 3 and figure 7).
 
 use serde::{Deserialize, Serialize};
 use syncline_units::{Bytes, Rate, Time};
 
-/// What can be set. The defaults are the values of the paper (section 5, figure 14) where it gives them. Its 40 Mb/s of
-/// additive increase belong to links of 40 Gb/s: it is a thousandth of the link's rate here; hyper increase is ten times
-/// as much, as in QCN (IEEE 802.1Qau).
+/// Parameters of DCQCN. Defaults are the values of the paper (section 5, figure 14) where it gives them. Its
+/// additive increase of 40 Mb/s belongs to links of 40 Gb/s, so here it is a thousandth of the link's rate;
+/// hyper increase is ten times that, as in QCN (IEEE 802.1Qau).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Dcqcn {
@@ -14,7 +14,7 @@ pub struct Dcqcn {
     pub gain: f64,
     /// Shortest time between two notifications of one connection (N).
     pub cnp_interval: Time,
-    /// Time without notification after which the estimate falls (K).
+    /// Time without a notification after which the estimate falls (K).
     pub alpha_timer: Time,
     /// Time after which the rate rises (T).
     pub rate_timer: Time,
@@ -22,11 +22,11 @@ pub struct Dcqcn {
     pub bytes: Bytes,
     /// Steps of fast recovery (F).
     pub stages: u32,
-    /// Additive increase of the target; a thousandth of the link's rate unless told otherwise.
+    /// Additive increase of the target; by default a thousandth of the link's rate.
     pub additive: Option<Rate>,
-    /// Hyper increase of the target; a hundredth of the link's rate unless told otherwise.
+    /// Hyper increase of the target; by default a hundredth of the link's rate.
     pub hyper: Option<Rate>,
-    /// The rate never falls below it.
+    /// The rate never falls below this.
     pub minimum: Rate,
 }
 
@@ -46,7 +46,7 @@ impl Default for Dcqcn {
     }
 }
 
-/// No time.
+/// A time that never comes.
 const NEVER: u64 = u64::MAX;
 
 /// The rate of one connection.
@@ -56,24 +56,24 @@ pub(crate) struct Control {
     /// Bits per second by which the target rises.
     additive: f64,
     hyper: f64,
-    /// Bits per second: the link's, the current one, the one to which it returns.
+    /// Bits per second: the link's rate, the current rate, and the target to which it returns.
     line: f64,
     current: f64,
     target: f64,
     /// Estimate of congestion.
     alpha: f64,
-    /// When alpha falls and the rate rises next; [`NEVER`] while the rate is the link's.
+    /// When alpha falls next and when the rate rises next; [`NEVER`] while the rate is the link's.
     next_alpha: u64,
     next_rate: u64,
     /// Bytes until the rate rises.
     left: u64,
-    /// How often it rose by time and by bytes since it fell.
+    /// How often the rate rose by time and by bytes since it last fell.
     by_time: u32,
     by_bytes: u32,
 }
 
 impl Control {
-    /// A connection that begins at the rate of its link.
+    /// A connection that starts at the rate of its link.
     pub(crate) fn new(of: Dcqcn, line: Rate) -> Self {
         let line = line.0 as f64;
         let left = of.bytes.0;
@@ -94,17 +94,17 @@ impl Control {
         }
     }
 
-    /// Picoseconds in which so many bytes may be sent; zero at the link's rate.
+    /// Returns the picoseconds in which `bytes` may be sent; zero at the link's rate.
     pub(crate) fn spacing(&self, bytes: u64) -> u64 {
         if self.current >= self.line { 0 } else { (bytes as f64 * 8e12 / self.current) as u64 }
     }
 
-    /// When the rate rises next without further bytes.
+    /// Returns when the rate rises next if no more bytes are sent.
     pub(crate) fn next_rise(&self) -> u64 {
         self.next_rate
     }
 
-    /// Everything that timers do up to `now`.
+    /// Applies everything that timers do up to `now`.
     pub(crate) fn catch_up(&mut self, now: u64) {
         if now >= self.next_alpha {
             let times = (now - self.next_alpha) / self.of.alpha_timer.0 + 1;
@@ -118,7 +118,7 @@ impl Control {
         }
     }
 
-    /// So many bytes were sent.
+    /// Counts sent bytes.
     pub(crate) fn sent(&mut self, bytes: u64) {
         if self.next_rate == NEVER {
             return;
@@ -131,7 +131,7 @@ impl Control {
         }
     }
 
-    /// A notification of congestion has come.
+    /// Handles a congestion notification.
     pub(crate) fn notified(&mut self, now: u64) {
         self.catch_up(now);
         self.target = self.current;
@@ -143,7 +143,7 @@ impl Control {
         (self.by_time, self.by_bytes, self.left) = (0, 0, self.of.bytes.0);
     }
 
-    /// Fast recovery, additive and hyper increase.
+    /// Raises the rate: fast recovery, additive or hyper increase.
     fn rise(&mut self) {
         let (least, most) = (self.by_time.min(self.by_bytes), self.by_time.max(self.by_bytes));
         let stages = self.of.stages;
@@ -154,7 +154,7 @@ impl Control {
         }
         self.target = self.target.min(self.line);
         self.current = f64::midpoint(self.target, self.current);
-        // Close enough: what is left of the way would take for ever.
+        // Close enough: the rest would be approached forever.
         if self.target >= self.line && self.current >= 0.999 * self.line {
             (self.current, self.next_rate) = (self.line, NEVER);
         }
@@ -172,11 +172,11 @@ mod tests {
     }
 
     #[test]
-    fn the_first_notification_halves_the_rate_and_recovery_halves_the_way_back() {
+    fn the_first_notification_halves_the_rate_and_recovery_halves_the_gap() {
         let mut control = control();
         assert_eq!(control.spacing(1500), 0);
         control.notified(0);
-        // Alpha is 1 at first.
+        // Alpha is initially 1.
         assert!((control.current - 20e9).abs() < 1.0);
         assert_eq!(control.spacing(1500), 600_000);
         control.catch_up(55 * US);
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(control.target.to_bits(), target.to_bits());
         control.catch_up(1 + 5 * 55 * US);
         assert!((control.target - target - 40e6).abs() < 1.0);
-        // By time and by bytes more often than the stages of recovery: hyper increase.
+        // More rises by time and by bytes than stages of recovery: hyper increase.
         (0..6).for_each(|_| control.sent(10_000_000));
         let target = control.target;
         control.catch_up(1 + 6 * 55 * US);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn alpha_falls_while_nothing_is_heard() {
+    fn alpha_falls_without_notifications() {
         let mut control = control();
         control.notified(0);
         control.catch_up(55 * US * 256);

@@ -1,4 +1,4 @@
-//! Hosts of RDMA: what they send when their port is free, and what comes to them.
+//! RDMA hosts: what they send when their port is free, and how they handle what arrives.
 
 use super::receiver::Answer;
 use crate::flow::{Connection, NEVER};
@@ -14,7 +14,8 @@ const ACKNOWLEDGEMENT: u16 = 4;
 const NOTIFICATION: u16 = 16;
 
 impl Simulation {
-    /// Lists a connection at its port if it may send now, or sees to it that this is asked again when its rate allows it.
+    /// Lists a connection at its port if it may send now. Otherwise schedules another attempt for when its
+    /// rate allows it.
     pub(crate) fn list(&mut self, flow: u32) {
         let state = &mut self.flows[flow as usize];
         let profile = &self.profiles[state.set as usize];
@@ -25,7 +26,7 @@ impl Simulation {
         }
         let allowed = sender.allowed(self.now);
         if allowed > self.now {
-            // The rate may rise before.
+            // The rate may rise before then.
             let due =
                 sender.rate.as_ref().map_or(allowed, |rate| allowed.min(rate.next_rise().max(self.now + 1)));
             if due < sender.due {
@@ -41,11 +42,11 @@ impl Simulation {
         self.start(port);
     }
 
-    /// A connection may be listed now.
+    /// Lists a connection whose rate may now allow it to send.
     pub(crate) fn paced(&mut self, flow: u32) {
         if let Connection::Rdma(rdma) = &mut self.flows[flow as usize].connection {
             if rdma.sender.due > self.now {
-                // It was to be asked earlier, and has been.
+                // An earlier event replaced this one.
                 return;
             }
             rdma.sender.due = NEVER;
@@ -53,7 +54,7 @@ impl Simulation {
         self.list(flow);
     }
 
-    /// The next packet of the connections that are listed at a port, each in its turn.
+    /// Takes the next packet of the connections listed at a port, which take turns.
     pub(crate) fn pull(&mut self, port: u32) -> Option<Waiting> {
         loop {
             let flow = self.gate(port).ready.pop_front()?;
@@ -65,7 +66,7 @@ impl Simulation {
                 continue;
             }
             if rdma.sender.allowed(self.now) > self.now {
-                // It was told to slow down while it was listed.
+                // Its rate fell while it was listed.
                 self.list(flow);
                 continue;
             }
@@ -93,7 +94,7 @@ impl Simulation {
         }
     }
 
-    /// Data has come to its receiver.
+    /// Handles data that arrives at its receiver.
     pub(crate) fn rdma_received(&mut self, packet: Packet, sink: &mut impl Sink) {
         let state = &mut self.flows[packet.flow as usize];
         let profile = &self.profiles[state.set as usize];
@@ -126,7 +127,7 @@ impl Simulation {
         self.hand_over(packet.flow, sink);
     }
 
-    /// An acknowledgement or a notification has come to the sender.
+    /// Handles an acknowledgement or a notification that arrives at the sender.
     pub(crate) fn rdma_acknowledged(&mut self, packet: Packet) {
         let state = &mut self.flows[packet.flow as usize];
         let profile = &self.profiles[state.set as usize];

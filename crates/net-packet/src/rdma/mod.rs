@@ -1,8 +1,8 @@
-//! Reliable connections of RoCEv2 (InfiniBand Architecture Specification 1.4, 9.7, with annex A17), one direction:
-//! packets in sequence, go-back-N where one is missing, rates by DCQCN.
+//! Reliable connections of RoCEv2 (InfiniBand Architecture Specification 1.4, 9.7, with annex A17), one
+//! direction: packets in sequence, go-back-N if one is missing, rates by DCQCN.
 //!
 //! - `sender`, `receiver`: the two halves; `host`: what their hosts do;
-//! - `dcqcn`: the rate.
+//! - `dcqcn`: rate control.
 
 pub(crate) mod dcqcn;
 mod host;

@@ -1,34 +1,35 @@
-//! The receiving half of a connection: what is acknowledged, and when congestion is told of.
+//! The receiving half of a connection: when it acknowledges, and when it reports congestion.
 
 /// The receiving half.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Receiver {
-    /// Everything before it has come.
+    /// Everything before this has arrived.
     pub(crate) expected: u64,
-    /// Packets that no acknowledgement was sent for.
+    /// Packets not yet acknowledged.
     unacknowledged: u32,
-    /// Whether a gap was told of that is still there.
+    /// Whether the current gap has been reported.
     told: bool,
-    /// When congestion was told of last.
+    /// When congestion was last reported.
     notified: Option<u64>,
 }
 
-/// What a packet is answered with.
+/// How to answer a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Nothing yet.
     None,
-    /// What was expected has come.
+    /// Acknowledge it.
     Acknowledge,
-    /// Something is missing before it; it is thrown away.
+    /// Report a gap; the packet is discarded.
     Missing,
 }
 
 impl Receiver {
-    /// A packet comes, the last of its message or not. One acknowledgement is sent for `every` packets, and for the last.
+    /// Handles a packet; `last` says whether it is the last of its message. One acknowledgement is sent for
+    /// `every` packets, and for the last.
     pub(crate) fn data(&mut self, start: u64, length: u64, last: bool, every: u32) -> Answer {
         if start > self.expected {
-            // A gap is told of once (InfiniBand 1.4, 9.7.5.2.8).
+            // A gap is reported only once (InfiniBand 1.4, 9.7.5.2.8).
             return if std::mem::replace(&mut self.told, true) { Answer::None } else { Answer::Missing };
         }
         if start < self.expected {
@@ -44,7 +45,7 @@ impl Receiver {
         Answer::None
     }
 
-    /// Whether a marked packet is told of: not more often than once in `interval` (DCQCN, section 3.2).
+    /// Whether to send a notification for a marked packet: at most one per `interval` (DCQCN, section 3.2).
     pub(crate) fn notifies(&mut self, now: u64, interval: u64) -> bool {
         let due = self.notified.is_none_or(|last| now >= last.saturating_add(interval));
         if due {
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gap_is_told_of_once() {
+    fn a_gap_is_reported_once() {
         let mut receiver = Receiver::default();
         assert_eq!(receiver.data(0, 100, false, 4), Answer::None);
         assert_eq!(receiver.data(200, 100, false, 4), Answer::Missing);
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn congestion_is_told_of_once_an_interval() {
+    fn congestion_is_reported_once_per_interval() {
         let mut receiver = Receiver::default();
         let told: Vec<bool> =
             [0, 10, 49, 50, 60, 100].iter().map(|&now| receiver.notifies(now, 50)).collect();

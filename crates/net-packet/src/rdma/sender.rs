@@ -5,37 +5,37 @@ use crate::flow::{NEVER, Repairs, Segment};
 use crate::profile::Profile;
 use syncline_units::Rate;
 
-/// Time-outs in a row without an answer after which a connection is given up (InfiniBand: the retry count has 3 bits).
+/// Consecutive unanswered time-outs that a connection survives (InfiniBand: the retry count has 3 bits).
 const RETRIES: u32 = 7;
 
 /// The sending half.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
-    /// Everything before it is acknowledged.
+    /// Everything before this is acknowledged.
     pub(crate) una: u64,
-    /// What is sent next: after a loss, what was sent before.
+    /// Where sending continues; after a loss, before what was sent already.
     pub(crate) next: u64,
-    /// Everything before it was sent at least once.
+    /// Everything before this was sent at least once.
     highest: u64,
-    /// What the application has written up to now.
+    /// Everything before this was written by the application.
     pub(crate) end: u64,
-    /// None sends at the rate of the link.
+    /// Rate control; without it, the connection sends at the rate of the link.
     pub(crate) rate: Option<Box<Control>>,
-    /// When and of how many bytes on the wire the last packet was sent.
+    /// When the last packet was sent, and its bytes on the wire.
     last: (u64, u64),
     /// When the retransmission timer runs out.
     pub(crate) deadline: u64,
-    /// Time-outs since something was acknowledged.
+    /// Time-outs since data was last acknowledged.
     pub(crate) tries: u32,
-    /// Whether the port knows that it may send.
+    /// Whether it is listed at its port.
     pub(crate) listed: bool,
-    /// When it will be looked at whether it may send, where that is later.
+    /// When it will next be checked whether it may send, if that is later.
     pub(crate) due: u64,
     pub(crate) repairs: Repairs,
 }
 
 impl Sender {
-    /// One that sends over a link of `line`.
+    /// The sender of a connection over a first link of rate `line`.
     pub(crate) fn new(profile: &Profile, line: Rate) -> Self {
         Self {
             una: 0,
@@ -52,24 +52,24 @@ impl Sender {
         }
     }
 
-    /// Whether all that was written is acknowledged.
+    /// Whether everything written has been acknowledged.
     pub(crate) fn is_idle(&self) -> bool {
         self.una == self.end
     }
 
-    /// Whether the connection was given up: nobody answers.
+    /// Whether the connection gave up because nobody answers.
     pub(crate) fn is_given_up(&self) -> bool {
         self.tries > RETRIES
     }
 
-    /// Whether there is something to send that the window has room for.
+    /// Whether there is something to send that fits the window.
     pub(crate) fn wants(&self, profile: &Profile) -> bool {
         let length = profile.segment.min(self.end - self.next);
         let flight = self.next - self.una;
         length > 0 && (flight == 0 || flight + length <= profile.window) && !self.is_given_up()
     }
 
-    /// When its rate lets it send again, as far as is known at `now`.
+    /// Returns when its rate allows the next packet, as far as is known at `now`.
     pub(crate) fn allowed(&mut self, now: u64) -> u64 {
         let Some(rate) = &mut self.rate else { return 0 };
         rate.catch_up(now);
@@ -79,7 +79,8 @@ impl Sender {
         }
     }
 
-    /// The next packet: no longer than up to `message`, the end of the message that it begins in.
+    /// Sends the next packet, which ends at `message` at the latest: the end of the message in which it
+    /// begins.
     pub(crate) fn packet(&mut self, now: u64, message: u64, profile: &Profile) -> Segment {
         let (start, length) = (self.next, profile.segment.min(message - self.next));
         let again = start < self.highest;
@@ -97,7 +98,8 @@ impl Sender {
         Segment { start, length, again }
     }
 
-    /// Everything before `ack` has come; `missing` says that what comes next was not in sequence (NAK).
+    /// Handles an acknowledgement of everything before `ack`; `missing` says that the next packet was out of
+    /// sequence (NAK).
     pub(crate) fn acknowledge(&mut self, now: u64, ack: u64, missing: bool, profile: &Profile) {
         if ack > self.highest || ack < self.una {
             return;
@@ -114,7 +116,7 @@ impl Sender {
         }
     }
 
-    /// The retransmission timer has run out.
+    /// Handles a retransmission time-out.
     pub(crate) fn time_out(&mut self, now: u64, profile: &Profile) {
         self.next = self.una;
         self.repairs.timeouts += 1;

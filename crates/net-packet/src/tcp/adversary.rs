@@ -1,5 +1,5 @@
-//! Both halves against an adversary that drops, repeats, delays and swaps whatever is under way: reassembly, the
-//! scoreboard, and what the RFCs say about windows and sequence numbers.
+//! Both halves against an adversary that drops, repeats, delays and swaps packets in flight. Checks
+//! reassembly, the scoreboard, and the RFCs' rules on windows and sequence numbers.
 
 use super::ranges::Blocks;
 use super::receiver::{Answer, Receiver};
@@ -14,7 +14,7 @@ const MSS: u64 = 8;
 /// Picoseconds between two steps.
 const STEP: u64 = 1_000_000;
 
-/// A segment or an acknowledgement under way.
+/// A segment or an acknowledgement in flight.
 #[derive(Clone, Copy, Debug)]
 enum Under {
     Data { start: u64, length: u64, stamp: u64, marked: bool },
@@ -27,9 +27,9 @@ struct Wire {
     profile: Profile,
     now: u64,
     under_way: Vec<Under>,
-    /// Bytes that were really handed to the receiver.
+    /// Bytes that reached the receiver.
     came: BTreeSet<u64>,
-    /// What the sender was told that the receiver holds.
+    /// Bytes that acknowledgements told the sender the receiver holds.
     told: BTreeSet<u64>,
 }
 
@@ -56,11 +56,11 @@ impl Wire {
         }
     }
 
-    /// Sends what may be sent, and holds every segment against the rules.
+    /// Sends what may be sent, and checks every segment against the rules.
     fn send(&mut self) {
         let una = self.sender.una;
         loop {
-            // A rescue may follow what was sent for the first time just before (RFC 6675, NextSeg rule 4).
+            // A rescue may follow a segment that was first sent just before (RFC 6675, NextSeg rule 4).
             let next = self.sender.next;
             let Some(segment) = self.sender.segment(self.now, &self.profile) else { break };
             let end = segment.start + segment.length;
@@ -87,10 +87,10 @@ impl Wire {
             });
         }
         assert!(self.sender.una <= self.sender.next && self.sender.next <= self.sender.end);
-        assert!(self.sender.control.window >= 1, "a window is never nothing");
+        assert!(self.sender.control.window >= 1, "a window is never empty");
         assert!(
             self.sender.una == self.sender.next || self.sender.deadline != u64::MAX,
-            "data waits with a timer"
+            "unacknowledged data has a timer"
         );
     }
 
@@ -101,7 +101,7 @@ impl Wire {
         self.under_way.push(Under::Ack { ack, stamp, echo, blocks: self.receiver.blocks() });
     }
 
-    /// Whatever is under way comes.
+    /// Delivers a segment or an acknowledgement.
     fn arrive(&mut self, under: Under) {
         match under {
             Under::Data { start, length, stamp, marked } => {
@@ -113,36 +113,39 @@ impl Wire {
                     Answer::Before => {
                         self.acknowledge(Some(before), !marked);
                         self.receiver.acknowledged_but_last(stamp);
-                        assert!(self.receiver.owes(), "the segment that changed the marks waits for its own");
+                        assert!(
+                            self.receiver.owes(),
+                            "the segment that changed the mark still awaits its acknowledgement"
+                        );
                     }
                     Answer::Later => {}
                 }
-                // Reassembly: everything before what is expected has come, and what is expected has not.
+                // Reassembly: everything before `expected` has arrived, and the byte at `expected` has not.
                 let whole = (0..).take_while(|byte| self.came.contains(byte)).count() as u64;
                 assert_eq!(self.receiver.expected, whole);
                 for &(from, to) in self.receiver.blocks().iter().flatten() {
-                    assert!((from..to).all(|byte| self.came.contains(&byte)), "{from}..{to} has not come");
+                    assert!((from..to).all(|byte| self.came.contains(&byte)), "{from}..{to} has not arrived");
                     assert!(from == to || from > self.receiver.expected, "{from}..{to} is not behind a gap");
                 }
             }
             Under::Ack { ack, stamp, echo, blocks } => {
                 let before = self.sender.una;
-                // An old acknowledgement may be ignored whole (RFC 9293, 3.10.7.4).
+                // An old acknowledgement may be ignored entirely (RFC 9293, 3.10.7.4).
                 if ack >= before {
                     self.told.extend(blocks.iter().flatten().flat_map(|&(from, to)| from..to));
                 }
                 let rtt = self.now.saturating_sub(stamp * STEP).max(1);
                 self.sender.acknowledge(self.now, ack, rtt, echo, blocks.as_ref(), &self.profile);
-                assert!(self.sender.una >= before, "an old acknowledgement takes nothing back");
+                assert!(self.sender.una >= before, "an old acknowledgement does not move `una` back");
                 assert!(
                     self.sender.una <= self.receiver.expected,
-                    "nothing is acknowledged that has not come"
+                    "only bytes that have arrived are acknowledged"
                 );
             }
         }
     }
 
-    /// Time passes, and timers run out.
+    /// Lets time pass, and runs timers that are due.
     fn pass(&mut self, steps: u64) {
         self.now += steps * STEP;
         if self.receiver.owes() && steps > 40 {
@@ -155,7 +158,7 @@ impl Wire {
     }
 }
 
-/// What the adversary does with what is under way; `which` says with which of it.
+/// What the adversary does to packets in flight; `which` selects one.
 #[derive(Clone, Copy, Debug)]
 enum Move {
     Deliver(usize),
@@ -181,7 +184,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_every_byte_comes_once_and_in_order(
+    fn every_byte_arrives_once_and_in_order_whatever_happens(
         congestion in prop::sample::select(vec![Congestion::NewReno, Congestion::Cubic, Congestion::Dctcp]),
         window in 2u64..60,
         every in 1u32..4,
@@ -221,7 +224,7 @@ proptest! {
                 Move::Write(bytes) => wire.sender.write(wire.now, bytes, &wire.profile),
             }
         }
-        // The adversary tires: everything comes in order, and in the end all is there.
+        // The adversary stops: everything arrives in order, and the transfer completes.
         for round in 0..20_000 {
             wire.send();
             if wire.under_way.is_empty() {
@@ -234,7 +237,7 @@ proptest! {
                 wire.arrive(under);
                 wire.now += STEP / 10;
             }
-            prop_assert!(round < 19_999, "it does not end");
+            prop_assert!(round < 19_999, "the transfer does not complete");
         }
         prop_assert_eq!(wire.sender.una, wire.sender.end);
         prop_assert_eq!(wire.receiver.expected, wire.sender.end);

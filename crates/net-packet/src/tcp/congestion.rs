@@ -1,4 +1,4 @@
-//! Congestion control: how the window grows, and what it falls to. In bytes.
+//! Congestion control: how the window grows, and to what it falls. In bytes.
 
 use crate::parameters::Congestion;
 
@@ -19,35 +19,35 @@ enum Kind {
     Dctcp(Box<Dctcp>),
 }
 
-/// RFC 9438.
+/// State of CUBIC (RFC 9438).
 #[derive(Clone, Debug, Default)]
 struct Cubic {
-    /// Where the present growth flattens, in segments (W_max).
+    /// Window at which the current growth flattens, in segments (W_max).
     most: f64,
     /// Window before the last reduction, in segments (cwnd_prior).
     prior: f64,
-    /// Time in which the present growth went on, without times in which the window was not what limited (5.8).
+    /// Duration of the current growth, without times in which the window was not the limit (5.8).
     grown: u64,
-    /// Up to when that is counted; `None` where growth has not begun.
+    /// When `grown` was last updated; `None` before growth begins.
     counted: Option<u64>,
-    /// Seconds until the window is `most` (K).
+    /// Seconds until the window reaches `most` (K).
     period: f64,
-    /// What Reno would have by now, in segments (W_est).
+    /// The window Reno would have by now, in segments (W_est).
     reno: f64,
-    /// Whether the last loss was found by the timer.
+    /// Whether a time-out found the last loss.
     timed_out: bool,
 }
 
-/// RFC 8257.
+/// State of DCTCP (RFC 8257).
 #[derive(Clone, Debug)]
 struct Dctcp {
     /// Estimated fraction of bytes that were marked.
     alpha: f64,
     acknowledged: u64,
     marked: u64,
-    /// The observation window ends when this is acknowledged.
+    /// The observation window ends when this byte is acknowledged.
     end: u64,
-    /// Marks met before this is acknowledged belong to the congestion that was answered.
+    /// Marks on data before this byte belong to congestion that was already answered.
     answered: u64,
 }
 
@@ -62,15 +62,15 @@ const GAIN: f64 = 1.0 / 16.0;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acknowledged {
     pub(crate) now: u64,
-    /// Bytes that it is the first to acknowledge.
+    /// Bytes that it newly acknowledges.
     pub(crate) bytes: u64,
-    /// Up to where.
+    /// Everything before this is acknowledged.
     pub(crate) up_to: u64,
-    /// What was under way before it came.
+    /// Bytes in flight before it arrived.
     pub(crate) flight: u64,
-    /// What was sent up to now.
+    /// Bytes sent so far.
     pub(crate) sent: u64,
-    /// Whether it says that data met congestion.
+    /// Whether it reports that data met congestion.
     pub(crate) echo: bool,
     /// Smoothed round-trip time in picoseconds.
     pub(crate) rtt: u64,
@@ -80,28 +80,28 @@ impl Control {
     pub(crate) fn new(congestion: Congestion, initial: u64) -> Self {
         let kind = match congestion {
             Congestion::Cubic => Kind::Cubic(Box::default()),
-            // Alpha begins at 1 (RFC 8257, 4.2).
+            // Alpha is initially 1 (RFC 8257, 4.2).
             Congestion::Dctcp => {
                 Kind::Dctcp(Box::new(Dctcp { alpha: 1.0, acknowledged: 0, marked: 0, end: 0, answered: 0 }))
             }
-            // What else there is belongs to RDMA.
+            // The other variants belong to RDMA.
             _ => Kind::Reno,
         };
         Self { window: initial, threshold: u64::MAX, kind }
     }
 
-    /// Whether a mark means what a loss means (RFC 3168).
+    /// Whether it responds to a mark as to a loss (RFC 3168).
     pub(crate) fn answers_marks_as_losses(&self) -> bool {
         !matches!(self.kind, Kind::Dctcp(_))
     }
 
-    /// New data was acknowledged. `grow` is false while losses are repaired.
+    /// Handles an acknowledgement of new data. `grow` is false while losses are repaired.
     #[inline]
     pub(crate) fn acknowledged(&mut self, ack: Acknowledged, mss: u64, grow: bool) {
         if let Kind::Dctcp(state) = &mut self.kind
             && let Some(alpha) = state.observe(&ack)
         {
-            // RFC 8257, 3.3: once a window, by the extent of congestion.
+            // RFC 8257, 3.3: once per window, in proportion to the extent of congestion.
             self.window = ((self.window as f64 * (1.0 - alpha / 2.0)) as u64).max(2 * mss);
             self.threshold = self.window;
             return;
@@ -110,8 +110,8 @@ impl Control {
             return;
         }
         let slow_start = self.window < self.threshold;
-        // What the receiver or the application limits says nothing about the network (RFC 9438, 5.8; RFC 7661). In slow
-        // start, in which the window doubles each round trip, half of it is enough.
+        // A flow limited by the receiver or the application learns nothing about the network (RFC 9438, 5.8;
+        // RFC 7661). In slow start, where the window doubles each round trip, using half of it is enough.
         if ack.flight.saturating_add(mss) <= if slow_start { self.window / 2 } else { self.window } {
             if let Kind::Cubic(state) = &mut self.kind {
                 state.rest(ack.now);
@@ -119,7 +119,7 @@ impl Control {
             return;
         }
         if slow_start {
-            // Slow start (RFC 5681, 3.1), not beyond the threshold.
+            // Slow start (RFC 5681, 3.1), up to the threshold.
             self.window += ack.bytes.min(mss);
             return;
         }
@@ -132,14 +132,15 @@ impl Control {
         }
     }
 
-    /// The application writes again, after a time without anything under way.
+    /// Called when the application writes again after nothing was in flight.
     pub(crate) fn resume(&mut self, now: u64) {
         if let Kind::Cubic(state) = &mut self.kind {
             state.rest(now);
         }
     }
 
-    /// A segment was lost, `flight` bytes were under way: the threshold, once a window (RFC 5681, eq. 4).
+    /// Handles a lost segment with `flight` bytes in flight: sets the threshold, once per window (RFC 5681,
+    /// eq. 4).
     pub(crate) fn lost(&mut self, flight: u64, mss: u64, timed_out: bool) {
         let left = match &mut self.kind {
             Kind::Reno | Kind::Dctcp(_) => flight / 2,
@@ -156,41 +157,42 @@ impl Control {
 }
 
 impl Cubic {
-    /// Time up to now does not count.
+    /// Excludes the time up to `now` from growth.
     fn rest(&mut self, now: u64) {
         if let Some(counted) = &mut self.counted {
             *counted = now;
         }
     }
 
-    /// The window in segments (RFC 9438, 4.2 to 4.5).
+    /// Returns the window in segments (RFC 9438, 4.2 to 4.5).
     fn target(&mut self, ack: &Acknowledged, window: f64, mss: u64) -> f64 {
         match &mut self.counted {
             Some(counted) => self.grown += ack.now - std::mem::replace(counted, ack.now),
             None => {
-                // After a time-out, growth is convex from where it begins (4.8).
+                // After a time-out, growth is convex from its start (4.8).
                 self.most = if self.timed_out { window } else { self.most.max(window) };
                 self.period = ((self.most - window) / C).cbrt();
                 (self.grown, self.counted, self.reno) = (0, Some(ack.now), window);
-                // The first growth of all follows slow start (4.10).
+                // The very first growth follows slow start (4.10).
                 self.prior = self.prior.max(window);
             }
         }
         let at = (self.grown + ack.rtt) as f64 / 1e12;
         let cubic = C * (at - self.period).powi(3) + self.most;
-        // Reno-friendly region (4.3), as fast as Reno from where the window was.
+        // Reno-friendly region (4.3); as fast as Reno once the window is back at its old size.
         let alpha = if self.reno >= self.prior { 1.0 } else { 3.0 * (1.0 - BETA) / (1.0 + BETA) };
         self.reno += alpha * ack.bytes as f64 / mss as f64 / window;
         if cubic < self.reno {
             return self.reno;
         }
-        // No more than half as much again in a round trip (4.2).
+        // At most 50 % growth in a round trip (4.2).
         window + (cubic.min(1.5 * window) - window).max(0.0) / window
     }
 }
 
 impl Dctcp {
-    /// The extent of congestion, at a mark that is not of the window that was answered (RFC 8257, 3.3).
+    /// Returns the extent of congestion at a mark, unless it belongs to a window already answered (RFC 8257,
+    /// 3.3).
     fn observe(&mut self, ack: &Acknowledged) -> Option<f64> {
         self.acknowledged += ack.bytes;
         self.marked += if ack.echo { ack.bytes } else { 0 };
@@ -214,7 +216,7 @@ mod tests {
     const MSS: u64 = 1_000;
     const SECOND: u64 = 1_000_000_000_000;
 
-    /// An acknowledgement of a segment while a whole window is under way, and another follows.
+    /// Acknowledges a segment while a whole window is in flight and more follows.
     fn ack(now: u64, up_to: u64, window: u64) -> Acknowledged {
         let sent = up_to + window;
         Acknowledged { now, bytes: MSS, up_to, flight: window, sent, echo: false, rtt: SECOND / 10 }
@@ -232,7 +234,7 @@ mod tests {
         control.threshold = 20 * MSS;
         (0..20).for_each(|at| control.acknowledged(ack(0, at, control.window), MSS, true));
         assert!((20.9..21.0).contains(&segments(&control)), "{}", segments(&control));
-        // While losses are repaired it stays (RFC 6675: the pipe says what may be sent).
+        // While losses are repaired it stays (RFC 6675: the pipe limits what may be sent).
         let before = control.window;
         control.acknowledged(ack(0, 0, before), MSS, false);
         assert_eq!(control.window, before);
@@ -240,7 +242,7 @@ mod tests {
 
     /// RFC 5681, eq. 4, and RFC 9438, 4.6.
     #[test]
-    fn the_threshold_is_a_part_of_what_was_under_way() {
+    fn the_threshold_is_a_fraction_of_what_was_in_flight() {
         for (congestion, left) in
             [(Congestion::NewReno, 50), (Congestion::Cubic, 70), (Congestion::Dctcp, 50)]
         {
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_does_not_limit_does_not_grow() {
+    fn a_window_that_is_not_the_limit_does_not_grow() {
         for congestion in [Congestion::NewReno, Congestion::Cubic, Congestion::Dctcp] {
             let mut control = Control::new(congestion, 100 * MSS);
             let small = Acknowledged { flight: 49 * MSS, ..ack(0, 0, 0) };
@@ -265,7 +267,7 @@ mod tests {
         }
     }
 
-    /// Acknowledges whole windows, a round trip of a tenth of a second each, until a time.
+    /// Acknowledges whole windows, with round trips of a tenth of a second, until a given time.
     fn grow(control: &mut Control, from: u64, until: u64) {
         let mut now = from;
         while now < until {
@@ -313,9 +315,9 @@ mod tests {
         assert!((segments(&control) - due).abs() < 0.01 * due, "{} for {due}", segments(&control));
     }
 
-    /// RFC 9438, 5.8: what passes while the application sends nothing is not time to grow in.
+    /// RFC 9438, 5.8: time in which the application sends nothing does not count towards growth.
     #[test]
-    fn cubic_does_not_grow_while_it_rests() {
+    fn cubic_does_not_grow_while_it_is_idle() {
         let mut control = Control::new(Congestion::Cubic, 1_000 * MSS);
         control.lost(1_000 * MSS, MSS, false);
         control.window = control.threshold;
@@ -328,13 +330,15 @@ mod tests {
         assert!((went - rested).abs() < 0.01 * went, "{went} {rested}");
     }
 
-    /// RFC 8257, 3.3: alpha follows the part that is marked, and takes alpha / 2 of the window, once a window.
+    /// RFC 8257, 3.3: alpha follows the marked fraction, and a mark takes alpha / 2 of the window, once per
+    /// window.
     #[test]
-    fn dctcp_answers_by_the_extent_of_congestion() {
+    fn dctcp_responds_in_proportion_to_congestion() {
         let mut control = Control::new(Congestion::Dctcp, 100 * MSS);
         control.threshold = 100 * MSS;
         let marked = |at: u64, echo| Acknowledged { echo, ..ack(0, at * MSS, 0) };
-        // Every fourth of 100 segments, for 80 windows, the window held: alpha comes near a quarter.
+        // Every fourth of 100 segments is marked, for 80 windows of constant size: alpha approaches a
+        // quarter.
         let mut at = 0;
         for _ in 0..80 * 100 {
             at += 1;
@@ -348,7 +352,7 @@ mod tests {
         let Kind::Dctcp(state) = &control.kind else { panic!() };
         let alpha = state.alpha;
         assert!((alpha - 0.25).abs() < 0.03, "{alpha}");
-        // The next window's first mark takes alpha / 2, its others nothing.
+        // The next window's first mark takes alpha / 2; later marks in it take nothing.
         control.window = 100 * MSS;
         let before = control.window as f64;
         let mut cuts = Vec::new();

@@ -1,4 +1,4 @@
-//! Hosts of TCP: what they send, what comes to them, and their timers.
+//! TCP hosts: what they send, how they handle what arrives, and their timers.
 
 use super::receiver::Answer;
 use crate::flow::{Connection, NEVER, Tcp};
@@ -8,7 +8,7 @@ use crate::profile::Profile;
 use crate::simulation::{Simulation, Sink};
 
 impl Simulation {
-    /// A connection of TCP, and what it needs to know.
+    /// Returns a TCP connection and its parameters.
     #[inline]
     fn tcp(&mut self, flow: u32) -> Option<(&mut Tcp, &Profile)> {
         let state = &mut self.flows[flow as usize];
@@ -18,7 +18,7 @@ impl Simulation {
         }
     }
 
-    /// Sends what may be sent of a flow.
+    /// Sends whatever a flow may send.
     #[inline]
     pub(crate) fn send(&mut self, flow: u32, sink: &mut impl Sink) {
         let port = self.ways.first(&self.flows[flow as usize].there);
@@ -41,7 +41,7 @@ impl Simulation {
                 let set = self.flows[flow as usize].set;
                 self.meter.at(now, set).retransmissions += 1;
             }
-            // What a gate holds leaves when the gate says so.
+            // A packet in a gate leaves when the gate says so.
             if self.ports[port as usize].gate == NONE {
                 self.leave(flow, next, self.ports[port as usize].drained(), sink);
             }
@@ -49,7 +49,7 @@ impl Simulation {
         self.set_timer(flow);
     }
 
-    /// Data has come to its receiver.
+    /// Handles data that arrives at its receiver.
     #[inline]
     pub(crate) fn tcp_received(&mut self, packet: Packet, sink: &mut impl Sink) {
         let now = self.now;
@@ -88,7 +88,7 @@ impl Simulation {
         self.hand_over(packet.flow, sink);
     }
 
-    /// Sends an acknowledgement: of all that is there, or of what is `before` a place.
+    /// Sends an acknowledgement of everything that has arrived, or of everything before `before`.
     #[inline]
     fn acknowledge(&mut self, flow: u32, before: Option<u64>, echo: bool) {
         let Some((tcp, _)) = self.tcp(flow) else { return };
@@ -122,7 +122,7 @@ impl Simulation {
         self.begin(port, packet);
     }
 
-    /// An acknowledgement has come to the sender.
+    /// Handles an acknowledgement that arrives at the sender.
     #[inline]
     pub(crate) fn tcp_acknowledged(&mut self, packet: Packet, sink: &mut impl Sink) {
         let (blocks, made) = if packet.is(Packet::SELECTIVE) {
@@ -152,7 +152,7 @@ impl Simulation {
         self.send(packet.flow, sink);
     }
 
-    /// A timer of a connection has run out.
+    /// Handles a timer of a connection that has run out.
     pub(crate) fn tcp_timer(&mut self, flow: u32, sink: &mut impl Sink) {
         let now = self.now;
         let Some((tcp, _)) = self.tcp(flow) else { return };

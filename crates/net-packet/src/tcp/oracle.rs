@@ -1,4 +1,5 @@
-//! The sender beside RFC 6675 written down a second time, word by word and segment by segment: both send the same.
+//! Compares the sender with a second implementation of RFC 6675, written word by word in whole segments: both
+//! must send the same.
 
 use super::receiver::{Answer, Receiver};
 use super::sender::Sender;
@@ -10,11 +11,11 @@ use syncline_units::{Bytes, Time};
 
 const MSS: u64 = 1_000;
 const DUP_THRESH: usize = 3;
-/// Steps from a sender to its receiver and back.
+/// Steps of a round trip.
 const ROUND: u64 = 50;
 
-/// RFC 6675 with the congestion control of RFC 5681, in whole segments. Numbers are those of segments, from 0; what the
-/// RFC calls the highest one is one less than a bound here.
+/// RFC 6675 with the congestion control of RFC 5681, in whole segments numbered from 0. Where the RFC names
+/// the highest sequence number, a bound here is one more.
 struct Oracle {
     /// HighACK + 1
     acknowledged: u64,
@@ -50,7 +51,7 @@ impl Oracle {
         MSS * (self.acknowledged..self.sent).map(count).sum::<u64>()
     }
 
-    /// NextSeg: the segment, and whether rule 4 gave it.
+    /// NextSeg: returns the segment, and whether rule 4 chose it.
     fn next(&self) -> Option<(u64, bool)> {
         let (point, again, rescue) = self.recovery?;
         let highest = self.sacked.last().copied().unwrap_or(0);
@@ -67,11 +68,11 @@ impl Oracle {
         lost.or(unsent).or_else(any).map(|each| (each, false)).or_else(|| last().map(|each| (each, true)))
     }
 
-    /// What is sent now.
+    /// Returns the segments that are sent now.
     fn send(&mut self) -> Vec<u64> {
         let mut sent = Vec::new();
         if self.recovery.is_none() {
-            // Also step 3 of section 5, limited transmit.
+            // Includes step 3 of section 5, limited transmit.
             while self.sent < self.written.min(self.acknowledged + self.window)
                 && self.pipe() + MSS <= self.cwnd
             {
@@ -93,7 +94,7 @@ impl Oracle {
         sent
     }
 
-    /// An acknowledgement comes; gives what it makes the sender send.
+    /// Handles an acknowledgement; returns what the sender sends in response.
     fn acknowledge(&mut self, ack: u64, sacked: &BTreeSet<u64>) -> Vec<u64> {
         let news = sacked.iter().any(|each| *each >= self.acknowledged && !self.sacked.contains(each));
         self.sacked.extend(sacked);
@@ -105,7 +106,7 @@ impl Oracle {
             match self.recovery {
                 Some((point, ..)) if ack < point => {}
                 Some(_) => (self.recovery, self.cwnd) = (None, self.ssthresh),
-                // Only where the window was what limited.
+                // The window grows only if it was the limit.
                 None if self.cwnd < self.ssthresh && (flight + 1) * MSS > self.cwnd / 2 => self.cwnd += MSS,
                 None if self.cwnd >= self.ssthresh && (flight + 1) * MSS > self.cwnd => {
                     self.cwnd += MSS * MSS / self.cwnd;
@@ -129,13 +130,13 @@ impl Oracle {
     }
 }
 
-/// What the sender sends, in segments.
+/// Returns what the sender sends, in segments.
 fn sends(sender: &mut Sender, now: u64, profile: &Profile) -> Vec<u64> {
     std::iter::from_fn(|| sender.segment(now, profile)).map(|segment| segment.start / MSS).collect()
 }
 
-/// Runs both over one wire that loses some of what is sent, counted from the first; whether the timer ran out, and how
-/// many recoveries there were.
+/// Runs both over one wire that loses the segments numbered in `lost`, counted as sent. Returns whether the
+/// timer ran out, and the number of recoveries.
 fn run(segments: u64, initial: u64, window: u64, lost: &BTreeSet<usize>) -> (bool, u64) {
     let parameters = Parameters {
         mtu: Bytes(MSS + 52),
@@ -167,7 +168,7 @@ fn run(segments: u64, initial: u64, window: u64, lost: &BTreeSet<usize>) -> (boo
     loop {
         assert_eq!(both.0, both.1, "at {now}, acknowledged {}", oracle.acknowledged);
         for segment in both.0 {
-            // A link sends one a step.
+            // A link sends one segment per step.
             let free = under_way.back().map_or(0, |&(time, ..)| time + 1);
             under_way.push_back(((now + ROUND).max(free), segment, lost.contains(&count)));
             count += 1;
@@ -192,13 +193,13 @@ fn run(segments: u64, initial: u64, window: u64, lost: &BTreeSet<usize>) -> (boo
     }
 }
 
-/// The rescue does not hide a gap that is told of later.
+/// A rescue does not hide a gap that is reported later.
 #[test]
 fn two_losses_late_in_a_message_need_no_timer() {
     assert_eq!(run(44, 10, 1_000, &BTreeSet::from([25, 40])), (false, 1));
 }
 
-/// Nothing is left behind a loss to tell of it.
+/// No segment follows the last one whose acknowledgement could reveal its loss.
 #[test]
 fn the_last_segment_needs_the_timer() {
     assert_eq!(run(44, 10, 1_000, &BTreeSet::from([43])), (true, 0));
@@ -209,7 +210,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_sender_sends_what_the_rfc_says(
+    fn the_sender_sends_what_the_rfc_requires(
         segments in 1u64..150,
         initial in 1u64..30,
         window in 2u64..200,

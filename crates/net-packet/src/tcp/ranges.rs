@@ -1,4 +1,4 @@
-//! Ranges of a stream that are there, beyond a gap: what a receiver has out of order, and what a sender knows of it.
+//! Ranges of a stream beyond a gap: what a receiver holds out of order, and what its sender knows of that.
 
 /// Ranges that do not touch each other, in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,13 +12,13 @@ pub struct Ranges {
 pub type Blocks = [(u64, u64); 3];
 
 impl Ranges {
-    /// Whether there is none.
+    /// Whether there are no ranges.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Adds a range; false where it was there already, whole.
+    /// Adds a range; returns false if all of it was there already.
     pub fn add(&mut self, start: u64, end: u64) -> bool {
         if start >= end {
             return false;
@@ -33,7 +33,7 @@ impl Ranges {
             }
             Some(touched) => {
                 if touched.len() == 1 && touched[0].0 <= start && end <= touched[0].1 {
-                    // Told again, it is news for the order in which blocks are told.
+                    // A repeated range counts as grown when blocks are ordered.
                     self.list[first].2 = self.grown;
                     return false;
                 }
@@ -46,7 +46,7 @@ impl Ranges {
         }
     }
 
-    /// Takes away what lies before `at`; returns where the range that `at` is in ends, or `at`.
+    /// Removes everything before `at`; returns the end of the range that contains `at`, or `at`.
     pub fn cut(&mut self, at: u64) -> u64 {
         let behind = self.list.partition_point(|&(start, ..)| start <= at);
         let reached = self.list[..behind].last().map_or(at, |&(_, end, _)| end.max(at));
@@ -54,7 +54,7 @@ impl Ranges {
         reached
     }
 
-    /// Takes away what lies before `at`, and keeps what lies behind of a range that `at` is in.
+    /// Removes everything before `at`, and keeps the rest of a range that contains `at`.
     pub fn forget(&mut self, at: u64) {
         let over = self.list.partition_point(|&(_, end, _)| end <= at);
         self.list.drain(..over);
@@ -63,7 +63,7 @@ impl Ranges {
         }
     }
 
-    /// The three that grew last, the last first; empty ones where there are fewer.
+    /// Returns the three ranges that grew last, latest first, padded with empty ranges.
     pub fn latest(&self) -> Blocks {
         let mut latest = [(0, 0, 0); 3];
         for &range in &self.list {
@@ -76,18 +76,18 @@ impl Ranges {
         latest.map(|(start, end, _)| (start, end))
     }
 
-    /// Ranges as `(start, end)`, in ascending order.
+    /// Iterates over the ranges as `(start, end)`, in ascending order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
         self.list.iter().map(|&(start, end, _)| (start, end))
     }
 
-    /// The first range that ends behind `at`.
+    /// Returns the first range that ends after `at`.
     pub fn next_behind(&self, at: u64) -> Option<(u64, u64)> {
         let first = self.list.partition_point(|&(_, end, _)| end <= at);
         self.list.get(first).map(|&(start, end, _)| (start, end))
     }
 
-    /// Bytes of all ranges that lie before `at`.
+    /// Counts the bytes of all ranges before `at`.
     pub fn bytes_before(&self, at: u64) -> u64 {
         self.iter().map(|(start, end)| end.min(at).saturating_sub(start)).sum()
     }
@@ -99,7 +99,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a bit for each byte.
+        /// Compares the ranges with one bit per byte.
         #[test]
         fn ranges_are_what_was_added(adds in prop::collection::vec((0u64..100, 0u64..20), 1..40), at in 0u64..120) {
             let mut ranges = Ranges::default();

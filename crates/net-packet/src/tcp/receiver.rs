@@ -5,31 +5,31 @@ use super::ranges::{Blocks, Ranges};
 /// The receiving half.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Receiver {
-    /// Everything before it has come (RCV.NXT).
+    /// Everything before this has arrived (RCV.NXT).
     pub(crate) expected: u64,
-    /// What has come beyond.
+    /// What has arrived beyond a gap.
     beyond: Ranges,
-    /// Segments that no acknowledgement was sent for.
+    /// Segments not yet acknowledged.
     unacknowledged: u32,
     /// Whether the last segment was marked (RFC 8257, 3.2).
     marked: bool,
-    /// The stamp of the first of them, which the acknowledgement returns (RFC 7323, 4.3).
+    /// The stamp of the first unacknowledged segment, which the acknowledgement returns (RFC 7323, 4.3).
     pub(crate) stamp: u32,
 }
 
-/// What a segment is answered with.
+/// How to answer a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// An acknowledgement, at once.
+    /// Acknowledge it at once.
     Now,
-    /// One for what was there before this one, because the marks have changed; this one waits for others.
+    /// Acknowledge what arrived before it, because the mark changed; the segment itself waits for others.
     Before,
-    /// None yet.
+    /// Wait.
     Later,
 }
 
 impl Receiver {
-    /// A segment comes. One acknowledgement is due for `every` segments, and at once for what is out of order
+    /// Handles a segment. An acknowledgement is due after `every` segments, and at once for data out of order
     /// (RFC 5681, 4.2).
     #[inline]
     pub(crate) fn data(&mut self, start: u64, length: u64, stamp: u32, marked: bool, every: u32) -> Answer {
@@ -56,13 +56,13 @@ impl Receiver {
         Answer::Now
     }
 
-    /// An acknowledgement is sent.
+    /// Called when an acknowledgement is sent.
     #[inline]
     pub(crate) fn acknowledged(&mut self) {
         self.unacknowledged = 0;
     }
 
-    /// An acknowledgement is sent for all but the last segment, which has this stamp.
+    /// Called when an acknowledgement is sent for all but the last segment, whose stamp is `stamp`.
     pub(crate) fn acknowledged_but_last(&mut self, stamp: u32) {
         (self.unacknowledged, self.stamp) = (1, stamp);
     }
@@ -77,7 +77,7 @@ impl Receiver {
         self.marked
     }
 
-    /// What it holds beyond a gap, the latest first.
+    /// Returns what it holds beyond a gap, latest first.
     #[inline]
     pub(crate) fn blocks(&self) -> Option<Blocks> {
         if self.beyond.is_empty() { None } else { Some(self.beyond.latest()) }

@@ -1,14 +1,14 @@
-//! The repair of losses: the scoreboard of RFC 6675, and what is sent again after a time-out.
+//! Loss recovery: the scoreboard of RFC 6675, and what is sent again after a time-out.
 
 use super::ranges::Ranges;
 
-/// Duplicate acknowledgements that mean a loss (RFC 5681, 3.2).
+/// Duplicate acknowledgements that indicate a loss (RFC 5681, 3.2).
 const DUP_THRESH: u64 = 3;
 
 /// Why segments are sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repair {
-    /// Nothing was lost, as far as is known.
+    /// Nothing is known to be lost.
     None,
     /// Fast recovery.
     Fast,
@@ -16,22 +16,22 @@ pub(crate) enum Repair {
     Timeout,
 }
 
-/// What a sender knows of its losses.
+/// What a sender knows about its losses.
 #[derive(Clone, Debug)]
 pub(crate) struct Recovery {
     pub(crate) repair: Repair,
-    /// Recovery ends when this is acknowledged (RFC 6582, "recover").
+    /// Recovery ends when everything before this is acknowledged (RFC 6582, "recover").
     pub(crate) point: u64,
-    /// Everything before it that was lost has been sent again (HighRxt).
+    /// All lost data before this has been sent again (HighRxt).
     pub(crate) again: u64,
-    /// What the receiver has beyond the first gap.
+    /// What the receiver holds beyond the first gap.
     pub(crate) held: Ranges,
     pub(crate) duplicates: u64,
-    /// Behind it, nothing is sent again because nothing else may be sent (RescueRxt).
+    /// A rescue needs an acknowledgement beyond this (RescueRxt).
     pub(crate) rescue: u64,
-    /// The first segment is still to be sent again, whatever is under way (RFC 6675, 5, step 4.3).
+    /// Whether the first segment must still be sent again, whatever is in flight (RFC 6675, 5, step 4.3).
     pub(crate) entered: bool,
-    /// The segment that the timer sent again last, by its first byte.
+    /// First byte of the segment that the timer last sent again.
     pub(crate) timed: Option<u64>,
 }
 
@@ -53,19 +53,19 @@ impl Default for Recovery {
 /// What to send next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// These bytes again.
+    /// Send these bytes again.
     Again(u64, u64),
-    /// These too, but what was lost before them is still to be sent again (NextSeg, rule 4).
+    /// Send these again, though lost bytes before them have not been sent again yet (NextSeg, rule 4).
     Rescue(u64, u64),
-    /// What was never sent.
+    /// Send new data.
     New,
-    /// Nothing.
+    /// Send nothing.
     Nothing,
 }
 
 impl Recovery {
-    /// Everything before it that is not held is lost (IsLost): three ranges are held above, or more bytes than two
-    /// segments.
+    /// Everything before the returned byte that the receiver does not hold is lost (IsLost): it holds three
+    /// ranges, or more bytes than two segments, from there on.
     fn lost_before(&self, una: u64, mss: u64) -> u64 {
         if self.repair == Repair::Timeout {
             return self.point;
@@ -86,7 +86,7 @@ impl Recovery {
         self.duplicates >= DUP_THRESH || self.lost_before(una, mss) > una
     }
 
-    /// Bytes that are under way (pipe, SetPipe), of those between `una` and `next`.
+    /// Returns the bytes in flight between `una` and `next` (pipe, SetPipe).
     pub(crate) fn pipe(&self, una: u64, next: u64, mss: u64) -> u64 {
         let lost = self.lost_before(una, mss).min(next);
         let missing = |from: u64, to: u64| {
@@ -99,14 +99,14 @@ impl Recovery {
         missing(lost, next) + missing(una, self.again.min(next))
     }
 
-    /// What to send next (NextSeg); `more` says whether there is data that was never sent.
+    /// Returns what to send next (NextSeg); `more` says whether there is data that was never sent.
     pub(crate) fn next(&self, una: u64, next: u64, mss: u64, more: bool) -> Next {
         let first = |limit: u64| self.missing_from(self.again.max(una), limit.min(next), mss);
         match (first(self.lost_before(una, mss)), more) {
             (Some((start, end)), _) => Next::Again(start, end),
             (None, true) => Next::New,
             (None, false) if self.repair == Repair::Fast => match self.held.iter().next_back() {
-                // Rule 3: what is not known to be lost, below what is held.
+                // Rule 3: bytes below the highest held range that are not known to be lost.
                 Some((start, _)) => {
                     first(start).map_or_else(|| self.rescue(una, next, mss), |(a, b)| Next::Again(a, b))
                 }
@@ -116,7 +116,8 @@ impl Recovery {
         }
     }
 
-    /// Rule 4: once a recovery, what is last of the bytes that are not held, so that acknowledgements do not end.
+    /// Rule 4: once per recovery, sends the last bytes that are not held, so that acknowledgements keep
+    /// coming.
     fn rescue(&self, una: u64, next: u64, mss: u64) -> Next {
         if una <= self.rescue {
             return Next::Nothing;
@@ -133,12 +134,12 @@ impl Recovery {
         if start < end { Next::Rescue(start, end) } else { Next::Nothing }
     }
 
-    /// The first segment, of what is not held.
+    /// Returns the first segment of the bytes that are not held.
     pub(crate) fn head(&self, una: u64, next: u64, mss: u64) -> Option<(u64, u64)> {
         self.missing_from(una, next, mss)
     }
 
-    /// The first bytes from `from` on, of at most a segment, that are not held.
+    /// Returns the first bytes from `from` on that are not held, at most a segment.
     fn missing_from(&self, from: u64, limit: u64, mss: u64) -> Option<(u64, u64)> {
         let mut start = from;
         let mut end = limit.min(start + mss);
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pipe_leaves_out_what_is_lost_and_counts_what_was_sent_again() {
+    fn the_pipe_excludes_lost_bytes_and_counts_bytes_sent_again() {
         // 0..100 and 200..300 are missing, all below 300 is lost, 600..700 is not known to be.
         let recovery = with(&[(100, 200), (300, 600)], Repair::Fast, 0, 700);
         assert_eq!(recovery.pipe(0, 700, 100), 100);
@@ -186,7 +187,7 @@ mod tests {
         let recovery = with(&[(100, 200), (300, 600)], Repair::Fast, 300, 700);
         assert_eq!(recovery.pipe(0, 700, 100), 300);
         assert_eq!(recovery.next(0, 700, 100, true), Next::New);
-        // The rescue waits until more is acknowledged than what was sent again first.
+        // No rescue until more is acknowledged than the segment first sent again.
         let mut recovery = Recovery { rescue: 100, ..recovery };
         assert_eq!(recovery.next(100, 700, 100, false), Next::Nothing);
         recovery.held.forget(200);

@@ -21,13 +21,14 @@ pub struct Rtt {
 }
 
 impl Rtt {
-    /// Before the first sample: `initial` is the time-out, never shorter than `shortest` or the clock's granularity.
+    /// The state before the first sample: `initial` is the time-out, at least `shortest` and the clock's
+    /// granularity.
     pub fn new(initial: u64, shortest: u64) -> Self {
         let shortest = shortest.max(GRANULARITY);
         Self { smoothed: 0, variation: 0, timeout: initial.max(shortest), in_a_row: 0, shortest }
     }
 
-    /// A sample of a segment that was sent once (Karn), or of a time stamp (RFC 7323).
+    /// Takes a sample from a segment that was sent once (Karn), or from a time stamp (RFC 7323).
     #[inline]
     pub fn sample(&mut self, rtt: u64) {
         if self.smoothed == 0 {
@@ -43,7 +44,7 @@ impl Rtt {
         self.in_a_row = 0;
     }
 
-    /// The timer ran out (5.5).
+    /// Doubles the time-out after the timer ran out (5.5).
     pub fn back_off(&mut self) {
         self.in_a_row += 1;
         self.timeout = self.timeout.saturating_mul(2).min(LONGEST).max(self.shortest);
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_out_is_nothing_and_the_shortest_may_be_long() {
+    fn the_time_out_is_never_zero_and_the_shortest_may_be_long() {
         assert_eq!(Rtt::new(0, 0).timeout, GRANULARITY);
         let mut rtt = Rtt::new(0, 2 * LONGEST);
         rtt.sample(MS);

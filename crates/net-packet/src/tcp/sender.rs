@@ -7,34 +7,34 @@ use super::rtt::Rtt;
 use crate::flow::{NEVER, Repairs, Segment};
 use crate::profile::Profile;
 
-/// How far the handshake is (RFC 9293, 3.5).
+/// Progress of the handshake (RFC 9293, 3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opening {
-    /// It has not begun, or was lost.
+    /// Not begun, or lost.
     Closed,
     /// SYN was sent.
     Asked,
-    /// It is over.
+    /// Complete.
     Open,
 }
 
 /// The sending half.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
-    /// Everything before it is acknowledged (SND.UNA).
+    /// Everything before this is acknowledged (SND.UNA).
     pub(crate) una: u64,
-    /// Everything before it was sent (SND.NXT).
+    /// Everything before this was sent (SND.NXT).
     pub(crate) next: u64,
-    /// What the application has written up to now.
+    /// Everything before this was written by the application.
     pub(crate) end: u64,
     pub(crate) control: Control,
     pub(crate) rtt: Rtt,
     /// When the retransmission timer runs out.
     pub(crate) deadline: u64,
-    /// When something was sent last.
+    /// When something was last sent.
     last: u64,
     opening: Opening,
-    /// Marks met before this is acknowledged belong to the congestion that was answered (RFC 3168, 6.1.2).
+    /// Marks on data before this belong to congestion that was already answered (RFC 3168, 6.1.2).
     answered: u64,
     recovery: Option<Box<Recovery>>,
     pub(crate) repairs: Repairs,
@@ -57,7 +57,7 @@ impl Sender {
         }
     }
 
-    /// The application writes `bytes`.
+    /// Called when the application writes `bytes`.
     pub(crate) fn write(&mut self, now: u64, bytes: u64, profile: &Profile) {
         // RFC 5681, 4.1.
         if profile.restart && self.una == self.end && now.saturating_sub(self.last) > self.rtt.timeout {
@@ -69,7 +69,7 @@ impl Sender {
         self.end += bytes;
     }
 
-    /// Whether all that was written is acknowledged.
+    /// Whether everything written has been acknowledged.
     pub(crate) fn is_idle(&self) -> bool {
         self.una == self.end
     }
@@ -78,7 +78,7 @@ impl Sender {
         self.recovery.as_ref().map_or(Repair::None, |recovery| recovery.repair)
     }
 
-    /// The next segment that may be sent now.
+    /// Returns the next segment that may be sent now.
     #[inline]
     pub(crate) fn segment(&mut self, now: u64, profile: &Profile) -> Option<Segment> {
         let mss = profile.segment;
@@ -118,7 +118,7 @@ impl Sender {
                 recovery.rescue = recovery.point;
                 Some(self.sent(now, start, end - start, true))
             }
-            // Data that is sent while a loss is suspected is counted as sent, not held back.
+            // Data sent while a loss is suspected counts as sent, and is not held back.
             Next::New if pipe + length <= window || pipe == 0 => {
                 Some(self.sent(now, self.next, length, false))
             }
@@ -126,7 +126,7 @@ impl Sender {
         }
     }
 
-    /// The segment that asks for a connection, where there is something to send: of no bytes.
+    /// Returns the empty segment that opens a connection, if there is something to send.
     #[cold]
     fn ask(&mut self, now: u64) -> Option<Segment> {
         if self.opening == Opening::Asked || self.end == 0 {
@@ -137,7 +137,7 @@ impl Sender {
         Some(Segment { start: 0, length: 0, again: false })
     }
 
-    /// The answer to the handshake has come.
+    /// Called when the answer to the handshake arrives.
     pub(crate) fn open(&mut self, rtt: u64) {
         if self.opening != Opening::Open {
             self.rtt.sample(rtt);
@@ -149,7 +149,8 @@ impl Sender {
     fn sent(&mut self, now: u64, start: u64, length: u64, again: bool) -> Segment {
         self.next = self.next.max(start + length);
         self.last = now;
-        // RFC 6298, 5.1. In fast recovery, which may take longer than the timer, each repair starts it anew (RFC 6675, 6).
+        // RFC 6298, 5.1. Fast recovery may take longer than the timer, so each repair restarts it (RFC 6675,
+        // 6).
         if self.deadline == NEVER || again && self.repair() == Repair::Fast {
             self.deadline = now.saturating_add(self.rtt.timeout);
         }
@@ -157,7 +158,7 @@ impl Sender {
         Segment { start, length, again }
     }
 
-    /// An acknowledgement of everything before `ack` has come.
+    /// Handles an acknowledgement of everything before `ack`.
     #[inline]
     pub(crate) fn acknowledge(
         &mut self,
@@ -200,7 +201,7 @@ impl Sender {
                     }
                 }
             };
-            // What recovery knows is thrown away when nothing is left of it.
+            // Discard the recovery state once it is empty.
             if self.recovery.as_ref().is_some_and(|r| r.repair == Repair::None && r.held.is_empty()) {
                 self.recovery = None;
             }
@@ -220,14 +221,15 @@ impl Sender {
             // RFC 6298, 5.2 and 5.3.
             self.deadline = if self.una == self.next { NEVER } else { now.saturating_add(self.rtt.timeout) };
         } else if self.una < self.next && news {
-            // Only what tells of data beyond the gap is a duplicate (RFC 6675, 2): others answer needless repairs.
+            // Only an acknowledgement that reports data beyond the gap is a duplicate (RFC 6675, 2); others
+            // answer needless repairs.
             self.recovery.get_or_insert_default().duplicates += 1;
         }
         self.look_for_losses(mss);
     }
 
-    /// Data met congestion: the window falls as if a segment was lost, once a window (RFC 3168, 6.1.2). DCTCP answers in
-    /// its own way.
+    /// Responds to marked data as to a lost segment, once per window (RFC 3168, 6.1.2). DCTCP responds in its
+    /// own way.
     #[cold]
     fn congested(&mut self, mss: u64) {
         if self.repair() == Repair::None && self.control.answers_marks_as_losses() {
@@ -237,7 +239,7 @@ impl Sender {
         }
     }
 
-    /// Notes what the receiver holds; whether that was news.
+    /// Records what the receiver holds; returns whether that was new.
     fn hold(&mut self, ack: u64, blocks: &Blocks) -> bool {
         let next = self.next;
         let recovery = self.recovery.get_or_insert_default();
@@ -249,11 +251,12 @@ impl Sender {
         news
     }
 
-    /// Enters fast recovery where the first unacknowledged segment is lost (RFC 6675, 5).
+    /// Enters fast recovery if the first unacknowledged segment is lost (RFC 6675, 5).
     fn look_for_losses(&mut self, mss: u64) {
         let (una, next) = (self.una, self.next);
         let Some(recovery) = self.recovery.as_deref_mut() else { return };
-        // Once a window: not again for what was under way when the last recovery began (RFC 6582, 3.2 step 1).
+        // Once per window: not again for data that was in flight when the last recovery began (RFC 6582, 3.2
+        // step 1).
         if recovery.repair != Repair::None
             || una >= next
             || una < recovery.point
@@ -268,10 +271,10 @@ impl Sender {
         self.control.window = self.control.threshold;
     }
 
-    /// The retransmission timer has run out (RFC 6298, 5.4 to 5.7; RFC 5681, 3.1).
+    /// Handles a retransmission time-out (RFC 6298, 5.4 to 5.7; RFC 5681, 3.1).
     pub(crate) fn time_out(&mut self, now: u64, profile: &Profile) {
         if self.opening == Opening::Asked {
-            // The question or the answer was lost.
+            // The SYN or its answer was lost.
             self.opening = Opening::Closed;
             self.rtt.back_off();
             self.repairs.timeouts += 1;
@@ -285,7 +288,7 @@ impl Sender {
         let recovery = self.recovery.get_or_insert_default();
         (recovery.repair, recovery.point, recovery.again) = (Repair::Timeout, next, una);
         (recovery.duplicates, recovery.entered) = (0, false);
-        // Held constant where the timer has sent this segment again before.
+        // The threshold stays if the timer has sent this segment again before.
         if recovery.timed.replace(una) != Some(una) {
             self.control.lost(next - una, mss, true);
         }

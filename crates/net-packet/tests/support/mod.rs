@@ -1,4 +1,5 @@
-//! A star of hosts, and an all-reduce on it: everybody sends a part to everybody, and then the sum of its own part.
+//! A star of hosts, and an all-reduce on it: every host sends a part to every other, and then the sum of its
+//! own part.
 
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -6,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use syncline_net_packet::{Layout, Link, Parameters, Simulation, Sink};
 use syncline_units::{Rate, Time};
 
-/// What came of messages, in the order in which it did.
+/// Events of messages, in the order in which they happened.
 #[derive(Default)]
 pub(crate) struct Told {
     pub(crate) left: Vec<(Time, u32)>,
@@ -26,7 +27,7 @@ impl Sink for Told {
 pub(crate) struct Star {
     pub(crate) simulation: Simulation,
     pub(crate) hosts: u32,
-    /// By sender and receiver.
+    /// Indexed by sender and receiver.
     flows: Vec<u32>,
 }
 
@@ -56,20 +57,20 @@ impl Star {
         }
     }
 
-    /// Port of the switch to a host.
+    /// Returns the switch's port to a host.
     pub(crate) fn down(&self, host: u32) -> u32 {
         self.hosts + host
     }
 }
 
-/// In which order a host serves the others.
+/// The order in which a host serves the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Those behind it in turn.
+    /// The following hosts, in turn.
     Rotated,
-    /// Everybody the same one first.
+    /// All hosts serve the same one first.
     Same,
-    /// Each its own, drawn by seed.
+    /// A random order for each host.
     Random,
 }
 
@@ -77,17 +78,17 @@ pub(crate) enum Order {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) order: Order,
-    /// Parts that are reduced independently, all of them begun at once.
+    /// Parts that are reduced independently and all start at once.
     pub(crate) chunks: u32,
-    /// Each host begins up to so much later than the first.
+    /// Each host begins up to this much later than the first.
     pub(crate) jitter: Time,
     pub(crate) seed: u64,
 }
 
-/// All at once, in turn.
+/// All start at once, and serve the others in turn.
 pub(crate) const IN_STEP: Plan = Plan { order: Order::Rotated, chunks: 1, jitter: Time::ZERO, seed: 0 };
 
-/// A message: which chunk, first to the host that sums it or then from it, and between whom.
+/// A message: its chunk, whether it goes to the host that sums it or comes from there, and its two hosts.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     chunk: u32,
@@ -96,7 +97,7 @@ struct Part {
     to: u32,
 }
 
-/// An all-reduce of `bytes`: when it is over.
+/// Runs an all-reduce of `bytes`, and returns when it is complete.
 pub(crate) fn all_reduce(star: &mut Star, bytes: u64, plan: Plan) -> Time {
     let hosts = star.hosts;
     let mut random = ChaCha8Rng::seed_from_u64(plan.seed);
@@ -133,7 +134,7 @@ pub(crate) fn all_reduce(star: &mut Star, bytes: u64, plan: Plan) -> Time {
     let mut starts = starts.into_iter().peekable();
     loop {
         let next = star.simulation.next_time();
-        // Who has a part of the sum sends it, once it has begun.
+        // A host that has a part of the sum sends it once it has begun.
         let mut ready = Vec::new();
         match starts.next_if(|&(time, _)| next.is_none_or(|next| time <= next)) {
             Some((time, from)) => {
@@ -169,17 +170,21 @@ pub(crate) fn all_reduce(star: &mut Star, bytes: u64, plan: Plan) -> Time {
             }
         }
     }
-    assert_eq!(told.delivered.len() as u32, 2 * hosts * (hosts - 1) * plan.chunks, "every message came once");
+    assert_eq!(
+        told.delivered.len() as u32,
+        2 * hosts * (hosts - 1) * plan.chunks,
+        "every message arrived once"
+    );
     end
 }
 
-/// Eight hosts of nine send to the last for 20 ms of a link of 100 Gb/s, which carries 250 MB: MB that each has sent, and
-/// Jain's index of them.
+/// Eight of nine hosts send to the last for 20 ms of a link of 100 Gb/s, which carries 250 MB. Returns the MB
+/// that each sent, and their Jain's index.
 pub(crate) fn eight_share_a_link(parameters: Parameters) -> ([f64; 8], f64) {
     let mut star = Star::new(9, parameters);
     let mut told = Told::default();
     for from in 0..8 {
-        // Messages of 1 MB, so that what has come can be counted.
+        // Messages of 1 MB, so that arrivals can be counted.
         for message in 0..64 {
             let flow = star.flow(from, 8);
             star.simulation.write(Time::ZERO, flow, 1_000_000, from << 8 | message, 0, &mut told);

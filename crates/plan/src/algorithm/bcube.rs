@@ -1,10 +1,10 @@
 //! BCube: halving-doubling with base `B` instead of 2.
 //!
-//! Number the `N = B^k` ranks with `k` digits. In each step, the `B` ranks that differ in one digit only cut what they
-//! hold into `B` pieces and do a direct reduce-scatter; a rank keeps `1/B` of it. After `k` steps it holds one block of
-//! `N`; all-gather goes the other way. As in [`super::halving_doubling`], all-reduce starts with the lowest digit, so
-//! that the largest messages go to the nearest ranks; reduce-scatter starts with the highest one, so that rank `i` ends
-//! with block `i`.
+//! Number the `N = B^k` ranks with `k` digits. In each step, the `B` ranks that differ in only one digit cut what
+//! they hold into `B` pieces and do a direct reduce-scatter; a rank keeps `1/B` of it. After `k` steps it holds one
+//! of `N` blocks; all-gather goes the other way. As in [`super::halving_doubling`], all-reduce starts with the lowest
+//! digit, so that the largest messages go to the nearest ranks; reduce-scatter starts with the highest one, so that
+//! rank `i` ends with block `i`.
 //!
 //! Source: luo2020 1.1.5 "BCube" ("each node in each round would peer with a unique node in another `B - 1` groups",
 //! `S / B^i` in round `i`); Gloo's `allreduce_bcube`.
@@ -20,7 +20,7 @@ use super::offers_only;
 use crate::program::{Algorithm, Blocks, Op, Refusal, Seat};
 use syncline_units::CollectiveKind;
 
-/// The BCube algorithm, for a power of its base.
+/// The BCube algorithm, for numbers of ranks that are powers of the base.
 #[derive(Clone, Debug)]
 pub struct BCube {
     base: u32,
@@ -31,10 +31,10 @@ const OFFERED: &[CollectiveKind] =
     &[CollectiveKind::AllReduce, CollectiveKind::ReduceScatter, CollectiveKind::AllGather];
 
 impl BCube {
-    /// The usual base.
+    /// The default base.
     pub const BASE: u32 = 4;
 
-    /// With base `base`; `None` below 2.
+    /// BCube with base `base`; `None` if that is below 2.
     pub fn new(base: u32) -> Option<Self> {
         let name = if base == Self::BASE { "bcube".to_owned() } else { format!("bcube(base={base})") };
         (base >= 2).then_some(Self { base, name })
@@ -81,7 +81,7 @@ impl Algorithm for BCube {
     }
 }
 
-/// `ranks` places, each a number of some digits in base `base`.
+/// `ranks` places, which are numbers of several digits in base `base`.
 #[derive(Clone, Copy)]
 struct Cube {
     base: u32,
@@ -105,13 +105,13 @@ impl Cube {
         }
         mirrored
     }
-    /// The place that differs from `place` in the digit worth `stride`, by `by` (cyclically).
+    /// The place that differs from `place` by `by` (cyclically) in the digit of value `stride`.
     #[inline]
     fn turn(self, place: u32, stride: u32, by: u32) -> u32 {
         let digit = place / stride % self.base;
         place - digit * stride + (digit + by) % self.base * stride
     }
-    /// The blocks of all places that agree with `place` in the digits worth `stride` and more.
+    /// The blocks of all places that agree with `place` in the digits of value `stride` and above.
     #[inline]
     fn blocks(self, place: u32, stride: u32) -> Blocks {
         Blocks::data(place - place % stride, stride, self.ranks)
@@ -121,7 +121,7 @@ impl Cube {
     fn scatter(self, rank: u32, digit: u32, within: u32) -> Op {
         self.exchange(rank, digit, within, true)
     }
-    /// Instruction `within` of the all-gather step over digit `digit`: send each peer the own blocks.
+    /// Instruction `within` of the all-gather step over digit `digit`: send each peer this rank's blocks.
     #[inline]
     fn gather(self, rank: u32, digit: u32, within: u32) -> Op {
         self.exchange(rank, digit, within, false)
@@ -133,7 +133,8 @@ impl Cube {
             return Op::Wait;
         }
         let stride = self.base.pow(digit);
-        // Peers are found without their places: a mirrored digit is worth as much from the other end.
+        // Peers are found without their places: a mirrored digit has the value that it has counted from the other
+        // end.
         let apart = if self.mirrored { self.ranks / (stride * self.base) } else { stride };
         let place = self.place(rank);
         let by = within / 2 + 1;

@@ -1,12 +1,12 @@
-//! Direct (the "alltoall" algorithm of astra2020): every rank talks to every other, in one step.
+//! Direct (the "alltoall" algorithm of astra2020): every rank exchanges with every other rank, in one step.
 //!
 //! Reduce-scatter: rank `i` sends block `j` to rank `j` and reduces the blocks `i` that come from all others.
 //! All-gather: each rank sends its block to all others. All-to-all is reduce-scatter without reduction. All-reduce is
 //! reduce-scatter, then all-gather. Broadcast and reduce: rank 0 sends to all, or receives from all.
 //!
 //! With a window of `w`, a rank exchanges messages with `w` peers at a time: the next `w` peers follow when all
-//! messages of the first have arrived. Peers follow in order of distance, so that no rank is everyone's first. The
-//! window does not touch broadcast and reduce, where no rank has messages to wait for before it may send more.
+//! messages of the first `w` have arrived. Peers are taken in order of distance, so that no rank is the first peer of
+//! all. The window does not affect broadcast and reduce, where no rank waits for messages before it sends.
 //!
 //! Source: astra2020 III-B and Fig. 5 (right); dlrm2020 Table II "A2A"; hier2021 Table I.
 //!
@@ -30,7 +30,7 @@ pub struct Direct {
 }
 
 impl Direct {
-    /// With at most `window` peers at a time, or with all at once.
+    /// Exchanges with at most `window` peers at a time, or with all at once.
     pub fn new(window: Option<NonZeroU32>) -> Self {
         let name = window.map_or("direct".to_owned(), |window| format!("direct(window={window})"));
         Self { window, name }
@@ -53,7 +53,7 @@ impl Algorithm for Direct {
     }
 
     fn turn(&self, kind: CollectiveKind, _ranks: u32) -> Option<Turn> {
-        // Broadcast and reduce begin and end at rank 0.
+        // Broadcast and reduce have a root, rank 0, so their ranks are not alike.
         (!matches!(kind, CollectiveKind::Broadcast | CollectiveKind::Reduce)).then_some(Turn::Cyclic)
     }
 
@@ -95,18 +95,19 @@ impl Algorithm for Direct {
     }
 }
 
-/// What every pair of ranks exchanges.
+/// What each pair of ranks exchanges.
 #[derive(Clone, Copy)]
 enum Exchange {
     /// The peer's block, which the peer reduces.
     Scatter,
-    /// The own block.
+    /// The rank's own block.
     Gather,
     /// The peer's block, which the peer collects.
     Personal,
 }
 
-/// Instruction `pc` of an exchange with all peers: for each a send and a receive, and a wait after every `window`.
+/// Instruction `pc` of an exchange with all peers: a send and a receive for each, and a wait after every `window`
+/// peers.
 #[inline]
 fn exchange(seat: &Seat, pc: u32, window: u32, what: Exchange) -> Option<Op> {
     let (ranks, me, peers) = (seat.ranks, seat.index, seat.ranks - 1);
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_waits_after_every_so_many_peers() {
+    fn a_window_waits_after_every_window_of_peers() {
         let direct = Direct::new(NonZeroU32::new(3));
         let seat = Seat { kind: CollectiveKind::AllGather, ranks: 9, index: 0, stream: 0, reverse: false };
         let shape: String = program(&direct, seat)

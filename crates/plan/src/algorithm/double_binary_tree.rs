@@ -1,14 +1,14 @@
-//! Double binary tree: two binary trees, each for one half of the vector, so that a rank that is busy as an inner
-//! node of one tree is a leaf of the other.
+//! Double binary tree: two binary trees, one for each half of the vector. A rank that is an inner node of one tree,
+//! and so is busy, is a leaf of the other.
 //!
-//! Rank 0 is the root of both trees and has one child in each. Ranks have positions `1..N` in a tree. The parent of
-//! position `p` is found by moving its lowest set bit one place up (`xx01` and `xx11` below `xx10`), or, where that
-//! position does not exist, by clearing it; so odd positions are leaves. In the first tree a rank's position is the
-//! rank. In the second it is `N - rank` where `N` is odd, which turns odd into even; where `N` is even it is
-//! `rank - 1` (rank 1: the last), which does so for all but one rank: `N - 1` positions have one more leaf than inner
-//! nodes, so some rank must be a leaf twice.
+//! Rank 0 is the root of both trees and has one child in each. The other ranks have positions `1..N` in a tree. The
+//! parent of position `p` is found by moving its lowest set bit one place up (`xx01` and `xx11` below `xx10`), or, if
+//! that position does not exist, by clearing that bit; so odd positions are leaves. In the first tree a rank's
+//! position is the rank. In the second tree, if `N` is odd, it is `N - rank`, which turns odd into even. If `N` is
+//! even, it is `rank - 1` (rank 1 has the last position), which does so for all but one rank: `N - 1` positions have
+//! one more leaf than inner nodes, so some rank must be a leaf twice.
 //!
-//! Each tree is a stream with a half of the vector of its own.
+//! Each tree is a stream with its own half of the vector.
 //!
 //! Source: luo2020 1.1.5 "Tree" ("a pair of complementary binary trees, each sending and receiving S/2"); dlrm2020
 //! Table II "DBT"; Sanders, Speck, Traeff (2009).
@@ -56,7 +56,7 @@ impl Algorithm for DoubleBinaryTree {
     }
 }
 
-/// Which rank has which position in a tree.
+/// The positions of ranks in a tree.
 #[derive(Clone, Copy)]
 struct Numbering {
     ranks: u32,
@@ -90,7 +90,7 @@ impl Numbering {
     }
 }
 
-/// The position above.
+/// The parent of a position.
 #[inline]
 fn parent(position: u32, ranks: u32) -> Option<u32> {
     if position == 0 {
@@ -101,7 +101,7 @@ fn parent(position: u32, ranks: u32) -> Option<u32> {
     Some(if up < ranks { up } else { position ^ bit })
 }
 
-/// The positions below: the smaller and the larger one.
+/// The children of a position: the smaller and the larger one.
 #[inline]
 fn children(position: u32, ranks: u32) -> (Option<u32>, Option<u32>) {
     let room = ranks - 1 - position;

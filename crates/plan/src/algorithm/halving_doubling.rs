@@ -1,19 +1,19 @@
-//! Halving-doubling: the amount of data halves and the distance doubles from step to step, then the way back.
+//! Halving-doubling: from step to step the amount of data halves and the distance doubles, then the reverse.
 //!
 //! With `N` a power of two, reduce-scatter takes `log2 N` steps: a rank exchanges half of what it still holds with a
-//! partner and reduces what it gets. All-gather doubles what a rank has in each of `log2 N` steps. All-reduce is one
-//! after the other.
+//! partner and reduces what it receives. All-gather doubles what a rank has in each of `log2 N` steps. All-reduce is
+//! reduce-scatter followed by all-gather.
 //!
-//! *Which partner.* All-reduce may leave any block with any rank in between, so it starts with the partner at
-//! distance 1: the largest messages go to the nearest ranks (luo2020 1.1.5: "doubling the distance while halving the
-//! amount"). Reduce-scatter and all-gather promise block `i` to rank `i`, and blocks stay contiguous only when
-//! reduce-scatter starts with the partner at distance `N/2`, and all-gather ends with it.
+//! *Which partner.* In between, all-reduce may leave any block at any rank, so it starts with the partner at distance
+//! 1: the largest messages go to the nearest ranks (luo2020 1.1.5: "doubling the distance while halving the amount").
+//! Reduce-scatter and all-gather assign block `i` to rank `i`, and blocks stay contiguous only if reduce-scatter
+//! starts with the partner at distance `N/2`, and all-gather ends with it.
 //!
-//! *Any N.* Let `p` be the largest power of two in `N` and `e = N - p` the surplus. Of each pair of ranks
-//! `2v, 2v + 1` with `v < e`, the odd one first hands what it has to the even one and takes no part after that; the
-//! even one hands it the result at the end. The other ranks take part as they are. So `p` ranks take part, numbered
-//! `v`; in reduce-scatter and all-gather number `v` stands for the blocks of all ranks that it acts for, which are
-//! neighbours: `v + min(v, e)` is the first of them. All-reduce cuts the vector into `p` equal blocks.
+//! *Any N.* Let `p` be the largest power of two that is at most `N`, and `e = N - p` the surplus. In each pair of
+//! ranks `2v, 2v + 1` with `v < e`, the odd rank first sends its data to the even one and then takes no part; at the
+//! end the even one sends it the result. The other ranks take part as they are. So `p` ranks take part, numbered `v`.
+//! In reduce-scatter and all-gather, number `v` represents the blocks of all ranks that it acts for, which are
+//! neighbours; the first of them is `v + min(v, e)`. All-reduce cuts the vector into `p` equal blocks.
 //!
 //! Source: luo2020 1.1.5 "Halving Doubling"; hier2021 Table I; the surplus as in Thakur, Rabenseifner, Gropp (2005).
 //!
@@ -46,7 +46,7 @@ impl Algorithm for HalvingDoubling {
     }
 
     fn turn(&self, _kind: CollectiveKind, ranks: u32) -> Option<Turn> {
-        // Surplus ranks have a part of their own.
+        // Surplus ranks have other programs than the rest.
         ranks.is_power_of_two().then_some(Turn::Xor)
     }
 
@@ -77,7 +77,7 @@ impl Algorithm for HalvingDoubling {
     }
 }
 
-/// The ranks folded onto a power of two.
+/// The ranks, folded onto a power of two.
 #[derive(Clone, Copy)]
 struct Fold {
     kind: CollectiveKind,
@@ -94,7 +94,7 @@ impl Fold {
         let steps = seat.ranks.ilog2();
         Self { kind: seat.kind, ranks: seat.ranks, steps, surplus: seat.ranks - (1 << steps) }
     }
-    /// The number under which a rank takes part.
+    /// The number of a rank that takes part; `None` for surplus ranks.
     #[inline]
     fn number(self, rank: u32) -> Option<u32> {
         if rank >= 2 * self.surplus {
@@ -107,12 +107,12 @@ impl Fold {
     fn acts_for_two(self, number: u32) -> bool {
         number < self.surplus
     }
-    /// The rank with that number, which is also the first block that it stands for.
+    /// The rank with this number, which is also the first block that the number represents.
     #[inline]
     fn rank(self, number: u32) -> u32 {
         number + number.min(self.surplus)
     }
-    /// What a surplus rank gets at the end.
+    /// What a surplus rank receives at the end.
     #[inline]
     fn result(self, rank: u32) -> Blocks {
         if self.kind == CollectiveKind::ReduceScatter {
@@ -121,7 +121,7 @@ impl Fold {
             Blocks::WHOLE
         }
     }
-    /// The program of a rank that only hands its data to its neighbour and gets the result.
+    /// The program of a surplus rank: it sends its data to its neighbour and receives the result.
     #[inline]
     fn surplus(self, rank: u32, pc: u32) -> Option<Op> {
         let to = rank - 1;
@@ -134,7 +134,7 @@ impl Fold {
             _ => None,
         }
     }
-    /// What numbers `first..first + count` stand for.
+    /// The blocks that numbers `first..first + count` represent.
     #[inline]
     fn blocks(self, first: u32, count: u32) -> Blocks {
         if self.kind == CollectiveKind::AllReduce {
@@ -143,7 +143,7 @@ impl Fold {
         let start = self.rank(first);
         Blocks::data(start, self.rank(first + count) - start, self.ranks)
     }
-    /// In all-reduce, ranks change places with those of the reversed bits: partners at distance `p/2` become
+    /// In all-reduce, ranks swap places with those whose bits are reversed: partners at distance `p/2` become
     /// neighbours.
     #[inline]
     fn place(self, number: u32) -> u32 {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_surplus_of_six_is_folded_into_pairs() {
+    fn the_surplus_of_six_ranks_is_folded_into_pairs() {
         let sent = |rank| sends(&HalvingDoubling, CollectiveKind::ReduceScatter, 6, rank, 0);
         assert_eq!(sent(0), [(4, 4, 2, 6), (2, 2, 2, 6), (1, 1, 1, 6)]);
         assert_eq!(sent(1), [(0, 0, 1, 1)]);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_refused_by_name() {
+    fn other_collectives_are_refused_by_name() {
         let refusal = HalvingDoubling.offers(CollectiveKind::AllToAll, 8).unwrap_err();
         assert_eq!(
             refusal.0,

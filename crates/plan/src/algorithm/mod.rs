@@ -1,12 +1,12 @@
-//! The library of collective algorithms, one file each, all in the same order: the idea and where it is from, its
-//! rounds and bytes, what it offers, the program, tests.
+//! The library of collective algorithms, one per file. Each file has the same order: the idea and its source, its
+//! rounds and bytes, the collectives that it offers, the program, tests.
 //!
-//! Every file states `N` for the number of ranks and `S` for the bytes of the full vector.
+//! In every file, `N` is the number of ranks and `S` the size of the full vector in bytes.
 //!
-//! - [`ring`], [`direct`], [`halving_doubling`]: the three that hier2021 Table I picks by the kind of dimension;
-//! - [`tree`], [`double_binary_tree`]: for latency, and for broadcast and reduce;
-//! - [`bcube`]: halving-doubling with another base;
-//! - [`parameter_server`], [`two_level`]: hubs, local and global masters.
+//! - [`ring`], [`direct`], [`halving_doubling`]: the three that hier2021 Table I selects by the kind of dimension;
+//! - [`tree`], [`double_binary_tree`]: for low latency, and for broadcast and reduce;
+//! - [`bcube`]: halving-doubling with a base other than 2;
+//! - [`parameter_server`], [`two_level`]: with hubs, and with local and global masters.
 
 pub mod bcube;
 pub mod direct;
@@ -29,7 +29,7 @@ pub use two_level::TwoLevel;
 use crate::program::Refusal;
 use syncline_units::CollectiveKind;
 
-/// The rule that every algorithm shares: it offers some collectives, for at least one rank.
+/// Checks the rule that all algorithms share: each offers certain collectives, for at least one rank.
 fn offers_only(
     name: &str,
     offered: &[CollectiveKind],
@@ -51,7 +51,7 @@ pub(crate) mod tests {
     use crate::program::{Algorithm, Op, Seat, program};
     use syncline_units::CollectiveKind;
 
-    /// What one seat sends, as (to, first, count, of), in order: the shortest picture of a program.
+    /// What one seat sends, as (to, first, count, of), in order: the shortest description of a program.
     pub(crate) fn sends(
         algorithm: &dyn Algorithm,
         kind: CollectiveKind,
@@ -68,7 +68,8 @@ pub(crate) mod tests {
             .collect()
     }
 
-    /// Proves the algorithm for `kind` on every number of ranks that it offers up to `most`, and says how many.
+    /// Proves the algorithm for `kind` on every number of ranks up to `most` that it offers, and returns how many
+    /// these are.
     pub(crate) fn proves(algorithm: &dyn Algorithm, kind: CollectiveKind, most: u32) -> usize {
         (1..=most)
             .filter(|&ranks| algorithm.offers(kind, ranks).is_ok())

@@ -1,11 +1,11 @@
 //! Parameter server: workers send their vectors to hubs, which reduce them and send the result back.
 //!
-//! The vector is cut into as many shards as there are hubs. Two axes (luo2020 1.1.5, Fig. 1.7): *central* (one hub) or
-//! *sharded* (several), and *colocated* (a hub is a rank that is a worker, too) or not (a hub is a seat of its own,
-//! numbered from `N`). Colocated hubs are spread evenly over the ranks, the first at rank 0. A hub's own share of a
-//! colocated shard does not cross the network, "reducing total data movement by 1/N".
+//! The vector is cut into as many shards as there are hubs. Placements differ in two ways (luo2020 1.1.5, Fig. 1.7):
+//! *central* (one hub) or *sharded* (several hubs), and *colocated* (each hub is a worker's rank) or not (each hub
+//! has its own seat, numbered from `N`). Colocated hubs are spread evenly over the ranks, the first at rank 0. A
+//! colocated hub's own share of its shard does not cross the network, "reducing total data movement by 1/N".
 //!
-//! Workers serve the hubs in turn, each from another one on, so that no hub is everyone's first.
+//! Workers serve the hubs in turn, each starting with a different hub, so that no hub is the first of all.
 //!
 //! Source: luo2020 1.1.5 "Parameter Servers" and Table 4.1.
 //!
@@ -26,11 +26,11 @@ use syncline_units::CollectiveKind;
 pub enum Placement {
     /// CC: one hub, at rank 0.
     ColocatedCentral,
-    /// CS: several hubs, at ranks.
+    /// CS: several hubs, at ranks of workers.
     ColocatedSharded,
-    /// NCC: one hub with a seat of its own.
+    /// NCC: one hub with its own seat.
     Central,
-    /// NCS: several hubs with seats of their own.
+    /// NCS: several hubs with their own seats.
     Sharded,
 }
 
@@ -51,7 +51,7 @@ impl Placement {
     pub const fn colocated(self) -> bool {
         matches!(self, Self::ColocatedCentral | Self::ColocatedSharded)
     }
-    /// Whether there is one hub only.
+    /// Whether there is only one hub.
     pub const fn central(self) -> bool {
         matches!(self, Self::ColocatedCentral | Self::Central)
     }
@@ -66,8 +66,8 @@ pub struct ParameterServer {
 }
 
 impl ParameterServer {
-    /// With `hubs` hubs (sharded placements only; by default as many as there are ranks). `None` where a central
-    /// placement is given another number than one.
+    /// A parameter server with `hubs` hubs (sharded placements only; by default as many as there are ranks). `None`
+    /// if a central placement is given a number other than one.
     pub fn new(placement: Placement, hubs: Option<NonZeroU32>) -> Option<Self> {
         if placement.central() && hubs.is_some_and(|hubs| hubs.get() != 1) {
             return None;
@@ -122,7 +122,7 @@ impl Algorithm for ParameterServer {
             Roles { ranks: seat.ranks, hubs: self.hubs(seat.ranks), colocated: self.placement.colocated() };
         let hub = roles.hub_at(seat.index);
         let worker = seat.index < seat.ranks;
-        // As a worker: push to the hubs elsewhere. As a hub: reduce, wait, send back. As a worker: pull.
+        // A worker first pushes to the other hubs. A hub then reduces, waits and sends back. A worker then pulls.
         let hubs = if worker { roles.hubs - u32::from(hub.is_some()) } else { 0 };
         let workers = if hub.is_some() { roles.ranks - u32::from(worker) } else { 0 };
         if pc < hubs {
@@ -155,7 +155,7 @@ impl Algorithm for ParameterServer {
     }
 }
 
-/// Who is a hub.
+/// Which seats are hubs.
 #[derive(Clone, Copy)]
 struct Roles {
     ranks: u32,
@@ -164,7 +164,7 @@ struct Roles {
 }
 
 impl Roles {
-    /// The seat of hub `hub`.
+    /// The seat of a hub.
     #[inline]
     fn seat(self, hub: u32) -> u32 {
         if self.colocated {
@@ -179,7 +179,7 @@ impl Roles {
         if !self.colocated {
             return seat.checked_sub(self.ranks);
         }
-        // The smallest hub whose seat is not below this one.
+        // The smallest hub whose seat is not below this seat.
         let hub = (u64::from(seat) * u64::from(self.hubs)).div_ceil(u64::from(self.ranks)) as u32;
         (hub < self.hubs && self.seat(hub) == seat).then_some(hub)
     }
@@ -188,8 +188,8 @@ impl Roles {
     fn blocks(self, hub: u32) -> Blocks {
         Blocks::data(hub, 1, self.hubs)
     }
-    /// The `turn`-th shard that a worker sends away: a hub starts behind its own shard, another worker where its share
-    /// of the hubs begins.
+    /// The shard that a worker sends at its `turn`: a hub starts after its own shard, another worker starts where its
+    /// share of the hubs begins.
     #[inline]
     fn shard(self, seat: u32, own: Option<u32>, turn: u32) -> u32 {
         let first = match own {
@@ -198,7 +198,8 @@ impl Roles {
         };
         ((u64::from(first) + u64::from(turn)) % u64::from(self.hubs)) as u32
     }
-    /// The `turn`-th worker that a hub serves: behind its own seat, or where its share of the workers begins.
+    /// The worker that a hub serves at its `turn`: starts after the hub's own seat, or where its share of the workers
+    /// begins.
     #[inline]
     fn worker(self, seat: u32, hub: u32, turn: u32) -> u32 {
         let first = if self.colocated {
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_central_hub_of_its_own() {
+    fn a_central_hub_with_its_own_seat() {
         let server = with(Placement::Central, 0);
         assert_eq!(server.seats(4), 5);
         assert_eq!(sends(&server, CollectiveKind::AllReduce, 4, 2, 0), [(4, 0, 1, 1)]);

@@ -1,13 +1,13 @@
-//! Ring: every rank talks to its two neighbours only.
+//! Ring: every rank exchanges only with its two neighbours.
 //!
-//! Reduce-scatter: the vector is cut into `N` blocks; in each of `N - 1` steps a rank passes one block on to the next
-//! rank and reduces the one that comes from the previous rank. All-gather: the same steps without reduction.
-//! All-reduce is one after the other. All-to-all: in step `i` a rank sends straight to the rank at distance `i` (which
-//! the fabric routes over `i` links). Broadcast and reduce pass the whole vector along the chain; the schedule's
-//! chunks fill that pipeline.
+//! Reduce-scatter: the vector is cut into `N` blocks; in each of `N - 1` steps a rank sends one block to the next
+//! rank and reduces the block that arrives from the previous rank. All-gather: the same steps without reduction.
+//! All-reduce: reduce-scatter, then all-gather. All-to-all: in step `i` a rank sends directly to the rank at distance
+//! `i` (which the fabric routes over `i` links). Broadcast and reduce send the whole vector along the chain; the
+//! schedule's chunks fill that pipeline.
 //!
 //! Source: astra2020 III-B and Fig. 5; luo2020 1.1.5 "Ring". There, rank `i` starts by sending block `i` and ends
-//! with block `i + 1`; here it starts with block `i - 1` and ends with block `i`, as reduce-scatter promises.
+//! with block `i + 1`; here it starts with block `i - 1` and ends with block `i`, as reduce-scatter requires.
 //!
 //! | collective | rounds | bytes sent by a rank |
 //! |---|---|---|
@@ -19,7 +19,7 @@ use super::offers_only;
 use crate::program::{Algorithm, Blocks, Op, Refusal, Seat};
 use syncline_units::{CollectiveKind, Turn};
 
-/// The ring algorithm. Honours [`Seat::reverse`].
+/// The ring algorithm. Respects [`Seat::reverse`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ring;
 
@@ -33,7 +33,7 @@ impl Algorithm for Ring {
     }
 
     fn turn(&self, kind: CollectiveKind, _ranks: u32) -> Option<Turn> {
-        // Broadcast and reduce begin and end at rank 0.
+        // Broadcast and reduce have a root, rank 0, so their ranks are not alike.
         (!matches!(kind, CollectiveKind::Broadcast | CollectiveKind::Reduce)).then_some(Turn::Cyclic)
     }
 
@@ -49,14 +49,14 @@ impl Algorithm for Ring {
             CollectiveKind::AllReduce => ring.pass(me, pc - 3 * steps, steps, me, false),
             CollectiveKind::AllToAll => ring.exchange(me, pc, steps),
             CollectiveKind::Broadcast => ring.chain(me, me, pc, false),
-            // The chain of a reduction ends at rank 0: it starts one behind.
+            // The chain of a reduction ends at rank 0, so it starts at rank 1.
             CollectiveKind::Reduce => ring.chain(me, ring.back(me, 1), pc, true),
         }
     }
 }
 
-/// A ring whose ranks are numbered in the direction of travel: against the usual direction, rank `i` has number
-/// `-i`. The map is its own inverse, and ranks and blocks are mapped alike.
+/// A ring whose ranks are numbered in the direction of travel: in the reverse direction, rank `i` has number `-i`.
+/// The map is its own inverse, and blocks are mapped like ranks.
 #[derive(Clone, Copy)]
 struct Mirrored {
     ranks: u32,
@@ -64,28 +64,28 @@ struct Mirrored {
 }
 
 impl Mirrored {
-    /// The rank with number `number`, and the number of rank `number`.
+    /// The rank with number `number`; also the number of rank `number`.
     #[inline]
     fn real(self, number: u32) -> u32 {
         if self.reverse && number != 0 { self.ranks - number } else { number }
     }
-    /// `by` places before `number`, `by < ranks`.
+    /// The number `by` places before `number`, where `by < ranks`.
     #[inline]
     fn back(self, number: u32, by: u32) -> u32 {
         if number >= by { number - by } else { number + self.ranks - by }
     }
-    /// `by` places after `number`, `by < ranks`.
+    /// The number `by` places after `number`, where `by < ranks`.
     #[inline]
     fn on(self, number: u32, by: u32) -> u32 {
         self.back(number, self.ranks - by)
     }
-    /// The block that travels as number `number`.
+    /// The block that belongs to number `number`.
     #[inline]
     fn block(self, number: u32) -> Blocks {
         Blocks::data(self.real(number), 1, self.ranks)
     }
 
-    /// Reduce-scatter or all-gather: step `s` passes on block `first - s` and takes in block `first - s - 1`.
+    /// Reduce-scatter or all-gather: step `s` sends block `first - s` and receives block `first - s - 1`.
     #[inline]
     fn pass(self, me: u32, pc: u32, steps: u32, first: u32, reduce: bool) -> Option<Op> {
         let step = pc / 3;
@@ -104,7 +104,7 @@ impl Mirrored {
         })
     }
 
-    /// All-to-all: the own block is moved first; step `s` sends to distance `s + 1`.
+    /// All-to-all: the rank's own block is copied first; step `s` sends to distance `s + 1`.
     #[inline]
     fn exchange(self, me: u32, pc: u32, steps: u32) -> Option<Op> {
         let own = self.real(me);
@@ -129,7 +129,7 @@ impl Mirrored {
         })
     }
 
-    /// The whole vector along a chain, in which this rank has place `place`.
+    /// Sends the whole vector along a chain in which this rank has place `place`.
     #[inline]
     fn chain(self, me: u32, place: u32, pc: u32, reduce: bool) -> Option<Op> {
         let (first, last) = (place == 0, place == self.ranks - 1);

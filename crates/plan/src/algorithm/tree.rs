@@ -1,7 +1,7 @@
 //! Tree: the whole vector is reduced on the way to rank 0 and broadcast on the way back.
 //!
-//! Two shapes. *Fan-out `k`*: the children of rank `i` are `ki + 1` to `ki + k`, so that the tree is full but for its
-//! last level. *Binomial*: the parent of rank `i` is `i` without its lowest set bit; the children that head the larger
+//! Two shapes. *Fan-out `k`*: the children of rank `i` are `ki + 1` to `ki + k`, so that the tree is full except for
+//! its last level. *Binomial*: the parent of rank `i` is `i` without its lowest set bit; children with larger
 //! subtrees are served first.
 //!
 //! Source: luo2020 1.1.5 "Tree" and Table 4.1 (fan-out `C`).
@@ -22,7 +22,7 @@ use syncline_units::CollectiveKind;
 /// The shape of a [`Tree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Every rank but the last ones has that many children.
+    /// Every rank has this many children, except the last ranks.
     FanOut(NonZeroU32),
     /// A binomial tree.
     Binomial,
@@ -39,10 +39,10 @@ const OFFERED: &[CollectiveKind] =
     &[CollectiveKind::AllReduce, CollectiveKind::Reduce, CollectiveKind::Broadcast];
 
 impl Tree {
-    /// The usual fan-out.
+    /// The default fan-out.
     pub const FAN_OUT: NonZeroU32 = NonZeroU32::new(2).expect("not zero");
 
-    /// A tree of that shape.
+    /// A tree of this shape.
     pub fn new(shape: Shape) -> Self {
         let name = match shape {
             Shape::FanOut(Self::FAN_OUT) => "tree".to_owned(),
@@ -91,8 +91,8 @@ impl Algorithm for Tree {
     }
 }
 
-/// Instruction `pc` of a rank with that parent and those children: reduce from the children to the parent, broadcast
-/// from the parent to the children, or one after the other.
+/// Instruction `pc` of a rank with this parent and these children: reduce from the children to the parent, broadcast
+/// from the parent to the children, or both in turn.
 #[inline]
 pub(super) fn walk(
     kind: CollectiveKind,

@@ -1,19 +1,20 @@
 //! Two-level hierarchical aggregation: local masters reduce within a group, global masters between groups.
 //!
-//! Groups are runs of `g` consecutive ranks (the last may be smaller). For every chunk one member of each group is the
-//! local master (LM), and one of the LMs of all groups is the global master (GM). Four steps: members send each chunk
-//! to their LM; LMs send the group's sum to the GM; the GM sends the total back to the LMs; LMs send it to the members.
+//! Groups are runs of `g` consecutive ranks (the last may be smaller). For every chunk, one member of each group is
+//! the local master (LM), and one of the LMs of all groups is the global master (GM). There are four steps: members
+//! send each chunk to their LM; LMs send the group's sum to the GM; the GM sends the total back to the LMs; LMs send
+//! it to the members.
 //!
 //! *Assignment.* The dissertation asks that "each group (or node) has a number of GMs (or LMs) proportional to its
-//! cardinality" and solves a partition problem over chunks of unequal keys; with chunks cut evenly it has this closed
-//! form. The vector is cut into `g` slots and a slot into `N` cells. Slot `j` has as LM member `j` in a full group and
-//! member `floor(j r / g)` in a last group of `r`. In each slot, the cells of group `q`'s members (`g` of them, or `r`)
-//! have their GM in group `q`. So every member of a full group is LM for `S/g`, one of the last group for `S/r` up to
-//! one slot, and a group is GM for the share of the vector that it has of the ranks. What a rank exchanges with another
-//! in a step is contiguous: one message.
+//! cardinality" and solves a partition problem over chunks of unequal keys. With chunks cut evenly, the solution has
+//! this closed form. The vector is cut into `g` slots, and each slot into `N` cells. The LM of slot `j` is member `j`
+//! in a full group, and member `floor(j r / g)` in a last group of `r` members. In each slot, the GM of the cells of
+//! group `q`'s members (`g` of them, or `r`) is in group `q`. So every member of a full group is LM for `S/g`, and a
+//! member of the last group for `S/r`, give or take one slot. A group is GM for a share of the vector equal to its
+//! share of the ranks. What one rank exchanges with another in a step is contiguous, so it is one message.
 //!
-//! A rank's own steps follow one another; the overlap of local and global aggregation that the dissertation mentions
-//! comes from the schedule's chunks.
+//! A rank does its own steps one after another. The overlap of local and global aggregation that the dissertation
+//! mentions comes from the schedule's chunks.
 //!
 //! Source: luo2020 4.1.2, 4.2.2 and Table 4.1.
 //!
@@ -36,10 +37,10 @@ pub struct TwoLevel {
 }
 
 impl TwoLevel {
-    /// The usual group size.
+    /// The default group size.
     pub const GROUP: NonZeroU32 = NonZeroU32::new(8).expect("not zero");
 
-    /// With groups of `group` ranks.
+    /// Uses groups of `group` ranks.
     pub fn new(group: NonZeroU32) -> Self {
         let name =
             if group == Self::GROUP { "two_level".to_owned() } else { format!("two_level(group={group})") };
@@ -90,18 +91,18 @@ impl Algorithm for TwoLevel {
     }
 }
 
-/// A rank seen as a member of its group.
+/// A rank as a member of its group.
 #[derive(Clone, Copy)]
 struct Member {
     ranks: u32,
-    /// Ranks of a full group.
+    /// Number of ranks in a full group.
     full: u32,
     groups: u32,
     group: u32,
     index: u32,
-    /// Ranks of this group.
+    /// Number of ranks in this group.
     size: u32,
-    /// Cells of one rank: cells are not cut finer than need be.
+    /// Number of cells of one rank. Cells are no smaller than necessary.
     share: u32,
 }
 
@@ -125,7 +126,7 @@ impl Member {
     fn size_of(self, group: u32) -> u32 {
         self.full.min(self.ranks - group * self.full)
     }
-    /// The first slot of which member `index` of this group is local master.
+    /// The first slot that has member `index` of this group as local master.
     #[inline]
     fn first_slot(self, index: u32) -> u32 {
         if self.size == self.full {
@@ -134,7 +135,7 @@ impl Member {
             (u64::from(index) * u64::from(self.full)).div_ceil(u64::from(self.size)) as u32
         }
     }
-    /// The rank that is local master of a slot in a group.
+    /// The rank in a group that is local master of a slot.
     #[inline]
     fn master(self, slot: u32, group: u32) -> u32 {
         let size = self.size_of(group);
@@ -145,19 +146,19 @@ impl Member {
         };
         group * self.full + index
     }
-    /// Number of cells of all slots.
+    /// Number of cells in all slots.
     #[inline]
     fn cells(self) -> u32 {
         self.ranks / self.share * self.full
     }
-    /// The slots of which member `index` of this group is local master.
+    /// The slots that have member `index` of this group as local master.
     #[inline]
     fn slots(self, index: u32) -> Blocks {
         let (first, end) = (self.first_slot(index), self.first_slot(index + 1));
         let per_slot = self.ranks / self.share;
         Blocks::data(first * per_slot, (end - first) * per_slot, self.cells())
     }
-    /// The cells of a slot whose global master is in a group.
+    /// The cells of a slot that have their global master in a group.
     #[inline]
     fn global_share(self, slot: u32, group: u32) -> Blocks {
         let first = slot * (self.ranks / self.share) + group * (self.full / self.share);

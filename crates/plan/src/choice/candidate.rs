@@ -1,9 +1,10 @@
 //! The algorithms to choose from.
 //!
-//! Two rules exclude candidates. A rank exchanges messages with at most [`MOST_PEERS`] others at once, unless it has a link
-//! to each. On a network that drops packets ([`Network::buffer`](super::Network::buffer)), several ranks send to one at the
-//! same time only if the buffer holds all that they can have in flight: otherwise they overflow the receiver's port and wait
-//! for retransmission time-outs (incast; Phanishayee et al., FAST 2008).
+//! Two rules exclude candidates. First, a rank exchanges messages with at most [`MOST_PEERS`] others at once, unless
+//! it has a link to each. Second, on a network that drops packets ([`Network::buffer`](super::Network::buffer)),
+//! several ranks send to one rank at the same time only if the buffer holds everything that they can have in flight.
+//! Otherwise they overflow the receiver's port and wait for retransmission time-outs (incast; Phanishayee et al.,
+//! FAST 2008).
 
 use super::{Wiring, Work};
 use crate::algorithm::{Direct, DoubleBinaryTree, HalvingDoubling, Ring, Shape, Tree};
@@ -70,7 +71,7 @@ impl Candidate {
         matches!(self, Self::Tree | Self::WideTree | Self::Binomial | Self::DoubleBinaryTree)
     }
 
-    /// Mean number of messages that a rank sends for one chunk, to compare candidates by.
+    /// Mean number of messages that a rank sends for one chunk; used to compare candidates.
     pub(super) fn messages(self, kind: CollectiveKind, ranks: u32) -> u32 {
         use CollectiveKind::{AllReduce, Broadcast, Reduce};
         let passes = if kind == AllReduce { 2 } else { 1 };
@@ -82,27 +83,27 @@ impl Candidate {
         }
     }
 
-    /// How many times the largest message fits into a chunk.
+    /// The size of a chunk divided by the size of the largest message.
     pub(super) fn parts(self, kind: CollectiveKind, ranks: u32) -> u64 {
         match (self, kind) {
             (Self::DoubleBinaryTree, _) => 2,
             (_, CollectiveKind::Broadcast | CollectiveKind::Reduce) => 1,
             (Self::HalvingDoubling, _) if ranks.is_power_of_two() => 2,
-            // A rank that acts for two receives the other's whole chunk.
+            // A rank that acts for another receives the other's whole chunk.
             (Self::HalvingDoubling, _) => 1,
             _ if self.is_tree() => 1,
             _ => u64::from(ranks.max(1)),
         }
     }
 
-    /// The most ranks that send to one at the same time. In an all-reduce along a tree, that includes the parent, which sends
-    /// the result back.
+    /// The largest number of ranks that send to one rank at the same time. In an all-reduce along a tree, that
+    /// includes the parent, which sends the result back.
     fn senders(self, kind: CollectiveKind, ranks: u32) -> u32 {
         use CollectiveKind::{AllReduce, Broadcast};
         let parent = u32::from(kind == AllReduce);
         match (self, kind) {
             (Self::Ring | Self::HalvingDoubling | Self::Pairwise, _) => 1,
-            // Each rank has a parent in both trees.
+            // Each rank has a parent in each of the two trees.
             (Self::DoubleBinaryTree, _) => 2 + 2 * parent,
             (_, Broadcast) => 1,
             (Self::Binomial, _) => ranks.ilog2() + 1,
@@ -112,12 +113,12 @@ impl Candidate {
         }
     }
 
-    /// The most ranks with which one exchanges messages at the same time.
+    /// The largest number of ranks with which one rank exchanges messages at the same time.
     fn peers(self, ranks: u32) -> u32 {
         if self == Self::Direct { ranks - 1 } else { 2 }
     }
 
-    /// Whether the rules of this module allow it for `work`.
+    /// Whether the rules of this module allow the candidate for `work`.
     pub(super) fn is_safe(self, work: &Work<'_>) -> bool {
         let &Work { kind, ranks, bytes, network, .. } = work;
         let pieces = work.pieces(self);

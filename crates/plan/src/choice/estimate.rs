@@ -1,10 +1,10 @@
 //! Closed forms for the time of a collective by each candidate.
 //!
-//! One chunk goes through *rounds*. In a round it keeps the busiest link *busy* for some time, and its last message
-//! arrives a *latency* later. With `j` chunks in flight, a round takes `max(j busy, busy + latency)`: either the link is
-//! never idle, or it waits for the next round of the first chunk. Chunks run in waves, each of as many as may be in flight on
-//! a lane; the total is the sum over waves and rounds. For a single chunk these are the formulas of Thakur, Rabenseifner and
-//! Gropp (IJHPCA 2005).
+//! One chunk goes through *rounds*. A round keeps the busiest link *busy* for some time, and the round's last message
+//! arrives a *latency* later. With `j` chunks in flight, a round takes `max(j busy, busy + latency)`: either the link
+//! is never idle, or it waits for the next round of the first chunk. Chunks run in waves, each of as many chunks as
+//! may be in flight on a lane; the total is the sum over waves and rounds. For a single chunk these are the formulas
+//! of Thakur, Rabenseifner and Gropp (IJHPCA 2005).
 //!
 //! [`super::tree`] has the times along trees and chains.
 
@@ -45,14 +45,14 @@ struct Round {
     latency: u64,
 }
 
-/// Most rounds of different distances round a ring that are added up one by one.
+/// Most rounds of different distances in a ring that are added up one by one.
 const DISTANCES: u32 = 1 << 13;
 
 /// Longest time of a message, in picoseconds: sums of a few such times do not overflow.
 pub(super) const LONGEST: u64 = u64::MAX >> 8;
 
-/// The cost of a phase by a candidate. `None` if the candidate does not offer the collective, if its cost is not known
-/// there, as that of [`Candidate::HalvingDoubling`] in a ring, or if it equals another candidate.
+/// The cost of a phase by a candidate. `None` if the candidate does not offer the collective, if its cost is not
+/// known there, as for [`Candidate::HalvingDoubling`] in a ring, or if it equals another candidate.
 pub fn estimate(candidate: Candidate, work: &Work<'_>) -> Option<Cost> {
     let &Work { kind, ranks, bytes, network, .. } = work;
     let pieces = work.pieces(candidate);
@@ -84,8 +84,8 @@ pub(super) fn at(rate: Rate, bytes: u64) -> u64 {
 }
 
 impl Case<'_> {
-    /// Messages over a link of a ring if every rank sends one to each other rank: in the busier direction, and as the mean
-    /// of both.
+    /// Messages over a link of a ring if every rank sends one to each other rank: in the busier direction, and the
+    /// mean of both directions.
     fn hops(&self, both: bool) -> (u64, u64) {
         let n = u64::from(self.ranks);
         if !both {
@@ -135,7 +135,7 @@ impl Case<'_> {
         }
     }
 
-    /// The passes of a collective over all blocks; true for those that reduce.
+    /// The passes of a collective over all blocks; `true` for those that reduce.
     fn passes(&self) -> &'static [bool] {
         match self.kind {
             CollectiveKind::AllReduce => &[true, false],
@@ -194,7 +194,7 @@ impl Case<'_> {
         Round { times: 1, busy, latency: self.latency(self.farthest()) + combine }
     }
 
-    /// `N - 1` rounds: in round `i` each rank sends to the one `i` places on.
+    /// `N - 1` rounds: in round `i` each rank sends to the rank `i` places on.
     fn one_by_one(&self) -> Vec<Round> {
         let block = self.chunk.div_ceil(self.ranks.into());
         let combine = self.reduction(self.kind != CollectiveKind::AllToAll, block);
@@ -209,7 +209,7 @@ impl Case<'_> {
         };
         match self.network.wiring {
             Wiring::Ring { .. } => {
-                // Where there are more, the middle one stands for its neighbours.
+                // With more rounds than that, the middle round represents its neighbours.
                 let together = (self.ranks - 1).div_ceil(DISTANCES);
                 let of = |first: u32| {
                     let count = together.min(self.ranks - first);
@@ -236,7 +236,7 @@ impl Case<'_> {
             }
         };
         let mut rounds = Vec::new();
-        // A rank that acts for two passes on the blocks of both: at most three quarters of what it holds.
+        // A rank that acts for another sends the blocks of both: at most three quarters of what it holds.
         let held = |step: u32| if even { whole >> step } else { (whole >> step) + (whole >> (step + 1)) };
         for &reduces in self.passes() {
             if !even && reduces {
@@ -260,8 +260,8 @@ impl Case<'_> {
         (of_lane, most.clamp(1, of_lane))
     }
 
-    /// How many lanes have links that no other one uses. A plan round a ring uses those of one ring in one direction; others
-    /// use both directions, and an exchange of all with all the links to all switches.
+    /// The number of lanes that have their own links. A plan round a ring uses the links of one ring in one
+    /// direction; other plans use both directions, and an exchange among all ranks uses all links to all switches.
     fn lanes_with_own_links(&self, candidate: Candidate) -> u64 {
         let count = u64::from(self.network.count.max(1));
         match self.network.wiring {
@@ -285,7 +285,8 @@ impl Case<'_> {
         let rest = (chunks - 1) % active + 1;
         let waves = wave(active, rounds).saturating_mul((chunks - rest) / active);
         let last = rounds.last().copied().unwrap_or_default();
-        // The last round ends a latency after the last chunk has left the busiest link; `wave` counts the longer of the two only.
+        // The last round ends a latency after the last chunk has left the busiest link; `wave` counts the longer of
+        // the two only.
         let tail = last.latency.min(last.busy.saturating_mul(rest - 1));
         let whole = waves.saturating_add(wave(rest, rounds)).saturating_add(tail);
         // In its last round the first chunk does not wait for others.
@@ -309,7 +310,7 @@ mod tests {
     use super::*;
     use crate::choice::Chunking;
 
-    /// Of a ring of millions of ranks, the rounds are taken together, and their sum is that of the closed form.
+    /// The rounds of a ring of millions of ranks are taken together; their sum is close to that of the closed form.
     #[test]
     fn a_large_ring_has_few_rounds() {
         let network = Network {
@@ -330,15 +331,15 @@ mod tests {
             let case = Case { kind, ranks, chunk: bytes.0, pieces: Pieces::ONE, network: &network };
             assert!(case.one_by_one().len() <= DISTANCES as usize, "{ranks}");
             assert_eq!(case.one_by_one().iter().map(|round| round.times).sum::<u64>(), u64::from(ranks - 1));
-            // One byte to each rank, over as many links as it is away: 1 ns and 1 ps for each link.
+            // One byte to each rank, over as many links as its distance: 1 ns and 1 ps for each link.
             let links = u64::from(ranks) * u64::from(ranks - 1) / 2;
             let (found, closed) = (estimate(Candidate::Ring, &work).unwrap().whole.0, links * 1001);
             assert!(found.abs_diff(closed) <= closed / 1000, "{ranks}: {found} and {closed}");
         }
     }
 
-    /// Thakur, Rabenseifner and Gropp (2005), sections 4.1 to 4.5, for a single chunk: `alpha` per message, `beta` per byte,
-    /// `gamma` per byte combined.
+    /// Thakur, Rabenseifner and Gropp (2005), sections 4.1 to 4.5, for a single chunk: `alpha` per message, `beta`
+    /// per byte, `gamma` per byte combined.
     #[test]
     fn one_chunk_takes_as_long_as_in_the_literature() {
         use CollectiveKind::{AllGather, AllReduce, Broadcast, ReduceScatter};

@@ -1,24 +1,24 @@
-//! The links of a graph that the messages of trees take.
+//! The links that messages of trees use on a graph.
 //!
-//! How quick a tree is on a graph depends on which of its messages share links, not on how far ranks are apart. So the messages of
-//! every tree are routed once, and the time of a chunk follows from the links on their paths.
+//! The speed of a tree on a graph depends on which of its messages share links, not on the distance between ranks. So
+//! the messages of every tree are routed once, and the time of a chunk follows from the links on their paths.
 
 use super::{Candidate, MOST_PEERS};
 use crate::program::{Algorithm, Op, Seat, program};
 use std::collections::BTreeMap;
 use syncline_units::{CollectiveKind, Rate, Time};
 
-/// Lanes over which messages are routed.
+/// Number of lanes over which messages are routed.
 pub(super) const LANES: usize = 2;
 
-/// Gives the path of a lane, in a group, from a rank to another: its links by number and rate, and its latency.
+/// Finds the path of a lane, in a group, from one rank to another: its links by number and rate, and its latency.
 pub type Route<'a> = dyn FnMut(u32, u32, [u32; 2], &mut Vec<(u32, Rate)>) -> Time + 'a;
 
 /// The paths of trees, and of chains of ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Paths(BTreeMap<Candidate, Tree>);
 
-/// The messages of a broadcast of one chunk, and what chunks of all lanes and groups load links with.
+/// The messages of a broadcast of one chunk, and the load of links by the chunks of all lanes and groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tree {
     ranks: u32,
@@ -32,27 +32,27 @@ pub(super) struct Tree {
     pub(super) used: Vec<Used>,
 }
 
-/// A message of a broadcast to a child, and that of a reduce from it.
+/// The message of a broadcast to a child, and the message of a reduce from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hop {
     pub(super) to: u32,
-    /// Of its path.
+    /// Latency of the path.
     pub(super) latency: Time,
     down: (usize, usize),
     up: (usize, usize),
 }
 
-/// A link, and how many messages of one chunk in each lane pass it.
+/// A link, and the number of messages of one chunk in each lane that use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Used {
     pub(super) rate: Rate,
-    /// Of broadcasts, in groups that run them.
+    /// Messages of broadcasts, in groups that run them.
     down: [u64; LANES],
-    /// Of reduces, in the same groups.
+    /// Messages of reduces, in the same groups.
     up: [u64; LANES],
-    /// Of all-reduces, in all groups.
+    /// Messages of all-reduces, in all groups.
     both: [u64; LANES],
-    /// Whether it is the first or last link of a message, the port of a rank.
+    /// Whether it is the first or last link of a message, that is, the port of a rank.
     pub(super) is_port: bool,
 }
 
@@ -75,11 +75,12 @@ impl Used {
 /// The groups that run a tree at the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Groups {
-    /// How many there are.
+    /// Number of groups.
     pub count: u32,
-    /// Of as many in a row, only the first takes part in a broadcast or reduce: the ranks of the others are not roots below.
+    /// Of this many consecutive groups, only the first takes part in a broadcast or reduce: the ranks of the others
+    /// are not roots on lower axes.
     pub rooted: u32,
-    /// Whether every other chunk of a chain goes backwards.
+    /// Whether every other chunk of a chain runs backwards.
     pub turns: bool,
 }
 
@@ -163,7 +164,7 @@ impl Tree {
         &self.hops[self.first[at]..self.first[at + 1]]
     }
 
-    /// The links between a rank and its child, as places in `used`: of a broadcast, or of a reduce.
+    /// The links between a rank and its child, as indices into `used`, for a broadcast or a reduce.
     pub(super) fn path(&self, hop: &Hop, is_reduce: bool) -> &[usize] {
         let (start, end) = if is_reduce { hop.up } else { hop.down };
         &self.links[start..end]

@@ -1,13 +1,15 @@
-//! The time of a collective along a tree whose messages were routed.
+//! The time of a collective along a tree whose messages have been routed.
 //!
-//! A broadcast of one chunk is followed message by message. A message is on all links of its path at once, and waits on each for
-//! those that came before it. Further chunks follow as fast as each link allows, and every link is looked at by itself:
+//! A broadcast of one chunk is followed message by message. A message occupies all links of its path at once, and
+//! waits on each link for earlier messages. Further chunks follow as fast as each link allows. Every link is
+//! considered by itself:
 //!
-//! - in a broadcast, a link passes on the last chunk after it has carried all others, and the rest of the tree is still to come;
-//! - a reduce is a broadcast backwards, but leaves send all their chunks at once, so a link is busy from the first message that
-//!   comes to it;
+//! - in a broadcast, a link forwards the last chunk after it has carried all others, and the rest of the tree
+//!   follows;
+//! - a reduce is a broadcast backwards, but leaves send all their chunks at once, so a link is busy from the first
+//!   message that arrives at it;
 //! - an all-reduce is a reduce and a broadcast, which share links;
-//! - whatever the order, no link is done before it has carried the messages of all groups.
+//! - in any order, a link is not done before it has carried the messages of all groups.
 
 use super::Candidate;
 use super::estimate::{Case, Cost, LONGEST};
@@ -16,7 +18,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use syncline_units::{CollectiveKind, Time};
 
-/// A link in a broadcast of one chunk: when the last and the first leaf have the chunk, of those that get it over this link.
+/// A link in a broadcast of one chunk: when the first and the last of the leaves that it serves have the chunk.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     latest: u64,
@@ -54,7 +56,7 @@ impl Case<'_> {
         let each = loads.iter().copied().max().unwrap_or(0);
         let of_link = |link: usize| {
             let behind = loads[link].saturating_mul(chunks - 1);
-            // Of a link that only other groups use, it is not known when it is first used.
+            // If only other groups use a link, it is not known when the link is first used.
             let span = spans[link].unwrap_or(Span { latest, earliest: latest });
             if self.kind != CollectiveKind::Reduce {
                 return span.latest.saturating_add(behind);
@@ -81,7 +83,8 @@ impl Case<'_> {
         Cost { whole: Time(whole), first: alone, alone, each: Time(each), chunks, burst: 1 }
     }
 
-    /// Follows a broadcast of one chunk; `busy` is how long a message keeps each link. `None` for links that it does not use.
+    /// Follows a broadcast of one chunk. `busy` is how long a message occupies each link. `None` for links that it
+    /// does not use.
     fn spans(&self, tree: &Tree, busy: &[u64], combine: u64) -> Vec<Option<Span>> {
         let mut messages: Vec<Message<'_>> = Vec::new();
         let mut free = vec![0u64; busy.len()];
@@ -99,7 +102,7 @@ impl Case<'_> {
                 let latency = hop.latency.0.saturating_add(self.network.overhead.0).min(LONGEST);
                 let arrives = sent.saturating_add(latency).saturating_add(combine);
                 has.push(Reverse((arrives, stream, hop.to, Some(messages.len()))));
-                // Until its children are looked at, a message is that of a leaf.
+                // Treated as the message to a leaf until its children are visited.
                 messages.push(Message { path, parent, span: Span { latest: arrives, earliest: u64::MAX } });
             }
         }

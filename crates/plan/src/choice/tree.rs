@@ -1,8 +1,8 @@
 //! The time of a collective along a tree, or along a chain of ranks.
 //!
-//! A broadcast is simulated rank by rank for one chunk: a rank forwards the chunk once it has it, to one child after the other
-//! if they share a link. Further chunks follow as fast as the busiest link allows. A reduce is a broadcast backwards; an
-//! all-reduce along a tree is a reduce and a broadcast.
+//! A broadcast is simulated rank by rank for one chunk: a rank forwards the chunk once it has it, to one child after
+//! the other if they share a link. Further chunks follow as fast as the busiest link allows. A reduce is a broadcast
+//! backwards. An all-reduce along a tree is a reduce followed by a broadcast.
 
 use super::estimate::{Case, Cost};
 use super::{Candidate, MOST_PEERS, Wiring};
@@ -26,8 +26,8 @@ struct Branch {
     senders: Vec<(u32, usize)>,
 }
 
-/// Times of a branch for one chunk: until the first and the last rank have it, and for which it keeps busy the link of rank 0
-/// (`root`) and the busiest link behind that (`inner`). One message keeps a link busy for `message`.
+/// Times of a branch for one chunk: until the first and the last rank have it, and how long it keeps the link of rank
+/// 0 (`root`) and the busiest link behind that (`inner`) busy. One message keeps a link busy for `message`.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     earliest: u64,
@@ -40,7 +40,7 @@ struct Way {
 /// Messages on the link behind each rank, by direction. In a ring, a message to a distant rank passes several links.
 struct Loads {
     ranks: u32,
-    /// Messages on each link, less those on the link before it.
+    /// Messages on each link minus those on the link before it.
     more: [Vec<i64>; 2],
 }
 
@@ -49,7 +49,7 @@ impl Loads {
         Self { ranks, more: [vec![0; ranks as usize], vec![0; ranks as usize]] }
     }
 
-    /// The position of a rank in the order in which messages of a direction pass ranks.
+    /// The index of a rank in the order in which messages of a direction pass ranks.
     fn place(&self, rank: u32, direction: usize) -> usize {
         (if direction == 0 { rank } else { (self.ranks - rank) % self.ranks }) as usize
     }
@@ -88,7 +88,7 @@ impl Case<'_> {
             return Some(self.routed(candidate, tree));
         }
         let ways = match candidate {
-            // The same plan as direct.
+            // Has the same plan as direct.
             Candidate::Pairwise => return None,
             Candidate::Ring => vec![self.chain()],
             _ => self.ways(&*candidate.algorithm())?,
@@ -164,7 +164,7 @@ impl Case<'_> {
         Some(branches.iter().map(way).collect())
     }
 
-    /// The direction of a message to the rank `distance` places on, and how many links of a ring it passes.
+    /// The direction of a message to the rank `distance` places on, and the number of links of a ring that it uses.
     fn passes_links(&self, distance: u32) -> (usize, u32) {
         match self.network.wiring {
             Wiring::Ring { both: true } if distance * 2 > self.ranks => (1, self.ranks - distance),
@@ -173,9 +173,9 @@ impl Case<'_> {
         }
     }
 
-    /// The cost of all chunks along a branch. In a broadcast they follow each other as fast as the busiest link allows. In a
-    /// reduce the leaves send all their chunks at once, and the link of rank 0 is busy from the first arrival on. In an
-    /// all-reduce each chunk comes back; only then has a rank finished it and begins the next wave.
+    /// The cost of all chunks along a branch. In a broadcast they follow each other as fast as the busiest link
+    /// allows. In a reduce the leaves send all their chunks at once, and the link of rank 0 is busy from the first
+    /// arrival on. In an all-reduce each chunk comes back; only then has a rank finished it and begins the next wave.
     fn all_chunks(&self, candidate: Candidate, way: Way) -> Cost {
         let (chunks, active) = self.lane(candidate);
         let waves_after_first = chunks.div_ceil(active) - 1;
@@ -201,10 +201,10 @@ impl Case<'_> {
         Cost { whole: Time(whole), first: alone, alone, each, chunks, burst: 1 }
     }
 
-    /// How long a wave of chunks of a reduce waits for the previous one. In a double tree a rank is a leaf of one tree and
-    /// combines data in the other: it finishes a chunk, and begins the next, only when it has received that data. Simulations
-    /// show waits of 0.7 to 1.5 times a chunk's time, and at least a latency with an odd number of ranks. There is no such
-    /// wait if each pair of ranks has a link of its own.
+    /// How long a wave of chunks of a reduce waits for the previous one. In a double tree a rank is a leaf of one
+    /// tree and combines data in the other: it finishes a chunk, and begins the next, only when it has received that
+    /// data. Simulations show waits of 0.7 to 1.5 times a chunk's time, and at least a latency with an odd number of
+    /// ranks. There is no such wait if each pair of ranks has a link of its own.
     pub(super) fn between_waves(&self, candidate: Candidate, inner: u64) -> u64 {
         if candidate != Candidate::DoubleBinaryTree {
             return 0;

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, VecDeque};
 use syncline_units::{Bytes, CollectiveKind};
 
 /// The least weight of a chain of messages that every rank must wait for, where a message of `bytes` weighs
-/// `weigh(bytes)`: with `alpha + bytes / rate`, a time that no rank beats from when the first one starts. Blocks are
-/// taken as no longer than the shortest that a vector of `elements` elements of `element` bytes may be cut into.
+/// `weigh(bytes)`. With `alpha + bytes / rate` as weight, no rank can finish sooner than this after the first rank
+/// starts. Every block is assumed to be as short as the shortest block of a vector of `elements` elements of
+/// `element` bytes.
 ///
-/// `None` where the algorithm does not promise that its ranks are alike ([`Algorithm::turn`]), or where its streams wait
+/// `None` if the algorithm does not guarantee that its ranks are alike ([`Algorithm::turn`]), or if its streams wait
 /// for each other.
 pub fn chain(
     algorithm: &dyn Algorithm,
@@ -24,7 +25,7 @@ pub fn chain(
     let mut longest = 0;
     for stream in 0..streams {
         let seat = Seat { kind, ranks, index: 0, stream, reverse: false };
-        // Rank 0 receives from `from` what it would itself send to the rank that is as far from it as 0 is from `from`.
+        // Rank 0 receives from `from` what it sends itself to the rank that is as far from 0 as 0 is from `from`.
         let mut sent: BTreeMap<u32, VecDeque<u64>> = BTreeMap::new();
         let (mut clock, mut expected) = (0, 0);
         for op in program(algorithm, seat) {

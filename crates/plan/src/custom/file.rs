@@ -1,4 +1,4 @@
-//! The plan file's schema, and any algorithm's plan as such a file.
+//! The schema of plan files, and the conversion of any algorithm's plan to a plan file.
 
 use crate::program::{Algorithm, Blocks, Buffer, Op, Seat, program};
 use serde::{Deserialize, Serialize};
@@ -7,55 +7,55 @@ use syncline_units::CollectiveKind;
 
 /// Most instructions of a plan file.
 pub const MOST_OPS: usize = 1 << 22;
-/// Largest plan file in bytes: room for as many instructions. Whoever reads a file looks at its size first.
+/// Largest plan file in bytes: enough for [`MOST_OPS`] instructions. Readers check a file's size first.
 pub const MOST_BYTES: u64 = 256 << 20;
 
-/// A collective as a file.
+/// A collective in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanFile {
-    /// What it is called in scenarios and tables.
+    /// The name in scenarios and tables.
     pub name: String,
-    /// What it promises.
+    /// The collective that it computes.
     pub kind: CollectiveKind,
-    /// For how many ranks it is.
+    /// The number of ranks that it is for.
     pub ranks: u32,
     /// Number of seats that are not ranks, such as hubs.
     #[serde(default, skip_serializing_if = "is_default")]
     pub helpers: u32,
-    /// Into how many blocks buffers are cut where an instruction does not say otherwise.
+    /// Number of blocks that buffers are cut into, unless an instruction says otherwise.
     pub blocks: u32,
-    /// Where the result is found: `data` when absent, `output` for all-to-all.
+    /// The buffer with the result; if absent, `data`, or `output` for all-to-all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Buffer>,
-    /// Whether each stream works on a part of the vector of its own (stream `s` on block `s` of as many as there are
-    /// streams, and blocks are counted within it). When absent, all streams work on the whole vector.
+    /// Whether each stream works on its own part of the vector: stream `s` on block `s`, of as many blocks as there
+    /// are streams; block numbers are relative to that part. If absent, all streams work on the whole vector.
     #[serde(default, skip_serializing_if = "is_default")]
     pub split: bool,
-    /// What an MSCCL program says besides. A program that is written of the plan says it again.
+    /// What else an MSCCL program specifies. It is kept when the plan is exported as an MSCCL program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub msccl: Option<MscclEntry>,
     /// The ranks in order, then the helpers.
     pub seats: Vec<SeatEntry>,
 }
 
-/// When MSCCL's runtimes may choose a program, and how they carry it out. It changes neither what the plan computes nor
-/// how long a simulation takes.
+/// When MSCCL's runtimes may choose a program, and how they execute it. This changes neither what the plan computes
+/// nor how long a simulation takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MscclEntry {
     /// NCCL's protocol.
     #[serde(default)]
     pub protocol: Protocol,
-    /// Bytes of a call from which on it may be chosen.
+    /// Smallest size, in bytes, of a call for which it may be chosen.
     #[serde(default)]
     pub min_bytes: u64,
-    /// Bytes of a call up to which it may be chosen; 0 for no limit.
+    /// Largest size, in bytes, of a call for which it may be chosen; 0 means no limit.
     #[serde(default)]
     pub max_bytes: u64,
-    /// Whether it may be chosen where input and output are one buffer.
+    /// Whether it may be chosen if input and output are the same buffer.
     pub in_place: bool,
-    /// Whether it may be chosen where they are two.
+    /// Whether it may be chosen if input and output are different buffers.
     pub out_of_place: bool,
 }
 
@@ -74,7 +74,7 @@ pub enum Protocol {
 impl Protocol {
     /// Every value.
     pub const ALL: [Self; 3] = [Self::Simple, Self::LL, Self::LL128];
-    /// Its name in MSCCL's programs and plan files.
+    /// The name in MSCCL programs and plan files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Simple => "Simple",
@@ -96,7 +96,7 @@ pub struct SeatEntry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamEntry {
-    /// The channel on which it exchanges messages; its own number when absent.
+    /// The channel on which it exchanges messages; if absent, the number of the stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<u32>,
     /// The instructions in order.
@@ -107,7 +107,7 @@ pub struct StreamEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum OpEntry {
-    /// Start to send.
+    /// Starts to send.
     Send {
         /// Receiving seat.
         to: u32,
@@ -116,14 +116,14 @@ pub enum OpEntry {
         /// Number of blocks.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u32,
-        /// Of how many blocks; [`PlanFile::blocks`] when absent.
+        /// How many blocks there are; if absent, [`PlanFile::blocks`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         of: Option<u32>,
         /// Which buffer.
         #[serde(default = "data", skip_serializing_if = "is_data")]
         buffer: Buffer,
     },
-    /// Expect a message.
+    /// Expects a message.
     Receive {
         /// Sending seat.
         from: u32,
@@ -132,33 +132,33 @@ pub enum OpEntry {
         /// Number of blocks.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u32,
-        /// Of how many blocks; [`PlanFile::blocks`] when absent.
+        /// How many blocks there are; if absent, [`PlanFile::blocks`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         of: Option<u32>,
         /// Which buffer.
         #[serde(default = "data", skip_serializing_if = "is_data")]
         buffer: Buffer,
-        /// Whether it is reduced into what is there.
+        /// Whether the message is reduced into the data there.
         #[serde(default, skip_serializing_if = "is_default")]
         reduce: bool,
     },
-    /// Move data within the seat.
+    /// Moves data within the seat.
     Copy {
-        /// What is read.
+        /// The blocks that are read.
         from: BlocksEntry,
-        /// What is written.
+        /// The blocks that are written.
         to: BlocksEntry,
-        /// Whether it is reduced into what is there.
+        /// Whether they are reduced into the data there.
         #[serde(default, skip_serializing_if = "is_default")]
         reduce: bool,
     },
-    /// Go on when all receives so far are complete.
+    /// Continues when all receives so far are complete.
     Wait {},
-    /// Go on when another stream of the seat has passed its first `ops` instructions.
+    /// Continues when another stream of the seat has passed its first `ops` instructions.
     After {
         /// The other stream.
         stream: u32,
-        /// How many of its instructions.
+        /// The number of its instructions.
         ops: u32,
     },
 }
@@ -172,7 +172,7 @@ pub struct BlocksEntry {
     /// Number of blocks.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub count: u32,
-    /// Of how many blocks; [`PlanFile::blocks`] when absent.
+    /// How many blocks there are; if absent, [`PlanFile::blocks`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<u32>,
     /// Which buffer.
@@ -197,10 +197,10 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl PlanFile {
-    /// Reads JSON. `file` is named in diagnostics.
+    /// Reads JSON. Diagnostics name `file`.
     ///
     /// # Errors
-    /// [`Code::BadSyntax`] where the text is not JSON, [`Code::BadValue`] where it is not a plan, each with its place.
+    /// [`Code::BadSyntax`] if the text is not JSON, [`Code::BadValue`] if it is not a plan; both with the place.
     pub fn from_json(text: &str, file: &str) -> Result<Self, Diagnostics> {
         serde_json::from_str(text).map_err(|error| {
             let (code, message) = if error.is_data() {
@@ -218,10 +218,11 @@ impl PlanFile {
         })
     }
 
-    /// Any algorithm's plan for `ranks` ranks as a file.
+    /// Converts the plan of an algorithm for `ranks` ranks to a plan file.
     ///
     /// # Errors
-    /// [`Code::NoPlan`] where the algorithm does not offer it, [`Code::BadValue`] where it is too long for a file.
+    /// [`Code::NoPlan`] if the algorithm does not offer the collective, [`Code::BadValue`] if the plan is too long
+    /// for a file.
     pub fn of(algorithm: &dyn Algorithm, kind: CollectiveKind, ranks: u32) -> Result<Self, Diagnostics> {
         crate::registry::check(algorithm, kind, ranks)?;
         let streams = algorithm.streams(kind, ranks);

@@ -10,12 +10,12 @@ use syncline_diagnostics::Diagnostics;
 use syncline_units::Extent;
 
 impl Plan {
-    /// Proves that the plan computes its collective, whichever of the nodes that may start is started: two opposite
-    /// orders are executed symbolically.
+    /// Proves that the plan computes its collective, in whatever order ready nodes are started: two opposite orders
+    /// are executed symbolically.
     ///
     /// # Errors
-    /// [`Code::WrongPlan`] for a fault, also where an edge does not point backwards; [`Code::BadValue`] where the plan
-    /// is too large to be verified.
+    /// [`Code::WrongPlan`] for a fault, including an edge that does not point backwards; [`Code::BadValue`] if the
+    /// plan is too large to be verified.
     ///
     /// [`Code::WrongPlan`]: syncline_diagnostics::Code::WrongPlan
     /// [`Code::BadValue`]: syncline_diagnostics::Code::BadValue
@@ -39,7 +39,7 @@ impl Plan {
         Ok(())
     }
 
-    /// That the plan has its seats, and that edges point backwards.
+    /// Checks that the plan has all its seats and that edges point backwards.
     fn check_shape(&self) -> Result<(), String> {
         if self.ranks == 0 || self.streams == 0 || self.seats.len() < self.ranks as usize {
             let seats = self.seats.len();
@@ -119,7 +119,8 @@ impl Plan {
         if done == self.nodes() && mail.is_empty() {
             return Ok(());
         }
-        let sentence = format!("{} nodes never start, {} messages are left", self.nodes() - done, mail.len());
+        let sentence =
+            format!("{} nodes never start, {} messages are never received", self.nodes() - done, mail.len());
         Err(Fault { site: None, sentence })
     }
 }

@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_units::Extent;
 
-/// Where more nodes than this are waited for, an [`Action::Join`] stands for them.
+/// If a node would wait for more nodes than this, it waits for an [`Action::Join`] instead.
 const WIDEST: usize = 4;
 
-/// What of a stream's program has been turned into nodes.
+/// Progress in turning a stream's program into nodes.
 #[derive(Default)]
 struct Thread {
     pc: u32,
-    /// What every further node depends on.
+    /// The nodes that every further node depends on.
     frontier: Vec<u32>,
-    /// Receives that no wait has covered, and the frontier they depend on themselves.
+    /// Receives that no wait has covered yet, and the frontier that each depends on.
     open: Vec<(u32, Vec<u32>)>,
     /// The node of each instruction, and the frontier after it.
     passed: Vec<(Option<u32>, Vec<u32>)>,
@@ -33,7 +33,7 @@ pub(super) struct Weaver<'a> {
     threads: Vec<Thread>,
     nodes: Vec<Node>,
     most: usize,
-    /// Whether other streams may ask for what a stream has passed.
+    /// Whether other streams may need to know what a stream has passed.
     several: bool,
     numbers: BTreeMap<(bool, u32, u32), u32>,
 }
@@ -83,7 +83,7 @@ impl<'a> Weaver<'a> {
         Ok(self.nodes)
     }
 
-    /// Turns one instruction into a node; false where it has to wait for another stream.
+    /// Turns one instruction into a node. Returns false if it must wait for another stream.
     fn advance(&mut self, stream: usize) -> Result<bool, Diagnostics> {
         let seat = Seat { stream: stream as u32, ..self.seat };
         let mut node = None;
@@ -145,7 +145,7 @@ impl<'a> Weaver<'a> {
         (channel, *next - 1)
     }
 
-    /// All open receives become the frontier, with what they do not imply.
+    /// All open receives become the frontier, together with the nodes that they do not imply.
     fn wait(&mut self, stream: usize) {
         let thread = &mut self.threads[stream];
         if thread.open.is_empty() {
@@ -161,7 +161,7 @@ impl<'a> Weaver<'a> {
         thread.frontier = frontier;
     }
 
-    /// Puts one node in the place of a wide frontier.
+    /// Replaces a wide frontier by one node.
     fn join(&mut self, stream: usize) -> Result<(), Diagnostics> {
         if self.threads[stream].frontier.len() > WIDEST {
             let join = self.node(stream, Action::Join)?;
@@ -170,7 +170,7 @@ impl<'a> Weaver<'a> {
         Ok(())
     }
 
-    /// What another stream has done in its first `ops` instructions joins the frontier, its sends and copies included.
+    /// Adds the first `ops` instructions of another stream to the frontier, including its sends and copies.
     fn after(&mut self, stream: usize, other: usize, ops: u32) -> bool {
         let Some(thread) = self.threads.get(other) else { return false };
         if thread.pc < ops {

@@ -1,4 +1,4 @@
-//! Proves compositions over grids: every phase's plans are executed on what the phase before has left.
+//! Proves compositions over grids: the plans of every phase are executed on the results of the phase before.
 
 use super::{Run, check_size, diagnostics, granularity, lcm};
 use crate::compose::{Composition, Grid};
@@ -10,8 +10,8 @@ use syncline_diagnostics::Diagnostics;
 use syncline_units::{CollectiveKind, Extent};
 
 /// Proves that a composition computes `kind` over a grid, with `algorithm(axis, kind of the phase)` on each axis.
-/// `elements` is the length of the vector; `None` for one that all cuts divide exactly. (All-to-all is proved on such a
-/// vector only.)
+/// `elements` is the length of the vector; `None` means one that all cuts divide exactly. (All-to-all is proved only
+/// on such a vector.)
 ///
 /// # Errors
 /// As [`verify`](super::verify()).
@@ -69,7 +69,7 @@ pub fn verify_composition(
             };
             run.execute(&mut storage, &members, Order::First).map_err(|f| note(diagnostics(&f)))?;
             run.settle(&mut storage, &members[..phase.size as usize]).map_err(|f| note(diagnostics(&[f])))?;
-            // Helpers of the next group start afresh.
+            // Helpers of the next group start with empty storage.
             storage.seats.truncate(positions as usize);
         }
     }
@@ -80,7 +80,7 @@ pub fn verify_composition(
     if faults.is_empty() { Ok(()) } else { Err(diagnostics(&faults)) }
 }
 
-/// What is wrong with the result of one position of a grid.
+/// The fault in the result of one position of a grid, if any.
 fn grid_fault(
     kind: CollectiveKind,
     grid: &Grid,
@@ -91,7 +91,7 @@ fn grid_fault(
 ) -> Option<Fault> {
     let (seat, positions) = (position as usize, grid.positions());
     if kind == CollectiveKind::AllToAll {
-        // From every position the share for this one; in which order is a matter of local copies.
+        // The share of every position for this one. Their order is a matter of local copies.
         let share = whole.len() / u64::from(positions);
         let mut found = storage.single(seat, Buffer::Data);
         found.sort_by_key(|&(origin, from)| (from, origin));
@@ -101,7 +101,9 @@ fn grid_fault(
         });
         return (!found.into_iter().eq(wanted)).then(|| Fault {
             site: None,
-            sentence: format!("rank {position} does not end with exactly what every rank has for it"),
+            sentence: format!(
+                "rank {position} does not end with exactly the blocks that all ranks have for it"
+            ),
         });
     }
     let extent = match kind {
@@ -127,7 +129,7 @@ fn grid_fault(
 }
 
 impl Run<'_> {
-    /// After a phase of a composition, the result is the next phase's data.
+    /// After a phase of a composition, its result becomes the data of the next phase.
     fn settle(self, storage: &mut Storage, ranks: &[usize]) -> Result<(), Fault> {
         let buffer = self.algorithm.result(self.kind);
         for (index, &member) in (0..).zip(ranks) {

@@ -11,79 +11,79 @@ use std::sync::Arc;
 use syncline_plan::Buffer as Storage;
 use syncline_units::{CollectiveKind, Extent};
 
-/// Why a chunk may go on.
+/// An event that lets a chunk continue.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kick {
-    /// It begins.
+pub(super) enum Trigger {
+    /// The chunk begins.
     Begin,
-    /// A step is done: its message is written, or in its place.
+    /// A step is done: its message has been written, or has arrived in its destination.
     Done(u32),
-    /// What a step waits for has arrived and lies aside.
+    /// The message that a step waits for has arrived and was set aside.
     Arrived(u32),
 }
 
-/// What a chunk needs of its lane to go on.
-pub(super) struct Setting<'a> {
+/// The parts of a lane that a chunk uses.
+pub(super) struct Context<'a> {
     pub job: &'a Arc<Job>,
     pub number: u32,
     pub pool: &'a mut Pool,
-    /// What inputs were.
+    /// Parts of the input from before they were overwritten.
     pub saved: &'a mut Vec<(Region, Buffer)>,
-    /// Sends to a seat, under a number, bytes, for a step.
+    /// Sends a message: receiving seat, message number, payload, and the step that sends it.
     pub send: &'a mut dyn FnMut(u32, u16, Region, u32),
-    /// What has arrived early from a seat, under a number.
+    /// Takes the message that arrived early from this seat, with this number.
     pub early: &'a mut dyn FnMut(u32, u16) -> Option<Buffer>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Waiting,
-    /// A receive whose message may come.
+    /// A receive whose message may arrive.
     Posted,
-    /// A receive whose message is coming in, to its place.
+    /// A receive whose message is arriving in its destination.
     Landing,
-    /// A receive whose message has come and waits for its turn.
+    /// A receive whose message has arrived and waits for its turn.
     Held,
     Done,
 }
 
-/// Contributions that are combined in turn.
+/// Contributions that are combined in the order of seats.
 #[derive(Debug, Default)]
 struct Turns {
     arrived: BTreeMap<u32, Buffer>,
     next: u32,
-    /// The sum of those before what the seat itself has.
+    /// The sum of the contributions that precede the seat's own.
     before: Option<Buffer>,
 }
 
 /// One chunk.
 #[derive(Debug)]
 pub(super) struct Chunk {
-    /// Bytes of messages of chunks that began before it, in its group.
+    /// Bytes of messages of the chunks of its group that began before it.
     pub(super) before: u64,
     elements: u64,
     data: Region,
     output: Region,
     scratch: Region,
-    ours: Vec<Buffer>,
+    buffers: Vec<Buffer>,
     missing: Vec<u32>,
     state: Vec<State>,
     left: usize,
     turns: Vec<Turns>,
 }
 
-/// Whether the caller's own memory can hold a chunk while it is worked on.
+/// Whether a chunk is worked on in the caller's own memory.
 fn in_place(job: &Job) -> bool {
     job.shape.cut.contiguous() && !job.output.is_empty() && job.shape.script.result() == Storage::Data
 }
 
 impl Chunk {
-    /// A chunk of a job, before its first step.
+    /// Makes a chunk of a job, before its first step.
     pub(super) fn begin(job: &Job, number: u32, before: u64, pool: &mut Pool) -> Self {
         let Shape { script, cut, operation, .. } = &*job.shape;
         let width = operation.element.bytes();
         let elements = cut.elements(number);
-        let mut ours = Vec::new();
+        let mut buffers = Vec::new();
         let mut room = |buffer| {
             let bytes = script.room(buffer, elements) as usize * width;
             if bytes == 0 {
@@ -91,7 +91,7 @@ impl Chunk {
             }
             let mut buffer = pool.take(bytes);
             let region = buffer.region();
-            ours.push(buffer);
+            buffers.push(buffer);
             region
         };
         let data = if in_place(job) {
@@ -108,22 +108,22 @@ impl Chunk {
         let missing: Vec<u32> = script.steps().iter().map(|step| step.missing).collect();
         let turns = script.groups().iter().map(|_| Turns::default()).collect();
         let (state, left) = (vec![State::Waiting; missing.len()], missing.len());
-        Self { before, elements, data, output, scratch, ours, missing, state, left, turns }
+        Self { before, elements, data, output, scratch, buffers, missing, state, left, turns }
     }
 
-    /// Bytes of the vector on which it runs.
+    /// Bytes of the part of the vector that the chunk works on.
     pub(super) fn bytes(&self, job: &Job) -> usize {
         self.elements as usize * job.shape.operation.element.bytes()
     }
 
-    /// Bytes of its largest message.
+    /// Bytes of the chunk's largest message.
     pub(super) fn message(&self, job: &Job) -> usize {
         job.shape.cut.largest(self.elements) as usize * job.shape.operation.element.bytes()
     }
 
-    /// Gives back what it used.
+    /// Gives the buffers of the chunk back.
     pub(super) fn end(self, pool: &mut Pool) {
-        self.ours.into_iter().for_each(|buffer| pool.give(buffer));
+        self.buffers.into_iter().for_each(|buffer| pool.give(buffer));
     }
 
     /// Whether a receive waits for its message.
@@ -131,12 +131,13 @@ impl Chunk {
         self.state[step as usize] == State::Posted
     }
 
-    /// Whether the message of a step has still to go or to come.
+    /// Whether the message of a step has not been written or has not arrived.
     pub(super) fn lacks(&self, step: u32) -> bool {
         !matches!(self.state[step as usize], State::Held | State::Done)
     }
 
-    /// Where the message of a receive may go right away; none where it has to lie aside. An error where it has come before.
+    /// The destination of the message of a receive, if it can go there directly; none if it must be set aside. An
+    /// error if the message has come before.
     pub(super) fn landing(&mut self, shape: &Shape, step: u32) -> Result<Option<Landing>, ()> {
         let state = &mut self.state[step as usize];
         let Act::Receive { part, reduce, turn, .. } = shape.script.steps()[step as usize].act else {
@@ -158,22 +159,22 @@ impl Chunk {
         }
     }
 
-    /// Goes on as far as it can; whether it is through.
-    pub(super) fn advance(&mut self, setting: &mut Setting<'_>, kick: Kick) -> bool {
-        let shape = Arc::clone(&setting.job.shape);
+    /// Runs the steps that are possible now. Returns whether the chunk has completed.
+    pub(super) fn advance(&mut self, context: &mut Context<'_>, trigger: Trigger) -> bool {
+        let shape = Arc::clone(&context.job.shape);
         let mut ready = VecDeque::new();
-        match kick {
-            Kick::Begin => {
+        match trigger {
+            Trigger::Begin => {
                 let steps = (0u32..).zip(&self.missing);
                 ready.extend(steps.filter(|&(_, &missing)| missing == 0).map(|(step, _)| step));
             }
-            Kick::Done(step) => self.done(&shape, step, &mut ready),
-            Kick::Arrived(step) => self.take_in(setting, &shape, step, &mut ready),
+            Trigger::Done(step) => self.done(&shape, step, &mut ready),
+            Trigger::Arrived(step) => self.take_message(context, &shape, step, &mut ready),
         }
         while let Some(step) = ready.pop_front() {
             match shape.script.steps()[step as usize].act {
-                Act::Fetch => self.fetch(setting),
-                Act::Deliver => self.deliver(setting),
+                Act::Fetch => self.fetch(context),
+                Act::Deliver => self.deliver(context),
                 Act::Join => {}
                 Act::Copy { from, to, reduce } => {
                     let (from, to) = (self.region(&shape, from), self.region(&shape, to));
@@ -184,15 +185,15 @@ impl Chunk {
                         to.copy_from(from);
                     }
                 }
-                Act::Send { .. } | Act::Receive { .. } if shape.spares(step, setting.number) => {}
+                Act::Send { .. } | Act::Receive { .. } if shape.spares(step, context.number) => {}
                 Act::Send { to, message, part } => {
                     self.state[step as usize] = State::Posted;
-                    (setting.send)(to, message, self.region(&shape, part), step);
+                    (context.send)(to, message, self.region(&shape, part), step);
                     continue;
                 }
                 Act::Receive { .. } => {
                     self.state[step as usize] = State::Posted;
-                    self.take_in(setting, &shape, step, &mut ready);
+                    self.take_message(context, &shape, step, &mut ready);
                     continue;
                 }
             }
@@ -201,7 +202,7 @@ impl Chunk {
         self.left == 0
     }
 
-    /// A step is done: others may follow.
+    /// Marks a step as done, and adds the steps that can run now to `ready`.
     fn done(&mut self, shape: &Shape, step: u32, ready: &mut VecDeque<u32>) {
         debug_assert_ne!(self.state[step as usize], State::Done, "step {step} is done twice");
         self.state[step as usize] = State::Done;
@@ -215,13 +216,19 @@ impl Chunk {
         }
     }
 
-    /// Takes in the message of a receive, if it is there.
-    fn take_in(&mut self, setting: &mut Setting<'_>, shape: &Shape, step: u32, ready: &mut VecDeque<u32>) {
+    /// Completes a receive, if its message has arrived.
+    fn take_message(
+        &mut self,
+        context: &mut Context<'_>,
+        shape: &Shape,
+        step: u32,
+        ready: &mut VecDeque<u32>,
+    ) {
         let Act::Receive { from, message, part, reduce, turn } = shape.script.steps()[step as usize].act
         else {
             return;
         };
-        let Some(mut buffer) = (setting.early)(from, message) else { return };
+        let Some(mut buffer) = (context.early)(from, message) else { return };
         let Some(turn) = turn else {
             let place = self.region(shape, part);
             if reduce {
@@ -229,16 +236,16 @@ impl Chunk {
             } else {
                 place.copy_from(buffer.region());
             }
-            setting.pool.give(buffer);
+            context.pool.give(buffer);
             self.done(shape, step, ready);
             return;
         };
         self.state[step as usize] = State::Held;
         self.turns[turn.group as usize].arrived.insert(turn.place, buffer);
-        self.take_turns(setting.pool, shape, turn.group, part, ready);
+        self.take_turns(context.pool, shape, turn.group, part, ready);
     }
 
-    /// Combines the contributions of a group whose turn it is.
+    /// Combines the contributions of a group whose turn has come.
     fn take_turns(
         &mut self,
         pool: &mut Pool,
@@ -279,19 +286,19 @@ impl Chunk {
         }
     }
 
-    /// Brings what the caller has to where the script works on it.
-    fn fetch(&mut self, setting: &mut Setting<'_>) {
-        let Job { shape, input, output, keep, .. } = &**setting.job;
+    /// Copies the caller's input to where the script works on it.
+    fn fetch(&mut self, context: &mut Context<'_>) {
+        let Job { shape, input, output, keep, .. } = &**context.job;
         let width = shape.operation.element.bytes();
-        if in_place(setting.job) {
-            let run = shape.cut.runs(setting.number).next().expect("a contiguous chunk is one run");
+        if in_place(context.job) {
+            let run = shape.cut.runs(context.number).next().expect("a contiguous chunk is one run");
             let from = input.part(bytes(run, width));
             if !input.same(*output) {
                 self.data.copy_from(from);
             } else if *keep {
-                let mut saved = setting.pool.take(from.len());
+                let mut saved = context.pool.take(from.len());
                 saved.region().copy_from(from);
-                setting.saved.push((from, saved));
+                context.saved.push((from, saved));
             }
             return;
         }
@@ -303,8 +310,8 @@ impl Chunk {
             at = end;
         };
         match seat.kind {
-            CollectiveKind::AllGather => fetch(shape.cut.piece(setting.number)),
-            _ => shape.cut.runs(setting.number).for_each(&mut fetch),
+            CollectiveKind::AllGather => fetch(shape.cut.piece(context.number)),
+            _ => shape.cut.runs(context.number).for_each(&mut fetch),
         }
         if at < self.elements && shape.operation.reduces() {
             let rest = self.data.part(bytes(at..self.elements, width));
@@ -312,10 +319,10 @@ impl Chunk {
         }
     }
 
-    /// Brings the result to where the caller wants it. What it overwrites of an input that is to be kept is saved.
-    fn deliver(&self, setting: &mut Setting<'_>) {
-        let Job { shape, input, output, keep, .. } = &**setting.job;
-        if in_place(setting.job) || output.is_empty() {
+    /// Copies the result to the caller's output. Saves what that overwrites of an input that is to be kept.
+    fn deliver(&self, context: &mut Context<'_>) {
+        let Job { shape, input, output, keep, .. } = &**context.job;
+        if in_place(context.job) || output.is_empty() {
             return;
         }
         let width = shape.operation.element.bytes();
@@ -326,20 +333,20 @@ impl Chunk {
             let end = at + (run.end - run.start);
             let to = output.part(bytes(run, width));
             if *keep && to.overlaps(*input) {
-                let mut saved = setting.pool.take(to.len());
+                let mut saved = context.pool.take(to.len());
                 saved.region().copy_from(to);
-                setting.saved.push((to, saved));
+                context.saved.push((to, saved));
             }
             to.copy_from(from.part(bytes(at..end, width)));
             at = end;
         };
         match seat.kind {
-            CollectiveKind::ReduceScatter => deliver(shape.cut.piece(setting.number)),
-            _ => shape.cut.runs(setting.number).for_each(deliver),
+            CollectiveKind::ReduceScatter => deliver(shape.cut.piece(context.number)),
+            _ => shape.cut.runs(context.number).for_each(deliver),
         }
     }
 
-    /// What a step sends, where nothing that may come after it has been written there: then it is what was sent, unless
+    /// The memory that a step sends, if no later step has written to it. Its content is then what was sent, unless
     /// somebody else has written to it.
     pub(super) fn untouched(&self, shape: &Shape, send: u32) -> Option<Region> {
         let steps = shape.script.steps();
@@ -364,7 +371,7 @@ impl Chunk {
         Some(sent)
     }
 
-    /// Where a part of a buffer lies.
+    /// The memory of a part of a buffer.
     fn region(&self, shape: &Shape, part: Part) -> Region {
         let Extent { start, end } = shape.script.extent(part, self.elements);
         let width = shape.operation.element.bytes();
@@ -377,7 +384,7 @@ impl Chunk {
     }
 }
 
-/// Bytes of elements.
+/// The range of bytes of a range of elements.
 fn bytes(elements: Range<u64>, width: usize) -> Range<usize> {
     elements.start as usize * width..elements.end as usize * width
 }

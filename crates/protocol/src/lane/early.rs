@@ -1,34 +1,34 @@
-//! What came in before anybody wanted it.
+//! Messages that arrived before they were needed.
 
 use crate::extract::take_out;
 use crate::memory::{Buffer, Pool};
 use std::collections::BTreeMap;
 
-/// Operation (its [key](super::key)), chunk, rank that it comes from, number of the message.
+/// Operation (its [key](super::key)), chunk, rank that sends the message, number of the message.
 pub(super) type Key = (u64, u32, u32, u16);
 
-/// Messages that wait for their step, whole or still coming in.
+/// Messages that wait for their step. They have arrived, or are arriving.
 #[derive(Debug, Default)]
 pub(super) struct Early {
     messages: BTreeMap<Key, (usize, Option<Buffer>)>,
-    /// By the rank that they come from.
+    /// Bytes of these messages by sending rank.
     by_rank: BTreeMap<u32, usize>,
     bytes: usize,
     most: usize,
 }
 
 impl Early {
-    /// Whether the message has come or is coming in.
+    /// Whether a message has arrived or is arriving.
     pub(super) fn awaits(&self, key: Key) -> bool {
         self.messages.contains_key(&key)
     }
 
-    /// Whether the message is there.
+    /// Whether a message has arrived.
     pub(super) fn has(&self, key: Key) -> bool {
         self.messages.get(&key).is_some_and(|(_, buffer)| buffer.is_some())
     }
 
-    /// That a message of `length` bytes is coming in; how many bytes there are of its rank now.
+    /// Adds a message of `length` bytes that is arriving. Returns the bytes that there are now from its rank.
     pub(super) fn expect(&mut self, key: Key, length: usize) -> usize {
         let of_rank = self.by_rank.entry(key.2).or_default();
         *of_rank += length;
@@ -39,7 +39,7 @@ impl Early {
         of_rank
     }
 
-    /// That a message is not there any more.
+    /// Subtracts a message that was removed.
     fn less(&mut self, rank: u32, length: usize) {
         self.bytes -= length;
         if let Some(of_rank) = self.by_rank.get_mut(&rank) {
@@ -47,14 +47,14 @@ impl Early {
         }
     }
 
-    /// That a message is there.
+    /// Stores a message that has arrived.
     pub(super) fn put(&mut self, key: Key, buffer: Buffer) {
         if let Some((_, place)) = self.messages.get_mut(&key) {
             *place = Some(buffer);
         }
     }
 
-    /// Takes a message that is there.
+    /// Removes a message that has arrived, and returns it.
     pub(super) fn take(&mut self, key: Key) -> Option<Buffer> {
         let (length, buffer) = self.messages.get_mut(&key)?;
         let (length, buffer) = (*length, buffer.take()?);
@@ -63,7 +63,7 @@ impl Early {
         Some(buffer)
     }
 
-    /// Forgets the messages of operations with these keys. What is still coming in of them has no place then.
+    /// Forgets the messages of operations with these keys. Those that are still arriving are not stored.
     pub(super) fn forget(&mut self, keys: &std::ops::Range<u64>, pool: &mut Pool) {
         for (key, (length, buffer)) in take_out(&mut self.messages, |(key, ..), _| keys.contains(key)) {
             self.less(key.2, length);
@@ -71,7 +71,7 @@ impl Early {
         }
     }
 
-    /// Bytes of messages from all ranks, and the most that they have been.
+    /// Bytes of messages from all ranks, and the most that there have been.
     pub(super) fn bytes(&self) -> (usize, usize) {
         (self.bytes, self.most)
     }

@@ -1,24 +1,24 @@
-//! Operations of one group of ranks on a lane.
+//! The operations of one group of ranks on a lane.
 
 use super::chunk::Chunk;
 use super::early::Early;
 use super::{Job, key};
 use crate::memory::{Buffer, Pool, Region};
 use crate::script::Act;
-use crate::shape::{Book, Shape};
+use crate::shape::{PlanBook, Shape};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A group, as all lanes of a rank have it.
+/// A group to open, the same for all lanes of a rank.
 #[derive(Clone, Debug)]
 pub struct Opening {
-    /// Its number on this rank: 0 for all members of the job.
+    /// The group's number on this rank. Group 0 is the whole job.
     pub slot: u32,
-    /// The number that all its members have for it.
+    /// The group's id, the same on all its members.
     pub id: u64,
-    /// How its operations are run.
-    pub book: Arc<Book>,
-    /// The job's member for each of its own.
+    /// How the group's operations are run.
+    pub book: Arc<PlanBook>,
+    /// The member of the job at each place in the group.
     pub members: Vec<u32>,
 }
 
@@ -26,53 +26,54 @@ pub struct Opening {
 #[derive(Debug)]
 pub(super) struct Known {
     pub shape: Arc<Shape>,
-    /// Ranks whose announcement has come.
+    /// Ranks whose announcements have arrived.
     pub heard: BTreeSet<u32>,
     pub job: Option<Running>,
 }
 
-/// An operation that this rank has begun.
+/// An operation that this rank has begun, and its progress on this lane.
 #[derive(Debug)]
 pub(super) struct Running {
     pub job: Arc<Job>,
-    /// The next chunk to begin, and how many of this lane's are not through.
+    /// The next chunk to begin, and the number of this lane's chunks that have not completed.
     pub next: u32,
     pub left: u32,
     pub chunks: BTreeMap<u32, Chunk>,
-    /// Ranks that know from this lane what is run.
-    pub told: BTreeSet<u32>,
-    /// What the input was, where it has been overwritten.
+    /// Ranks to which this lane has announced the operation.
+    pub announced_to: BTreeSet<u32>,
+    /// Parts of the input from before they were overwritten.
     pub saved: Vec<(Region, Buffer)>,
 }
 
-/// Operations of one group.
+/// A group and its operations.
 #[derive(Debug)]
 pub(super) struct Group {
     pub slot: u32,
     pub id: u64,
-    pub book: Arc<Book>,
-    /// The job's member for each of the group's, and the other way round.
+    pub book: Arc<PlanBook>,
+    /// The member of the job at each place in the group, and the place of each member.
     pub members: Vec<u32>,
     pub places: Vec<Option<u32>>,
     pub jobs: BTreeMap<u64, Known>,
     /// The newest operation that has begun here, and the newest that any member has announced.
     pub newest: u64,
     pub announced: u64,
-    /// Chunks under way, their bytes, and those of their largest messages.
+    /// Number of running chunks, their bytes, and the bytes of their largest messages.
     pub running: u32,
-    pub afloat: usize,
-    pub flight: usize,
-    /// Bytes of messages of all chunks that ever began, and for each that runs what they were before it.
+    pub running_bytes: usize,
+    pub window_used: usize,
+    /// Bytes of messages of all chunks that have begun so far, and the value of that count when each running chunk
+    /// began.
     pub begun: u64,
     pub spans: BTreeSet<u64>,
-    /// Members that have not opened it yet, and that have left it.
+    /// Members that have not opened the group yet, and members that have left it.
     pub absent: BTreeSet<u32>,
     pub gone: BTreeSet<u32>,
-    /// Members that know that this rank sends nothing of it any more.
-    pub told: BTreeSet<u32>,
-    /// Members to which that is still to be written.
-    pub closing: BTreeSet<u32>,
-    /// Whether this rank has left it.
+    /// Members that were told, or need not be told, that this rank sends nothing more of the group.
+    pub closed_to: BTreeSet<u32>,
+    /// Members to which the [`Close`](crate::wire::Kind::Close) has not been written yet.
+    pub close_unwritten: BTreeSet<u32>,
+    /// Whether this rank has left the group.
     pub closed: bool,
 }
 
@@ -91,24 +92,24 @@ impl Group {
             newest: 0,
             announced: 0,
             running: 0,
-            afloat: 0,
-            flight: 0,
+            running_bytes: 0,
+            window_used: 0,
             begun: 0,
             spans: BTreeSet::new(),
             absent: BTreeSet::new(),
             gone: BTreeSet::new(),
-            told: BTreeSet::new(),
-            closing: BTreeSet::new(),
+            closed_to: BTreeSet::new(),
+            close_unwritten: BTreeSet::new(),
             closed: false,
         }
     }
 
-    /// The job's member for a place in the group.
+    /// The member of the job at a place in the group.
     pub(super) fn member(&self, place: u32) -> u32 {
         self.members[place as usize]
     }
 
-    /// The place of a member of the job, if it has one.
+    /// The place of a member of the job, if it is in the group.
     pub(super) fn place(&self, member: u32) -> Option<u32> {
         self.places.get(member as usize).copied().flatten()
     }
@@ -118,26 +119,26 @@ impl Group {
         self.place(member).and_then(|place| shape.seat(place))
     }
 
-    /// The members but for this rank.
+    /// The members other than this rank.
     pub(super) fn others(&self) -> impl Iterator<Item = u32> {
         let us = self.book.member();
         (0..).zip(&self.members).filter(move |&(place, _)| place != us).map(|(_, &member)| member)
     }
 
-    /// Whether its chunks may begin: all members have opened it.
+    /// Whether chunks may begin: all members have opened the group, and this rank has not left it.
     pub(super) fn ready(&self) -> bool {
         self.absent.is_empty() && !self.closed
     }
 
-    /// The whole sequence number of which these are the lower digits.
+    /// The full sequence number, from its lower bits.
     pub(super) fn sequence(&self, low: u32) -> u64 {
         const UNUSED: u32 = u32::BITS - super::SEQUENCE_BITS;
         let ahead = (low.wrapping_sub(self.newest as u32) << UNUSED).cast_signed() >> UNUSED;
         self.newest.wrapping_add_signed(i64::from(ahead))
     }
 
-    /// Whether a message from a member is missing in a chunk that has begun; with `all`, also in later chunks, or a message
-    /// to it has not left.
+    /// Whether a running chunk misses a message from a member. With `all`, also whether a later chunk does, or
+    /// whether a message to the member has not been written.
     pub(super) fn lacks(&self, member: u32, all: bool, (index, lanes): (u32, u32), early: &Early) -> bool {
         self.jobs.iter().any(|(&sequence, known)| {
             let Some(running) = &known.job else { return false };
@@ -164,7 +165,7 @@ impl Group {
         })
     }
 
-    /// The next chunk that has not begun: of which operation.
+    /// The next chunk to begin, and its operation.
     pub(super) fn next_chunk(&mut self, lanes: u32) -> Option<(u64, u32)> {
         self.jobs.iter_mut().find_map(|(&sequence, known)| {
             let running = known.job.as_mut()?;
@@ -176,10 +177,10 @@ impl Group {
         })
     }
 
-    /// Gives up what has begun: inputs that were to be kept are as they were. The operations that had begun and were not
-    /// forgotten.
+    /// Aborts all operations, and restores inputs that were to be kept. Returns the operations that had begun and
+    /// were not forgotten.
     pub(super) fn abort(&mut self, pool: &mut Pool) -> Vec<u64> {
-        (self.running, self.afloat, self.flight) = (0, 0, 0);
+        (self.running, self.running_bytes, self.window_used) = (0, 0, 0);
         self.spans.clear();
         let begun = self.jobs.iter_mut().filter_map(|(&sequence, known)| Some((sequence, known.job.take()?)));
         begun

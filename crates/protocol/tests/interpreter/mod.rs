@@ -1,5 +1,5 @@
-//! A plan on real numbers, one scalar after the other: what lanes are compared with. It runs the lazy programs, not the
-//! scripts that lanes run.
+//! A reference interpreter of plans, which lanes are compared with. It computes one scalar after the other, and runs
+//! the lazy programs of plans instead of the scripts that lanes run.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -11,7 +11,7 @@ use syncline_protocol::operation::{Association, Operation};
 use syncline_reduction::{Element, error_bound, scalar};
 use syncline_units::{CollectiveKind, Extent};
 
-/// A rank's input: small numbers for integers, floats of all sizes.
+/// A rank's input: arbitrary integers, or floats of many magnitudes.
 pub(crate) fn vector(operation: &Operation, rank: u32, seed: u64) -> Vec<u8> {
     let mut random = ChaCha8Rng::seed_from_u64(seed.wrapping_mul(1000) + u64::from(rank));
     let mut bytes = Vec::new();
@@ -29,20 +29,20 @@ pub(crate) fn vector(operation: &Operation, rank: u32, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// A seat, and what it contributes.
+/// The seat that contributes, and its bytes.
 type Contribution = (u32, Vec<u8>);
 
-/// The three buffers of a seat.
+/// The three buffers of a seat, in the order of [`Buffer`].
 type Memory = [Vec<u8>; 3];
 
-/// One chunk's programs, run against each other.
+/// The programs of all seats for one chunk, and the messages between them.
 struct Run<'a> {
     algorithm: &'a dyn Algorithm,
     operation: &'a Operation,
     ranks: u32,
     elements: u64,
     memory: Vec<Memory>,
-    mail: BTreeMap<(u32, u32, u32), VecDeque<Vec<u8>>>,
+    messages_in_transit: BTreeMap<(u32, u32, u32), VecDeque<Vec<u8>>>,
 }
 
 struct Receive {
@@ -56,39 +56,40 @@ impl Run<'_> {
         self.operation.element.bytes()
     }
 
-    fn place(&self, seat: &Seat, blocks: Blocks) -> std::ops::Range<usize> {
+    fn range(&self, seat: &Seat, blocks: Blocks) -> std::ops::Range<usize> {
         let part = self.algorithm.part(seat.kind, self.ranks, seat.stream, Extent::whole(self.elements));
         let Extent { start, end } = blocks.extent(seat.space(blocks.buffer, part));
         start as usize * self.width()..end as usize * self.width()
     }
 
     fn read(&mut self, seat: &Seat, blocks: Blocks) -> Vec<u8> {
-        let place = self.place(seat, blocks);
+        let range = self.range(seat, blocks);
         let buffer = &mut self.memory[seat.index as usize][blocks.buffer as usize];
-        if buffer.len() < place.end {
-            buffer.resize(place.end, 0);
+        if buffer.len() < range.end {
+            buffer.resize(range.end, 0);
         }
-        buffer[place].to_vec()
+        buffer[range].to_vec()
     }
 
     fn write(&mut self, seat: &Seat, blocks: Blocks, bytes: &[u8]) {
-        let place = self.place(seat, blocks);
+        let range = self.range(seat, blocks);
         let buffer = &mut self.memory[seat.index as usize][blocks.buffer as usize];
-        if buffer.len() < place.end {
-            buffer.resize(place.end, 0);
+        if buffer.len() < range.end {
+            buffer.resize(range.end, 0);
         }
-        buffer[place].copy_from_slice(bytes);
+        buffer[range].copy_from_slice(bytes);
     }
 
     fn combine(&self, into: &mut [u8], with: &[u8]) {
         scalar::reduce_into(self.operation.element, self.operation.reduction, into, with).unwrap();
     }
 
-    /// Takes in the messages of receives up to a wait: contributions to the same blocks in the order of seats.
-    fn take_in(&mut self, seat: &Seat, channel: u32, receives: Vec<Receive>) {
+    /// Performs the receives before a wait. Contributions to the same blocks are combined in the order of seats.
+    fn receive(&mut self, seat: &Seat, channel: u32, receives: Vec<Receive>) {
         let mut groups: Vec<(Blocks, Vec<Contribution>)> = Vec::new();
         for Receive { from, blocks, reduce } in receives {
-            let message = self.mail.get_mut(&(from, seat.index, channel)).unwrap().pop_front().unwrap();
+            let message =
+                self.messages_in_transit.get_mut(&(from, seat.index, channel)).unwrap().pop_front().unwrap();
             if !reduce {
                 self.write(seat, blocks, &message);
                 continue;
@@ -102,7 +103,7 @@ impl Run<'_> {
             let own = self.read(seat, blocks);
             let ranked = blocks.buffer == Buffer::Data && seat.index < self.ranks;
             group.push((if ranked { seat.index } else { 0 }, own));
-            // What a hub has is neutral and comes first.
+            // A hub's own content is neutral, and comes first.
             if !ranked {
                 group.rotate_right(1);
             }
@@ -136,7 +137,10 @@ impl Run<'_> {
                     match op {
                         Op::Send { to, blocks } => {
                             let bytes = self.read(&seat, blocks);
-                            self.mail.entry((seat.index, to, channel)).or_default().push_back(bytes);
+                            self.messages_in_transit
+                                .entry((seat.index, to, channel))
+                                .or_default()
+                                .push_back(bytes);
                         }
                         Op::Receive { from, blocks, reduce } => {
                             threads[at].3.push(Receive { from, blocks, reduce });
@@ -154,13 +158,16 @@ impl Run<'_> {
                         Op::Wait => {
                             let mut wanted: BTreeMap<u32, usize> = BTreeMap::new();
                             threads[at].3.iter().for_each(|r| *wanted.entry(r.from).or_default() += 1);
-                            let there =
-                                |from| self.mail.get(&(from, seat.index, channel)).map_or(0, VecDeque::len);
+                            let there = |from| {
+                                self.messages_in_transit
+                                    .get(&(from, seat.index, channel))
+                                    .map_or(0, VecDeque::len)
+                            };
                             if wanted.iter().any(|(&from, &count)| there(from) < count) {
                                 break;
                             }
                             let receives = std::mem::take(&mut threads[at].3);
-                            self.take_in(&seat, channel, receives);
+                            self.receive(&seat, channel, receives);
                         }
                         Op::After { stream, ops } => {
                             let other = seat.index as usize * streams as usize + stream as usize;
@@ -181,7 +188,7 @@ impl Run<'_> {
     }
 }
 
-/// What each rank's result is; nothing where it has none. `order` gives the rank of each seat.
+/// The result of each rank; empty if it has none. `order` gives the rank of each seat.
 pub(crate) fn run(
     algorithm: &dyn Algorithm,
     operation: &Operation,
@@ -210,8 +217,14 @@ pub(crate) fn run(
         let bytes = |run: std::ops::Range<u64>| run.start as usize * width..run.end as usize * width;
         let elements = cut.elements(chunk);
         let seats = algorithm.seats(ranks);
-        let mut run =
-            Run { algorithm, operation, ranks, elements, memory: Vec::new(), mail: BTreeMap::new() };
+        let mut run = Run {
+            algorithm,
+            operation,
+            ranks,
+            elements,
+            memory: Vec::new(),
+            messages_in_transit: BTreeMap::new(),
+        };
         for seat in 0..seats {
             let mut data: Vec<u8> = match order.get(seat as usize) {
                 Some(&rank) => {
@@ -228,7 +241,7 @@ pub(crate) fn run(
                 let Extent { start, end } = seat.input(Extent::whole(elements));
                 start..end
             });
-            // What is not its own, a rank does not have.
+            // Elements that a rank does not contribute have arbitrary content.
             if operation.kind == CollectiveKind::AllGather || operation.kind == CollectiveKind::Broadcast {
                 for (at, byte) in data.iter_mut().enumerate() {
                     *byte = if own.contains(&at) { *byte } else { 0xee };
@@ -248,11 +261,11 @@ pub(crate) fn run(
                 within..within + (whole.end - whole.start)
             };
             let mut at = 0;
-            for (place, target) in (0u32..).zip(cut.runs(chunk)) {
+            for (index, target) in (0u32..).zip(cut.runs(chunk)) {
                 let length = bytes(target.clone()).len();
                 if operation.kind != CollectiveKind::ReduceScatter {
                     result[bytes(target)].copy_from_slice(&from[at..at + length]);
-                } else if place == seat {
+                } else if index == seat {
                     result[bytes(piece(target))].copy_from_slice(&from[at..at + length]);
                 }
                 at += length;
@@ -262,7 +275,8 @@ pub(crate) fn run(
     results
 }
 
-/// Whether a rank's result is the expected one: bit for bit, or within the bound of sums in another order.
+/// Whether a rank's result is the expected one: bit for bit, or, if sums may be associated differently, within the
+/// error bound.
 pub(crate) fn compare(
     operation: &Operation,
     found: &[u8],
@@ -282,12 +296,12 @@ pub(crate) fn compare(
         Element::Bf16 => half::bf16::from_ne_bytes(bytes.try_into().unwrap()).to_f64(),
         _ => f64::NAN,
     };
-    // A rank that gets a block of the sum gets its own.
+    // A rank that gets a block gets the one of its own index.
     let first = if operation.by_rank() { found.len() * rank as usize } else { 0 };
     for (at, (found, expected)) in found.chunks(width).zip(expected.chunks(width)).enumerate() {
-        let place = first + at * width;
+        let start = first + at * width;
         let close = !exact && {
-            let all: f64 = inputs.iter().map(|input| value(&input[place..place + width]).abs()).sum();
+            let all: f64 = inputs.iter().map(|input| value(&input[start..start + width]).abs()).sum();
             (value(found) - value(expected)).abs() <= error_bound(operation.element, inputs.len()) * all
         };
         if found != expected && !close {

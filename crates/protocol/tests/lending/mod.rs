@@ -1,16 +1,16 @@
-//! Buffers of tests, lent to operations.
+//! Lets tests lend buffers to operations.
 
 use syncline_protocol::memory::{Buffer, Region};
 
-/// All of a buffer. Tests keep it until operations on it are over.
+/// A buffer that can be lent as a whole. Tests keep it until the operations on it have ended.
 pub(crate) trait Lent {
-    /// All of it.
+    /// The whole buffer, as a region.
     fn region(&mut self) -> Region;
 }
 
 impl Lent for Buffer {
     fn region(&mut self) -> Region {
-        // SAFETY: tests wait for operations on it, or drop whatever runs them, before they touch or drop it.
+        // SAFETY: before tests use or drop the buffer, they wait for its operations or drop what runs them.
         #[allow(unsafe_code)]
         unsafe {
             self.lend()

@@ -1,4 +1,4 @@
-//! Certificates, for Python: how ranks and hubs know each other.
+//! Certificates, for Python, by which ranks and hubs know each other.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -8,7 +8,7 @@ use syncline_transport::certificates::issue::issue;
 use syncline_transport::certificates::{Identity, Part, date};
 use syncline_transport::trust::Trust;
 
-/// A certificate of a job's CA and its key, as `syncline.runtime.trust` reads them.
+/// A job's CA, and a certificate of it with its key. `syncline.runtime.trust` reads them from files.
 #[pyclass(frozen, module = "syncline._core", from_py_object)]
 #[derive(Clone)]
 pub(crate) struct Certificates {
@@ -17,7 +17,8 @@ pub(crate) struct Certificates {
 
 #[pymethods]
 impl Certificates {
-    /// Reads PEM. `ValueError` has the part that is wrong (`ca`, `certificate`, `key`) and how.
+    /// Reads PEM texts. Raises `ValueError` with the invalid part (`ca`, `certificate`, `key`) and the
+    /// reason.
     #[staticmethod]
     fn read(ca: &[u8], certificate: &[u8], key: &[u8]) -> PyResult<Self> {
         let identity = Identity::new(ca, certificate, key).map_err(|(part, why)| {
@@ -31,13 +32,13 @@ impl Certificates {
         Ok(Self { identity })
     }
 
-    /// Until when the certificate and the CA's are good, in seconds since 1970.
+    /// When the certificate and the CA's certificate expire, in seconds since 1970.
     #[getter]
     const fn ends(&self) -> (i64, i64) {
         self.identity.ends()
     }
 
-    /// What the certificate is for: `hub`, `rank`, jobs, ranks.
+    /// What the certificate is valid for: `hub`, `rank`, `job NAME`, `rank NUMBER`.
     #[getter]
     fn names(&self) -> Vec<String> {
         let names = self.identity.names();
@@ -48,16 +49,16 @@ impl Certificates {
     }
 }
 
-/// What members of a job share: a key, or certificates.
+/// What members of a job share: a key, or certificates of one CA.
 #[derive(FromPyObject)]
 pub(crate) enum Secret {
-    /// Thirty-two bytes.
+    /// A key of 32 bytes.
     Key([u8; 32]),
     /// Certificates of one CA.
     Certificates(Certificates),
 }
 
-/// How the other side is known.
+/// How connections check the other side.
 pub(super) fn trust(secret: Option<Secret>) -> Trust {
     match secret {
         None => Trust::Everybody,
@@ -66,13 +67,14 @@ pub(super) fn trust(secret: Option<Secret>) -> Trust {
     }
 }
 
-/// A date for people, of seconds since 1970.
+/// Formats a date, given in seconds since 1970, for people.
 #[pyfunction]
 pub(crate) fn certificate_date(seconds: i64) -> String {
     date(seconds)
 }
 
-/// Makes a CA, and certificates of it that are good for so many days: texts of files, by name.
+/// Makes a CA, and certificates of it that are valid for this number of `days`. Returns the texts of files,
+/// by name.
 #[pyfunction]
 pub(crate) fn make_certificates(
     py: Python<'_>,

@@ -1,5 +1,5 @@
-//! Operations that are over, and whom to tell. Lanes' threads must not wait for the interpreter: they put what is over into a
-//! queue, and one thread of Python's takes it from there.
+//! The queue of finished operations and their callbacks. Lanes' threads must not wait for the Python
+//! interpreter: they put finished operations into the queue, and one Python thread takes them from there.
 
 use super::error;
 use super::operations::Held;
@@ -8,11 +8,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use syncline_executor::pending::Outcome;
 
-/// What is taken from the queue.
+/// An item of the queue.
 enum Item {
-    /// An operation is over: whom to tell.
-    Over(Arc<Held>, Py<PyAny>, Outcome),
-    /// Nothing more is to be taken.
+    /// An operation is over: call `callback`.
+    Over { held: Arc<Held>, callback: Py<PyAny>, outcome: Outcome },
+    /// The queue is stopped.
     Stop,
 }
 
@@ -32,20 +32,20 @@ fn queue() -> &'static Queue {
 /// Has `callback` put into the queue once an operation is over.
 pub(super) fn put(held: &Arc<Held>, callback: Py<PyAny>) {
     let sender = queue().sender.clone();
-    let over = Arc::clone(held);
+    let finished = Arc::clone(held);
     held.begun.pending().then(move |outcome| {
-        // The queue lives as long as the process.
-        _ = sender.send(Item::Over(over, callback, outcome));
+        // Does not fail: the queue lives as long as the process.
+        _ = sender.send(Item::Over { held: finished, callback, outcome });
     });
 }
 
-/// Waits for the next operation that is over, and gives its callback with the error that it ended with; nothing once the
+/// Waits for the next finished operation. Returns its callback and its error, if it failed; `None` once the
 /// queue is stopped.
 #[pyfunction]
 pub(crate) fn next_completion(py: Python<'_>) -> Option<(Py<PyAny>, Option<Py<PyAny>>)> {
     let item = py.detach(|| queue().receiver.lock().unwrap_or_else(PoisonError::into_inner).recv());
     match item {
-        Ok(Item::Over(held, callback, outcome)) => {
+        Ok(Item::Over { held, callback, outcome }) => {
             drop(held.released());
             let error = outcome.err().map(|fault| error(py, &fault).into_value(py).into_any());
             Some((callback, error))
@@ -54,7 +54,7 @@ pub(crate) fn next_completion(py: Python<'_>) -> Option<(Py<PyAny>, Option<Py<Py
     }
 }
 
-/// Has [`next_completion`] end, after what is in the queue.
+/// Stops the queue: [`next_completion`] returns `None` after the items that are in it.
 #[pyfunction]
 pub(crate) fn stop_completions() {
     _ = queue().sender.send(Item::Stop);

@@ -1,9 +1,9 @@
-//! Parameter hubs, for Python: workers that join at them, and hubs that serve.
+//! Parameter hubs, for Python: workers that join jobs on hubs, and hubs that serve them.
 
 use super::certificates::{Secret, trust};
 use super::operations::{Begun, Operations, Own};
 use super::raised::Raised;
-use super::{Pending, absent, error, read, region, seconds};
+use super::{Pending, error, join_diagnostics, read, region, seconds};
 use crate::errors::{detached, to_python};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -22,7 +22,7 @@ use syncline_hub::terms::Terms;
 use syncline_protocol::heartbeat::Patience;
 use syncline_protocol::operation::Request;
 
-/// What a worker is told when it joins, as JSON; `syncline.hub` writes it and says what each means.
+/// The arguments of [`Hub::join`], as JSON. `syncline.hub` writes them, and documents them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Worker {
@@ -37,7 +37,7 @@ struct Worker {
     terms: Terms,
 }
 
-/// How a hub is set up, as JSON.
+/// The arguments of [`HubService::open`], as JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Plan {
@@ -52,7 +52,7 @@ struct Plan {
     silence_s: f64,
 }
 
-/// A job on hubs, as one of its workers sees it: `syncline.hub.Hub` has it.
+/// A job on hubs, as one of its workers sees it. `syncline.hub.Hub` wraps it.
 #[pyclass(frozen, module = "syncline._core")]
 pub(crate) struct Hub {
     operations: Operations<syncline_hub::join::Hub>,
@@ -60,7 +60,7 @@ pub(crate) struct Hub {
 
 #[pymethods]
 impl Hub {
-    /// Joins a job; returns once all its workers are there.
+    /// Joins a job, and returns once all its workers have joined.
     #[staticmethod]
     #[pyo3(signature = (worker, key=None))]
     fn join(py: Python<'_>, worker: &str, key: Option<Secret>) -> PyResult<Self> {
@@ -80,12 +80,13 @@ impl Hub {
                 },
                 deadline: seconds("deadline_s", worker.deadline_s)?,
             };
-            join(&place, worker.terms, &Optimizers::default(), &mut || raised.look()).map_err(absent)
+            join(&place, worker.terms, &Optimizers::default(), &mut || raised.look())
+                .map_err(join_diagnostics)
         });
         Ok(Self { operations: Operations::new("hub", raised.or(joined)?) })
     }
 
-    /// How often each vector has been pushed, by this worker or before it joined.
+    /// How often each vector has been pushed: before this worker joined, and by it.
     fn steps(&self) -> PyResult<Vec<u64>> {
         self.operations.ask(syncline_hub::join::Hub::steps).ok_or_else(|| self.operations.closed())
     }
@@ -95,8 +96,8 @@ impl Hub {
         self.operations.ask(syncline_hub::join::Hub::fresh).ok_or_else(|| self.operations.closed())
     }
 
-    /// Begins an exchange of a vector (`push`, `push_pull`, `pull`, `set`), on memory given as address and bytes, that
-    /// `owner` keeps where it is.
+    /// Begins an exchange of a vector; `wish` is `push`, `push_pull`, `pull` or `set`. `input` and `output`
+    /// are each an address and a number of bytes, which `owner` keeps valid.
     #[expect(clippy::too_many_arguments, reason = "one call for each vector of a training step")]
     fn begin(
         &self,
@@ -108,15 +109,16 @@ impl Hub {
         keep: bool,
         owner: Py<PyAny>,
     ) -> PyResult<Pending> {
-        let wishes = [Request::Push, Request::PushPull, Request::Pull, Request::Set];
-        let wish = wishes.into_iter().find(|known| known.name() == wish);
-        let wish = wish.ok_or_else(|| PyValueError::new_err("there is no such exchange"))?;
+        let requests = [Request::Push, Request::PushPull, Request::Pull, Request::Set];
+        let request = requests.into_iter().find(|known| known.name() == wish);
+        let request = request
+            .ok_or_else(|| PyValueError::new_err(format!("`{wish}` is not an exchange with a hub")))?;
         self.operations.begin(py, owner, |hub| {
-            Ok(Begun::Exchange(hub.begin(key, wish, region(input), region(output), keep)?))
+            Ok(Begun::Exchange(hub.begin(key, request, region(input), region(output), keep)?))
         })
     }
 
-    /// Another learning rate of a vector or of all, from this worker's next push on.
+    /// Sets the learning rate of one vector or all, from this worker's next push on.
     #[pyo3(signature = (rate, key=None))]
     fn set_rate(&self, py: Python<'_>, rate: f64, key: Option<u32>) -> PyResult<()> {
         let set =
@@ -124,33 +126,34 @@ impl Hub {
         set.map_err(|diagnostics| to_python(py, &diagnostics))
     }
 
-    /// Why nothing can begin any more, as an exception, if that is so.
+    /// The fault after which nothing can begin any more, as an exception, if there was one.
     fn fault(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         let fault = self.operations.ask(syncline_hub::join::Hub::failed).flatten();
         fault.map(|fault| error(py, &fault).into_value(py).into_any())
     }
 
-    /// Leaves: what is under way fails, and memory is free again.
+    /// Leaves the job. Exchanges under way fail, and their memory is released.
     fn close(&self, py: Python<'_>) {
         self.operations.close(py);
     }
 }
 
-/// A hub that serves, as `syncline.hub.Service` has it.
+/// A hub that serves workers. `syncline.hub.Service` wraps it.
 #[pyclass(frozen, module = "syncline._core")]
 pub(crate) struct HubService {
     inner: Own<Mutex<Option<Service>>>,
 }
 
 impl HubService {
-    fn ask<R>(&self, question: impl FnOnce(&Service) -> R) -> Option<R> {
-        self.inner.get()?.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(question)
+    /// Calls `read` on the service, unless it is closed.
+    fn ask<R>(&self, read: impl FnOnce(&Service) -> R) -> Option<R> {
+        self.inner.get()?.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(read)
     }
 }
 
 #[pymethods]
 impl HubService {
-    /// Begins to serve.
+    /// Starts a hub, which listens from then on.
     #[staticmethod]
     #[pyo3(signature = (plan, key=None))]
     fn open(py: Python<'_>, plan: &str, key: Option<Secret>) -> PyResult<Self> {
@@ -172,7 +175,7 @@ impl HubService {
             Service::open(setup).map_err(|why| {
                 let taken = why.contains("in use");
                 let remedy = if taken {
-                    "end what listens there, or take another port"
+                    "end the process that listens there, or use another port"
                 } else {
                     "syncline hub doctor"
                 };
@@ -182,35 +185,35 @@ impl HubService {
         Ok(Self { inner: Own::new(Mutex::new(Some(service))) })
     }
 
-    /// Where it listens, by interface; nothing once it is closed.
+    /// The addresses at which the hub listens, one for each interface. Empty once it is closed.
     fn addresses(&self) -> Vec<String> {
         let addresses = self.ask(|service| service.interfaces().iter().map(ToString::to_string).collect());
         addresses.unwrap_or_default()
     }
 
-    /// How it is, as JSON; nothing once it is closed.
+    /// The hub's status, as JSON; `None` once it is closed.
     fn status(&self) -> Option<String> {
         self.ask(|service| serde_json::to_string(&service.status()).expect("a status is plain data"))
     }
 
-    /// What has happened since it was asked last, as JSON.
+    /// What has happened since the previous call, as JSON.
     fn events(&self) -> String {
         let events = self.ask(Service::events).unwrap_or_default();
         serde_json::to_string(&events).expect("events are plain data")
     }
 
-    /// Takes no new jobs, and ends once there are none, or after so many seconds.
+    /// Refuses new jobs from now on, and ends the hub once it has no jobs, or after `seconds`.
     fn drain(&self, seconds: f64) {
         let most = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
         self.ask(|service| service.drain(most));
     }
 
-    /// Whether it has ended.
+    /// Whether the hub has ended.
     fn ended(&self) -> bool {
         self.ask(Service::ended).unwrap_or(true)
     }
 
-    /// Ends at once.
+    /// Ends the hub at once.
     fn close(&self, py: Python<'_>) {
         let Some(inner) = self.inner.get() else { return };
         let service = inner.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -218,7 +221,7 @@ impl HubService {
     }
 }
 
-/// How a hub elsewhere is, as JSON; waits for an answer so many seconds at most.
+/// Asks the hub at `address` for its status, as JSON. Waits at most `wait_s` seconds for the answer.
 #[pyfunction]
 #[pyo3(signature = (address, wait_s, key=None))]
 pub(crate) fn hub_status(
@@ -232,18 +235,18 @@ pub(crate) fn hub_status(
     let raised = Raised::default();
     let status = detached(py, || {
         let wait = seconds("wait_s", wait_s)?;
-        ask(address, &trust(key), wait, &mut || raised.look())
-            .map_err(|why| {
-                let remedy = "see that it runs, is reached at this address, and has the same key or CA: syncline hub serve --listen ADDRESS";
-                Diagnostic::error(Code::NoMeeting, format!("the hub {address} {why}")).help(remedy).into()
-            })
+        ask(address, &trust(key), wait, &mut || raised.look()).map_err(|why| {
+            let remedy = "check that the hub runs (syncline hub serve --listen ADDRESS), can be reached at \
+                          this address, and uses the same key or CA";
+            Diagnostic::error(Code::NoMeeting, format!("the hub {address} {why}")).help(remedy).into()
+        })
     });
     Ok(serde_json::to_string(&raised.or(status)?).expect("a status is plain data"))
 }
 
-/// Whether two levels of hubs may pay (luo2020, section 2.3), and the seconds per byte of both sides of the condition: without
-/// and with. Rates in bytes per second; `between` is what the exchange among hubs takes, found from the rates where it is
-/// not given.
+/// Returns whether two levels of hubs may pay (luo2020, section 2.3), and the seconds per byte of both sides
+/// of the condition: with one level and with two. Rates are in bytes per second. `between` is the seconds per
+/// byte of the exchange among hubs; by default it is computed from the rates.
 #[pyfunction]
 #[pyo3(signature = (racks, workers, hub_rate, core_rate, worker_rate, between=None))]
 pub(crate) fn two_levels(
@@ -256,7 +259,7 @@ pub(crate) fn two_levels(
 ) -> PyResult<(bool, f64, f64)> {
     let sane = |rate: f64| rate.is_finite() && rate > 0.0;
     if racks == 0 || workers == 0 || ![hub_rate, core_rate, worker_rate].into_iter().all(sane) {
-        return Err(PyValueError::new_err("racks, workers and rates are more than 0"));
+        return Err(PyValueError::new_err("racks, workers and rates must be more than 0"));
     }
     let racks = Racks { racks, workers, hub_rate, core_rate, worker_rate };
     let between = between.unwrap_or_else(|| racks.between());

@@ -1,4 +1,4 @@
-//! Operations under way, and the memory that they work on.
+//! Operations under way, and the owners of their memory.
 
 use super::Pending;
 use crate::errors::{guarded, to_python};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use syncline_executor::pending;
 use syncline_hub::join::Exchange;
 
-/// What has begun.
+/// An operation that has begun.
 pub(crate) enum Begun {
     /// A collective among ranks.
     Collective(pending::Pending),
@@ -28,14 +28,15 @@ impl Begun {
     }
 }
 
-/// An operation, and whose memory it works on: held until it is over.
+/// An operation, and the owner of its memory, which is held until the operation is over.
 pub(super) struct Held {
     pub(super) begun: Begun,
     owner: Mutex<Option<Py<PyAny>>>,
 }
 
 impl Held {
-    /// The owner, once the operation is over. To be dropped where no lock is held: Python code may run.
+    /// Takes the owner once the operation is over. Drop it without holding a lock, because Python code may
+    /// run.
     pub(super) fn released(&self) -> Option<Py<PyAny>> {
         let over = self.begun.pending().outcome().is_some();
         over.then(|| self.owner.lock().unwrap_or_else(PoisonError::into_inner).take()).flatten()
@@ -44,13 +45,13 @@ impl Held {
 
 /// Something that runs operations, such as a communicator, until it is closed.
 pub(crate) struct Operations<T> {
-    /// What it is called.
+    /// Its name in messages, such as `communicator`.
     name: &'static str,
     inner: Own<Mutex<(Option<T>, UnderWay)>>,
 }
 
-/// Something with threads, of the process that made it: one that was forked has none of them, and neither waits for them nor
-/// drops what they work on.
+/// A value with threads, for the process that made it. A forked child does not have the threads: it cannot
+/// use the value, and does not drop it, because dropping would wait for the threads.
 pub(crate) struct Own<T> {
     process: u32,
     inner: Option<T>,
@@ -61,7 +62,7 @@ impl<T> Own<T> {
         Self { process: std::process::id(), inner: Some(inner) }
     }
 
-    /// It, in the process that made it.
+    /// The value, in the process that made it.
     pub(crate) fn get(&self) -> Option<&T> {
         self.inner.as_ref().filter(|_| self.process == std::process::id())
     }
@@ -75,69 +76,73 @@ impl<T> Drop for Own<T> {
     }
 }
 
-/// What is under way, the oldest first, and beyond how many all of it is looked through for what is over.
+/// Operations under way.
 struct UnderWay {
+    /// The oldest first.
     held: VecDeque<Arc<Held>>,
-    many: usize,
+    /// The number of operations at which all of them are searched for finished ones.
+    threshold: usize,
 }
 
 impl UnderWay {
-    const FEW: usize = 64;
+    const MIN_THRESHOLD: usize = 64;
 
     fn new() -> Self {
-        Self { held: VecDeque::new(), many: Self::FEW }
+        Self { held: VecDeque::new(), threshold: Self::MIN_THRESHOLD }
     }
 
-    /// Takes out what is over: the oldest at once, the rest once there are many. Every begin costs the same, however many
-    /// are under way.
-    fn over(&mut self) -> Vec<Arc<Held>> {
+    /// Removes finished operations: the oldest ones at each call, the others at the threshold. The threshold
+    /// grows with the number of operations under way, so the average cost of a call does not depend on that
+    /// number.
+    fn take_finished(&mut self) -> Vec<Arc<Held>> {
         let is_over = |held: &Arc<Held>| held.begun.pending().outcome().is_some();
         let mut over = Vec::new();
         while self.held.front().is_some_and(is_over) {
             over.extend(self.held.pop_front());
         }
-        if self.held.len() >= self.many {
+        if self.held.len() >= self.threshold {
             let (more, left): (VecDeque<_>, VecDeque<_>) = self.held.drain(..).partition(is_over);
             over.extend(more);
             self.held = left;
-            self.many = (2 * self.held.len()).max(Self::FEW);
+            self.threshold = (2 * self.held.len()).max(Self::MIN_THRESHOLD);
         }
         over
     }
 }
 
 impl<T: Send> Operations<T> {
-    pub(crate) fn new(name: &'static str, runs: T) -> Self {
-        Self { name, inner: Own::new(Mutex::new((Some(runs), UnderWay::new()))) }
+    pub(crate) fn new(name: &'static str, runner: T) -> Self {
+        Self { name, inner: Own::new(Mutex::new((Some(runner), UnderWay::new()))) }
     }
 
-    /// What it says, unless it is closed.
-    pub(crate) fn ask<R>(&self, question: impl FnOnce(&T) -> R) -> Option<R> {
+    /// Calls `read` on what runs operations, unless it is closed.
+    pub(crate) fn ask<R>(&self, read: impl FnOnce(&T) -> R) -> Option<R> {
         let inner = self.inner.get()?.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.0.as_ref().map(question)
+        inner.0.as_ref().map(read)
     }
 
-    /// That it is closed, or another process's.
+    /// The exception that it is closed, or belongs to another process.
     pub(crate) fn closed(&self) -> PyErr {
         if self.inner.get().is_none() {
-            let what = format!("the {} is of the process that this one was forked from", self.name);
+            let what = format!("the {} belongs to the process that this one was forked from", self.name);
             return PyValueError::new_err(what);
         }
         PyValueError::new_err(format!("the {} is closed", self.name))
     }
 
-    /// Begins an operation on memory that `owner` keeps where it is.
+    /// Begins an operation on memory that `owner` keeps valid.
     pub(crate) fn begin(
         &self,
         py: Python<'_>,
         owner: Py<PyAny>,
         begin: impl FnOnce(&T) -> syncline_diagnostics::Result<Begun>,
     ) -> PyResult<Pending> {
-        // No Python code runs while the lock is held: another thread may wait for it with the interpreter's.
+        // Run no Python code while this lock is held: another thread may wait for the lock while it holds the
+        // interpreter.
         let Some(inner) = self.inner.get() else { return Err(self.closed()) };
         let mut inner = inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let over = inner.1.over();
-        let begun = inner.0.as_ref().map(|runs| guarded(|| begin(runs)));
+        let over = inner.1.take_finished();
+        let begun = inner.0.as_ref().map(|runner| guarded(|| begin(runner)));
         let mut owner = Some(owner);
         let begun = begun.map(|begun| {
             begun.map(|begun| {
@@ -155,18 +160,19 @@ impl<T: Send> Operations<T> {
         }
     }
 
-    /// Gives away what runs operations, unless it is closed. To be closed once what is under way is over.
+    /// Takes what runs operations, unless it is closed. Call [`Operations::close`] once operations under way
+    /// are over.
     pub(crate) fn take(&self) -> Option<T> {
         self.inner.get()?.lock().unwrap_or_else(PoisonError::into_inner).0.take()
     }
 
-    /// Ends: what is under way fails, and memory is free again.
+    /// Drops what runs operations. Operations under way fail, and their owners are released.
     pub(crate) fn close(&self, py: Python<'_>) {
         let Some(inner) = self.inner.get() else { return };
         let mut inner = inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let (runs, under_way) = (inner.0.take(), std::mem::take(&mut inner.1.held));
+        let (runner, under_way) = (inner.0.take(), std::mem::take(&mut inner.1.held));
         drop(inner);
-        py.detach(|| drop(runs));
+        py.detach(|| drop(runner));
         drop(under_way.iter().map(|held| held.released()).collect::<Vec<_>>());
     }
 }

@@ -1,4 +1,4 @@
-//! What comes back, and what every kind of damage is called.
+//! Reads folders back: intact ones, and ones with every kind of damage.
 
 use super::{read_file, read_manifest, read_summary, read_table, verify};
 use crate::manifest::sha256;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_timeline::Timeline;
 
-/// A folder of the small run, which is removed with the first value.
+/// A folder of the small run. It is removed when the first value is dropped.
 fn folder() -> (tempfile::TempDir, PathBuf) {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");
@@ -20,7 +20,7 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
     (place, folder)
 }
 
-/// Code and message of the only error.
+/// Code and message of an outcome's only error.
 fn error<T: std::fmt::Debug>(result: syncline_diagnostics::Result<T>) -> (Code, String) {
     let errors = result.unwrap_err();
     assert_eq!(errors.0.len(), 1, "{errors}");
@@ -43,7 +43,7 @@ fn everything_comes_back() {
 }
 
 #[test]
-fn what_is_not_a_results_folder() {
+fn other_folders_are_refused() {
     let (place, folder) = folder();
     assert_eq!(
         error(read_manifest(&place.path().join("none"))),
@@ -51,7 +51,7 @@ fn what_is_not_a_results_folder() {
     );
     assert_eq!(
         error(read_manifest(&folder.join("summary.json"))),
-        (Code::BadResults, "results are a folder, and this is a file".into())
+        (Code::BadResults, "this is a file, but results are a folder".into())
     );
     assert_eq!(
         error(read_manifest(place.path())),
@@ -62,11 +62,11 @@ fn what_is_not_a_results_folder() {
 }
 
 #[test]
-fn what_is_not_a_manifest() {
+fn bad_manifests_are_refused() {
     let (_place, folder) = folder();
     let path = folder.join("manifest.json");
     let whole = fs::read_to_string(&path).unwrap();
-    let (corrupt, foreign) = ("the manifest is corrupt", "the folder holds results of another tool, or none");
+    let (corrupt, foreign) = ("the manifest is corrupt", "the folder does not hold results of syncline");
     let newer = "the results were written by a newer version";
     let cases = [
         (String::new(), corrupt),
@@ -88,7 +88,7 @@ fn what_is_not_a_manifest() {
 }
 
 #[test]
-fn what_happened_to_a_file() {
+fn errors_say_what_happened_to_a_file() {
     let (_place, folder) = folder();
     let path = folder.join("layers.parquet");
     let whole = fs::read(&path).unwrap();
@@ -97,7 +97,7 @@ fn what_happened_to_a_file() {
     fs::write(&path, &whole[..whole.len() - 1]).unwrap();
     assert_eq!(said(), "a file of the results is truncated");
     fs::write(&path, [&whole[..], b"x"].concat()).unwrap();
-    assert_eq!(said(), "a file of the results is longer than it was written");
+    assert_eq!(said(), "a file of the results is longer than when it was written");
     let mut changed = whole.clone();
     changed[40] ^= 1;
     fs::write(&path, &changed).unwrap();
@@ -109,7 +109,7 @@ fn what_happened_to_a_file() {
 }
 
 #[test]
-fn a_manifest_that_lies() {
+fn a_manifest_that_contradicts_the_files_is_refused() {
     let (place, folder) = folder();
     let path = folder.join("manifest.json");
     let whole = fs::read_to_string(&path).unwrap();
@@ -118,7 +118,7 @@ fn a_manifest_that_lies() {
     fs::write(&path, escape).unwrap();
     assert_eq!(error(read_table(&folder, "layers")).1, "the manifest names a file outside of the folder");
 
-    // The file is what the manifest says, and not a table, or another one.
+    // The file has the size and hash in the manifest, but it is not a table, or it is another table.
     let old = fs::read(folder.join("layers.parquet")).unwrap();
     for (bytes, message) in [
         (old[..old.len() - 3].to_vec(), "the Parquet file is truncated or corrupt"),
@@ -142,7 +142,7 @@ fn a_manifest_that_lies() {
 }
 
 #[test]
-fn a_name_that_is_misspelt() {
+fn a_misspelt_name_gets_a_suggestion() {
     let (_place, folder) = folder();
     let errors = read_table(&folder, "layer").unwrap_err();
     assert_eq!(errors.0[0].nearest.as_deref(), Some("layers"));

@@ -1,18 +1,19 @@
 //! Arrows between slices.
 //!
-//! Perfetto draws an arrow between the events that carry the same flow id, in the order of their time. The sender's
-//! begin carries it, and the receiver's begin; where a receive was posted before its message was sent, the receiver's
-//! end carries it instead, so that no arrow points backwards.
+//! Perfetto draws an arrow between the events that carry the same flow id, in the order of their time. These are the
+//! start of the sending slice and the start of the receiving slice. If a receive was posted before its message was
+//! sent, the end of the receiving slice carries the id instead, so that no arrow points backwards.
 
 use syncline_timeline::Flow;
 
-/// An event of the trace: twice a span's position in drawing order, plus one for its end.
+/// An event of the trace, numbered as twice the span's position in drawing order, plus one for its end.
 pub(super) type Event = u64;
 
-/// Most bytes that an arrow adds: twice a flow id of ten bytes, and a byte for each of the two lengths around it.
+/// Largest number of bytes that an arrow adds: two flow ids of ten bytes, each with one more byte for each of the two
+/// length fields around it.
 pub(super) const BYTES: u64 = 24;
 
-/// An arrow: its number from 1, and the positions in drawing order between which it is drawn.
+/// An arrow: its id, counted from 1, and the positions of its two spans in drawing order.
 #[derive(Clone, Copy)]
 pub(super) struct Arrow {
     id: u64,
@@ -22,20 +23,20 @@ pub(super) struct Arrow {
 }
 
 impl Arrow {
-    /// The position after which both of its ends are drawn.
+    /// The position of the later of its two spans.
     pub(super) fn complete_at(&self) -> u32 {
         self.from.max(self.to)
     }
 }
 
-/// The arrows that can be drawn. `position` is a span's place in drawing order, `time` the begin and end of the span at
-/// a position in the trace's time.
+/// The arrows that can be drawn. `position` holds each span's position in drawing order; `time` returns the start and
+/// end of the span at a position, in the trace's time.
 pub(super) fn arrows(flows: &[Flow], position: &[u32], time: impl Fn(u32) -> (u64, u64)) -> Vec<Arrow> {
     let arrow = |(id, flow): (u64, &Flow)| {
         let from = *position.get(flow.from as usize)?;
         let to = *position.get(flow.to as usize)?;
         let at_end = to < from;
-        // Where the receiver has ended before the sender begins, there is no arrow to be drawn.
+        // If the receiving span ends before the sending one starts, an arrow would point backwards.
         let drawn = from != to && (!at_end || time(to).1 > time(from).0);
         drawn.then_some(Arrow { id, from, to, at_end })
     };
@@ -58,7 +59,7 @@ impl Ids {
         Self(ids)
     }
 
-    /// Replaces what is in `ids` by the ids of `event`.
+    /// Replaces the content of `ids` with the ids of `event`.
     pub(super) fn of(&self, event: Event, ids: &mut Vec<u64>) {
         ids.clear();
         let start = self.0.partition_point(|pair| pair.0 < event);

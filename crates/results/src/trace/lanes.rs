@@ -1,4 +1,4 @@
-//! Lanes: slices on one Perfetto track must nest, so spans of one track that overlap are spread over several.
+//! Lanes: slices on one Perfetto track must nest, so overlapping spans of one track are spread over several lanes.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -20,14 +20,14 @@ pub(super) fn sorted(spans: &[Span]) -> Vec<u32> {
 /// The lanes of one track.
 #[derive(Default)]
 struct Lanes {
-    /// Lanes in use, by when they become free.
+    /// Lanes in use, ordered by when they become free.
     busy: BinaryHeap<Reverse<(u64, u32)>>,
     /// Lanes that are free.
     free: BinaryHeap<Reverse<u32>>,
 }
 
 impl Lanes {
-    /// The first lane that is free from `start` on, which is then taken until `end`.
+    /// Takes the first lane that is free at `start`, until `end`.
     fn take(&mut self, start: u64, end: u64) -> u32 {
         while let Some(&Reverse((until, lane))) = self.busy.peek()
             && until <= start
@@ -102,7 +102,7 @@ mod tests {
                         prop_assert!(a.end <= b.start);
                     }
                 }
-                // No lane without need: every lane below is taken at that moment.
+                // Every lane below is taken at that moment, so no lane is wasted.
                 let at = spans.spans[order[later] as usize].start;
                 let (rank, track, lane) = places[later];
                 for below in 0..lane {

@@ -1,16 +1,17 @@
-//! Spans as a Perfetto trace (the `TrackEvent` protocol buffers), for <https://ui.perfetto.dev> and its SQL.
+//! Encodes spans and counters as a Perfetto trace (the `TrackEvent` protocol buffers), for <https://ui.perfetto.dev>
+//! and its SQL.
 //!
 //! - Every traced rank is a process named `rank N`. Its tracks are threads: those of [`syncline_timeline::Track::OWN`],
-//!   and one for each dimension by name. Spans of a track that overlap are spread over
-//!   lanes: `communication`, `communication 2`, ...
-//! - Times are simulated time in nanoseconds: picoseconds are rounded to the nearest, halves up. A span that is
-//!   shorter than that may have no length; spans that touch still touch.
-//! - A span that moved bytes says how many in the debug annotation `bytes`. A message is an arrow from the span that
-//!   sent it to the span that received it.
-//! - Every dimension is a group of counters: how much of it is used, how long its queues are, what was lost there in a
-//!   slice of time. A value holds until the next one; the last one is zero, where what is known ends.
-//! - A trace has a largest size. Counters are drawn first, unless they alone are larger. Spans are then drawn
-//!   in the order of their begin until it is reached; a slice over the whole trace then says how many are left out.
+//!   and one for each dimension, with its name. Overlapping spans of a track are spread over lanes: `communication`,
+//!   `communication 2`, ...
+//! - Times are simulated time in nanoseconds: picoseconds are rounded to the nearest, halves up. A span of less than a
+//!   nanosecond may have no length. Adjacent spans stay adjacent.
+//! - The debug annotation `bytes` of a span is the number of bytes that it moved. A message is an arrow from the span
+//!   that sent it to the span that received it.
+//! - Every dimension is a group of counters: its utilisation, the length of its queues, its losses in a slice of time.
+//!   A value holds until the next one. The last one is zero, at the end of the recorded time.
+//! - A trace has a largest size. Counters are drawn first, unless they alone exceed it. Spans are then drawn in the
+//!   order of their start until the size is reached; a slice over the whole trace then says how many are left out.
 //!
 //! Modules: `wire` (protocol buffers), `packet` (Perfetto's messages), `lanes` (overlapping spans), `flows` (arrows),
 //! `counters`.
@@ -34,15 +35,16 @@ pub const DEFAULT_TRACE_BYTES: u64 = 200_000_000;
 pub struct Trace {
     /// The content of a `.pftrace` file.
     pub bytes: Vec<u8>,
-    /// Spans that are drawn.
+    /// Number of spans that are drawn.
     pub spans: u64,
-    /// Spans that are not: cut because of the size, or never recorded.
+    /// Number of spans that are not drawn, because of the size or because they were never recorded.
     pub left_out: u64,
 }
 
-/// Spans and counters as a trace of at most `max_bytes` bytes, or of the few hundred bytes that say that all were left out.
+/// Encodes spans and counters as a trace of at most `max_bytes` bytes. If not even one span fits, the trace has a few
+/// hundred bytes, which say that all were left out.
 ///
-/// Labels and dimensions that have no name get one; a flow to a span that does not exist is not drawn.
+/// Labels and dimensions without a name get one. A flow to a span that does not exist is not drawn.
 pub fn encode(spans: &Spans, counters: &[Counter], max_bytes: u64) -> Trace {
     let drawing = Drawing::new(spans, counters);
     let plan = drawing.plan(max_bytes);
@@ -50,17 +52,17 @@ pub fn encode(spans: &Spans, counters: &[Counter], max_bytes: u64) -> Trace {
     Trace { bytes: drawing.draw(&plan, left_out), spans: u64::from(plan.drawn), left_out }
 }
 
-/// Picoseconds to nanoseconds, to the nearest, halves up.
+/// Converts picoseconds to nanoseconds, rounded to the nearest, halves up.
 const fn ns(ps: u64) -> u64 {
     ps / 1000 + (ps % 1000 >= 500) as u64
 }
 
-/// Where everything is drawn.
+/// The place of every span, arrow and counter in the trace.
 struct Drawing<'a> {
     spans: &'a Spans,
     /// Spans in drawing order.
     order: Vec<u32>,
-    /// Their places, in drawing order.
+    /// Places of spans, in drawing order.
     places: Vec<lanes::Place>,
     /// Track ids of all places.
     tracks: BTreeMap<lanes::Place, u64>,
@@ -71,15 +73,15 @@ struct Drawing<'a> {
     counters: Message,
 }
 
-/// What is drawn.
+/// The part that fits into the largest size.
 struct Plan {
-    /// The first so many spans are drawn.
+    /// Number of spans to draw, in drawing order.
     drawn: u32,
-    /// Whether counters are.
+    /// Whether to draw counters.
     counters: bool,
-    /// The labels of spans, encoded.
+    /// The labels of these spans, encoded.
     names: Message,
-    /// Their ranks and tracks.
+    /// The ranks and tracks of these spans.
     ranks: BTreeMap<u32, u64>,
     tracks: BTreeMap<lanes::Place, u64>,
 }
@@ -105,7 +107,7 @@ impl<'a> Drawing<'a> {
         }
         let arrows =
             flows::arrows(&spans.flows, &position, |at| times(&spans.spans[order[at as usize] as usize]));
-        // Behind the ids of ranks, tracks and the note.
+        // Ids after those of ranks, tracks and the note.
         let counters = counters::draw(counters, next + 2);
         Self { spans, order, places, tracks, ranks, arrows, counters }
     }
@@ -121,14 +123,14 @@ impl<'a> Drawing<'a> {
         u64::from(span.label).min(self.spans.labels.len() as u64) + 1
     }
 
-    /// How much fits into `max_bytes`.
+    /// Finds how much fits into `max_bytes`.
     fn plan(&self, max_bytes: u64) -> Plan {
         let mut scratch = Message::default();
         packet::names(&mut scratch, &[]);
         packet::root(&mut scratch);
         self.note_begin(&mut scratch, u64::MAX);
         self.note_end(&mut scratch);
-        // The names make the first packet longer, and with it the two lengths at its begin.
+        // The names make the first packet longer, and so also its two length fields.
         let mut used = scratch.bytes().len() as u64 + 8;
         let of_counters = self.counters.bytes().len() as u64;
         let counters = used + of_counters <= max_bytes;
@@ -184,7 +186,7 @@ impl<'a> Drawing<'a> {
         plan
     }
 
-    /// The trace.
+    /// Encodes the trace.
     fn draw(&self, plan: &Plan, left_out: u64) -> Vec<u8> {
         let mut trace = Message::default();
         packet::names(&mut trace, plan.names.bytes());
@@ -227,7 +229,7 @@ impl<'a> Drawing<'a> {
     }
 
     fn track(&self, trace: &mut Message, place: lanes::Place, uuid: u64) {
-        // Ids of threads follow those of processes, so that none is taken for a process's main thread.
+        // Thread ids are larger than all process ids, so that Perfetto takes no thread for a process's main thread.
         let above = self.ranks.keys().next_back().map_or(0, |&rank| u64::from(rank) + 1);
         packet::thread(
             trace,
@@ -269,7 +271,7 @@ impl<'a> Drawing<'a> {
         packet::end(trace, (times(span).1, uuid), flows);
     }
 
-    /// Begins the slice that says that spans are missing; it lasts from the first span to the last.
+    /// Begins the slice that says that spans are missing. It lasts from the first span to the last.
     fn note_begin(&self, trace: &mut Message, left_out: u64) {
         let start = self.order.first().map_or(0, |&at| times(&self.spans.spans[at as usize]).0);
         let spans = if left_out == 1 { "span" } else { "spans" };

@@ -1,24 +1,24 @@
-//! The messages of a Perfetto trace that are used here, with the field numbers of `perfetto/trace/*.proto`.
+//! The messages of a Perfetto trace that this crate writes, with the field numbers of `perfetto/trace/*.proto`.
 //!
-//! A trace is a list of packets. Names are sent once in [`names`] and then meant by number; tracks are declared by
-//! [`root`], [`process`], [`thread`], [`global`], [`group`] and [`counter`]; [`begin`] and [`end`] make a slice on one,
-//! [`value`] a value of a counter.
+//! A trace is a list of packets. [`names`] lists all names once; later packets refer to them by number. [`root`],
+//! [`process`], [`thread`], [`global`], [`group`] and [`counter`] declare tracks. [`begin`] and [`end`] make a slice on
+//! a track, [`value`] a value of a counter.
 
 use super::wire::Message;
 use syncline_timeline::Track;
 
-/// All packets come from one writer, as far as Perfetto is concerned.
+/// Id of the writer of all packets (Perfetto's `trusted_packet_sequence_id`).
 const SEQUENCE: u64 = 1;
-/// `SEQ_INCREMENTAL_STATE_CLEARED`: names start here.
+/// `SEQ_INCREMENTAL_STATE_CLEARED`: this packet starts a new list of names.
 const CLEARED: u64 = 1;
-/// `SEQ_NEEDS_INCREMENTAL_STATE`: names are meant by number.
+/// `SEQ_NEEDS_INCREMENTAL_STATE`: this packet refers to names by number.
 const NEEDS_NAMES: u64 = 2;
 /// `ChildTracksOrdering.EXPLICIT`.
 const EXPLICIT: u64 = 3;
-/// Number of the one debug annotation, `bytes`.
+/// Number of the only debug annotation, `bytes`.
 const BYTES: u64 = 1;
 
-/// The kinds of work, in the order of their numbers from 1: those of [`Track::OWN`], then two more.
+/// The names of categories, in the order of their numbers from 1: those of [`Track::OWN`], then two more.
 pub(super) fn categories() -> impl Iterator<Item = &'static str> {
     Track::OWN.into_iter().map(|(_, name)| name).chain(["dimension", "note"])
 }
@@ -75,7 +75,7 @@ fn descriptor(trace: &mut Message, uuid: u64, rank: u64, fill: impl FnOnce(&mut 
     });
 }
 
-/// The trace as a whole: processes and threads are shown in the order that is given.
+/// The root of all tracks. It tells Perfetto to show processes and threads in the order of their ranks.
 pub(super) fn root(trace: &mut Message) {
     packet(trace, |packet| {
         packet.message(60, |track| {
@@ -86,7 +86,7 @@ pub(super) fn root(trace: &mut Message) {
     });
 }
 
-/// A rank.
+/// The process of a rank.
 pub(super) fn process(trace: &mut Message, uuid: u64, rank: u32) {
     descriptor(trace, uuid, u64::from(rank), |track| {
         track.uint(11, EXPLICIT);
@@ -97,7 +97,7 @@ pub(super) fn process(trace: &mut Message, uuid: u64, rank: u32) {
     });
 }
 
-/// One lane of a rank. Perfetto shows the threads of a process by ascending `tid`, in every version of it.
+/// The thread of one lane of a rank. All versions of Perfetto show the threads of a process by ascending `tid`.
 pub(super) fn thread(
     trace: &mut Message,
     uuid: u64,
@@ -122,7 +122,7 @@ pub(super) fn global(trace: &mut Message, uuid: u64, name: &str) {
     descriptor(trace, uuid, 0, |track| track.text(2, name));
 }
 
-/// Tracks below each other, in the order of their ranks, under a common name.
+/// A group of tracks under a common name, in the order of their ranks.
 pub(super) fn group(trace: &mut Message, uuid: u64, name: &str) {
     descriptor(trace, uuid, 0, |track| {
         track.text(2, name);
@@ -130,7 +130,7 @@ pub(super) fn group(trace: &mut Message, uuid: u64, name: &str) {
     });
 }
 
-/// What the values of a counter are.
+/// The unit of a counter.
 pub(super) enum Unit {
     /// `CounterDescriptor.Unit.UNIT_COUNT`.
     Count,
@@ -140,7 +140,7 @@ pub(super) enum Unit {
     Named(&'static str),
 }
 
-/// A counter, in a group and with a rank in there.
+/// A counter in a group. `rank` orders it within the group.
 pub(super) fn counter(trace: &mut Message, uuid: u64, (group, rank): (u64, u64), name: &str, unit: &Unit) {
     descriptor(trace, uuid, rank, |track| {
         track.text(2, name);
@@ -153,12 +153,12 @@ pub(super) fn counter(trace: &mut Message, uuid: u64, (group, rank): (u64, u64),
     });
 }
 
-/// Perfetto takes process 0 for the idle process, so processes count from 1.
+/// The process id of a rank. Ids count from 1, because Perfetto takes process 0 for the idle process.
 fn pid(rank: u32) -> u64 {
     u64::from(rank) + 1
 }
 
-/// How a slice is named: by number, or by itself.
+/// The name of a slice.
 pub(super) enum Name<'a> {
     /// The number in [`names`].
     Interned(u64),
@@ -181,7 +181,7 @@ fn event(trace: &mut Message, ns: u64, kind: u64, uuid: u64, flows: &[u64], fill
     });
 }
 
-/// The begin of a slice.
+/// The start of a slice.
 pub(super) fn begin(
     trace: &mut Message,
     (ns, uuid): (u64, u64),

@@ -1,4 +1,5 @@
-//! The trace, read back by a decoder of its own and replayed as Perfetto does: a stack a track, flow ids by time.
+//! Reads traces with an independent decoder and replays them as Perfetto does: one stack for each track, flow ids by
+//! time.
 
 use super::wire::decode::{Value, fields};
 use super::{DEFAULT_TRACE_BYTES, Trace, ns};
@@ -52,7 +53,7 @@ fn text(message: &[u8], field: u64) -> Option<String> {
     inner(message, field).map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
 }
 
-/// Replays a trace, and panics at everything that Perfetto would count as an error.
+/// Replays a trace, and panics on everything that Perfetto would count as an error.
 fn replay(trace: &[u8]) -> Replay {
     let mut names: BTreeMap<(u64, u64), String> = BTreeMap::new();
     let mut processes = BTreeMap::new();
@@ -240,7 +241,7 @@ fn a_receive_that_was_posted_early_gets_its_arrow_at_its_end() {
     let mut spans = timeline().spans;
     spans.flows = vec![
         Flow { from: 2, to: 1 },  // Posted at 5 us, sent at 7 us, received at 9 us.
-        Flow { from: 3, to: 0 },  // Over before it began: not drawn.
+        Flow { from: 3, to: 0 },  // The receive ends before the send starts: not drawn.
         Flow { from: 4, to: 4 },  // To itself: not drawn.
         Flow { from: 0, to: 99 }, // To nothing: not drawn.
     ];
@@ -249,7 +250,7 @@ fn a_receive_that_was_posted_early_gets_its_arrow_at_its_end() {
 }
 
 #[test]
-fn what_is_left_out_is_said() {
+fn a_cut_trace_says_how_many_spans_are_left_out() {
     let mut spans = timeline().spans;
     spans.left_out = 1;
     let trace = encode(&spans, DEFAULT_TRACE_BYTES);
@@ -275,7 +276,7 @@ fn many_labels_and_arrows_stay_within_the_limit() {
     let span = spans.spans[1];
     spans.labels = (0..3_000).map(|at| format!("label {at} {}", "x".repeat(at % 300))).collect();
     spans.spans = (0..3_000).map(|at| syncline_timeline::Span { label: at, ..span }).collect();
-    // Every arrow ends at one span, whose event is as long as it gets.
+    // All arrows end at one span, whose event therefore has the largest length.
     spans.flows = (0..3_000)
         .map(|at| Flow { from: at, to: 2_999 })
         .chain((1..3_000).map(|to| Flow { from: 0, to }))

@@ -1,4 +1,4 @@
-//! The protocol-buffer wire format, as far as a trace needs it.
+//! Writes the protocol-buffer wire format, as far as a trace needs it.
 
 /// A message that is being written.
 #[derive(Default)]
@@ -15,7 +15,7 @@ impl Message {
         self.0
     }
 
-    /// Starts anew, keeping the memory.
+    /// Removes all bytes, but keeps the memory.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
@@ -33,32 +33,32 @@ impl Message {
         self.0.push(value as u8);
     }
 
-    /// A `uint32`, `uint64`, `bool`, enum, or an `int32` or `int64` that is not negative.
+    /// Adds a `uint32`, `uint64`, `bool`, enum, or an `int32` or `int64` that is not negative.
     pub(super) fn uint(&mut self, field: u32, value: u64) {
         self.varint(u64::from(field) << 3);
         self.varint(value);
     }
 
-    /// A `fixed64`, or the bits of a `double`.
+    /// Adds a `fixed64`, or the bits of a `double`.
     pub(super) fn fixed64(&mut self, field: u32, value: u64) {
         self.varint(u64::from(field) << 3 | 1);
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// A `string`.
+    /// Adds a `string`.
     pub(super) fn text(&mut self, field: u32, value: &str) {
         self.varint(u64::from(field) << 3 | 2);
         self.varint(value.len() as u64);
         self.0.extend_from_slice(value.as_bytes());
     }
 
-    /// A message in this one.
+    /// Adds a nested message, whose fields `fill` adds.
     pub(super) fn message(&mut self, field: u32, fill: impl FnOnce(&mut Self)) {
         self.varint(u64::from(field) << 3 | 2);
         let start = self.0.len();
         fill(self);
         let length = self.0.len() - start;
-        // The length goes before the content: move the content by as many bytes as the length takes.
+        // The length precedes the content: append it, then rotate it to the front.
         self.varint(length as u64);
         let taken = self.0.len() - start - length;
         self.0[start..].rotate_right(taken);
@@ -89,7 +89,7 @@ pub(super) mod decode {
         value
     }
 
-    /// The fields of a message in order. Panics where it is not one.
+    /// The fields of a message in order. Panics if the bytes are not a message.
     pub(crate) fn fields(mut bytes: &[u8]) -> Vec<(u64, Value<'_>)> {
         let mut fields = Vec::new();
         while !bytes.is_empty() {

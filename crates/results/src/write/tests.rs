@@ -1,4 +1,4 @@
-//! Folders are there whole or not at all, whatever fails.
+//! Folders are written completely or not at all, whatever fails.
 
 use super::{write, write_on};
 use crate::disk::Faulty;
@@ -93,14 +93,14 @@ fn nothing_else_is_replaced() {
     std::os::unix::fs::symlink(at("full"), at("link")).unwrap();
     let before = tree(place.path());
     let cases = [
-        ("full", "the folder is not empty, and what is in it is not results that may be replaced"),
-        ("almost", "the folder is not empty, and what is in it is not results that may be replaced"),
-        ("corrupt", "the folder is not empty, and what is in it is not results that may be replaced"),
-        ("notes", "the folder holds results that may be replaced, and something else that would be lost"),
-        ("file", "a file is where the results folder should be"),
+        ("full", "the folder is not empty and does not hold results that may be replaced"),
+        ("almost", "the folder is not empty and does not hold results that may be replaced"),
+        ("corrupt", "the folder is not empty and does not hold results that may be replaced"),
+        ("notes", "the folder holds results that may be replaced, but also other files that would be lost"),
+        ("file", "a file with this name exists; results need a folder"),
         #[cfg(unix)]
-        ("link", "a symbolic link is where the results folder should be"),
-        ("..", "a results folder needs a name of its own"),
+        ("link", "a symbolic link with this name exists; results need a folder"),
+        ("..", "the path does not end in a name for the results folder"),
     ];
     for (name, message) in cases {
         let errors = write(&at(name), &run(&timeline, "")).unwrap_err();
@@ -124,7 +124,7 @@ fn a_run_that_cannot_be_stored_leaves_nothing() {
 
 /// Fails at the Nth operation for every N, with nothing there, an empty folder, and older results.
 #[test]
-fn whatever_fails_the_folder_is_old_or_new() {
+fn after_any_failure_the_folder_is_old_or_new() {
     let timeline = timeline();
     let prepare: [fn(&Path, &Timeline); 3] = [
         |_, _| {},
@@ -159,7 +159,7 @@ fn whatever_fails_the_folder_is_old_or_new() {
     }
 }
 
-/// A disk that is gone for good: what was there is intact, and what is left beside it is named.
+/// A disk that fails permanently: the previous content is intact, and the error names everything that stays beside it.
 #[test]
 fn a_disk_that_stays_broken_loses_nothing() {
     let timeline = timeline();
@@ -189,7 +189,7 @@ fn a_disk_that_stays_broken_loses_nothing() {
 }
 
 #[test]
-fn the_manifest_says_what_is_there() {
+fn the_manifest_lists_the_content() {
     let timeline = timeline();
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("run");

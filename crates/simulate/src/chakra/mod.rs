@@ -1,28 +1,29 @@
-//! Chakra execution traces as a workload.
+//! Reads Chakra execution traces as a workload.
 //!
 //! | node | task |
 //! |---|---|
-//! | `COMP` | compute: `duration_micros` where it is above 0, else `num_ops` and `tensor_size` for the compute model |
-//! | `COMP` with `is_cpu_op` | compute of the host, of `duration_micros` |
+//! | `COMP` | compute: `duration_micros` if above 0, otherwise `num_ops` and `tensor_size` for the compute model |
+//! | `COMP` with `is_cpu_op` | compute of the host, for `duration_micros` |
 //! | `COMM_COLL` | a collective of the whole machine, of the dimensions in `involved_dim`, or of the group `pg_name` |
 //! | `COMM_SEND`, `COMM_RECV` | send, receive |
-//! | `MEM_LOAD`, `MEM_STORE` | a memory operation of `duration_micros`; refused without, as no remote memory is modelled |
-//! | `METADATA` | nothing; its process groups count before those of the file of groups |
+//! | `MEM_LOAD`, `MEM_STORE` | a memory operation of `duration_micros`; refused without it, as remote memory is not modelled |
+//! | `METADATA` | no task; its process groups take precedence over those of the file of groups |
 //! | `INVALID` | refused |
 //!
-//! - The host of a rank does one thing at a time, the ready node with the smallest id first, and the accelerator goes on
-//!   meanwhile, as in ASTRA-sim 2. It takes the place of the path to remote memory and is booked there, so a rank has
-//!   host operations or memory nodes, not both.
-//! - A broadcast starts at the first rank of its group. A barrier is an all-reduce of a byte for each rank of its group:
-//!   the least that every rank takes part in, whatever the algorithm.
-//! - Ranks with equal files share a class; a rank's tasks start in the order of node ids.
-//! - The k-th collectives of a group's ranks, in order of id, are the same one; where they have names of their own that are
-//!   in different orders, those with equal names are ([`pairing`]).
-//! - A group that has all ranks stands for the whole machine, as in ASTRA-sim 2; a smaller one is one flat axis in the
-//!   order of its list. Disjoint groups of equal size are groups of one role.
-//! - An all-gather's `comm_size` is the shard of one rank: it gathers that times the ranks that take part.
-//! - ASTRA-sim 2 runs one communication of a rank at a time. Here they overlap; `collectives: { concurrent: 1 }` keeps
-//!   collectives from it.
+//! - The host of a rank does one operation at a time, the ready node with the smallest id first, while the accelerator
+//!   continues, as in ASTRA-sim 2. The host uses the engine's resource for the path to remote memory, so a rank may
+//!   have host operations or memory nodes, but not both.
+//! - A broadcast starts at the first rank of its group. A barrier is an all-reduce of one byte for each rank of its
+//!   group, the smallest size at which every rank takes part with any algorithm.
+//! - Ranks with equal files share a class. A rank's tasks start in the order of node ids.
+//! - The k-th collective of each rank of a group, in order of id, belongs to the same collective. If the ranks'
+//!   collectives have unique names that come in different orders, those with equal names belong together instead
+//!   ([`pairing`]).
+//! - A group that has all ranks is the whole machine, as in ASTRA-sim 2. A smaller group is one flat axis in the order
+//!   of its list. Disjoint groups of equal size are groups of one role.
+//! - An all-gather's `comm_size` is the shard of one rank, so it gathers `comm_size` times the number of ranks.
+//! - ASTRA-sim 2 runs one communication of a rank at a time. Here they overlap; `collectives: { concurrent: 1 }` runs
+//!   collectives one at a time.
 
 mod nodes;
 mod pairing;
@@ -44,13 +45,13 @@ use syncline_workload::{
     GraphBuilder, Part, Role, RoleId, Source, Task, TaskGraph, TaskKind, Work, Workload,
 };
 
-/// Most problems that are listed.
+/// Largest number of problems that are reported.
 const MAX_PROBLEMS: usize = 20;
 
-/// Reads `<prefix>.<rank>.et` for every rank along `axes`. `mismatch` says that there is another number of NPUs.
+/// Reads `<prefix>.<rank>.et` for every rank along `axes`. `mismatch` makes the error for a wrong number of NPUs.
 ///
 /// # Errors
-/// What is wrong with the files, and nodes that cannot be simulated; `LimitReached` where `watch` says stop.
+/// Everything that is wrong with the files; nodes that cannot be simulated; `LimitReached` if `watch` says to stop.
 pub(crate) fn workload(
     prefix: &str,
     groups: Option<&str>,
@@ -102,7 +103,7 @@ pub(crate) fn workload(
     Ok(Workload { name, ranks, classes, class_runs, roles: job.roles, layers, iterations: 1, source })
 }
 
-/// A warning where traces have computation, and none of it says how long it takes or how much it is.
+/// A warning if the traces contain compute nodes, but none says how long it takes or how many operations it has.
 pub(crate) fn without_durations(workload: &Workload) -> Option<Diagnostic> {
     let Source::Traces { prefix } = &workload.source else { return None };
     let mut nodes = 0u64;
@@ -116,7 +117,7 @@ pub(crate) fn without_durations(workload: &Workload) -> Option<Diagnostic> {
     (nodes > 0).then(|| {
         Diagnostic::warning(
             Code::BadWorkload,
-            "the traces do not say how long computation takes: it takes no time, and all that is simulated is communication",
+            "the traces do not say how long computation takes: it takes no time, and only communication is simulated",
         )
         .at(prefix, 0)
         .found(format!("{nodes} COMP_NODEs without duration_micros and without num_ops"))
@@ -124,7 +125,7 @@ pub(crate) fn without_durations(workload: &Workload) -> Option<Diagnostic> {
     })
 }
 
-/// The prefix of the traces: `prefix` itself, or where it is a folder, that of the only traces in it.
+/// The prefix of the traces: `prefix` itself, or if it is a folder, the prefix of the only traces in it.
 fn prefix_in(prefix: &str) -> Result<Cow<'_, str>> {
     let folder = Path::new(prefix);
     if !folder.is_dir() {
@@ -137,9 +138,10 @@ fn prefix_in(prefix: &str) -> Result<Cow<'_, str>> {
     if let [only] = &found[..] {
         return Ok(Cow::Owned(folder.join(only).to_string_lossy().into_owned()));
     }
-    let problem = Diagnostic::error(Code::Unreadable, "a folder of traces must hold those of one job")
-        .at(prefix, 0)
-        .key("workload.chakra");
+    let problem =
+        Diagnostic::error(Code::Unreadable, "a folder of traces must hold the traces of exactly one job")
+            .at(prefix, 0)
+            .key("workload.chakra");
     Err(match found.len() {
         0 => {
             problem.found("no file that ends in .0.et").help("name the folder or the prefix of the .et files")
@@ -149,7 +151,7 @@ fn prefix_in(prefix: &str) -> Result<Cow<'_, str>> {
     .into())
 }
 
-/// That there are as many files as ranks.
+/// Checks that there are as many files as ranks.
 fn count_files(prefix: &Path, ranks: u32, mismatch: &dyn Fn(&str, u32) -> Diagnostic) -> Result<()> {
     let is_there = |rank: u32| rank_file(prefix, rank).is_file();
     let files = (0..u32::MAX).take_while(|&rank| is_there(rank)).count() as u32;
@@ -164,7 +166,7 @@ fn count_files(prefix: &Path, ranks: u32, mismatch: &dyn Fn(&str, u32) -> Diagno
             .help("write one file for each rank")
             .into());
     }
-    // No file at all is reported by the reader, with similar names.
+    // If there is no file at all, the reader reports that, with similar names.
     if files == 0 {
         return Ok(());
     }
@@ -175,12 +177,12 @@ fn count_files(prefix: &Path, ranks: u32, mismatch: &dyn Fn(&str, u32) -> Diagno
 
 type Boxed<T> = std::result::Result<T, Box<Diagnostic>>;
 
-/// Which ranks a `pg_name` means.
+/// The ranks that a `pg_name` names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Team {
-    /// All of them.
+    /// All ranks.
     Everyone,
-    /// One alone, with whom there is nothing to exchange.
+    /// A single rank, which has nothing to exchange.
     Alone,
     /// A group of this role.
     Listed(RoleId, u32),

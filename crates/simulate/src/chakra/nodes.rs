@@ -1,4 +1,4 @@
-//! Nodes as tasks, and the reasons why some are none.
+//! Converts nodes to tasks, and refuses nodes that cannot be simulated.
 
 use super::{Boxed, Job, Team};
 use syncline_diagnostics::{Code, Diagnostic};
@@ -9,21 +9,21 @@ use syncline_units::{Bytes, CollectiveKind, Flops, RankId, Time};
 use syncline_workload::{Peer, TaskKind, Work};
 
 impl Job<'_> {
-    /// What a node does.
+    /// The task of a node.
     pub(super) fn task(&mut self, site: Site<'_>, op: &Op, teams: &[Team]) -> Boxed<TaskKind> {
         match op.work {
-            // It says something about the trace, such as its process groups.
+            // Metadata describe the trace, such as its process groups.
             NodeWork::Nothing if op.kind == NodeKind::Metadata => Ok(TaskKind::Join),
             NodeWork::Nothing => Err(site.refused(
                 format!("a node of type {} cannot be simulated", op.kind),
-                "remove it, or give it the type that was meant; ASTRA-sim 2 never finishes on such nodes",
+                "remove it, or give it the intended type; ASTRA-sim 2 never finishes on such nodes",
             )),
             NodeWork::Compute(compute) => site.compute(op, compute),
             NodeWork::Memory(_) if op.duration_micros > 0 => {
                 Ok(TaskKind::Memory(site.time(op.duration_micros)?))
             }
             NodeWork::Memory(_) => Err(site.refused(
-                "remote memory is not modelled, and the node does not say how long it takes",
+                "remote memory is not modelled, and the node has no duration",
                 "give the node a duration_micros",
             )),
             NodeWork::PointToPoint(message) => {
@@ -38,7 +38,10 @@ impl Job<'_> {
                         "rank {rank} {} a message as rank {own}",
                         if sends { "sends" } else { "receives" }
                     );
-                    return Err(site.refused(message, "a rank's own end of a message is itself"));
+                    return Err(site.refused(
+                        message,
+                        "give the rank itself as the sender of what it sends and as the receiver of what it receives",
+                    ));
                 }
                 let bytes = Bytes(bytes);
                 Ok(if sends {
@@ -72,7 +75,7 @@ impl Job<'_> {
             }
         };
         let bytes = match collective.bytes {
-            // Its size is no payload.
+            // A barrier's size is not payload.
             _ if barrier => 1,
             Some(bytes) => bytes,
             None => return Err(site.refused("the collective has no size", "add comm_size")),
@@ -100,7 +103,7 @@ impl Job<'_> {
         let factor = if kind == CollectiveKind::AllGather || barrier { u64::from(members) } else { 1 };
         let bytes = bytes.checked_mul(factor).ok_or_else(|| {
             site.refused(
-                format!("{members} shards of this size are more than can be counted"),
+                format!("{members} shards of this size have more than 2^64 bytes"),
                 "check comm_size",
             )
         })?;
@@ -109,7 +112,7 @@ impl Job<'_> {
         Ok(TaskKind::Collective { role, kind, bytes: Bytes(bytes), blocking })
     }
 
-    /// The axes that take part.
+    /// The axes for which `list`, a node's `involved_dim`, is true.
     fn involved(&self, site: Site<'_>, list: &[bool]) -> Boxed<Vec<usize>> {
         let dims = self.axes.len();
         if list.len() < dims {
@@ -129,7 +132,7 @@ impl Job<'_> {
     }
 }
 
-/// The first node that takes time of the path to remote memory.
+/// The first node that occupies the path to remote memory.
 pub(super) fn first_memory(graph: &Graph) -> Option<usize> {
     graph.ops().iter().position(|op| matches!(op.work, NodeWork::Memory(_)) && op.duration_micros > 0)
 }
@@ -142,7 +145,7 @@ pub(super) struct Site<'a> {
     pub(super) sharers: &'a [u32],
     pub(super) graph: &'a Graph,
     pub(super) node: usize,
-    /// The graph's first node that takes time of the path to remote memory.
+    /// The graph's first node that occupies the path to remote memory.
     pub(super) memory: Option<usize>,
 }
 
@@ -164,12 +167,12 @@ impl Site<'_> {
     fn compute(self, op: &Op, compute: Compute) -> Boxed<TaskKind> {
         let (flop, memory) = (compute.num_ops.unwrap_or(0), compute.tensor_size.unwrap_or(0));
         let work = match (op.duration_micros, flop, memory) {
-            // Many host operators only say that they are there. They keep nobody busy.
+            // Traces list many host operators without any work. They take no time.
             (0, 0, 0) if op.cpu => return Ok(TaskKind::Join),
             (0, 0, 0) => Work::Time(Time::ZERO),
             (0, ..) if op.cpu => {
                 return Err(self.refused(
-                    "compute of the host (is_cpu_op) is given by operations, and the compute model is the accelerator's",
+                    "compute of the host (is_cpu_op) is given by operations, but the compute model is for the accelerator",
                     "give the node a duration_micros",
                 ));
             }
@@ -185,14 +188,14 @@ impl Site<'_> {
         Ok(TaskKind::Compute(work))
     }
 
-    /// Compute of the host. It takes the place of the path to remote memory: a resource of the rank beside the
-    /// accelerator, which does one thing at a time.
+    /// Compute of the host. It uses the engine's resource for the path to remote memory, which works beside the
+    /// accelerator and does one operation at a time.
     fn host(self, micros: u64) -> Boxed<TaskKind> {
         if let Some(memory) = self.memory {
             let id = self.graph.id(memory);
             return Err(self.refused(
-                format!("a rank has compute of the host (is_cpu_op) and memory nodes, such as node {id}: they would wait for each other"),
-                "leave out one of the two",
+                format!("a rank has both compute of the host (is_cpu_op) and memory nodes, such as node {id}: they would wait for each other"),
+                "remove one of the two kinds of node",
             ));
         }
         Ok(TaskKind::Memory(self.time(micros)?))

@@ -1,9 +1,9 @@
-//! Which collectives of a group's ranks are the same one.
+//! Pairs the collectives of a group's ranks.
 //!
-//! The engine takes the k-th collective task of a group, in task order, to be the same on every rank. Tasks have the order
-//! of their nodes' ids, which most traces keep alike. Where a rank of a group has the same collectives in another order,
-//! and each has a name of its own, names say which belong together: the collectives of that rank then change places among
-//! themselves.
+//! The engine assumes that the k-th collective task of a group, in task order, is the same collective on every rank.
+//! Tasks have the order of their nodes' ids, which in most traces is the same on all ranks. If a rank of a group has
+//! the same collectives in another order, and each has a unique name, collectives with equal names belong together:
+//! this module then reorders the collectives of that rank.
 
 use super::{Job, Team};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use syncline_formats::chakra::{Graph, Work};
 pub(super) type Order = Vec<u32>;
 
 impl Job<'_> {
-    /// The order of each graph's nodes in which the k-th collectives of a group are the same.
+    /// For each graph, an order of its nodes in which the k-th collectives of a group belong together.
     pub(super) fn orders(&self, teams: &[Vec<Team>]) -> Vec<Order> {
         let graphs = self.traces.graphs();
         let mut orders: Vec<Order> = graphs.iter().map(|graph| (0..graph.len() as u32).collect()).collect();
@@ -48,8 +48,8 @@ impl Job<'_> {
     }
 }
 
-/// The collectives of a graph by their group, in order of id. Those of some dimensions only are left out: they are known
-/// by their place alone.
+/// The collectives of a graph by group, in order of id. Leaves out collectives of only some dimensions, which are
+/// always paired by position.
 fn by_team(graph: &Graph, teams: &[Team]) -> BTreeMap<Team, Vec<u32>> {
     let mut found: BTreeMap<Team, Vec<u32>> = BTreeMap::new();
     for (node, op) in (0u32..).zip(graph.ops()) {
@@ -63,8 +63,8 @@ fn by_team(graph: &Graph, teams: &[Team]) -> BTreeMap<Team, Vec<u32>> {
     found
 }
 
-/// The nodes of `graph` in the order of the names of `first`'s; `None` where they are in that order, where names do not
-/// differ, or where the two have different ones.
+/// The nodes of `graph`, sorted into the order of the names of `first`'s nodes. `None` if they are in that order
+/// already, if names are not unique, or if the two graphs have different names.
 fn alike(first: &Graph, theirs: &[u32], graph: &Graph, nodes: &[u32]) -> Option<Vec<u32>> {
     let in_order = theirs
         .iter()

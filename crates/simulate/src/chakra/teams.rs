@@ -1,4 +1,4 @@
-//! Process groups: what the names in the nodes mean, and the roles that the groups in use share.
+//! Process groups: which ranks each name in the nodes means, and roles for the groups in use.
 
 use super::{Boxed, Job, Team};
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,13 +6,14 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_formats::astra2::Groups;
 use syncline_workload::{Role, RoleId};
 
-/// The groups that names can mean.
+/// The groups that a name can mean.
 struct Known<'a> {
-    /// Those of the file.
+    /// The groups of the file.
     file: &'a Groups,
-    /// Ranks by number: those of the file, and from [`OF_TRACES`] on those that traces define.
+    /// The ranks of each group by number. Groups of the file keep their numbers; groups that traces define are numbered
+    /// from [`OF_TRACES`] on.
     members: BTreeMap<u32, Vec<u32>>,
-    /// Numbers of the latter by name and ranks.
+    /// Numbers of the groups that traces define, by name and ranks.
     numbers: BTreeMap<(String, Vec<u32>), u32>,
 }
 
@@ -27,7 +28,7 @@ impl Known<'_> {
         self.members.entry(number).or_insert_with(|| ranks.to_vec());
         number
     }
-    /// What a group is called.
+    /// The name of a group.
     fn name(&self, id: u32) -> String {
         let of_trace = self.numbers.iter().find(|&(_, &number)| number == id);
         of_trace.map_or_else(|| id.to_string(), |((name, _), _)| name.clone())
@@ -35,7 +36,7 @@ impl Known<'_> {
 }
 
 impl Job<'_> {
-    /// What every `pg_name` of every graph means; the roles of groups in use.
+    /// Finds the group that every `pg_name` of every graph means, and adds the roles of the groups in use.
     pub(super) fn teams(&mut self, groups: &Groups, problems: &mut Diagnostics) -> Vec<Vec<Team>> {
         let mut known = Known { file: groups, members: groups.members.clone(), numbers: BTreeMap::new() };
         let mut used = BTreeSet::new();
@@ -97,8 +98,8 @@ impl Job<'_> {
         named.into_iter().map(|ids| ids.into_iter().map(team).collect()).collect()
     }
 
-    /// The number of the group that `name` names; `None` for the whole machine. Groups that the trace itself defines come
-    /// before those of the file.
+    /// The number of the group called `name`; `None` for the whole machine. Groups that the trace itself defines take
+    /// precedence over those of the file.
     fn group(&self, graph: usize, name: &str, known: &mut Known<'_>) -> Boxed<Option<u32>> {
         let first = self.sharers[graph][0];
         let bad = |message: String| {

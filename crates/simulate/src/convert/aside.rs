@@ -1,6 +1,6 @@
-//! Files that are there whole or not at all: each is written beside its place and synchronised, and once all are, they are
-//! renamed into their places. What was there before stays as it was until then, and where something fails nothing is
-//! left behind.
+//! Writes a set of files so that they appear completely or not at all. Each file is first written to a temporary file
+//! in the same folder and synchronised; when all are written, they are renamed. Existing files stay unchanged until
+//! then, and if something fails no temporary file stays behind.
 
 use super::{cannot_write, folder};
 use std::fs::{self, File};
@@ -8,14 +8,15 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use syncline_diagnostics::Result;
 
-/// Files that were written beside their places: where they are, and where they belong.
+/// Temporary files that were written, each with its final path.
 #[derive(Debug, Default)]
 pub(super) struct Aside {
     files: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Aside {
-    /// Writes a file beside its place. What is no regular file, such as a pipe, is written to directly.
+    /// Writes a temporary file for `path`. If `path` exists and is not a regular file, such as a pipe, writes to it
+    /// directly.
     ///
     /// # Errors
     /// `CannotWrite`.
@@ -23,7 +24,7 @@ impl Aside {
         folder(path)?;
         let written = match fs::canonicalize(path) {
             Ok(real) if !real.is_file() => fs::write(path, bytes),
-            // What a link leads to is replaced, not the link.
+            // Replace the target of a symbolic link, not the link.
             Ok(real) => self.put(&real, bytes),
             Err(_) => self.put(path, bytes),
         };
@@ -44,10 +45,10 @@ impl Aside {
         file.sync_all()
     }
 
-    /// Renames all files into their places.
+    /// Renames all files to their final paths.
     ///
     /// # Errors
-    /// `CannotWrite`; files that were renamed before stay.
+    /// `CannotWrite`; files that were renamed before the failure stay.
     pub(super) fn commit(mut self) -> Result<()> {
         for (aside, path) in std::mem::take(&mut self.files) {
             if let Err(error) = fs::rename(&aside, &path) {
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_together_or_not_at_all() {
+    fn either_all_files_appear_or_none() {
         let folder = tempfile::tempdir().unwrap();
         let [one, two] = ["w.0.et", "w.1.et"].map(|name| folder.path().join(name));
         fs::write(&one, "before").unwrap();
@@ -89,7 +90,7 @@ mod tests {
         aside.write(&one, b"new").unwrap();
         aside.write(&two, b"new, too").unwrap();
         assert_eq!(fs::read_to_string(&one).unwrap(), "before");
-        // A place where nothing can be put: the others are withdrawn.
+        // One path cannot be written: the other files are not renamed.
         assert!(aside.write(&one.join("below a file"), b"x").is_err());
         drop(aside);
         assert_eq!(names(folder.path()), ["w.0.et"]);

@@ -1,4 +1,4 @@
-//! A workload as Chakra traces.
+//! Writes a workload as Chakra traces.
 
 use super::aside::Aside;
 use super::{Summary, folder};
@@ -14,8 +14,8 @@ use syncline_workload::{Peer, Role, Task, TaskGraph, TaskKind, Workload};
 /// Picoseconds of a microsecond.
 const MICRO: u64 = 1_000_000;
 
-/// Writes `<prefix>.<rank>.et` for every rank, and `<prefix>.groups.json` where there are groups. `durations` are those
-/// of each class's compute tasks, `dims` the sizes of the fabric's dimensions.
+/// Writes `<prefix>.<rank>.et` for every rank, and `<prefix>.groups.json` if there are groups. `durations` holds the
+/// times of each class's tasks, `dims` the sizes of the fabric's dimensions.
 pub(super) fn write(
     workload: &Workload,
     durations: &[Vec<Time>],
@@ -24,9 +24,9 @@ pub(super) fn write(
 ) -> Result<Summary> {
     let beyond = rank_file(prefix, workload.ranks);
     if beyond.exists() {
-        return Err(Diagnostic::error(Code::CannotWrite, "a trace of more ranks is there already")
+        return Err(Diagnostic::error(Code::CannotWrite, "a trace of more ranks already exists")
             .at(beyond.display().to_string(), 0)
-            .help("write to another place, or remove the old files")
+            .help("choose another output, or remove the old files: readers would take them for part of this job")
             .into());
     }
     let mut warnings = Diagnostics::new();
@@ -86,7 +86,7 @@ fn groups_file(prefix: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// How a role's groups are said in a trace.
+/// How a trace expresses a role's groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Spread {
     /// Groups of one: there is nothing to exchange.
@@ -99,11 +99,11 @@ enum Spread {
     Groups,
 }
 
-/// The groups that need a number. Numbers follow from the members alone, so that what is read and written again keeps
-/// them.
+/// The groups that need a number. Numbers depend only on the members, so that reading traces and writing them again
+/// keeps the numbers.
 struct GroupNumbers {
     spreads: Vec<Spread>,
-    /// Of each role, the numbers of its groups.
+    /// For each role, the numbers of its groups.
     numbers: Vec<Vec<u32>>,
     /// Members, by number less 1.
     members: Vec<Vec<u32>>,
@@ -127,7 +127,7 @@ impl GroupNumbers {
                 warnings.push(
                     Diagnostic::warning(
                         Code::BadGroup,
-                        "the order of ranks in a group of all ranks is left out",
+                        "the traces do not keep the order of ranks in a group of all ranks",
                     )
                     .key(format!("group `{}`", role.name))
                     .note("ASTRA-sim orders such a group by the network's dimensions"),
@@ -149,7 +149,7 @@ impl GroupNumbers {
         Self { spreads, numbers, members: lists.into_keys().collect() }
     }
 
-    /// Of each role, the number of the group that `rank` belongs to; 0 where there is none.
+    /// For each role, the number of the group that `rank` belongs to; 0 if there is none.
     fn of_rank(&self, workload: &Workload, rank: u32) -> Vec<u32> {
         let number = |(role, numbers): (&Role, &Vec<u32>)| {
             let group = if numbers.is_empty() { None } else { role.seat(rank) };
@@ -185,26 +185,26 @@ fn spread(role: &Role, ranks: u32, dims: &[u32]) -> Spread {
     Spread::Dims(involved)
 }
 
-/// A rank class on its way into traces.
+/// A class of ranks, prepared for writing.
 struct Class<'a> {
     graph: &'a TaskGraph,
     names: Vec<String>,
     durations: Vec<u64>,
     spreads: &'a [Spread],
     sizes: Vec<u32>,
-    /// What each task waits for, and how many iterations before.
+    /// The tasks that each task waits for, and how many iterations earlier these are.
     waits: Vec<Vec<(u32, u8)>>,
-    /// Tasks in an order in which those of one iteration can be done.
+    /// Tasks in an order that respects the dependencies within an iteration.
     order: Vec<u32>,
     /// Number of each task among those that are written; `None` for the others.
     number: Vec<Option<u64>>,
-    /// How many are written in an iteration.
+    /// How many tasks are written in an iteration.
     kept: u64,
     has_messages: bool,
     rounding: Rounding,
 }
 
-/// What rounding to microseconds changes, in one iteration.
+/// The changes of times by rounding to microseconds, in one iteration.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rounding {
     tasks: u64,
@@ -212,7 +212,7 @@ struct Rounding {
     to_zero: u64,
     before: u128,
     after: u128,
-    /// Sum of the changes, signs left out.
+    /// Sum of the absolute changes.
     error: u128,
 }
 
@@ -241,7 +241,7 @@ impl<'a> Class<'a> {
                         problems.push(refused(
                             workload,
                             task,
-                            format!("{bytes} are more than a trace can say"),
+                            format!("{bytes} are more than a trace can express"),
                         ));
                     }
                     written
@@ -307,13 +307,13 @@ impl<'a> Class<'a> {
         })
     }
 
-    /// The trace of a rank that belongs to the groups of these numbers, by role.
+    /// The trace of a rank. `groups` holds, for each role, the number of the rank's group.
     fn trace(&self, rank: u32, groups: &[u32]) -> Result<Vec<u8>> {
         let memory =
             |error: std::io::Error| Diagnostic::error(Code::Internal, format!("writing to memory: {error}"));
         let mut writer = Writer::new(Vec::new(), &Metadata::astra()).map_err(memory)?;
         let count = self.graph.tasks.len();
-        // What a task that is not written stands for, in this iteration and the one before.
+        // For each task that is not written, the nodes to depend on instead, in this iteration and the one before.
         let mut stands: [Vec<Vec<u64>>; 2] = [vec![Vec::new(); count], vec![Vec::new(); count]];
         for iteration in 0..self.graph.iterations {
             stands.swap(0, 1);
@@ -430,7 +430,7 @@ fn name(workload: &Workload, task: &Task) -> String {
     words.join(" ")
 }
 
-/// Tasks in an order in which those of one iteration can be done.
+/// Tasks in an order that respects the dependencies within an iteration.
 fn order(graph: &TaskGraph) -> Vec<u32> {
     let count = graph.tasks.len() as u32;
     let mut waits: Vec<u32> = (0..count).map(|task| graph.waits(task, 0)).collect();
@@ -452,7 +452,7 @@ fn refused(workload: &Workload, task: &Task, message: String) -> Diagnostic {
     Diagnostic::error(Code::BadWorkload, message).key(format!("task `{}`", name(workload, task)))
 }
 
-/// Warns of what rounding changes, for the class that it changes most.
+/// Warns about rounding, for the class whose times it changes most.
 fn warn_of_rounding(classes: &[Class<'_>], warnings: &mut Diagnostics) {
     let worst = classes.iter().max_by_key(|class| class.rounding.error * u128::from(class.graph.iterations));
     let Some(class) = worst.filter(|class| class.rounding.changed > 0) else { return };
@@ -465,20 +465,20 @@ fn warn_of_rounding(classes: &[Class<'_>], warnings: &mut Diagnostics) {
         Code::BadValue,
         "compute times are rounded to whole microseconds, as Chakra traces have no shorter unit",
     )
-    .found(format!("{changed} of {tasks} compute tasks of an iteration are no whole microseconds"))
+    .found(format!("{changed} of {tasks} compute tasks of an iteration do not take whole microseconds"))
     .note(format!(
-        "a rank's compute changes from {} to {}; the changes sum up to {}",
+        "a rank's compute changes from {} to {}; the changes add up to {}",
         all(before),
         all(after),
         all(error)
     ));
     if to_zero > 0 {
-        warning = warning.note(format!("{to_zero} of them become 0, for which ASTRA-sim 2 takes 1 ns each"));
+        warning = warning.note(format!("{to_zero} of them become 0, which takes 1 ns in ASTRA-sim 2"));
     }
     warnings.push(warning);
 }
 
-/// Warns of all-gathers whose shards are no whole number of bytes.
+/// Warns about all-gathers whose shards are not a whole number of bytes.
 fn warn_of_shards(workload: &Workload, groups: &GroupNumbers, warnings: &mut Diagnostics) {
     let uneven = workload.classes.iter().flat_map(|graph| &graph.tasks).filter(|task| match task.kind {
         TaskKind::Collective { role, kind: CollectiveKind::AllGather, bytes, .. } => {
@@ -491,7 +491,7 @@ fn warn_of_shards(workload: &Workload, groups: &GroupNumbers, warnings: &mut Dia
     if count > 0 {
         warnings.push(
             Diagnostic::warning(Code::BadValue, "an all-gather's bytes are rounded up to whole shards")
-                .found(format!("{count} all-gathers whose size their ranks do not divide")),
+                .found(format!("{count} all-gathers whose size is not a multiple of their ranks")),
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What the mean rank waits for, in parts that add up to its step with compute.
+//! What the mean rank waits for. These parts and compute add up to its step.
 
 use super::parts::passes_work_on;
 use crate::prepare::Prepared;
@@ -10,10 +10,10 @@ use syncline_engine::record::RankRecord;
 use syncline_timeline::{AxisSummary, Ended, Span, Summary, Track};
 use syncline_units::{Bytes, NpuId, RankId};
 
-/// Says in the summary what ranks wait for: exposed communication by axis, bubble, skew, and what is left.
+/// Writes into the summary what ranks wait for: exposed communication by axis, bubble, skew, and idle time.
 ///
-/// After its own last task a rank waits for others to end: in a pipeline that is bubble, else skew; of several jobs, of which
-/// each has its own end, it is idle.
+/// After its own last task a rank waits for the other ranks. In a pipeline that time is bubble, otherwise skew. With
+/// several jobs, each of which has its own end, it is idle time.
 pub(crate) fn waits(summary: &mut Summary, scenario: &Scenario, prepared: &Prepared, record: &Record) {
     let all = u128::from(prepared.workload.ranks.max(1));
     let members = u128::from(prepared.symmetry.members());
@@ -34,7 +34,7 @@ pub(crate) fn waits(summary: &mut Summary, scenario: &Scenario, prepared: &Prepa
         + skew;
     let mean = |sum: u128| sum as f64 / PS / all as f64;
     (summary.bubble_s, summary.skew_s) = (mean(bubble), mean(skew));
-    // A job without compute waits for nothing.
+    // In a job without compute, nothing waits.
     let computes = summary.compute_s > 0.0;
     summary.idle_s = if computes { mean(whole.saturating_sub(waits)) } else { 0.0 };
     let roles = prepared.workload.roles.iter().map(|role| role.name.clone());
@@ -47,13 +47,13 @@ pub(crate) fn waits(summary: &mut Summary, scenario: &Scenario, prepared: &Prepa
         .collect();
 }
 
-/// What the time is after which a rank of a single job has done its own last task.
+/// What the time after a rank's last task counts as, in a single job.
 fn at_end(prepared: &Prepared) -> Track {
     if passes_work_on(prepared) { Track::Bubble } else { Track::Skew }
 }
 
-/// Adds to the spans of traced ranks what [`waits`] says of the time after each one's last task. Nothing is added where spans
-/// are missing, beyond `most` of them, or to a job without compute.
+/// Adds a span for the time after the last task of each traced rank, of the track that [`waits`] books it to. Adds
+/// nothing if spans are missing, if there are `most` of them, or if the job has no compute.
 pub(crate) fn trace_ends(prepared: &Prepared, record: &mut Record, most: u64) {
     let computes = record.ranks.iter().any(|rank| !rank.compute.is_zero());
     if !computes || record.ended != Ended::Finished || !prepared.parts.is_empty() || record.spans.left_out > 0
@@ -77,11 +77,11 @@ pub(crate) fn trace_ends(prepared: &Prepared, record: &mut Record, most: u64) {
         }
     }
     if spans.spans.len() > before {
-        spans.labels.push("waits for the other ranks to end".to_owned());
+        spans.labels.push("waits for the other ranks to finish".to_owned());
     }
 }
 
-/// Whether messages outside collectives are those of stages.
+/// Whether messages outside collectives are those between pipeline stages.
 fn is_pipeline(scenario: &Scenario) -> bool {
     matches!(scenario.workload, Workload::Layers { .. })
 }

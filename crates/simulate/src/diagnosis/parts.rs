@@ -1,4 +1,4 @@
-//! The parts of the critical path.
+//! Divides the critical path into parts.
 
 use crate::prepare::Prepared;
 use crate::several::Member;
@@ -8,14 +8,15 @@ use syncline_timeline::{PathKind, PathPart};
 use syncline_units::Time;
 use syncline_workload::TaskKind;
 
-/// When messages are under way on the path.
+/// The times at which the path consists of messages.
 pub(super) fn under_way(path: &CriticalPath) -> Vec<(Time, Time)> {
     let messages =
         |segment: &&Segment| matches!(segment.spent, Spent::Bytes(_) | Spent::Queueing(_) | Spent::Latency);
     path.segments.iter().filter(messages).map(|segment| (segment.start, segment.end)).collect()
 }
 
-/// The parts, longest first. For `stood_still` of what would be queueing, no packet was sent until a time-out.
+/// The parts of a path, longest first. `stood_still` is the time in which no packet was sent until a time-out; it is
+/// taken from queueing.
 pub(super) fn parts(prepared: &Prepared, path: &CriticalPath, stood_still: Time) -> Vec<PathPart> {
     let fabric = prepared.fabric.parts();
     let name = |tier: u16| fabric.tiers.get(usize::from(tier)).map_or("network", |tier| &tier.name);
@@ -51,20 +52,20 @@ pub(super) fn parts(prepared: &Prepared, path: &CriticalPath, stood_still: Time)
     lengths.into_iter().zip(shares).map(part).collect()
 }
 
-/// Divides compute on the path: as much as the mean rank computes, skew up to the rank that computes longest, and the rest,
-/// which several ranks do one after the other.
+/// Divides compute on the path into three parts: compute, as much as the mean rank computes; skew, from there up to the
+/// rank that computes longest; and bubble, the rest, which several ranks compute one after the other.
 fn compute(prepared: &Prepared, path: &CriticalPath, length: u64) -> [(PathKind, u64); 3] {
     let ranks = ranks_of_job(prepared, path);
     let count = ranks.len().max(1) as u128;
     let all: u128 = ranks.iter().map(|&Time(compute)| u128::from(compute)).sum();
     let (mean, most) = ((all / count) as u64, ranks.iter().map(|&Time(compute)| compute).max().unwrap_or(0));
     let own = length.min(mean);
-    // Without messages from rank to rank there are no stages: the ranks that compute longest take turns.
+    // Without messages between ranks there are no stages: all compute above the mean is skew.
     let skew = if passes_work_on(prepared) { length.min(most) - own } else { length - own };
     [(PathKind::Compute, own), (PathKind::Skew, skew), (PathKind::Bubble, length - own - skew)]
 }
 
-/// Compute of each rank of the job on whose rank the path ends.
+/// Compute time of each rank of the job that the path's last rank belongs to.
 fn ranks_of_job<'a>(prepared: &Prepared, path: &'a CriticalPath) -> &'a [Time] {
     let has = |part: &&Member| path.rank.wrapping_sub(part.share.first_rank) < part.share.ranks;
     let part = prepared.parts.iter().find(has);
@@ -80,7 +81,8 @@ pub(super) fn passes_work_on(prepared: &Prepared) -> bool {
     tasks.into_iter().any(|task| matches!(task.kind, TaskKind::Send { .. }))
 }
 
-/// Lengths as thousandths of their sum. They add up to 1000: those with the largest remainders are rounded up.
+/// Lengths as thousandths of their sum. The thousandths add up to 1000: those with the largest remainders are rounded
+/// up.
 fn shares(lengths: &[u64]) -> Vec<u32> {
     let whole: u128 = lengths.iter().map(|&length| u128::from(length)).sum();
     let scaled = |&length: &u64| u128::from(length) * 1000;

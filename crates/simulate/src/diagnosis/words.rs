@@ -7,13 +7,14 @@ use std::cmp::Reverse;
 use syncline_engine::Record;
 use syncline_timeline::{PathKind, PathPart, Summary};
 
-/// The share from which on a sentence says "most".
+/// The sentence says "most" for shares above this.
 const MOST: f64 = 0.5;
 
-/// Thousandths of the path from which on the sentence mentions skew.
+/// The sentence mentions skew from this share of the path on, in thousandths.
 const MUCH: u32 = 100;
 
-/// Two-thousandths of the run from which on the sentence mentions what another order may save.
+/// The sentence mentions what another order of chunks may save if it exceeds the prediction by more than this, in
+/// two-thousandths of the run.
 const REORDERED: u32 = 20;
 
 /// Thousandths as a percentage.
@@ -21,7 +22,7 @@ fn percent(per_mille: u32) -> String {
     format!("{}.{} %", per_mille / 10, per_mille % 10)
 }
 
-/// What the path is spent on, what a faster part saves, and which layers compute waits for.
+/// Says what the path is spent on, what a faster part saves, and which layers compute waits for.
 pub(super) fn reason(
     parts: &[PathPart],
     worth: &Worth<'_>,
@@ -37,7 +38,7 @@ pub(super) fn reason(
     let skew = parts.iter().filter(|part| part.kind == PathKind::Skew).find(is_much);
     if let Some(part) = first {
         let saved = |part| percent(worth.of(part).div_ceil(2));
-        // At twice the rate of links messages may come in another order.
+        // "about", because with links of twice the rate messages may come in another order.
         let about = worth.links_by();
         let by = match worth.limit(part) {
             Some(_) => "at most ".to_owned(),
@@ -81,8 +82,8 @@ pub(super) fn reason(
     sentence
 }
 
-/// What twice the rate of a tier, or of all links, may save at most, where chunks in another order may save much more than
-/// was `predicted` for the same order.
+/// Says what twice the rate of a tier (of all links if `None`) may save at most if chunks change their order; empty
+/// unless that is much more than `predicted` for the same order.
 fn if_reordered(worth: &Worth<'_>, predicted: u32, tier: Option<&str>) -> String {
     match worth.most_with(|name| worth.is_of(name, tier)) {
         Some(most) if most > predicted + REORDERED => {
@@ -106,9 +107,10 @@ fn remedy(part: &PathPart) -> String {
     }
 }
 
-/// Parts with their shares, longest first, those of one tier together, without parts below half a thousandth.
+/// Lists parts with their shares, longest first. Parts of one tier are listed together; parts below half a thousandth
+/// are left out.
 fn listed(parts: &[PathPart]) -> String {
-    let mut told: Vec<(u32, String)> = Vec::new();
+    let mut items: Vec<(u32, String)> = Vec::new();
     for (number, part) in parts.iter().enumerate().filter(|(_, part)| part.per_mille > 0) {
         let of_tier = |other: &&PathPart| is_relieved_with(other, part);
         if parts[..number].iter().any(|other| of_tier(&other)) {
@@ -126,12 +128,12 @@ fn listed(parts: &[PathPart]) -> String {
                 format!(" ({})", each.collect::<Vec<_>>().join(", "))
             }
         };
-        told.push((share, format!("{name} {}{of}", percent(share))));
+        items.push((share, format!("{name} {}{of}", percent(share))));
     }
-    told.sort_by_key(|&(share, _)| Reverse(share));
-    let mut told: Vec<String> = told.into_iter().map(|(_, text)| text).collect();
-    let last = told.pop().unwrap_or_default();
-    if told.is_empty() { format!("all is {last}") } else { format!("{} and {last}", told.join(", ")) }
+    items.sort_by_key(|&(share, _)| Reverse(share));
+    let mut items: Vec<String> = items.into_iter().map(|(_, text)| text).collect();
+    let last = items.pop().unwrap_or_default();
+    if items.is_empty() { format!("all is {last}") } else { format!("{} and {last}", items.join(", ")) }
 }
 
 /// Says which rank computes longest, and how much longer than the mean.
@@ -146,11 +148,11 @@ fn busiest_rank(prepared: &Prepared, record: &Record) -> String {
     let rank = prepared.symmetry.representative(class as u32).0;
     match most.as_s() / mean {
         ratio if ratio > 1.001 => format!(" Rank {rank} computes {ratio:.2} times as long as the mean rank."),
-        _ => " Ranks take turns at computing longest.".to_owned(),
+        _ => " All ranks compute equally long in total, but take turns at being slowest.".to_owned(),
     }
 }
 
-/// Says which layer most of the waiting is for.
+/// Says which layer ranks wait for longest.
 fn blame(summary: &Summary, prepared: &Prepared, record: &Record) -> String {
     let layers = record.layers.iter().enumerate().filter(|(_, layer)| layer.exposed > 0);
     let all: u128 = layers.clone().map(|(_, layer)| layer.exposed).sum();
@@ -160,12 +162,12 @@ fn blame(summary: &Summary, prepared: &Prepared, record: &Record) -> String {
     };
     let Some(name) = prepared.workload.layers.get(longest) else { return String::new() };
     let share = layer.exposed as f64 / all as f64;
-    let told = format!("{:.1} %", 100.0 * share);
+    let percent = format!("{:.1} %", 100.0 * share);
     let what = if summary.compute_s > 0.0 { "waiting" } else { "time" };
     match layers.count() {
         1 if summary.compute_s == 0.0 => String::new(),
-        // A half is not most, nor what looks like one.
-        _ if share > 1.001 * MOST => format!(" Most of the {what} is for {name} ({told})."),
-        several => format!(" {several} layers share the {what}; the longest is for {name} ({told})."),
+        // Half is not most, nor is a share that rounds to half.
+        _ if share > 1.001 * MOST => format!(" Most of the {what} is for {name} ({percent})."),
+        several => format!(" {several} layers share the {what}; the longest is for {name} ({percent})."),
     }
 }

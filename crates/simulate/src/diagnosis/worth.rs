@@ -7,7 +7,8 @@ use syncline_engine::path::{CriticalPath, Spent};
 use syncline_timeline::{PathKind, PathPart, Summary};
 use syncline_units::Time;
 
-/// What a run spends its time on: its critical path, and how busy the links and ranks are that may become critical instead.
+/// What a run spends its time on: its critical path, and how busy the links and ranks are that may become critical
+/// instead.
 pub(super) struct Worth<'a> {
     parts: &'a [PathPart],
     path: &'a CriticalPath,
@@ -18,7 +19,7 @@ pub(super) struct Worth<'a> {
     doubts: Doubts,
 }
 
-/// A link or rank that is busy: the run cannot take less time than that.
+/// A busy link or rank. The run cannot take less time than it is busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limit<'a> {
     /// Its tier of links, or compute.
@@ -36,7 +37,7 @@ impl Limit<'_> {
 
 const COMPUTE: &str = "compute";
 
-/// A limit explains what a part saves if it leaves no more than this times as much.
+/// A limit explains a part's saving if the time that it leaves is at most this many times the saving.
 const NEARLY: f64 = 1.1;
 
 impl<'a> Worth<'a> {
@@ -57,19 +58,21 @@ impl<'a> Worth<'a> {
         Self { parts, path: &record.path, tiers, busy, doubts }
     }
 
-    /// What the run saves where `part` is twice as fast, with all that shrinks with it, or where it vanishes; in
+    /// What the run saves if `part`, with all that shrinks with it, becomes twice as fast or vanishes; in
     /// two-thousandths of the run.
     pub(super) fn of(&self, part: &PathPart) -> u32 {
         (2000.0 * self.share(part)).round() as u32
     }
 
-    /// The same as a share of the run: what the chains save, but at most the time in which the busiest of all others is idle.
+    /// The same as a share of the run: what the engine predicts, but at most the time in which the busiest of the other
+    /// links and ranks is idle.
     pub(super) fn share(&self, part: &PathPart) -> f64 {
         let saved = self.saved(part);
         self.busiest_other(part).map_or(saved, |limit| saved.min(limit.leaves()))
     }
 
-    /// What the chains save; of bubble, skew and time-outs, which chains do not know, all of the path's part.
+    /// What the engine predicts from the chains of the run. Chains do not contain bubble, skew and time-outs; for
+    /// these, their whole part of the path.
     fn saved(&self, part: &PathPart) -> f64 {
         let tier = || self.tiers.iter().position(|tier| *tier == part.tier);
         let spent = match part.kind {
@@ -86,27 +89,28 @@ impl<'a> Worth<'a> {
         }
     }
 
-    /// What the run saves where all links are twice as fast, in two-thousandths of the run.
+    /// What the run saves if all links are twice as fast, in two-thousandths of the run.
     pub(super) fn of_all_links(&self) -> u32 {
         let saved = 1000.0 * self.path.saved.twice_on_all_links().0 as f64 / self.length().max(1) as f64;
         let compute = self.busy.iter().find(|(name, _)| *name == COMPUTE).map_or(0, |(_, busy)| *busy);
         (saved.round() as u32).min(2 * (1000 - compute))
     }
 
-    /// The most that twice the rate of a tier, or of all, can save if chunks come in another order, in two-thousandths of the
-    /// run: all but the time of what is busy longest then. `None` where they keep their order.
+    /// The most that links of twice the rate can save if chunks come in another order, in two-thousandths of the run:
+    /// all but the time of the link or rank that is then busy longest. `None` if chunks keep their order. `is_faster`
+    /// selects the links by name.
     pub(super) fn most_with(&self, is_faster: impl Fn(&str) -> bool) -> Option<u32> {
         let left = |&(name, busy): &(&str, u32)| if is_faster(name) { busy } else { 2 * busy };
         let longest = self.busy.iter().map(left).max().unwrap_or(0);
         self.doubts.reorders.then(|| 2000u32.saturating_sub(longest))
     }
 
-    /// How sure it is what faster links save.
+    /// The word before a prediction for faster links: "about", or "up to" if windows make it uncertain.
     pub(super) fn links_by(&self) -> &'static str {
         if self.doubts.windows { "up to" } else { "about" }
     }
 
-    /// Whether a name of what is busy is that of links: of all, or of a tier.
+    /// Whether `name`, an entry of `busy`, belongs to the links of `tier`, or to any links if `tier` is `None`.
     pub(super) fn is_of(&self, name: &str, tier: Option<&str>) -> bool {
         name != COMPUTE && tier.is_none_or(|tier| name == tier || self.busy.len() == 2)
     }
@@ -116,7 +120,7 @@ impl<'a> Worth<'a> {
         self.path.spent.iter().map(|&(_, Time(time))| time).sum()
     }
 
-    /// The link or rank because of which `part` saves less than its share of the critical path.
+    /// The link or rank that limits the saving of `part` to less than its share of the critical path, if there is one.
     pub(super) fn limit(&self, part: &PathPart) -> Option<Limit<'a>> {
         let limits = |limit: &Limit<'_>| {
             limit.leaves() < self.by_path(part) && limit.leaves() <= NEARLY * self.saved(part)
@@ -124,10 +128,10 @@ impl<'a> Worth<'a> {
         self.busiest_other(part).filter(limits)
     }
 
-    /// The busiest link or rank that is no faster where `part` is.
+    /// The busiest link or rank that does not become faster with `part`.
     fn busiest_other(&self, part: &PathPart) -> Option<Limit<'a>> {
         let others = self.busy.iter().filter(|(name, _)| match part.kind {
-            // Where there is only one tier, `part` may call it by another name.
+            // If there is only one tier, `part` may have another name for it.
             PathKind::Bytes | PathKind::Queueing => {
                 *name != part.tier && (self.busy.len() > 2 || *name == COMPUTE)
             }
@@ -137,13 +141,13 @@ impl<'a> Worth<'a> {
         others.max_by_key(|(_, busy)| *busy).map(|&(name, busy)| Limit { name, busy })
     }
 
-    /// The part that saves most; of equal ones, the one with the larger share of the path, then the first.
+    /// The part that saves most. Among equal ones, the one with the larger share of the path, then the first.
     pub(super) fn most(&self, among: impl Fn(&PathPart) -> bool) -> Option<&'a PathPart> {
         let parts = self.parts.iter().rev().filter(|part| among(part));
         parts.max_by_key(|part| (self.of(part), (2000.0 * self.by_path(part)).round() as u32))
     }
 
-    /// What the critical path alone would save, as a share of it.
+    /// What `part` saves as a share of the critical path, if no other chain becomes critical.
     fn by_path(&self, part: &PathPart) -> f64 {
         let shrinks = |other: &&PathPart| is_relieved_with(other, part) || is_compute_of_others(other, part);
         let time: f64 = self.parts.iter().filter(shrinks).map(|part| part.time_s).sum();

@@ -1,20 +1,21 @@
-//! A lower bound on the time of a plan: its bytes over the links that they must pass, and its longest chain of messages.
+//! A lower bound on the time of a plan: its bytes over the links that they must pass, and its longest chain of
+//! messages.
 //!
 //! - [`traffic`]: how much each rank sends to which other rank, as parts of a chunk;
 //! - [`cuts`]: sets of links that these messages must pass, and which messages pass each of them;
 //! - [`Bounds`], here: the times of cuts and chains for a vector of a given length.
 //!
-//! *Cuts.* Messages that must all pass one of a set of links take at least their bytes over the sum of the links' rates (the
-//! cut-set bound of network flow), plus the latency before and behind the cut. Rates are added up only over links among which
-//! the network model may choose, so an NPU's NVLinks do not add to its network card.
+//! *Cuts.* Messages that must all pass one of a set of links take at least their bytes over the sum of the links' rates
+//! (the cut-set bound of network flow), plus the latency before and behind the cut. Rates are added up only over links
+//! among which the network model may choose, so an NPU's NVLinks do not add to its network card.
 //!
-//! *Chain.* If all ranks of a phase run the same program, none ends before the longest chain of dependent messages of one chunk
-//! ([`syncline_plan::cost::chain`]). Each message takes at least the least latency in the phase, and its bytes at the best
-//! rate in the phase. A chunk goes through its phases one after the other, so their chains add up.
+//! *Chain.* If all ranks of a phase run the same program, none ends before the longest chain of dependent messages of
+//! one chunk ([`syncline_plan::cost::chain`]). Each message takes at least the least latency in the phase, and its
+//! bytes at the best rate in the phase. A chunk goes through its phases one after the other, so their chains add up.
 //!
-//! Only payload counts: headers and windows make a run slower than its bound. All groups that run a plan share one bound, that
-//! of the quickest group. The number of paths looked up is limited; a path left out makes the bound lower, never higher.
-//! Neither cuts nor paths depend on the vector's length, so they are found once for all lengths.
+//! Only payload counts: headers and windows make a run slower than its bound. All groups that run a plan share one
+//! bound, that of the quickest group. The number of paths looked up is limited; a path left out makes the bound lower,
+//! never higher. Neither cuts nor paths depend on the vector's length, so they are found once for all lengths.
 
 mod cuts;
 mod traffic;
@@ -40,11 +41,11 @@ pub(super) struct Planned<'a> {
     pub(super) lanes: &'a [Lanes],
 }
 
-/// The properties of a phase that decide its messages and paths: collective, ranks, weight, axes cut and gated, dimension,
-/// algorithm.
+/// The properties of a phase that decide its messages and paths: collective, ranks, weight, axes cut and gated,
+/// dimension, algorithm.
 type Signature = (CollectiveKind, u32, u32, Vec<(u32, u32)>, Vec<(u32, u32)>, u16, String);
 
-/// Computes the bounds of a scenario's plans, and keeps the cuts found so far.
+/// Computes the bounds of a scenario's plans, and caches the cuts.
 #[derive(Default)]
 pub(super) struct Bounds {
     known: BTreeMap<(RoleId, Vec<Signature>), Survey>,
@@ -87,13 +88,13 @@ impl<'a> Vector<'a> {
         if bytes == 0 {
             return Time::ZERO;
         }
-        // A time too long for the clock is no bound.
+        // Ignore a time that is too long to represent: the bound may be lower, never higher.
         let passing = cut.rate.transfer_time(Bytes(bytes)).unwrap_or(Time::ZERO);
         // Transfer times are rounded up to a picosecond, but the ends of flows may be rounded down.
         passing.saturating_add(cut.latency).saturating_sub(Time(1))
     }
 
-    /// Least bytes of all chunks in one phase, in which each chunk has `messages`.
+    /// Least number of bytes of all chunks in one phase, in which each chunk has `messages`.
     fn bytes(&self, messages: &[(Share, [u64; 2])]) -> u64 {
         let phase = &self.plan.phases[usize::from(messages[0].0.phase)];
         let chunk = |length: u64, way: usize| {
@@ -112,8 +113,8 @@ impl<'a> Vector<'a> {
         if back == 0 {
             return all(&|length| chunk(length, 0));
         }
-        // Chunks are dealt to queues in turn, and every other queue runs in the opposite direction. The queue of the first
-        // chunk is not known, so chunks beyond the last full turn may run in either direction.
+        // Chunks are dealt to queues in turn, and every other queue runs in the opposite direction. The queue of the
+        // first chunk is not known, so chunks beyond the last full turn may run in either direction.
         let count = self.plan.chunks.len() as u64;
         let queues = u64::from(lanes.queues_of(phase.kind));
         let turns = count / queues;
@@ -128,7 +129,8 @@ impl<'a> Vector<'a> {
     }
 }
 
-/// Least time of the shortest chunk's chain of messages, over the phases in which all ranks of a group run the same program.
+/// Least time of the shortest chunk's chain of messages, over the phases in which all ranks of a group run the same
+/// program.
 fn chains(plan: &Planned<'_>, quickest: &[(Rate, Time)]) -> Time {
     let shortest = plan.chunks.iter().map(|chunk| chunk.len()).min().unwrap_or(0);
     let time = |(phase, &(rate, latency)): (&PhasePlan, &(Rate, Time))| {

@@ -1,6 +1,8 @@
-//! The phases of a collective and the algorithm of each: the one that the scenario names, or the quickest of the library.
+//! The phases of a collective and the algorithm of each: the one that the scenario names, or the quickest of the
+//! library.
 //!
-//! If the scenario names neither a composition nor an algorithm for an all-reduce, the quickest composition is chosen too.
+//! If the scenario names neither a composition nor an algorithm for an all-reduce, the quickest composition is chosen
+//! too.
 
 use super::{Collective, Planner};
 use std::sync::Arc;
@@ -29,12 +31,12 @@ impl Planner<'_> {
     /// The phases of a collective, with their algorithms.
     ///
     /// # Errors
-    /// An algorithm that the scenario names has no phase in any composition that it allows; phases of a single collective that
-    /// are those of no composition.
+    /// An algorithm that the scenario names has no phase in any composition that the scenario allows; the phases given
+    /// for a single collective are not the phases of any composition.
     pub(super) fn choose_phases(&mut self, of: &Collective<'_>, grid: &Grid) -> Result<Vec<ChosenPhase>> {
         if let Some((key, phases)) = self.single.phases(of, grid)? {
             self.used.insert(key.to_owned());
-            // A name that agrees with the entry is used too.
+            // A key that names the same algorithm as the entry counts as used too.
             for ChosenPhase { phase, algorithm, .. } in &phases {
                 let named = self.named.of(of.role.axes[phase.axis], phase.size, of.kind, phase.kind);
                 if let Some((key, named)) = named.filter(|(_, named)| named.name() == algorithm.name()) {
@@ -64,21 +66,21 @@ impl Planner<'_> {
                     self.mark_used(of, phase, key, &*algorithm);
                     ChosenPhase { phase, algorithm, is_chosen: false }
                 }
-                (None, None) => unreachable!("what is not named is chosen"),
+                (None, None) => unreachable!("a phase without a named algorithm has a chosen one"),
             });
         }
         Ok(planned)
     }
 
-    /// Marks the key that names an algorithm as used. If a part of an all-reduce has a key of its own that names the same
-    /// algorithm as the key of the whole, both are used.
+    /// Marks the key that names an algorithm as used. If a part of an all-reduce has a key of its own that names the
+    /// same algorithm as the key of the whole, both are used.
     fn mark_used(&mut self, of: &Collective<'_>, phase: Phase, key: String, algorithm: &dyn Algorithm) {
         self.used.insert(key);
         let whole = self.named.of(of.role.axes[phase.axis], phase.size, of.kind, of.kind);
         self.used.extend(whole.filter(|whole| whole.1.name() == algorithm.name()).map(|whole| whole.0));
     }
 
-    /// A composition of a collective, with the quickest algorithms for the phases that the scenario names none for.
+    /// A composition of a collective, with the quickest algorithms for the phases for which the scenario names none.
     pub(super) fn composed(
         &mut self,
         of: &Collective<'_>,
@@ -94,7 +96,7 @@ impl Planner<'_> {
             return Composed { phases, named, choice };
         }
         let context = self.context;
-        let others = *self.lanes.last().expect("there are lanes of what runs in no dimension");
+        let others = *self.lanes.last().expect("the last lanes are for phases that run in no dimension");
         let networks = self
             .along
             .entry(of.id)
@@ -104,7 +106,7 @@ impl Planner<'_> {
             let lower = &grid.sizes()[..phase.cut];
             let bytes = Bytes(lower.iter().fold(of.bytes.0, |held, &size| held / u64::from(size)));
             let lanes = self.lanes[lanes(phase)].queues_of(phase.kind);
-            // Zero is no limit.
+            // Zero means no limit.
             let limits = [context.spec.active_chunks, context.spec.outstanding.div_ceil(lanes)];
             let active = limits.into_iter().filter(|&limit| limit > 0).min().unwrap_or(0);
             let pieces = Pieces { chunks: of.chunks, active, lanes };

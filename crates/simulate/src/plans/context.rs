@@ -1,4 +1,4 @@
-//! What plans depend on beside the job: settings, fabric, placement and network model.
+//! What plans depend on besides the job: settings, fabric, placement and network model.
 
 use crate::scenario::{Collectives, Network};
 use std::collections::BTreeMap;
@@ -10,14 +10,14 @@ use syncline_plan::choice::{self, Groups, Paths, Wiring};
 use syncline_units::{Bytes, DimKind, LinkId, NpuId, Rate, Time};
 use syncline_workload::{Axis, Role};
 
-/// Most ranks whose messages are routed to measure a graph's rates.
+/// Largest number of ranks whose messages are routed to measure a graph's rates.
 const ROUTED: u32 = 1 << 12;
-/// Most distances for which the messages of an exchange between all ranks are routed.
+/// Largest number of distances for which the messages of an exchange between all ranks are routed.
 const DISTANCES: usize = 16;
 
-/// What messages to certain distances have, while all ranks send them.
+/// Rate and latency of messages to certain distances while all ranks send them.
 struct Sends {
-    /// Rate at which each rank sends, all its messages together.
+    /// Rate at which each rank sends all its messages together.
     rate: Rate,
     /// Longest latency.
     longest: Time,
@@ -59,12 +59,12 @@ impl<'a> Context<'a> {
         axis.dim.filter(|_| self.linear).map(|dim| &self.fabric.dims()[usize::from(dim)])
     }
 
-    /// Whether a message may wait for links between the first and the last of its path.
+    /// Whether a message may wait for links between the first and the last link of its path.
     pub(super) fn waits_inside(&self) -> bool {
         !matches!(self.network, Network::Analytical)
     }
 
-    /// Numbers of paths over which messages are spread; several if dimensions differ.
+    /// Numbers of paths over which messages are spread; several numbers if dimensions differ.
     pub(super) fn path_counts(&self) -> Vec<u32> {
         let mut counts = match self.network {
             Network::Flow(settings) => vec![settings.paths.max(1)],
@@ -78,7 +78,7 @@ impl<'a> Context<'a> {
         counts
     }
 
-    /// The network along axis `index` of a role's groups. `others` are the queues of what runs in no dimension.
+    /// The network along axis `index` of a role's groups. `others` are the queues of phases that run in no dimension.
     pub(super) fn along(&self, role: &Role, index: usize, others: Lanes) -> choice::Network {
         let axis = role.axes[index];
         let ends = self.spec.injection_latency.saturating_add(self.spec.injection_latency);
@@ -88,7 +88,7 @@ impl<'a> Context<'a> {
             Some(dim) => {
                 let both = dim.direction == Direction::Both;
                 let (wiring, latency) = match dim.kind {
-                    // In a ring of up to three, all are neighbours.
+                    // In a ring of up to three NPUs, all are neighbours.
                     DimKind::Ring if both && dim.size <= 3 => (Wiring::Full, dim.latency),
                     DimKind::Ring => (Wiring::Ring { both }, dim.latency),
                     DimKind::FullyConnected => (Wiring::Full, dim.latency),
@@ -113,7 +113,7 @@ impl<'a> Context<'a> {
             }
             None => {
                 let turns = others.rooted_ways == 2;
-                // Chunks alternate between two lanes; on one of them they go round a ring of ranks in the opposite direction.
+                // Chunks alternate between two lanes, which go round a ring of ranks in opposite directions.
                 let size = axis.size.max(2);
                 let (half, step) = (size / 2, (size as usize - 1).div_ceil(DISTANCES));
                 let others = (1..size).step_by(step).flat_map(|by| [(by, 0), (by, 1)]);
@@ -124,7 +124,7 @@ impl<'a> Context<'a> {
                     wiring: Wiring::Graph { far: far.rate, all: all.rate, far_latency: far.longest },
                     rate: near.rate,
                     count: 1,
-                    // What goes round a ring takes each of its steps once.
+                    // A chunk that goes round a ring takes each of its steps once.
                     latency: near.mean,
                     overhead,
                     gap,
@@ -136,8 +136,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Rate at which each rank sends, all its messages together, while all ranks send along an axis to the ranks at the given
-    /// distances over the given lanes (`to`), and the latencies of these messages.
+    /// Rate at which each rank sends all its messages together, and their latencies, while all ranks send along an axis
+    /// to the ranks at the given distances over the given lanes (`to`).
     fn sends(&self, role: &Role, index: usize, to: &[(u32, u32)]) -> Sends {
         let weight: u32 = role.axes[..index].iter().map(|axis| axis.size).product();
         let size = role.axes[index].size;
@@ -168,9 +168,9 @@ impl<'a> Context<'a> {
         Sends { rate, longest, mean }
     }
 
-    /// The paths of trees along an axis; with `turns`, every other chunk of a chain goes backwards. `None` if there are too many
-    /// ranks to route all messages, and on dimensions, where the rate of a ring of ranks is only known for both directions
-    /// together and would not compare.
+    /// The paths of trees along an axis; with `turns`, every other chunk of a chain goes backwards. `None` if there are
+    /// too many ranks to route all messages, and on dimensions, where the rate of a ring of ranks is only known for
+    /// both directions together and would not compare.
     fn paths(&self, role: &Role, index: usize, turns: bool) -> Option<Paths> {
         let weight: u32 = role.axes[..index].iter().map(|axis| axis.size).product();
         let size = role.axes[index].size;
@@ -208,7 +208,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// Most ports of a switch.
+    /// Largest number of ports of any switch.
     fn ports(&self) -> u32 {
         self.fabric.degrees().iter().skip(1).map(|level| level.most).max().unwrap_or(1)
     }

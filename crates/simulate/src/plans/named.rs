@@ -1,9 +1,9 @@
-//! Algorithms that a scenario names, and the compositions in which all of them have a phase.
+//! The algorithms that a scenario names, and the compositions in which all of them have a phase.
 //!
-//! `algorithms.DIMENSION.COLLECTIVE` names the algorithm of a collective in a dimension; `default` is for dimensions without an
-//! entry of their own. Some compositions carry out an all-reduce as a reduce-scatter and an all-gather: an algorithm named for
-//! `all_reduce` then runs both, unless they have entries of their own. If it offers neither, `auto` takes a composition in
-//! which the dimension has an all-reduce; a composition that the scenario names is refused.
+//! `algorithms.DIMENSION.COLLECTIVE` names the algorithm of a collective in a dimension; `default` is for dimensions
+//! without an entry of their own. Some compositions carry out an all-reduce as a reduce-scatter and an all-gather: an
+//! algorithm named for `all_reduce` then runs both, unless they have entries of their own. If it offers neither, `auto`
+//! takes a composition in which the dimension has an all-reduce; a composition that the scenario names is refused.
 //!
 //! `by_shape` names the algorithm of hier2021 Table I for the shape of the dimension.
 
@@ -17,7 +17,7 @@ use syncline_plan::{Algorithm, Composition, Grid, Phase, registry};
 use syncline_units::{CollectiveKind, DimKind};
 use syncline_workload::{Axis, Role};
 
-/// The quickest composition, or the first in which the named algorithms have a phase.
+/// Chooses the quickest composition; if algorithms are named, the first composition in which they have a phase.
 const AUTO: &str = "auto";
 /// The compositions from which `auto` chooses: each sends at most as many bytes as the next.
 const CHOICE: [Composition; 4] = [
@@ -26,7 +26,7 @@ const CHOICE: [Composition; 4] = [
     Composition::Enhanced,
     Composition::Baseline,
 ];
-/// The entry for all dimensions without one of their own.
+/// The entry for all dimensions without their own entry.
 const DEFAULT: &str = "default";
 
 /// The algorithm of hier2021 Table I.
@@ -164,8 +164,8 @@ impl<'a> Named<'a> {
         axes.flat_map(|axis| kinds.map(|kind| self.find(*axis, kind, kind))).any(|found| found.is_some())
     }
 
-    /// An axis for which an all-reduce algorithm is named that runs no phase of a composition, and its key; not if all phases
-    /// along the axis have algorithms of their own.
+    /// An axis for which an all-reduce algorithm is named that runs no phase of a composition, and the algorithm's key.
+    /// Ignores axes all of whose phases have their own algorithms.
     fn idle(&self, composition: Composition, role: &Role, grid: &Grid) -> Option<(usize, String)> {
         let all_reduce = CollectiveKind::AllReduce;
         let phases = composition.phases(all_reduce, grid);
@@ -211,8 +211,8 @@ impl<'a> Named<'a> {
                 ))
                 .help("remove `collectives.all_reduce`: a composition in which the algorithm has a phase is then chosen"),
             None => error.help(
-                "name an algorithm that offers reduce_scatter and all_gather, such as `ring`, or leave out the names of \
-                 these two",
+                "name an algorithm that offers reduce_scatter and all_gather, such as `ring`, or remove the algorithms \
+                 named for these two",
             ),
         }
     }

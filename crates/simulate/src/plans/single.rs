@@ -1,7 +1,8 @@
 //! Algorithms that a scenario names for single collectives: `algorithms_of`.
 //!
-//! An entry is for the collectives of one group, kind and size. It says how each phase is carried out, `ring reduce_scatter`, in
-//! their order; the kinds of the phases say which composition that is. It goes before all other names.
+//! An entry is for the collectives of one group, kind and size. It lists the phases in order, such as `ring
+//! reduce_scatter`; the kinds of the phases determine the composition. An entry takes precedence over all other
+//! settings.
 
 use super::Collective;
 use super::chosen::ChosenPhase;
@@ -13,7 +14,7 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_plan::{Algorithm, Composition, Grid, registry};
 use syncline_units::{Bytes, CollectiveKind};
 
-/// What an entry says of one phase.
+/// A phase of an entry.
 struct Part {
     kind: CollectiveKind,
     algorithm: Arc<dyn Algorithm>,
@@ -30,7 +31,7 @@ pub(super) struct Single(BTreeMap<(CollectiveKind, Bytes), BTreeMap<String, Entr
 
 impl Single {
     /// # Errors
-    /// Phases that are no algorithm and collective of the library; two entries for the same collectives.
+    /// Phases that do not name an algorithm and a collective of the library; two entries for the same collectives.
     pub(super) fn new(spec: &Collectives) -> Result<Self> {
         let mut errors = Diagnostics::new();
         let mut entries: BTreeMap<_, BTreeMap<String, Entry>> = BTreeMap::new();
@@ -72,10 +73,10 @@ impl Single {
         self.entry(of).is_some()
     }
 
-    /// The phases of a collective by its entry, if there is one, and the entry's key.
+    /// The phases of a collective according to its entry, if it has one, and the entry's key.
     ///
     /// # Errors
-    /// Phases that are those of no composition of the collective.
+    /// No composition of the collective has these phases.
     pub(super) fn phases(
         &self,
         of: &Collective<'_>,
@@ -115,10 +116,10 @@ impl Single {
     }
 }
 
-/// Reads `ring reduce_scatter`.
+/// Reads a phase such as `ring reduce_scatter`.
 fn part(text: &str) -> Result<Part> {
     let Some((name, kind)) = text.trim().rsplit_once(' ') else {
-        return Err(Diagnostic::error(Code::BadValue, "a phase is an algorithm and its collective")
+        return Err(Diagnostic::error(Code::BadValue, "a phase needs an algorithm and a collective")
             .found(text)
             .help("write it as in `ring reduce_scatter`")
             .into());

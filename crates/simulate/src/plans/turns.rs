@@ -1,9 +1,9 @@
 //! Prefers algorithms with a common symmetry, so that one rank can stand for many.
 //!
-//! One rank stands for all ranks of an axis if every plan along the axis looks the same from each of them after the same turn
-//! ([`crate::symmetry`]): cyclic, as of a ring, or exclusive or, as of halving-doubling. So algorithms are chosen among those
-//! with one turn, as long as the collectives of the job that use the axis take at most 2 % longer ([`SLACK`]) than with the
-//! quickest algorithm for each.
+//! One rank represents all ranks of an axis if every plan along the axis looks the same from each of them after the
+//! same turn ([`crate::symmetry`]). A turn is cyclic, as in a ring, or an exclusive or, as in halving-doubling. So
+//! algorithms along an axis are chosen among those with the same turn, as long as the job's collectives that use the
+//! axis take at most 2 % longer ([`SLACK`]) than with the quickest algorithm for each.
 
 use super::{Collective, Planner};
 use std::collections::BTreeMap;
@@ -24,7 +24,8 @@ fn line(axis: Axis) -> Line {
 }
 
 impl Turns {
-    /// The candidates for a phase along `axis`: those with the axis's turn, or all if it has none or no candidate has it.
+    /// The candidates for a phase along `axis`: those with the axis's turn, or all if it has none or no candidate has
+    /// it.
     pub(super) fn candidates(&self, axis: Axis, kind: CollectiveKind) -> Vec<Candidate> {
         let Some(&settled) = self.0.get(&line(axis)) else { return Candidate::ALL.to_vec() };
         let has_turn = |candidate: &Candidate| {
@@ -36,18 +37,18 @@ impl Turns {
     }
 }
 
-/// Equal collectives of a job.
+/// A set of equal collectives of a job.
 struct Demand<'a> {
     of: Collective<'a>,
     grid: Grid,
-    /// How many there are, counted at every rank.
+    /// Number of collectives, counted at every rank.
     times: u128,
-    /// Time of each with the quickest algorithms, in picoseconds.
+    /// Time of one collective with the quickest algorithms, in picoseconds.
     quickest: u128,
 }
 
 impl Planner<'_> {
-    /// Finds a turn for each axis of which the algorithms cost little more than the quickest.
+    /// Finds, for each axis, a turn whose algorithms take little longer than the quickest ones.
     pub(super) fn settle_turns(&mut self, workload: &Workload) {
         let mut demands = self.demands(workload);
         for demand in &mut demands {
@@ -76,8 +77,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Least time of a collective with the current candidates, in picoseconds; 0 if it cannot be planned, which is reported when
-    /// it is planned.
+    /// Least time of a collective with the current candidates, in picoseconds; 0 if it cannot be planned, which is
+    /// reported when it is planned.
     fn takes(&mut self, demand: &Demand<'_>) -> u128 {
         let Demand { of, grid, .. } = demand;
         let Ok(compositions) = self.named.compositions(of.role, of.kind, grid) else { return 0 };
@@ -86,7 +87,7 @@ impl Planner<'_> {
         times.min().map_or(0, |time| u128::from(time.0))
     }
 
-    /// The collectives of a job, equal ones together.
+    /// The collectives of a job, grouped by equality.
     fn demands<'w>(&self, workload: &'w Workload) -> Vec<Demand<'w>> {
         let mut times: BTreeMap<(RoleId, CollectiveKind, Bytes), u128> = BTreeMap::new();
         for (class, graph) in (0..).zip(&workload.classes) {

@@ -1,8 +1,8 @@
-//! Counts whose zero has a name, such as `unlimited`, in a scenario's text.
+//! Counts whose zero is written as a word, such as `unlimited`, in a scenario's text.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A module for serde that writes a zero as a word, and reads the word or any number.
+/// Defines a module for serde that writes zero as a word, and reads the word or any number.
 macro_rules! named_zero {
     ($name:ident) => {
         pub(super) mod $name {
@@ -36,7 +36,7 @@ fn read<'de, D: Deserializer<'de>>(word: &str, deserializer: D) -> Result<u32, D
     match Given::deserialize(deserializer) {
         Ok(Given::Count(count)) => Ok(count),
         Ok(Given::Word(found)) if found == word => Ok(0),
-        _ => Err(serde::de::Error::custom(format!("neither `{word}` nor a whole number"))),
+        _ => Err(serde::de::Error::custom(format!("expected `{word}` or a whole number"))),
     }
 }
 

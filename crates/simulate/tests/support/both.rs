@@ -1,4 +1,4 @@
-//! The same scenario with and without the quotient.
+//! Compares runs of a scenario with and without the quotient.
 
 use crate::support::simulate;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use syncline_timeline::{Data, Flow, Span, Summary, Table, Timeline, Track};
 /// A span with its label as text.
 type Labelled<'a> = (u32, Track, u64, u64, &'a str, u64);
 
-/// Spans, and those that messages lead from and to, in an order that does not depend on when they were booked.
+/// Spans, and the two spans of each message, in an order that does not depend on when they were recorded.
 fn spans(timeline: &Timeline) -> (Vec<Labelled<'_>>, Vec<[Labelled<'_>; 2]>) {
     let of = |span: &Span| {
         let label = timeline.spans.labels[span.label as usize].as_str();
@@ -23,12 +23,12 @@ fn spans(timeline: &Timeline) -> (Vec<Labelled<'_>>, Vec<[Labelled<'_>; 2]>) {
     (spans, flows)
 }
 
-/// Runs with and without the quotient; ranks simulated with it.
+/// Compares a run with the quotient to one without it. Returns the number of ranks simulated with it.
 pub(crate) fn compare(value: &Value) -> u64 {
     compare_tracing(value, 1)
 }
 
-/// The same, with spans of the first ranks.
+/// As [`compare`], with spans of the first `traced` ranks.
 pub(crate) fn compare_tracing(value: &Value, traced: u64) -> u64 {
     let mut value = value.clone();
     value["trace"] = json!({"ranks": (0..traced).collect::<Vec<_>>(), "max_spans": 1 << 20});
@@ -44,14 +44,14 @@ pub(crate) fn compare_tracing(value: &Value, traced: u64) -> u64 {
     let mut expected = full.summary.clone();
     let flow = value["network"]["model"] == "flow";
     if flow {
-        // Of chains of messages that end within a picosecond of each other, and of links on a way that are all full, any may be
-        // the one that decides: only the length of the path is the same.
+        // If chains of messages end within a picosecond of each other, or if all links on a path are full, any of them
+        // may become critical: only the length of the critical path is the same.
         assert!(close(path_length(&summary), path_length(&expected)), "{value}");
         for each in [&mut summary, &mut expected] {
             (each.critical_path, each.bottleneck, each.reason) = Default::default();
         }
     }
-    // Micro-batches that are left out count in the parts of the critical path, and have no rows in its table.
+    // Micro-batches that are left out count in the parts of the critical path, but have no rows in its table.
     let left_out = quotient.summary.simulated_micro_batches < full.summary.simulated_micro_batches;
     assert_same(&json!(summary), &json!(expected), flow, &value);
     let names = |timeline: &Timeline| timeline.tables.iter().map(|table| table.name).collect::<Vec<_>>();
@@ -70,7 +70,8 @@ pub(crate) fn compare_tracing(value: &Value, traced: u64) -> u64 {
             if flow && column.name == "waiting_s" {
                 continue;
             }
-            // A chain of messages goes from rank to rank, of which the quotient names the one that stands for the others.
+            // A chain of messages goes from rank to rank. With the quotient, the table names the rank that represents
+            // them.
             if (mine.name, column.name) == ("critical_path", "rank") {
                 continue;
             }
@@ -103,8 +104,8 @@ pub(crate) fn compare_tracing(value: &Value, traced: u64) -> u64 {
     simulated
 }
 
-/// How far times of the flow model may be apart: rates are rounded down to whole units, and where two links tie it hangs on
-/// the order of events which of them is rounded.
+/// How much times of the flow model may differ: rates are rounded down to whole units, and if two links tie, the order
+/// of events decides which of them is rounded.
 const PICOSECONDS: u64 = 1_000;
 
 /// Whether two numbers of the flow model agree.
@@ -112,12 +113,12 @@ fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-6 * a.abs().max(b.abs()) + 1e-9
 }
 
-/// How long the critical path is, in seconds.
+/// Length of the critical path in seconds.
 fn path_length(summary: &Summary) -> f64 {
     summary.critical_path.iter().map(|part| part.time_s).sum()
 }
 
-/// Compares two values; numbers of the flow model as far as they must agree.
+/// Asserts that two values are equal; numbers of the flow model (`flow`) only need to be close.
 fn assert_same(mine: &Value, other: &Value, flow: bool, scenario: &Value) {
     match (mine, other) {
         (Value::Object(a), Value::Object(b)) if flow => {
@@ -135,8 +136,8 @@ fn assert_same(mine: &Value, other: &Value, flow: bool, scenario: &Value) {
     }
 }
 
-/// What links held back, summed over them: which of several full links is told, and of which of those that are alike, is no
-/// matter. By layer and collective: messages and their bytes.
+/// The messages that links delayed and their bytes, by layer and collective, summed over links. Which of several full
+/// links, and which of several equal links, a row names may differ.
 fn held_back(table: &Table) -> BTreeMap<(&str, &str), [i64; 2]> {
     let text = |name: &str| match &table.column(name).unwrap().data {
         Data::Text(rows) => rows,

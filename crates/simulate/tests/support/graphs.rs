@@ -1,4 +1,4 @@
-//! Random graphs in the place of a scenario's fabric.
+//! Random graphs as fabrics of scenarios.
 
 use crate::support::{number, scenario};
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ fn wire(round: bool) -> impl Strategy<Value = (String, String)> {
         .prop_map(|(rate, latency)| (format!("{rate}GB/s"), format!("{latency}ns")))
 }
 
-/// A family with its hosts, and how many of them are below a leaf, in how many leaves: `None` where hosts are routers.
+/// A network of some family, its number of hosts, and the number of leaves; `None` if hosts are routers.
 fn network(round: bool) -> impl Strategy<Value = (Value, u32, Option<u32>)> {
     let sizes = (1u32..5, 1u32..6, 1u32..4, 1u32..3, 1u32..3);
     (0u32..8, sizes, wire(round), wire(round)).prop_map(|(family, (a, b, c, d, pods), host, up)| {
@@ -43,7 +43,7 @@ fn network(round: bool) -> impl Strategy<Value = (Value, u32, Option<u32>)> {
     })
 }
 
-/// A fabric of a family, and its NPUs.
+/// A fabric of some family, and its number of NPUs.
 fn built(round: bool) -> impl Strategy<Value = (Value, u32)> {
     let nodes = (1u32..5, 0u32..4, any::<[bool; 4]>(), 1u32..3, wire(round));
     let routing =
@@ -53,7 +53,7 @@ fn built(round: bool) -> impl Strategy<Value = (Value, u32)> {
             let [has_nodes, rails, forward, pcie] = flags;
             let mut built = json!({"network": network});
             let mut all = hosts;
-            // As many cards as NPUs, one for two of them, or two for each.
+            // One card for each NPU, one for two NPUs, or two for each NPU.
             let nics = match nics {
                 1 if npus % 2 == 0 => npus / 2,
                 2 if leaves.is_some() => npus * 2,
@@ -78,7 +78,7 @@ fn built(round: bool) -> impl Strategy<Value = (Value, u32)> {
     )
 }
 
-/// Hosts below two switches, link by link.
+/// Hosts below two switches, given link by link.
 fn listed(round: bool) -> impl Strategy<Value = (Value, u32)> {
     (1u32..4, 1u32..4, wire(round), any::<bool>()).prop_map(|(hosts, between, (rate, latency), ecmp)| {
         let npus = 2 * hosts;
@@ -92,7 +92,7 @@ fn listed(round: bool) -> impl Strategy<Value = (Value, u32)> {
     })
 }
 
-/// A scenario as [`scenario`] makes it, on a graph.
+/// A random scenario as from [`scenario`], on a graph.
 pub(crate) fn graph_scenario() -> impl Strategy<Value = Value> {
     let fabric = any::<bool>()
         .prop_flat_map(|round| prop_oneof![5 => built(round).boxed(), 1 => listed(round).boxed()]);

@@ -1,4 +1,4 @@
-//! One collective, simulated by default and by every algorithm of the library.
+//! One collective, simulated with default settings and with every algorithm of the library.
 
 use serde_json::{Value, json};
 use std::fmt;
@@ -13,9 +13,9 @@ pub(crate) struct Case {
     pub(crate) bytes: u64,
     pub(crate) fabric: Value,
     pub(crate) model: Value,
-    /// The NPU of each rank, where rank `i` is not on NPU `i`.
+    /// The NPU of each rank, if rank `i` is not on NPU `i`.
     pub(crate) placement: Option<Vec<u32>>,
-    /// Algorithms that are combined over dimensions; without them, all of the library, the same in each dimension.
+    /// Algorithms to combine over dimensions. If absent, every algorithm of the library, the same in each dimension.
     pub(crate) algorithms: Option<&'static [&'static str]>,
 }
 
@@ -40,7 +40,7 @@ impl Case {
         Self { kind, bytes, fabric, model: json!({"model": "analytical"}), placement: None, algorithms: None }
     }
 
-    /// The collective by these settings, where they can be run.
+    /// Runs the collective with these settings; `None` if they are refused.
     pub(crate) fn run(&self, collectives: &Value) -> Option<Run> {
         let mut value = json!({"schema": "syncline/1",
             "workload": {"source": "collectives", "collectives": [
@@ -57,7 +57,7 @@ impl Case {
         self.run(collectives).map(|run| run.timeline.summary.total_time_s)
     }
 
-    /// What it takes where nothing is named.
+    /// Its time with default settings.
     pub(crate) fn default_time(&self) -> f64 {
         self.time(&json!({})).expect("a default can be run")
     }
@@ -97,7 +97,7 @@ impl Case {
         settings.collect()
     }
 
-    /// What the best of the library takes, and which that is.
+    /// The time of the quickest algorithm of the library, and its settings.
     pub(crate) fn best(&self) -> (f64, String) {
         let found =
             self.settings().into_iter().filter_map(|settings| Some((self.time(&settings)?, settings)));

@@ -1,4 +1,4 @@
-//! Random scenarios, and running them.
+//! Makes random scenarios and runs them.
 
 pub(crate) mod both;
 pub(crate) mod graphs;
@@ -12,14 +12,14 @@ use std::ops::Range;
 use syncline_simulate::{Control, Scenario, run};
 use syncline_timeline::Timeline;
 
-/// So many cases, or as many as `PROPTEST_CASES` says.
+/// A configuration with `usual` cases, or with the number in `PROPTEST_CASES`.
 pub(crate) fn cases(usual: u32) -> ProptestConfig {
     let default = ProptestConfig::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { default.cases } else { usual };
     ProptestConfig { cases, ..default }
 }
 
-/// A number from the range, or, where things are to happen at the same time, one of a few.
+/// A number from the range; or one of a few if `round`, so that many events happen at the same time.
 pub(crate) fn number(round: bool, few: &'static [u32], range: Range<u32>) -> BoxedStrategy<u32> {
     if round { prop::sample::select(few).boxed() } else { range.boxed() }
 }
@@ -103,7 +103,8 @@ pub(crate) fn models() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec!["analytical", "queued", "flow"])
 }
 
-/// A scenario; in half of them, sizes, rates and times are a few round numbers, so that much happens at the same time.
+/// A random scenario. In half of them, sizes, rates and times are a few round numbers, so that many events happen at
+/// the same time.
 pub(crate) fn scenario() -> impl Strategy<Value = Value> {
     any::<bool>().prop_flat_map(scenario_of)
 }
@@ -129,7 +130,7 @@ fn scenario_of(round: bool) -> impl Strategy<Value = Value> {
         prop::collection::vec(layer(round), 1..5),
         prop::sample::select(vec!["data", "model", "none"]),
         1u32..4,
-        // Mostly one.
+        // Mostly one iteration.
         (0u32..6).prop_map(|number| number.saturating_sub(2).max(1)),
         // The layer that needs the first one's exchange, if there is one.
         0usize..10,
@@ -169,7 +170,7 @@ fn scenario_of(round: bool) -> impl Strategy<Value = Value> {
             }
             collectives["algorithms"] = Value::Object(named);
             let sizes: Vec<u64> = dims.iter().map(|dim| dim["size"].as_u64().unwrap()).collect();
-            // A logical topology has axes of its own names.
+            // The axes of a logical topology have their own names.
             match if workload["parallel"]["model"].is_object() { 0 } else { logical } {
                 1 => collectives["logical"] = json!([sizes.iter().product::<u64>()]),
                 2 => collectives["logical"] = sizes.iter().rev().copied().collect(),

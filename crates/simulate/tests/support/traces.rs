@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use syncline_formats::chakra::{CollectiveType, Metadata, Node, write_file};
 
-/// Who takes part in a collective.
+/// The ranks that take part in a collective.
 #[derive(Clone, Copy, Debug)]
 enum Group {
     /// The ranks of a stage: all dimensions but that of the pipeline and that of the jobs.
     Stage,
-    /// Everyone.
+    /// All ranks.
     All,
-    /// Lists of ranks with neighbouring numbers, which need not be aligned with dimensions.
+    /// Lists of ranks with consecutive numbers, which may not be aligned with dimensions.
     Blocks,
     /// Lists of ranks with equal distances.
     Strides,
@@ -28,25 +28,25 @@ pub(crate) struct Traces {
     dims: Vec<Value>,
     collectives: Value,
     model: &'static str,
-    /// The dimension that stages follow each other along, and the one along which jobs differ.
+    /// The dimension along which the stages lie, and the one along which jobs differ.
     along: [Index; 2],
     several_jobs: bool,
     microbatches: u32,
     iterations: u32,
-    /// Backward passes as early as they can, or after all forward passes.
+    /// Whether backward passes run as early as possible, rather than after all forward passes.
     early_backward: bool,
-    /// Whether passes of a stage wait for each other, and receives for the pass before.
+    /// Whether passes of a stage wait for each other, and receives for the previous pass.
     in_order: bool,
     /// Whether the last stage sends to the first one.
     round: bool,
-    /// Microseconds of a pass, by stage in turn.
+    /// Microseconds of a pass; stages use these values in turn.
     micros: [u32; 2],
-    /// A rank whose passes take longer.
+    /// The rank whose passes take longer.
     slow: Option<Index>,
     bytes: u32,
     /// Collectives of an iteration.
     exchanges: Vec<(CollectiveType, u32, Group)>,
-    /// Members of a list, and whether all sizes divide evenly.
+    /// Number of ranks in a list, and whether all sizes divide evenly.
     members: u32,
     even: bool,
 }
@@ -118,7 +118,7 @@ enum Pass {
     Backward(u32),
 }
 
-/// The nodes of a rank, as they come to be.
+/// The nodes of a rank under construction.
 struct Nodes {
     nodes: Vec<Node>,
     rank: u32,
@@ -160,12 +160,12 @@ impl Traces {
     fn coordinate(&self, rank: u32, dim: usize) -> u32 {
         rank / self.stride(dim) % self.sizes()[dim]
     }
-    /// Ranks of a list; 1 where they cannot be dealt to lists.
+    /// Number of ranks in a list; 1 if the ranks cannot be divided into lists.
     fn members(&self) -> u32 {
         if self.ranks().is_multiple_of(self.members) { self.members } else { 1 }
     }
 
-    /// The passes of a stage in their order.
+    /// The passes of a stage in order.
     fn passes(&self, stage: u32, stages: u32, microbatches: u32) -> Vec<Pass> {
         let ahead = if self.early_backward { (stages - stage).min(microbatches) } else { microbatches };
         let mut passes: Vec<Pass> = (0..ahead).map(Pass::Forward).collect();
@@ -245,14 +245,14 @@ impl Traces {
                     }
                 };
                 let id = nodes.push(node, &passes);
-                // The first is hidden behind the next iteration.
+                // The next iteration hides the first collective.
                 ends.extend((index > 0).then_some(id));
             }
         }
         nodes.nodes
     }
 
-    /// Writes the traces into a folder; the scenario that runs them.
+    /// Writes the traces into a folder and returns the scenario that runs them.
     pub(crate) fn write(&self, folder: &Path) -> Value {
         let ranks = self.ranks();
         for rank in 0..ranks {

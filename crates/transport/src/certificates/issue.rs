@@ -1,4 +1,4 @@
-//! A CA for a job, and certificates of it.
+//! Creates a CA for a job, and certificates of that CA.
 
 use super::{HUB, JOB, RANK};
 use rcgen::{
@@ -8,16 +8,17 @@ use rcgen::{
 use std::time::{Duration, SystemTime};
 use time::OffsetDateTime;
 
-/// How far clocks of hosts may be apart.
+/// By how much the clocks of hosts may differ.
 const SKEW: Duration = Duration::from_secs(3600);
 
-/// Most days that certificates may be good for: whoever has lost one keeps others out by making all anew.
+/// The most days for which certificates may be valid. Single certificates cannot be revoked: after a loss, all have
+/// to be made again.
 pub const MOST_DAYS: u32 = 825;
 
-/// Most ranks that have a certificate of their own.
+/// The most ranks that can have certificates of their own.
 pub const MOST_RANKS: u32 = 4096;
 
-/// Longest name of a job in a certificate.
+/// The most characters of a job's name in a certificate.
 const LONGEST_NAME: usize = 63;
 
 /// A certificate and its key, as PEM.
@@ -25,7 +26,7 @@ const LONGEST_NAME: usize = 63;
 pub struct Pair {
     /// The certificate.
     pub certificate: String,
-    /// Its key: for its owner's eyes only.
+    /// The private key of the certificate, which only its owner may read.
     pub key: String,
 }
 
@@ -36,33 +37,34 @@ impl std::fmt::Debug for Pair {
     }
 }
 
-/// What is made for a job. The CA's own key is not kept: nobody can make one more certificate later.
+/// The certificates of a job. The CA's own key is not kept, so nobody can make another certificate later.
 #[derive(Clone, Debug)]
 pub struct Issued {
     /// The CA's certificate, as PEM.
     pub ca: String,
-    /// For hubs.
+    /// The certificate for hubs.
     pub hub: Pair,
-    /// For any rank; nothing where each rank has its own.
+    /// The certificate for all ranks; `None` if each rank has its own.
     pub rank: Option<Pair>,
-    /// For each rank.
+    /// The certificate of each rank; empty if all ranks share one.
     pub ranks: Vec<Pair>,
 }
 
-/// Makes a CA and certificates of it that are good from an hour ago (clocks differ) for so many days from now. With a `job`
-/// they are good for that one alone; with `ranks` each rank has a certificate of its own, that is good for no other.
+/// Makes a CA and certificates of that CA. They are valid from an hour ago, because clocks differ, until `days` days
+/// from now. With a `job`, they are valid only for that job. With `ranks` above 0, each rank gets a certificate of
+/// its own, which is valid for no other rank.
 ///
 /// # Errors
-/// A clause that says what is not allowed.
+/// A sentence that says which argument is invalid.
 pub fn issue(job: Option<&str>, ranks: u32, days: u32) -> Result<Issued, String> {
     if !(1..=MOST_DAYS).contains(&days) {
-        return Err(format!("{days} days: 1 to {MOST_DAYS} are allowed"));
+        return Err(format!("certificates cannot be valid for {days} days: 1 to {MOST_DAYS} are allowed"));
     }
     let now = SystemTime::now();
     issue_between(job, ranks, now - SKEW, now + Duration::from_secs(u64::from(days) * 86_400))
 }
 
-/// As [`issue`], good from one time to another.
+/// As [`issue`], with certificates that are valid from `begins` to `ends`.
 ///
 /// # Errors
 /// As [`issue`].
@@ -74,10 +76,10 @@ pub fn issue_between(
 ) -> Result<Issued, String> {
     let (begins, ends) = (OffsetDateTime::from(begins), OffsetDateTime::from(ends));
     if ranks > MOST_RANKS {
-        return Err(format!("{ranks} ranks: up to {MOST_RANKS} can have certificates of their own"));
+        return Err(format!("{ranks} ranks cannot have certificates of their own: up to {MOST_RANKS} can"));
     }
     let job = job.map(label).transpose()?;
-    let failed = |error: rcgen::Error| format!("no certificate can be made: {error}");
+    let failed = |error: rcgen::Error| format!("cannot make a certificate: {error}");
     let dated = |names: Vec<String>, common: &str| -> Result<CertificateParams, String> {
         let mut params = CertificateParams::new(names).map_err(failed)?;
         params.distinguished_name = rcgen::DistinguishedName::new();
@@ -86,7 +88,7 @@ pub fn issue_between(
         Ok(params)
     };
     let ca_key = KeyPair::generate().map_err(failed)?;
-    // Two CAs are never called the same.
+    // A random number gives each CA a different name.
     let serial = crate::random::random()?;
     let mut params = dated(Vec::new(), &format!("syncline job CA {serial:016x}"))?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -113,7 +115,7 @@ pub fn issue_between(
     })
 }
 
-/// A job's name as a certificate has it.
+/// The name that restricts a certificate to a job.
 fn label(job: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_';
     let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
@@ -124,7 +126,8 @@ fn label(job: &str) -> Result<String, String> {
         || !ends(bytes.last())
     {
         return Err(format!(
-            "job `{job}` cannot be in a certificate: 1 to {LONGEST_NAME} of a-z, 0-9, - and _ are allowed, - and _ only within"
+            "job `{job}` cannot be in a certificate: its name must have 1 to {LONGEST_NAME} characters, \
+             of a-z, 0-9, `-` and `_`, and must begin and end with a letter or digit"
         ));
     }
     Ok(format!("{job}{JOB}"))

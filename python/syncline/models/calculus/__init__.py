@@ -1,7 +1,7 @@
-"""The layer calculus: what one operation of a network computes, moves and holds.
+"""The layer calculus: operations, memory traffic and sizes of one operation of a network.
 
 Start with :mod:`~syncline.models.calculus.op`, which states the rules (what a FLOP is, which traffic is counted).
-Every other module gives operations as small functions that return an :class:`Op`:
+Every other module has small functions that return an :class:`Op`:
 
 =============== ===========================================================
 module          operations
@@ -11,8 +11,8 @@ module          operations
 ``norm``        batch norm, layer norm and RMS norm
 ``pooling``     maximum and average pooling
 ``pointwise``   activations, residual sum, dropout
-``embedding``   table lookups, one by one or summed up; trained positions
-``interaction`` features of a recommendation model side by side or in pairs
+``embedding``   table lookups, single or summed; trained positions
+``interaction`` interaction of a recommendation model's features
 =============== ===========================================================
 """
 

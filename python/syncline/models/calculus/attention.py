@@ -3,14 +3,15 @@
 The projections to queries, keys and values and the one after the heads are :func:`~.dense.linear` layers. Heads divide
 the hidden size, so they change the number of scores but not the operations of the two products.
 
-It is either three operations, :func:`scores`, :func:`softmax` and :func:`context`, which compute and keep every score;
-or one, :func:`attention`, which computes scores in blocks that never leave the chip (Dao et al. 2022, FlashAttention).
+Attention is either three operations, :func:`scores`, :func:`softmax` and :func:`context`, which compute and keep every
+score; or one, :func:`attention`, which computes scores in blocks that never leave the chip (Dao et al. 2022,
+FlashAttention).
 
-With grouped queries (Ainslie et al. 2023), several heads share one head of keys and values: the products stay, and
-there are fewer keys and values to move.
+With grouped queries (Ainslie et al. 2023), several heads share one head of keys and values: the products are the same,
+but there are fewer keys and values to move.
 
-**Causal** attention masks the scores of later tokens: about half of them. What computes all scores computes these too;
-:attr:`~.op.Op.multiply_adds` leaves them out, and :attr:`~.op.Op.masked` has them.
+**Causal** attention masks the scores of later tokens, about half of all. :attr:`~.op.Op.multiply_adds` does not count
+masked scores, even if they are computed; :attr:`~.op.Op.masked` does.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Heads:
     """Sizes of attention on one NPU's share of the batch."""
 
     batch: int
-    """Samples."""
+    """Number of samples."""
     sequence: int
     """Tokens of a sample."""
     width: int
@@ -51,15 +52,15 @@ class Heads:
         return self.size * self.kv_heads
 
     def visible(self, *, causal: bool) -> int:
-        """Keys that a query sees on average, rounded up: all of a sample, or half where later ones are masked."""
+        """Keys that a query sees on average, rounded up: all of a sample, or half if later ones are masked."""
         return (self.sequence + 1) // 2 if causal else self.sequence
 
 
 def rotary(tokens: int, width: int) -> Op:
-    """Turn each pair of a token's elements by an angle that its position gives (Su et al. 2021, RoPE).
+    """Rotate each pair of a token's elements by an angle that depends on its position (Su et al. 2021, RoPE).
 
-    FLOP per element: two multiplications and an addition, forward and backward. Backward turns the gradient back; no
-    input is needed for that. Sines and cosines, one for each position and element, are left out.
+    FLOP per element: two multiplications and an addition, forward and backward. Backward rotates the gradient back,
+    which needs no input. Sines and cosines, one for each position and element, are not counted.
     """
     elements = tokens * width
     each = Amount(3 * elements, 2 * elements)
@@ -69,12 +70,12 @@ def rotary(tokens: int, width: int) -> Op:
 def attention(of: Heads, *, causal: bool, skips: bool) -> Op:
     """Attention as one operation, as FlashAttention computes it (Dao 2023, FlashAttention-2, 3.1).
 
-    ``skips`` says whether blocks of scores that a mask hides are left out; with ``causal``, half of all. Forward: the
-    two products, 6 FLOP for each score in between (:func:`softmax`); reads queries, keys and values and writes the
-    result. Backward: five products, because scores are computed again: 2.5 times the forward pass; 3 FLOP for each
-    score to have its weight again and 5 for its gradient, 2 for each element of the result. Reads what forward has
-    read, the result and its gradient, and writes three gradients. What rows of scores add up to, a number for each
-    token and head, is left out of the traffic.
+    ``skips`` says whether to skip blocks of scores that a mask hides; with ``causal``, half of all. Forward: the two
+    products, and 6 FLOP for each score (:func:`softmax`); reads queries, keys and values and writes the result.
+    Backward: five products, 2.5 times the forward pass, because scores are recomputed; 3 FLOP for each score to
+    recompute its weight, 5 for its gradient, and 2 for each element of the result. Reads the inputs of the forward
+    pass, the result and its gradient, and writes three gradients. The traffic does not include the sums of rows of
+    scores, one number for each token and head.
     """
     keys = of.visible(causal=causal and skips)
     count, scores = of.batch * of.heads, of.batch * of.heads * of.sequence * keys
@@ -83,7 +84,7 @@ def attention(of: Heads, *, causal: bool, skips: bool) -> Op:
     read, result = queries + 2 * kv, queries
 
     def products(shapes: list[tuple[int, int, int]], moved: int) -> tuple[Product, ...]:
-        # What is moved is divided equally: the products are one operation.
+        # Divide the traffic equally among the products, since they form one operation.
         share, rest = divmod(moved, len(shapes))
         return tuple(Product(*shape, share + (rest if at == 0 else 0), count) for at, shape in enumerate(shapes))
 
@@ -154,9 +155,9 @@ def context(batch: int, sequence: int, hidden: int, heads: int, *, kv_heads: int
 
 
 def causal(op: Op, sequence: int) -> Op:
-    """The same :func:`scores` or :func:`context`, where a mask then hides the scores of later tokens.
+    """:func:`scores` or :func:`context` with a causal mask, which hides the scores of later tokens.
 
-    All of them are computed; those that the result needs are as many as queries see keys.
+    All scores are computed; ``multiply_adds`` counts only those of keys that a query sees.
     """
     needed = op.multiply_adds // sequence * ((sequence + 1) // 2)
     return replace(op, multiply_adds=needed, masked=op.multiply_adds - needed)

@@ -10,8 +10,8 @@ def conv2d(
 ) -> tuple[Op, Image]:
     """Convolve with a square window; the second result is the shape of the output.
 
-    Multiply-adds: one for each output element, input channel and window element, padding included as published
-    counts do. As a matrix product (im2col), the rows are the positions of all samples.
+    Multiply-adds: one for each output element, input channel and window element, including padding, as in published
+    counts. As a matrix product (im2col), the rows are the positions of all samples.
     """
     target = image.slide(channels, kernel, stride, padding)
     window = image.channels * kernel * kernel
@@ -28,7 +28,7 @@ def conv2d(
 
 
 def linear(rows: int, inputs: int, outputs: int, *, bias: bool = True) -> Op:
-    """``rows`` vectors of ``inputs`` elements times a matrix, to vectors of ``outputs`` elements."""
+    """Multiply ``rows`` vectors of ``inputs`` elements by a matrix, giving vectors of ``outputs`` elements."""
     return product(
         "linear",
         rows=rows,

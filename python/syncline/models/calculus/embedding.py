@@ -8,9 +8,9 @@ from syncline.models.calculus.op import NOTHING, Amount, Op
 def embedding(rows: int, entries: int, width: int) -> Op:
     """``rows`` lookups in a table of ``entries`` vectors of ``width`` elements.
 
-    Forward moves the identifiers (one element each), the vectors that are read and the outputs: not the whole table.
-    The weight gradient is a dense table, because that is what is exchanged: it is cleared, and each output gradient is
-    read and added to its vector (read and written): 1 FLOP per element. Identifiers have no gradient.
+    Forward moves the identifiers (one element each), the vectors that are read and the outputs, but not the whole
+    table. The weight gradient is a dense table, because a dense table is exchanged: it is cleared, and each output
+    gradient is read and added to its vector (read and written): 1 FLOP per element. Identifiers have no gradient.
     """
     found, table = rows * width, entries * width
     return Op(
@@ -25,10 +25,10 @@ def embedding(rows: int, entries: int, width: int) -> Op:
 
 
 def positions(samples: int, sequence: int, width: int, entries: int) -> Op:
-    """Add to each token the trained vector of its position, of which there are ``entries``.
+    """Add the trained vector of its position to each token; there are ``entries`` such vectors.
 
-    1 FLOP for each element forward and, where a table's gradient sums up those of the samples, backward. That gradient
-    is dense: it is cleared, and each output gradient is read and added to its vector (read and written).
+    1 FLOP for each element forward, and 1 backward to sum the gradients of the samples into the table's gradient. That
+    gradient is dense: it is cleared, and each output gradient is read and added to its vector (read and written).
     """
     elements = samples * sequence * width
     return Op(
@@ -45,10 +45,10 @@ def positions(samples: int, sequence: int, width: int, entries: int) -> Op:
 def embedding_bag(samples: int, tables: int, entries: int, width: int, pooling: int) -> Op:
     """Look up ``pooling`` vectors of ``width`` elements in each of ``tables`` tables for each sample, and add them up.
 
-    Forward moves the vectors that are read: 1 FLOP for each element but the first of a sum. Identifiers and sums, which
-    are 1 / ``width`` and 1 / ``pooling`` of that, are left out, as in dlrm2020. Backward, the gradient of a sum is that
-    of every vector in it: it is read, and nothing is computed until the vectors are updated. Identifiers have no
-    gradient.
+    Forward moves the vectors that are read, and takes 1 FLOP for each element except the first of a sum. Identifiers
+    and sums, which are 1 / ``width`` and 1 / ``pooling`` of that traffic, are not counted, as in dlrm2020. Backward,
+    the gradient of a sum is also the gradient of every vector in it: it is read, and nothing is computed until the
+    vectors are updated. Identifiers have no gradient.
     """
     sums = samples * tables * width
     return Op(

@@ -1,4 +1,4 @@
-"""How features meet in a recommendation model (Naumov et al. 2019, 2.2)."""
+"""The interaction of features in a recommendation model (Naumov et al. 2019, 2.2)."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from syncline.models.calculus.op import NOTHING, Amount, Op, weightless
 
 
 def concatenate(samples: int, vectors: int, width: int) -> Op:
-    """Put the ``vectors`` of each sample side by side: nothing is computed, forward or backward."""
+    """Concatenate the ``vectors`` of each sample; nothing is computed, forward or backward."""
     elements = samples * vectors * width
     each = Amount(0, 2 * elements)
     return Op("concatenate", 0, elements, elements, forward=each, input_grad=each, weight_grad=NOTHING)
 
 
 def dots(samples: int, vectors: int, width: int) -> Op:
-    """Give the dot product of each pair of the ``vectors`` of a sample, with the first of them before.
+    """Compute the dot product of each pair of the ``vectors`` of a sample; the output also has the first vector.
 
-    The product of the matrix of vectors with itself, of which one half is kept without the diagonal.
+    This is the product of the matrix of vectors with its transpose, of which one half is kept, without the diagonal.
     """
     return weightless(
         "dots",

@@ -4,7 +4,7 @@ FLOP per element. Forward 7: mean 1, variance 2, normalise 2, scale and shift 2.
 normalised value 2, multiply 1, subtract two means 2, scale 1). Weight gradient 5 (recompute 2, multiply 1, two sums 2).
 An RMS norm has no mean and no shift: forward 4 (square and sum 2, normalise 1, scale 1), input gradient 4 (recompute 1,
 multiply 1, subtract one mean 1, scale 1), weight gradient 3 (recompute 1, multiply 1, sum 1).
-The cost of one inverse square root for each channel or row is left out.
+The inverse square root for each channel or row is not counted.
 """
 
 from __future__ import annotations

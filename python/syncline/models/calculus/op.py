@@ -1,17 +1,17 @@
-"""What an operation is, and the rules by which it is counted.
+"""Operations, and the rules for counting their cost.
 
 **Operations.** A FLOP is one addition, multiplication, division, comparison or elementary function of one number.
 A multiply-add is 2 FLOP. A matrix product costs the same in the forward pass and in each of its two gradients.
 A bias starts the accumulator and is not counted.
 
-**Memory traffic.** Each operation stands alone and moves each of its operands once: forward it reads inputs and weights
-and writes outputs. A gradient reads what its formula names (output gradient, saved inputs, weights) and writes its
-result. Nothing is fused, and nothing stays in a cache between operations. So the traffic is a lower bound for each
-operation alone and an upper bound for a compiler that fuses operations.
+**Memory traffic.** Each operation moves each of its operands once: forward, it reads inputs and weights and writes
+outputs. A gradient reads the operands of its formula (output gradient, saved inputs, weights) and writes its result.
+Operations are not fused, and nothing stays in a cache between them. So the traffic is a lower bound for each operation
+alone, and an upper bound for a compiler that fuses operations.
 
 Traffic is counted in *elements* here; :meth:`Amount.memory` turns it into bytes once a data type is known.
 
-**Matrix products.** Their shapes are kept beside the sums, because the time on a matrix unit depends on them. Each
+**Matrix products.** Their shapes are kept in addition, because the time on a matrix unit depends on them. Each
 product of a pass is m x k times k x n: forward, rows x inputs times inputs x outputs; input gradient, rows x outputs
 times outputs x inputs; weight gradient, inputs x rows times rows x outputs.
 """
@@ -30,13 +30,13 @@ class Product:
     m: int
     """Rows of the left operand."""
     k: int
-    """What is summed over."""
+    """Length of the dimension that is summed over."""
     n: int
     """Columns of the right operand."""
     moved: int
     """Elements that all of them move; a convolution moves its image, not its unfolded windows."""
     count: int = 1
-    """How many of them."""
+    """Number of products."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Amount:
         return Amount(self.flop + other.flop, self.moved + other.moved, self.products + other.products)
 
     def memory(self, data_type: str) -> int:
-        """Bytes moved where every element is of ``data_type``."""
+        """Bytes moved if every element has the type ``data_type``."""
         return self.moved * bytes_of(data_type)
 
 
@@ -75,7 +75,7 @@ class Image:
         return self.channels * self.height * self.width
 
     def slide(self, channels: int, kernel: int, stride: int, padding: int) -> Image:
-        """Give the shape that a square window leaves, with ``padding`` on every side (rounded down)."""
+        """Return the shape of the output of a square window, with ``padding`` on every side (rounded down)."""
 
         def positions(size: int) -> int:
             free = size + 2 * padding - kernel
@@ -91,7 +91,7 @@ class Op:
     """One operation on one NPU's share of the batch. All sizes are in elements."""
 
     name: str
-    """What it is, such as ``conv2d``."""
+    """Name of the operation, such as ``conv2d``."""
     parameters: int
     """Trained weights."""
     inputs: int
@@ -99,17 +99,17 @@ class Op:
     outputs: int
     """Elements written as activations."""
     forward: Amount
-    """Forward pass."""
+    """Work of the forward pass."""
     input_grad: Amount
-    """Gradient with respect to the inputs."""
+    """Work of the gradient with respect to the inputs."""
     weight_grad: Amount
-    """Gradient with respect to the parameters."""
+    """Work of the gradient with respect to the parameters."""
     multiply_adds: int = 0
-    """Multiply-adds of the forward pass that its result needs, for matrix products; 0 for all others. Published counts
-    add up these."""
+    """Multiply-adds of the forward pass on which its result depends, for matrix products; 0 for other operations.
+    Published counts are sums of these."""
     masked: int = 0
-    """Multiply-adds of the forward pass that a mask makes useless, whether they are done or not; published counts of
-    decoders differ in whether they add these up."""
+    """Multiply-adds of the forward pass whose results a mask hides, whether they are computed or not. Some published
+    counts of decoders include these, and some do not."""
 
 
 def weightless(name: str, sizes: tuple[int, int, int], *, count: int, inputs: int, outputs: int) -> Op:

@@ -1,4 +1,4 @@
-"""Operations on each element by itself."""
+"""Elementwise operations."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def sigmoid(elements: int) -> Op:
 
 
 def residual(elements: int) -> Op:
-    """Add the value that a block was given to what it computed.
+    """Add the input of a block to its result.
 
-    Forward reads two operands and writes one. Backward the gradients of the two paths meet where the block began and
-    are added there, which costs the same. ``inputs`` counts the computed operand alone: the chain of layers is meant.
+    Forward reads two operands and writes one. Backward adds the gradients of the two paths at the input of the block,
+    which costs the same. ``inputs`` counts only the result of the block, which comes from the layer before.
     """
     each = Amount(elements, 3 * elements)
     return Op("residual", 0, elements, elements, forward=each, input_grad=each, weight_grad=NOTHING)
@@ -49,16 +49,17 @@ def residual(elements: int) -> Op:
 def gelu(elements: int) -> Op:
     """``x/2 (1 + tanh(c (x + a x^3)))`` (Hendrycks and Gimpel 2016): 9 FLOP forward.
 
-    Backward 18: the tanh again (6), its derivative (7), that of its argument (3), a sum and the output gradient (2).
+    Backward 18: recompute the tanh (6), its derivative (7), that of its argument (3), a sum and the output gradient
+    (2).
     """
     return pointwise("gelu", elements, forward=9, backward=18)
 
 
 def gated(activation: Op) -> Op:
-    """Multiply what ``activation`` makes of one half of the inputs with the other half (Shazeer 2020, GLU variants).
+    """Apply ``activation`` to one half of the inputs and multiply by the other half (Shazeer 2020, GLU variants).
 
-    Forward reads both halves and writes the product: 1 FLOP more for each element. Backward reads both and the output
-    gradient and writes two gradients: the activation's value again, and two products.
+    Forward reads both halves and writes the product: 1 FLOP more for each element. Backward reads both halves and the
+    output gradient, recomputes the activation, takes two products, and writes two gradients.
     """
     elements = activation.outputs
     return Op(
@@ -73,14 +74,14 @@ def gated(activation: Op) -> Op:
 
 
 def silu(elements: int) -> Op:
-    """``x sigmoid(x)``: 5 FLOP; backward ``s (1 + x (1 - s)) dy`` with the sigmoid again: 9."""
+    """``x sigmoid(x)``: 5 FLOP; backward ``s (1 + x (1 - s)) dy``, which recomputes the sigmoid: 9."""
     return pointwise("silu", elements, forward=5, backward=9)
 
 
 def dropout(elements: int) -> Op:
     """Multiply each element by 0 or a constant (Srivastava et al. 2014): 1 FLOP, forward and backward.
 
-    The mask, one byte for each element, stays in memory until the backward pass. Making it and moving it are left out.
+    The mask, one byte for each element, stays in memory until the backward pass. Making and moving it is not counted.
     """
     each = Amount(elements, 2 * elements)
     return Op("dropout", 0, elements, elements, forward=each, input_grad=each, weight_grad=NOTHING)

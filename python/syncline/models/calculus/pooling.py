@@ -9,8 +9,8 @@ def max_pool(batch: int, image: Image, kernel: int, *, stride: int, padding: int
     """Take the largest element of each window; the second result is the shape of the output.
 
     Forward compares every element of a window: ``kernel`` squared FLOP for each output. Backward adds each output
-    gradient to the element that won: 1 FLOP for each output; it reads the output gradient and as many positions, and
-    writes the input gradient.
+    gradient to that of the largest element: 1 FLOP for each output. It reads the output gradient and the same number
+    of positions, and writes the input gradient.
     """
     target = image.slide(image.channels, kernel, stride, padding)
     inputs, outputs = batch * image.elements, batch * target.elements

@@ -1,10 +1,10 @@
-"""Decoders as Hugging Face's ``config.json`` describes them.
+"""Builds decoders from Hugging Face's ``config.json``.
 
-``model_type`` says which keys a file has and what they mean; a *family* (:mod:`~.families`) turns them into the
-parameters of :class:`~syncline.models.decoder.Decoder`. Keys that only change values (angles of rotation, initial
-weights, tokens of special meaning) are not looked at, nor is the type of the checkpoint's elements: a model trains in
-bf16 unless told otherwise. What would change work, sizes or exchanges and is not modelled is refused by name, as
-experts, embeddings of another width than the blocks and encoders are; or it is left out and noted.
+``model_type`` determines the keys of a file and their meanings; a *family* (:mod:`~.families`) turns them into the
+parameters of :class:`~syncline.models.decoder.Decoder`. Keys that only affect values (angles of rotation, initial
+weights, special tokens) are ignored, and so is the type of the checkpoint's elements: a model trains in bf16 by
+default. Unsupported features that would change work, sizes or exchanges, such as experts, encoders and embeddings whose
+width differs from that of the blocks, either raise an error that names the key, or are left out with a note.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _REFUSED = {
     ),
     "a model without attention in every layer, which is not modelled": "mamba mamba2 rwkv recurrent_gemma falcon_mamba",
 }
-"""Kinds of models by why they are refused, and their ``model_type``."""
+"""Values of ``model_type`` that are refused, by the reason."""
 
 
 def model(config: Mapping[str, Any], name: str) -> ModelInfo:
-    """The model that a ``config.json`` describes; its parameters have the file's values for defaults.
+    """The model that a ``config.json`` describes; the file's values are the defaults of its parameters.
 
     Raises :class:`~.errors.ModelError` with the key that is missing, wrong or not supported.
     """
@@ -62,10 +62,10 @@ def model(config: Mapping[str, Any], name: str) -> ModelInfo:
 
 
 def from_config(config: Mapping[str, Any], /, **params: Any) -> list[Layer]:
-    """Give the layers of the model that a ``config.json`` describes, from input to output.
+    """Return the layers of the model that a ``config.json`` describes, from input to output.
 
-    ``params`` are those of the model ``decoder``, such as ``batch_per_npu`` and ``sequence``; they take the place of
-    what the file says. Raises :class:`~.errors.ModelError` for the first thing that is wrong.
+    ``params`` are parameters of the model ``decoder``, such as ``batch_per_npu`` and ``sequence``; they replace the
+    file's values. Raises :class:`~.errors.ModelError` for the first error.
     """
     built, errors = request(model(config, "this model"), params)
     for error in errors:
@@ -74,9 +74,9 @@ def from_config(config: Mapping[str, Any], /, **params: Any) -> list[Layer]:
 
 
 def _misspelt(kind: object) -> str | None:
-    """The family that is meant by a name with a typing error.
+    """The family whose name is probably misspelt; ``None`` if there is none.
 
-    Another version or variant of a family, such as ``gemma4`` or ``qwen2_vl``, has rules of its own: none is meant.
+    Other versions and variants of a family, such as ``gemma4`` or ``qwen2_vl``, are not misspelt names.
     """
     if not isinstance(kind, str):
         return None
@@ -89,21 +89,21 @@ def _misspelt(kind: object) -> str | None:
 
 
 def _left_out(keys: Keys, longest: int) -> Iterator[str]:
-    """What the file says and the layers do not have, one sentence each."""
+    """Notes about features in the file that the layers leave out, one sentence each."""
     quantised = keys.values.get("quantization_config")
     if quantised is not None:
         method = quantised.get("quant_method") if isinstance(quantised, dict) else None
         how = f" ({method})" if isinstance(method, str) else ""
         yield (
-            f"the file's `quantization_config`{how} is left out: parameters are trained, and have the type that "
-            "`precision` or `types` says"
+            f"the file's `quantization_config`{how} is left out: parameters are trained in the type of `precision` or "
+            "`types`"
         )
     if keys.values.get("vision_config") is not None:
-        yield "the file's `vision_config` is left out: the model is its text part alone"
+        yield "the file's `vision_config` is left out: the model has only the text part"
     text = keys.within("text_config").values if "text_config" in keys.values else keys.values
     window = text.get("sliding_window")
     if isinstance(window, int) and 0 < window < longest and text.get("use_sliding_window", True):
         yield (
-            f"the file's window of attention of {window} tokens is left out: every token sees all before it, which is "
-            "more work where `sequence` is longer"
+            f"the file's window of attention of {window} tokens is left out: every token attends to all tokens before "
+            "it, which is more work if `sequence` is longer than the window"
         )

@@ -1,9 +1,8 @@
 """Kinds of decoders by ``model_type``: which keys a file has, and what they mean as parameters of a decoder.
 
-What a file leaves out has the default of its class in the library ``transformers``; keys that are always written are
-required. Source of meanings and defaults: the configuration classes of ``transformers`` 4. How tokens' positions are
-told without vectors of their own, by rotation or by ALiBi's slopes (Press et al. 2022), changes no size; slopes cost
-nothing here.
+An absent key has the default of its class in the library ``transformers``; keys that are always written are required.
+Source of meanings and defaults: the configuration classes of ``transformers`` 4. Positions without trained vectors, by
+rotation or by ALiBi's slopes (Press et al. 2022), change no size; ALiBi's slopes are not counted.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _modern(keys: Keys, *, kv_heads: int | None = None, tied: bool = False) -> dict[str, Any]:
-    """What Llama and its likes have in common: RMS norms, rotation, a gated perceptron, no biases, no dropout."""
+    """The common parameters of Llama and similar models: RMS norms, rotation, a gated perceptron, no biases."""
     heads = keys.size("num_attention_heads")
     return {
         "layers": keys.size("num_hidden_layers", most=LAYERS),
@@ -86,7 +85,7 @@ def _gemma2(keys: Keys) -> dict[str, Any]:
 
 
 def _gpt(keys: Keys, *, tied: bool) -> dict[str, Any]:
-    """What GPT-2 and its successor by another hand have in common."""
+    """The common parameters of GPT-2 and GPT-J."""
     hidden = keys.size("n_embd")
     return {
         "layers": keys.size("n_layer", most=LAYERS),
@@ -155,7 +154,7 @@ def _opt(keys: Keys) -> dict[str, Any]:
         "heads": keys.size("num_attention_heads"),
         "feed_forward": keys.size("ffn_dim", most=LONGEST),
         "activation": keys.activation("activation_function", "relu"),
-        # The table of OPT begins with two entries that no token has.
+        # The table of OPT begins with two unused entries.
         "positions": longest + 2,
         "sequence": longest,
         "vocabulary": keys.size("vocab_size", most=LONGEST),
@@ -192,7 +191,7 @@ def _phi(keys: Keys) -> dict[str, Any]:
 
 def _gemma3(keys: Keys) -> dict[str, Any]:
     bias = keys.flag("attention_bias", default=False)
-    # Files leave out what is the default of the class, which is no published model.
+    # Files leave out keys with the defaults of the class; these defaults are not those of a published model.
     return {
         "layers": keys.size("num_hidden_layers", 26, most=LAYERS),
         "hidden": keys.size("hidden_size", 2304),
@@ -218,7 +217,7 @@ def _gemma3(keys: Keys) -> dict[str, Any]:
 
 
 def _gemma3_of_several(keys: Keys) -> dict[str, Any]:
-    """The text part of a file that describes a vision part, too."""
+    """The text part of a file that also describes a vision part."""
     return _gemma3(keys.within("text_config"))
 
 
@@ -242,7 +241,7 @@ def _cohere(keys: Keys) -> dict[str, Any]:
         "norm": "layer",
         "norms": 1,
         "norm_bias": False,
-        # Each head has weights of its own.
+        # Each head has its own weights.
         "qk_norm": "all" if keys.flag("use_qk_norm", default=False) else "none",
         "attention_bias": bias,
         "output_bias": bias,
@@ -282,7 +281,7 @@ def _falcon(keys: Keys) -> dict[str, Any]:
     new = keys.flag("new_decoder_architecture", default=False)
     parallel = new or keys.flag("parallel_attn", default=True)
     alibi, bias = keys.flag("alibi", default=False), keys.flag("bias", default=False)
-    # One head of keys and values, or those of the new architecture.
+    # The old architecture has one head of keys and values, or as many as there are heads.
     kv_heads = 1 if keys.flag("multi_query", default=True) else heads
     norms = keys.size("num_ln_in_parallel_attn", 2 if new else 1, most=2) if parallel else 2
     return {
@@ -377,4 +376,4 @@ FAMILIES: Mapping[str, Callable[[Keys], dict[str, Any]]] = {
     "bloom": _bloom,
     "mpt": _mpt,
 }
-"""What ``model_type`` may be."""
+"""The supported values of ``model_type``."""

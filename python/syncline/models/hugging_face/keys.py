@@ -1,4 +1,4 @@
-"""The keys of a ``config.json``, read with a check."""
+"""Reads and checks the keys of a ``config.json``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ACTIVATIONS = {
     "relu": "relu",
     "relu2": "squared_relu",
 }
-"""Names of activations there and here; approximations of one function count as that function."""
+"""Activations of syncline by their names in files; approximations of a function count as that function."""
 
 _EXPERTS = (
     "num_local_experts",
@@ -32,23 +32,23 @@ _EXPERTS = (
     "num_experts_per_tok",
     "moe_intermediate_size",
 )
-"""Keys by which files of several kinds say that their perceptrons are experts; 1 of them is none, and so is 0."""
+"""Keys of files that make their perceptrons experts; with the values 0 and 1, there are no experts."""
 
 LAYERS, WIDEST, LONGEST = 10_000, 1 << 20, 1 << 24
 """Most blocks; most elements, heads and tokens; most tokens of a vocabulary and elements within a perceptron."""
 
 MISSING = "missing"
-"""What is wrong with a key that a file must have and has not, as errors put it."""
+"""The problem in an error about a required key that is missing."""
 
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys of a file, read with a check."""
+    """Reads and checks the keys of a file."""
 
     values: Mapping[str, Any]
 
     def size(self, key: str, default: int | None = None, *, most: int = WIDEST) -> int:
-        """A whole number from 1 to ``most``; ``default`` where it is absent or null."""
+        """A whole number from 1 to ``most``; ``default`` if the key is absent or null."""
         found = self.values.get(key)
         if found is None and default is not None:
             return default
@@ -60,7 +60,7 @@ class Keys:
         return found
 
     def flag(self, key: str, *, default: bool) -> bool:
-        """A yes or no; ``default`` where it is absent."""
+        """A boolean; ``default`` if the key is absent."""
         found = self.values.get(key, default)
         if not isinstance(found, bool):
             raise ModelError(key, found, "true or false")
@@ -77,7 +77,7 @@ class Keys:
         return positive
 
     def activation(self, key: str, default: str) -> str:
-        """An activation by its name there."""
+        """The activation of syncline for the file's name of it."""
         found = self.values.get(key)
         found = default if found is None else found
         if not isinstance(found, str) or found not in _ACTIVATIONS:
@@ -85,7 +85,7 @@ class Keys:
         return _ACTIVATIONS[found]
 
     def no_experts(self) -> None:
-        """Refuse a file that says experts."""
+        """Raise an error if the file describes experts."""
         for key in _EXPERTS:
             found = self.values.get(key)
             if found is not None and found not in (0, 1):
@@ -93,13 +93,13 @@ class Keys:
                 raise ModelError(key, found, "1, or no such key: a decoder without experts", problem=why)
 
     def must_be(self, key: str, wanted: object, default: object, why: str) -> None:
-        """Refuse a file whose ``key`` has another value."""
+        """Raise an error if ``key`` has any value but ``wanted``."""
         found = self.values.get(key, default)
         if found != wanted or isinstance(found, bool) is not isinstance(wanted, bool):
             raise ModelError(key, found, f"{str(wanted).lower() if isinstance(wanted, bool) else wanted}: {why}")
 
     def within(self, key: str) -> Keys:
-        """The keys of a mapping in the file; none where it is absent."""
+        """The keys of a mapping in the file; no keys if it is absent."""
         found = self.values.get(key)
         if found is None:
             return Keys({})

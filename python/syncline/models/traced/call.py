@@ -1,4 +1,4 @@
-"""A call of an operator, as the rules of costs see it: sizes, and nothing of PyTorch."""
+"""A call of an operator, as input of the cost rules: it has sizes, and does not depend on PyTorch."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class Operand:
 
     shape: tuple[int, ...]
     floating: bool = True
-    """Whether its elements are floating-point numbers, which alone have gradients."""
+    """Whether its elements are floating-point numbers; only these have gradients."""
     grad: bool = False
     """Whether a gradient with respect to it is needed."""
     weights: frozenset[str] = frozenset()
-    """The parameters that it is made of, where it is made of nothing else."""
+    """The parameters from which it is computed, if it is computed from parameters alone; else empty."""
 
     @property
     def elements(self) -> int:
-        """How many elements it has."""
+        """Number of its elements."""
         return prod(self.shape)
 
 
@@ -30,7 +30,7 @@ class Call:
     """One call of an operator."""
 
     name: str
-    """As PyTorch names it, without its namespace and without the final underscore of one that works in place."""
+    """PyTorch's name, without namespace and without the final underscore of an in-place operator."""
     args: tuple[Any, ...]
     """Positional arguments; tensors are operands."""
     kwargs: dict[str, Any]
@@ -38,26 +38,26 @@ class Call:
     outputs: tuple[Operand, ...]
     """Tensors that it returns."""
     parameters: int = 0
-    """Elements of trained parameters that no operator before it used."""
+    """Elements of trained parameters that it is the first to use."""
     operands: tuple[Operand, ...] = field(init=False)
-    """All tensors among its arguments, those in lists too."""
+    """All tensors among its arguments, including those in lists."""
 
     def __post_init__(self) -> None:
         found = _operands([*self.args, *self.kwargs.values()])
         object.__setattr__(self, "operands", tuple(found))
 
     def arg(self, index: int, name: str, default: Any = None) -> Any:
-        """The argument that stands at ``index`` or is given as ``name``."""
+        """The positional argument at ``index``, or else the keyword argument ``name``."""
         return self.args[index] if index < len(self.args) else self.kwargs.get(name, default)
 
     @property
     def activations(self) -> tuple[Operand, ...]:
-        """Tensors that are no weights."""
+        """Operands that are not weights."""
         return tuple(each for each in self.operands if not each.weights)
 
     @property
     def weights(self) -> tuple[Operand, ...]:
-        """Tensors that are made of parameters alone."""
+        """Operands that are computed from parameters alone."""
         return tuple(each for each in self.operands if each.weights)
 
     @property
@@ -72,7 +72,7 @@ class Call:
 
     @property
     def written(self) -> int:
-        """Elements of its result; of several, the first is the one that goes on."""
+        """Elements of its result; of several results, those of the first."""
         return self.outputs[0].elements if self.outputs else 0
 
     @property

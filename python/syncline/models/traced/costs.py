@@ -1,11 +1,12 @@
-"""What each operator costs, by the rules of :mod:`syncline.models.calculus.op`.
+"""The cost of each operator, by the rules of :mod:`syncline.models.calculus.op`.
 
-Operators are ATen's, as they are left below PyTorch's automatic differentiation. A rule turns a call into an operation.
-Gradients that nobody needs cost nothing: those of training data, and those of weights that are not trained.
+Operators are ATen's, as they are called below PyTorch's automatic differentiation. A rule turns a call into an
+operation. Gradients that are not needed cost nothing: those of training data, and those of weights that are not
+trained.
 
-What is not counted: views, which move nothing; allocation; and operations on single numbers, such as counters.
-Attention that PyTorch runs as one operator computes what its products and its softmax do, and moves only queries, keys,
-values and results. No mask is assumed, as in the calculus.
+Not counted are views, which move nothing; allocation; and operations on single numbers, such as counters. Attention
+that PyTorch runs as one operator has the FLOP of its products and its softmax, but moves only queries, keys, values and
+results. No mask is assumed, as in the calculus.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def cost(call: Call, *, pointwise: bool, known: Mapping[str, float]) -> Op | None:
-    """The operation that a call is; ``None`` where no rule knows its operator.
+    """The operation for a call; ``None`` if there is no rule for its operator.
 
-    ``pointwise`` says that PyTorch marks the operator as one that works on each element by itself. ``known`` gives FLOP
-    per element of the result for operators that no rule knows.
+    ``pointwise`` says that PyTorch marks the operator as elementwise. ``known`` gives FLOP per element of the result
+    for operators without a rule.
     """
     if call.name in known:
         return _elementwise(call, known[call.name])
@@ -45,7 +46,7 @@ def is_product(call: Call) -> bool:
 
 
 def _op(call: Call, forward: Amount, input_grad: Amount, weight_grad: Amount = NOTHING) -> Op:
-    """An operation whose gradients are those that somebody needs."""
+    """An operation with only the gradients that are needed."""
     return Op(
         call.name,
         call.parameters,
@@ -59,7 +60,7 @@ def _op(call: Call, forward: Amount, input_grad: Amount, weight_grad: Amount = N
 
 
 def _matrix(call: Call, left: Operand, right: Operand, sizes: tuple[int, int, int], count: int = 1) -> Op:
-    """``count`` products of ``left`` (m x k) and ``right`` (k x n); weights are turned to the right side."""
+    """``count`` products of ``left`` (m x k) and ``right`` (k x n); if only ``left`` is a weight, swaps the sides."""
     m, k, n = sizes
     if left.weights and not right.weights:
         left, right, m, n = right, left, n, m
@@ -105,7 +106,7 @@ def _dot(call: Call) -> Op:
 
 
 def _convolution(call: Call) -> Op:
-    """As a matrix product (im2col): its rows are positions of all samples. Groups are products of their own."""
+    """A convolution as matrix products (im2col): rows are the positions of all samples; one product for each group."""
     inputs, weight = call.args[:2]
     transposed, groups = call.arg(6, "transposed", default=False), call.arg(8, "groups", default=1)
     window = prod(weight.shape[2:])
@@ -120,7 +121,7 @@ def _convolution(call: Call) -> Op:
 
 
 def _attention(call: Call) -> Op:
-    """Scores, softmax and context in one operator, which keeps the scores to itself."""
+    """Scores, softmax and context in one operator, without memory traffic for scores."""
     query, key, value = call.args[:3]
     *batch, rows, width = query.shape
     count, columns, depth = prod(batch), key.shape[-2], value.shape[-1]
@@ -149,7 +150,7 @@ def _attention(call: Call) -> Op:
 def _norm(call: Call, *, forward: int, input_grad: int, weight_grad: int) -> Op:
     """Norms; FLOP per element as in :mod:`syncline.models.calculus.norm`."""
     elements = call.written
-    # Running means are updated on the way; they are buffers, not weights, and small.
+    # The operator also updates running means, which are small buffers and not weights.
     parameters = call.moved_weights
     scales = parameters // max(1, len(call.weights))
     return Op(
@@ -168,7 +169,7 @@ def _centred(call: Call) -> Op:
 
 
 def _rms(call: Call) -> Op:
-    """Without mean and shift. Forward: square and sum 2, normalise 1, scale 1."""
+    """An RMS norm, without mean and shift. Forward: square and sum 2, normalise 1, scale 1."""
     return _norm(call, forward=4, input_grad=5, weight_grad=3)
 
 
@@ -184,7 +185,7 @@ def _embedding(call: Call) -> Op:
 
 
 def _embedding_bag(call: Call) -> Op:
-    """Lookups whose vectors are summed for each bag."""
+    """Lookups whose vectors are summed in each bag."""
     table, identifiers = call.args[:2]
     made = embedding(identifiers.elements, table.shape[0], table.shape[1])
     found = identifiers.elements * table.shape[1]
@@ -192,7 +193,7 @@ def _embedding_bag(call: Call) -> Op:
 
 
 def _window_pool(call: Call) -> Op:
-    """Pooling with a window: each of its elements is compared or added once for each result."""
+    """Pooling: compares or adds each element of a window once for each result."""
     inputs, kernel = call.args[0], call.args[1]
     dims = len(call.outputs[0].shape) - 2
     window = prod(kernel) if len(kernel) > 1 else kernel[0] ** dims
@@ -202,20 +203,20 @@ def _window_pool(call: Call) -> Op:
 
 
 def _reduction(call: Call) -> Op:
-    """A FLOP for each input; backward, each is written once."""
+    """A reduction: one FLOP for each input; backward, each input's gradient is written once."""
     each = Amount(call.inputs, call.inputs + call.written)
     weights = Amount(call.moved_weights, call.moved_weights + call.written)
     return _op(call, each + weights if call.weights else each, each, weights)
 
 
 def _spread(call: Call) -> Op:
-    """Statistics that need their mean first: variance, standard deviation."""
+    """Variance or standard deviation, which need the mean first."""
     read = call.inputs
     return _op(call, Amount(3 * read, read + call.written), Amount(3 * read, 2 * read + call.written))
 
 
 def _sorted(call: Call) -> Op:
-    """Comparisons of a sort: a logarithm of the length for each element."""
+    """A sort: for each element, as many comparisons as the logarithm of the length."""
     read = call.inputs
     length = call.args[0].shape[-1] if call.args[0].shape else 1
     return _op(
@@ -224,39 +225,39 @@ def _sorted(call: Call) -> Op:
 
 
 def _copied(call: Call) -> Op:
-    """Elements are moved and nothing is computed. What is not chosen is not read."""
+    """Moves elements without computing anything. Operators that select elements read only these."""
     read = min(call.inputs, call.written) if call.name in _CHOOSING else call.inputs
     each = Amount(0, read + call.moved_weights + call.written)
     return _op(call, each, each, each)
 
 
 def _made(call: Call) -> Op:
-    """Elements are made of nothing."""
+    """Creates elements without reading any."""
     return Op(call.name, 0, 0, call.written, Amount(0, call.written), NOTHING, NOTHING)
 
 
 def _drawn(call: Call) -> Op:
-    """Random numbers, which have no gradient: one operation each."""
+    """Random numbers, which have no gradient: one FLOP each."""
     return Op(call.name, 0, 0, call.written, Amount(call.written, call.written), NOTHING, NOTHING)
 
 
 def _dropout(call: Call) -> Op:
-    """Draw, divide, multiply; backward, the mask is applied again."""
+    """Dropout: draw, divide, multiply; backward, apply the mask again."""
     elements = call.written
     return _op(call, Amount(3 * elements, 3 * elements), Amount(elements, 3 * elements))
 
 
 def _interpolated(call: Call) -> Op:
-    """Four neighbours for each result, a multiplication and an addition each."""
+    """Bilinear interpolation: a multiplication and an addition for each of four neighbours of a result."""
     moved = call.inputs + call.written
     return _op(call, Amount(8 * call.written, moved), Amount(8 * call.written, moved))
 
 
 def _elementwise(call: Call, flop: float) -> Op:
-    """A function of each element.
+    """An elementwise function.
 
-    Backward reads the gradient of the result and what was read, and writes a gradient for each operand that needs one.
-    Sums need no operand: they add gradients where paths meet, as :func:`~syncline.models.calculus.residual` does.
+    Backward reads the gradient of the result and the operands, and writes a gradient for each operand that needs one.
+    Sums do not read operands: they add gradients where paths meet, as :func:`~syncline.models.calculus.residual` does.
     """
     read, outputs = call.inputs, call.written
     work = round(flop * outputs)
@@ -272,7 +273,7 @@ def _elementwise(call: Call, flop: float) -> Op:
 
 
 def _weight_norm(call: Call) -> Op:
-    """A weight from its direction and its length: square and sum, divide."""
+    """A weight computed from its direction and length: square and sum, divide."""
     return _elementwise(call, 3)
 
 
@@ -292,12 +293,12 @@ _PRODUCTS: Mapping[str, Callable[[Call], Op]] = MappingProxyType(
         "_embedding_bag_forward_only": _embedding_bag,
     }
 )
-"""What may begin a layer."""
+"""Rules of the operators that can begin a layer."""
 
 _CHOOSING = frozenset(
     {"index", "_unsafe_index", "index_select", "gather", "nll_loss_forward", "nll_loss2d_forward", "slice", "select"}
 )
-"""Operators that read only what they choose."""
+"""Operators that read only the elements that they select."""
 
 
 def _all(rule: Callable[[Call], Op], names: str) -> dict[str, Callable[[Call], Op]]:
@@ -340,15 +341,15 @@ _RULES: Mapping[str, Callable[[Call], Op]] = MappingProxyType(
         **_all(_interpolated, "upsample_bilinear2d upsample_linear1d _upsample_bilinear2d_aa"),
     }
 )
-"""What each operator is. All others are refused, unless PyTorch marks them as working on each element by itself."""
+"""Rules by operator. All other operators are refused, unless PyTorch marks them as elementwise."""
 
 _FREE = frozenset(
     {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view", "_reshape_alias"}
     | {"lift_fresh", "lift_fresh_copy", "detach", "set", "resize", "t", "transpose", "squeeze", "unsqueeze", "alias"}
 )
-"""Operators that cost nothing although they are no views, or change a view in place."""
+"""Operators that cost nothing, although they are not views or change a view in place."""
 
 
 def free(name: str) -> bool:
-    """Whether an operator costs nothing although its result is no view."""
+    """Whether an operator costs nothing although its result is not a view."""
     return name in _FREE

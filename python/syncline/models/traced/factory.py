@@ -1,6 +1,6 @@
-"""``pkg:factory`` into a PyTorch module and its example inputs.
+"""Finds and calls a factory, given as ``pkg:factory``, to get a PyTorch module and its example inputs.
 
-A factory is a function, or a class, that gives a module; or a pair of a module and its example inputs. Importing and
+A factory is a function or class that returns a module, or a pair of a module and its example inputs. Importing and
 calling it runs its code, like any Python program.
 """
 
@@ -23,9 +23,10 @@ TYPES = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "bool")
 
 
 def build(reference: str, arguments: Mapping[str, Any], folder: str, *, meta: bool) -> tuple[Any, Any]:
-    """Calls the factory that ``reference`` names, found from ``folder`` too: the module, and inputs or ``None``.
+    """Calls the factory that ``reference`` names; returns the module, and its inputs or ``None``.
 
-    With ``meta``, it makes its tensors on the device ``meta``: they have no values and need no memory.
+    Python modules are also searched in ``folder``. With ``meta``, the factory makes its tensors on the device ``meta``,
+    on which they have no values and need no memory.
     """
     torch = package()
     with _found_from(folder):
@@ -47,7 +48,7 @@ def build(reference: str, arguments: Mapping[str, Any], folder: str, *, meta: bo
         refuse(
             error(
                 "SL0307",
-                f"{reference} gives no PyTorch module",
+                f"{reference} does not return a PyTorch module",
                 found=type(made).__name__,
                 allowed="an instance of torch.nn.Module, or a pair of one and its example inputs",
             )
@@ -58,9 +59,10 @@ def build(reference: str, arguments: Mapping[str, Any], folder: str, *, meta: bo
 def sample(
     batch: int, shapes: Sequence[tuple[Sequence[int], str | None]], module: Any, *, values: bool = False
 ) -> tuple[Any, ...]:
-    """Inputs for ``batch`` samples of the given shapes and types; no type means that of the parameters.
+    """Makes inputs for ``batch`` samples of the given shapes and types; no type means that of the parameters.
 
-    They have no values, or with ``values`` always the same random ones: whole numbers are 0 or 1.
+    The inputs have no values; with ``values``, they have random ones that are the same every time, and integers are 0
+    or 1.
     """
     torch = package()
     own = next((each.dtype for each in module.parameters() if each.is_floating_point()), torch.get_default_dtype())
@@ -76,19 +78,19 @@ def sample(
 
 
 _WITHOUT_VALUES = (
-    "its tensors are on the device `meta` and have no values: let it name no device; where it needs values, write "
+    "its tensors are on the device `meta` and have no values: let it name no device; if it needs values, write "
     "`build: real`"
 )
 
 
 def _find(reference: str) -> Any:
-    """The factory itself."""
+    """Imports the factory."""
     name, colon, path = reference.partition(":")
     if not colon or not all(part.isidentifier() for part in [*name.split("."), *path.split(".")]):
         refuse(
             error(
                 "SL0307",
-                "not a factory",
+                "not a valid name of a factory",
                 found=reference,
                 allowed="a Python module and a function or class in it, such as `models.vision:resnet50`",
             )
@@ -103,7 +105,7 @@ def _find(reference: str) -> Any:
                 "SL0307",
                 f"there is no Python module `{problem.name}`",
                 found=reference,
-                help="it is looked for beside the scenario, and where Python looks (PYTHONPATH)",
+                help="syncline searches the scenario's folder, and the folders that Python searches (PYTHONPATH)",
             )
         )
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - it may raise anything
@@ -130,18 +132,18 @@ def _find(reference: str) -> Any:
 
 
 _LISTED = 12
-"""Names that are listed where another was asked for."""
+"""Most names that are listed in an error about an unknown name."""
 
 
 def _offered(holder: Any) -> list[str]:
-    """What can be called in a module or class: first what it defines itself, then what it has from elsewhere."""
+    """Callable names in a module or class: first those that it defines itself, then those that it imports."""
     names = [each for each in dir(holder) if not each.startswith("_") and callable(getattr(holder, each, None))]
     home = getattr(holder, "__name__", None)
     return sorted(names, key=lambda each: getattr(getattr(holder, each), "__module__", None) != home)
 
 
 def _check_arguments(reference: str, factory: Any, arguments: Mapping[str, Any]) -> None:
-    """Refuses arguments that the factory does not take, and a lack of those that it needs."""
+    """Raises an error if the factory does not accept the arguments, or needs more."""
     try:
         known = signature(factory)
     except (TypeError, ValueError):  # written in C, without a signature
@@ -169,7 +171,7 @@ _COLLECTED = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 @contextmanager
 def _found_from(folder: str) -> Iterator[None]:
-    """Lets Python find modules in ``folder`` for a while."""
+    """Within it, Python finds modules in ``folder``."""
     sys.path.insert(0, folder)
     try:
         yield
@@ -179,5 +181,5 @@ def _found_from(folder: str) -> Iterator[None]:
 
 
 def _said(problem: BaseException) -> str:
-    """An exception in one line."""
+    """An exception as one line of text."""
     return f"{type(problem).__name__}: {' '.join(str(problem).split())[:300]}"

@@ -1,4 +1,4 @@
-"""What a module's failure is called: which operator, in which submodule, called where, and what to do."""
+"""Errors for a module that fails: they name the operator, the submodule, the place of the call, and a remedy."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ class UntraceableError(Exception):
         self.operator = operator
         """Its name, such as ``aten::nonzero``."""
         self.submodule = submodule
-        """The submodule that called it; empty where it is the module itself."""
+        """The submodule that called it; empty for the module itself."""
         self.remedy = remedy
         """What to do about it."""
 
 
 def why(operator: str, problem: Exception) -> tuple[str, str] | None:
-    """Why ``operator`` does not run on fake tensors, and the remedy; ``None`` where the error is the module's own."""
+    """Why ``operator`` does not run on fake tensors, and the remedy; ``None`` if the module itself is wrong."""
     kind = type(problem).__name__
     if operator == "aten::_local_scalar_dense" and kind in _DEPENDS:
         return (
             "it takes a number out of a tensor (`.item()`, `int()`, a tensor in `if`), and fake tensors have no values",
-            "leave it out of what is traced, or write it without values, such as `torch.where` in the place of `if`",
+            "exclude it from the traced code, or write it without values, such as `torch.where` in place of `if`",
         )
     if kind in _DEPENDS:
         return (
-            "what it gives depends on values, and fake tensors have none",
-            "leave it out of what is traced, or write it so that no shape depends on values",
+            "its result depends on values, and fake tensors have none",
+            "exclude it from the traced code, or write it so that no shape depends on values",
         )
     if kind in _ALONE or "no fake impl" in str(problem):
         return (
-            "PyTorch does not know what it gives without running it",
-            f'say what it gives with torch.library.register_fake("{operator}"), or leave it out of what is traced',
+            "PyTorch cannot tell the shape of its result without running it",
+            f'describe its result with torch.library.register_fake("{operator}"), or exclude it from the traced code',
         )
     return None
 
@@ -56,7 +56,7 @@ _ALONE = frozenset(("UnsupportedOperatorException", "UnsupportedFakeTensorExcept
 
 
 def check_module(torch: Any, module: Any) -> None:
-    """Refuses what is no module, and modules that cannot run on other tensors than their own."""
+    """Raises an error unless ``module`` is a PyTorch module that can run on fake tensors."""
     name = type(module).__name__
     if not isinstance(module, torch.nn.Module):
         refuse(
@@ -72,15 +72,16 @@ def check_module(torch: Any, module: Any) -> None:
         where = f"{name}.{path}" if path else name
         if isinstance(each, torch.jit.ScriptModule):
             _unfit(
-                f"{where} is TorchScript, whose operators are not seen one by one", "give the module before scripting"
+                f"{where} is TorchScript, whose operators cannot be recorded one by one",
+                "give the module before scripting",
             )
         if isinstance(each, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
-            _unfit(f"{where} wraps a module for several devices", "give the module within, `.module`")
+            _unfit(f"{where} wraps a module for several devices", "give the wrapped module, `.module`")
         tensors = [*each.parameters(recurse=False), *each.buffers(recurse=False)]
         if any(torch.nn.parameter.is_lazy(tensor) for tensor in tensors):
             _unfit(
                 f"the parameters of {where} have no shape yet ({type(each).__name__})",
-                "run the module once before, or write the layer with the size of its input",
+                "run the module once first, or write the layer with the size of its input",
             )
 
 
@@ -90,7 +91,7 @@ def _unfit(message: str, remedy: str) -> None:
 
 @contextmanager
 def running(name: str, recorder: Recorder) -> Iterator[None]:
-    """Says what it is that cannot be traced, or fails, while the module called ``name`` runs within."""
+    """Turns exceptions while the module ``name`` runs into errors that say what failed or cannot be traced."""
     try:
         yield
     except SynclineError:
@@ -102,8 +103,8 @@ def running(name: str, recorder: Recorder) -> Iterator[None]:
             raise recorder.bug from None
         where = _where(name, recorder.submodule)
         if found := re.search(r"HigherOrderOperator (\w+)", str(problem)):
-            reason = "it calls Python code of its own, which is not seen"
-            remedy = "leave it out of what is traced, or write it with plain operators"
+            reason = "it calls Python code of its own, which cannot be recorded"
+            remedy = "exclude it from the traced code, or write it with plain operators"
             _untraceable(where, found[1], reason, remedy, problem)
         reason = " ".join(str(problem).split())[:300]
         refuse(
@@ -128,7 +129,7 @@ def _where(name: str, submodule: str) -> str:
 
 
 def _called(problem: BaseException) -> list[str]:
-    """The line of the module's own code that was running, where there is one."""
+    """A note with the line of the module's own code that was running; empty if there is none."""
     import torch
 
     inner = tuple(str(Path(each).resolve().parent) for each in (torch.__file__, __file__))

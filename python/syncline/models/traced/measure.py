@@ -1,8 +1,8 @@
-"""Measured times of a PyTorch module's layers, as a table that the compute model ``table`` takes.
+"""Measures the times of a PyTorch module's layers, as a table for the compute model ``table``.
 
-The module runs forward once, as in training, and its calls are kept. Then each layer is done again on its own, each
-pass by itself: some runs to warm up, then ``repeats`` runs that are timed. On a GPU, times are those between two events
-of its stream, and nothing is left under way between runs. A table holds medians and quartiles.
+The module runs forward once, as in training, and its calls are kept. Then each pass of each layer is repeated on its
+own: first some warm-up runs, then ``repeats`` timed runs. On a GPU, a time is that between two events of its stream,
+and the device is idle between runs. The table holds medians and quartiles.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """How often to measure, and on what."""
+    """The device to measure on, and the numbers of runs."""
 
     device: str = "cpu"
     """``cpu``, or ``cuda`` with or without a number."""
     repeats: int = 10
     """Timed runs of each pass."""
     warm_up: int = 2
-    """Runs before them."""
+    """Untimed runs before the timed ones."""
 
 
 def measure(module: Any, example_inputs: Any, plan: Plan, done: Callable[[float, str], object] | None = None) -> Times:
-    """Measures every layer of ``module``; ``done`` is told the fraction that is done and the layer that is next.
+    """Measures every layer of ``module``. Calls ``done`` with the fraction done and the layer that is next.
 
-    The module is moved to the device and stays there; its parameters are not changed.
+    Moves the module to the device, where it stays; does not change its parameters.
     """
     torch = package()
     device = _device(torch, plan.device)
@@ -56,7 +56,7 @@ def measure(module: Any, example_inputs: Any, plan: Plan, done: Callable[[float,
         positional, named = _moved(torch, positional, device), _moved(torch, named, device)
         module.train()
         parameters = dict(module.named_parameters())
-        # What automatic differentiation would keep is not needed: each layer is differentiated by itself.
+        # Do not keep tensors for automatic differentiation here, since each layer is differentiated separately.
         with (
             torch.enable_grad(),
             torch.autograd.graph.saved_tensors_hooks(lambda _: None, lambda kept: kept),
@@ -91,7 +91,7 @@ def _layer(
                 "SL0306",
                 "a recurrent network runs as one operator, which cannot be measured layer by layer",
                 found=str(opaque.function._schema.name),  # noqa: SLF001
-                help="write its steps out, or give times that you measured yourself",
+                help="write its steps out, or give times that you measured by other means",
             )
         )
     runs: Passes = passes(torch, recorder, recorded, parameters)
@@ -143,7 +143,7 @@ def _quartiles(ordered: list[int]) -> tuple[float, float]:
 
 
 def _exact(picoseconds: float) -> str:
-    """A time to the nanosecond, in the unit that people would take."""
+    """A time to the nanosecond, with the largest unit that fits."""
     nanoseconds = round(picoseconds / 1000)
     unit, size = next(((unit, size) for unit, size in _UNITS if nanoseconds >= size), ("ns", 1))
     whole, rest = divmod(nanoseconds, size)
@@ -159,7 +159,7 @@ if TYPE_CHECKING:
 
 
 def _clock(torch: Any, device: Any) -> Clock:
-    """What times a run, in picoseconds."""
+    """A function that times a run, in picoseconds."""
     if device.type != "cuda":
 
         def wall(run: Callable[[], object]) -> int:
@@ -199,7 +199,7 @@ def _device_name(torch: Any, device: Any) -> str:
 
 
 def _processor() -> str:
-    """What the processor calls itself."""
+    """Name of the processor."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:  # noqa: PTH123
             named = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
@@ -209,7 +209,7 @@ def _processor() -> str:
 
 
 def _moved(torch: Any, value: Any, device: Any) -> Any:
-    """Inputs on the device."""
+    """Moves inputs to the device."""
     if isinstance(value, torch.Tensor):
         return value.to(device)
     if isinstance(value, (list, tuple)):

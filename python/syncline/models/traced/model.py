@@ -1,4 +1,4 @@
-"""A PyTorch module as the layers of a workload."""
+"""Turns a PyTorch module into the layers of a workload."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from syncline.models.layer import Layer, Sharding
 
 SHARDINGS = ("gather", "column", "row", "divided", "replicated")
-"""What model parallelism may do to a layer."""
+"""Ways in which model parallelism can divide a traced layer."""
 
 _TYPES = {
     "float32": "fp32",
@@ -37,16 +37,16 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Traced:
-    """A module's layers, and what they add up to."""
+    """A module's layers, and their totals."""
 
     name: str
-    """The module's class."""
+    """Name of the module's class."""
     layers: tuple[Layer, ...]
-    """In the order in which they run."""
+    """The layers, in the order in which they run."""
     precision: str
-    """What training runs in, as scenarios name it."""
+    """Precision of training, by its name in scenarios."""
     batch_per_npu: int | None
-    """Samples of the example inputs: their first size. ``None`` where they are no tensors."""
+    """Samples of the example inputs: their first size. ``None`` if they are not tensors."""
 
     @property
     def parameters(self) -> int:
@@ -65,11 +65,11 @@ class Traced:
 
     @property
     def activation_bytes(self) -> int:
-        """Bytes that the layers hand on."""
+        """Bytes of the layers' output activations."""
         return sum(layer.outputs for layer in self.layers) * bytes_of(PRECISIONS[self.precision].activations)
 
     def scenario(self) -> list[dict[str, Any]]:
-        """The layers as a resolved scenario holds them."""
+        """The layers in the form of a resolved scenario."""
         return [layer.scenario(PRECISIONS[self.precision]) for layer in self.layers]
 
     def workload(self, **more: Any) -> dict[str, Any]:
@@ -93,14 +93,14 @@ def from_torch(
 ) -> Traced:
     """Find the layers of a PyTorch module by running it once on tensors without values.
 
-    ``example_inputs`` is a tensor, or a tuple of positional arguments, or a mapping of named ones; only shapes and
-    types count, so tensors of the device ``meta`` do. Neither the module nor the inputs are changed, and no memory is
-    needed for their values. ``precision`` is that of the type of most parameters unless given. ``sharding`` says by
-    pattern what model parallelism does to layers, such as ``{"*.o_proj": "row"}``; the first pattern that fits counts,
-    and ``gather`` holds elsewhere. ``costs`` gives FLOP per element of the result for operators that syncline does not
-    know.
+    ``example_inputs`` is a tensor, a tuple of positional arguments, or a mapping of keyword arguments; only shapes and
+    types matter, so tensors on the device ``meta`` are enough. Neither the module nor the inputs are changed, and no
+    memory is needed for their values. Without ``precision``, the type of most parameters determines it. ``sharding``
+    says by pattern how model parallelism divides layers, such as ``{"*.o_proj": "row"}``; the first pattern that
+    matches applies, and layers without a match have ``gather``. ``costs`` gives FLOP per element of the result for
+    operators that syncline does not know.
 
-    Raises :class:`~syncline.SynclineError` for a module that cannot be traced: which operator, in which submodule.
+    Raises :class:`~syncline.SynclineError` if the module cannot be traced; the error names operator and submodule.
     """
     torch = package()
     check_module(torch, module)
@@ -109,7 +109,7 @@ def from_torch(
         refuse(
             error(
                 "SL0102",
-                "no such precision",
+                "unknown precision",
                 key="precision",
                 found=str(chosen),
                 allowed=", ".join(PRECISIONS),
@@ -147,7 +147,7 @@ def _run(
 
 @contextmanager
 def _plain(torch: Any) -> Iterator[None]:
-    """Without oneDNN, whose operators for recurrent networks hide their products; and without PyTorch's own log."""
+    """Turns off oneDNN, whose operators for recurrent networks hide their products, and PyTorch's log."""
     before, log = torch.backends.mkldnn.enabled, logging.getLogger("torch._subclasses.fake_tensor")
     level = log.level
     torch.backends.mkldnn.enabled = False
@@ -161,10 +161,10 @@ def _plain(torch: Any) -> Iterator[None]:
 
 @contextmanager
 def _fake(torch: Any, module: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """A mode in which tensors have no values, and the module's parameters and buffers as such tensors."""
+    """Gives a mode in which tensors have no values, and the module's parameters and buffers as such tensors."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    # Tensors that a module keeps outside of its parameters and buffers are taken as they are.
+    # Tensors that a module keeps outside of its parameters and buffers stay real.
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     made: dict[int, Any] = {}
     tensors: dict[str, Any] = {}
@@ -182,14 +182,14 @@ def _fake(torch: Any, module: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
 
 
 def _shell(torch: Any, mode: Any, tensor: Any) -> Any:
-    """A tensor like ``tensor`` without values, whatever device that one is on."""
+    """A tensor like ``tensor``, but without values, whatever its device."""
     with mode:
         return torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype, device="cpu")
 
 
 @contextmanager
 def _training(module: Any) -> Iterator[None]:
-    """Puts a module and all in it into training mode for a while."""
+    """Within it, a module and its submodules are in training mode."""
     modes = {each: each.training for each in module.modules()}
     module.train()
     try:
@@ -200,7 +200,7 @@ def _training(module: Any) -> Iterator[None]:
 
 
 def _faked(torch: Any, mode: Any, value: Any) -> Any:
-    """Arguments with tensors that have no values."""
+    """Replaces tensors in arguments by tensors without values."""
     if isinstance(value, torch.Tensor):
         return _shell(torch, mode, value)
     if isinstance(value, (list, tuple)):
@@ -212,7 +212,7 @@ def _faked(torch: Any, mode: Any, value: Any) -> Any:
 
 
 def as_arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and named arguments of the forward pass."""
+    """Positional and keyword arguments of the forward pass."""
     if isinstance(example, dict):
         return (), dict(example)
     return (tuple(example), {}) if isinstance(example, (tuple, list)) else ((example,), {})
@@ -230,7 +230,7 @@ def data_type_of(torch: Any, module: Any) -> str:
         refuse(
             error(
                 "SL0307",
-                "parameters of a type that scenarios do not have",
+                "the parameters have a type that scenarios do not support",
                 found=found,
                 allowed=", ".join(_TYPES),
                 help="give `precision`",
@@ -252,7 +252,7 @@ MOST_FLOP = 10**9
 
 
 def _checked(costs: Mapping[str, float]) -> Mapping[str, float]:
-    """Costs, all of them possible."""
+    """Raises an error if a cost is out of range; returns the costs."""
     for name, flop in costs.items():
         if isinstance(flop, bool) or not isinstance(flop, (int, float)) or not 0 <= flop <= MOST_FLOP:
             allowed = f"a number from 0 to {MOST_FLOP}: FLOP per element of the result"
@@ -261,14 +261,14 @@ def _checked(costs: Mapping[str, float]) -> Mapping[str, float]:
 
 
 def _bare(costs: Mapping[str, float]) -> dict[str, float]:
-    """Costs by names as calls have them: ``aten::_fft_r2c``, ``_fft_r2c``, ``relu_`` without namespace and variant."""
+    """Costs by names of calls: ``aten::_fft_r2c``, ``_fft_r2c`` or ``relu_``, without namespace and overload."""
     named = {name.rpartition("::")[2].partition(".")[0]: flop for name, flop in costs.items()}
-    # What works in place is called like what does not.
+    # An in-place operator also has the name without the underscore.
     return {**{name.removesuffix("_"): flop for name, flop in named.items()}, **named}
 
 
 def _all_called(costs: Mapping[str, float], called: set[str]) -> None:
-    """Refuses costs of operators that the module does not call: a typing error would go unseen."""
+    """Raises an error for costs of operators that the module does not call, which may be misspelt."""
     for name in costs:
         bare = _bare({name: 0})
         if not bare.keys() & called:
@@ -286,7 +286,7 @@ def _all_called(costs: Mapping[str, float], called: set[str]) -> None:
 
 
 def _sharded(layers: list[Layer], sharding: Mapping[str, str]) -> list[Layer]:
-    """Layers with what model parallelism does to them."""
+    """Sets how model parallelism divides each layer."""
     names = [layer.name for layer in layers]
     for pattern, word in sharding.items():
         if word not in SHARDINGS:
@@ -304,7 +304,7 @@ def _sharded(layers: list[Layer], sharding: Mapping[str, str]) -> list[Layer]:
             refuse(
                 error(
                     "SL0301",
-                    f"no layer is called `{pattern}`",
+                    f"no layer matches `{pattern}`",
                     key=f"sharding.{pattern}",
                     found=pattern,
                     allowed=f"patterns of {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}",
@@ -321,4 +321,4 @@ def _sharded(layers: list[Layer], sharding: Mapping[str, str]) -> list[Layer]:
 
 def _check_size(name: str, layers: list[Layer]) -> None:
     if not countable(layers):
-        refuse(error("SL0301", f"the work of {name} is 2^63 FLOP or bytes in one iteration, or more"))
+        refuse(error("SL0301", f"the work of {name} reaches 2^63 FLOP or bytes in one iteration"))

@@ -1,4 +1,4 @@
-"""PyTorch, which is an extra: imported when it is first needed."""
+"""Imports PyTorch, an optional package, when it is first needed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from syncline.extras import install
 
 
 def torch() -> Any:
-    """The package ``torch``. Raises :class:`SynclineError` where it is not installed or cannot be imported."""
+    """The package ``torch``. Raises :class:`SynclineError` if it is not installed or cannot be imported."""
     if find_spec("torch") is None:
         refuse(error("SL0902", "PyTorch is not installed, and this needs it", help=f"install it: {install('torch')}"))
     try:
         return import_module("torch")
     except (ImportError, OSError) as problem:
         reason = " ".join(str(problem).split())
-        refuse(error("SL0902", f"PyTorch cannot be imported: {reason}", help=f"install it anew: {install('torch')}"))
+        refuse(error("SL0902", f"PyTorch cannot be imported: {reason}", help=f"reinstall it: {install('torch')}"))

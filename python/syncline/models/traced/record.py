@@ -1,13 +1,13 @@
-"""The run on fake tensors: which operators a module calls, where, and on which of its weights.
+"""Records a run on fake tensors: the operators that a module calls, their submodules, and the weights that they use.
 
-**Layers.** A layer begins with a matrix product, a convolution or a lookup that uses a weight, and holds all that
-follows until the next one begins, as the built-in models have it: a convolution with its norm and its activation. It is
-named after the weight. What precedes the first weight belongs to the first layer. Where the same operator uses the same
-weight again, the layer goes on (the steps of a recurrent network). A layer whose weight an earlier layer has *borrows*
-it: the earlier one reduces and updates it.
+**Layers.** A layer begins with a matrix product, a convolution or a lookup that uses a weight, and holds all operators
+until the next layer begins, as in the built-in models: a convolution with its norm and its activation. It is named
+after the weight. Operators before the first weight belong to the first layer. If the same operator uses the same weight
+again, it continues the layer (the steps of a recurrent network). A layer whose weight belongs to an earlier layer
+*borrows* it: the earlier one reduces and updates it.
 
-**Weights** are told by their memory: views of a parameter share it, and a tensor that is computed from parameters alone
-counts as a weight too. Its operators belong to the layer that uses it.
+**Weights** are recognised by their memory: views of a parameter share its memory, and a tensor that is computed from
+parameters alone also counts as a weight. Its operators belong to the layer that uses it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Step:
-    """One operator call, with the tensors themselves, so that it can be done again."""
+    """One operator call, with its tensors, so that it can be repeated."""
 
     function: Any
     """PyTorch's operator."""
@@ -40,20 +40,20 @@ class Step:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A layer, and what was called for it."""
+    """A layer, and its operator calls."""
 
     layer: Layer
     steps: tuple[Step, ...]
-    """All calls, views too, in order; none where the recorder keeps none."""
+    """All calls in order, including views; empty if the recorder keeps no calls."""
     pivot: int
-    """Index of the call that the layer began with."""
+    """Index of the call with which the layer begins."""
     owned: frozenset[str]
     """The parameters that the layer reduces."""
 
 
 @dataclass(frozen=True)
 class _Maker:
-    """Which layer made a tensor."""
+    """The layer that made a tensor, and the tensor's elements."""
 
     layer: int
     elements: int
@@ -61,7 +61,7 @@ class _Maker:
 
 @dataclass(frozen=True)
 class _Handed:
-    """A tensor that one layer made and another uses."""
+    """A tensor that one layer makes and another uses."""
 
     elements: int
     grad: bool
@@ -74,9 +74,9 @@ class _Group:
     """A layer while it is recorded."""
 
     weights: frozenset[str]
-    """The parameters of the product that it began with."""
+    """The parameters of the product with which it begins."""
     operator: str
-    """That product's operator."""
+    """The operator of that product."""
     borrowed: bool
     reads_data: bool
     ops: list[Op] = field(default_factory=list)
@@ -86,7 +86,7 @@ class _Group:
 
 
 class Recorder:
-    """Collects what a module calls. With ``keep``, the calls themselves are kept, and none is refused for its cost."""
+    """Records the operators that a module calls. ``keep`` keeps the calls, and accepts operators without a rule."""
 
     def __init__(self, torch: Any, known: Mapping[str, float], *, keep: bool = False) -> None:
         self._torch = torch
@@ -99,7 +99,7 @@ class Recorder:
         self._trained: set[str] = set()
         self._seen: set[str] = set()
         self._origins: dict[int, frozenset[str]] = {}
-        # A memory's number is its own only as long as it lives.
+        # Keep storages alive, since the number of a freed one may be reused.
         self._kept: list[Any] = []
         self._groups: list[_Group] = []
         self._first: list[Op] = []
@@ -109,20 +109,20 @@ class Recorder:
         self.costed: set[str] = set()
         """Names of the operators that were costed."""
         self.bug: Exception | None = None
-        """An error of the recorder itself, which is not the module's."""
+        """An exception of the recorder itself, and not of the module."""
 
     @property
     def submodule(self) -> str:
-        """The submodule that runs; empty for the module itself."""
+        """The submodule that is running; empty for the module itself."""
         return self._path[-1] if self._path else ""
 
     @contextmanager
     def watching(self, module: Any, parameters: Mapping[str, Any]) -> Iterator[None]:
-        """Sees what ``module`` calls within, where it runs on these fake parameters."""
+        """Within it, records the operators that ``module`` calls on these fake parameters."""
         for name, parameter in parameters.items():
             key = self._memory(parameter)
             if key is None or key in self._origins:
-                continue  # another name of a parameter that is there already
+                continue  # another name of a known parameter
             self._origins[key] = frozenset((name,))
             self._sizes[name] = parameter.numel()
             if parameter.requires_grad:
@@ -141,11 +141,11 @@ class Recorder:
         return enter
 
     def _leaving(self, _module: Any, _arguments: Any, _result: Any) -> None:
-        # After an error this is not called, so the path stays where the error happened.
+        # PyTorch does not call this after an error, so the path then ends where the error happened.
         self._path.pop()
 
     def _see(self, function: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Lets an operator run on fake tensors, and records it."""
+        """Runs an operator on fake tensors, and records it."""
         operator = function._schema.name  # noqa: SLF001 - PyTorch has no public name for it
         self._check_types(operator, [*arguments, *named.values()])
         try:
@@ -197,7 +197,7 @@ class Recorder:
         self.costed.add(name)
         op = costs.cost(call, pointwise=pointwise or self._keep, known=self._known)
         if op is None:
-            reason = "no rule says what this operator costs"
+            reason = "syncline does not know the cost of this operator"
             remedy = f"give it under `costs`, in FLOP per element of the result, such as `{call.name}: 2`"
             raise UntraceableError(operator, self.submodule, reason, remedy)
         if call.weights and not call.activations:
@@ -208,11 +208,11 @@ class Recorder:
         self._made(tensors)
 
     def _place(self, call: Call, op: Op, used: frozenset[str], new: frozenset[str]) -> None:
-        """Puts an operation into its layer."""
+        """Adds an operation to its layer."""
         last = self._groups[-1] if self._groups else None
         goes_on = last and call.name == last.operator and used & last.weights
         begins = costs.is_product(call) and not goes_on
-        # A borrowed layer reduces nothing, so what is trained anew needs a layer of its own.
+        # A borrowed layer reduces nothing, so a new trained parameter begins a new layer.
         if begins or (new and last and last.borrowed):
             reads = not call.needs_input_grad and not self._groups
             borrowed = bool(used) and not new
@@ -227,18 +227,18 @@ class Recorder:
 
     @property
     def _now(self) -> int:
-        """Index of the layer that is recorded. What precedes the first one belongs to it."""
+        """Index of the current layer. Operators before the first layer belong to it."""
         return max(0, len(self._groups) - 1)
 
     def _made(self, tensors: list[Any]) -> None:
-        """Remembers which layer made these tensors. One that is changed is made anew."""
+        """Records the current layer as the maker of these tensors, also if it changed a tensor in place."""
         for each in tensors:
             if each.is_floating_point() and (key := self._memory(each)) is not None:
                 before = self._makers.get(key)
                 self._makers[key] = _Maker(self._now, max(each.numel(), before.elements if before else 0))
 
     def _made_by(self, arguments: Any, results: list[Any]) -> Iterator[tuple[int, _Maker]]:
-        """The maker of what an operator that costs nothing was given, for what it gives."""
+        """For an operator that costs nothing: the maker of its inputs, as maker of its results."""
         keys = [self._memory(each) for each in self._tensors(arguments)]
         maker = next((self._makers[key] for key in keys if key in self._makers), None)
         for each in results:
@@ -247,7 +247,7 @@ class Recorder:
                 yield key, maker
 
     def _hand_on(self, values: Any, *, product: bool = False, out: bool = False) -> None:
-        """Notes what the present layer, or ``out`` the module's caller, takes from layers that made it."""
+        """Records tensors that the current layer, or with ``out`` the module's caller, takes from other layers."""
         for each in self._tensors(values):
             key = self._memory(each)
             maker = self._makers.get(key) if key is not None else None
@@ -256,14 +256,14 @@ class Recorder:
                 self._handed.setdefault(maker.layer, []).append(handed)
 
     def hand_out(self, result: Any) -> None:
-        """Says what the module gives its caller."""
+        """Records the result that the module returns."""
         self._hand_on([result], out=True)
 
     def _outputs(self, layer: int) -> int | None:
-        """Elements that a layer hands on: the largest tensor that others take.
+        """Elements of a layer's output: those of the largest tensor that others take from it.
 
-        Those with a gradient come before others, such as masks; those that a later layer multiplies come before others,
-        such as the weights of attention, which are averaged for whoever looks.
+        Tensors with a gradient are preferred over others, such as masks. Among these, tensors that a later layer
+        multiplies are preferred over others, such as the weights of attention, which are averaged only for display.
         """
         handed = self._handed.get(layer, [])
         handed = [each for each in handed if each.grad] or handed
@@ -271,7 +271,7 @@ class Recorder:
         return max((each.elements for each in handed), default=None)
 
     def _remember(self, step: Step, *, begins: bool) -> None:
-        """Keeps a call for its layer. What prepares a weight belongs to the call that uses it."""
+        """Keeps a call for its layer. A call that prepares a weight belongs to the call that uses the weight."""
         tensors = list(self._tensors([*step.arguments, *step.named.values()]))
         if tensors and all(self.weights_of(each) for each in tensors):
             self._preparing_steps.append(step)
@@ -312,7 +312,7 @@ class Recorder:
         return made
 
     def weights_of(self, tensor: Any) -> frozenset[str]:
-        """The parameters that a tensor is made of, where it is made of nothing else."""
+        """The parameters from which a tensor is computed; empty unless it is computed from parameters alone."""
         key = self._memory(tensor)
         return self._origins.get(key, frozenset()) if key is not None else frozenset()
 
@@ -321,14 +321,14 @@ class Recorder:
         return bool(weights & self._trained)
 
     def _derive(self, tensors: list[Any], weights: frozenset[str]) -> None:
-        """Says that tensors are made of these parameters alone."""
+        """Records that tensors are computed from these parameters alone."""
         for each in tensors:
             key = self._memory(each)
             if key is not None:
                 self._origins[key] = self._origins.get(key, frozenset()) | weights
 
     def _memory(self, tensor: Any) -> int | None:
-        """A number for the memory of a tensor, which its views share."""
+        """A number that identifies the memory of a tensor; its views have the same number."""
         try:
             storage = tensor.untyped_storage()
         except (NotImplementedError, RuntimeError):  # sparse tensors and such have none
@@ -346,7 +346,7 @@ class Recorder:
             yield from self._tensors(list(value.values()))
 
     def _check_types(self, operator: str, values: Any) -> None:
-        """Refuses operands of several types where PyTorch does, which fake tensors let pass."""
+        """Raises an error for operands of different types if PyTorch would, since fake tensors accept them."""
         if operator.partition("::")[2] not in _ONE_TYPE:
             return
         types = sorted({str(each.dtype).removeprefix("torch.") for each in self._tensors(values)})
@@ -354,7 +354,7 @@ class Recorder:
             raise TypeError(f"the operands of {operator} are of different types: {', '.join(types)}")
 
     def _plain(self, value: Any) -> Any:
-        """Arguments with operands in the place of tensors."""
+        """Replaces tensors in arguments by operands."""
         if isinstance(value, self._torch.Tensor):
             return self._operand(value)
         if isinstance(value, (list, tuple)):
@@ -368,7 +368,7 @@ class Recorder:
 
 
 def _name(weights: frozenset[str]) -> str:
-    """A layer's name: that of the module whose weight it uses, or of the weight where the module has several."""
+    """A layer's name: that of the module whose ``weight`` it uses, or else that of the parameter."""
     if not weights:
         return "module"
     shortest = min(weights, key=lambda name: ("weight" not in name.rpartition(".")[2], name))
@@ -376,7 +376,7 @@ def _name(weights: frozenset[str]) -> str:
 
 
 def _mode(see: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> Any:
-    """A mode of PyTorch that hands every operator to ``see``."""
+    """A mode of PyTorch that passes every operator call to ``see``."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     def dispatch(_self: Any, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -388,4 +388,4 @@ def _mode(see: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> Any:
 _ONE_TYPE = frozenset(
     {"mm", "addmm", "bmm", "baddbmm", "linear", "mv", "addmv", "dot", "vdot", "convolution", "_convolution"}
 )
-"""Operators that PyTorch runs only on operands of one type."""
+"""Operators whose operands must all have the same type in PyTorch."""

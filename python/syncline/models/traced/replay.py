@@ -1,8 +1,8 @@
-"""A layer's operators done again on their own, so that each of its passes can be measured.
+"""Repeats a layer's operators on their own, so that each of its passes can be measured.
 
-A layer is two parts: up to and with the product that it begins with, and what follows. Its gradients are measured as
-the calculus divides them (:mod:`syncline.models.layer`): the input gradient is that of the product; the weight gradient
-is that of the product's weights, and all gradients of what follows, which have to be had first.
+A layer has two parts: the head ends with the product with which the layer begins, and the tail follows it. Gradients
+are measured as the calculus divides them (:mod:`syncline.models.layer`): the input gradient is that of the product; the
+weight gradient is that of the product's weights, plus all gradients of the tail, which must be computed first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Passes:
-    """What to run to measure each pass of a layer; ``None`` where it has no such pass."""
+    """Functions that run each pass of a layer; ``None`` if it has no such pass."""
 
     forward: Callable[[], object]
     input_grad: Callable[[], object] | None
@@ -47,7 +47,7 @@ def passes(torch: Any, recorder: Recorder, recorded: Recorded, parameters: dict[
 
 
 class _Part:
-    """A run of operator calls that can be repeated."""
+    """A sequence of operator calls that can be repeated."""
 
     def __init__(self, torch: Any, recorder: Recorder, steps: Sequence[Step]) -> None:
         self._torch = torch
@@ -55,7 +55,7 @@ class _Part:
         made: set[int] = set()
         changed: set[int] = set()
         self.leaves: dict[int, Any] = {}
-        """What comes from outside, by the identity of the tensor that was recorded."""
+        """Tensors from outside the part, by the identity of the recorded tensor."""
         self._weights: list[int] = []
         self._activations: list[int] = []
         used: set[int] = set()
@@ -68,7 +68,7 @@ class _Part:
             results = list(_tensors(torch, step.result))
             changed |= {id(each) for each in results if id(each) in self.leaves}
             made |= {id(each) for each in results}
-        # What works in place cannot work on a leaf.
+        # In-place operators do not work on leaves, so these are cloned first.
         self._changed = changed
         self._ends = [key for key in dict.fromkeys(_results(torch, steps)) if key not in used or key in changed]
 
@@ -82,7 +82,7 @@ class _Part:
         self.leaves[id(tensor)] = leaf
 
     def run(self, leaves: dict[int, Any]) -> dict[int, Any]:
-        """Does the calls again on ``leaves``; gives all tensors by the identity of those that were recorded."""
+        """Repeats the calls on ``leaves``; returns all tensors by the identity of the recorded ones."""
         there = {key: value.clone() if key in self._changed else value for key, value in leaves.items()}
         for step in self._steps:
             arguments = _replaced(self._torch, step.arguments, there)
@@ -93,7 +93,7 @@ class _Part:
         return there
 
     def backward(self, *, weights: bool | None = None) -> Callable[[], object] | None:
-        """The gradients of weights, of activations, or of both; ``None`` where there are none."""
+        """A function that computes the gradients of weights, of activations, or of both; ``None`` without gradients."""
         wanted = [
             *(self._weights if weights in (True, None) else ()),
             *(self._activations if weights in (False, None) else ()),
@@ -114,7 +114,7 @@ class _Part:
 
 
 def _update(torch: Any, parameters: list[Any]) -> Callable[[], object]:
-    """Plain stochastic gradient descent, on copies."""
+    """A function that updates copies of the parameters by plain stochastic gradient descent."""
     copies = [each.detach().clone() for each in parameters]
     gradients = [torch.randn_like(each) for each in copies]
 
@@ -140,7 +140,7 @@ def _results(torch: Any, steps: Sequence[Step]) -> Iterator[int]:
 
 
 def _replaced(torch: Any, value: Any, there: dict[int, Any]) -> Any:
-    """Arguments with the tensors of this run in the place of those that were recorded."""
+    """Replaces recorded tensors in arguments by the tensors of this run."""
     if isinstance(value, torch.Tensor):
         return there.get(id(value), value)
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""A chart of the report: what it says, how to read it, and its data."""
+"""A chart of the report: its finding, how to read it, and its data."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart with its words. All text is plain; whoever writes it into a page escapes it."""
+    """One chart with its texts. All texts are plain; the code that writes them into a page escapes them."""
 
     name: str
-    """By which ``Result.plot`` and the page's script know it."""
+    """Its name for ``Result.plot`` and in the page's script."""
     title: str
     """Its heading."""
     finding: str
-    """What it says about this run, in a sentence or two."""
+    """What it shows about this run, in a sentence or two."""
     reading: str
-    """What is drawn, and the terms used."""
+    """How to read it: what is drawn, and the terms used."""
     data: dict[str, Any]
-    """What the script draws."""
+    """The data that the script draws."""
     notes: tuple[str, ...] = ()
-    """What is left out."""
+    """Sentences about what is left out."""
 
 
 def rounded(values: list[float]) -> list[float]:
-    """Values to six significant digits: more cannot be seen in a chart."""
+    """Rounds values to six significant digits, since a chart cannot show more."""
     return [float(f"{value:.6g}") for value in values]

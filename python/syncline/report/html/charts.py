@@ -36,10 +36,10 @@ CHARTS: dict[str, Callable[[Source], Chart | None]] = {
     "cost": cost,
     "critical_path": critical_path,
 }
-"""By name. Each gives nothing where the run has no such data."""
+"""Functions that make the charts, by name. Each returns None if the run has no data for it."""
 
 MAIN = ("layers", "collectives", "dimensions")
-"""What a notebook shows first: the first of these that the run has."""
+"""A notebook shows the first of these charts that the run has data for."""
 
 
 def all_of(source: Source) -> list[Chart]:

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from syncline.report.html.source import Source
 
 SHOWN = 20
-"""Sets that are drawn one by one."""
+"""Most sets that are drawn."""
 
 LAYERS = 100
-"""Layers whose phases can be looked at one by one."""
+"""Most layers whose phases can be chosen."""
 
 
 def collectives(source: Source) -> Chart | None:
-    """The longest collectives, and the time that no execution of their plans can beat."""
+    """The longest collectives, and lower bounds on their times, which follow from their plans."""
     table = source.table("collectives", "layer", "part", "bound_s", "bus_bytes_per_s", "size_bytes")
     if table is None:
         return None
@@ -59,14 +59,15 @@ def collectives(source: Source) -> Chart | None:
         )
     return Chart(
         "collectives",
-        "Collectives against what their links allow",
+        "Collectives against their bounds",
         f"The longest, {label}, takes {time(duration)}{near}, and reaches a bus bandwidth of"
         f" {rate(mean('bus_bytes_per_s', rows))}.",
-        "A bar is a collective, from its first issue to its last result; the line across it is its bound, the time"
-        " that no run of its plan beats: the bytes that must pass some links at these links' rate, or its longest chain"
-        " of messages. Time beyond the bound is latency, waits for other messages, and sharing the network with"
-        " other collectives. Equal collectives of several iterations, groups or blocks are one bar, their mean. Bus"
-        " bandwidth is that of nccl-tests: comparable with the rate of links.",
+        "A bar is a collective, from its first issue to its last result. The line across it is its bound, a lower"
+        " bound on the time of its plan: the time for the bytes that must pass some links at the rate of these links,"
+        " or the time of its longest chain of messages. Time beyond the bound is latency, waits for other messages,"
+        " and sharing the network with other collectives. Equal collectives of several iterations, groups or blocks"
+        " share one bar, their mean. Bus bandwidth is defined as in nccl-tests, so that it can be compared with the"
+        " rate of links.",
         {
             "label": [key[0] for key, _, _ in shown],
             "part": [key[1] for key, _, _ in shown],
@@ -82,7 +83,7 @@ def collectives(source: Source) -> Chart | None:
 
 
 def _label(layer: str, kind: str) -> str:
-    """A bare collective is its own layer, and named after its kind."""
+    """Label of a collective: its layer and kind. A layer of a workload of collectives already begins with the kind."""
     return layer if layer.startswith(kind) else f"{layer} {kind}".strip()
 
 
@@ -104,13 +105,13 @@ def phases(source: Source) -> Chart | None:
     notes = (f"The {LAYERS} layers with most communication can be chosen.",) if len(chosen) > LAYERS else ()
     return Chart(
         "phases",
-        "What the phases of collectives wait for",
+        "Delays in the phases of collectives",
         f"The slowest step is {names[largest[0]]}: {time(sum(largest[1]))} on average, of which"
         f" {percent((queue or 0) / (sum(largest[1]) or 1))} is queueing. The largest part is {what}.",
-        "Every collective is cut into chunks; each chunk waits in the ready queue (P0) until it may start, and then"
-        " passes the phases, one for each step of the hierarchical plan. Queue delay is the mean time that a chunk"
-        " waits for its turn in that phase. Network delay is the mean time of one message from send to arrival."
-        " Reduction is the mean time of combining a message with local data.",
+        "Every collective is cut into chunks. Each chunk waits in the ready queue (P0) until it may start, and then"
+        " goes through the phases, one for each step of the hierarchical plan. Queue delay is the mean time that a"
+        " chunk queues in that phase. Network delay is the mean time of one message from send to arrival. Reduction is"
+        " the mean time to combine a message with local data.",
         {
             "names": names,
             "views": views,

@@ -1,4 +1,4 @@
-"""Which links hold back whose messages, under the network model ``flow``."""
+"""The chart of links that delay messages, and of the layers that they delay, under the network model ``flow``."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from syncline.report.html.source import Source, Table
 
 LINKS = 16
-"""Links that are drawn."""
+"""Most links that are drawn."""
 CAUSES = 8
-"""Layers with their collectives that are told apart; the rest is one part."""
+"""Most pairs of layer and collective with a part of their own; the others share one part."""
 OTHERS = "others"
 
 
 def contention(source: Source) -> Chart | None:
-    """Delays by the link that was the bottleneck, and by what was sent over it; the longest first."""
+    """Delays by the link that was the bottleneck, and by the layer and collective that were delayed, longest first."""
     table = source.table("contention", "from", "to", "links", "layer", "kind", "messages", "sent_bytes", "waiting_s")
     if table is None or not any(table["waiting_s"]):
         return None
@@ -51,13 +51,13 @@ def contention(source: Source) -> Chart | None:
     left = len(by_link) - len(links)
     return Chart(
         "contention",
-        "Which links hold back whom",
+        "Which links delay which layers",
         f"{which} messages by {time(by_link[worst])} in all: {part} of all delays."
         f" {percent(waits[most][0] / by_link[worst])} of that are those of {most}{the_most}.",
-        "A bar is a link that was the bottleneck of messages: the first of those on their way with the smallest fair"
-        " share. Its length is how much later they were through than if each had been alone, summed over messages, so"
-        " that it may be longer than the run; its parts are the layers and collectives that the messages belong to."
-        " Of links that are alike one is drawn.",
+        "A bar is a link that was the bottleneck of messages: the first link on their path with the smallest fair"
+        " share. Its length is the delay of these messages against being alone on the network, summed over messages,"
+        " so it may be longer than the run. Its parts are the layers and collectives that the messages belong to. Only"
+        " one of several equal links is drawn.",
         {
             "link": links,
             "alike": alike,
@@ -79,7 +79,7 @@ def _cause(table: Table, row: int) -> str:
 
 
 def _sums(table: Table, name: Callable[[int], str]) -> dict[str, float]:
-    """Delays by a name of rows, the longest first."""
+    """Sums of delays by ``name`` of the row, longest first."""
     sums: dict[str, float] = {}
     for row, waited in enumerate(table["waiting_s"]):
         sums[name(row)] = sums.get(name(row), 0.0) + waited

@@ -1,4 +1,4 @@
-"""What the fabric costs: its bill."""
+"""The chart of the fabric's cost: its bill."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from syncline.report.html.source import Source
 
 DRAWN = 40
-"""Lines of the bill that are drawn."""
+"""Most lines of the bill that are drawn."""
 
 
 def cost(source: Source) -> Chart | None:
-    """The bill, the dearest line first."""
+    """The bill, most expensive line first."""
     columns = ("part", "description", "quantity", "unit_usd", "cost_usd", "power_w")
     table = source.table("costs", "component", *columns)
     total = source.summary.cost_usd
@@ -39,7 +39,7 @@ def cost(source: Source) -> Chart | None:
         f" {money(sums[dearest])}.{buys}",
         "A bar is a line of the bill: what is bought, and for which dimension, tier of links or level of switches. A"
         " cable is counted once. Performance per dollar is training iterations a second over the price of the whole"
-        f" network; NPUs are part of it only where the list has their price. The list is {prices.get('name', '')} of"
+        f" network, which includes NPUs only if the list has their price. The list is {prices.get('name', '')} of"
         f" {prices.get('year', '')}: {prices.get('source', '')}.",
         {
             "component": [component(table["component"][row]) for row in shown],
@@ -51,5 +51,5 @@ def cost(source: Source) -> Chart | None:
             "watts": [table["power_w"][row] for row in shown],
             "total": total,
         },
-        (f"The {DRAWN} dearest lines are drawn; {counted(left, 'line')} more cost less.",) if left else (),
+        (f"The {DRAWN} most expensive lines are drawn; {counted(left, 'line')} more cost less.",) if left else (),
     )

@@ -1,4 +1,4 @@
-"""Layers in groups: a model of hundreds of layers is a few kinds of them in many blocks."""
+"""Groups layers: a model of hundreds of layers has a few kinds of layers in many blocks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 FEW = 96
-"""So many layers are drawn one by one."""
+"""Most layers that are drawn without groups."""
 
 _BLOCK = re.compile(r"(?P<block>.*?\d+)\.(?P<rest>.+)")
-"""``block12.mlp1``, ``layers.12.attention.query``."""
+"""A layer in a numbered block, such as ``block12.mlp1`` or ``layers.12.attention.query``."""
 
 
 class Group(NamedTuple):
@@ -20,7 +20,7 @@ class Group(NamedTuple):
 
     name: str
     rows: list[int]
-    """Of the table of layers, in its order."""
+    """Rows of the table of layers, in its order."""
 
 
 class View(NamedTuple):
@@ -32,10 +32,10 @@ class View(NamedTuple):
 
 
 def views(layers: Sequence[str], stages: Mapping[str, str] | None = None) -> list[View]:
-    """The ways to group layers, the one to show first at the front. Every layer is in one group of each.
+    """The ways to group layers, the default one first. Every layer is in exactly one group of each view.
 
-    Few layers, and layers without numbered blocks, have one view: themselves. ``stages`` are the names of the layers'
-    stages; layers that are in none by it are groups of their own.
+    If there are few layers, or no numbered blocks, the only view has a group for each layer. ``stages`` maps layers to
+    the names of their stages; a layer that it lacks is its own group.
     """
     alone = View("layer", [Group(name, [row]) for row, name in enumerate(layers)])
     blocks = _grouped(layers, block_of)
@@ -51,7 +51,7 @@ def views(layers: Sequence[str], stages: Mapping[str, str] | None = None) -> lis
 
 
 def boundaries(view: View, layers: Sequence[str], stages: Mapping[str, str]) -> list[tuple[int, str]]:
-    """Where in a view that is in the order of the model stages begin: the first bar of each, and its name."""
+    """The first bar of each stage, and the stage's name; empty for views that are not in the order of the model."""
     found: list[tuple[int, str]] = []
     if view.name not in ("block", "layer"):
         return found
@@ -63,30 +63,30 @@ def boundaries(view: View, layers: Sequence[str], stages: Mapping[str, str]) -> 
 
 
 def block_of(layer: str) -> str:
-    """``block12`` of ``block12.mlp1``; a layer without a block is one itself."""
+    """``block12`` for ``block12.mlp1``; a layer without a block is its own block."""
     found = _BLOCK.fullmatch(layer)
     return found["block"] if found else layer
 
 
 def kind_of(layer: str) -> str:
-    """``mlp1`` of ``block12.mlp1``; a layer without a block is a kind of its own."""
+    """``mlp1`` for ``block12.mlp1``; a layer without a block is its own kind."""
     found = _BLOCK.fullmatch(layer)
     return found["rest"] if found else layer
 
 
 def of_all_blocks(layer: str) -> str:
-    """``block*.mlp1`` of ``block12.mlp1``; a layer without a block is a kind of its own."""
+    """``block*.mlp1`` for ``block12.mlp1``; a layer without a block is its own kind."""
     found = _BLOCK.fullmatch(layer)
     return f"{re.sub(r'[0-9]+', '*', found['block'])}.{found['rest']}" if found else layer
 
 
 def kinds(layers: Sequence[str]) -> list[list[int]]:
-    """The rows of each kind of layer, those of all blocks together."""
+    """The rows of each kind of layer, over all blocks."""
     return [group.rows for group in _grouped(layers, of_all_blocks)]
 
 
 def counted_kind(layers: Sequence[str]) -> str:
-    """What layers of one kind are called: ``embedding``, ``block*.mlp1 (80 layers)``."""
+    """The label of layers of one kind: ``embedding``, ``block*.mlp1 (80 layers)``."""
     return layers[0] if len(layers) == 1 else f"{of_all_blocks(layers[0])} ({len(layers)} layers)"
 
 

@@ -1,4 +1,4 @@
-"""The top of the report: the answer in a sentence, why, and the key figures. Needs no script."""
+"""The top of the report: the answer in a sentence, the reason, and the key figures. Works without scripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def head(result: Result) -> str:
-    """Banner of a run that was cut short, answer, reason, bar, key figures."""
+    """Answer, reason, bar and key figures; after a banner if the run was cut short."""
     summary = result.summary
     return "\n".join(
         (
@@ -35,7 +35,7 @@ def head(result: Result) -> str:
 
 
 def _packets(result: Result) -> str:
-    """What became of packets, and where."""
+    """Counts of lost, repeated and marked packets, and the ports with most of them."""
     return " ".join(filter(None, (subject.packets(result.summary), subject.worst_ports(result))))
 
 
@@ -49,11 +49,13 @@ def _lead(summary: Summary) -> str:
     steps = max(summary.iterations, 1)
     each = f"<strong>{time(summary.total_time_s / steps)}</strong>"
     if not summary.iterations:
-        what = f"After {each} of simulated time the run was stopped."
+        what = f"The run was stopped after {each} of simulated time."
     elif summary.jobs:
         slow = (f"{escape(job.name)} {job.slowdown:.3f} times" for job in summary.jobs if job.slowdown is not None)
         said = ", ".join(slow)
-        what = f"The jobs take {each}." + (f" Beside each alone, a step takes: {said} as long." if said else "")
+        what = f"The jobs take {each}." + (
+            f" Compared with each job alone, a step takes: {said} as long." if said else ""
+        )
     elif summary.compute_s:
         what = f"A training step takes {each}."
     else:
@@ -65,7 +67,7 @@ def _lead(summary: Summary) -> str:
 
 
 def step_bar(summary: Summary) -> str:
-    """What a step is made of, as a bar. Widths are shares; what is there at all is seen."""
+    """The parts of a step as a bar. The width of a part is its share of the time."""
     total = summary.total_time_s
     words = ", ".join(f"{name} {percent(seconds / total)}" for _, name, seconds in subject.parts(summary))
     spans = (
@@ -92,13 +94,13 @@ def _bar(summary: Summary) -> Iterator[str]:
 
 
 def figure(name: str, value: str, more: str, key: str, raw: float) -> str:
-    """A key figure, with what is said below it."""
+    """A key figure, with a note below it."""
     note = f"<dd class='more'>{escape(more)}</dd>" if more else ""
     return f'<div><dt>{name}</dt><dd data-key="{key}" data-value="{raw!r}">{escape(value)}</dd>{note}</div>'
 
 
 def _cost(summary: Summary) -> Iterator[str]:
-    """What the fabric costs and draws, and what that buys."""
+    """Figures of cost and power of the fabric, and of performance per dollar and per watt."""
     if summary.cost_usd is None:
         return
     worth = summary.iterations_per_s_per_usd
@@ -130,14 +132,14 @@ def _figures(summary: Summary) -> Iterator[str]:
         yield figure(
             "Exposed communication",
             time(summary.exposed_communication_s / steps),
-            "compute stands still and waits for it",
+            "compute is idle and waits for it",
             "exposed_communication_s",
             summary.exposed_communication_s,
         )
         yield figure(
             "Communication under way",
             time(summary.communication_s / steps),
-            f"{share(summary.communication_s)}, most of it beside compute"
+            f"{share(summary.communication_s)}, mostly hidden behind compute"
             if summary.exposed_communication_s < summary.communication_s / 2
             else share(summary.communication_s),
             "communication_s",

@@ -20,7 +20,7 @@ _COMPUTE = ("forward", "input_grad", "weight_grad", "update")
 _RAW = ("forward", "input_grad", "weight_grad")
 
 _MOST = 0.5
-"""What is more than this share is most of it."""
+"""A share above this is called "most of it"."""
 
 
 def layers(source: Source) -> Chart | None:
@@ -34,10 +34,9 @@ def layers(source: Source) -> Chart | None:
         "Where the time goes, layer by layer",
         _exposed(table),
         "A bar is a layer, or a block of layers, in the order of the model; its height is time in one step, the mean"
-        " over ranks. Compute is"
-        " forward pass, both gradients and the update of the parameters. Exposed communication is time in which compute"
-        " stood still only because it waited for this layer's communication. What is hidden behind compute is not here:"
-        " it costs nothing.",
+        " over ranks. Compute is forward pass, both gradients and the update of the parameters. Exposed communication"
+        " is time in which compute was idle only because it waited for this layer's communication. Communication that"
+        " is hidden behind compute costs no time and is not shown.",
         {
             "views": [
                 {
@@ -54,7 +53,7 @@ def layers(source: Source) -> Chart | None:
 
 
 def _bars(view: View, names: Sequence[str], stages: Mapping[str, str]) -> dict[str, Any]:
-    """What the bars of a view are, how many layers each stands for, and where stages begin."""
+    """The bars of a view: what a bar is, their names and numbers of layers, and where stages begin."""
     return {
         "what": view.name,
         "layer": [group.name for group in view.groups],
@@ -64,18 +63,18 @@ def _bars(view: View, names: Sequence[str], stages: Mapping[str, str]) -> dict[s
 
 
 def _sums(view: View, values: Sequence[float]) -> list[float]:
-    """Of each bar, the sum over its layers."""
+    """The sum of each bar over its layers."""
     return rounded([sum(values[row] for row in group.rows) for group in view.groups])
 
 
 def _grouped(names: Sequence[str]) -> tuple[str, ...]:
-    """What is said where bars are sums of layers."""
+    """The note for a view whose bars are sums of layers."""
     first = views(names)[0]
     if first.name == "layer":
         return ()
     drawn = counted(len(first.groups), first.name)
     said = f"The {len(names)} layers are drawn as {drawn}, each the sum of its layers."
-    return (f"{said} Other bars can be chosen above, every layer by itself too.",)
+    return (f"{said} Other groupings can be chosen above, including one bar for each layer.",)
 
 
 def _exposed(table: Table) -> str:
@@ -105,7 +104,7 @@ def _exposed(table: Table) -> str:
 def communication(source: Source) -> Chart | None:
     """Raw communication of each layer, stacked by the part of the step that it belongs to."""
     table = source.table("layers", "communication_s", *(f"{part}_communication_s" for part in _RAW))
-    # A job that is nothing but a few collectives is told better by these.
+    # For a job of collectives alone, the chart of collectives shows more.
     if table is None or not any(table["communication_s"]) or not any(table["compute_s"]):
         return None
     raw, names = table["communication_s"], table["layer"]
@@ -113,16 +112,20 @@ def communication(source: Source) -> Chart | None:
     longest = max(range(len(names)), key=raw.__getitem__)
     hidden = max(sum(raw) - sum(table["exposed_communication_s"]), 0.0) / sum(raw)
     stages = stages_of(source)
-    overlap = "all" if hidden == 1 else percent(hidden)
+    behind = "hidden behind compute or other communication"
+    if hidden in (0, 1):
+        overlap = f"All communication is {behind if hidden else 'exposed'}."
+    else:
+        overlap = f"{percent(hidden)} of all raw communication time is {behind}."
     return Chart(
         "communication",
         "Communication of each layer",
         f"{counted(count, 'layer')} of {len(names)} communicate. The longest is {names[longest]}:"
-        f" {time(raw[longest])} for {size(table['collective_bytes'][longest])}. Of all raw communication time,"
-        f" {overlap} is not exposed: it runs beside compute or beside other communication.",
-        "Raw time: from the issue of a layer's collectives to their results, whatever else goes on meanwhile. Raw"
-        " times of different layers overlap, so their sum may exceed the step. Colours tell whether the forward"
-        " pass, the gradient with respect to the input, or the gradient of the parameters is exchanged.",
+        f" {time(raw[longest])} for {size(table['collective_bytes'][longest])}. {overlap}",
+        "Raw time is the time from the issue of a layer's collectives to their results, whatever else happens"
+        " meanwhile. Raw times of different layers overlap, so their sum may exceed the step. Colours show which"
+        " exchange it is: of the forward pass, of the gradient with respect to the input, or of the gradient of the"
+        " parameters.",
         {
             "views": [
                 {

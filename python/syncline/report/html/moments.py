@@ -1,4 +1,4 @@
-"""What happened when: the overlap of compute and communication on traced ranks, and the critical path."""
+"""Charts over time: the overlap of compute and communication on traced ranks, and the critical path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from syncline.report.html.source import Source
 
 SEGMENTS = 6_000
-"""Segments of the critical path that a report holds."""
+"""Most segments of the critical path that a report holds."""
 
 
 def timeline(source: Source) -> Chart | None:
@@ -23,7 +23,7 @@ def timeline(source: Source) -> Chart | None:
     starts = outline["start_ps"]
     ends = [start + duration for start, duration in zip(starts, outline["duration_ps"], strict=True)]
     until = max(ends)
-    # Nine digits are more than can be seen; more would double the file.
+    # A chart cannot show more than nine digits, and more would double the size of the file.
     unit = 10 ** max(len(str(until)) - 9, 0)
     begins = [start // unit for start in starts]
     notes = []
@@ -38,18 +38,16 @@ def timeline(source: Source) -> Chart | None:
     overlap = ""
     if summary.communication_s and summary.compute_s:
         hidden = max(summary.communication_s - summary.exposed_communication_s, 0.0) / summary.communication_s
-        overlap = (
-            f" {'All' if hidden == 1 else percent(hidden)} of the time with communication, compute goes on beside it."
-        )
+        overlap = f" Compute continues for {'all' if hidden == 1 else percent(hidden)} of the time with communication."
     return Chart(
         "timeline",
-        "Overlap of compute and communication" if summary.compute_s else "What happened when",
-        f"What {who} did when.{overlap}",
-        "Each track is something that the rank's time goes to. Communication: whole collectives, from issue to"
-        " result. Compute stands still and waits for the network (exposed communication), for a message that another"
-        " rank has not sent yet (bubble), or for a collective that another rank has not begun yet (skew); after its own"
-        " last task, for the ranks that still work. Below, one track for each dimension of the network: when this rank"
-        " moves chunks in it; chunks of one collective that overlap or touch are one block."
+        "Overlap of compute and communication" if summary.compute_s else "Timeline",
+        f"The timeline of {who}.{overlap}",
+        "Each track shows one use of the rank's time. Communication: whole collectives, from issue to result. Compute"
+        " is idle while it waits for the network (exposed communication), for a message that another rank has not sent"
+        " yet (bubble), for a collective that another rank has not begun yet (skew), or, after its own last task, for"
+        " the ranks that still work. Below, a track for each dimension of the network shows when this rank moves chunks"
+        " in it; chunks of one collective that overlap or touch are one block."
         " Zoom with the buttons, with + and - when the chart has the focus, or with Ctrl and the mouse wheel; drag"
         " or use the arrow keys to move. The file trace.pftrace in the results folder has every chunk, for"
         " ui.perfetto.dev.",
@@ -70,7 +68,7 @@ def timeline(source: Source) -> Chart | None:
 
 
 def critical_path(source: Source) -> Chart | None:
-    """The chain of work and waiting that the length of the run is made of."""
+    """The critical path: the chain of work and waiting that determines the length of the run."""
     columns = ("start_s", "end_s", "rank", "kind", "layer", "part", "what", "dimension", "tier")
     table = source.table("critical_path", *columns)
     if table is None:
@@ -92,14 +90,14 @@ def critical_path(source: Source) -> Chart | None:
     return Chart(
         "critical_path",
         "The critical path",
-        f"The run is as long as this chain of {counted(count, 'segment')}{f': {shares}' if parts else ''}. Most of it"
-        f" is {kind} of {where or 'the job'} ({time(longest)}). Only what is on this path shortens the run when it gets"
-        " faster.",
-        "Going back from the last event, always to what it waited for last. The path changes rank where one waits for"
-        " another, and goes on with the message that a port was busy with where one had to wait for its turn. Messages"
-        " of one phase of a collective are added up. Of jobs of more iterations it shows the first ones. Compute that"
-        " several ranks do one after the other is drawn as compute; in the shares, all beyond one rank's compute is"
-        " bubble or skew.",
+        f"This chain of {counted(count, 'segment')} is as long as the run{f': {shares}' if parts else ''}. The largest"
+        f" part is {kind} of {where or 'the job'} ({time(longest)}). The run gets shorter only if something on this"
+        " path gets faster.",
+        "The path goes back from the last event, each time to the event that the current one waited for last. It"
+        " changes rank where a rank waits for another; where a message queues at a port, it continues with the message"
+        " that the port was sending. Messages of one phase of a collective are added up. For jobs of many iterations it"
+        " shows the first ones. Compute that several ranks do one after the other is drawn as compute; in the shares,"
+        " all of it beyond one rank's compute is bubble or skew.",
         {
             **data,
             "start": rounded(table["start_s"][kept]),

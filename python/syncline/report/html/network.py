@@ -1,4 +1,4 @@
-"""How much the network is used: dimensions, over time, and link by link."""
+"""Charts of the use of the network: by dimension, over time, and by link."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from syncline.report.html.source import Source, Table
 
 DRAWN_NPUS = 256
-"""Fabrics of more NPUs are drawn by one group of each dimension."""
+"""Most NPUs of a fabric that is drawn whole. Of a larger one, one group of each dimension is drawn."""
 
 DRAWN_DIMS = 3
-"""Fabrics of more dimensions too: paper has two, and a third can be drawn aslant."""
+"""Most dimensions of a fabric that is drawn whole: paper has two, and a third can be drawn diagonally."""
 
 DRAWN_EDGES = 4_000
-"""Fabrics of more pairs of neighbours too."""
+"""Most pairs of neighbours in a fabric that is drawn whole."""
 
 DRAWN_GROUP = 64
-"""Groups of more NPUs are not drawn."""
+"""Most NPUs of a group that is drawn."""
 
 STRIP = 160
-"""Places in the strip of a dimension's links."""
+"""Most places in the strip of a dimension's links."""
 
 
 def dimensions(source: Source) -> Chart | None:
@@ -49,12 +49,12 @@ def dimensions(source: Source) -> Chart | None:
             if busiest
             else ""
         ),
-        "Utilisation is bytes carried over what all links of the dimension could have carried: in the whole run, and"
-        " in the time in which the dimension had something to send. A message counts on each link that it"
-        " takes. A dimension that is far from full while busy loses"
-        " time to latency and dependencies, not to its rate."
+        "Utilisation is bytes carried over the bytes that all links of the dimension could have carried: in the whole"
+        " run, and in the time in which the dimension had something to send. A message counts on each link that it"
+        " takes. A dimension that is far from full while busy loses time to latency and dependencies, not to its rate."
         + (
-            " The network model lets messages pass links inside the network side by side, so these have no busy time."
+            " The network model lets messages pass links inside the network at the same time, so these links have no"
+            " busy time."
             if len(busy) < len(dims)
             else ""
         ),
@@ -70,7 +70,7 @@ def dimensions(source: Source) -> Chart | None:
 
 
 def activity(source: Source) -> Chart | None:
-    """Utilisation of compute and of each dimension over time; of tiers of links where the fabric is one dimension."""
+    """Utilisation of compute and of each dimension over time; of each tier of links if the run has a table of tiers."""
     table = source.table("activity", "dimension", "start_s", "end_s", "utilization", "busiest_utilization")
     if table is None:
         return None
@@ -102,54 +102,52 @@ def activity(source: Source) -> Chart | None:
         + f". Line: the busiest link of the {what}. A {what} whose busiest link is far above its mean is loaded"
         " unevenly."
         + (
-            " Up is away from NPUs, down towards them. A link is full where it sends for 99 % of a slice."
-            if tiers
-            else ""
+            " Up is away from NPUs, down towards them. A link is full if it sends for 99 % of a slice." if tiers else ""
         ),
         {"lanes": lanes},
     )
 
 
 SLICES = ("start_s", "end_s", "utilization", "busiest_utilization")
-"""What is known of a slice of time."""
+"""Columns of a slice of time."""
 
 
 def _way(tier: str, way: str) -> str:
-    """A tier one way, in words."""
+    """A tier in one direction, in words."""
     return f"{tier} {way}".rstrip()
 
 
 def _links(tiers: Table, row: int, count: int = 2) -> str:
-    """The links of a row's tier: ``leaf-spine links up``."""
+    """The links of a row's tier, in words: ``leaf-spine links up``."""
     return f"{tiers['tier'][row]} link{'' if count == 1 else 's'} {tiers['way'][row]}".rstrip()
 
 
 def _lane(name: str, table: Table, rows: list[int], **more: int) -> dict[str, Any]:
-    """A lane of slices; ``dimension`` is the number by which the script colours it, which compute has not."""
+    """A lane of slices. ``dimension`` is the number by which the script colours the lane; compute has none."""
     keys = ("start", "end", "mean", "busiest")
     columns = {key: rounded([table[column][row] for row in rows]) for key, column in zip(keys, SLICES, strict=True)}
     return {"name": name, **more, **columns}
 
 
 def _fullest(table: Table) -> str:
-    """When which dimension is used most."""
+    """Names the dimension and time of the highest utilisation."""
     most = max(range(len(table["utilization"])), key=_but_compute(table))
     return (
-        f"The network's fullest moment is at {time(table['start_s'][most])}: {table['dimension'][most]} carries"
-        f" {percent(table['utilization'][most])} of what its links can."
+        f"The network is used most at {time(table['start_s'][most])}: {table['dimension'][most]} carries"
+        f" {percent(table['utilization'][most])} of what its links can carry."
     )
 
 
 def _full(tiers: Table, lanes: dict[str, list[int]]) -> str:
-    """Which tier is full from when to when; where none is, when one is fullest."""
+    """Names the tier that is full longest, and when; if no link is ever full, the time of the highest utilisation."""
     stretches = [stretch for rows in lanes.values() for stretch in _stretches(tiers, rows)]
     if not stretches:
         most = max(range(len(tiers["tier"])), key=lambda row: (tiers["utilization"][row], -row))
         return (
-            f"No link is full at any time. The fullest moment is at {time(tiers['start_s'][most])}: the"
-            f" {_links(tiers, most)} carry {percent(tiers['utilization'][most])} of what they can."
+            f"No link is ever full. The network is used most at {time(tiers['start_s'][most])}: the"
+            f" {_links(tiers, most)} carry {percent(tiers['utilization'][most])} of what they can carry."
         )
-    # The longest time that the most of a tier's links are full: a tier with one full link of many is told last.
+    # Weigh the length of a stretch by the fraction of the tier's links that are full.
     worst = max(stretches, key=lambda rows: sum(_weight(tiers, row) for row in rows))
     first, last = worst[0], worst[-1]
     full = [tiers["full_links"][row] for row in worst]
@@ -160,11 +158,13 @@ def _full(tiers: Table, lanes: dict[str, list[int]]) -> str:
         _length(tiers, row) for row in worst
     )
     who = f"All {links} {name} are" if min(full) == links else f"{number} of the {links} {name} are"
-    return f"{f'The {name} is' if links == 1 else who} full {when}: the tier carries {percent(mean)} of what it can."
+    return (
+        f"{f'The {name} is' if links == 1 else who} full {when}: the tier carries {percent(mean)} of what it can carry."
+    )
 
 
 def _stretches(tiers: Table, rows: list[int]) -> list[list[int]]:
-    """Slices that follow each other in which some link of a tier is full."""
+    """Stretches of consecutive slices in which some link of a tier is full."""
     found: list[list[int]] = []
     for before, row in zip([None, *rows], rows, strict=False):
         if not tiers["full_links"][row]:
@@ -181,7 +181,7 @@ def _length(tiers: Table, row: int) -> float:
 
 
 def _weight(tiers: Table, row: int) -> float:
-    """How much of its tier is full for how long."""
+    """Fraction of the tier's links that are full, times the length of the slice."""
     return float(tiers["full_links"][row] / tiers["links"][row]) * _length(tiers, row)
 
 
@@ -190,7 +190,7 @@ def _but_compute(table: Table) -> Any:
 
 
 def fabric(source: Source) -> Chart | None:
-    """The fabric by load: whole where it is small, else a group of each dimension; strips of all links."""
+    """The fabric coloured by load, and strips of all links. Of a large fabric, one group of each dimension is drawn."""
     table = source.table("links", "from", "to", "dimension", "rate_bytes_per_s", "carried_bytes")
     total = source.summary.total_time_s
     if table is None or not total:
@@ -215,16 +215,16 @@ def fabric(source: Source) -> Chart | None:
         f"{counted(source.summary.npus, 'NPU')}, {counted(sum(members), 'directed link')}. The most loaded link is"
         f" {table['from'][most]} to {table['to'][most]} ({sorts[most]}): {percent(load[most])} of what it"
         f" could carry in the run. {_evenness(strips, sort)}",
-        "The load of a link is bytes that passed it over what it could have carried in the whole run. Lines are"
-        " links, round dots NPUs, squares switches (equal ones drawn as one); parallel links between the same two are"
-        " one line, their mean; a line that leaves the drawing comes back on the other side. Strips: all links of a"
-        f" {sort} from the least loaded to the most loaded; a strip of one colour is a {sort} whose links are"
-        " used evenly.",
+        "The load of a link is the bytes that passed it over the bytes that it could have carried in the whole run."
+        " Lines are links, round dots NPUs, squares switches (equal ones drawn as one). Parallel links between the same"
+        " two vertices are one line, with their mean load. A line that leaves the drawing comes back on the other side."
+        f" A strip shows all links of a {sort}, from the least loaded to the most loaded; if it has one colour, the"
+        f" links of the {sort} are used evenly.",
         {
             "dims": dims,
             "sizes": list(sizes.values()),
             "groups": bool(notes),
-            # What stands where a dimension is not drawn.
+            # Text in place of a dimension that is not drawn.
             "words": ["" if at in pictured or not notes else _words(dim) for at, dim in enumerate(_dims(source))],
             "npus": {vertex: npu for edge in drawn for vertex in edge[:2] if (npu := source.npu(vertex)) is not None},
             "edges": drawn,
@@ -235,7 +235,7 @@ def fabric(source: Source) -> Chart | None:
 
 
 def _dims(source: Source) -> list[dict[str, Any]]:
-    """The fabric's dimensions, lowest first; none where it has no dimensions, or they are not known."""
+    """The fabric's dimensions, lowest first; empty if it has none, or they are unknown."""
     found: list[dict[str, Any]] = source.scenario.get("fabric", {}).get("dims", [])
     return found
 
@@ -246,19 +246,19 @@ def _sizes(source: Source) -> dict[str, int]:
 
 
 def _words(dim: dict[str, Any]) -> str:
-    """What a dimension joins, in words."""
+    """Describes a dimension in words."""
     how = {"one_way": dim.get("direction", "both") != "both", "spread": dim.get("spread", "lane")}
     return describe({"kind": dim["shape"], "size": dim["size"], "count": dim.get("count", 1), **how})
 
 
 Edge = tuple[str, str, int, float, int]
-"""From, to, dimension, mean load, links."""
+"""From, to, number of the dimension, mean load, number of links."""
 
 
 def _drawn(
     source: Source, table: Table, load: list[float], dims: list[str], sizes: dict[str, int]
 ) -> tuple[list[Edge], tuple[str, ...]]:
-    """The edges that are drawn, and what is left out."""
+    """The edges that are drawn, and notes about what is left out."""
     npus = source.summary.npus
     if npus <= DRAWN_NPUS and sum(size > 1 for size in sizes.values()) <= DRAWN_DIMS:
         links = list(zip(table["from"], table["to"], table["dimension"], load, strict=True))
@@ -275,8 +275,8 @@ def _drawn(
     if not drawn:
         return [], ("The fabric has too many links for a drawing; the strips hold all of them.",)
     large = [name for name, size in sizes.items() if size > DRAWN_GROUP]
-    but = f", but for {listed(large)}, where these are more than {DRAWN_GROUP}" if large else ""
-    what = f"those that share a dimension with NPU 0 are drawn, dimension by dimension{but}"
+    but = f", except in {listed(large)}, where these are more than {DRAWN_GROUP}" if large else ""
+    what = f"only those that share a dimension with NPU 0 are drawn, dimension by dimension{but}"
     return _edges(source, drawn, dims), (f"Of {npus} NPUs, {what}; the strips hold all links.",)
 
 
@@ -285,7 +285,7 @@ Link = tuple[str, str, str, float]
 
 
 def _within(source: Source, table: Table, load: list[float], name: str, group: list[str]) -> list[Link]:
-    """The links of a dimension from one of a group to another, and between one and a switch."""
+    """The links of a dimension within a group: between two of its NPUs, or between one of them and a switch."""
     members = set(group)
     ends = zip(table["from"], table["to"], table["dimension"], load, strict=True)
     return [
@@ -298,12 +298,12 @@ def _within(source: Source, table: Table, load: list[float], name: str, group: l
 
 
 def _unfolded(source: Source, links: list[Link], name: str, group: list[str]) -> list[Link]:
-    """The links of a whole group. Of large fabrics the table has those of NPU 0 alone, which stand for the others'."""
+    """The links of a whole group. For a large fabric the table has only those of NPU 0; the others are copies."""
     place = {npu: at for at, npu in enumerate(group)}
-    # A link is that of the NPU which it leaves, or, coming from a switch, of the one which it reaches.
+    # A link belongs to the NPU that it leaves; a link from a switch belongs to the NPU that it reaches.
     if {place.get(start, place.get(end)) for start, end, *_ in links} != {0}:
         return links
-    # As crates/units/src/turn.rs moves coordinates: halving-doubling by exclusive or, all else round the dimension.
+    # Coordinates move as in crates/units/src/turn.rs: by exclusive or for halving-doubling, else by rotation.
     phases = source.table("phases", "dimension", "algorithm") or {"dimension": [], "algorithm": []}
     xor = (name, "halving_doubling") in zip(phases["dimension"], phases["algorithm"], strict=True)
 
@@ -317,7 +317,7 @@ def _unfolded(source: Source, links: list[Link], name: str, group: list[str]) ->
 
 
 def _edges(source: Source, links: Sequence[Link], dims: list[str]) -> list[Edge]:
-    """Links with the same ends as one edge; switches that join the same NPUs in the same way are one vertex."""
+    """Merges links with the same ends into one edge, and switches with the same neighbours into one vertex."""
     number = {name: index for index, name in enumerate(dims)}
     merged = _merged(source, links)
     found: dict[tuple[str, str, int], list[float]] = {}
@@ -358,12 +358,12 @@ def _common(names: list[str]) -> str:
 
 
 def _strips(table: Table, load: list[float], members: list[int], sorts: list[str]) -> list[dict[str, Any]]:
-    """The links of each sort, which is a dimension or a tier one way, from the least loaded to the most loaded."""
+    """A strip for each dimension, or each direction of a tier: its links from the least loaded to the most loaded."""
     strips = []
     for name, mine in rows_of(sorts).items():
         rows = sorted(mine, key=load.__getitem__)
         count = sum(members[row] for row in rows)
-        # Each place shows the link that stands there when all are put in a row by load.
+        # Each place shows the link at that position when all links are sorted by load.
         places: list[float] = []
         passed, at = 0, 0
         width = min(STRIP, count)
@@ -390,7 +390,7 @@ def _strips(table: Table, load: list[float], members: list[int], sorts: list[str
 
 
 def _evenness(strips: list[dict[str, Any]], sort: str) -> str:
-    """Whether the links of each dimension or tier carry about the same."""
+    """Says whether the links of each dimension or tier carry about the same load."""
     worst = max(strips, key=lambda strip: strip["most"] / strip["mean"] if strip["mean"] else 0.0)
     spread = worst["most"] / worst["mean"] if worst["mean"] else 1.0
     if spread < 1.05:

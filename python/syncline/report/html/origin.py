@@ -1,4 +1,4 @@
-"""How the numbers were obtained: models, what was simulated, assumptions, warnings. Needs no script."""
+"""How the numbers were obtained: models, what was simulated, assumptions, warnings. Works without scripts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def origin(result: Result) -> str:
-    """A list of terms, then notes and warnings."""
+    """HTML of the section: a list of terms, then notes and warnings."""
     return "\n".join(_lines(result))
 
 
@@ -28,7 +28,7 @@ def _lines(result: Result) -> Iterator[str]:
         ("Calibrated against measurements", summary.calibrated),
         (
             "Simulated",
-            f"{', '.join(some)}; each of the others is like one of them" if some else "every rank and iteration",
+            f"{', '.join(some)}; each of the others is equal to one of them" if some else "every rank and iteration",
         ),
         ("Seed", str(result.scenario.get("seed", 0)) if result.scenario else ""),
         ("Version", f"syncline {_core.version()}"),
@@ -44,7 +44,7 @@ def _lines(result: Result) -> Iterator[str]:
         found = [f"<code>{escape(str(each['code']))}</code> {escape(str(each['message']))}" for each in result.warnings]
         yield f"<h3>Warnings</h3><ul>{''.join(f'<li>{each}</li>' for each in found)}</ul>"
     yield (
-        "<p>Times are simulated and means over ranks unless said otherwise. No clock of a real cluster is in them."
-        " The tables beside this file hold every number of these charts; <code>scenario.resolved.yaml</code> says"
-        " what was simulated, and <code>syncline simulate</code> of this folder repeats it.</p>"
+        "<p>Times are means over ranks unless said otherwise. All times are simulated; none is measured."
+        " The tables beside this file hold every number of these charts. <code>scenario.resolved.yaml</code> is the"
+        " scenario that was simulated; <code>syncline simulate</code> with this folder repeats the run.</p>"
     )

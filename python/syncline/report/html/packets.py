@@ -1,4 +1,4 @@
-"""What became of packets: losses and queues over time, and round-trip times of connections."""
+"""Charts of packets: losses and queues over time, and round-trip times of connections."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ if TYPE_CHECKING:
     from syncline.report.html.source import Source, Table
 
 KINDS = ("timeouts", "retransmissions", "dropped", "marked", "pauses")
-"""What is counted in slices of time, the worst first."""
+"""Events that are counted in slices of time, worst first."""
 
 LITTLE = 0.1
-"""A dimension whose busiest link carries less than this part of what it could stands nearly still."""
+"""A dimension counts as nearly idle if its busiest link carries less than this fraction of its capacity."""
 
 MUCH = 0.25
-"""A slice of time that has such a part of what was counted is named."""
+"""A slice of time is named if it has at least this fraction of all counted events."""
 
 
 def losses(source: Source) -> Chart | None:
-    """Utilisation of each dimension in which packets were lost, marked or held back, beside when that was."""
+    """Utilisation over time of each dimension in which packets were lost, marked or paused, and when that happened."""
     table = source.table("queues", "dimension", "start_s", "end_s", *KINDS)
     if table is None:
         return None
     dims = [_lossy(source, table, name, rows) for name, rows in rows_of(table["dimension"]).items()]
-    # The worst first: it is shown before another is chosen.
+    # Worst first: the first dimension is shown by default.
     found = sorted((dim for dim in dims if dim["counts"]), key=_badness, reverse=True)
     if not found:
         return None
     watched = max((dim["utilization"]["end"][-1] for dim in found if dim["utilization"]["end"]), default=0.0)
     whole = max(table["end_s"])
     notes = (
-        (f"Utilisation is known of the first {time(watched)}: the first two iterations.",)
+        (f"Utilisation is known only for the first {time(watched)}: the first two iterations.",)
         if 0 < watched < 0.999 * whole
         else ()
     )
@@ -43,24 +43,23 @@ def losses(source: Source) -> Chart | None:
         "Losses over time" if _lost(found) else "Congestion over time",
         _loss_finding(source, found),
         "Filled: bytes carried over the capacity of all links of the dimension; dotted: its busiest link. Below, in"
-        " each slice of time: retransmission time-outs (RTO), in which a connection stands still until its timer runs"
-        " out;"
-        " segments that were sent again; packets that found no room in a queue or were dropped early; packets that a"
-        " queue marked (ECN), which makes senders slow down; and times that a port was told to pause (priority flow"
-        " control). Time-outs and segments belong to the highest dimension on the way of their connection. Where"
-        " utilisation falls when connections time out, the network waits for timers, not for links.",
+        " each slice of time: retransmission time-outs (RTO), during which a connection is idle until its timer"
+        " expires; segments that were retransmitted; packets that were dropped because a queue was full, or early;"
+        " packets that a queue marked (ECN), which makes senders slow down; and pauses of a port (priority flow"
+        " control). Time-outs and segments belong to the highest dimension on the path of their connection. Where"
+        " utilisation falls while connections time out, the network waits for timers, not for links.",
         {"dims": found},
         notes,
     )
 
 
 def _place(source: Source, name: str) -> dict[str, int]:
-    """The number by which the script colours a dimension as in other charts."""
+    """The number by which the script colours a dimension, the same as in other charts; empty for other names."""
     return {dim.name: {"dimension": number} for number, dim in enumerate(source.summary.dims)}.get(name, {})
 
 
 def _lossy(source: Source, table: Table, name: str, rows: list[int]) -> dict[str, Any]:
-    """A dimension: when how much of it was used, and what was counted when. Kinds without any are left out."""
+    """Utilisation and counts of events of a dimension over time; kinds of events that never occur are left out."""
     columns = {"start": "start_s", "end": "end_s", "mean": "utilization", "busiest": "busiest_utilization"}
     used = source.table("activity", "dimension", *columns.values()) or {}
     mine = [row for row, each in enumerate(used.get("dimension", ())) if each == name]
@@ -90,7 +89,7 @@ _WORDS = {
     "marked": ("packet", " marked"),
     "pauses": ("pause", ""),
 }
-"""What each kind is called, and what is said behind it."""
+"""The noun for each kind of event, and the words after it."""
 
 
 def _loss_finding(source: Source, dims: list[dict[str, Any]]) -> str:
@@ -113,7 +112,7 @@ def _loss_finding(source: Source, dims: list[dict[str, Any]]) -> str:
     still = _still(worst["utilization"])
     if "timeouts" in counts and still >= LITTLE and not source.summary.compute_s:
         text += (
-            f" For {percent(still)} of the time no link there carries more than a tenth of what it could in a slice."
+            f" For {percent(still)} of the time, no link there carries more than a tenth of its capacity in a slice."
         )
     if others:
         text += f" Also in dimension {listed([dim['name'] for dim in others])}."
@@ -121,7 +120,7 @@ def _loss_finding(source: Source, dims: list[dict[str, Any]]) -> str:
 
 
 def _still(used: dict[str, list[float]]) -> float:
-    """The share of the time in which every link of a dimension carries little."""
+    """Share of the time in which the dimension is nearly idle (:data:`LITTLE`)."""
     slices = list(zip(used["start"], used["end"], used["busiest"], strict=True))
     whole = sum(end - start for start, end, _ in slices)
     return sum(end - start for start, end, busiest in slices if busiest < LITTLE) / whole if whole else 0.0
@@ -154,9 +153,9 @@ def queues(source: Source) -> Chart | None:
         "Queues of switches over time",
         _queue_finding(table, ports),
         "Filled: the mean queue of the ports of all switches in the dimension, in each slice of time. Line: the longest"
-        " queue that a packet met at one of them. Dashed: the most that a port's queue may hold, where ports have equal"
-        " parts of their switch's buffer; what finds no room is dropped. A longest queue far above the mean is one of a"
-        " few ports that many send to (incast). Queues in hosts are not among them.",
+        " queue that a packet met at one of them. Dashed: the most that a port's queue may hold, if ports have equal"
+        " parts of their switch's buffer; a packet that does not fit is dropped. If the longest queue is far above the"
+        " mean, many hosts send to a few ports (incast). Queues in hosts are not included.",
         {"lanes": lanes},
     )
 
@@ -196,8 +195,8 @@ def _queue_finding(table: Table, ports: list[dict[str, Any]]) -> str:
     limit = worst["limit"]
     of = f" ({percent(min(worst['longest'] / limit, 1.0))} of the {size(limit)} that it may hold)" if limit else ""
     return (
-        f"The longest queue is that from {worst['name']} ({worst['dimension']}): {scaled(worst['longest'], 'B')}{of},"
-        f" {when}. Over the whole run it holds {scaled(worst['mean'], 'B')} on average."
+        f"The longest queue is at the port from {worst['name']} ({worst['dimension']}): {scaled(worst['longest'], 'B')}"
+        f"{of}, {when}. Over the whole run it holds {scaled(worst['mean'], 'B')} on average."
     )
 
 
@@ -214,7 +213,7 @@ def round_trips(source: Source) -> Chart | None:
     several = [dim.name for dim in source.summary.dims if dim.name in groups] if len(groups) > 1 else []
     slowest = max(rows, key=lambda row: (table["rtt_s"][row], -row))
     unknown = len(table["rtt_s"]) - len(rows)
-    notes = (f"Of {counted(unknown, 'connection')} no round trip was measured.",) if unknown else ()
+    notes = (f"No round trip was measured for {counted(unknown, 'connection')}.",) if unknown else ()
     least, most = min(table["rtt_s"][row] for row in rows), table["rtt_s"][slowest]
     if most < 1.05 * least:
         finding = f"All of {counted(len(rows), 'connection')} have round trips of about {time(packets.rtt_p50_s)}."
@@ -228,11 +227,11 @@ def round_trips(source: Source) -> Chart | None:
         "round_trips",
         "Round-trip times of connections",
         finding,
-        "The round-trip time of a connection is the mean of its samples, taken every millisecond of simulated time; the"
-        " curve has all connections in a row, from the shortest to the longest, so 99 % of them lie below its value at"
-        " 99 %. Beyond the latency of the links, a round trip is the time in queues. Mean, p50 and p99 are those of"
-        " dlrm2020, Fig. 8 to 10."
-        + (" Curves of a dimension: connections on whose way it is the highest one." if several else ""),
+        "The round-trip time of a connection is the mean of its samples, taken every millisecond of simulated time. The"
+        " curve has all connections, sorted from the shortest to the longest round trip, so that 99 % of them lie below"
+        " its value at 99 %. A round trip consists of the latency of the links and the time in queues. Mean, p50 and"
+        " p99 are defined as in dlrm2020, Fig. 8 to 10."
+        + (" The curve of a dimension has the connections whose highest dimension it is." if several else ""),
         {
             "curves": [
                 *(
@@ -259,6 +258,6 @@ def round_trips(source: Source) -> Chart | None:
 
 
 def _percentiles(values: list[float]) -> list[float]:
-    """The 1st to the 100th percentile, each the nearest rank, as the summary has them."""
+    """The 1st to the 100th percentile by the nearest-rank method, as in the summary."""
     row = sorted(values)
     return [row[-(-len(row) * percentile // 100) - 1] for percentile in range(1, 101)]

@@ -1,4 +1,4 @@
-"""The report as one document: template, style, words, data, script. Nothing is fetched from anywhere."""
+"""The report as one document: template, style, texts, data, script. The page loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from syncline.result import Result
 
 FILE = "report.html"
-"""Its name in the folder of a run."""
+"""Name of the report in the folder of a run."""
 
 
 def report(result: Result) -> bytes:
-    """The whole report."""
+    """The HTML of the whole report."""
     charts = all_of(Source(result))
     title = subject.name(result)
     facts = ", ".join(subject.facts(result))
@@ -50,7 +50,7 @@ def report(result: Result) -> bytes:
 
 
 def section(chart: Chart) -> str:
-    """Heading, finding, place of the chart, table, how to read it."""
+    """HTML of a chart's section: heading, finding, place for the chart, notes, how to read it, table."""
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in chart.notes)
     return f"""<section id="{chart.name}" class="chart" data-chart="{chart.name}">
 <h2>{escape(chart.title)}</h2>
@@ -63,7 +63,7 @@ def section(chart: Chart) -> str:
 
 
 def document(title: str, kind: str, body: str, charts: Sequence[Chart]) -> bytes:
-    """A page that runs the bundled script on the charts' data, and may run nothing else."""
+    """A page that runs the bundled script on the charts' data; its content policy allows no other script."""
     script = asset("report.js")
     data = {chart.name: {"title": chart.title, "finding": chart.finding, "data": chart.data} for chart in charts}
     page = Template(asset("page.html")).substitute(
@@ -79,7 +79,7 @@ def document(title: str, kind: str, body: str, charts: Sequence[Chart]) -> bytes
 
 
 def embedded(value: object) -> str:
-    """JSON that can stand in a script element whatever its strings hold: it has no ``<``."""
+    """JSON that is safe in a script element: it contains no ``<``."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 

@@ -1,4 +1,4 @@
-"""The stages of a pipeline over time: what the traced rank of each computes, and what it waits for."""
+"""The chart of a pipeline's stages over time: what the traced rank of each computes, and what it waits for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from syncline.report.html.source import Source
 
 _FINEST = 4_000
-"""Waits that are closer than this part of the whole time are one block: they could not be told apart."""
+"""Waits that are closer than the whole time divided by this are drawn as one block."""
 
 
 def pipeline(source: Source) -> Chart | None:
@@ -39,10 +39,10 @@ def pipeline(source: Source) -> Chart | None:
         "The pipeline, stage by stage",
         _finding(called, sums, until * 1e-12),
         "A row is one traced rank of a stage. Blocks are its forward and backward passes, numbered by micro-batch, with"
-        " the communication and the updates within them; recomputation counts as backward. Below them is what compute"
-        " waits for. Exposed communication: the network. Bubble: another stage has not sent its message yet, or still"
-        " works when this one is done. Skew: another rank has not begun a collective yet. Waits too close together to"
-        " be told apart are drawn as one; the table has the time of each kind.",
+        " the communication and the updates within them; recomputation counts as backward. Below them are the waits of"
+        " compute. Exposed communication: it waits for the network. Bubble: another stage has not sent its message yet,"
+        " or still works after this one is done. Skew: another rank has not begun a collective yet. Waits that are very"
+        " close together are drawn as one; the table has the time of each kind.",
         {
             "stages": called,
             "ranks": [stage.rank for stage in stages],
@@ -74,7 +74,7 @@ def _finding(names: Sequence[str], sums: Sequence[Sequence[float]], whole: float
 
 def _notes(source: Source, drawn: int, number: int, cut_s: float | None) -> Iterable[str]:
     if drawn < number:
-        yield f"{drawn} of {counted(number, 'stage')} are drawn, those with a traced rank: `trace.ranks` names others."
+        yield f"{drawn} of {counted(number, 'stage')} are drawn: those with a rank in `trace.ranks`."
     if cut_s is not None:
         yield (
             f"Cut at {time(cut_s)} of {time(source.summary.total_time_s)}: the trace is full. A higher"
@@ -83,7 +83,7 @@ def _notes(source: Source, drawn: int, number: int, cut_s: float | None) -> Iter
 
 
 def _blocks(stage: Stage, until: int, micro_batches: int) -> tuple[list[tuple[int, int, int, int]], list[int]]:
-    """Kind, start, end and micro-batch of what is drawn of a stage; and the time that it spent on each kind."""
+    """The blocks of a stage (kind, start, end and micro-batch), and the time that it spent on each kind."""
     runs = passes(stage.compute)
     sums = [0] * len(KINDS)
     found = []
@@ -92,7 +92,7 @@ def _blocks(stage: Stage, until: int, micro_batches: int) -> tuple[list[tuple[in
     for run in runs:
         sums[run.kind] += run.busy
         sums[UPDATE] += run.updates
-        # Of several parts of the model on one stage, each counts its own micro-batches.
+        # If a stage has several parts of the model, number the micro-batches of each part separately.
         part = max((start for start in starts if start <= run.least), default=0)
         number = counts[run.kind, part] = counts.get((run.kind, part), 0) + 1
         found.append((run.kind, run.start, run.end, 0 if run.kind == UPDATE else (number - 1) % micro_batches + 1))

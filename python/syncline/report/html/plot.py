@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 class Plot:
-    """A chart that notebooks show by themselves; ``save`` writes it as a page of its own."""
+    """A chart that notebooks display; ``save`` writes it as a page of its own."""
 
     def __init__(self, chart: Chart) -> None:
         self.name = chart.name
         """The chart's name."""
         self.finding = chart.finding
-        """What it says, in words."""
+        """What the chart shows, in words."""
         self.html = document(chart.title, "plot", f"<main>{section(chart)}</main>", [chart]).decode()
-        """The page."""
+        """The chart's page."""
 
     def save(self, path: str | Path) -> None:
-        """Writes it as an HTML file that needs nothing else."""
+        """Writes the chart as a self-contained HTML file."""
         from syncline.files import write_whole
 
         write_whole(path, self.html)
@@ -43,7 +43,7 @@ class Plot:
 
 
 def plot(result: Result, what: str) -> Plot:
-    """The chart of that name. Refuses unknown names, and charts for which the run left no data."""
+    """The chart with this name. Raises ``ValueError`` for an unknown name, and for a chart without data in this run."""
     if what not in CHARTS:
         near = _core.nearest(what, list(CHARTS))
         hint = f" Did you mean {near!r}?" if near else ""
@@ -66,7 +66,7 @@ def overview(result: Result) -> str:
 
 
 def frame(page: str, name: str, height: int) -> str:
-    """A page within a page: its style and script are kept apart from those of the notebook."""
+    """An inline frame that holds a page, so that its style and script stay separate from those of the notebook."""
     return (
         f'<iframe srcdoc="{escape(page)}" title="syncline {escape(name)}" sandbox="allow-scripts" loading="lazy"'
         f' style="width:100%;height:{height}px;border:0"></iframe>'

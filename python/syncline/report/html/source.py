@@ -1,4 +1,4 @@
-"""What charts are made from: summary, tables, spans and scenario of a run, each read at most once."""
+"""The data that charts are made from: summary, tables, spans and scenario of a run, each read at most once."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from syncline.summary import Summary
 
 BLOCKS = 16_000
-"""Blocks of the overlap timeline that a report holds; the Perfetto trace has all spans."""
+"""Most blocks of the overlap timeline that a report holds; the Perfetto trace has all spans."""
 
 SPANS = 1 << 20
-"""Spans of traced ranks that a chart may read to sum them up."""
+"""Most spans of traced ranks that a chart reads to sum them up."""
 
 Table = dict[str, list[Any]]
 
 
 def rows_of(names: Sequence[str]) -> dict[str, list[int]]:
-    """The rows of each name, in the order in which they come."""
+    """The rows of each name, in order of first appearance."""
     rows: dict[str, list[int]] = {}
     for index, name in enumerate(names):
         rows.setdefault(name, []).append(index)
@@ -34,7 +34,7 @@ def rows_of(names: Sequence[str]) -> dict[str, list[int]]:
 
 
 class Source:
-    """A run as charts see it."""
+    """The data of a run, for charts."""
 
     def __init__(self, result: Result) -> None:
         self.result = result
@@ -42,16 +42,16 @@ class Source:
 
     @property
     def summary(self) -> Summary:
-        """The answer in a few numbers."""
+        """The summary of the run."""
         return self.result.summary
 
     @property
     def scenario(self) -> dict[str, Any]:
-        """The resolved scenario; empty where it is not known."""
+        """The resolved scenario; empty if it is unknown."""
         return self.result.scenario or {}
 
     def table(self, name: str, *needed: str) -> Table | None:
-        """A table; nothing where the run has none of this name, no rows, or lacks a column that is needed."""
+        """A table; None if the run has no table with this name, or it has no rows, or lacks a needed column."""
         if name not in self._tables:
             self._tables[name] = self.result.table(name) if name in self.result.tables else {}
         found = self._tables[name]
@@ -59,7 +59,7 @@ class Source:
         return found if there else None
 
     def npu(self, vertex: str) -> int | None:
-        """The number of the NPU of this name; nothing for a switch or a network card."""
+        """The number of the NPU with this name; None for a switch or a network card."""
         if self._own_names:
             return self._own_names.get(vertex)
         found = re.fullmatch(r"NPU (\d+)", vertex)
@@ -67,24 +67,24 @@ class Source:
 
     @cached_property
     def _own_names(self) -> dict[str, int]:
-        """Numbers of NPUs by the names that the fabric was given with; empty where it was given without."""
+        """Numbers of NPUs by the user's names for them; empty if the fabric was given without names."""
         graph = self.scenario.get("fabric", {}).get("graph", {})
         names: Sequence[str] = graph.get("names", ())
         return {name: number for number, name in enumerate(names[: graph.get("npus", 0)])}
 
     @cached_property
     def spans(self) -> dict[str, Any] | None:
-        """The same as :attr:`outline`, but all of it, for what is summed up before it is drawn."""
+        """Like :attr:`outline`, but complete (up to :data:`SPANS`), for charts that sum it up before drawing."""
         text = self.result.outline(SPANS)
         return None if text is None else json.loads(text)
 
     @cached_property
     def stages(self) -> list[Stage]:
-        """What traced ranks of the stages of a pipeline did, in the order of stages; nothing without a pipeline."""
+        """The stages of a pipeline with a traced rank, in the order of stages; empty without a pipeline."""
         return traced(self)
 
     @cached_property
     def outline(self) -> dict[str, Any] | None:
-        """What the traced ranks did when; nothing where no spans are at hand."""
+        """The timeline of the traced ranks; None if the run's spans are not available."""
         text = self.result.outline(BLOCKS)
         return None if text is None else json.loads(text)

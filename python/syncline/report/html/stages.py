@@ -1,4 +1,4 @@
-"""The stages of a pipeline as their traced ranks show them: passes of micro-batches, and waits."""
+"""Derives the stages of a pipeline from spans of their traced ranks: passes of micro-batches, and waits."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ FORWARD, BACKWARD, UPDATE = range(3)
 EXPOSED, BUBBLE, SKEW = range(3, 6)
 """Waits."""
 KINDS = ("forward", "backward", "update", "exposed communication", "bubble", "skew")
-"""What passes and waits are called, by number; waits as the tracks of spans are."""
+"""Names of passes and waits, by number; those of waits are names of tracks, too."""
 _PARTS = {" forward": FORWARD, " input grad": BACKWARD, " weight grad": BACKWARD, " update": UPDATE}
-"""How labels of compute end, and which pass they belong to."""
+"""Pass of a compute span, by the ending of its label."""
 
 
 @dataclass
 class Run:
-    """Compute without a change of pass or micro-batch."""
+    """Compute spans that belong to one pass of one micro-batch."""
 
     kind: int
     start: int
@@ -32,9 +32,9 @@ class Run:
     least: int
     """Lowest number of its layers."""
     most: int
-    """Highest."""
+    """Highest number of its layers."""
     last: int
-    """Number of the layer that it ends with."""
+    """Number of its last layer."""
     count: int = 1
     busy: int = 0
     updates: int = 0
@@ -43,7 +43,7 @@ class Run:
 
 @dataclass
 class Stage:
-    """What one traced rank did, in picoseconds."""
+    """The compute and the waits of one traced rank; times are in picoseconds."""
 
     rank: int
     compute: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -53,23 +53,23 @@ class Stage:
 
     @property
     def first_layer(self) -> int:
-        """By which stages are in order."""
+        """Number of its first layer, which gives the order of stages."""
         return min((layer for *_, layer in self.compute), default=0)
 
     @property
     def end(self) -> int:
-        """When it computed or waited last."""
+        """End of its last compute span or wait."""
         return max([0, *(end for _, end, *_ in self.compute), *(end for _, end, _ in self.waits)])
 
 
 def degree(source: Source) -> int:
-    """How many stages the job has."""
+    """Number of stages of the job; 1 without a pipeline."""
     found = re.search(r"\bpipeline (\d+)", source.summary.parallelism)
     return int(found[1]) if found else 1
 
 
 def traced(source: Source) -> list[Stage]:
-    """What traced ranks of stages did, in the order of stages; nothing where there is no pipeline."""
+    """The stages with a traced rank, in the order of stages; empty without a pipeline."""
     layers = source.table("layers", "compute_s")
     if degree(source) < 2 or layers is None or source.spans is None:
         return []
@@ -77,12 +77,12 @@ def traced(source: Source) -> list[Stage]:
 
 
 def names(stages: Sequence[Stage], number: int) -> list[str]:
-    """Stages by number, where all are traced."""
+    """Names of the stages: by number if all are traced, else by rank."""
     return [f"stage {row}" if len(stages) == number else f"rank {stage.rank}" for row, stage in enumerate(stages)]
 
 
 def stages_of(source: Source) -> dict[str, str]:
-    """The name of each layer's stage; nothing where there are none, or not all are traced."""
+    """The name of each layer's stage; empty without a pipeline, or if not all stages are traced."""
     stages = source.stages
     if len(stages) < 2 or len(stages) != degree(source):
         return {}
@@ -92,7 +92,7 @@ def stages_of(source: Source) -> dict[str, str]:
 
 
 def _stages(spans: dict[str, Any], layers: Sequence[str]) -> Iterable[Stage]:
-    """What each traced rank with compute did."""
+    """The stages of traced ranks that compute."""
     numbers = {name: number for number, name in enumerate(layers)}
     stages = [Stage(rank) for rank in spans["ranks"]]
     tracks = spans["tracks"]
@@ -109,7 +109,7 @@ def _stages(spans: dict[str, Any], layers: Sequence[str]) -> Iterable[Stage]:
 
 
 def _known(label: str, numbers: dict[str, int]) -> tuple[int, int] | None:
-    """Pass and layer of compute with this label."""
+    """Pass and number of the layer of a compute span with this label; None for any other label."""
     for ending, kind in _PARTS.items():
         if label.endswith(ending) and (number := numbers.get(label.removesuffix(ending))) is not None:
             return kind, number
@@ -117,10 +117,10 @@ def _known(label: str, numbers: dict[str, int]) -> tuple[int, int] | None:
 
 
 def passes(compute: Iterable[tuple[int, int, int, int]]) -> list[Run]:
-    """Passes of single micro-batches. A forward pass goes up through the layers, a backward pass down.
+    """Divides compute into passes of micro-batches. A forward pass goes up through the layers, a backward pass down.
 
-    What is computed again before a backward pass is part of it. Updates are a pass of their own, but for those that
-    begin while another pass goes on: they lie between its layers, and it has their time in ``updates``.
+    Recomputation before a backward pass is part of that pass. Updates form their own pass, except those that begin
+    during another pass: they are between its layers, and ``updates`` of that pass has their time.
     """
     work = sorted(compute)
     found = _of_micro_batches([each for each in work if each[2] != UPDATE])
@@ -164,16 +164,16 @@ def _of_micro_batches(work: Sequence[tuple[int, int, int, int]]) -> list[Run]:
 
 
 def _alone(start: int, end: int, kind: int, layer: int) -> Run:
-    """Compute of one layer."""
+    """A run with the compute of one layer."""
     return Run(kind, start, end, layer, layer, layer, 1, end - start)
 
 
 _NEAR = 8
-"""Layers between which others take no time."""
+"""Most layers by which consecutive spans of a forward pass are apart: layers between them take no time."""
 
 
 def _follows(kind: int, before: int, layer: int) -> bool:
-    """Whether a layer's compute goes on with the pass that has come to another layer."""
+    """Whether ``layer`` continues a pass of this kind whose last layer is ``before``."""
     if kind == FORWARD:
         return before < layer <= before + _NEAR
     return layer <= before

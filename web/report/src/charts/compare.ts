@@ -1,4 +1,4 @@
-// Two runs side by side: of each pair of bars, the faint one is A.
+// Charts of two runs side by side: in each pair of bars, the faint one is A.
 
 import { digits, percent, time, timeUnit } from "../format";
 import type { Look } from "../theme";
@@ -10,7 +10,7 @@ type Colour = "compute" | "exposed" | "queue" | "network" | "reduction" | "wait"
 interface Series {
   name: string;
   colour: Colour;
-  /** Which run; empty where the bar is their difference. */
+  /** The run; empty if the bar is the difference between the runs. */
   side: "a" | "b" | "";
   values: number[];
 }
@@ -20,11 +20,11 @@ interface PairsData {
   unit: "time" | "share";
   axis: string;
   series: Series[];
-  /** What the rows of the table are called. */
+  /** The noun for a row of the table. */
   row: string;
 }
 
-/** Time with its sign, which differences have. */
+/** A difference of times, with its sign. */
 function signed(seconds: number): string {
   return seconds < 0 ? `-${time(-seconds)}` : time(seconds);
 }
@@ -38,7 +38,7 @@ function listed(data: PairsData): Table {
   return table([[data.row, (at) => data.label[at]], ...columns], data.label.length);
 }
 
-/** What both directions of bars share: legend, tooltip, series. */
+/** Options that upright and horizontal bars share: legend, tooltip, series. */
 function common(data: PairsData, look: Look, factor: number) {
   const text = data.unit === "time" ? signed : percent;
   return {
@@ -58,7 +58,7 @@ function common(data: PairsData, look: Look, factor: number) {
   };
 }
 
-/** The largest sum of a stack, so that axes have round ticks. */
+/** The largest sum of a stack, which determines the unit of the axis. */
 function most(data: PairsData): number {
   const sums = data.label.map((_, at) =>
     Math.max(...["a", "b", ""].map((side) => data.series.reduce((sum, each) => sum + (each.side === side ? Math.abs(each.values[at]) : 0), 0))),
@@ -92,7 +92,7 @@ export function pairedLayers(data: PairsData): View {
   };
 }
 
-/** Pairs of lying bars, each with its name. */
+/** Pairs of horizontal bars, each with its name. */
 export function pairedBars(data: PairsData): View {
   const shares = data.unit === "share";
   const { factor, unit } = shares ? { factor: 0.01, unit: "%" } : timeUnit(most(data));

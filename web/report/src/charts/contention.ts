@@ -1,4 +1,4 @@
-// Which links hold back whom: delays by the link that was the bottleneck, in parts by what was sent over it.
+// Which links delay which layers: delays by the link that was the bottleneck, divided by layer and collective.
 
 import { bytes, digits, time, timeUnit } from "../format";
 import { dimension } from "../theme";
@@ -7,16 +7,16 @@ import { barTooltip, base, legend, names, table, tip, values } from "../view";
 import type { View } from "../view";
 
 interface ContentionData {
-  /** Links by their ends, that with the longest delays first. */
+  /** Links by their ends, longest delays first. */
   link: string[];
-  /** How many links are like each. */
+  /** Number of links equal to each, including itself. */
   alike: number[];
   messages: number[];
   bytes: number[];
   causes: { name: string; waiting: number[] }[];
 }
 
-/** The colour of a cause; all that have none of their own share one. */
+/** The colour of a cause; causes without their own colour share one. */
 function colour(look: Look, data: ContentionData, place: number): string {
   return data.causes[place].name === "others" ? look.faint : dimension(look, place);
 }

@@ -1,4 +1,4 @@
-// What the fabric costs: the bill, a bar for each line.
+// The cost of the fabric: its bill, with a bar for each line.
 
 import { digits, money, percent, scaled } from "../format";
 import { dimension } from "../theme";
@@ -8,18 +8,18 @@ import type { View } from "../view";
 interface CostData {
   /** What is bought, such as `switch port`. */
   component: string[];
-  /** The part of the fabric that it is for. */
+  /** The part of the fabric for which it is bought. */
   part: string[];
   which: string[];
   count: number[];
   each: number[];
   usd: number[];
   watts: (number | null)[];
-  /** The sum of all lines, those that are not drawn too. */
+  /** The sum of all lines, including those that are not drawn. */
   total: number;
 }
 
-/** A label that fits: its begin. */
+/** A label cut to a length that fits. */
 function short(text: string, width: number): string {
   const most = width < 600 ? 20 : 40;
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;

@@ -1,4 +1,4 @@
-// How much of each dimension is used: over the whole run, and over time.
+// Utilisation of each dimension: in the whole run, and over time.
 
 import { bytes, percent, time, timeUnit } from "../format";
 import { stack, steps } from "../lanes";
@@ -12,7 +12,7 @@ interface DimensionsData {
   bytes: number[];
   whole: number[];
   busy: number[];
-  /** Null where the network model does not know. */
+  /** Null if the network model does not give it. */
   busiest: (number | null)[];
   link: string[];
 }
@@ -74,7 +74,7 @@ export function dimensions(data: DimensionsData): View {
 
 interface Lane extends Slices {
   name: string;
-  /** The place among the fabric's dimensions; compute has none. */
+  /** Number of the fabric's dimension; compute has none. */
   dimension?: number;
   mean: number[];
   busiest: number[];

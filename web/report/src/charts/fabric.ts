@@ -1,4 +1,4 @@
-// The fabric as a drawing, lines coloured by load, and a strip of all links for each dimension.
+// A drawing of the fabric with lines coloured by load, and a strip of all links for each dimension.
 
 import { percent } from "../format";
 import { coordinates, place, steps } from "../place";
@@ -23,7 +23,7 @@ interface FabricData {
   sizes: number[];
   /** Whether only one group of each dimension is drawn, side by side. */
   groups: boolean;
-  /** What stands where a dimension is not drawn; empty where it is. */
+  /** Text in place of each dimension that is not drawn; empty for those that are. */
   words: string[];
   /** Numbers of the NPUs that are drawn, by name. */
   npus: Record<string, number>;
@@ -31,7 +31,7 @@ interface FabricData {
   strips: Strip[];
 }
 
-/** The links between two vertices in a dimension: there, and back where there are any. */
+/** The links between two vertices in a dimension, in both directions if there are any back. */
 interface Pair {
   from: string;
   to: string;
@@ -51,15 +51,15 @@ function plain(name: string): string {
   return name.slice(name.indexOf("\n") + 1);
 }
 
-/** Where there are more vertices, they have no names in the drawing. */
+/** Most vertices of a drawing with names. */
 const NAMED = 72;
-/** Pixels that a name beside its vertex takes at most, and the fewest in which one is worth reading. */
+/** Most pixels that a name takes beside its vertex, and the fewest in which it is still readable. */
 const WIDEST_NAME = 160;
 const NARROWEST_NAME = 28;
 const STRIP = 34;
 /** Room around the drawing, in steps between NPUs. */
 const MARGIN = 0.5;
-/** Of the group of a dimension: the room, and from one to the next. */
+/** Room of the group of a dimension, and the distance from one to the next. */
 const ROOM: Point = { x: 2, y: 1.2 };
 const APART = 2.6;
 
@@ -75,7 +75,7 @@ function pairs(edges: FabricData["edges"]): Pair[] {
   return [...found.values()];
 }
 
-/** A line of the drawing: between vertices, or from a vertex to nowhere where a ring goes round. */
+/** A line of the drawing: between two vertices, or a stub at a vertex for a link that closes a ring. */
 interface Line {
   pair: Pair;
   from: string;
@@ -83,7 +83,7 @@ interface Line {
   bow: number;
 }
 
-/** Lines, and the ends of those that go round. */
+/** Lines, and the ends of stubs. */
 function lines(all: Pair[], sizes: number[], npus: Npus, places: Map<string, Point>): { lines: Line[]; ends: Map<string, Point> } {
   const ends = new Map<string, Point>();
   const vectors = steps(sizes);
@@ -96,7 +96,7 @@ function lines(all: Pair[], sizes: number[], npus: Npus, places: Map<string, Poi
     if (far <= 1) return [{ pair, from, to, bow: 0 }];
     const ring = !all.some((each) => each.dim === dim && distance(each, sizes, npus) > 1 && distance(each, sizes, npus) < sizes[dim] - 1);
     if (!ring || far < sizes[dim] - 1) return [{ pair, from, to, bow: 0.18 }];
-    // A ring that goes round: a stub at either end, as tori are usually drawn.
+    // A link that closes a ring: draw a stub at either end, as is usual for tori.
     const stub = (name: string, way: number): Line => {
       const at = places.get(name)!;
       const key = [name, dim, way].join("\n");
@@ -157,12 +157,12 @@ export function fabric(data: FabricData): View {
   const most = Math.max(...strips.map((strip) => strip.most), 1e-9);
   const columns = Math.max(...strips.map((strip) => strip.places.length));
   const points = [...places.values(), ...ends.values()];
-  // Each dimension has its room, drawn or not.
+  // Each dimension takes its room, whether it is drawn or not.
   if (data.groups && drawn.length) {
     dims.forEach((_, dim) => points.push({ x: APART * dim, y: 0 }, { x: APART * dim + ROOM.x, y: ROOM.y }));
   }
   const span = (of: (point: Point) => number) => Math.max(...points.map(of)) - Math.min(...points.map(of)) + MARGIN;
-  // Between the two vertices that are nearest to each other, so that none hides another.
+  // The distance between the two nearest vertices, so that none hides another.
   const nearest = () => {
     const all = [...places.values()];
     const apart = all.flatMap((a, at) => all.slice(at + 1).map((b) => Math.hypot(a.x - b.x, a.y - b.y)));
@@ -285,7 +285,7 @@ export function fabric(data: FabricData): View {
       ),
   };
 
-  /** From places to pixels of a room of this size. */
+  /** Converts places to pixels, for a drawing of this size. */
   function frame(width: number, height: number): (point: Point) => [number, number] {
     const least = { x: Math.min(...points.map((point) => point.x)), y: Math.min(...points.map((point) => point.y)) };
     const [wide, high] = [span((point) => point.x), span((point) => point.y)];
@@ -301,7 +301,7 @@ export function fabric(data: FabricData): View {
     const at = (name: string): [number, number] => put(places.get(name) ?? ends.get(name)!);
     const named = vertices.length <= NAMED && size > 11;
     const own = Object.entries(data.npus).some(([name, npu]) => name !== `NPU ${npu}`);
-    // Pixels from a vertex to the nearest one of its row: the room for its name.
+    // Pixels from a vertex to the nearest one in its row, which is the room for its name.
     const room = (name: string) => {
       const [x, y] = at(name);
       const row = vertices.filter((each) => each !== name).map(at).filter((each) => Math.abs(each[1] - y) < 1);
@@ -326,7 +326,7 @@ export function fabric(data: FabricData): View {
           const middle = { cpx1: (x1 + x2) / 2 - (y2 - y1) * bow, cpy1: (y1 + y2) / 2 + (x2 - x1) * bow };
           const curve = { type: "bezierCurve", shape: { x1, y1, x2, y2, ...middle }, style };
           if (pair.back !== undefined || drawn.length > 400) return curve;
-          // One way only: an arrow in the middle.
+          // A link in one direction only: draw an arrow in the middle.
           const turn = Math.atan2(y2 - y1, x2 - x1);
           const tipAt = (angle: number, long: number): [number, number] => [
             (x1 + x2) / 2 + long * Math.cos(turn + angle),
@@ -351,7 +351,7 @@ export function fabric(data: FabricData): View {
             : { type: "rect", shape: { x: x - size * 0.75, y: y - size / 2, width: size * 1.5, height: size, r: 2 } };
           const fontSize = size > 16 ? 10 : 8;
           if (own) {
-            // Names are longer than the vertex: they stand below NPUs and above switches, as far as there is room.
+            // Names are wider than the vertex, so draw them below NPUs and above switches if there is room.
             const wide = room(name);
             const text = { style: { text: name, fontSize, fill: look.text, stroke: look.page, lineWidth: 3, width: wide, overflow: "truncate" } };
             const textConfig = { position: npu ? "bottom" : "top", distance: 3 };

@@ -11,7 +11,7 @@ interface Series {
   values: number[];
 }
 
-/** One way to group layers: what a bar is, its names, and how many layers each stands for. */
+/** One way to group layers: what a bar is, names of the bars, and the number of layers in each. */
 interface Grouping {
   what: string;
   layer: string[];
@@ -29,10 +29,10 @@ interface Bars {
 
 /** Pixels that a slanted name needs beside the next one. */
 const SLANTED = 15;
-/** Pixels of a letter, about. */
+/** Approximate width of a letter, in pixels. */
 const LETTER = 6.2;
 
-/** How names stand below bars: level where they have room for that, else slanted, and only as many as have room. */
+/** The names below bars: level if there is room, else slanted; only as many as fit. */
 function labels(look: Look, bars: string[], width: number): object {
   const long = Math.max(...bars.map((name) => name.length));
   const each = (width - 90) / bars.length;
@@ -145,7 +145,7 @@ interface CommunicationData {
   views: (Grouping & { bytes: number[]; parts: Record<"forward" | "input_grad" | "weight_grad", number[]> })[];
 }
 
-/** Raw communication by part. Parts without any are left out. */
+/** Raw communication by part of the step; parts without communication are left out. */
 export function communication(data: CommunicationData): View {
   return stacked(
     data.views.map((view) => {

@@ -1,4 +1,4 @@
-// What happened when: blocks on tracks, and the critical path.
+// The timeline, with blocks on tracks, and the critical path.
 
 import { bytes, time, timeUnit } from "../format";
 import { spread, stack } from "../lanes";
@@ -73,7 +73,7 @@ function option(tracks: Track[], end: number, look: Look, width: number) {
           shape: { x: from, y: y0 + gap, width: to - from, height: Math.max(y1 - y0 - 2 * gap, 1) },
           style: { fill: track.colour(look), stroke: look.page, lineWidth: to - from > 6 ? 0.8 : 0 },
         };
-        // Another type of element than without a name, so that no name stays when the room for it is gone.
+        // Use a different type of element with a name than without, so that ECharts removes a name that no longer fits.
         if (room < 34 || y1 - y0 < 11) return rect;
         const fill = look.dark ? "#10151b" : "#ffffff";
         const text = { text: block.label, fontSize: 10, fill, width: room, overflow: "truncate", ellipsis: "…" };
@@ -88,7 +88,7 @@ interface TimelineData {
   ranks: number[];
   tracks: string[];
   labels: string[];
-  /** Index of the rank; empty where there is one. */
+  /** Index of the rank of each block; empty if there is only one rank. */
   rank: number[];
   unit_ps: number;
   track: number[];
@@ -100,9 +100,9 @@ interface TimelineData {
 
 /** Tracks that every rank has, before those of the dimensions. */
 const OWN = 6;
-/** Of these, those that say what compute waits for. */
+/** Those of these tracks that show the waits of compute. */
 const WAITS = [1, 2, 3];
-/** Most lanes of one track; what overlaps more is drawn over each other. */
+/** Most lanes of one track; further overlapping blocks are drawn on top of each other. */
 const LANES = 12;
 
 /** The tracks of one rank. */
@@ -135,7 +135,7 @@ export function timeline(data: TimelineData): View {
         [look.compute, look.exposed, look.bubble, look.skew, look.wait, look.memory][track] ?? dimension(look, track - OWN);
       return { name, height: lanes === 1 ? 26 : Math.min(lanes * 14, 120), lanes, colour, blocks };
     });
-    // Without compute, all time is waiting, which says nothing.
+    // Without compute, all time is waiting, so do not show the waits.
     const computes = found[0].blocks.length > 0;
     const used = found.filter((track, at) => track.blocks.length > 0 && (computes || !WAITS.includes(at)));
     made.set(chosen, used);

@@ -1,4 +1,4 @@
-// What became of packets: losses and queues over time, and percentiles of round-trip times.
+// Packets: losses and queues over time, and percentiles of round-trip times.
 
 import type { ECBasicOption } from "echarts/types/dist/shared";
 import { bytes, digits, percent, time, timeUnit } from "../format";
@@ -12,10 +12,10 @@ import type { View } from "../view";
 /** Room for the labels of a lane's own axis, in pixels. */
 const LABELS = 46;
 
-/** What has a colour of its own where it is a dimension of the fabric. */
+/** Something with a name, which has its own colour if it is a dimension of the fabric. */
 interface Coloured {
   name: string;
-  /** The place among the fabric's dimensions. */
+  /** Number of the fabric's dimension. */
   dimension?: number;
 }
 
@@ -23,16 +23,16 @@ function colour(look: Look, of: Coloured): string {
   return of.dimension === undefined ? look.network : dimension(look, of.dimension);
 }
 
-/** A lane with an axis from nothing to `top`, where it is labelled. */
+/** A lane with an axis from 0 to `top`, where it is labelled. */
 interface Lane extends Row {
   top: number;
-  /** Where the axis ends, if not there. */
+  /** End of the axis, if it is not `top`. */
   until?: number;
   label: string;
   series: (look: Look) => ECBasicOption[];
 }
 
-/** Lanes over one axis of time; `told` is the tooltip of a time in seconds. */
+/** Lanes over one axis of time; `told` makes the tooltip for a time in seconds. */
 function lanesOption(
   lanes: Lane[],
   end: number,
@@ -79,10 +79,10 @@ interface Api {
   coord(point: [number, number]): [number, number];
 }
 
-/** Fewest pixels of a bar: one of many is seen, too. */
+/** Least height of a bar in pixels, so that a small count next to large ones is visible. */
 const SEEN = 2;
 
-/** A bar for each slice that has any, as wide as it lasts. */
+/** A bar for each slice with a count above 0, as wide as the slice. */
 function bars(slices: Slices, of: number[], end: number, fill: string): ECBasicOption {
   const { factor } = timeUnit(end);
   return {
@@ -104,11 +104,11 @@ function bars(slices: Slices, of: number[], end: number, fill: string): ECBasicO
 
 interface Lossy extends Slices, Coloured {
   utilization: Slices & { mean: number[]; busiest: number[] };
-  /** Of each kind that there is, how many in each slice. */
+  /** Counts in each slice, by kind of event. */
   counts: Record<string, number[]>;
 }
 
-/** What each kind is called; those of a kind have a colour. */
+/** Kinds of events, with their names and colours. */
 const KINDS: [string, string, (look: Look) => string][] = [
   ["timeouts", "time-outs (RTO)", (look) => look.exposed],
   ["retransmissions", "segments sent again", (look) => look.exposed],
@@ -117,7 +117,7 @@ const KINDS: [string, string, (look: Look) => string][] = [
   ["pauses", "pauses (PFC)", (look) => look.queue],
 ];
 
-/** The mean, weighted by time, of what is known from one time to another. */
+/** The mean of values from one time to another, weighted by time. */
 function meanOf(slices: Slices, of: number[], from: number, to: number): string {
   let [sum, known] = [0, 0];
   slices.start.forEach((begin, at) => {
@@ -129,7 +129,7 @@ function meanOf(slices: Slices, of: number[], from: number, to: number): string 
   return known > 0 ? percent(sum / known) : "-";
 }
 
-/** Utilisation of a dimension, and below it what was lost, marked and held back. */
+/** Utilisation of a dimension, and below it losses, marks and pauses. */
 export function losses(data: { dims: Lossy[] }): View {
   const { dims } = data;
   let chosen = 0;
@@ -210,11 +210,11 @@ export function losses(data: { dims: Lossy[] }): View {
 interface Queued extends Slices, Coloured {
   mean: number[];
   longest: number[];
-  /** The most that a port may hold, where that is known. */
+  /** The most that a port's queue may hold, if that is known. */
   limit?: number;
 }
 
-/** A limit that is so many times the longest queue is not drawn: it would leave no room for the queue. */
+/** A limit above this multiple of the longest queue is not drawn, since it would leave no room for the queue. */
 const FAR = 4;
 
 /** Mean and longest queue over time: a lane for each dimension. */
@@ -299,10 +299,10 @@ interface RoundTripsData {
   p99: number;
 }
 
-/** Beyond this ratio of the largest to the smallest, the axis is logarithmic. */
+/** The axis is logarithmic if the ratio of the largest to the smallest value is above this. */
 const WIDE = 20;
 
-/** Round-trip times over the share of connections that have no longer ones. */
+/** Round-trip times, over the share of connections with at most this round-trip time. */
 export function roundTrips(data: RoundTripsData): View {
   const { curves, mean, p50, p99 } = data;
   const all = curves.flatMap((curve) => curve.values);
@@ -367,7 +367,7 @@ export function roundTrips(data: RoundTripsData): View {
           data: [[50, p50], [99, p99]],
           label: {
             show: true,
-            // No curve that never falls lies above it and to the left.
+            // Rising curves leave the area above and to the left free for the label.
             position: "top",
             align: "right",
             color: look.text,

@@ -1,4 +1,4 @@
-// The stages of a pipeline over time: a row for each, with its passes, what it waits for, and its bubbles.
+// The stages of a pipeline over time: a row for each, with its passes, waits and bubbles.
 
 import { percent, time, timeUnit } from "../format";
 import type { Look } from "../theme";
@@ -15,9 +15,9 @@ interface PipelineData {
   kind: number[];
   start: number[];
   duration: number[];
-  /** From 1; 0 where a block belongs to none. */
+  /** Number of the micro-batch, from 1; 0 for a block that belongs to none. */
   micro_batch: number[];
-  /** Of each stage, the seconds that it spends on each kind. */
+  /** Seconds that each stage spends on each kind. */
   sums: number[][];
 }
 

@@ -1,17 +1,17 @@
-//! What links say of the messages that they carried.
+//! What links report about the messages that they carried.
 
 use super::*;
 use syncline_fabric::Dimension;
 use syncline_units::{DimKind, Turn};
 
-/// What a link did: bytes, messages, and how long they waited for it.
+/// Returns what a link did: bytes, messages, and how long these waited for it.
 fn did(flows: &Flows<'_>, link: u32) -> (u64, u64, Time) {
     let used = flows.link_use(LinkId(link));
     assert_eq!(used.busy.0, used.bytes * 800, "a byte takes 800 ps");
     (used.bytes, used.messages, used.waited)
 }
 
-/// Two connections share the first link, and one of them goes on over the third.
+/// Two connections share the first link, and one of them continues over the third.
 fn shared<'a>(fabric: &'a Fabric, calendar: &mut Calendar) -> Flows<'a> {
     let mut flows = flows(fabric, &Settings::default());
     send(&mut flows, 0, &[transfer(0, 0, 2), transfer(1, 0, 1)], calendar);
@@ -23,7 +23,7 @@ fn links_count_what_was_sent_and_who_waited() {
     let (fabric, mut calendar) = (row(), Calendar::default());
     let mut flows = shared(&fabric, &mut calendar);
     assert_eq!(run(&mut flows, &mut calendar), [(2 * MB, 2)]);
-    // Each was through after twice its time.
+    // Each was complete after twice its time.
     assert_eq!(did(&flows, 0), (2_000_000, 2, Time(2 * MB)));
     assert_eq!(did(&flows, 2), (1_000_000, 1, Time(0)));
     assert_eq!((did(&flows, 1), did(&flows, 3)), ((0, 0, Time(0)), (0, 0, Time(0))));
@@ -32,9 +32,9 @@ fn links_count_what_was_sent_and_who_waited() {
     assert_eq!((flows.contention(), flows.events()), (vec![told], 2));
 }
 
-/// A message that waits for an earlier one of its connection is later by its time.
+/// A message behind an earlier one of its connection is delayed by that one's time.
 #[test]
-fn waiting_for_ones_own_connection_is_waiting() {
+fn waiting_behind_ones_own_connection_counts_as_delay() {
     let (fabric, mut calendar) = (row(), Calendar::default());
     let mut flows = flows(&fabric, &Settings::default());
     send(&mut flows, 0, &[transfer(0, 0, 1), transfer(1, 0, 1)], &mut calendar);
@@ -43,7 +43,8 @@ fn waiting_for_ones_own_connection_is_waiting() {
     assert_eq!(did(&flows, 0), (3_000_000, 3, Time(MB + 3 * MB / 2)));
 }
 
-/// A run that is cut has sent what messages had by then; those that waited had nothing.
+/// In a run that is cut short, messages count to the extent that they were served; waiting messages count
+/// nothing.
 #[test]
 fn what_was_sent_up_to_a_cut_counts() {
     let (fabric, mut calendar) = (row(), Calendar::default());
@@ -54,7 +55,7 @@ fn what_was_sent_up_to_a_cut_counts() {
     assert_eq!(flows.overbooked(), None);
 }
 
-/// Times in which links were busy, in order of slices.
+/// Returns how long links were busy, slice by slice.
 fn busy(flows: &mut Flows<'_>, now: u64) -> [Vec<u64>; 2] {
     flows.stop_activity(Time(now));
     [0, 2].map(|link| flows.activity().row(link).to_vec())
@@ -65,7 +66,7 @@ fn links_are_busy_while_they_send() {
     let (fabric, mut calendar) = (row(), Calendar::default());
     let mut flows = shared(&fabric, &mut calendar);
     run(&mut flows, &mut calendar);
-    // Nothing is under way for a long time, and then one message.
+    // Nothing is in flight for a long time, and then one message.
     send(&mut flows, 50 * MB, &[transfer(2, 0, 1)], &mut calendar);
     run(&mut flows, &mut calendar);
     let [first, third] = busy(&mut flows, 51 * MB);
@@ -77,7 +78,7 @@ fn links_are_busy_while_they_send() {
     assert!(idle > first.len() * 9 / 10, "it is idle most of the time: {idle} of {}", first.len());
 }
 
-/// What is under way when nobody asks any more counts up to then.
+/// What is in flight when recording stops counts up to then.
 #[test]
 fn links_are_busy_up_to_the_stop() {
     let (fabric, mut calendar) = (row(), Calendar::default());
@@ -87,9 +88,10 @@ fn links_are_busy_up_to_the_stop() {
     assert!(third.iter().sum::<u64>().abs_diff(MB / 6) <= 128);
 }
 
-/// Eleven switches behind the first one, the last the farthest: a message in eleven parts, which differ by one at most.
+/// Eleven switches behind the first one, of which the last is the farthest: a message in eleven parts, which
+/// differ by at most one.
 #[test]
-fn parts_over_several_ways_make_a_whole() {
+fn parts_over_several_paths_make_a_whole() {
     let link = |from, to, rate, latency| GraphLink { from, to, rate: Rate(rate), latency: Time(latency) };
     let mut links = vec![link(0, 2, 200_000_000_000, 0)];
     for switch in 3..14 {
@@ -110,7 +112,7 @@ fn parts_over_several_ways_make_a_whole() {
     assert!(sent.iter().all(|&part| part == 183_200 || part == 183_300), "{sent:?}");
 }
 
-/// Of NPUs on a ring that are alike one is kept: its port carries what all links of a way do.
+/// Of equivalent NPUs on a ring, one is represented: its port carries the traffic of all links of its class.
 #[test]
 fn a_port_stands_for_all_links_of_its_class() {
     let ring = Dimension::new("ring".to_owned(), DimKind::Ring, 5).with_rate(Rate(10_000_000_000));
@@ -124,7 +126,7 @@ fn a_port_stands_for_all_links_of_its_class() {
     assert_eq!(did(&flows, 0), (2_000_000, 2, Time(MB)));
 }
 
-/// Connections are opened in an order of their own, whoever sends first.
+/// Connections are opened in an order that does not depend on who sends first.
 #[test]
 fn connections_do_not_depend_on_who_sends_first() {
     let fabric = row();

@@ -2,16 +2,16 @@
 
 use super::*;
 
-/// A byte a picosecond.
+/// One byte per picosecond.
 const FAST: Rate = Rate(8_000_000_000_000);
 
-/// Rates of open connections in parts of a link's, in thousandths.
+/// Returns the rates of open connections in thousandths of a link's rate.
 fn parts(sharing: &Sharing, connections: &[u32]) -> Vec<u64> {
     let whole = (FAST.0 << UNIT) / 1000;
     connections.iter().map(|&number| sharing.rate(number).div_ceil(whole)).collect()
 }
 
-/// Plays to the end: when each message is through.
+/// Runs to the end, and returns when each message is complete.
 fn to_the_end(sharing: &mut Sharing, messages: usize) -> Vec<u64> {
     let mut ends = vec![0; messages];
     while let Some(now) = sharing.next() {
@@ -22,7 +22,7 @@ fn to_the_end(sharing: &mut Sharing, messages: usize) -> Vec<u64> {
     ends
 }
 
-/// The first has the whole rate, and is through when half of all bytes have come.
+/// The first message has the whole rate, and is complete when half of all bytes were sent.
 #[test]
 fn messages_of_one_connection_follow_each_other() {
     let mut sharing = Sharing::new([FAST], 1, false, None);
@@ -31,7 +31,7 @@ fn messages_of_one_connection_follow_each_other() {
     assert!(sharing.start(Time(0), number, Bytes(500), 1));
     sharing.settle(Time(0), |_| {});
     assert_eq!(parts(&sharing, &[number]), [1000]);
-    // One that comes later waits, and changes no rate.
+    // A later message waits, and changes no rate.
     let looks = sharing.looks();
     assert!(sharing.start(Time(600), number, Bytes(2_000), 2));
     sharing.settle(Time(600), |_| {});
@@ -43,7 +43,7 @@ fn messages_of_one_connection_follow_each_other() {
     assert_eq!(to_the_end(&mut sharing, 3)[1..], [1_500, 3_500]);
 }
 
-/// A connection with many messages has no more of a link than one with a single message.
+/// A connection with many messages gets no more of a link than one with a single message.
 #[test]
 fn links_are_shared_by_connections() {
     let mut sharing = Sharing::new([FAST], 1, false, None);
@@ -57,7 +57,7 @@ fn links_are_shared_by_connections() {
     assert_eq!(to_the_end(&mut sharing, 10), [200, 400, 600, 700, 800, 900, 1_000, 1_100, 1_200, 600]);
 }
 
-/// What is sent in the moment in which a connection becomes idle finds it as it was, with its rate.
+/// A message sent at the moment when a connection becomes idle finds it unchanged, with its rate.
 #[test]
 fn a_connection_stays_open_if_a_message_follows_at_once() {
     let mut sharing = Sharing::new([FAST], 1, false, None);
@@ -73,7 +73,7 @@ fn a_connection_stays_open_if_a_message_follows_at_once() {
     assert_eq!((closed, parts(&sharing, &numbers[..1])), (vec![numbers[1]], vec![1000]));
     assert!(sharing.looks() > looks);
     assert_eq!(sharing.served(numbers[0], Time(210)), Bytes(10));
-    // The one that was closed is used again.
+    // The closed connection's number is reused.
     assert_eq!(sharing.open(&[(0, 1)], 1, 0), numbers[1]);
     sharing.start(Time(210), numbers[1], Bytes(5), 3);
     sharing.settle(Time(210), |_| {});
@@ -81,9 +81,9 @@ fn a_connection_stays_open_if_a_message_follows_at_once() {
     assert_eq!(to_the_end(&mut sharing, 4)[2..], [255, 220]);
 }
 
-/// Messages of no bytes are through at once, in order with the others.
+/// Empty messages complete at once, in order with the others.
 #[test]
-fn messages_of_no_bytes_take_no_time() {
+fn empty_messages_take_no_time() {
     let mut sharing = Sharing::new([FAST], 1, false, None);
     let number = sharing.open(&[(0, 1)], 1, 0);
     for (message, bytes) in [0, 100, 0, 0, 50].into_iter().enumerate() {
@@ -93,9 +93,10 @@ fn messages_of_no_bytes_take_no_time() {
     assert_eq!(to_the_end(&mut sharing, 5), [7, 107, 107, 107, 157]);
 }
 
-/// Weights and classes are those of connections: a heavy one with few messages has more than a light one with many.
+/// Weights and classes apply to connections: a heavy connection with few messages gets more than a light one
+/// with many.
 #[test]
-fn weights_and_classes_are_those_of_connections() {
+fn weights_and_classes_apply_to_connections() {
     let mut sharing = Sharing::new([FAST], 2, false, None);
     let [light, heavy, low] =
         [(1, 0), (3, 0), (1, 1)].map(|(weight, class)| sharing.open(&[(0, 1)], weight, class));
@@ -110,7 +111,7 @@ fn weights_and_classes_are_those_of_connections() {
     assert_eq!(to_the_end(&mut sharing, 6), [100, 200, 300, 400, 400, 410]);
 }
 
-/// What links have carried is what was sent over them: of ended messages all, of others as much as they had.
+/// Links carried what was sent over them: all bytes of complete messages, and what others received so far.
 #[test]
 fn links_have_carried_what_was_sent() {
     let mut sharing = Sharing::new([FAST, FAST], 1, true, None);
@@ -121,26 +122,27 @@ fn links_have_carried_what_was_sent() {
     sharing.start(Time(0), even, Bytes(1_000), 1);
     sharing.start(Time(0), one, Bytes(1_500), 2);
     sharing.settle(Time(0), |_| {});
-    // Halves of both pass the second link, and one weighs three times as much.
+    // Half of each message passes the second link, and one connection weighs three times as much.
     assert_eq!(parts(&sharing, &[even, one]), [500, 1_500]);
     let carried = |sharing: &mut Sharing, now: u64| {
         sharing.book_all(Time(now));
-        // An eighth of a picosecond is more than is rounded off.
+        // An eighth of a picosecond exceeds the rounding error.
         [0, 1].map(|link| sharing.busy(link, sharing.carried(link) + BIT).0)
     };
     assert_eq!(carried(&mut sharing, 500), [125, 500]);
-    // Shares of a link are not whole here: ends are rounded up.
+    // Shares of the link are not whole here: ends are rounded up.
     assert_eq!(sharing.next(), Some(Time(1_001)));
     sharing.finish(Time(1_001), |message| assert_eq!(message, 2));
     sharing.settle(Time(1_001), |_| {});
     assert_eq!(parts(&sharing, &[even]), [2_000]);
     assert_eq!(to_the_end(&mut sharing, 3)[..2], [1_251, 1_751]);
-    // To the end of the picosecond in which the last message is through.
+    // Until the end of the picosecond in which the last message completes.
     assert_eq!(carried(&mut sharing, 5_000), [1_000, 1_751]);
     assert_eq!([0, 1].map(|link| sharing.time_of(link, Bytes(7))), [Time(7); 2]);
 }
 
-/// A link with more weight than units of rate starves: which, by whom, and how much there is.
+/// On a link with more weight than units of rate, connections starve; the report gives the link, a connection
+/// and the limits.
 #[test]
 fn too_much_weight_is_found() {
     let mut sharing = Sharing::new([FAST, Rate(1)], 1, false, None);
@@ -157,7 +159,7 @@ fn too_much_weight_is_found() {
     assert_eq!((sharing.starved(), sharing.next()), (Some((1, numbers[0], 4_097)), None));
 }
 
-/// The load of a link is followed while it may be full, and no longer.
+/// The load of a link is followed only while the link may be full.
 #[test]
 fn links_that_cannot_be_full_are_not_followed() {
     let mut sharing = Sharing::new([FAST, Rate(FAST.0 / 16)], 1, false, None);
@@ -174,14 +176,14 @@ fn links_that_cannot_be_full_are_not_followed() {
     let end = sharing.next().unwrap();
     sharing.finish(end, |_| {});
     sharing.settle(end, |_| {});
-    // The next change of rate on the first link tells that it is far from full.
+    // The next change of rate on the first link shows that it is far from full.
     open(&mut sharing, &[(1, 1)], end, 10_000);
     assert_eq!(followed(&sharing), [false, true]);
 }
 
-/// Many alike connections that are opened at once, on hosts below switches with fewer ways up.
+/// Many similar connections are opened at once, on hosts below switches with fewer uplinks.
 #[test]
-fn many_alike_connections_settle() {
+fn many_similar_connections_settle() {
     for (hosts, leaves, spines, peers) in [(64u32, 8u32, 3u32, 63u32), (64, 4, 8, 20), (32, 16, 2, 31)] {
         let per = hosts / leaves;
         let links = 2 * hosts + 2 * leaves * spines;
@@ -204,7 +206,7 @@ fn many_alike_connections_settle() {
         loop {
             sharing.settle(now, |_| {});
             sharing.audit();
-            assert!(sharing.looks() < 1_000_000, "it does not end");
+            assert!(sharing.looks() < 1_000_000, "settling takes too long");
             let Some(next) = sharing.next() else { break };
             now = next;
             sharing.finish(now, |_| {});

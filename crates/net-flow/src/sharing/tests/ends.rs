@@ -1,8 +1,9 @@
-//! When messages are through, against a fluid simulation of queues in floating point that finds all rates anew at every event.
+//! When messages complete, compared with a fluid simulation of queues in floating point that recomputes all
+//! rates at every event.
 
 use super::*;
 
-/// A message: when it comes, over which of the connections, and its bytes.
+/// A message: when it arrives, its connection, and its bytes.
 #[derive(Clone, Debug)]
 struct Arrival {
     time: u64,
@@ -10,8 +11,8 @@ struct Arrival {
     bytes: u64,
 }
 
-/// When each message is through, in picoseconds: every connection with messages has a max-min fair rate, which its oldest
-/// message gets.
+/// Returns when each message completes, in picoseconds: every connection with messages has a max-min fair
+/// rate, which its oldest message gets.
 fn fluid(capacities: &[f64], connections: &[Plain], arrivals: &[Arrival]) -> Vec<f64> {
     let mut queues = vec![VecDeque::new(); connections.len()];
     let mut left: Vec<f64> = arrivals.iter().map(|arrival| 8.0 * arrival.bytes as f64).collect();
@@ -24,7 +25,7 @@ fn fluid(capacities: &[f64], connections: &[Plain], arrivals: &[Arrival]) -> Vec
         }
         let served: Vec<usize> = (0..queues.len()).filter(|&at| !queues[at].is_empty()).collect();
         let sharing: Vec<&Plain> = served.iter().map(|&at| &connections[at]).collect();
-        // Bits a picosecond.
+        // Bits per picosecond.
         let rates: Vec<f64> = filled(capacities, &sharing).into_iter().map(|rate| rate / 1e12).collect();
         let heads: Vec<(usize, f64)> = served.iter().map(|&at| queues[at][0]).zip(rates).collect();
         let lasting = heads.iter().map(|&(head, rate)| left[head] / rate).fold(f64::INFINITY, f64::min);
@@ -36,7 +37,7 @@ fn fluid(capacities: &[f64], connections: &[Plain], arrivals: &[Arrival]) -> Vec
         now += step;
         for (&at, &(head, rate)) in served.iter().zip(&heads) {
             left[head] -= rate * step;
-            // What floating point leaves over is far below a bit.
+            // The floating-point remainder is far below a bit.
             if left[head] <= 1e-6 {
                 ends[head] = now;
                 queues[at].pop_front();
@@ -48,7 +49,8 @@ fn fluid(capacities: &[f64], connections: &[Plain], arrivals: &[Arrival]) -> Vec
     }
 }
 
-/// The same by what is tested. Connections are opened when they have a message, and closed when they have none.
+/// Does the same with the code under test. Connections are opened when they have a message, and closed when
+/// they have none.
 fn played(rates: &[u64], connections: &[Plain], arrivals: &[Arrival], classes: u32, split: bool) -> Vec<f64> {
     let mut sharing = Sharing::new(rates.iter().map(|&rate| Rate(rate)), classes, split, None);
     let mut open: Vec<Option<u32>> = vec![None; connections.len()];
@@ -74,7 +76,7 @@ fn arrivals(classes: u32, split: bool) -> impl Strategy<Value = (Vec<u64>, Vec<P
     prop::collection::vec(prop::sample::select(vec![10u64, 25, 40, 100, 400]), 1..7).prop_flat_map(
         move |rates| {
             let connections = prop::collection::vec(any_connection(rates.len() as u32, classes, split), 1..6);
-            // Some come together, some while others are under way, some after all are through.
+            // Some arrive together, some while others are in flight, some after all are complete.
             let gap = prop_oneof![3 => Just(0u64), 3 => 1u64..100_000_000, 1 => Just(1_000_000_000_000)];
             let arrivals = prop::collection::vec((gap, any::<prop::sample::Index>(), 1u64..1_000_000), 1..30);
             (Just(rates), connections, arrivals).prop_map(|(rates, connections, arrivals)| {
@@ -98,12 +100,12 @@ fn compare(
     let capacities: Vec<f64> = rates.iter().map(|&rate| rate as f64).collect();
     let expected = fluid(&capacities, &connections, &arrivals);
     let found = played(&rates, &connections, &arrivals, classes, split);
-    // Ends are whole picoseconds, and each may be the later for those before it.
+    // Ends are whole picoseconds, and rounding errors of earlier messages may add up.
     let rounded = 2.0 * arrivals.len() as f64;
     for ((found, expected), arrival) in found.iter().zip(&expected).zip(&arrivals) {
         let apart = (found - expected).abs();
         let allowed = rounded + 1e-9 * expected * if split { 1e3 } else { 1.0 };
-        prop_assert!(apart <= allowed, "{arrival:?} is through at {found}, not {expected}");
+        prop_assert!(apart <= allowed, "{arrival:?} is complete at {found}, not {expected}");
     }
     Ok(())
 }
@@ -117,12 +119,12 @@ proptest! {
     }
 
     #[test]
-    fn so_they_are_over_several_ways(case in arrivals(1, true)) {
+    fn messages_over_several_paths_are_served_in_order(case in arrivals(1, true)) {
         compare(case, 1, true)?;
     }
 
     #[test]
-    fn so_they_are_behind_higher_classes(case in arrivals(2, true)) {
+    fn messages_behind_higher_classes_are_served_in_order(case in arrivals(2, true)) {
         compare(case, 2, true)?;
     }
 }

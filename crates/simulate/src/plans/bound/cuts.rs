@@ -1,7 +1,7 @@
 //! Cuts: sets of links that a plan's messages must pass, and the messages that pass each.
 //!
-//! A message is counted on a set if every path that it may take has a link of the set, so its bytes pass the set. Which sets are
-//! tried decides how tight the bound is, not whether it holds. They are:
+//! A message is counted on a set if every path that it may take has a link of the set, so its bytes pass the set. Which
+//! sets are tried decides how tight the bound is, not whether it holds. They are:
 //!
 //! - a link that all paths of a message take;
 //! - the links of one tier out of a vertex, or into one: an NPU's NVLinks, its network card, a leaf's uplinks;
@@ -20,13 +20,13 @@ use syncline_fabric::parts::Way;
 use syncline_units::{DimKind, LinkId, Rate, Time, Turn};
 use syncline_workload::Role;
 
-/// Most links of paths and instructions of programs that are visited for one plan.
+/// Limit on the links of paths and instructions of programs that are visited for one plan.
 const MOST_VISITED: u64 = 1 << 18;
 
-/// The same in a regular fabric, where all groups are alike.
+/// The same limit in a regular fabric, where all groups are alike.
 const MOST_VISITED_REGULAR: u64 = 1 << 15;
 
-/// Of a longer path, only the links next to its ends count.
+/// In paths of more links than this, only the links next to the ends count.
 const LONG: usize = 32;
 
 /// A set of links, and the messages that must pass it.
@@ -98,7 +98,7 @@ enum Place {
     /// Links of one tier into a vertex.
     Into(u32, usize),
     Link(LinkId),
-    /// Links of one tier and direction that are joined with this link.
+    /// Links of one tier and direction that are in one set with this link.
     Tier(usize, Way, LinkId),
 }
 
@@ -163,7 +163,7 @@ struct Loads<'a> {
     parts: &'a Parts,
     /// Numbers of paths over which a message may be spread.
     counts: &'a [u32],
-    /// Most links and instructions visited in a phase, and how many have been.
+    /// Limit on the links and instructions visited in a phase, and how many have been visited.
     most: u64,
     spent: u64,
     loads: BTreeMap<Place, Load>,
@@ -319,7 +319,7 @@ impl Loads<'_> {
             loads.entry(place).or_default().join(load);
         }
         let fabric = self.context.fabric;
-        // A cut whose rates add up to more than a rate can be is too quick to be a bound.
+        // Skip a cut whose rates add up to more than a `Rate` can represent: it is too quick to matter.
         let cut = |load: Load| {
             let rate =
                 load.links.iter().try_fold(0u64, |sum, &link| sum.checked_add(fabric.speed(link).0.0))?;
@@ -330,8 +330,8 @@ impl Loads<'_> {
     }
 }
 
-/// Limits on the rate and latency of a phase's messages, without their paths: in a regular fabric a message passes at least one
-/// link of its dimension, or two if that has switches.
+/// Limits on the rate and latency of a phase's messages, without their paths: in a regular fabric a message passes at
+/// least one link of its dimension, or two if that has switches.
 fn at_best(context: &Context<'_>, role: &Role, phase: &PhasePlan, regular: bool) -> (Rate, Time) {
     let fabric = context.fabric;
     let axis = role.axes.iter().find(|axis| regular && axis.dim == Some(phase.dim));

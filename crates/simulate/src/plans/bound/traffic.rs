@@ -6,15 +6,15 @@ use syncline_plan::program::program;
 use syncline_plan::{Algorithm, Blocks, Buffer, Op, Seat};
 use syncline_units::CollectiveKind;
 
-/// The length of a message, as a share of what its sender holds of a chunk: `count` of `of` blocks of one stream's part.
+/// The length of a message, as a share of the sender's part of a chunk: `count` of the `of` blocks of one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Share {
     /// Index of the phase in the plan.
     pub(super) phase: u16,
     /// Streams among which the vector is divided.
     streams: u32,
-    /// Equal parts into which a stream's part is cut first, of each of which the message has its share: the number of ranks
-    /// for the output of an all-to-all, else 1.
+    /// Number of equal parts into which a stream's data is cut before it is cut into blocks; the message has its share
+    /// of each part. The number of ranks for the output of an all-to-all, otherwise 1.
     outer: u32,
     of: u32,
     count: u32,
@@ -28,7 +28,8 @@ impl Share {
         Self { phase: number, streams, outer, of: blocks.of.max(1), count: blocks.count }
     }
 
-    /// Its least bytes if the sender holds `held` elements. Blocks may differ by one element; all count as short ones.
+    /// The least number of bytes of the message if the sender holds `held` elements. Blocks may differ by one element;
+    /// all count as short.
     pub(super) fn bytes(self, held: u64, element: u64) -> u64 {
         let outer = u64::from(self.outer);
         let space = held / u64::from(self.streams) / outer * outer;
@@ -44,8 +45,8 @@ pub(super) fn held(phase: &PhasePlan, elements: u64) -> u64 {
 /// The messages that one rank sends for a chunk: how many, by receiver and length.
 pub(super) type Sends = BTreeMap<(u32, Share), u64>;
 
-/// The messages of the rank at coordinate `index` in phase `number`, and the number of instructions read. Receivers are given
-/// by coordinate.
+/// The messages of the rank at coordinate `index` in phase `number`, and the number of instructions read. Receivers are
+/// given by coordinate.
 pub(super) fn sends(number: u16, phase: &PhasePlan, index: u32, reverse: bool) -> (Sends, u64) {
     let algorithm: &dyn Algorithm = &*phase.algorithm;
     let (mut sends, mut ops) = (Sends::new(), 0);

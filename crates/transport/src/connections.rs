@@ -1,6 +1,6 @@
-//! Connections that one thread waits for, and moves bytes between them and its machine.
+//! The connections of one thread. Moves bytes between them and the thread's [`Machine`].
 
-use super::bell::Bell;
+use super::lane_waker::LaneWaker;
 use super::parting::{Parting, ended};
 use super::{Connection, Halt, Intake};
 use crate::forks::Watcher;
@@ -10,44 +10,45 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use syncline_protocol::fault::{Kind, Trouble};
-use syncline_protocol::heartbeat::{Patience, Pulse};
+use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::machine::Machine;
 
-/// Bytes that are read at once, at most, where they cannot be read to their place.
+/// The most bytes of one read that cannot go directly to their final place.
 const STAGING: usize = 256 << 10;
 
-/// Bytes that are read beyond a payload that can: the next header, or many small frames.
+/// The most bytes that a read takes beyond a payload that goes to its final place: the next header, or many small
+/// frames.
 const NEXT: usize = 4 << 10;
 
-/// Slices that are written at once, at most.
+/// The most slices of one write.
 const SLICES: usize = 64;
 
-/// How long a peer has to end a connection on which nothing more is sent.
+/// How long a peer may take to end a connection on which nothing more is sent.
 const PARTING: Duration = Duration::from_secs(2);
 
-/// The token of whoever has commands; connections have that of their peer.
+/// The token of the thread's [`LaneWaker`]. The token of a connection is the number of its peer.
 const COMMANDS: Token = Token(usize::MAX);
 
-/// A thread's connections, by peer. The thread works in turns: it [waits](Wires::wait), looks what it was told, and
-/// [works](Wires::work).
-pub struct Wires {
+/// A thread's connections, by peer. The thread repeats three steps: it [waits](Connections::wait), looks for
+/// commands, and [moves bytes](Connections::work).
+pub struct Connections {
     poll: Watcher,
     events: Events,
-    bell: Arc<Bell>,
+    waker: Arc<LaneWaker>,
     connections: BTreeMap<u32, Connection>,
-    /// Connections that send no more, and since when.
+    /// Connections on which nothing more is sent, and since when.
     parting: Vec<(Connection, Instant)>,
-    pulse: Pulse,
+    heartbeats: Heartbeats,
     started: Instant,
-    ticked: Duration,
+    last_tick: Duration,
     staging: Vec<u8>,
-    /// Whether there are connections that are heard without waiting.
-    lively: bool,
-    /// Whether there is more to move than one turn may.
+    /// Whether some connections are cheap to poll.
+    cheap_to_poll: bool,
+    /// Whether there are bytes left to move after the last call of [`Connections::work`].
     busy: bool,
 }
 
-/// Received bytes on their way into the machine.
+/// Passes received bytes to the machine.
 struct Reception<'a, M> {
     machine: &'a mut M,
     peer: u32,
@@ -60,12 +61,13 @@ impl<M: Machine> Intake for Reception<'_, M> {
         read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
     ) -> Result<usize, Halt> {
         let place = self.machine.direct(self.peer).unwrap_or_default();
-        let straight = place.len();
-        // What follows a payload is known once its header is: no more than that is worth a copy.
-        let more = if straight > 0 { NEXT } else { STAGING };
+        let direct = place.len();
+        // The next payload's place is known once its header has been read, so reading more than that would only cost
+        // a copy.
+        let more = if direct > 0 { NEXT } else { STAGING };
         let slices = &mut [IoSliceMut::new(place), IoSliceMut::new(&mut self.staging[..more])];
-        let read = read(if straight == 0 { &mut slices[1..] } else { slices })?;
-        let placed = read.min(straight);
+        let read = read(if direct == 0 { &mut slices[1..] } else { slices })?;
+        let placed = read.min(direct);
         if placed > 0 {
             self.machine.read_directly(self.peer, placed)?;
         }
@@ -78,28 +80,29 @@ impl<M: Machine> Intake for Reception<'_, M> {
     }
 }
 
-impl Wires {
-    /// No connections yet, and what wakes the thread that waits for them.
-    pub fn new(patience: Patience) -> io::Result<(Self, Arc<Bell>)> {
+impl Connections {
+    /// Creates an empty set of connections, and the waker of the thread that waits for them.
+    pub fn new(patience: Patience) -> io::Result<(Self, Arc<LaneWaker>)> {
         let poll = Watcher::new()?;
-        let bell = Arc::new(Bell::new(poll.registry(), COMMANDS)?);
-        let wires = Self {
+        let waker = Arc::new(LaneWaker::new(poll.registry(), COMMANDS)?);
+        let connections = Self {
             poll,
-            bell: Arc::clone(&bell),
+            waker: Arc::clone(&waker),
             events: Events::with_capacity(256),
             connections: BTreeMap::new(),
             parting: Vec::new(),
-            pulse: Pulse::new(patience, Duration::ZERO),
+            heartbeats: Heartbeats::new(patience, Duration::ZERO),
             started: Instant::now(),
-            ticked: Duration::ZERO,
+            last_tick: Duration::ZERO,
             staging: vec![0; STAGING],
-            lively: false,
+            cheap_to_poll: false,
             busy: false,
         };
-        Ok((wires, bell))
+        Ok((connections, waker))
     }
 
-    /// One more connection. The peer is watched once it has been heard: it may still be meeting others.
+    /// Adds a connection. The peer's silence timer starts at its first message, because the peer may still be
+    /// connecting with others.
     pub fn add(
         &mut self,
         machine: &mut impl Machine,
@@ -107,61 +110,62 @@ impl Wires {
         mut connection: Connection,
     ) -> io::Result<()> {
         connection.watch(self.poll.registry(), Token(peer as usize))?;
-        self.pulse.join(peer as usize, self.started.elapsed());
+        self.heartbeats.join(peer as usize, self.started.elapsed());
         if !connection.checked() {
             machine.believe(peer);
         }
-        self.lively |= connection.lively();
+        self.cheap_to_poll |= connection.cheap_to_poll();
         self.connections.insert(peer, connection);
         self.busy = true;
         Ok(())
     }
 
-    /// A connection less.
+    /// Closes a connection and removes it.
     pub fn remove(&mut self, peer: u32) {
         if let Some(mut connection) = self.connections.remove(&peer) {
-            // A closed connection need not be watched; that it cannot be unwatched is no news.
+            // This fails if the connection is broken, which does not matter here.
             _ = connection.unwatch(self.poll.registry());
-            self.pulse.leave(peer as usize);
+            self.heartbeats.leave(peer as usize);
         }
     }
 
-    /// A connection less, once the peer has got everything and has ended, too, or a moment has passed.
+    /// Removes a connection and sends nothing more on it. Closes it once the peer has ended it too, or after 2 s.
     pub fn part(&mut self, peer: u32) {
         if let Some(mut connection) = self.connections.remove(&peer) {
-            self.pulse.leave(peer as usize);
+            self.heartbeats.leave(peer as usize);
             if connection.finish().is_ok() {
                 self.parting.push((connection, Instant::now()));
             }
         }
     }
 
-    /// All connections less.
+    /// Closes and removes all connections.
     pub fn clear(&mut self) {
         let all: Vec<u32> = self.connections.keys().copied().collect();
         all.into_iter().for_each(|peer| self.remove(peer));
     }
 
-    /// What the thread waits on, for whatever else it waits for: under tokens of 2^32 and more.
+    /// The registry of the poll on which the thread waits. The caller may register other sources under tokens of 2^32
+    /// and more.
     pub fn registry(&self) -> &Registry {
         self.poll.registry()
     }
 
-    /// Waits until something happens on a connection, somebody rings, or signs of life are due. Tokens of whatever else
-    /// something happened to.
+    /// Waits for an event on a connection, for a call of [`LaneWaker::ring`], or until heartbeats are due. Returns the
+    /// tokens of the caller's other sources that had events.
     ///
     /// # Errors
-    /// Where the system cannot wait.
+    /// The system cannot wait.
     pub fn wait(&mut self, machine: &impl Machine) -> io::Result<Vec<Token>> {
-        let due = (self.ticked + self.pulse.interval()).saturating_sub(self.started.elapsed());
+        let due = (self.last_tick + self.heartbeats.interval()).saturating_sub(self.started.elapsed());
         let mut ready = self.busy;
         for (&peer, connection) in &mut self.connections {
-            ready |= connection.rest(machine.reads(peer), machine.waiting(peer) > 0);
+            ready |= connection.prepare_wait(machine.reads(peer), machine.waiting(peer) > 0);
         }
-        let sleeps = !ready && self.bell.doze();
+        let sleeps = !ready && self.waker.prepare_sleep();
         let polled = self.poll.poll(&mut self.events, Some(if sleeps { due } else { Duration::ZERO }));
-        self.bell.rouse();
-        self.connections.values_mut().for_each(|connection| connection.rouse());
+        self.waker.end_sleep();
+        self.connections.values_mut().for_each(|connection| connection.end_wait());
         match polled {
             Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
             Err(_) => self.events.clear(),
@@ -182,57 +186,60 @@ impl Wires {
         Ok(others)
     }
 
-    /// Moves bytes until every connection blocks, in turn with each peer; not for ever, because there is more to do. After
-    /// each round `each` looks what has come of it. Connections that are lost are gone afterwards: the peers, and why.
+    /// Moves bytes until every connection blocks. Serves the peers in turn, for a limited number of rounds, because
+    /// the thread has other things to do. Calls `each` after each round. Removes connections that are lost, and
+    /// returns their peers and the reasons.
     ///
-    /// Before it gives up it looks a few times whether more comes at once, where that costs next to nothing: to sleep and be
-    /// woken takes longer than most peers need. Others that have work to do go first.
+    /// If some connections are cheap to poll, an idle thread polls a few more times before this returns: most peers
+    /// answer sooner than the thread could sleep and wake up. Between polls it yields to threads that have work to
+    /// do.
     pub fn work<M: Machine>(&mut self, machine: &mut M, mut each: impl FnMut(&mut M)) -> Vec<(u32, Trouble)> {
         const ROUNDS: usize = 64;
-        const LOOKS: usize = 10;
+        const POLLS: usize = 10;
         let mut lost = Vec::new();
-        let mut looks = if self.lively { LOOKS } else { 0 };
+        let mut polls = if self.cheap_to_poll { POLLS } else { 0 };
         self.busy = true;
         for _ in 0..ROUNDS {
             let moved = self.round(machine, &mut lost);
             each(machine);
-            if self.started.elapsed() >= self.ticked + self.pulse.interval() {
+            if self.started.elapsed() >= self.last_tick + self.heartbeats.interval() {
                 break;
             }
             if moved {
                 continue;
             }
-            if looks == 0 || self.bell.rung() {
+            if polls == 0 || self.waker.rung() {
                 self.busy = false;
                 break;
             }
-            looks -= 1;
+            polls -= 1;
             std::thread::yield_now();
         }
         self.tick(machine, &mut lost);
-        // Whoever has said that it leaves is not lost.
+        // A peer that announced that it leaves is not lost.
         lost.into_iter()
             .map(|(peer, trouble)| (peer, if machine.has_left(peer) { Trouble::left() } else { trouble }))
             .collect()
     }
 
-    /// Reads and writes once with every peer; whether there was something.
+    /// Reads from and writes to every peer once. Returns whether any bytes moved or a connection was lost.
     fn round(&mut self, machine: &mut impl Machine, lost: &mut Vec<(u32, Trouble)>) -> bool {
         let (mut moved, before) = (false, lost.len());
         let now = self.started.elapsed();
         for (&peer, connection) in &mut self.connections {
             let read = receive(machine, peer, connection, &mut self.staging);
             if let Ok(true) = read {
-                self.pulse.heard(peer as usize, now);
-                self.bell.set_cut_off(false);
+                self.heartbeats.heard(peer as usize, now);
+                self.waker.set_cut_off(false);
             }
             let written = read.and_then(|read| match send(machine, peer, connection) {
                 Ok(wrote) => Ok((read, wrote)),
                 Err(trouble) => {
-                    // What the peer said before it went counts: it may have left as it should, or made no sense.
-                    const LAST: usize = 64;
+                    // Read what the peer sent before the connection broke: it may have left in order, or sent invalid
+                    // data.
+                    const LAST_READS: usize = 64;
                     let more = || receive(machine, peer, connection, &mut self.staging);
-                    let last = std::iter::repeat_with(more).take(LAST).find(|more| *more != Ok(true));
+                    let last = std::iter::repeat_with(more).take(LAST_READS).find(|more| *more != Ok(true));
                     Err(last
                         .and_then(Result::err)
                         .filter(|last| last.kind != Kind::Closed)
@@ -242,7 +249,7 @@ impl Wires {
             match written {
                 Ok((read, wrote)) => {
                     if wrote {
-                        self.pulse.said(peer as usize, now);
+                        self.heartbeats.said(peer as usize, now);
                     }
                     moved |= read || wrote;
                 }
@@ -255,31 +262,31 @@ impl Wires {
         moved || lost.len() > before
     }
 
-    /// Gives signs of life and looks for those of others, if that is due.
+    /// Sends heartbeats and looks for silent peers, if that is due.
     fn tick(&mut self, machine: &mut impl Machine, lost: &mut Vec<(u32, Trouble)>) {
         let now = self.started.elapsed();
-        if now < self.ticked + self.pulse.interval() {
+        if now < self.last_tick + self.heartbeats.interval() {
             return;
         }
-        self.ticked = now;
+        self.last_tick = now;
         machine.rest();
         self.parting.retain_mut(|(connection, since)| since.elapsed() < PARTING && !ended(connection));
         let peers: Vec<u32> = self.connections.keys().copied().collect();
-        let look = self.pulse.look(machine, &peers, now);
+        let look = self.heartbeats.look(machine, &peers, now);
         self.busy |= look.told;
         if look.cut_off {
-            self.bell.set_cut_off(true);
+            self.waker.set_cut_off(true);
         }
-        self.bell.set_hears(look.hears);
+        self.waker.set_hears(look.hears);
         look.lost.iter().for_each(|&(peer, _)| self.remove(peer));
         lost.extend(look.lost);
     }
 
-    /// Says goodbye to all peers, and goes once they have got everything and have ended, too, or take no more. Calls `meanwhile`
-    /// every millisecond or so.
+    /// Tells all peers that this member leaves. Returns once each peer has received everything and has ended its
+    /// connection too, or takes no more. Calls `meanwhile` about every millisecond.
     pub fn leave(&mut self, machine: &mut impl Machine, mut meanwhile: impl FnMut()) {
-        const GLANCE: Duration = Duration::from_millis(1);
-        let silence = self.pulse.patience().silence;
+        const INTERVAL: Duration = Duration::from_millis(1);
+        let silence = self.heartbeats.patience().silence;
         self.connections.keys().for_each(|&peer| machine.leave(peer));
         let mut partings: BTreeMap<u32, Parting> = BTreeMap::new();
         loop {
@@ -295,9 +302,9 @@ impl Wires {
                 return;
             }
             meanwhile();
-            // Where that cannot wait, there is still the time.
-            if self.poll.poll(&mut self.events, Some(GLANCE)).is_err() {
-                std::thread::sleep(GLANCE);
+            // If the poll cannot wait, sleep for the same time.
+            if self.poll.poll(&mut self.events, Some(INTERVAL)).is_err() {
+                std::thread::sleep(INTERVAL);
             }
             for event in &self.events {
                 if let Ok(peer) = u32::try_from(event.token().0)
@@ -310,7 +317,7 @@ impl Wires {
     }
 }
 
-/// Reads what a peer has sent, up to a fair share of a turn; whether there was something.
+/// Reads what a peer has sent, up to a fair share of a round. Returns whether any bytes arrived.
 fn receive(
     machine: &mut impl Machine,
     peer: u32,
@@ -322,14 +329,14 @@ fn receive(
         match connection.receive(&mut Reception { machine: &mut *machine, peer, staging: &mut *staging }) {
             Ok(0) => return Err(Trouble::closed("end of file")),
             Ok(more) => got += more,
-            Err(halt) if halt.waits() => break,
+            Err(halt) if halt.would_block() => break,
             Err(halt) => return Err(halt.into()),
         }
     }
     Ok(got > 0)
 }
 
-/// Writes once to a peer; whether there was something.
+/// Writes once to a peer. Returns whether any bytes were written.
 fn send(machine: &mut impl Machine, peer: u32, connection: &mut Connection) -> Result<bool, Trouble> {
     if machine.waiting(peer) == 0 {
         return Ok(false);

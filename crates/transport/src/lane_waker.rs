@@ -1,43 +1,46 @@
-//! What wakes a thread that waits for its connections.
+//! Wakes a thread that waits for its connections.
 
 use mio::{Registry, Token, Waker};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 
-/// Wakes a thread that has been told something; costs next to nothing where the thread is awake.
+/// Wakes a thread that has new commands. Costs next to nothing if the thread is awake. It also shows what the thread
+/// knows about its peers.
 #[derive(Debug)]
-pub struct Bell {
+pub struct LaneWaker {
     waker: Waker,
-    /// Whether it was rung since the thread looked last.
+    /// Whether [`LaneWaker::ring`] was called since the thread last looked.
     rung: AtomicBool,
     asleep: AtomicBool,
-    /// Whether the thread hears nobody, of two or more: this member is cut off.
+    /// Whether the thread hears none of its peers, of which it has two or more: this member is cut off.
     cut_off: AtomicBool,
-    /// Peers from which something has come of late.
+    /// Peers from which something has arrived lately.
     hears: Mutex<Vec<u32>>,
 }
 
-impl Bell {
-    /// A bell of the thread that waits on the registry's poll, which tells of it under `token`.
+impl LaneWaker {
+    /// Creates a waker for the thread that waits on the registry's poll. The poll reports it under `token`.
     pub(super) fn new(registry: &Registry, token: Token) -> io::Result<Self> {
         let off = || AtomicBool::new(false);
         let (rung, asleep, cut_off, hears) = (off(), off(), off(), Mutex::default());
         Ok(Self { waker: Waker::new(registry, token)?, rung, asleep, cut_off, hears })
     }
 
-    /// The thread sees what it was told before this, soon: it is woken where it sleeps.
+    /// Makes the thread look for commands soon, and wakes it if it sleeps. It then sees every command that was sent
+    /// before this call.
     pub fn ring(&self) {
         self.rung.store(true, Ordering::Release);
-        // That it was rung comes before the look whether the thread sleeps; there it is the other way round (`doze`).
+        // Sets `rung`, then reads `asleep`; `prepare_sleep` sets `asleep`, then reads `rung`. With the fences, at
+        // least one of the two sees what the other has set.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
-            // A thread that is gone hears nothing.
+            // Fails only if the thread has ended, which needs no wake-up.
             _ = self.waker.wake();
         }
     }
 
-    /// Whether the thread hears nobody, of two or more.
+    /// Whether the thread hears none of its peers, of which it has two or more.
     pub fn cut_off(&self) -> bool {
         self.cut_off.load(Ordering::Relaxed)
     }
@@ -46,7 +49,7 @@ impl Bell {
         self.cut_off.store(cut_off, Ordering::Relaxed);
     }
 
-    /// Peers from which something has come of late.
+    /// The peers from which something has arrived lately.
     pub fn hears(&self) -> Vec<u32> {
         self.hears.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -55,20 +58,20 @@ impl Bell {
         *self.hears.lock().unwrap_or_else(PoisonError::into_inner) = peers;
     }
 
-    /// Whether it was rung, and nobody has looked since.
+    /// Whether [`LaneWaker::ring`] was called since the thread last looked.
     pub(super) fn rung(&self) -> bool {
         self.rung.load(Ordering::Relaxed)
     }
 
-    /// The thread is about to sleep: whether it may.
-    pub(super) fn doze(&self) -> bool {
+    /// Called by the thread before it sleeps. Returns whether it may.
+    pub(super) fn prepare_sleep(&self) -> bool {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         !self.rung()
     }
 
-    /// The thread is awake, and looks what it was told.
-    pub(super) fn rouse(&self) {
+    /// Called by the thread when it is awake, before it looks for commands.
+    pub(super) fn end_sleep(&self) {
         self.asleep.store(false, Ordering::Relaxed);
         self.rung.swap(false, Ordering::Acquire);
     }

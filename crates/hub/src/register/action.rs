@@ -1,0 +1,127 @@
+//! What the register asks of the admission thread.
+
+use super::MemoryShare;
+use crate::assignment::Cores;
+use crate::message::FromHub;
+use crate::shard::Attempt;
+use crate::terms::Contract;
+use std::sync::Arc;
+
+/// The hubs that share a job's chunks: all hubs of the job, or those of one rack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HubList {
+    /// The cores of each hub.
+    pub hubs: Vec<Cores>,
+    /// The index of this hub.
+    pub own: u32,
+}
+
+/// What the admission thread must do.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Send a message on a control connection.
+    Send {
+        /// The control connection.
+        connection: u32,
+        /// The message.
+        message: FromHub,
+    },
+    /// Read no more from a control connection, and close it once its output is flushed.
+    Close {
+        /// The control connection.
+        connection: u32,
+    },
+    /// Open a job on all cores.
+    OpenJob {
+        /// The job's number.
+        job: u32,
+        /// What the job asks of the hub.
+        contract: Arc<Contract>,
+        /// The epoch of frames between workers and cores.
+        epoch: u16,
+    },
+    /// Compute which core has which chunk of a job, and pass the result to [`Register::planned`](super::Register::planned).
+    Plan {
+        /// The job's number.
+        job: u32,
+        /// What the job asks of the hub.
+        contract: Arc<Contract>,
+        /// The hubs that share the chunks.
+        hubs: HubList,
+    },
+    /// Give each core its chunks of a job and its part of the job's memory.
+    AssignChunks {
+        /// The job's number.
+        job: u32,
+        /// The chunks of each core.
+        chunks: Vec<Vec<u32>>,
+        /// The memory that the job may use.
+        memory: MemoryShare,
+    },
+    /// Connect a job's cores with the same cores of the hubs of lower racks.
+    ConnectRacks {
+        /// The job's number.
+        job: u32,
+        /// The job's name.
+        name: String,
+        /// What the job asks of the hub.
+        contract: Arc<Contract>,
+        /// The rack of this hub.
+        rack: u32,
+        /// The index of this hub in its rack.
+        hub: u32,
+    },
+    /// End a job on all cores at once.
+    EndJob {
+        /// The job's number.
+        job: u32,
+    },
+    /// End a job whose workers have finished, once other racks have received this rack's sums.
+    RetireJob {
+        /// The job's number.
+        job: u32,
+    },
+    /// Tell all cores that a worker is lost or has left.
+    LoseWorker {
+        /// The job's number.
+        job: u32,
+        /// The worker.
+        worker: u32,
+    },
+    /// Close the connections between cores and a worker that was lost before its job began. Nothing else changes.
+    DropWorker {
+        /// The job's number.
+        job: u32,
+        /// The worker.
+        worker: u32,
+    },
+    /// Let a restarted worker continue where it was. Each core reports which steps are behind it.
+    Resume {
+        /// The job's number.
+        job: u32,
+        /// The worker.
+        worker: u32,
+        /// Which attempt to rejoin this is.
+        attempt: Attempt,
+    },
+    /// Expect another worker to announce from which step on a restarted worker takes part. Each core reports then.
+    Expect {
+        /// The job's number.
+        job: u32,
+        /// The restarted worker.
+        worker: u32,
+        /// Which attempt to rejoin this is.
+        attempt: Attempt,
+    },
+    /// Ask all cores which workers a late worker waits for. Each core reports.
+    ReportWaits {
+        /// The job's number.
+        job: u32,
+        /// The worker that waits.
+        worker: u32,
+        /// The vector that it waits for.
+        key: u32,
+        /// The step of the vector.
+        step: u64,
+    },
+}
