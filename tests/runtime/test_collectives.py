@@ -162,7 +162,7 @@ def test_invalid_arguments_are_refused_before_connecting(tmp_path, monkeypatch):
         assert "`wait_s` is not a valid timeout" in why(wait_s=value)
     assert "`deadline_s` is not a valid timeout" in why(pace=Pace(deadline_s=-5))
     assert "invalid arguments for a rank" in why(wait_s=float("inf"))
-    assert "rank 3 of 2" in why(rank=3, world=2)
+    assert "rank 3 is not in a job of 2 ranks" in why(rank=3, world=2)
     assert "cannot have 0 as `lanes`" in why(pace=Pace(lanes=0))
     assert "cannot have 0 as `window`: at least 1 byte is needed" in why(pace=Pace(window=0))
     assert "wait for two" in why(pace=Pace(silence_s=0.5))

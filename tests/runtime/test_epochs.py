@@ -81,7 +81,7 @@ def test_a_single_rank_renews_with_other_plans():
         ranks.all_reduce(array("f", [1.0])).wait()
         for wrong, words in (
             ({"wait_s": -1.0}, "wait_s"),
-            ({"wait_s": 1e19}, "ten years at most"),
+            ({"wait_s": 1e19}, "at most ten years"),
             ({"rules": [Rule("all_reduce", "rinng")]}, "ring"),
             ({"order": [1]}, "each rank once"),
         ):

@@ -95,7 +95,7 @@ def test_a_timeout_names_the_missing_rank():
     assert "rank 1 got no address of rank 0 from the rendezvous within 0 s" in str(caught.value)
     with pytest.raises(SynclineError) as caught:
         Communicator.join(0, 2, rendezvous=Shared(), wait_s=0.3)
-    assert "rank 1 did not come" in str(caught.value)
+    assert "rank 1 did not join" in str(caught.value)
     assert caught.value.exit_status == 6
 
 
