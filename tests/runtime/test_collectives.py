@@ -165,7 +165,7 @@ def test_invalid_arguments_are_refused_before_connecting(tmp_path, monkeypatch):
     assert "rank 3 is not in a job of 2 ranks" in why(rank=3, world=2)
     assert "cannot have 0 as `lanes`" in why(pace=Pace(lanes=0))
     assert "cannot have 0 as `window`: at least 1 byte is needed" in why(pace=Pace(window=0))
-    assert "wait for two" in why(pace=Pace(silence_s=0.5))
+    assert "allow for at least two heartbeats" in why(pace=Pace(silence_s=0.5))
     assert "has no interface" in why(interfaces=[""])
     assert "the key cannot be read" in why(key_file=tmp_path / "none")
     key = tmp_path / "key"

@@ -37,7 +37,7 @@ impl Register {
         self.release(connection);
         // A worker that has reported the loss of another hub ends because of that, which is decided soon.
         let reported = self.jobs.get(&name).and_then(|job| job.lost_connections.get(&worker));
-        if !reported.is_some_and(|lost| lost.hub.is_some()) {
+        if reported.is_none_or(|lost| lost.hub.is_none()) {
             self.remove_worker(connection, &name, worker, State::Lost(trouble));
         }
     }
