@@ -44,7 +44,7 @@ struct InFlight {
 #[derive(Clone, Copy)]
 struct LateExchange {
     sequence: u64,
-    /// The number of its incomplete chunks when hubs were told.
+    /// Number of incomplete chunks at the last report to the hubs.
     left: usize,
 }
 

@@ -388,7 +388,7 @@ fn both_sides_are_told_that_their_lengths_differ() {
         assert_eq!(network.machine(0).delivered(), Some((sent, Err(mismatch(1)))));
         assert_eq!(network.machine(1).delivered(), Some((awaited, Err(mismatch(0)))));
     }
-    // A small one is sent before the receiver can refuse it, so only the receiver is told.
+    // A small one is sent before the receiver can refuse it, so only the receiver gets the error.
     let mut network = VirtualNetwork::mesh(lanes(2), 1, 1 << 16);
     let mut sides = [Side::default(), Side::default()];
     sides[0].send(network.machine(0), app(1), 1, &[1; 12]);

@@ -69,7 +69,7 @@ pub(super) struct Group {
     /// Members that have not opened the group yet, and members that have left it.
     pub absent: BTreeSet<u32>,
     pub gone: BTreeSet<u32>,
-    /// Members that were told, or need not be told, that this rank sends nothing more of the group.
+    /// Members that have this rank's close of the group, or do not need it.
     pub closed_to: BTreeSet<u32>,
     /// Members to which the [`Close`](crate::wire::Kind::Close) has not been written yet.
     pub close_unwritten: BTreeSet<u32>,
