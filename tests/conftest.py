@@ -13,8 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests import loaded
+
+# How long a case takes depends on what else the machine does.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 # A shell makes background processes ignore Ctrl-C. Commands started by tests would inherit that and ignore it, too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

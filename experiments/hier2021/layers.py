@@ -30,7 +30,7 @@ WORKLOADS: Mapping[str, tuple[str, int]] = {
     "GPT-3": ("gpt3", 16),
     "Transformer-1T": ("t1t", 128),
 }
-"""Table IV: the name of a layer's scenario, and its number of model-parallel ranks."""
+"""Table IV: the name of a layer's scenario, and its number of tensor-parallel ranks."""
 TOPOLOGIES: Mapping[str, tuple[tuple[str, int], ...]] = {
     "2D": (("Ring", 8), ("Switch", 128)),
     "3D": (("Ring", 8), ("FC", 8), ("Switch", 16)),
@@ -78,7 +78,7 @@ class System:
     def logical(self) -> list[tuple[str, int, int]]:
         """The simulated dimensions: kind, size, and index of the physical dimension.
 
-        Model-parallel ranks fill the lowest dimensions. A dimension that they fill only partly becomes two logical
+        Tensor-parallel ranks fill the lowest dimensions. A dimension that they fill only partly becomes two logical
         ones, each with its full bandwidth, as in the paper's simulator: the two kinds of groups use it at different
         times.
         """

@@ -112,7 +112,7 @@ class JobSummary:
 
 @dataclass(frozen=True)
 class Axis:
-    """Exposed communication of one kind of parallelism."""
+    """Exposed communication along one axis of the mesh."""
 
     name: str
     """Kind of parallelism: the role of the groups that communicate, such as ``data``; ``pipeline``; or
@@ -163,7 +163,7 @@ class Summary:
     """Micro-batches that were simulated, over all iterations; each of the others is equal to one of them. Only if an
     iteration has several."""
     parallelism: str = field(default="", kw_only=True)
-    """Degrees of parallelism, such as ``model 8 x data 4``; empty if the workload does not give them."""
+    """Degrees of parallelism, such as ``tensor 8 x data 4``; empty if the workload does not give them."""
     iterations: int
     """Training iterations that every rank completed; 1 if the workload has none."""
     total_time_s: float
@@ -175,7 +175,7 @@ class Summary:
     exposed_communication_s: float
     """Time in which compute was idle only because it waited for the network."""
     exposed_by_axis: tuple[Axis, ...] = field(default=(), kw_only=True)
-    """Exposed communication by kind of parallelism."""
+    """Exposed communication by axis of the mesh."""
     bubble_s: float = field(default=0.0, kw_only=True)
     """Time in which compute was idle because another stage of the pipeline had not sent yet, or had not finished."""
     skew_s: float = field(default=0.0, kw_only=True)

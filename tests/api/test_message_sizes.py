@@ -16,7 +16,7 @@ NETWORKS = {
     "4D": ("Ring(2)_FC(8)_Ring(8)_Switch(8)", (2, 8, 8, 8)),
 }
 GROUPS = {
-    # Model-parallel ranks (hier2021 Table IV): for each dimension, the ranks of model- and data-parallel groups. A
+    # Tensor-parallel ranks (hier2021 Table IV): for each dimension, the ranks of model- and data-parallel groups. A
     # dimension that neither group fills is shared.
     ("transformer_17b", "2D"): ((1, 1), (8, 128)),
     ("transformer_17b", "3D"): ((1, 1, 1), (8, 8, 16)),
@@ -29,8 +29,8 @@ GROUPS = {
     ("transformer_1t", "4D"): ((2, 8, 8, 1), (1, 1, 1, 8)),
 }
 MODELS = {
-    # Model-parallel ranks, samples, tokens of a sample, bytes of activations and of a layer's gradients, from the layer
-    # files of the paper's successor, whose two layers have 869449728, 452984832 and 226492416 bytes of gradients.
+    # Tensor-parallel ranks, samples, tokens of a sample, bytes of activations and of a layer's gradients, from the
+    # layer files of the paper's successor, whose two layers have 869449728, 452984832 and 226492416 bytes of gradients.
     "transformer_17b": (1, 16, 512, 69_730_304, 434_724_864),
     "gpt3_175b": (16, 16, 2048, 805_306_368, 226_492_416),
     "transformer_1t": (128, 8, 2048, 805_306_368, 113_246_208),
@@ -61,7 +61,7 @@ def test_message_sizes_of_a_layer(model: str, network: str) -> None:
             "sequence": sequence,
             **BARE,
             "parallel": {
-                "model": degree,
+                "tensor": degree,
                 "recompute": "full",
                 "divided_checkpoints": True,
                 "backward": "input_first",

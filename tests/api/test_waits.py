@@ -14,7 +14,7 @@ SCENARIO = {
         "sequence": 512,
         "batch_per_npu": 1,
         "micro_batches": 4,
-        "parallel": {"model": 4, "data": 2, "pipeline": 2, "zero": 3, "sequence": True},
+        "parallel": {"tensor": 4, "data": 2, "pipeline": 2, "zero": 3, "sequence": True},
     },
     "compute": {"model": "roofline", "accelerator": "H100", "efficiency": 0.5},
     "fabric": {"shape": "Switch(4)_Switch(4)", "rate": ["450GB/s", "2GB/s"], "latency": ["0.5us", "2us"]},
@@ -40,10 +40,10 @@ def test_the_wait_for_an_axis_is_not_longer_than_its_collectives(network: str, z
     exposed = {axis.name: axis.exposed_communication_s for axis in summary.exposed_by_axis}
     assert sum(exposed.values()) == pytest.approx(summary.exposed_communication_s, rel=1e-9)
     limits = taken(result)
-    for axis in ("model", "data"):
+    for axis in ("tensor", "data"):
         assert exposed[axis] <= limits[axis] * (1 + 1e-9)
     if zero == 3:
         # Parameters are gathered at 2 GB/s, so nearly all of the wait is for them. Little compute hides tensor
         # parallelism, so the wait for it is nearly as long as its collectives.
-        assert exposed["data"] > 5 * exposed["model"]
-        assert exposed["model"] > 0.8 * limits["model"]
+        assert exposed["data"] > 5 * exposed["tensor"]
+        assert exposed["tensor"] > 0.8 * limits["tensor"]

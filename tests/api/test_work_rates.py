@@ -30,7 +30,7 @@ def test_operations_match_narayanan_2021():
     sizes = {"layers": 4, "hidden": 1024, "heads": 16, "sequence": 512, "positions": 512, "vocabulary": 51_200}
     (n, h, s, v, batch) = (4, 1024, 512, 51_200, 64)
     common = {**sizes, "batch_per_npu": 2, "global_batch": batch, "attention": "unfused"}
-    found = summary(**common, parallel={"model": 2})
+    found = summary(**common, parallel={"tensor": 2})
     flop = 72 * batch * s * n * h * h + 12 * batch * s * s * n * h + 6 * batch * s * h * v
     masked = 6 * batch * s * s * n * h
     assert found.samples_per_step == batch
@@ -43,7 +43,7 @@ def test_operations_match_narayanan_2021():
     assert found.mfu_unmasked == pytest.approx(flop / found.step_time_s / 8 / PEAK)
     # All scores are computed, and nothing is recomputed.
     assert found.hfu == pytest.approx(found.mfu_unmasked)
-    full = summary(**common, parallel={"model": 2, "recompute": "full"})
+    full = summary(**common, parallel={"tensor": 2, "recompute": "full"})
     # Blocks are recomputed. The projection is not in a block, so it is not (the equation's 96 V / 16 is also 6).
     assert full.hfu * full.step_time_s * 8 * PEAK == pytest.approx(
         96 * batch * s * n * h * h * (1 + s / (6 * h) + v / (16 * n * h))
@@ -86,7 +86,7 @@ def test_a_global_batch_gives_the_number_of_micro_batches():
     derived = summary(layers=1, sequence=64, batch_per_npu=2, global_batch=64)
     assert (derived.micro_batches, derived.samples_per_step, derived.step_time_s) == (4, 64, by_hand.step_time_s)
     # Half as many copies need twice as many micro-batches.
-    halved = summary(layers=1, sequence=64, batch_per_npu=2, global_batch=64, parallel={"model": 2})
+    halved = summary(layers=1, sequence=64, batch_per_npu=2, global_batch=64, parallel={"tensor": 2})
     assert (halved.micro_batches, halved.samples_per_step) == (8, 64)
     staged = summary(layers=2, sequence=64, batch_per_npu=2, global_batch=64, parallel={"pipeline": 2})
     assert (staged.micro_batches, staged.samples_per_step) == (8, 64)

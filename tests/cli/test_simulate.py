@@ -186,9 +186,9 @@ def test_a_run_without_a_complete_iteration_has_no_step_time(cli: Cli, ring: str
     ("parallel", "shown"),
     [
         ("data: all", "data 8"),
-        ("model: [dim1], data: rest", "model 2 x data 4"),
-        ("model: 4", "model 4 x data 2"),
-        ("model: all, data: none", "model 8"),
+        ("tensor: [dim1], data: rest", "tensor 2 x data 4"),
+        ("tensor: 4", "tensor 4 x data 2"),
+        ("tensor: all, data: none", "tensor 8"),
     ],
 )
 def test_the_header_shows_the_parallelism(parallel: str, shown: str, cli: Cli) -> None:

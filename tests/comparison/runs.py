@@ -13,17 +13,17 @@ LAYERS = [
         "name": name,
         "forward": "20us",
         "weight_grad": "10us",
-        "communication": {
-            "forward": {"collective": "all_gather", "bytes": size},
-            "weight_grad": {"collective": "all_reduce", "bytes": "1MB"},
-        },
+        "exchanges": [
+            {"when": "after_forward", "axis": "tensor", "collective": "all_gather", "bytes": size},
+            {"when": "after_weight_grad", "axis": "data", "collective": "all_reduce", "bytes": "1MB"},
+        ],
     }
     for name, size in (("first", "1MB"), ("second", "4MB"), ("third", "1kB"))
 ]
 
 JOB: dict[str, Any] = {
     "name": "job",
-    "workload": {"layers": LAYERS, "iterations": 2, "parallel": {"model": ["ring"], "data": ["cluster"]}},
+    "workload": {"layers": LAYERS, "iterations": 2, "parallel": {"tensor": ["ring"], "data": ["cluster"]}},
     "compute": "given",
     "fabric": {
         "dims": [

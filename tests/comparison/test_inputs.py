@@ -29,9 +29,14 @@ def found(a: dict[str, Any], b: dict[str, Any]) -> list[tuple[str, str, str]]:
         ({"x": {}}, {"x": {"limit": 3}}, [("x.limit", "absent", "3")]),
         # Keys are reported as `--set` takes them.
         (
-            {"workload": {"parallel": {"model": {"degree": 4}, "data": "rest"}, "sample": {"tokens": 1}}},
-            {"workload": {"parallel": {"model": {"degree": 8}, "data": {"dims": ["a", "b"]}}, "sample": {"tokens": 2}}},
-            [("workload.parallel.model", "4", "8"), ("workload.parallel.data", "rest", "a, b")],
+            {"workload": {"parallel": {"tensor": {"degree": 4}, "data": "rest"}, "sample": {"tokens": 1}}},
+            {
+                "workload": {
+                    "parallel": {"tensor": {"degree": 8}, "data": {"dims": ["a", "b"]}},
+                    "sample": {"tokens": 2},
+                }
+            },
+            [("workload.parallel.tensor", "4", "8"), ("workload.parallel.data", "rest", "a, b")],
         ),
         # Entries of lists are identified by name, or by number if they have none.
         (

@@ -161,7 +161,7 @@ def test_model_parallelism_divides_measured_times(scenario: Callable[..., Loaded
     Path("t.yaml").write_text(TABLE)
     from syncline.api import run
 
-    workload = LAYERS + "  parallel: { model: all, data: none }\n"
+    workload = LAYERS + "  parallel: { tensor: all, data: none }\n"
     loaded = scenario(workload + FABRIC + "compute: { model: table, file: t.yaml }\n")
     assert run(loaded).summary.compute_s == pytest.approx((3e-3 + 5e-6 + 3e-6) / 2)
 

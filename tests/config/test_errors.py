@@ -358,11 +358,11 @@ error[SL0101]: unknown key `tp`
 2 | workload: { model: decoder, parallel: { tp: 8 } }
   |                                         ^^ found `tp`
   |
-  = note: allowed: model, data, pipeline, order, backward, schedule,
-          virtual_stages, zero, recompute, divided_checkpoints, sequence,
-          overlap
+  = note: allowed: tensor, data, pipeline, axes, order, meshes, backward,
+          schedule, virtual_stages, zero, recompute, divided_checkpoints,
+          sequence, overlap
   = note: key `workload.parallel.tp`
-  = help: tensor parallelism is `parallel.model`, such as `parallel: { model: 8 }`""",
+  = help: tensor parallelism is `parallel.tensor`, such as `parallel: { tensor: 8 }`""",
     ),
     "a kind of parallelism that there is not": (
         HEAD + "workload: { model: mlp, parallel: { context: 2 } }\n" + FABRIC,
@@ -373,11 +373,11 @@ error[SL0101]: unknown key `context`
 2 | workload: { model: mlp, parallel: { context: 2 } }
   |                                     ^^^^^^^ found `context`
   |
-  = note: allowed: model, data, pipeline, order, backward, schedule,
-          virtual_stages, zero, recompute, divided_checkpoints, sequence,
-          overlap
+  = note: allowed: tensor, data, pipeline, axes, order, meshes, backward,
+          schedule, virtual_stages, zero, recompute, divided_checkpoints,
+          sequence, overlap
   = note: key `workload.parallel.context`
-  = help: context parallelism is not modelled yet: remove the key; `parallel.sequence: true` is Megatron-LM's sequence parallelism, which divides tokens among model-parallel ranks""",  # noqa: E501 - as long as the message
+  = help: context parallelism is not derived yet: `parallel.axes` and `exchanges` of layers can describe it; `parallel.sequence: true` is Megatron-LM's sequence parallelism, which divides tokens among tensor-parallel ranks""",  # noqa: E501 - as long as the message
     ),
     "micro-batches of what is no training": (
         HEAD + "workload: { chakra: job, micro_batches: 2 }\n" + FABRIC,
@@ -528,9 +528,9 @@ workload:
 """
 
 
-EXCHANGED_TWICE = EXCHANGED.replace("tpo", "top").replace("4us", "4us, sharding: exchange", 1)
+EXCHANGED_LAST = EXCHANGED.replace("tpo", "top").replace("top, forward: 4us", "top, sharding: exchange")
 DIVIDED = """\
-workload: { model: dlrm, parallel: { model: 2 } }
+workload: { model: dlrm, parallel: { tensor: 2 } }
 compute: { model: roofline, accelerator: A100 }
 """
 
@@ -539,7 +539,7 @@ compute: { model: roofline, accelerator: A100 }
     ("text", "key", "line", "nearest"),
     [
         (EXCHANGED, "workload.layers.0.needed_by", 4, "top"),
-        (EXCHANGED_TWICE, "workload.layers.1.sharding", 5, None),
+        (EXCHANGED_LAST, "workload.layers.2.sharding", 6, None),
         (DIVIDED, "workload.parallel", 2, None),
     ],
 )

@@ -168,16 +168,17 @@ def test_layers_given_one_by_one(scenario: Callable[..., Loaded]) -> None:
 workload:
   layers:
     - { name: a, forward: 5us, weight_grad: { flop: 1GFLOP, memory: 1MB }, parameters: 1000,
-        communication: { weight_grad: { collective: all_gather, bytes: 4kB } } }
-  parallel: { model: 2, data: [dim1] }
+        exchanges: [{ when: after_weight_grad, axis: data, collective: all_gather, bytes: 4kB }] }
+  parallel: { tensor: 2, data: [dim1] }
 """
     workload = scenario(text + FABRIC).resolved["workload"]
     (layer,) = workload["layers"]
     assert layer["forward"] == {"time": "5us"}
     assert layer["input_grad"] == "none"
     assert layer["weight_grad"] == {"ops": {"flop": "1GFLOP", "memory": "1MB"}}
-    assert layer["communication"] == {"weight_grad": {"kind": "all_gather", "bytes": "4kB"}}
-    assert workload["parallel"] == {"model": {"degree": 2}, "data": {"dims": ["dim1"]}, "backward": "weight_first"}
+    exchange = {"when": "after_weight_grad", "axes": ["data"], "kind": "all_gather", "bytes": "4kB"}
+    assert layer["exchanges"] == [exchange]
+    assert workload["parallel"] == {"tensor": {"degree": 2}, "data": {"dims": ["dim1"]}, "backward": "weight_first"}
 
 
 def test_limits_may_be_unlimited(scenario: Callable[..., Loaded]) -> None:

@@ -71,11 +71,11 @@ def test_ignored_keys_of_a_file_are_noted(file):
 def test_a_vocabulary_is_padded_to_a_multiple_of_the_ranks(file):
     """50,257 tokens on 4 ranks become 50,260."""
     path = file({**GPT2, "n_layer": 1})
-    odd = syncline.simulate(scenario(str(path), sequence=64, parallel={"model": 4}))
+    odd = syncline.simulate(scenario(str(path), sequence=64, parallel={"tensor": 4}))
     note = next(note for note in odd.summary.notes if "vocabulary" in note)
-    assert "of 50257 tokens is padded to 50260, a multiple of its 4 model-parallel ranks" in note
+    assert "of 50257 tokens is padded to 50260, a multiple of its 4 tensor-parallel ranks" in note
     assert "Megatron-LM pads to 50688" in note
-    even = syncline.simulate(scenario(str(path), sequence=64, vocabulary=50_260, parallel={"model": 4}))
+    even = syncline.simulate(scenario(str(path), sequence=64, vocabulary=50_260, parallel={"tensor": 4}))
     assert not [note for note in even.summary.notes if "vocabulary" in note]
     # Compute differs by less than one token's lookup per rank, and exchanges do not differ.
     assert odd.summary.compute_s == pytest.approx(even.summary.compute_s, rel=1e-6)

@@ -24,12 +24,12 @@ SPEC: dict[str, Any] = {
                 "weight_grad": "1ms",
             },
         ],
-        "parallel": {"model": 4, "overlap": "none"},
+        "parallel": {"tensor": 4, "overlap": "none"},
     },
     "fabric": {"shape": "Ring(4)_Switch(8)", "latency": "1ns"},
     "budget": {"rate_per_npu": "100GB/s"},
 }
-"""32 ranks: model parallelism along the ring, data parallelism along the switch."""
+"""32 ranks: tensor parallelism along the ring, data parallelism along the switch."""
 
 
 def asked(**changes: Any) -> Request:

@@ -36,8 +36,8 @@ def test_demand_is_counted_from_the_plans() -> None:
     rates = [8 * 10**11] * 2
     found = demand(request.scenario(0, request.candidates()[0], rates), rates)
     element = 4
-    model, data = found.role("model"), found.role("data")
-    assert model == pytest.approx((4e6 * element * (3 / 4 + 2 * 3 / 4), 0.0), rel=1e-3)
+    tensor, data = found.role("tensor"), found.role("data")
+    assert tensor == pytest.approx((4e6 * element * (3 / 4 + 2 * 3 / 4), 0.0), rel=1e-3)
     assert data == pytest.approx((0.0, 9e6 / 4 * element * 2 * 7 / 8), rel=1e-3)
     assert found.compute_s == pytest.approx(5 * 1e-3 / 4, rel=1e-3)
 
@@ -58,12 +58,12 @@ def test_predictions_match_simulations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "model"),
+    ("shape", "tensor"),
     [("FC(8)_Switch(8)", 2), ("Ring(8)_Switch(8)", 4), ("FC(4)_FC(4)_Switch(4)", 8), ("Switch(6)_Switch(4)", 2)],
 )
-def test_predictions_hold_if_groups_are_parts_of_dimensions(shape: str, model: int) -> None:
+def test_predictions_hold_if_groups_are_parts_of_dimensions(shape: str, tensor: int) -> None:
     """Part of a full connection has only the links between its members; part of a ring sends through other ranks."""
-    workload = {**SPEC["workload"], "parallel": {"model": model, "overlap": "none"}}
+    workload = {**SPEC["workload"], "parallel": {"tensor": tensor, "overlap": "none"}}
     found = search(asked(workload=workload, fabric={"shape": shape, "latency": "1ns"}))
     for each in found.allocations:
         assert each.simulated[0] == pytest.approx(each.predicted[0], rel=0.03), each.scheme
@@ -71,7 +71,7 @@ def test_predictions_hold_if_groups_are_parts_of_dimensions(shape: str, model: i
 
 
 def test_all_shapes_are_searched_and_unsuitable_ones_are_reported() -> None:
-    workload = {**SPEC["workload"], "parallel": {"model": ["dim1"], "overlap": "none"}}
+    workload = {**SPEC["workload"], "parallel": {"tensor": ["dim1"], "overlap": "none"}}
     found = search(
         asked(workload=workload, fabric={"npus": 32, "dims": [1, 2], "kinds": ["ring", "switch"]}, simulate=2)
     )
@@ -80,14 +80,14 @@ def test_all_shapes_are_searched_and_unsuitable_ones_are_reported() -> None:
     optima = [each for each in found.allocations if each.scheme == "optimum"]
     assert found.winner.total_s == min(each.total_s for each in optima)
     assert sum(bool(each.simulated) for each in optima) == 2
-    workload = {**SPEC["workload"], "parallel": {"model": ["dim2"], "overlap": "none"}}
+    workload = {**SPEC["workload"], "parallel": {"tensor": ["dim2"], "overlap": "none"}}
     bad = search(asked(workload=workload, fabric={"shape": ["Ring(4)_Switch(8)", "Ring(32)"]}))
     assert [shape for shape, _ in bad.skipped] == ["Ring(32)"]
 
 
 def test_several_jobs_are_weighed() -> None:
     """The fabric is optimised for the job with the larger weight."""
-    data = {**SPEC["workload"], "parallel": {"data": "all", "model": "none", "overlap": "none"}}
+    data = {**SPEC["workload"], "parallel": {"data": "all", "tensor": "none", "overlap": "none"}}
     shares = []
     for weight in (0.01, 100):
         jobs = [{"name": "a", "workload": SPEC["workload"]}, {"name": "b", "weight": weight, "workload": data}]
@@ -160,10 +160,18 @@ def test_jobs_with_names_that_give_equal_file_names_have_different_files(tmp_pat
 
 
 def test_stages_of_a_pipeline_are_refused() -> None:
-    workload = {**SPEC["workload"], "parallel": {"model": 4, "pipeline": 2}, "micro_batches": 2}
+    workload = {**SPEC["workload"], "parallel": {"tensor": 4, "pipeline": 2}, "micro_batches": 2}
     with pytest.raises(SynclineError) as refused:
         search(asked(workload=workload))
     assert refused.value.diagnostics[0]["key"] == "workload.parallel.pipeline"
+
+
+@pytest.mark.parametrize(("key", "given"), [("axes", {"context": 2}), ("meshes", {"experts": {"axes": {"expert": 2}}})])
+def test_further_axes_are_refused(key: str, given: dict[str, object]) -> None:
+    workload = {**SPEC["workload"], "parallel": {"tensor": 4, key: given}}
+    with pytest.raises(SynclineError) as refused:
+        search(asked(workload=workload))
+    assert refused.value.diagnostics[0]["key"] == f"workload.parallel.{key}"
 
 
 def test_a_rate_without_any_bound_is_refused() -> None:
@@ -294,7 +302,7 @@ def test_a_logical_grid() -> None:
     assert found.winner.predicted[0] > 0
 
 
-@pytest.mark.parametrize("parallel", [{"model": 4}, {"data": 12}, {"model": "none"}, {"model": 6}])
+@pytest.mark.parametrize("parallel", [{"tensor": 4}, {"data": 12}, {"tensor": "none"}, {"tensor": 6}])
 def test_exchanges_are_counted_once_for_all_shapes(
     parallel: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,8 +322,8 @@ def test_exchanges_are_counted_once_for_all_shapes(
     fabric = {"npus": 48, "dims": [1, 2], "kinds": ["switch"]}
     found = search(asked(workload=workload, fabric=fabric, simulate=1), lambda done, what: told.append(what))
     assert len(counted) == 1
-    # A model-parallel group fills the lowest parts.
-    inner = parallel.get("model", 4)
+    # A tensor-parallel group fills the lowest parts.
+    inner = parallel.get("tensor", 4)
     assert inner == "none" or inner in itertools.accumulate(counted[0], operator.mul)
     assert len([each for each in found.allocations if each.scheme == "optimum"]) + len(found.skipped) == 9
     assert told[0] == "shape 1 of 9: Switch(48)"

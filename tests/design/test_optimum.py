@@ -15,7 +15,7 @@ from syncline.design.price import Price
 pytest.importorskip("cvxpy")
 pytestmark = pytest.mark.timeout(300)
 
-JOB = Demand(0.01, (Exchange("data", (0.0, 2e9)), Exchange("model", (8e9, 0.0))))
+JOB = Demand(0.01, (Exchange("data", (0.0, 2e9)), Exchange("tensor", (8e9, 0.0))))
 NAMES = ("dim1", "dim2")
 
 
@@ -55,7 +55,7 @@ def test_bounds_limit_the_optimum(changes: dict[str, object], expected: list[flo
 
 
 def test_the_order_limits_the_optimum() -> None:
-    turned = Demand(0.0, (Exchange("data", (2e9, 0.0)), Exchange("model", (0.0, 8e9))))
+    turned = Demand(0.0, (Exchange("data", (2e9, 0.0)), Exchange("tensor", (0.0, 8e9))))
     within = limits(descending=True)
     found = optimum([(1.0, turned)], within)
     assert found == pytest.approx([5e10, 5e10], rel=1e-5)
@@ -87,7 +87,7 @@ def test_performance_per_cost_is_better_than_all_neighbours() -> None:
 
 
 def test_a_dimension_without_traffic_gets_its_minimum() -> None:
-    idle = Demand(0.0, (Exchange("model", (8e9, 0.0)),))
+    idle = Demand(0.0, (Exchange("tensor", (8e9, 0.0)),))
     found = optimum([(1.0, idle)], limits(least=(1e6, 2e9)))
     assert found == pytest.approx([9.8e10, 2e9], rel=1e-5)
     assert optimum([(1.0, Demand(1.0, ()))], limits()) == [1e6, 1e6]

@@ -21,7 +21,7 @@ ELSEWHERE = {"compute": {"model": "roofline", "accelerator": "A100"}, "fabric": 
 @pytest.mark.parametrize(
     "workload",
     [
-        {"model": "decoder", "layers": 2, "sequence": 64, "micro_batches": 3, "parallel": {"model": 2, "zero": 1}},
+        {"model": "decoder", "layers": 2, "sequence": 64, "micro_batches": 3, "parallel": {"tensor": 2, "zero": 1}},
         {"model": "resnet50", "iterations": 2, "precision": "fp16", "optimizer": "none"},
         {"model": "dlrm", "parallel": {"data": "all"}},
     ],

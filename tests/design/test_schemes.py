@@ -28,7 +28,7 @@ def free(dims: int, rate: float = 1e11) -> Limits:
 
 
 def two(first: tuple[float, ...], second: tuple[float, ...], compute: float = 0.1) -> Demand:
-    exchanges = (Exchange("data", second), Exchange("model", first))
+    exchanges = (Exchange("data", second), Exchange("tensor", first))
     return Demand(compute, tuple(each for each in exchanges if any(each.bytes)))
 
 
@@ -53,9 +53,9 @@ def test_smart_without_a_shared_dimension_is_proportional_to_square_roots() -> N
 @pytest.mark.parametrize(
     ("first", "second", "case", "sized_by"),
     [
-        ((9e9, 1e9, 0), (0, 1e8, 1e9), "A", ("model",)),
+        ((9e9, 1e9, 0), (0, 1e8, 1e9), "A", ("tensor",)),
         ((9e9, 1e8, 0), (0, 5e9, 1e9), "B", ("data",)),
-        ((1e9, 1e9, 0), (0, 1e9, 1e9), "C", ("model", "data")),
+        ((1e9, 1e9, 0), (0, 1e9, 1e9), "C", ("tensor", "data")),
     ],
 )
 def test_smart_with_a_shared_dimension(
@@ -98,7 +98,7 @@ def test_smart_is_the_optimum(first: list[float], second: list[float], shared: b
         (two((1e9, 1e9), (1e9, 1e9)), "2 dimensions are shared"),
         (Demand(0.0, (Exchange("a", (1e9,)), Exchange("b", (1e9,)), Exchange("c", (1e9,)))), "3 kinds of groups"),
         (
-            Demand(0.0, (Exchange("data", (1e9, 0.0)), Exchange("model", (1e9, 0.0)), Exchange("model", (1e9, 1e9)))),
+            Demand(0.0, (Exchange("data", (1e9, 0.0)), Exchange("tensor", (1e9, 0.0)), Exchange("tensor", (1e9, 1e9)))),
             "different proportions",
         ),
     ],

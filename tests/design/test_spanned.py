@@ -17,7 +17,7 @@ def dims(*sizes: int) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "inner", "model", "data"),
+    ("sizes", "inner", "tensor", "data"),
     [
         ((4, 8), 4, ["dim1", 8], [4, "dim2"]),
         ((2, 2, 8), 4, ["dim1", "dim2", 8], [4, "dim3"]),
@@ -29,13 +29,13 @@ def dims(*sizes: int) -> list[dict[str, object]]:
     ],
 )
 def test_dimensions_that_a_group_does_not_span_are_merged(
-    sizes: tuple[int, ...], inner: int | None, model: list[object], data: list[object]
+    sizes: tuple[int, ...], inner: int | None, tensor: list[object], data: list[object]
 ) -> None:
     def form(role: str) -> list[object]:
         found = spanned.alike(dims(*sizes), role, inner, "1ps")
         return [dim["size"] if str(dim["name"]).startswith("other") else dim["name"] for dim in found]
 
-    assert form("model") == model
+    assert form("tensor") == tensor
     assert form("data") == data
     assert form("all") == [f"dim{at}" for at in range(1, len(sizes) + 1)]
 
@@ -66,10 +66,10 @@ def test_reused_results_equal_simulated_ones(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_dimensions_that_a_key_names_are_not_merged() -> None:
-    parallel = {"model": {"degree": 4}, "data": "rest"}
+    parallel = {"tensor": {"degree": 4}, "data": "rest"}
     assert spanned.inner(parallel, {}, 32) == 4
     assert spanned.inner(parallel, {}, 6) is None
-    assert spanned.inner({"model": {"dims": ["dim1"]}, "data": "rest"}, {}, 32) is None
-    assert spanned.inner({**parallel, "order": ["data", "model"]}, {}, 32) is None
+    assert spanned.inner({"tensor": {"dims": ["dim1"]}, "data": "rest"}, {}, 32) is None
+    assert spanned.inner({**parallel, "order": ["data", "tensor"]}, {}, 32) is None
     assert spanned.inner(parallel, {"algorithms": {"dim1": "ring"}}, 32) is None
     assert spanned.inner(parallel, {"plans": {"all_reduce": "own.yaml"}}, 32) is None

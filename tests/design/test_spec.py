@@ -154,7 +154,7 @@ def test_errors_of_the_job_have_the_place_in_the_file(tmp_path: Path) -> None:
     file = tmp_path / "spec.yaml"
     file.write_text(
         "schema: syncline-design/1\n"
-        "workload: { model: gpt3_175b, batch_per_npu: 1, parallel: { model: 7 } }\n"
+        "workload: { model: gpt3_175b, batch_per_npu: 1, parallel: { tensor: 7 } }\n"
         "compute: { model: roofline, peak: 234TFLOP/s, memory: 2TB/s }\n"
         "fabric: { shape: Ring(7)_Switch(4) }\n"
         "budget: { rate_per_npu: 300GB/s }\n",

@@ -23,7 +23,7 @@ pytest.importorskip("cvxpy")
 pytestmark = pytest.mark.timeout(300)
 
 TRANSFORMER: dict[str, Any] = {
-    "workload": {"model": "transformer", "layers": 4, "batch_per_npu": 4, "parallel": {"model": 8}},
+    "workload": {"model": "transformer", "layers": 4, "batch_per_npu": 4, "parallel": {"tensor": 8}},
     "compute": {"model": "roofline", "accelerator": "A100", "efficiency": 0.5},
     "fabric": {"shape": ["Ring(4)_Switch(8)_Switch(4)", "Ring(8)_Switch(16)"], "latency": "0.5us"},
     "budget": {"rate_per_npu": "200GB/s"},
@@ -106,7 +106,7 @@ def test_the_winner_has_the_best_simulated_time() -> None:
         {
             "name": "large",
             "weight": 3,
-            "workload": {**TRANSFORMER["workload"], "parallel": {"model": 8, "overlap": "none"}},
+            "workload": {**TRANSFORMER["workload"], "parallel": {"tensor": 8, "overlap": "none"}},
         },
         {"name": "vision", "workload": {"model": "resnet50", "batch_per_npu": 32}},
     ]
@@ -128,7 +128,7 @@ def test_a_scheme_that_breaks_a_bound_cannot_win() -> None:
         {
             "name": "large",
             "weight": 3,
-            "workload": {**TRANSFORMER["workload"], "parallel": {"model": 8, "overlap": "none"}},
+            "workload": {**TRANSFORMER["workload"], "parallel": {"tensor": 8, "overlap": "none"}},
         },
         {"name": "vision", "workload": {"model": "resnet50", "batch_per_npu": 32}},
     ]

@@ -63,6 +63,7 @@ PARTS = {
     "Limits": ("Limits", "mapping"),
     "Trace": ("Trace", "mapping"),
     "Parallel": ("Parallelism", "parallelism"),
+    "RankMesh": ("Further meshes", "mesh of ranks"),
     "Job": ("Several jobs", "job"),
     "JobCollectives": ("Collectives of a job", "mapping"),
     "ModelWorkload": ("A model by its name", "model"),
@@ -74,7 +75,7 @@ PARTS = {
     "Layer": ("One layer", "layer"),
     "Ops": ("Work", "operations"),
     "Product": ("Matrix products", "matrix product"),
-    "LayerCommunication": ("Communication of a layer", "communication"),
+    "Exchange": ("Exchanges of a layer", "exchange"),
     "CollectiveWorkload": ("One collective", "collective"),
     "CollectivesWorkload": ("Several collectives", "collectives"),
     "Comm": ("Several collectives", "collective"),
@@ -139,7 +140,7 @@ SOURCES = {
     "AllToAllFabric.alltoall": "astra2020 III-C",
     "Layer.sharding": "astra2020 III-A; Shoeybi et al. 2019 (`column`, `row`); dlrm2020 III-A (`exchange`)",
     "Layer.needed_by": "dlrm2020 Fig. 3",
-    "Parallel.model": "hier2021 III (filling the lowest dimensions)",
+    "Parallel.tensor": "hier2021 III (filling the lowest dimensions)",
     "Parallel.order": "Megatron-LM (the default)",
     "Parallel.backward": "ASTRA-sim 1.0 `Workload.cc`",
     "Parallel.schedule": "Huang et al. 2019 (`gpipe`), Narayanan et al. 2021, 2.2",
@@ -290,9 +291,9 @@ def _type(entry: dict[str, Any]) -> str:
         case "object":
             words = entry.get("propertyNames", {}).get("enum")
             key = "name" if not words else "data type" if "fp32" in words else "collective"
-            if entry["additionalProperties"] is True:
-                return f"mapping from {key} to value"
-            return f"mapping from {key} to {_type(entry['additionalProperties'])}"
+            # Names that must match a pattern have properties of that pattern.
+            values = next(iter(entry.get("patternProperties", {}).values()), entry.get("additionalProperties"))
+            return f"mapping from {key} to {'value' if values is True else _type(values)}"
     raise ValueError(f"the reference has no word for {entry}")
 
 
@@ -303,6 +304,7 @@ def _plural(text: str) -> str:
         "list",
         "collective",
         "dimension",
+        "exchange",
         "layer",
         "link",
         "point",

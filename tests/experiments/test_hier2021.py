@@ -27,7 +27,7 @@ def test_shares_sizes_times_and_costs() -> None:
     for row in rows:
         system = systems[row["workload"], row["topology"]]
         dims = range(1, len(system.dims) + 1)
-        for role, name in (("model", "MP"), ("data", "DP")):
+        for role, name in (("tensor", "MP"), ("data", "DP")):
             sizes = [size / 1e6 for size in system.demand.role(role)] or [0.0] * len(system.dims)
             assert sizes == pytest.approx([float(row[f"M_{name}_dim{at}_MB"]) for at in dims], rel=1e-3, abs=1e-3)
         shares = system.division(row["scheme"]).shares

@@ -28,7 +28,7 @@ def layer(name: str, parameters: int, **more: Any) -> dict[str, Any]:
 LAYERS = {"layers": [layer("a", 200_000), layer("b", 900_000), layer("c", 300_000)], "iterations": 2}
 TWO_KINDS = {
     "layers": [
-        layer(kind, 0, communication={"weight_grad": {"collective": kind, "bytes": "4MiB"}})
+        layer(kind, 0, exchanges=[{"when": "after_weight_grad", "axis": "data", "collective": kind, "bytes": "4MiB"}])
         for kind in ("all_to_all", "all_reduce")
     ]
 }
@@ -47,7 +47,7 @@ DECODER = {
     "batch_per_npu": 2,
     "precision": "bf16",
     "micro_batches": 4,
-    "parallel": {"model": 2, "pipeline": 2},
+    "parallel": {"tensor": 2, "pipeline": 2},
 }
 NODE_DIMS = {
     "dims": [
@@ -100,7 +100,26 @@ BASES: dict[str, dict[str, Any]] = {
     ),
     "layers": scenario(LAYERS, SWITCH),
     "work": scenario(WORK, SWITCH, compute={"model": "roofline", "peak": "100TFLOP/s", "memory": "1TB/s"}),
-    "model_parallel": scenario(LAYERS | {"parallel": {"model": ["dim1"]}}),
+    "tensor_parallel": scenario(LAYERS | {"parallel": {"tensor": ["dim1"]}}),
+    "exchanges": scenario(
+        LAYERS
+        | {
+            "layers": [
+                layer("a", 200_000),
+                layer(
+                    "b",
+                    900_000,
+                    exchanges=[
+                        {"when": "after_forward", "axis": "tensor", "collective": "all_reduce", "bytes": "1MiB"}
+                    ],
+                ),
+                layer("c", 300_000, mesh="other"),
+            ],
+            "micro_batches": 2,
+            "parallel": {"tensor": 2, "meshes": {"other": {"tensor": 4, "axes": {"extra": 2}}}},
+        },
+        NODE_DIMS,
+    ),
     "decoder": scenario(DECODER, NODE_DIMS, compute=A100),
     "systolic": scenario(WORK, SWITCH, compute={"model": "systolic", "memory": "900GB/s"}),
     "throughput": scenario(WORK, SWITCH, compute={"model": "throughput", "rate": "10TFLOP/s", "memory": "600GB/s"}),

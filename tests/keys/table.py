@@ -73,9 +73,9 @@ TABLE: dict[str, dict[str, Case]] = {
     "Limits": _cases("bare", "limits", events=5, sim_time="1us", wall="0.000000001s", memory="1KB"),
     "Trace": _cases("bare", "trace", ranks=[3, 5], max_spans=2),
     "Parallel": _cases(
-        "model_parallel",
+        "tensor_parallel",
         "workload.parallel",
-        model=["dim2"],
+        tensor=["dim2"],
         data="none",
         backward="input_first",
         overlap="none",
@@ -84,12 +84,12 @@ TABLE: dict[str, dict[str, Case]] = {
         "decoder",
         "workload.parallel",
         pipeline=1,
-        order=["pipeline", "model", "data"],
+        order=["pipeline", "tensor", "data"],
         schedule="gpipe",
         virtual_stages=(
             4,
             {
-                "workload.parallel": {"model": 2, "pipeline": 2, "schedule": "interleaved", "virtual_stages": 2},
+                "workload.parallel": {"tensor": 2, "pipeline": 2, "schedule": "interleaved", "virtual_stages": 2},
                 "workload.layers": 8,
             },
         ),
@@ -97,6 +97,17 @@ TABLE: dict[str, dict[str, Case]] = {
         recompute="full",
         divided_checkpoints=(True, {"workload.parallel.recompute": "full"}),
         sequence=True,
+    )
+    | _cases(
+        "exchanges", "workload.parallel", axes={"extra": 2}, meshes={"other": {"tensor": 1, "axes": {"extra": 2}}}
+    ),
+    "RankMesh": _cases(
+        "exchanges",
+        "workload.parallel.meshes.other",
+        tensor=2,
+        data=(4, {"workload.parallel.meshes.other.tensor": GONE}),
+        axes={"extra": 4},
+        order=["extra", "tensor", "data"],
     ),
     "Types": _cases(
         "decoder",
@@ -123,12 +134,15 @@ TABLE: dict[str, dict[str, Case]] = {
         "workload.layers.0.forward",
         data_type=("fp16", {"compute": {"model": "roofline", "accelerator": "A100"}}),
     ),
-    "LayerCommunication": _cases(
-        "layers",
-        "workload.layers.1.communication",
-        forward={"collective": "all_gather", "bytes": "1MiB"},
-        input_grad={"collective": "all_gather", "bytes": "1MiB"},
-        weight_grad={"collective": "all_gather", "bytes": "1MiB"},
+    "Exchange": _cases(
+        "exchanges",
+        "workload.layers.1.exchanges.0",
+        collective="all_gather",
+        bytes="2MiB",
+        when="before_forward",
+        axis=["data"],
+        blocks=False,
+        each_micro_batch=(True, {"workload.layers.1.exchanges.0.when": "after_weight_grad"}),
     ),
     "Layer": _cases(
         "layers",
@@ -139,12 +153,13 @@ TABLE: dict[str, dict[str, Case]] = {
         weight_grad="50us",
         update="50us",
         parameters=10_000,
-        communication={"forward": {"collective": "all_gather", "bytes": "1MiB"}},
+        exchanges=[{"when": "after_forward", "axis": "data", "collective": "all_gather", "bytes": "1MiB"}],
         shares=("a", {}, {"workload.layers.1.parameters": GONE}),
     )
-    | _cases("model_parallel", "workload.layers.1", inputs=900_000, outputs=900_000, sharding="replicated")
+    | _cases("exchanges", "workload.layers.1", mesh="other", ranks={"tensor": [0]})
+    | _cases("tensor_parallel", "workload.layers.1", inputs=900_000, outputs=900_000, sharding="replicated")
     | _cases(
-        "model_parallel",
+        "tensor_parallel",
         "workload.layers.1",
         heads=3,
         vocabulary=3,
@@ -183,7 +198,7 @@ TABLE: dict[str, dict[str, Case]] = {
         "decoder",
         "workload",
         model="mlp",
-        parallel={"model": 4},
+        parallel={"tensor": 4},
         iterations=2,
         micro_batches=8,
         global_batch=(64, {}, {"workload.micro_batches": GONE}),
@@ -195,13 +210,13 @@ TABLE: dict[str, dict[str, Case]] = {
         "work",
         "workload",
         layers=[{"name": "alone", "forward": "5us"}],
-        parallel={"model": "all"},
+        parallel={"tensor": "all"},
         iterations=2,
         micro_batches=2,
         batch_per_npu=8,
         sample={"model_flop": "9GFLOP"},
         global_batch=48,
-        precision=("bf16", {"workload.parallel": {"model": "all"}}),
+        precision=("bf16", {"workload.parallel": {"tensor": "all"}}),
         types={"gradients": "bf16"},
         optimizer=("adam", {"compute.memory_capacity": "15MB", "workload.layers.0.kept": "1MB"}),
     ),

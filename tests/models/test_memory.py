@@ -50,13 +50,13 @@ def of_blocks(**parallel):
 def test_activations_of_a_block_match_korthikanti_2022(t):
     sbh, scores = S * B * H, Fraction(5 * A * S, H)
     # Equations 1 and 2; 4; table 2 with selective recomputation, without and with sequence parallelism, and full.
-    assert of_blocks(model=t) == sbh * (10 + (24 + scores) / t)
-    assert of_blocks(model=t, sequence=True) == sbh * (34 + scores) / t
-    assert of_blocks(model=t, recompute="selective") == sbh * (10 + Fraction(24, t))
-    assert of_blocks(model=t, recompute="selective", sequence=True) == Fraction(34 * sbh, t)
-    assert of_blocks(model=t, recompute="full") == 2 * sbh
-    assert of_blocks(model=t, recompute="full", sequence=True) == Fraction(2 * sbh, t)
-    assert of_blocks(model=t, recompute="full", divided_checkpoints=True) == Fraction(2 * sbh, t)
+    assert of_blocks(tensor=t) == sbh * (10 + (24 + scores) / t)
+    assert of_blocks(tensor=t, sequence=True) == sbh * (34 + scores) / t
+    assert of_blocks(tensor=t, recompute="selective") == sbh * (10 + Fraction(24, t))
+    assert of_blocks(tensor=t, recompute="selective", sequence=True) == Fraction(34 * sbh, t)
+    assert of_blocks(tensor=t, recompute="full") == 2 * sbh
+    assert of_blocks(tensor=t, recompute="full", sequence=True) == Fraction(2 * sbh, t)
+    assert of_blocks(tensor=t, recompute="full", divided_checkpoints=True) == Fraction(2 * sbh, t)
 
 
 def test_one_block_at_a_time_is_recomputed():
@@ -64,18 +64,18 @@ def test_one_block_at_a_time_is_recomputed():
     # The embedding's dropout, the last norm, the projection, and logits in fp32 (Korthikanti et al. 2022, 4.3).
     ends = sbh * 5 + 4 * S * B * 50_257
     whole = sbh * (34 + scores)
-    assert memory(model=1)[0]["activations_bytes"] == ends + 2 * whole
-    assert memory(model=1, recompute="full")[0]["activations_bytes"] == ends + 2 * 2 * sbh + whole - 2 * sbh
-    assert memory(model=1, recompute="selective")[0]["activations_bytes"] == ends + 2 * 34 * sbh + scores * sbh
+    assert memory(tensor=1)[0]["activations_bytes"] == ends + 2 * whole
+    assert memory(tensor=1, recompute="full")[0]["activations_bytes"] == ends + 2 * 2 * sbh + whole - 2 * sbh
+    assert memory(tensor=1, recompute="selective")[0]["activations_bytes"] == ends + 2 * 34 * sbh + scores * sbh
 
 
 @pytest.mark.parametrize("t", [1, 2, 8])
 def test_fused_attention_keeps_no_scores(t):
     """34 sbh, and four bytes per token and head; selective recomputation has nothing to do, and a note says so."""
     sbh, sums = S * B * H, 4 * S * B * A
-    assert of_blocks(model=t, attention="fused") == sbh * 10 + Fraction(24 * sbh + sums, t)
-    assert of_blocks(model=t, attention="fused", sequence=True) == Fraction(34 * sbh + sums, t)
-    fused = load(scenario(model=t, attention="fused", recompute="selective")).resolved["workload"]
+    assert of_blocks(tensor=t, attention="fused") == sbh * 10 + Fraction(24 * sbh + sums, t)
+    assert of_blocks(tensor=t, attention="fused", sequence=True) == Fraction(34 * sbh + sums, t)
+    fused = load(scenario(tensor=t, attention="fused", recompute="selective")).resolved["workload"]
     assert "recompute" not in fused["parallel"]
     assert any("fused attention already recomputes its scores" in note for note in fused["notes"])
     # Custom layers and modules follow the same rule.
@@ -83,7 +83,7 @@ def test_fused_attention_keeps_no_scores(t):
     given = load({"workload": own, "compute": "given", "fabric": {"shape": "Ring(2)", "rate": "1GB/s"}}).resolved
     assert "recompute" not in given["workload"]["parallel"]
     assert given["workload"]["notes"] == fused["notes"]
-    assert memory(model=t, attention="fused", recompute="selective") == memory(model=t, attention="fused")
+    assert memory(tensor=t, attention="fused", recompute="selective") == memory(tensor=t, attention="fused")
 
 
 def test_long_contexts_fit():
@@ -108,7 +108,7 @@ def test_long_contexts_fit():
         "mlp_bias": False,
         "sequence": 131_072,
         "batch_per_npu": 1,
-        "parallel": {"model": 8, "sequence": True, "recompute": "full"},
+        "parallel": {"tensor": 8, "sequence": True, "recompute": "full"},
     }
     value = {
         "workload": workload,
@@ -147,7 +147,7 @@ def test_memory_matches_megatron_on_eight_b200(sizes, layers_, t, stages, measur
     llama = {"kv_heads": 8, "gated": True, "activation": "silu", "norm": "rms", "positions": 0, "rotary": True}
     llama |= {"dropout": False, "vocabulary": 128_256, "tied_embeddings": False, "attention_bias": False}
     llama |= {"output_bias": False, "mlp_bias": False, "sequence": 4096, "batch_per_npu": 1, "micro_batches": 32}
-    parallel = {"model": t, "pipeline": stages, "zero": 1, "sequence": t > 1}
+    parallel = {"tensor": t, "pipeline": stages, "zero": 1, "sequence": t > 1}
     value = {
         "workload": {"model": "decoder", "layers": layers_, **sizes, **llama, "parallel": parallel},
         "compute": {"model": "roofline", "accelerator": "B200"},
@@ -179,7 +179,7 @@ def test_variants_of_models_keep_their_activations():
 
 @pytest.mark.parametrize("zero", range(4))
 def test_states_are_two_four_and_twelve_bytes_a_parameter(zero):
-    found = memory(model=1, zero=zero)[0]
+    found = memory(tensor=1, zero=zero)[0]
     sizes = {"layers": 2, "hidden": H, "heads": A, "sequence": S}
     parameters = sum(layer.parameters for layer in layers("decoder", **sizes))
     divided = [8 if zero > at else 1 for at in (2, 1, 0)]
@@ -191,7 +191,7 @@ def test_states_are_two_four_and_twelve_bytes_a_parameter(zero):
 
 
 def test_stages_hold_live_micro_batches_and_a_shared_table():
-    found = memory(layers=4, pipeline=4, model=1, data=2, micro_batches=8)
+    found = memory(layers=4, pipeline=4, tensor=1, data=2, micro_batches=8)
     assert [each["live"] for each in found] == [4, 3, 2, 1]
     table = 2 * 50_257 * H
     block = found[1]["parameters_bytes"]
@@ -216,7 +216,7 @@ def test_a_job_that_does_not_fit_is_refused_with_remedies():
         "parameters 148.2 MiB, gradients 296.4 MiB, optimiser states 889.3 MiB, activations"
     )
     zero = "`workload.parallel.zero=1` (1.23 GiB)"
-    others = "`workload.batch_per_npu=1` (1.47 GiB); or `workload.parallel.model=2` (1.03 GiB)"
+    others = "`workload.batch_per_npu=1` (1.47 GiB); or `workload.parallel.tensor=2` (1.03 GiB)"
     assert found["help"] == f"it fits with {zero}; or {others}"
     assert not [each for each in load(scenario(capacity="1.5GiB", zero=1)).check() if each["severity"] == "error"]
     assert not load(scenario()).resolved.get("npu_memory")

@@ -122,7 +122,7 @@ def test_sizes_behind_the_published_layer_file(published):
 def test_attention_is_not_divided_below_heads(name, heads):
     def scenario(model):
         return {
-            "workload": {"model": name, "parallel": {"model": model, "data": "rest"}},
+            "workload": {"model": name, "parallel": {"tensor": model, "data": "rest"}},
             "compute": {"model": "roofline", "accelerator": "A100"},
             "fabric": {"switch": {"hosts": 96, "rate": "100Gb/s"}},
         }

@@ -21,7 +21,9 @@ SMALL: dict[str, Any] = {
                 "forward": "20us",
                 "input_grad": "10us",
                 "weight_grad": "10us",
-                "communication": {"weight_grad": {"collective": "all_reduce", "bytes": "1MB"}},
+                "exchanges": [
+                    {"when": "after_weight_grad", "axis": "data", "collective": "all_reduce", "bytes": "1MB"}
+                ],
             }
             for name in (HOSTILE, "$second ${name}", "third & <b>last</b>")
         ],
@@ -49,9 +51,9 @@ RARE = (*OF_PACKETS, *OF_FLOWS, *OF_STAGES)
 
 def flows() -> syncline.Result:
     """Three layers on two racks, with flows that share slow links between the racks."""
-    communication = {"weight_grad": {"collective": "all_to_all", "bytes": "2MB"}}
+    exchanges = [{"when": "after_weight_grad", "axis": "data", "collective": "all_to_all", "bytes": "2MB"}]
     layers = [
-        {"name": name, "forward": "5us", "weight_grad": "10us", "communication": communication}
+        {"name": name, "forward": "5us", "weight_grad": "10us", "exchanges": exchanges}
         for name in (HOSTILE, "second", "third")
     ]
     return syncline.simulate(
@@ -124,8 +126,8 @@ def resnet() -> syncline.Result:
 def packets(**network: Any) -> syncline.Result:
     """Packets on two dimensions of switches, with one slow rank. By default, both dimensions drop packets, and
     connections time out."""
-    communication = {"weight_grad": {"collective": "all_reduce", "bytes": "500kB"}}
-    layer = {"forward": "50us", "weight_grad": "80us", "communication": communication}
+    exchanges = [{"when": "after_weight_grad", "axis": "data", "collective": "all_reduce", "bytes": "500kB"}]
+    layer = {"forward": "50us", "weight_grad": "80us", "exchanges": exchanges}
     direct = dict.fromkeys(("all_reduce", "reduce_scatter", "all_gather"), "direct")
     return syncline.simulate(
         workload={"iterations": 3, "layers": [{"name": name, **layer} for name in ("first", "second")]},

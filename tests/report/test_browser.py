@@ -234,7 +234,7 @@ def test_a_thousand_layers_and_npus_open_quickly(browser: Any, tmp_path: Path) -
             "name": f"layer{number}",
             "forward": "100us",
             "weight_grad": "200us",
-            "communication": {"weight_grad": {"collective": "all_reduce", "bytes": "1MB"}},
+            "exchanges": [{"when": "after_weight_grad", "axis": "data", "collective": "all_reduce", "bytes": "1MB"}],
         }
         for number in range(1000)
     ]

@@ -25,7 +25,7 @@ def run(rate: str = "10GB/s", prices: Any = "hier2021", **more: Any) -> syncline
         "name": "layer",
         "forward": "1ms",
         "weight_grad": "2ms",
-        "communication": {"weight_grad": {"collective": "all_reduce", "bytes": "3MB"}},
+        "exchanges": [{"when": "after_weight_grad", "axis": "data", "collective": "all_reduce", "bytes": "3MB"}],
     }
     sections = {} if prices is None else {"prices": prices}
     return syncline.simulate(

@@ -40,13 +40,14 @@ def test_a_training_step() -> None:
     assert "1 of 32 ranks" in text["How far to trust it"]
 
 
+def gathered(size: str) -> dict[str, str]:
+    return {"when": "after_forward", "axis": "tensor", "collective": "all_gather", "bytes": size}
+
+
 def test_layers_with_the_longest_waits_come_first_and_the_rest_is_counted() -> None:
     layer = {"forward": "1us", "weight_grad": "1us"}
-    layers = [
-        {**layer, "name": name, "communication": {"forward": {"collective": "all_gather", "bytes": f"{at + 1}MB"}}}
-        for at, name in enumerate("abcdefg")
-    ]
-    workload = {"layers": layers, "parallel": {"model": ["dim1"], "data": ["dim2"]}}
+    layers = [{**layer, "name": name, "exchanges": [gathered(f"{at + 1}MB")]} for at, name in enumerate("abcdefg")]
+    workload = {"layers": layers, "parallel": {"tensor": ["dim1"], "data": ["dim2"]}}
     text = told(syncline.simulate(workload=workload, compute="given", fabric=FABRIC))["Where compute waits"]
     assert text.startswith("- g: ")
     assert text.count("\n") == 5
@@ -59,11 +60,11 @@ def test_equal_blocks_of_a_model_are_merged() -> None:
         {
             **layer,
             "name": f"block{at}.output",
-            "communication": {"forward": {"collective": "all_gather", "bytes": "1MB"}},
+            "exchanges": [gathered("1MB")],
         }
         for at in range(4)
     ]
-    workload = {"layers": layers, "parallel": {"model": ["dim1"], "data": ["dim2"]}}
+    workload = {"layers": layers, "parallel": {"tensor": ["dim1"], "data": ["dim2"]}}
     text = told(syncline.simulate(workload=workload, compute="given", fabric=FABRIC))["Where compute waits"]
     assert text.startswith("- block*.output (4 layers): ")
     assert "100.0 % of the waiting" in text

@@ -46,6 +46,7 @@ fn simulate_with(
         ranks: ranks.len() as u32,
         class_runs: (0..ranks.len() as u32).map(|rank| (rank, rank)).collect(),
         classes: ranks,
+        axes: Vec::new(),
         roles: Vec::new(),
         layers: Vec::new(),
         iterations: 1,

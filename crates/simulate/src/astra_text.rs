@@ -35,9 +35,9 @@ use std::path::Path;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_formats::astra1::{Collective, Layer, Pass, Policy, TextWorkload};
 use syncline_units::{Bytes, CollectiveKind, Time};
-use syncline_workload::grid::Grid;
-use syncline_workload::layer::{Axes, Comm, Parallel};
-use syncline_workload::step::GroupComm;
+use syncline_workload::exchange::Comm;
+use syncline_workload::mesh::Mesh;
+use syncline_workload::parallel::{Axes, MeshSpec, TENSOR};
 use syncline_workload::{GraphBuilder, Part, Role, RoleId, Task, TaskGraph, TaskKind, Work, Workload};
 
 /// Reads a file as a job for the ranks along `axes`.
@@ -104,15 +104,18 @@ fn runnable(text: &TextWorkload) -> Result<()> {
         .into())
 }
 
+/// A collective, and the role whose groups carry it out.
+type Among = (RoleId, Comm);
+
 /// A layer: the times of its passes, and its exchanges within groups.
 struct Step {
     forward: Time,
     input_grad: Time,
     weight_grad: Time,
     update: Time,
-    forward_comm: Option<GroupComm>,
-    input_grad_comm: Option<GroupComm>,
-    weight_grad_comm: Option<GroupComm>,
+    forward_comm: Option<Among>,
+    input_grad_comm: Option<Among>,
+    weight_grad_comm: Option<Among>,
 }
 
 /// The grid of ranks and the groups on it.
@@ -135,16 +138,16 @@ impl Layout {
         };
         match text.header.model_group {
             Some(group) => {
-                let parallel =
-                    Parallel { model: Axes::Degree(group), data: Axes::Rest, ..Parallel::default() };
-                let grid = Grid::new(axes, &parallel).map_err(|error| {
+                let spec = MeshSpec { tensor: Axes::Degree(group), ..MeshSpec::default() };
+                let mesh = Mesh::place(axes, &spec).map_err(|error| {
                     error
                         .at(text.source.file(), 1)
                         .key("model_parallel_NPU_group")
                         .found(group.to_string())
                         .note("the group fills the lowest dimensions of the fabric")
                 })?;
-                (layout.sizes, layout.dims, layout.model) = (grid.sizes, grid.dims, grid.model);
+                layout.model = mesh.along(TENSOR).to_vec();
+                (layout.sizes, layout.dims) = (mesh.sizes, mesh.dims);
             }
             None => layout.model = layout.all_but(1),
         }
@@ -229,13 +232,7 @@ impl Layout {
     }
 
     /// The exchange after a pass, within the groups along `axes`.
-    fn exchange(
-        &mut self,
-        at: Site,
-        part: &str,
-        pass: Pass,
-        axes: Option<&[usize]>,
-    ) -> Boxed<Option<GroupComm>> {
+    fn exchange(&mut self, at: Site, part: &str, pass: Pass, axes: Option<&[usize]>) -> Boxed<Option<Among>> {
         let Some((collective, bytes)) = pass.exchange.filter(|&(_, bytes)| bytes > 0) else {
             return Ok(None);
         };
@@ -398,7 +395,7 @@ impl Training {
         layer: usize,
         part: Part,
         step: &Step,
-        comm: Option<GroupComm>,
+        comm: Option<Among>,
         blocking: bool,
     ) -> Option<u32> {
         let (role, Comm { kind, bytes }) = comm?;

@@ -1,7 +1,7 @@
 //! Which NPUs exchange messages in a job. The routes of these pairs must be alike for one rank to represent others.
 
 use crate::plans::Plans;
-use crate::symmetry::{Candidate, Search, axis_of};
+use crate::symmetry::{Search, axis_of};
 use std::collections::{BTreeMap, BTreeSet};
 use syncline_engine::PhasePlan;
 use syncline_fabric::{Flow, Symmetry};
@@ -13,8 +13,23 @@ use syncline_workload::Role;
 /// Limit on the routes that are compared with each other, and on the instructions read. More would take many seconds.
 const MOST: u64 = 1 << 24;
 
+/// An axis that groups lie along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Line {
+    size: u32,
+    stride: u32,
+}
+
+impl Line {
+    const fn coordinate(self, rank: u32) -> u32 {
+        rank / self.stride % self.size
+    }
+}
+
 /// The messages that ranks send along axes, and to single peers.
 pub(crate) struct Exchanges<'a> {
+    /// The axes of all groups. Those that share coordinates with several candidates are none of these.
+    axes: Vec<Line>,
     /// By axis: one phase of each algorithm, the number of its lanes, and whether some of these run backwards.
     phases: Vec<Vec<(&'a PhasePlan, u32, bool)>>,
     /// By axis and coordinate: the coordinates of receivers with their distance according to the plan, and the number
@@ -25,19 +40,25 @@ pub(crate) struct Exchanges<'a> {
 }
 
 impl<'a> Exchanges<'a> {
-    pub(crate) fn new(plans: &'a Plans, roles: &[&Role], search: &Search<'_>) -> Self {
-        let mut phases = vec![Vec::new(); search.axes.len()];
+    pub(crate) fn new(plans: &'a Plans, roles: &[&Role]) -> Self {
+        let (mut axes, mut phases): (Vec<Line>, Vec<Vec<_>>) = (Vec::new(), Vec::new());
         let mut seen = BTreeSet::new();
         for (plan, role) in plans.plans.iter().zip(roles) {
             for phase in &plan.phases {
-                let Some(place) = search.place(axis_of(role, phase)) else { continue };
+                let Some(axis) = axis_of(role, phase) else { continue };
+                let line = Line { size: axis.size, stride: axis.stride };
+                let place = axes.iter().position(|known| *known == line).unwrap_or_else(|| {
+                    axes.push(line);
+                    phases.push(Vec::new());
+                    axes.len() - 1
+                });
                 let lanes = plans.dims[usize::from(phase.dim)];
                 if seen.insert((place, phase.kind, phase.dim, phase.algorithm.name())) {
                     phases[place].push((phase, lanes.queues_of(phase.kind), lanes.backward(phase.kind) > 0));
                 }
             }
         }
-        Self { phases, known: BTreeMap::new(), looked: 0 }
+        Self { axes, phases, known: BTreeMap::new(), looked: 0 }
     }
 
     /// The messages of the representatives, with their lanes; `None` if there are too many to compare.
@@ -47,7 +68,8 @@ impl<'a> Exchanges<'a> {
         let mut flows = Vec::new();
         for class in 0..npus.classes() {
             let from = npus.representative(class);
-            for (at, axis) in search.axes.iter().enumerate() {
+            for at in 0..self.axes.len() {
+                let axis = self.axes[at];
                 let here = axis.coordinate(from.0);
                 for (&(there, distance), &lanes) in self.receivers(at, axis, here)? {
                     let to = NpuId(from.0 + there * axis.stride - here * axis.stride);
@@ -69,7 +91,7 @@ impl<'a> Exchanges<'a> {
 
     /// The ranks to which the rank at coordinate `here` of an axis sends along that axis; `None` if the limit on
     /// instructions is reached.
-    fn receivers(&mut self, at: usize, axis: &Candidate, here: u32) -> Option<&BTreeMap<(u32, u32), u32>> {
+    fn receivers(&mut self, at: usize, axis: Line, here: u32) -> Option<&BTreeMap<(u32, u32), u32>> {
         if !self.known.contains_key(&(at, here)) {
             let mut found: BTreeMap<(u32, u32), u32> = BTreeMap::new();
             for &(phase, lanes, both_ways) in &self.phases[at] {

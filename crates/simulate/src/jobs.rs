@@ -1,7 +1,7 @@
 //! Builds the [`Workload`] from a scenario's job.
 
 use crate::placement;
-use crate::scenario::{Axes, Comm, Layer, Parallel, Sample, Scenario, Work, Workload as Spec};
+use crate::scenario::{Comm, Layer, Sample, Scenario, Work, Workload as Spec};
 use crate::watch::Watch;
 use std::borrow::Cow;
 use syncline_compute::{ComputeModel, Timing};
@@ -9,9 +9,10 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_fabric::Fabric;
 use syncline_units::{Bytes, Flops};
 use syncline_workload::batch::{Batch, Number};
-use syncline_workload::grid::Grid;
 use syncline_workload::job::Training;
 use syncline_workload::memory::{Footprint, footprints};
+use syncline_workload::mesh::Mesh;
+use syncline_workload::parallel::{Axes, DATA, MeshSpec};
 use syncline_workload::remedy::{Asked, fits};
 use syncline_workload::{GraphBuilder, Part, RoleId, Task, TaskKind, Workload};
 
@@ -72,7 +73,7 @@ pub(crate) fn workload(
             let number = global_batch.map_or(Number::MicroBatches(*micro_batches), Number::Global);
             let batch = Batch { micro_batch: *batch_per_npu, number };
             let training = Training::new(&layers, &axes, parallel, (*iterations, batch), *types)?;
-            let (micro_batches, copies) = (training.stages.pipeline.micro_batches, training.division.data.1);
+            let (micro_batches, copies) = (training.stages.pipeline.micro_batches, training.copies());
             countable(*iterations, micro_batches)?;
             let memory = footprints(&training, *optimizer);
             let does_not_fit = scenario.npu_memory.and_then(|capacity| {
@@ -161,7 +162,7 @@ fn axes(scenario: &Scenario, fabric: &Fabric) -> Result<Vec<Axis>> {
 }
 
 /// One axis of the rank grid.
-pub(crate) use syncline_workload::grid::GridAxis as Axis;
+pub(crate) use syncline_workload::mesh::FabricAxis as Axis;
 
 fn positive(key: &str, value: u32) -> Result<()> {
     if value > 0 {
@@ -272,9 +273,8 @@ fn bare_collectives(collectives: &[Comm], iterations: u32, axes: &[Axis]) -> Res
         );
     }
     errors.into_result()?;
-    let parallel = Parallel { model: Axes::None, data: Axes::All, ..Parallel::default() };
-    let grid = Grid::new(axes, &parallel)?;
-    let role = grid.role("all", &grid.data);
+    let mesh = Mesh::place(axes, &MeshSpec { tensor: Axes::None, data: Axes::All, ..MeshSpec::default() })?;
+    let role = mesh.groups("all", &[DATA]);
     let mut builder = GraphBuilder::new();
     let mut names = Vec::new();
     for (index, comm) in collectives.iter().enumerate() {

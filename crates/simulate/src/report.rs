@@ -201,7 +201,7 @@ fn summary(
         ranks: u64::from(prepared.workload.ranks),
         simulated_ranks: record.ranks.len() as u64,
         npus: u64::from(prepared.fabric.npus()),
-        parallelism: parallelism(scenario, prepared),
+        parallelism: parallelism(prepared),
         iterations: u64::from(steps),
         simulated_iterations: u64::from(steps - record.iterations_repeated),
         micro_batches: of_several,
@@ -358,11 +358,10 @@ pub(crate) fn interference(timeline: &mut Timeline, alone: &[Option<f64>]) {
     timeline.tables.push(table);
 }
 
-/// The sizes of the parallel axes, such as `model 4 x data 8`; empty for jobs without layers.
-fn parallelism(scenario: &Scenario, prepared: &Prepared) -> String {
-    let Workload::Layers { .. } = scenario.workload else { return String::new() };
-    let shared = prepared.workload.roles.iter().filter(|role| role.size() > 1);
-    shared.map(|role| format!("{} {}", role.name, role.size())).collect::<Vec<_>>().join(" x ")
+/// The sizes of the mesh's axes, such as `tensor 4 x data 8`; empty for jobs without layers.
+fn parallelism(prepared: &Prepared) -> String {
+    let axes = prepared.workload.axes.iter().map(|(name, size)| format!("{name} {size}"));
+    axes.collect::<Vec<_>>().join(" x ")
 }
 
 fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record) -> Vec<String> {

@@ -16,12 +16,11 @@ use syncline_net_packet::Settings;
 use syncline_units::{
     Bytes, CollectiveKind, DataType, DimKind, FlopRate, Flops, Frequency, RankId, Rate, Time,
 };
-pub use syncline_workload::layer::{
-    Axes, BackwardOrder, Comm, Kind, Kinds, Layer, LayerCommunication, Optimizer, Parallel, Recompute,
-    Schedule, Sharding, Work,
-};
+pub use syncline_workload::exchange::{Comm, GivenExchange, When};
+pub use syncline_workload::layer::{Layer, Sharding, Work};
+pub use syncline_workload::parallel::{Axes, BackwardOrder, MeshSpec, Parallel, Recompute, Schedule};
 pub use syncline_workload::product::Product;
-pub use syncline_workload::types::Types;
+pub use syncline_workload::types::{Optimizer, Types};
 
 /// A whole scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,11 +89,11 @@ pub enum Workload {
         /// The model's name, for people.
         #[serde(default)]
         model: String,
-        /// From input to output. Sizes are for one NPU's share of the batch, before any model parallelism.
+        /// From input to output. Sizes are for one NPU's share of the batch, before any tensor parallelism.
         layers: Vec<Layer>,
         /// Which ranks share what.
         #[serde(default)]
-        parallel: Parallel,
+        parallel: Box<Parallel>,
         /// Training iterations.
         #[serde(default = "one")]
         iterations: u32,

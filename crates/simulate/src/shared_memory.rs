@@ -67,7 +67,7 @@ pub(crate) fn check(
         .note("each fits alone; jobs on the same NPU count as present at the same time, whenever they start")
         .help(
             "place them on different NPUs, or make one smaller: `parallel.zero`, `parallel.recompute`, a smaller \
-             `batch_per_npu`, or more model-parallel ranks or stages",
+             `batch_per_npu`, or more tensor-parallel ranks or stages",
         )
     };
     let mut errors = Diagnostics::new();

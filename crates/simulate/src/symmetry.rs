@@ -434,7 +434,7 @@ impl<'a> Search<'a> {
         let stays = |axis: &Candidate| NpuAxis { size: axis.size, stride: axis.stride, turned: None };
         let mut axes: Vec<NpuAxis> = self.axes.iter().map(stays).collect();
         let mut best = Symmetry::none(fabric);
-        let mut exchanges = Exchanges::new(plans, roles, &self);
+        let mut exchanges = Exchanges::new(plans, roles);
         for at in 0..axes.len() {
             let (Some(turn), size) = (self.axes[at].turn, axes[at].size) else { continue };
             let turn = turn.unwrap_or(Turn::Cyclic);

@@ -17,6 +17,7 @@ mod flow;
 mod jitter;
 mod limits;
 mod many;
+mod meshes;
 mod micro_batches;
 mod moments;
 mod named;

@@ -156,11 +156,12 @@ fn a_receiver_has_one_port() {
 #[test]
 fn rates_whose_sum_overflows_give_no_bound() {
     let dim = |name: &str, shape: &str, size: u32| json!({"name": name, "shape": shape, "size": size, "rate_per_npu": "100PB/s", "latency": "1ps"});
-    let exchange = json!({"kind": "all_reduce", "bytes": "18MiB"});
+    let exchange =
+        json!({"when": "after_weight_grad", "axes": ["data"], "kind": "all_reduce", "bytes": "18MiB"});
     let timeline = simulate(&json!({"schema": "syncline/1",
         "workload": {"source": "layers", "types": "bf16",
-            "layers": [{"name": "probe", "communication": {"weight_grad": exchange}}],
-            "parallel": {"model": {"degree": 16}, "data": "rest", "overlap": "none"}},
+            "layers": [{"name": "probe", "exchanges": [exchange]}],
+            "parallel": {"tensor": {"degree": 16}, "data": "rest", "overlap": "none"}},
         "fabric": {"dims": [dim("a", "ring", 8), dim("b", "switch", 2), dim("c", "switch", 64)]},
         "collectives": {"all_reduce": "hierarchical_2n", "chunks": 48, "order": "lifo", "active_chunks": 1,
             "algorithms": {"default": {"reduce_scatter": "halving_doubling", "all_gather": "halving_doubling"}}}}));

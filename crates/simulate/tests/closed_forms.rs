@@ -174,7 +174,7 @@ fn data_parallel_training_exposes_what_the_dependencies_say() {
 #[test]
 fn accounting_adds_up_for_every_rank() {
     for parallel in
-        [r#"{"data": "all"}"#, r#"{"model": "all", "data": "none"}"#, r#"{"model": {"degree": 2}}"#]
+        [r#"{"data": "all"}"#, r#"{"tensor": "all", "data": "none"}"#, r#"{"tensor": {"degree": 2}}"#]
     {
         let run = training(parallel, 3);
         let table = run.timeline.table("ranks").unwrap();

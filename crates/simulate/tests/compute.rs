@@ -78,7 +78,7 @@ fn a_divided_layer_has_its_share_of_the_products() {
     let parallel = |sharding: &str| {
         let layers = LINEAR
             .replace(r#""name": "linear","#, &format!(r#""name": "linear", "sharding": "{sharding}","#));
-        format!(r#"{layers}, "parallel": {{"model": "all", "data": "none"}}"#)
+        format!(r#"{layers}, "parallel": {{"tensor": "all", "data": "none"}}"#)
     };
     // By columns, 150 outputs each.
     let forward = 2 * 1000 + 150 * 4 + 4 * 30;
@@ -108,12 +108,12 @@ fn a_throughput_times_products_by_operations_and_the_rest_by_the_slower_side() {
     let gpu = r#"{"model": "throughput", "rate": "60TFLOP/s", "memory": "600GB/s"}"#;
     // 38.4 MFLOP three times.
     assert_eq!(compute(LINEAR, gpu), (3 * 640_000, "throughput (60TFLOP/s, memory 600GB/s)".to_owned()));
-    // Two model-parallel halves of the layer, and a lookup, which is not a matrix product.
+    // Two tensor-parallel halves of the layer, and a lookup, which is not a matrix product.
     let halves = LINEAR.replace(
         r#""name": "first""#,
         r#""name": "first", "forward": {"ops": {"flop": "60kFLOP", "memory": "6MB"}}"#,
     );
-    let parallel = format!(r#"{halves}, "parallel": {{"model": "all", "data": "none"}}"#);
+    let parallel = format!(r#"{halves}, "parallel": {{"tensor": "all", "data": "none"}}"#);
     assert_eq!(compute(&parallel, gpu).0, 3 * 160_000 + 2_500_000);
     let refused = simulate(LINEAR, &gpu.replace("60T", "0T")).unwrap_err();
     assert!(refused.contains("compute.rate"), "{refused}");

@@ -115,10 +115,10 @@ impl Job {
         let (near, far) = (json!({"dims": ["near"]}), json!({"dims": ["far"]}));
         let parallel = match self.parallel {
             0 => json!({"data": "all", "zero": self.zero}),
-            1 => json!({"model": near, "data": far, "zero": self.zero}),
-            2 => json!({"model": near, "pipeline": far}),
+            1 => json!({"tensor": near, "data": far, "zero": self.zero}),
+            2 => json!({"tensor": near, "pipeline": far}),
             // Stages and replicas share the links of one dimension.
-            _ => json!({"model": near, "pipeline": {"degree": 2}, "data": {"degree": 2}, "zero": self.zero}),
+            _ => json!({"tensor": near, "pipeline": {"degree": 2}, "data": {"degree": 2}, "zero": self.zero}),
         };
         let mut value = json!({"schema": "syncline/1", "fabric": {"dims": dims}, "network": {"model": self.network},
             "workload": {"source": "layers", "layers": layers, "parallel": parallel, "types": "fp16",

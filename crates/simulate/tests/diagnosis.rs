@@ -75,7 +75,7 @@ fn data_parallel(forward: f64, network: &str, change: Change) -> Value {
 
 fn tensor_parallel(outputs: u64, network: &str, change: Change) -> Value {
     let layers = layers(6, 400.0, 1_000_000, outputs, "row", change);
-    let parallel = json!({"model": {"dims": ["nvlink"]}, "data": {"dims": ["rail"]}});
+    let parallel = json!({"tensor": {"dims": ["nvlink"]}, "data": {"dims": ["rail"]}});
     job(
         json!({"source": "layers", "layers": layers, "parallel": parallel, "types": "fp16", "iterations": 2}),
         network,
@@ -85,7 +85,7 @@ fn tensor_parallel(outputs: u64, network: &str, change: Change) -> Value {
 
 fn pipeline(micro_batches: u32, outputs: u64, network: &str, change: Change) -> Value {
     let layers = layers(8, 100.0, 1_000_000, outputs, "row", change);
-    let parallel = json!({"model": {"dims": ["nvlink"]}, "pipeline": {"dims": ["rail"]}});
+    let parallel = json!({"tensor": {"dims": ["nvlink"]}, "pipeline": {"dims": ["rail"]}});
     job(
         json!({"source": "layers", "layers": layers, "parallel": parallel, "types": "fp16",
                "micro_batches": micro_batches}),
@@ -96,7 +96,7 @@ fn pipeline(micro_batches: u32, outputs: u64, network: &str, change: Change) -> 
 
 fn micro_batches(number: u32, network: &str, change: Change) -> Value {
     let layers = layers(4, 50.0, 30_000_000, 100_000, "row", change);
-    let parallel = json!({"model": {"dims": ["nvlink"]}, "data": {"dims": ["rail"]}});
+    let parallel = json!({"tensor": {"dims": ["nvlink"]}, "data": {"dims": ["rail"]}});
     job(
         json!({"source": "layers", "layers": layers, "parallel": parallel, "types": "fp16",
                "micro_batches": number, "iterations": 2}),

@@ -13,7 +13,7 @@ fn training(network: Value, jitter: Value) -> Value {
         "workload": {"source": "layers", "iterations": 4, "layers": [{
             "name": "layer",
             "forward": {"time": "100us"}, "input_grad": {"time": "100us"}, "weight_grad": {"time": "100us"},
-            "communication": {"weight_grad": {"kind": "all_reduce", "bytes": "1MB"}},
+            "exchanges": [{"when": "after_weight_grad", "axes": ["data"], "kind": "all_reduce", "bytes": "1MB"}],
         }]},
         "fabric": {"dims": [{"name": "d", "shape": "ring", "size": 8, "rate": "100Gb/s", "latency": "500ns"}]},
         "network": network,

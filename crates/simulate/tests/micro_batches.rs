@@ -70,7 +70,7 @@ fn the_update_comes_once_and_activations_in_every_micro_batch() {
 
     // Row-parallel: outputs are all-reduced after every forward pass, and halves of the work remain.
     let mut value = two_ranks([PARAMETERS, 0], 2, 3);
-    value["workload"]["parallel"] = json!({"model": "all", "data": "none"});
+    value["workload"]["parallel"] = json!({"tensor": "all", "data": "none"});
     value["workload"]["layers"][0]["sharding"] = json!("row");
     value["workload"]["layers"][0]["outputs"] = json!(PARAMETERS);
     let timeline = simulate(&value);
@@ -180,7 +180,7 @@ proptest! {
         }
         let updates = 2e-6 * value["workload"]["layers"].as_array().unwrap().len() as f64;
         let passes = |summary: &syncline_timeline::Summary| summary.compute_s - updates;
-        if value["workload"]["parallel"]["model"].is_null() {
+        if value["workload"]["parallel"]["tensor"].is_null() {
             let expected = passes(&one.summary) * f64::from(number);
             prop_assert!((passes(&several.summary) - expected).abs() < 1e-9);
         }

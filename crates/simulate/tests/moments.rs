@@ -185,7 +185,7 @@ fn the_path_goes_through_the_communication_that_compute_waits_for() {
     let timeline = two(json!({
         "source": "layers",
         "layers": [layer("a", "100us", 500_000), layer("b", "100us", 0)],
-        "parallel": {"data": "all", "model": "none"},
+        "parallel": {"data": "all", "tensor": "none"},
         "types": "fp16",
         "iterations": 1,
     }));
@@ -215,7 +215,7 @@ fn the_path_changes_to_the_rank_that_others_wait_for() {
         "workload": {
             "source": "layers",
             "layers": [layer("a", "100us", 500_000)],
-            "parallel": {"data": "all", "model": "none"},
+            "parallel": {"data": "all", "tensor": "none"},
             "types": "fp16",
             "iterations": 2,
         },
@@ -256,7 +256,7 @@ fn a_long_job_shows_its_first_two_iterations() {
         two(json!({
             "source": "layers",
             "layers": [layer("a", "100us", 500_000)],
-            "parallel": {"data": "all", "model": "none"},
+            "parallel": {"data": "all", "tensor": "none"},
             "types": "fp16",
             "iterations": iterations,
         }))
@@ -277,7 +277,7 @@ fn waiting_for_a_slow_rank_is_not_booked_to_the_network() {
         "workload": {
             "source": "layers",
             "layers": [layer("a", "1ms", 50_000)],
-            "parallel": {"data": "all", "model": "none"},
+            "parallel": {"data": "all", "tensor": "none"},
             "types": "fp16",
             "iterations": 2,
         },
@@ -334,7 +334,7 @@ fn the_bottleneck_is_the_dimension_that_is_worth_making_faster() {
             "workload": {
                 "source": "layers",
                 "layers": [layer("z", 1000), layer("y", 400_000_000)],
-                "parallel": {"model": {"dims": ["node"]}, "data": {"dims": ["cluster"]}},
+                "parallel": {"tensor": {"dims": ["node"]}, "data": {"dims": ["cluster"]}},
                 "types": "fp16",
                 "iterations": 2,
             },

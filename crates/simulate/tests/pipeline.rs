@@ -125,7 +125,7 @@ fn parts_are_sent_forward_and_their_gradients_back() {
     assert_eq!(simulate(&job(of.clone(), 4, parallel, 12)).summary.messages, 12 * 7 * 2);
     // Ranks that divide a sequence send their own tokens.
     let parallel =
-        json!({"model": {"degree": 2}, "data": "none", "pipeline": {"degree": 4}, "sequence": true});
+        json!({"tensor": {"degree": 2}, "data": "none", "pipeline": {"degree": 4}, "sequence": true});
     assert_eq!(simulate(&job(of, 8, parallel, 10)).summary.bytes, 10 * 3 * 2 * 600);
 }
 
@@ -241,7 +241,7 @@ fn blocks(number: u32) -> Vec<Value> {
 fn recomputation_repeats_forward_work_and_exchanges() {
     let with = |parallel: Value| {
         let mut parallel = parallel;
-        parallel["model"] = json!("all");
+        parallel["tensor"] = json!("all");
         parallel["data"] = json!("none");
         let value = job(blocks(2), 4, parallel, 1);
         let mut counts = std::collections::BTreeMap::<String, i64>::new();
@@ -267,7 +267,7 @@ fn recomputation_repeats_forward_work_and_exchanges() {
 #[test]
 fn sequence_parallelism_moves_as_many_bytes_in_other_collectives() {
     let value = |sequence: bool, layers: Vec<Value>| {
-        job(layers, 4, json!({"model": "all", "data": "none", "sequence": sequence}), 1)
+        job(layers, 4, json!({"tensor": "all", "data": "none", "sequence": sequence}), 1)
     };
     let [plain, sequence] = [false, true].map(|on| simulate(&value(on, blocks(2))));
     // Korthikanti et al. 2022, 4.2.2: a reduce-scatter and an all-gather replace each all-reduce, and inputs are
@@ -290,21 +290,21 @@ fn impossible_divisions_are_refused_by_name() {
     let model = |degree: u32| json!({"degree": degree});
     for (parallel, ranks, micro_batches, key, message) in [
         (
-            json!({"model": model(16)}),
+            json!({"tensor": model(16)}),
             16,
             1,
-            "parallel.model",
-            "there are more model-parallel ranks than the 12 heads",
+            "parallel.tensor",
+            "there are more tensor-parallel ranks than the 12 heads",
         ),
         (
-            json!({"model": model(8)}),
+            json!({"tensor": model(8)}),
             8,
             1,
-            "parallel.model",
+            "parallel.tensor",
             "ranks do not divide the 12 heads of layer `up0`",
         ),
         (
-            json!({"model": model(4), "sequence": true}),
+            json!({"tensor": model(4), "sequence": true}),
             4,
             1,
             "parallel.sequence",
@@ -375,21 +375,21 @@ fn random() -> impl Strategy<Value = Value> {
     (
         (1u32..3, 1u32..4, 1u32..4, 1u32..3),
         prop::sample::select(vec![
-            ["model", "data", "pipeline"],
-            ["model", "pipeline", "data"],
-            ["pipeline", "data", "model"],
+            ["tensor", "data", "pipeline"],
+            ["tensor", "pipeline", "data"],
+            ["pipeline", "data", "tensor"],
         ]),
         prop::sample::select(vec!["gpipe", "1f1b", "interleaved"]),
         (0u8..4, prop::sample::select(vec!["none", "selective", "full"]), any::<[bool; 4]>()),
         (1u32..5, 1u32..3, prop::sample::select(vec!["analytical", "queued"])),
     )
-        .prop_map(|((model, data, stages, scale), order, schedule, memory, (rounds, iterations, network))| {
+        .prop_map(|((tensor, data, stages, scale), order, schedule, memory, (rounds, iterations, network))| {
             let (zero, recompute, [divided, sequence, input_first, overlaps]) = memory;
             let interleaved = schedule == "interleaved" && stages > 1;
             let virtual_stages = if interleaved { 2 } else { 1 };
             let schedule = if schedule == "interleaved" && !interleaved { "1f1b" } else { schedule };
             let sizes = order.map(|kind| match kind {
-                "model" => model,
+                "tensor" => tensor,
                 "data" => data,
                 _ => stages,
             });
@@ -408,7 +408,7 @@ fn random() -> impl Strategy<Value = Value> {
                     "source": "layers",
                     "layers": blocks(stages * virtual_stages * scale),
                     "parallel": {
-                        "model": {"degree": model}, "data": "rest", "pipeline": {"degree": stages}, "order": order,
+                        "tensor": {"degree": tensor}, "data": "rest", "pipeline": {"degree": stages}, "order": order,
                         "schedule": schedule, "virtual_stages": virtual_stages, "zero": zero, "recompute": recompute,
                         "divided_checkpoints": divided && recompute == "full", "sequence": sequence,
                         "backward": if input_first { "input_first" } else { "weight_first" },
@@ -452,7 +452,7 @@ fn without_overlap_a_step_is_the_sum_of_its_parts() {
                 "workload": {
                     "source": "layers", "layers": blocks(3), "types": "fp16",
                     "parallel": {
-                        "model": {"degree": 2}, "data": "rest", "zero": zero, "recompute": recompute, "overlap": "none"
+                        "tensor": {"degree": 2}, "data": "rest", "zero": zero, "recompute": recompute, "overlap": "none"
                     },
                 },
                 "fabric": {"dims": [

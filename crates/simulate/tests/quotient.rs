@@ -266,7 +266,7 @@ fn groups_along_dimensions() {
         let dims = json!([dim("a", "ring", 4), dim("b", "fully_connected", 3), dim("c", "switch", 4)]);
         let mut value = job(dims, "", "");
         value["workload"] = json!({"source": "layers", "layers": [layer("x"), layer("y")], "iterations": 3,
-            "parallel": {"model": {"dims": [model]}}});
+            "parallel": {"tensor": {"dims": [model]}}});
         compare(&value)
     };
     assert_eq!(training(3 << 20, "a"), 1);

@@ -57,7 +57,7 @@ fn stages_on_rails_are_simulated_once() {
     for model in ["analytical", "queued", "flow"] {
         let mut value = rails(16, 4, model);
         value["workload"] = json!({"source": "layers", "layers": (0..4).map(|i| layer(format!("l{i}"))).collect::<Vec<_>>(),
-            "parallel": {"model": {"degree": 4}, "pipeline": {"degree": 4}, "data": "rest"}, "micro_batches": 6});
+            "parallel": {"tensor": {"degree": 4}, "pipeline": {"degree": 4}, "data": "rest"}, "micro_batches": 6});
         assert_eq!(compare(&value), 4, "{model}");
     }
 }
@@ -108,6 +108,6 @@ fn parts_of_a_dimension_are_turned() {
         {"name": "node", "shape": "switch", "size": 4, "rate": "100GB/s", "latency": "500ns"},
         {"name": "rail", "shape": "switch", "size": 16, "rate": "50GB/s", "latency": "500ns"}]});
     value["workload"] = json!({"source": "layers", "layers": (0..4).map(|i| layer(format!("l{i}"))).collect::<Vec<_>>(),
-        "parallel": {"model": {"degree": 4}, "pipeline": {"degree": 4}, "data": "rest"}, "micro_batches": 6});
+        "parallel": {"tensor": {"degree": 4}, "pipeline": {"degree": 4}, "data": "rest"}, "micro_batches": 6});
     assert_eq!(compare(&value), 4);
 }

@@ -18,7 +18,7 @@ fn issued(sets: &[(&str, u32)], collectives: &Value, dims: &Value) -> Timeline {
         .enumerate()
         .map(|(index, (kind, bytes))| {
             json!({"name": format!("l{}", index + 1), "weight_grad": {"time": "1us"},
-                "communication": {"weight_grad": {"kind": kind, "bytes": format!("{bytes}B")}}})
+                "exchanges": [{"when": "after_weight_grad", "axes": ["data"], "kind": kind, "bytes": format!("{bytes}B")}]})
         })
         .rev()
         .collect();
@@ -193,16 +193,16 @@ fn every_step_of_an_all_reduce_pays_the_injection_latency_twice() {
 }
 
 /// The times at which two all-reduces of 8 us each finish: one of a weight gradient, issued at 1 us among data-parallel
-/// ranks, and one of an input gradient, issued at 2 us among model-parallel ranks. They share no link. Two ranks share
+/// ranks, and one of an input gradient, issued at 2 us among tensor-parallel ranks. They share no link. Two ranks share
 /// a layer's compute, so each gradient takes 1 us.
-fn of_two_groups(collectives: &Value, dims: &Value, model: &Value) -> (f64, f64) {
-    let reduce = json!({"kind": "all_reduce", "bytes": "8000B"});
+fn of_two_groups(collectives: &Value, dims: &Value, tensor: &Value) -> (f64, f64) {
+    let reduce = |when: &str, axis: &str| json!({"when": when, "axes": [axis], "kind": "all_reduce", "bytes": "8000B"});
     let timeline = simulate(&json!({
         "schema": "syncline/1",
-        "workload": {"source": "layers", "parallel": {"model": model, "data": "rest"}, "layers": [
+        "workload": {"source": "layers", "parallel": {"tensor": tensor, "data": "rest"}, "layers": [
             {"name": "bottom"},
             {"name": "top", "weight_grad": {"time": "2us"}, "input_grad": {"time": "2us"},
-                "communication": {"weight_grad": reduce, "input_grad": reduce}}]},
+                "exchanges": [reduce("after_weight_grad", "data"), reduce("after_input_grad", "tensor")]}]},
         "fabric": {"dims": dims},
         "collectives": collectives,
     }));
@@ -213,7 +213,7 @@ fn of_two_groups(collectives: &Value, dims: &Value, model: &Value) -> (f64, f64)
         let row = groups.iter().position(|name| name == group).unwrap();
         (finish[row] * 1e9).round() / 1e3
     };
-    (of("data.0"), of("model.0"))
+    (of("data.0"), of("tensor.0"))
 }
 
 #[test]

@@ -280,7 +280,7 @@ fn training(name: &str, npus: &[u32], capacity: &str) -> Value {
         "workload": { "source": "layers", "layers": [layer], "iterations": 1, "types": {
                           "compute": "fp16", "parameters": "fp16", "activations": "fp16", "gradients": "fp16",
                           "optimizer": "fp32", "communication": "fp16" }, "optimizer": "adam",
-                      "parallel": { "model": "none", "data": "rest" } },
+                      "parallel": { "tensor": "none", "data": "rest" } },
         "compute": { "model": "given" },
         "npu_memory": capacity,
         "placement": { "npus": npus }

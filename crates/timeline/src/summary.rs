@@ -160,7 +160,7 @@ pub struct WorkRates {
     pub hfu: Option<f64>,
 }
 
-/// Exposed communication of one kind of parallelism.
+/// Exposed communication along one axis of the mesh.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct AxisSummary {
     /// The role of the groups that communicate, such as `data`; or `pipeline` or `point_to_point`.
@@ -260,7 +260,7 @@ pub struct Summary {
     pub compute_s: f64,
     /// Time in which compute was idle only because it waited for the network.
     pub exposed_communication_s: f64,
-    /// `exposed_communication_s` by kind of parallelism, such as `model`, `data` and `pipeline`.
+    /// `exposed_communication_s` by axis of the mesh, such as `tensor`, `data` and `pipeline`.
     #[serde(default)]
     pub exposed_by_axis: Vec<AxisSummary>,
     /// Time in which compute was idle because another stage of the pipeline had not sent a message yet, or had not

@@ -53,6 +53,7 @@ pub fn join(jobs: &[(&str, Workload)]) -> Result<(Workload, Vec<Share>), Diagnos
         ranks: 0,
         classes: Vec::new(),
         class_runs: Vec::new(),
+        axes: Vec::new(),
         roles: Vec::new(),
         layers: Vec::new(),
         iterations: jobs.iter().map(|(_, job)| job.iterations).max().unwrap_or(1),

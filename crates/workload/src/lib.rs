@@ -8,10 +8,13 @@
 //! - [`role`]: process groups, by grid axes or by lists;
 //! - [`product`]: shapes of matrix products;
 //! - [`types`]: element types of what is computed, kept and sent;
-//! - [`layer`]: layers with their work and communication, and what parallelism does to them;
+//! - [`layer`]: layers with their work, undivided;
+//! - [`exchange`]: when ranks exchange what, and within which group;
+//! - [`parallel`]: how a job divides its work, as scenarios give it;
+//! - [`mesh`]: ranks along named axes, and their place on the fabric;
+//! - [`division`]: how a mesh divides a layer;
+//! - [`step`]: a layer on one rank, with its share of the work and its exchanges;
 //! - [`batch`]: the samples of a step, and their micro-batches;
-//! - [`grid`]: which dimensions hold parts of the model, copies of it, and stages;
-//! - [`step`]: a layer divided by its parallelisation;
 //! - [`training`]: the task graph for ranks that each have a part of every layer;
 //! - [`schedule`]: the order in which a stage of a pipeline works;
 //! - [`pipeline`]: the task graphs of stages;
@@ -22,18 +25,23 @@
 //! - [`matching`]: proof, before the run, that every send has its receive and that groups agree.
 
 pub mod batch;
+mod classes;
+pub mod division;
+pub mod exchange;
 pub mod graph;
-pub mod grid;
 pub mod job;
 pub mod join;
 pub mod layer;
 pub mod matching;
 pub mod memory;
+pub mod mesh;
+pub mod parallel;
 mod passes;
 pub mod pipeline;
 pub mod product;
 pub mod remedy;
 pub mod role;
+mod roles;
 #[cfg(test)]
 mod samples;
 pub mod schedule;
@@ -84,6 +92,8 @@ pub struct Workload {
     pub class_runs: Vec<(u32, u32)>,
     /// Process groups that tasks refer to.
     pub roles: Vec<Role>,
+    /// Names and sizes of the mesh's axes of more than one rank, if ranks are laid out on a mesh.
+    pub axes: Vec<(String, u32)>,
     /// Names of the layers that tasks refer to.
     pub layers: Vec<String>,
     /// Training iterations, for reporting per step.
@@ -103,7 +113,17 @@ impl Workload {
     ) -> Self {
         let iterations = graph.iterations / graph.micro_batches;
         let (classes, class_runs) = (vec![graph], vec![(0, 0)]);
-        Self { name, ranks, classes, class_runs, roles, layers, iterations, source: Source::Built }
+        Self {
+            name,
+            ranks,
+            classes,
+            class_runs,
+            roles,
+            axes: Vec::new(),
+            layers,
+            iterations,
+            source: Source::Built,
+        }
     }
 
     /// Micro-batches in a training iteration.

@@ -238,6 +238,7 @@ mod tests {
             ranks: 2,
             classes: vec![graph(a), graph(b)],
             class_runs: vec![(0, 0), (1, 1)],
+            axes: Vec::new(),
             roles: vec![Role::grid("all", &[2], &[None], &[0])],
             layers: Vec::new(),
             iterations: 1,

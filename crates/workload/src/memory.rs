@@ -7,16 +7,19 @@
 //!   the parameters. Stage 3 also gathers the parameters of two blocks at a time: the block being computed and the
 //!   next one.
 //! - *Activations* are what layers keep from their forward pass for their backward pass ([`Layer::kept`]), for as
-//!   many micro-batches as the schedule has in flight. The layer determines what model-parallel ranks divide: the
+//!   many micro-batches as the schedule has in flight. The layer determines what tensor-parallel ranks divide: the
 //!   inputs of column layers and of replicated layers are kept whole (Korthikanti et al. 2022, 4.1), unless sequence
 //!   parallelism divides them too (4.2.2). With full recomputation, blocks keep their input, and one block at a time
 //!   holds what it recomputes; with selective recomputation, marked layers keep less (5).
 //!
 //! Communication buffers, fragmentation, and the memory of libraries are not included.
 
+use crate::division::Division;
 use crate::job::Training;
-use crate::layer::{Layer, Optimizer, Recompute, Sharding};
-use crate::step::Division;
+use crate::layer::{Layer, Sharding};
+use crate::parallel::Recompute;
+use crate::types::Optimizer;
+use std::borrow::Cow;
 use std::ops::Range;
 use syncline_units::Bytes;
 
@@ -48,64 +51,126 @@ impl Footprint {
     }
 }
 
-/// The memory that ranks of each stage of a training job need.
+/// The memory that ranks of each stage of a training job need. If ranks of a stage have different layers, that of the
+/// ranks that need the most.
 pub fn footprints(training: &Training<'_>, optimizer: Optimizer) -> Vec<Footprint> {
-    (0..training.stages.pipeline.stages).map(|stage| footprint(training, optimizer, stage)).collect()
+    let of_stage = |stage: u32| {
+        let all = training.sets(stage).into_iter().map(|present| {
+            let held = training.stages.held(training.layers);
+            let chunks = training.stages.chunks(stage).collect();
+            Rank { training, held, present, chunks, stage }.footprint(optimizer)
+        });
+        all.max_by_key(Footprint::total).expect("every stage has ranks")
+    };
+    (0..training.stages.pipeline.stages).map(of_stage).collect()
 }
 
-fn footprint(training: &Training<'_>, optimizer: Optimizer, stage: u32) -> Footprint {
-    let by = &training.division;
-    let layers = training.stages.held(training.layers);
-    let chunks: Vec<Range<usize>> = training.stages.chunks(stage).collect();
-    let mine = || chunks.iter().flat_map(|chunk| &layers[chunk.clone()]);
-    // The parameters of a layer that a rank holds, if copies divide them from ZeRO stage `from` on.
-    let held = |layer: &Layer, from: u8| {
-        let copies = u64::from(by.data.1);
-        match layer.sharding {
-            Sharding::Exchange => layer.parameters.div_ceil(copies),
-            _ if by.zero >= from && by.shards(layer) => by.parameters(layer).div_ceil(copies),
-            _ => by.parameters(layer),
+/// A rank, for its memory.
+struct Rank<'a> {
+    training: &'a Training<'a>,
+    /// The layers as stages hold them.
+    held: Vec<Cow<'a, Layer>>,
+    /// Whether the rank has each layer, its stage aside.
+    present: Vec<bool>,
+    /// The layers of its stage.
+    chunks: Vec<Range<usize>>,
+    stage: u32,
+}
+
+impl Rank<'_> {
+    fn footprint(&self, optimizer: Optimizer) -> Footprint {
+        // The sum over layers of the parameters that a rank holds, if copies divide them from ZeRO stage `from` on.
+        let sum = |from: u8, bytes: &dyn Fn(&Division) -> u64, lookups: bool| {
+            let layers = self.chunks.iter().cloned().flatten();
+            let of_layer = |sum: u64, at: usize| {
+                let (layer, by) = (&self.held[at], self.training.division(at));
+                let copies = u64::from(by.data.size);
+                let parameters = match layer.sharding {
+                    // Gradients of tables that are exchanged cover only the rows that were looked up.
+                    Sharding::Exchange if !lookups => 0,
+                    Sharding::Exchange => layer.parameters.div_ceil(copies),
+                    _ if by.zero >= from && by.shards(layer) => by.parameters(layer).div_ceil(copies),
+                    _ => by.parameters(layer),
+                };
+                sum.saturating_add(parameters.saturating_mul(bytes(by)))
+            };
+            Bytes(layers.filter(|&at| self.present[at]).fold(0, of_layer))
+        };
+        let pipeline = &self.training.stages.pipeline;
+        let live = if pipeline.stages > 1 { pipeline.peak(self.stage, |_| 1) as u32 } else { 1 };
+        Footprint {
+            stage: self.stage,
+            parameters: sum(3, &|by| by.types.parameters.bytes(), true),
+            gathered: self.gathered(),
+            gradients: sum(2, &|by| by.types.gradients.bytes(), false),
+            optimizer: sum(1, &|by| optimizer.bytes(&by.types), true),
+            activations: self.activations(),
+            live,
         }
-    };
-    let sum = |from: u8, bytes: u64| {
-        let parameters = mine().fold(0u64, |sum, layer| sum.saturating_add(held(layer, from)));
-        Bytes(parameters.saturating_mul(bytes))
-    };
-    // Gradients of tables that are exchanged cover only the rows that were looked up.
-    let dense = mine().filter(|layer| layer.sharding != Sharding::Exchange);
-    let gradients = dense.fold(0u64, |sum, layer| sum.saturating_add(held(layer, 2)));
-    let pipeline = &training.stages.pipeline;
-    let several = pipeline.stages > 1;
-    let live = if several { pipeline.peak(stage, |_| 1) as u32 } else { 1 };
-    Footprint {
-        stage,
-        parameters: sum(3, by.types.parameters.bytes()),
-        gathered: gathered(&layers, &chunks, by),
-        gradients: Bytes(gradients.saturating_mul(by.types.gradients.bytes())),
-        optimizer: sum(1, optimizer.bytes(&by.types)),
-        activations: activations(training, &chunks, stage),
-        live,
     }
-}
 
-/// The parameters of two consecutive blocks, if parameters are gathered.
-fn gathered(layers: &[std::borrow::Cow<'_, Layer>], chunks: &[Range<usize>], by: &Division) -> Bytes {
-    if by.zero < 3 || by.data.1 == 1 {
-        return Bytes(0);
+    /// The layers that the rank has, with their divisions.
+    fn had(&self, block: Range<usize>) -> impl Iterator<Item = (&Layer, &Division)> {
+        let layers = block.filter(|&at| self.present[at]);
+        layers.map(|at| (&self.training.layers[at], self.training.division(at)))
     }
-    let of = |block: &Range<usize>| {
-        let shared = layers[block.clone()].iter().filter(|layer| by.shards(layer));
-        shared.fold(0u64, |sum, layer| sum.saturating_add(by.parameters(layer)))
-    };
-    let pairs = chunks.iter().flat_map(|chunk| {
-        let of: Vec<u64> = blocks(layers, chunk.clone()).iter().map(of).collect();
-        (0..of.len()).map(move |at| of[at].saturating_add(of.get(at + 1).copied().unwrap_or(0)))
-    });
-    Bytes(pairs.max().unwrap_or(0).saturating_mul(by.types.parameters.bytes()))
+
+    /// The parameters of two consecutive blocks, if parameters are gathered.
+    fn gathered(&self) -> Bytes {
+        let of = |block: Range<usize>| {
+            let layers = block.filter(|&at| self.present[at]);
+            layers.fold(0u64, |sum, at| {
+                let (layer, by) = (&self.held[at], self.training.division(at));
+                let parameters = if by.zero > 2 && by.shards(layer) { by.parameters(layer) } else { 0 };
+                sum.saturating_add(parameters.saturating_mul(by.types.parameters.bytes()))
+            })
+        };
+        let pairs = self.chunks.iter().flat_map(|chunk| {
+            let of: Vec<u64> = blocks(self.training.layers, chunk.clone()).into_iter().map(of).collect();
+            (0..of.len()).map(move |at| of[at].saturating_add(of.get(at + 1).copied().unwrap_or(0)))
+        });
+        Bytes(pairs.max().unwrap_or(0))
+    }
+
+    /// What the rank keeps of forward passes; `None` if a layer does not say.
+    fn activations(&self) -> Option<Bytes> {
+        let layers = self.training.layers;
+        if self.chunks.iter().any(|chunk| self.had(chunk.clone()).any(|(layer, _)| layer.kept.is_none())) {
+            return None;
+        }
+        let (mut each, mut again) = (Vec::new(), 0);
+        for chunk in &self.chunks {
+            let mut of_chunk = 0u128;
+            for block in blocks(layers, chunk.clone()) {
+                let sum = |of: fn(&Layer, &Division) -> Option<u64>| {
+                    self.had(block.clone()).map(|(layer, by)| u128::from(of(layer, by).unwrap_or(0))).sum()
+                };
+                let whole: u128 = sum(kept);
+                let recompute = self.training.division(block.start).recompute;
+                let left = match (recompute, self.had(block.clone()).next()) {
+                    (Recompute::Full, Some((first, by))) if first.block.is_some() => {
+                        u128::from(checkpoint(first, by))
+                    }
+                    (Recompute::Selective, _) => sum(less),
+                    _ => whole,
+                };
+                of_chunk += left;
+                // The input is already counted once.
+                again = again.max(if left == whole { 0 } else { whole.saturating_sub(left) });
+            }
+            each.push(of_chunk);
+        }
+        let pipeline = &self.training.stages.pipeline;
+        let live = match pipeline.stages {
+            1 => each.iter().sum(),
+            _ => pipeline.peak(self.stage, |chunk| each[chunk as usize]),
+        };
+        Some(Bytes(u64::try_from(live + again).unwrap_or(u64::MAX)))
+    }
 }
 
 /// The blocks among `layers`; a layer without a block is a block by itself.
-fn blocks(layers: &[std::borrow::Cow<'_, Layer>], chunk: Range<usize>) -> Vec<Range<usize>> {
+fn blocks(layers: &[Layer], chunk: Range<usize>) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     for index in chunk {
         let block = layers[index].block;
@@ -117,43 +182,7 @@ fn blocks(layers: &[std::borrow::Cow<'_, Layer>], chunk: Range<usize>) -> Vec<Ra
     found
 }
 
-fn activations(training: &Training<'_>, chunks: &[Range<usize>], stage: u32) -> Option<Bytes> {
-    let layers = training.layers;
-    let by = &training.division;
-    if chunks.iter().any(|chunk| layers[chunk.clone()].iter().any(|layer| layer.kept.is_none())) {
-        return None;
-    }
-    let shared: Vec<std::borrow::Cow<'_, Layer>> = layers.iter().map(std::borrow::Cow::Borrowed).collect();
-    let all =
-        |layers: &[Layer]| layers.iter().map(|layer| u128::from(kept(layer, by).unwrap_or(0))).sum::<u128>();
-    let (mut each, mut again) = (Vec::new(), 0);
-    for chunk in chunks {
-        let mut of_chunk = 0u128;
-        for block in blocks(&shared, chunk.clone()) {
-            let block = &layers[block];
-            let whole = all(block);
-            let left = match by.recompute {
-                Recompute::Full if block[0].block.is_some() => u128::from(checkpoint(&block[0], by)),
-                Recompute::Selective => {
-                    block.iter().map(|layer| u128::from(less(layer, by).unwrap_or(0))).sum()
-                }
-                Recompute::None | Recompute::Full => whole,
-            };
-            of_chunk += left;
-            // The input is already counted once.
-            again = again.max(if left == whole { 0 } else { whole.saturating_sub(left) });
-        }
-        each.push(of_chunk);
-    }
-    let pipeline = &training.stages.pipeline;
-    let live = match pipeline.stages {
-        1 => each.iter().sum(),
-        _ => pipeline.peak(stage, |chunk| each[chunk as usize]),
-    };
-    Some(Bytes(u64::try_from(live + again).unwrap_or(u64::MAX)))
-}
-
-/// A rank's share of what model-parallel ranks divide, if `layer` is divided or if they divide by tokens.
+/// A rank's share of what tensor-parallel ranks divide, if `layer` is divided or if they divide by tokens.
 fn share(bytes: Bytes, layer: &Layer, by: &Division) -> u64 {
     let divided = by.sequence || matches!(layer.sharding, Sharding::Row | Sharding::Divided);
     if divided { by.portion(layer).share(bytes.0) } else { bytes.0 }
@@ -170,23 +199,23 @@ fn less(layer: &Layer, by: &Division) -> Option<u64> {
     left.map(|bytes| share(bytes, layer, by))
 }
 
-/// The bytes that a rank keeps of a block's input. All model-parallel ranks keep it whole unless they divide it.
+/// The bytes that a rank keeps of a block's input. All tensor-parallel ranks keep it whole unless they divide it.
 fn checkpoint(first: &Layer, by: &Division) -> u64 {
     let bytes = first.inputs.saturating_mul(by.types.activations.bytes());
-    if by.sequence || by.divided_checkpoints { bytes.div_ceil(u64::from(by.model.1)) } else { bytes }
+    if by.sequence || by.divided_checkpoints { bytes.div_ceil(u64::from(by.tensor.size)) } else { bytes }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::batch::Batch;
-    use crate::grid::GridAxis;
-    use crate::layer::{Axes, Parallel, Schedule};
+    use crate::mesh::FabricAxis;
+    use crate::parallel::{Axes, Parallel, Schedule};
     use crate::types::Types;
     use syncline_units::DataType;
 
-    fn axes(ranks: u32) -> Vec<GridAxis> {
-        vec![GridAxis { name: "d".to_owned(), size: ranks, dim: Some(0) }]
+    fn axes(ranks: u32) -> Vec<FabricAxis> {
+        vec![FabricAxis { name: "d".to_owned(), size: ranks, dim: Some(0) }]
     }
 
     fn of(layers: &[Layer], ranks: u32, parallel: &Parallel, micro_batches: u32) -> Vec<Footprint> {
@@ -280,15 +309,15 @@ mod tests {
 
     #[test]
     fn divided_and_recomputed_activations() {
-        let kept = |model: u32, recompute, sequence, divided_checkpoints| {
+        let kept = |tensor: u32, recompute, sequence, divided_checkpoints| {
             let parallel = Parallel {
-                model: Axes::Degree(model),
+                tensor: Axes::Degree(tensor),
                 recompute,
                 sequence,
                 divided_checkpoints,
                 ..Parallel::default()
             };
-            of(&blocks(), model, &parallel, 1)[0].activations.unwrap().0
+            of(&blocks(), tensor, &parallel, 1)[0].activations.unwrap().0
         };
         let (none, selective, full) = (Recompute::None, Recompute::Selective, Recompute::Full);
         assert_eq!(kept(1, none, false, false), 8 * 2000);

@@ -6,9 +6,11 @@
 //! block the layer below. Parameters that must be gathered (ZeRO stage 3) are gathered while the block before is
 //! computed. Without overlap every exchange blocks, and gradients are reduced after the backward pass.
 
-use crate::graph::{GraphBuilder, Part, Peer, Task, TaskKind};
-use crate::layer::{BackwardOrder, Comm, Overlap, Recompute, Work};
-use crate::step::{GroupComm, Step};
+use crate::exchange::{Comm, Exchange, When};
+use crate::graph::{GraphBuilder, NO_LAYER, Part, Peer, Task, TaskKind};
+use crate::layer::Work;
+use crate::parallel::{BackwardOrder, Overlap, Recompute};
+use crate::step::Step;
 use crate::training::Rules;
 use std::ops::Range;
 use syncline_units::Bytes;
@@ -73,10 +75,11 @@ pub(crate) struct Passes<'a> {
     gathered: Option<usize>,
     /// Tasks that wait for the end of the previous iteration.
     early: Vec<u32>,
-    /// The layer whose input gradient provides that of layer 0, if that is not layer 1; and the exchange of layer 0's
-    /// input gradient.
-    pub(crate) before_first: Option<usize>,
-    pub(crate) first_exchange: Option<u32>,
+    /// Ends of forward exchanges that a later layer waits for, with that layer.
+    late: Vec<(usize, u32)>,
+    /// The layers whose output a certain layer is the first to need: that layer, the layer, and the exchange that
+    /// provides the gradient of the output.
+    lent: Vec<(usize, usize, Option<u32>)>,
 }
 
 impl<'a> Passes<'a> {
@@ -95,13 +98,18 @@ impl<'a> Passes<'a> {
             began: None,
             gathered: None,
             early: Vec::new(),
-            before_first: None,
-            first_exchange: None,
+            late: Vec::new(),
+            lent: steps.iter().zip(0..).filter_map(|(step, at)| Some((step.needed_by?, at, None))).collect(),
         }
     }
 
     /// Finishes the graph. The next iteration begins when compute and blocking exchanges of this one end.
     pub(crate) fn finish(mut self) -> GraphBuilder {
+        self.awaited.extend(std::mem::take(&mut self.late).into_iter().map(|(_, end)| end));
+        if self.graph.is_empty() {
+            // This rank has none of the layers.
+            self.add(NO_LAYER as usize, Part::Other, TaskKind::Join);
+        }
         for task in self.first.into_iter().chain(self.early) {
             for on in self.chain.into_iter().chain(self.awaited.iter().copied()) {
                 self.graph.after_previous(task, on);
@@ -126,27 +134,44 @@ impl<'a> Passes<'a> {
         task
     }
 
-    /// A collective that starts when the chain's last task is done.
-    pub(crate) fn exchange(
-        &mut self,
-        layer: usize,
-        part: Part,
-        comm: Option<GroupComm>,
-        blocking: bool,
-    ) -> Option<u32> {
-        let (role, Comm { kind, bytes }) = comm?;
-        let task = self.add(layer, part, TaskKind::Collective { role, kind, bytes, blocking });
+    /// Adds a collective without dependencies.
+    fn collective(&mut self, layer: usize, part: Part, exchange: Exchange) -> u32 {
+        let Exchange { role, comm: Comm { kind, bytes }, blocks: blocking, .. } = exchange;
+        self.add(layer, part, TaskKind::Collective { role, kind, bytes, blocking })
+    }
+
+    /// Adds a collective that starts when the chain's last task is done.
+    fn exchange(&mut self, layer: usize, part: Part, exchange: Exchange) -> u32 {
+        let task = self.collective(layer, part, exchange);
         match self.chain {
             Some(on) => self.graph.after(task, on),
             None => self.early.push(task),
         }
-        Some(task)
+        task
     }
 
-    /// Adds a collective on the results that the next compute task waits for; the compute task then waits for the
-    /// collective.
-    fn exchange_awaited(&mut self, layer: usize, part: Part, comm: Option<GroupComm>) {
-        if let Some(task) = self.exchange(layer, part, comm, true) {
+    /// Adds the exchanges of one moment, each after the one before. Returns the end of those that block. For the end
+    /// of the others, the layer's next use waits.
+    fn exchanges(&mut self, layer: usize, part: Part, when: When) -> Option<u32> {
+        let (mut last, mut end) = (None, None);
+        for &exchange in self.steps[layer].at(when) {
+            let task = self.exchange(layer, part, exchange);
+            last.into_iter().for_each(|before| self.graph.after(task, before));
+            last = Some(task);
+            if exchange.blocks {
+                end = last;
+            } else if let Some(first) = self.needs[layer] {
+                self.graph.after_previous(first, task);
+            }
+        }
+        end
+    }
+
+    /// Adds exchanges of the results that the next compute task waits for; the compute task then waits for the
+    /// exchanges.
+    fn exchanges_awaited(&mut self, layer: usize, part: Part, when: When) {
+        for &exchange in self.steps[layer].at(when) {
+            let task = self.exchange(layer, part, exchange);
             for &on in &self.awaited {
                 self.graph.after(task, on);
             }
@@ -182,14 +207,17 @@ impl<'a> Passes<'a> {
         let began = std::mem::replace(&mut self.began, self.chain);
         let before = if again || self.overlap == Overlap::None { self.chain } else { began };
         let one = |this: &mut Self, layer: usize| {
-            let (role, Comm { kind, bytes }) = this.steps[layer].gather?;
-            let task = this.add(layer, part, TaskKind::Collective { role, kind, bytes, blocking: true });
-            match before {
-                Some(on) => this.graph.after(task, on),
-                None => this.early.push(task),
+            let mut last = None;
+            for &exchange in this.steps[layer].at(When::BeforeUse) {
+                let task = this.collective(layer, part, exchange);
+                match last.or(before) {
+                    Some(on) => this.graph.after(task, on),
+                    None => this.early.push(task),
+                }
+                this.needs[layer].get_or_insert(task);
+                last = Some(task);
             }
-            this.needs[layer].get_or_insert(task);
-            Some(task)
+            last
         };
         let tasks: Vec<Option<u32>> = layers.map(|layer| one(self, layer)).collect();
         match self.overlap {
@@ -201,13 +229,20 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// The forward pass through one layer. Returns its compute task, and its exchange if the next layer waits for it.
-    pub(crate) fn forward_step(&mut self, layer: usize) -> (u32, Option<u32>) {
-        let steps = self.steps;
-        self.exchange_awaited(layer, Part::Forward, steps[layer].before_forward);
-        let task = self.compute(layer, Part::Forward, &steps[layer].forward);
+    /// The forward pass through one layer. The next compute task waits for its exchanges, unless only a later layer
+    /// needs them.
+    fn forward_step(&mut self, layer: usize) {
+        if self.steps[layer].absent {
+            return;
+        }
+        self.exchanges_awaited(layer, Part::Forward, When::BeforeForward);
+        let task = self.compute(layer, Part::Forward, &self.steps[layer].forward);
         self.needs[layer].get_or_insert(task);
-        (task, self.exchange(layer, Part::Forward, steps[layer].forward_comm, true))
+        let end = self.exchanges(layer, Part::Forward, When::AfterForward);
+        match self.steps[layer].needed_by {
+            Some(by) if by > layer + 1 => self.late.extend(end.map(|end| (by, end))),
+            _ => self.awaited.extend(end),
+        }
     }
 
     /// The forward pass through `layers`.
@@ -216,8 +251,9 @@ impl<'a> Passes<'a> {
             let gathered = self.gather(block.clone(), Part::Forward);
             for (layer, gathered) in block.zip(gathered) {
                 self.awaited.extend(gathered);
-                let exchange = self.forward_step(layer).1;
-                self.awaited.extend(exchange);
+                self.forward_step(layer);
+                let next = self.late.extract_if(.., |&mut (by, _)| by == layer + 1);
+                self.awaited.extend(next.map(|(_, end)| end));
             }
         }
     }
@@ -228,7 +264,7 @@ impl<'a> Passes<'a> {
             let gathered = self.gather(block.clone(), Part::InputGrad);
             if self.recompute == Recompute::Full && self.steps[block.start].block.is_some() {
                 self.awaited.extend(gathered.into_iter().flatten());
-                self.exchange_awaited(block.start, Part::InputGrad, self.steps[block.start].checkpoint);
+                self.exchanges_awaited(block.start, Part::InputGrad, When::BeforeRecompute);
                 self.again(block.clone());
                 for layer in block.rev() {
                     self.backward_step(layer, reduction, shared);
@@ -250,16 +286,25 @@ impl<'a> Passes<'a> {
     /// Recomputes `layers` for their backward pass.
     fn again(&mut self, layers: Range<usize>) {
         for layer in layers {
-            let exchange = self.forward_step(layer).1;
-            self.awaited.extend(exchange);
+            self.forward_step(layer);
+            let late = std::mem::take(&mut self.late);
+            self.awaited.extend(late.into_iter().map(|(_, end)| end));
         }
     }
 
     /// The backward pass through one layer.
-    pub(crate) fn backward_step(&mut self, layer: usize, reduction: Reduction, shared: &[Shared]) {
-        let step = &self.steps[layer];
-        self.exchange_awaited(layer, Part::InputGrad, step.before_backward);
-        let inputs = self.exchange(layer, Part::WeightGrad, step.before_weight_grad, true);
+    fn backward_step(&mut self, layer: usize, reduction: Reduction, shared: &[Shared]) {
+        if self.steps[layer].absent {
+            self.provide(layer);
+            return;
+        }
+        if self.steps[layer].needed_by.is_some() {
+            let provided = self.lent.iter_mut().find(|lent| lent.1 == layer).and_then(|lent| lent.2.take());
+            self.awaited.extend(provided);
+        } else {
+            self.exchanges_awaited(layer, Part::InputGrad, When::BeforeBackward);
+        }
+        let inputs = self.exchanges(layer, Part::WeightGrad, When::BeforeWeightGrad);
         match self.backward {
             BackwardOrder::WeightFirst => {
                 self.awaited.extend(inputs);
@@ -282,11 +327,19 @@ impl<'a> Passes<'a> {
         // The gradient with respect to the samples is not needed.
         if layer > 0 {
             self.compute(layer, Part::InputGrad, &self.steps[layer].input_grad);
-            let exchange = self.exchange(layer, Part::InputGrad, self.steps[layer].input_grad_comm, true);
-            self.awaited.extend(exchange);
+            let end = self.exchanges(layer, Part::InputGrad, When::AfterInputGrad);
+            self.awaited.extend(end);
         }
-        if self.before_first == Some(layer) {
-            self.first_exchange = self.exchange(0, Part::InputGrad, self.steps[0].input_grad_comm, true);
+        self.provide(layer);
+    }
+
+    /// Starts the exchanges that provide the gradients of outputs that `layer` is the first to need.
+    fn provide(&mut self, layer: usize) {
+        for at in 0..self.lent.len() {
+            let (by, lender, _) = self.lent[at];
+            if by == layer {
+                self.lent[at].2 = self.exchanges(lender, Part::InputGrad, When::BeforeBackward);
+            }
         }
     }
 
@@ -294,7 +347,10 @@ impl<'a> Passes<'a> {
         self.compute(layer, Part::WeightGrad, &self.steps[layer].weight_grad);
         match self.overlap {
             Overlap::Gradients => {
-                self.reduce(layer, reduction, shared);
+                let ends = self.reduce(layer, reduction, shared);
+                if self.steps[layer].at(When::AfterWeightGrad).any(|exchange| exchange.blocks) {
+                    self.awaited.extend(ends);
+                }
             }
             Overlap::None => {
                 let shared = shared.iter().copied().filter(|shared| shared.step == layer).collect();
@@ -322,20 +378,18 @@ impl<'a> Passes<'a> {
             Overlap::None => self.awaited.clone(),
         };
         if reduction == Reduction::Later {
-            let comm = step.weight_grad_comm.filter(|_| step.each_micro_batch);
-            let exchange = self.exchange(layer, Part::WeightGrad, comm, false);
-            exchange.iter().for_each(|&task| self.after_all(task, &behind));
-            return exchange.into_iter().collect();
-        }
-        // Sums with ranks of the same copy, and with another stage, come before those over copies.
-        let mut on: Vec<u32> = Vec::new();
-        if let Some(sum) = self.exchange(layer, Part::WeightGrad, step.partial_sum, false) {
-            self.after_all(sum, &behind);
-            if in_last {
-                self.graph.only_in_last(sum);
+            let mut last = behind;
+            let each = step.at(When::AfterWeightGrad).filter(|exchange| exchange.each_micro_batch);
+            let mut reduced = false;
+            for &exchange in each {
+                let task = self.exchange(layer, Part::WeightGrad, exchange);
+                self.after_all(task, &last);
+                (last, reduced) = (vec![task], true);
             }
-            on.push(sum);
+            return if reduced { last } else { Vec::new() };
         }
+        // Sums with another stage come before all others.
+        let mut on: Vec<u32> = Vec::new();
         for &Shared { message: Message { peer, bytes, tag }, .. } in
             shared.iter().filter(|shared| shared.step == layer)
         {
@@ -347,13 +401,13 @@ impl<'a> Passes<'a> {
             }
             on.push(received);
         }
-        if let Some(exchange) = self.exchange(layer, Part::WeightGrad, step.weight_grad_comm, false) {
-            self.after_all(exchange, if on.is_empty() { &behind } else { &on });
-            on.clear();
-            if in_last && !step.each_micro_batch {
-                self.graph.only_in_last(exchange);
+        for &exchange in step.at(When::AfterWeightGrad) {
+            let task = self.exchange(layer, Part::WeightGrad, exchange);
+            self.after_all(task, if on.is_empty() { &behind } else { &on });
+            if in_last && !exchange.each_micro_batch {
+                self.graph.only_in_last(task);
             }
-            on.push(exchange);
+            on = vec![task];
         }
         if on.is_empty() {
             on.extend(self.chain);
@@ -362,8 +416,9 @@ impl<'a> Passes<'a> {
         if step.update != Work::None {
             on = vec![self.follow(layer, TaskKind::Compute(step.update.clone()), &on, in_last)];
         }
-        if let Some((role, Comm { kind, bytes })) = step.publish {
-            let kind = TaskKind::Collective { role, kind, bytes, blocking: false };
+        for &Exchange { role, comm: Comm { kind, bytes }, blocks: blocking, .. } in step.at(When::AfterUpdate)
+        {
+            let kind = TaskKind::Collective { role, kind, bytes, blocking };
             on = vec![self.follow(layer, kind, &on, in_last)];
         }
         if let Some(first) = self.needs[layer] {

@@ -6,11 +6,12 @@
 //! parts, activations are sent forward and their gradients backward; while a stage works on one micro-batch, it
 //! receives the next.
 
+use crate::division::Division;
 use crate::graph::{Part, Peer, TaskGraph};
 use crate::layer::Layer;
 use crate::passes::{Message, Passes, Reduction, Shared};
 use crate::schedule::{Pipeline, Turn};
-use crate::step::{Division, Step, settle};
+use crate::step::Step;
 use crate::training::Rules;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -107,28 +108,24 @@ impl Stages {
         held
     }
 
-    /// The task graphs of all stages. `ranks` gives the first rank of each stage; the other ranks of a stage are
-    /// equally far from their peers.
+    /// The task graph of a stage whose ranks have `steps`. `division` says how a layer is divided. `(stage, ranks)` gives
+    /// the stage, and the first rank of each stage; the other ranks of a stage are equally far from their peers.
     ///
     /// # Errors
     /// As [`GraphBuilder::build`](crate::GraphBuilder::build).
-    pub fn graphs(
+    pub(crate) fn graph<'a>(
         &self,
+        steps: &[Step],
         layers: &[Layer],
-        by: &Division,
+        division: &dyn Fn(usize) -> &'a Division,
         rules: Rules,
-        ranks: &[u32],
+        (stage, ranks): (u32, &[u32]),
         iterations: u32,
-    ) -> Result<Vec<TaskGraph>, Diagnostic> {
-        let steps: Vec<Step> = self.held(layers).iter().map(|layer| settle(layer, by)).collect();
-        let between = Between { stages: self, layers, by, ranks };
-        (0..self.pipeline.stages)
-            .map(|stage| {
-                let mut passes = Passes::new(&steps, rules);
-                between.step(&mut passes, stage);
-                passes.finish().build(iterations)
-            })
-            .collect()
+    ) -> Result<TaskGraph, Diagnostic> {
+        let between = Between { stages: self, layers, division, ranks };
+        let mut passes = Passes::new(steps, rules);
+        between.step(&mut passes, stage);
+        passes.finish().build(iterations)
     }
 }
 
@@ -170,10 +167,10 @@ fn shared(layers: &[Layer]) -> Result<Vec<(usize, usize)>, Diagnostic> {
 }
 
 /// The messages between stages.
-struct Between<'a> {
+struct Between<'a, 'b> {
     stages: &'a Stages,
     layers: &'a [Layer],
-    by: &'a Division,
+    division: &'a dyn Fn(usize) -> &'b Division,
     ranks: &'a [u32],
 }
 
@@ -185,7 +182,7 @@ enum Way {
     Sum = 2,
 }
 
-impl Between<'_> {
+impl Between<'_, '_> {
     /// A training step of `stage`.
     fn step(&self, passes: &mut Passes<'_>, stage: u32) {
         let pipeline = &self.stages.pipeline;
@@ -246,12 +243,13 @@ impl Between<'_> {
 
     /// The message between `stage` and `other` for the outputs of `part`, or for their gradients.
     fn message(&self, part: usize, stage: u32, other: u32, way: Way) -> Message {
-        let outputs = self.layers[self.stages.parts[part].end - 1].outputs;
+        let last = self.stages.parts[part].end - 1;
+        let (outputs, by) = (self.layers[last].outputs, (self.division)(last));
         // With sequence parallelism, each rank has and sends its own tokens.
-        let share = if self.by.sequence { outputs.div_ceil(u64::from(self.by.model.1)) } else { outputs };
+        let share = if by.sequence { outputs.div_ceil(u64::from(by.tensor.size)) } else { outputs };
         Message {
             peer: self.peer(stage, other),
-            bytes: Bytes(share.saturating_mul(self.by.types.communication.bytes())),
+            bytes: Bytes(share.saturating_mul(by.types.communication.bytes())),
             tag: tag(part, way),
         }
     }
@@ -260,8 +258,9 @@ impl Between<'_> {
     fn shared(&self, layers: &Range<usize>, stage: u32) -> Vec<Shared> {
         let mut found = Vec::new();
         for &(borrower, lender) in &self.stages.shared {
-            let elements = self.by.parameters(&self.layers[lender]);
-            let bytes = Bytes(elements.saturating_mul(self.by.types.gradients.bytes()));
+            let by = (self.division)(lender);
+            let elements = by.parameters(&self.layers[lender]);
+            let bytes = Bytes(elements.saturating_mul(by.types.gradients.bytes()));
             for (step, other) in [(borrower, lender), (lender, borrower)] {
                 let to = self.stages.stage(other);
                 if layers.contains(&step) && to != stage && !bytes.is_zero() {

@@ -1,11 +1,12 @@
 //! Refuses jobs that do not fit into memory, and finds the smallest changes that make them fit.
 
 use crate::batch::Batch;
-use crate::grid::GridAxis;
 use crate::job::Training;
-use crate::layer::{Axes, Layer, Optimizer, Parallel, Recompute};
+use crate::layer::Layer;
 use crate::memory::{Footprint, footprints};
-use crate::types::Types;
+use crate::mesh::FabricAxis;
+use crate::parallel::{Axes, PIPELINE, Parallel, Recompute, TENSOR};
+use crate::types::{Optimizer, Types};
 use std::borrow::Cow;
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_units::Bytes;
@@ -16,7 +17,7 @@ pub struct Asked<'a> {
     /// From input to output.
     pub layers: &'a [Layer],
     /// The axes that ranks can be laid out along.
-    pub axes: &'a [GridAxis],
+    pub axes: &'a [FabricAxis],
     /// How ranks are divided among the kinds of parallelism.
     pub parallel: &'a Parallel,
     /// The optimiser.
@@ -34,7 +35,7 @@ enum Change {
     Recompute(Recompute),
     Sequence,
     Batch(u32),
-    Model(u32),
+    Tensor(u32),
     Pipeline(u32),
 }
 
@@ -47,7 +48,7 @@ impl Change {
             Self::Recompute(_) => ("parallel.recompute", "full".to_owned()),
             Self::Sequence => ("parallel.sequence", "true".to_owned()),
             Self::Batch(batch) => ("batch_per_npu", batch.to_string()),
-            Self::Model(degree) => ("parallel.model", degree.to_string()),
+            Self::Tensor(degree) => ("parallel.tensor", degree.to_string()),
             Self::Pipeline(stages) => ("parallel.pipeline", stages.to_string()),
         };
         format!("`workload.{key}={value}`")
@@ -59,7 +60,7 @@ impl Change {
             Self::Recompute(_) => 1,
             Self::Sequence => 2,
             Self::Batch(_) => 3,
-            Self::Model(_) => 4,
+            Self::Tensor(_) => 4,
             Self::Pipeline(_) => 5,
         }
     }
@@ -208,12 +209,12 @@ impl Asked<'_> {
         let batch = self.batch.micro_batch.unwrap_or(1);
         found.extend((1..32).map(|by| batch >> by).take_while(|&batch| batch > 0).map(Change::Batch));
         let Ok(now) = self.training(&[]) else { return found };
-        let ranks: u32 = now.grid.sizes.iter().product();
-        let [model, stages] = [now.division.model.1, now.stages.pipeline.stages];
+        let ranks = now.mesh.ranks();
+        let [tensor, stages] = [TENSOR, PIPELINE].map(|axis| now.mesh.degree(axis));
         let larger =
             |degree: u32| (1..32).filter_map(move |by| degree.checked_shl(by).filter(|&more| more <= ranks));
         let larger = |degree: u32| larger(degree).take_while(move |&more| more > degree);
-        found.extend(larger(model).map(Change::Model));
+        found.extend(larger(tensor).map(Change::Tensor));
         found.extend(larger(stages).map(Change::Pipeline));
         found
     }
@@ -225,7 +226,7 @@ impl Asked<'_> {
                 Change::Zero(stage) => parallel.zero = stage,
                 Change::Recompute(what) => parallel.recompute = what,
                 Change::Sequence => parallel.sequence = true,
-                Change::Model(degree) => parallel.model = Axes::Degree(degree),
+                Change::Tensor(degree) => parallel.tensor = Axes::Degree(degree),
                 Change::Pipeline(stages) => parallel.pipeline = Axes::Degree(stages),
                 Change::Batch(_) => {}
             }
@@ -256,8 +257,8 @@ impl Asked<'_> {
         let training = Training::new(&layers, self.axes, &parallel, (1, batch), self.types).ok()?;
         // Changes without effect do not count.
         let useless = changes.iter().any(|change| match *change {
-            Change::Zero(_) => training.division.data.1 == 1,
-            Change::Sequence => training.division.model.1 == 1,
+            Change::Zero(_) => training.copies() == 1,
+            Change::Sequence => training.mesh.degree(TENSOR) == 1,
             _ => false,
         });
         let largest = footprints(&training, self.optimizer).iter().map(Footprint::total).max();
@@ -306,7 +307,7 @@ mod tests {
         let types = Types { optimizer: DataType::Float32, ..Types::uniform(DataType::Float16) };
         let batch = Batch { micro_batch: Some(8), number: Number::MicroBatches(4) };
         let layers = layers();
-        let axes = [GridAxis { name: "d".to_owned(), size: 8, dim: Some(0) }];
+        let axes = [FabricAxis { name: "d".to_owned(), size: 8, dim: Some(0) }];
         let asked =
             Asked { layers: &layers, axes: &axes, parallel, optimizer: Optimizer::Adam, batch, types };
         let training = Training::new(&layers, &axes, parallel, (1, batch), types).unwrap();
@@ -334,7 +335,7 @@ mod tests {
             refused.help.as_deref(),
             Some(
                 "it fits with `workload.parallel.zero=1` (68.36 KiB); or `workload.parallel.recompute=full` (76.56 KiB); or \
-                 `workload.batch_per_npu=4` (85.94 KiB); or `workload.parallel.model=2` (54.69 KiB)"
+                 `workload.batch_per_npu=4` (85.94 KiB); or `workload.parallel.tensor=2` (54.69 KiB)"
             )
         );
     }
@@ -343,7 +344,7 @@ mod tests {
     fn changes_are_combined_if_none_is_enough() {
         let help = |capacity| refusal(capacity, &Parallel::default()).unwrap().help.unwrap();
         // Two copies of a quarter each: 4 kB, half of 12 kB, and a quarter of 48 kB.
-        let expected = "it fits with `workload.parallel.zero=1` and `workload.parallel.model=4` (21.48 KiB); or `workload.p";
+        let expected = "it fits with `workload.parallel.zero=1` and `workload.parallel.tensor=4` (21.48 KiB); or `workload.p";
         assert!(help(25_000).starts_with(expected), "{}", help(25_000));
         assert!(help(10).starts_with("no 3 changes together make it fit"), "{}", help(10));
     }
@@ -374,8 +375,8 @@ mod tests {
         let layers: Vec<Layer> = (0..4)
             .flat_map(|block| [layer(block, "norm", 8000, false), layer(block, "attention", 9000, true)])
             .collect();
-        let axes = [GridAxis { name: "d".to_owned(), size: 4, dim: Some(0) }];
-        let parallel = Parallel { model: Axes::Degree(4), ..Parallel::default() };
+        let axes = [FabricAxis { name: "d".to_owned(), size: 4, dim: Some(0) }];
+        let parallel = Parallel { tensor: Axes::Degree(4), ..Parallel::default() };
         let (types, batch) = (Types::uniform(DataType::Float16), Batch::of(1));
         let training = Training::new(&layers, &axes, &parallel, (1, batch), types).unwrap();
         let asked = Asked {

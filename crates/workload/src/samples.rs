@@ -1,8 +1,9 @@
 //! Layers and divisions that tests of several modules use.
 
+use crate::division::{Division, Group};
 use crate::layer::{Layer, Work};
 use crate::role::RoleId;
-use crate::step::Division;
+
 use crate::types::Types;
 use syncline_units::{DataType, Time};
 
@@ -25,5 +26,6 @@ pub(crate) fn layer(name: &str) -> Layer {
 pub(crate) fn by(degree: u32, copies: u32, element: u64) -> Division {
     let of_size = DataType::ALL.iter().find(|each| each.bytes() == element);
     let types = Types::uniform(*of_size.expect("a type has so many bytes"));
-    Division::plain((RoleId(0), degree), (RoleId(1), copies), types)
+    let group = |role, size| Group { role: RoleId(role), size };
+    Division::plain(group(0, degree), group(1, copies), types)
 }

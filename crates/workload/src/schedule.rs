@@ -5,7 +5,7 @@
 //! schedules differ in how many micro-batches, whose activations a stage must keep, are in flight in a stage: all m
 //! with GPipe, at most p with 1F1B.
 
-use crate::layer::{Parallel, Schedule};
+use crate::parallel::{Parallel, Schedule};
 use syncline_diagnostics::{Code, Diagnostic};
 
 /// One piece of a stage's work.

@@ -3,100 +3,26 @@
 //! An iteration of the graph is a micro-batch: all of the forward pass, then all of the backward pass.
 
 use crate::graph::TaskGraph;
-use crate::layer::{BackwardOrder, Layer, Overlap, Parallel, Recompute, Sharding};
+use crate::parallel::{BackwardOrder, Overlap, Parallel, Recompute};
 use crate::passes::{Passes, Reduction};
 use crate::step::Step;
-use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
+use syncline_diagnostics::Diagnostic;
 
 /// The settings of a training loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Rules {
     /// Order of the two gradients of a layer.
     pub backward: BackwardOrder,
-    /// The recommendation-model loop (dlrm2020 Fig. 3): step 0 is the embedding. Its forward exchange is awaited only
-    /// after step `last_bottom`, and its backward exchange starts once step `last_bottom + 1` is done.
-    pub last_bottom: Option<u32>,
     /// What is recomputed in the backward pass.
     pub recompute: Recompute,
     /// Which communication overlaps the backward pass.
     pub overlap: Overlap,
 }
 
-impl Rules {
-    /// The rules for `layers`. If the first layer is exchanged, or names the layer that needs it, it is the embedding
-    /// of the recommendation-model loop.
-    ///
-    /// # Errors
-    /// Layers that have no place in such a loop; no later layer that could need the embedding; a model that is also
-    /// divided (`degree` above 1), in which several ranks would need the same share of an exchange.
-    pub fn new(parallel: &Parallel, layers: &[Layer], degree: u32) -> Result<Self, Diagnostics> {
-        let rules = Self {
-            backward: parallel.backward,
-            last_bottom: None,
-            recompute: parallel.recompute,
-            overlap: parallel.overlap,
-        };
-        let mut problems = Diagnostics::new();
-        let bad = |index: usize, key: &str, message: &str| {
-            Diagnostic::error(Code::BadWorkload, message).key(format!("workload.layers.{index}.{key}"))
-        };
-        for (index, layer) in layers.iter().enumerate().skip(1) {
-            if layer.sharding == Sharding::Exchange {
-                problems.push(
-                    bad(index, "sharding", "only the first layer can be exchanged")
-                        .found("exchange")
-                        .help("move the layer to the front, or give its `communication`"),
-                );
-            }
-            if let Some(name) = &layer.needed_by {
-                problems.push(
-                    bad(index, "needed_by", "only the first layer can have `needed_by`")
-                        .found(name)
-                        .help("remove `needed_by`: the next layer waits for this one"),
-                );
-            }
-        }
-        let Some(first) = layers.first() else { return Ok(rules) };
-        let exchanged = first.sharding == Sharding::Exchange;
-        if exchanged && degree > 1 && first.communication.is_none() {
-            problems.push(
-                Diagnostic::error(
-                    Code::BadWorkload,
-                    format!(
-                        "layer `{}` is exchanged among data-parallel ranks, but the model is divided",
-                        first.name
-                    ),
-                )
-                .key("workload.parallel")
-                .found(format!("{degree} model-parallel ranks"))
-                .allowed("1")
-                .help("write `parallel: { data: all }`, or give layers with `communication`"),
-            );
-        }
-        let last_bottom = match &first.needed_by {
-            Some(name) => match layers.iter().skip(1).position(|layer| layer.name == *name) {
-                Some(between) => Some(between as u32),
-                None => {
-                    let others = layers.iter().skip(1).map(|layer| layer.name.as_str());
-                    problems.push(
-                        bad(0, "needed_by", "no later layer has this name")
-                            .one_of(name, others)
-                            .help("name a layer that comes after it"),
-                    );
-                    None
-                }
-            },
-            None if exchanged && layers.len() < 2 => {
-                problems.push(
-                    bad(0, "sharding", "a layer that is exchanged needs a later layer that uses its output")
-                        .found("exchange")
-                        .help("add the layers that follow it"),
-                );
-                None
-            }
-            None => exchanged.then_some(0),
-        };
-        problems.into_result().map(|_| Self { last_bottom, ..rules })
+impl From<&Parallel> for Rules {
+    fn from(parallel: &Parallel) -> Self {
+        let &Parallel { backward, recompute, overlap, .. } = parallel;
+        Self { backward, recompute, overlap }
     }
 }
 
@@ -111,53 +37,22 @@ pub fn training_loop(
     (iterations, micro_batches): (u32, u32),
 ) -> Result<TaskGraph, Diagnostic> {
     let mut passes = Passes::new(steps, rules);
-    match rules.last_bottom {
-        None => {
-            passes.forward(0..steps.len());
-            passes.backward(0..steps.len(), Reduction::InLast, &[]);
-        }
-        Some(last) => recommendation_loop(&mut passes, last as usize),
-    }
+    passes.forward(0..steps.len());
+    passes.backward(0..steps.len(), Reduction::InLast, &[]);
     passes.reduce_deferred();
     passes.finish().build_steps(iterations, micro_batches)
-}
-
-/// The loop in which the exchange of layer 0 overlaps the layers up to `last`.
-fn recommendation_loop(passes: &mut Passes<'_>, last: usize) {
-    let count = passes.steps.len();
-    let exchange = passes.forward_step(0).1;
-    if last == 0 {
-        passes.awaited.extend(exchange);
-    }
-    for layer in 1..count {
-        let own = passes.forward_step(layer).1;
-        passes.awaited.extend(own);
-        if layer == last {
-            passes.awaited.extend(exchange);
-        }
-    }
-    passes.before_first = Some(last + 1);
-    for layer in (1..count).rev() {
-        passes.backward_step(layer, Reduction::InLast, &[]);
-    }
-    let exchange = passes.first_exchange;
-    passes.awaited.extend(exchange);
-    passes.backward_step(0, Reduction::InLast, &[]);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exchange::{Exchange, When};
     use crate::graph::{Part, Task};
-    use crate::layer::Comm;
+    use crate::layer::{Layer, Sharding};
     use crate::role::RoleId;
     use crate::samples::{by, layer};
-    use crate::step::settle;
+    use crate::step::divide;
     use syncline_units::{Bytes, CollectiveKind};
-
-    fn order(backward: BackwardOrder) -> Parallel {
-        Parallel { backward, ..Parallel::default() }
-    }
 
     /// The tasks that `name` waits for, as `layer part kind`, with `'` for the previous iteration.
     fn waits(graph: &TaskGraph, layer: u32, part: Part, collective: bool) -> Vec<String> {
@@ -178,7 +73,8 @@ mod tests {
 
     #[test]
     fn data_parallel_training_blocks_where_the_paper_says() {
-        let steps: Vec<Step> = ["a", "b"].iter().map(|name| settle(&layer(name), &by(1, 4, 4))).collect();
+        let steps: Vec<Step> =
+            ["a", "b"].iter().map(|name| divide(&layer(name), &by(1, 4, 4), None)).collect();
         let graph = training_loop(&steps, Rules::default(), (2, 1)).unwrap();
         assert_eq!(waits(&graph, 0, Part::Forward, false), ["0weight grad comm'", "0weight grad compute'"]);
         assert_eq!(waits(&graph, 1, Part::Forward, false), ["0forward compute", "1weight grad comm'"]);
@@ -190,7 +86,8 @@ mod tests {
 
     #[test]
     fn transformer_order_overlaps_the_input_exchange_with_the_weight_gradient() {
-        let steps: Vec<Step> = ["a", "b"].iter().map(|name| settle(&layer(name), &by(2, 4, 4))).collect();
+        let steps: Vec<Step> =
+            ["a", "b"].iter().map(|name| divide(&layer(name), &by(2, 4, 4), None)).collect();
         let rules = Rules { backward: BackwardOrder::InputFirst, ..Rules::default() };
         let graph = training_loop(&steps, rules, (1, 1)).unwrap();
         assert_eq!(waits(&graph, 1, Part::InputGrad, true), ["1input grad compute"]);
@@ -200,7 +97,8 @@ mod tests {
 
     #[test]
     fn without_overlap_gradients_are_reduced_when_the_backward_pass_is_over() {
-        let steps: Vec<Step> = ["a", "b"].iter().map(|name| settle(&layer(name), &by(1, 4, 4))).collect();
+        let steps: Vec<Step> =
+            ["a", "b"].iter().map(|name| divide(&layer(name), &by(1, 4, 4), None)).collect();
         let rules = Rules { overlap: Overlap::None, ..Rules::default() };
         let graph = training_loop(&steps, rules, (2, 1)).unwrap();
         for layer in [0, 1] {
@@ -221,11 +119,10 @@ mod tests {
     }
 
     fn recommendation_loop(backward: BackwardOrder) -> TaskGraph {
-        let layers = recommendation();
-        let rules = Rules::new(&order(backward), &layers, 1).unwrap();
-        assert_eq!(rules.last_bottom, Some(1));
-        let steps: Vec<Step> = layers.iter().map(|layer| settle(layer, &by(1, 4, 4))).collect();
-        training_loop(&steps, rules, (1, 1)).unwrap()
+        let divided = |layer: &Layer| divide(layer, &by(1, 4, 4), None);
+        let mut steps: Vec<Step> = recommendation().iter().map(divided).collect();
+        steps[0].needed_by = Some(2);
+        training_loop(&steps, Rules { backward, ..Rules::default() }, (1, 1)).unwrap()
     }
 
     #[test]
@@ -261,43 +158,72 @@ mod tests {
     #[test]
     fn a_layer_that_is_exchanged_sends_its_outputs_to_all_data_parallel_ranks() {
         let exchanged = Layer { sharding: Sharding::Exchange, ..layer("tables") };
-        let step = settle(&exchanged, &by(1, 4, 2));
-        let to_all = Some((RoleId(1), Comm { kind: CollectiveKind::AllToAll, bytes: Bytes(40) }));
-        assert_eq!((step.forward_comm, step.input_grad_comm, step.weight_grad_comm), (to_all, to_all, None));
+        let step = divide(&exchanged, &by(1, 4, 2), None);
+        let to_all =
+            |when| Exchange::new(when, RoleId(1), CollectiveKind::AllToAll, Bytes(40)).expect("not empty");
+        assert_eq!(step.exchanges, [When::AfterForward, When::BeforeBackward].map(to_all));
         assert_eq!(step.forward, exchanged.forward);
-        let alone = settle(&exchanged, &by(1, 1, 2));
-        assert_eq!((alone.forward_comm, alone.input_grad_comm, alone.weight_grad_comm), (None, None, None));
-        // Without `needed_by`, the next layer needs it.
-        let rules = Rules::new(&order(BackwardOrder::WeightFirst), &[exchanged, layer("next")], 1).unwrap();
-        assert_eq!(rules.last_bottom, Some(0));
+        assert_eq!(divide(&exchanged, &by(1, 1, 2), None).exchanges, []);
+    }
+
+    /// Three layers; the second has this exchange.
+    fn with(exchange: &[Exchange]) -> Vec<Step> {
+        let mut steps: Vec<Step> =
+            ["a", "b", "c"].iter().map(|name| divide(&layer(name), &by(1, 1, 4), None)).collect();
+        steps[1].exchanges = exchange.to_vec();
+        steps
     }
 
     #[test]
-    fn exchanges_that_have_no_place_in_the_loop_are_refused() {
-        let exchanged = |name: &str| Layer { sharding: Sharding::Exchange, ..layer(name) };
-        let needed = |by: &str| Layer { needed_by: Some(by.to_owned()), ..exchanged("e") };
-        let named = Layer { needed_by: Some("b".to_owned()), ..layer("a") };
-        for (layers, degree, key, message) in [
-            (
-                vec![layer("a"), exchanged("e")],
-                1,
-                "layers.1.sharding",
-                "only the first layer can be exchanged",
-            ),
-            (vec![layer("x"), named, layer("b")], 1, "layers.1.needed_by", "only the first layer can have"),
-            (vec![exchanged("e"), layer("a")], 2, "parallel", "the model is divided"),
-            (vec![exchanged("e")], 1, "layers.0.sharding", "needs a later layer"),
-            (vec![needed("tpo"), layer("bottom"), layer("top")], 1, "layers.0.needed_by", "no later layer"),
-            (vec![needed("e"), layer("top")], 1, "layers.0.needed_by", "no later layer"),
-        ] {
-            let errors = Rules::new(&order(BackwardOrder::WeightFirst), &layers, degree).unwrap_err();
-            assert_eq!(errors.0[0].key.as_deref(), Some(&*format!("workload.{key}")));
-            assert!(errors.0[0].message.contains(message), "{errors}");
-            assert!(errors.0[0].help.is_some());
-        }
-        let misspelt = [needed("tpo"), layer("bottom"), layer("top")];
-        let errors = Rules::new(&order(BackwardOrder::WeightFirst), &misspelt, 1).unwrap_err();
-        assert_eq!(errors.0[0].nearest.as_deref(), Some("top"));
-        assert_eq!(Rules::new(&order(BackwardOrder::InputFirst), &[], 1).unwrap().last_bottom, None);
+    fn exchanges_block_or_overlap() {
+        let new = |when| Exchange::new(when, RoleId(0), CollectiveKind::AllReduce, Bytes(8)).unwrap();
+        let graph =
+            |exchanges: &[Exchange]| training_loop(&with(exchanges), Rules::default(), (2, 1)).unwrap();
+        let blocking = graph(&[new(When::AfterForward)]);
+        assert_eq!(
+            waits(&blocking, 2, Part::Forward, false),
+            ["1forward comm", "1forward compute", "2weight grad compute'"]
+        );
+        // An exchange that overlaps is awaited by the next use of its layer alone.
+        let overlapping = graph(&[Exchange { blocks: false, ..new(When::AfterForward) }]);
+        assert_eq!(
+            waits(&overlapping, 2, Part::Forward, false),
+            ["1forward compute", "2weight grad compute'"]
+        );
+        assert_eq!(
+            waits(&overlapping, 1, Part::Forward, false),
+            ["0forward compute", "1forward comm'", "1weight grad compute'"]
+        );
+        // A reduction of gradients that blocks holds up the layer below.
+        let reduced = graph(&[Exchange { blocks: true, ..new(When::AfterWeightGrad) }]);
+        assert_eq!(waits(&reduced, 1, Part::InputGrad, false), ["1weight grad comm", "1weight grad compute"]);
+    }
+
+    #[test]
+    fn exchanges_of_one_moment_follow_each_other() {
+        let new = |role| {
+            Exchange::new(When::AfterForward, RoleId(role), CollectiveKind::AllReduce, Bytes(8)).unwrap()
+        };
+        let graph = training_loop(&with(&[new(0), new(1)]), Rules::default(), (1, 1)).unwrap();
+        let second = graph
+            .tasks
+            .iter()
+            .position(|task| matches!(task.kind, crate::TaskKind::Collective { role: RoleId(1), .. }));
+        let before = graph.dependencies(second.unwrap() as u32);
+        let kinds: Vec<bool> =
+            before.iter().map(|on| graph.tasks[on.task as usize].kind.is_communication()).collect();
+        assert!(kinds.contains(&true), "{kinds:?}");
+    }
+
+    #[test]
+    fn a_rank_skips_layers_that_it_does_not_have() {
+        let mut steps = with(&[]);
+        steps[1] = Step { name: "b".to_owned(), absent: true, ..Step::default() };
+        let graph = training_loop(&steps, Rules::default(), (1, 1)).unwrap();
+        assert!(graph.tasks.iter().all(|task| task.layer != 1));
+        assert_eq!(waits(&graph, 2, Part::Forward, false), ["0forward compute", "2weight grad compute'"]);
+        assert_eq!(waits(&graph, 0, Part::WeightGrad, false), ["2input grad compute"]);
+        let none: Vec<Step> = (0..3).map(|_| Step { absent: true, ..Step::default() }).collect();
+        assert_eq!(training_loop(&none, Rules::default(), (1, 1)).unwrap().tasks.len(), 1);
     }
 }

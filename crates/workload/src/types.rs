@@ -21,7 +21,7 @@ pub struct Types {
     pub gradients: DataType,
     /// States of the optimiser, and its copy of the parameters if these have a shorter type.
     pub optimizer: DataType,
-    /// Activations and their gradients when they are sent between model-parallel ranks and between stages.
+    /// Activations and their gradients when they are sent between tensor-parallel ranks and between stages.
     pub communication: DataType,
 }
 
@@ -42,6 +42,32 @@ impl Types {
 impl Default for Types {
     fn default() -> Self {
         Self::uniform(DataType::Float32)
+    }
+}
+
+/// The optimiser, which determines the memory for its states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Optimizer {
+    /// Stochastic gradient descent without momentum: no states.
+    #[default]
+    Sgd,
+    /// Adam (Kingma and Ba 2015).
+    Adam,
+    /// None.
+    None,
+}
+
+impl Optimizer {
+    /// Bytes of optimiser state for each parameter: Adam's two moments, and a copy of the parameter if parameters
+    /// have a shorter type than states (Rajbhandari et al. 2020, 3.1).
+    pub fn bytes(self, types: &Types) -> u64 {
+        let state = types.optimizer.bytes();
+        let copy = if types.parameters.bytes() < state { state } else { 0 };
+        match self {
+            Self::Sgd | Self::None => 0,
+            Self::Adam => 2 * state + copy,
+        }
     }
 }
 

@@ -27,7 +27,7 @@ EXCHANGES = ("forward", "input_grad", "weight_grad")
 UNIFORM = Claim(
     "astra-10",
     "Fig. 13",
-    "Transformer, data-parallel over local and horizontal, model-parallel over vertical, 2x2x2, 2 iterations, LIFO, "
+    "Transformer, data-parallel over local and horizontal, tensor-parallel over vertical, 2x2x2, 2 iterations, LIFO, "
     "local minibatch of 32: communication time is near uniform across layers 1 to 6.",
 )
 NEAR = 0.1

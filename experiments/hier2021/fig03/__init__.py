@@ -48,8 +48,8 @@ def _dimensions(sent: Table) -> Verdict:
         all(row[0] > row[1] > row[2] for row in rows.values()),
         "; ".join(texts),
         "A hierarchical all-reduce divides its data by the number of NPUs in the lower dimensions before it sends on "
-        "the next one. If model-parallel ranks extend into the last dimension, they also send activations there: GPT-3 "
-        "in 2D, Transformer-1T in 2D and 3D.",
+        "the next one. If tensor-parallel ranks extend into the last dimension, they also send activations there: "
+        "GPT-3 in 2D, Transformer-1T in 2D and 3D.",
     )
 
 
@@ -59,7 +59,7 @@ def _models(sent: Table) -> Verdict:
     return MODELS.judged(
         all(values[0] < values[1] < values[2] for values in grows.values()),
         "; ".join(texts),
-        "These are bytes per layer. Model-parallel ranks, 16 for GPT-3 and 128 for Transformer-1T, divide the "
+        "These are bytes per layer. Tensor-parallel ranks, 16 for GPT-3 and 128 for Transformer-1T, divide the "
         "gradients of a layer first, so an NPU reduces fewer bytes of a larger model. Because of its activations, "
         f"Transformer-1T still sends {digits(grows['2D'][2] / grows['2D'][1])} times as much as GPT-3 in 2D. Larger "
         "models also have more layers.",

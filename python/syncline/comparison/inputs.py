@@ -70,8 +70,8 @@ def changes(a: dict[str, Any], b: dict[str, Any]) -> list[Change]:
 def _as_written(scenario: dict[str, Any]) -> dict[str, Any]:
     """The scenario with the keys of its workload as users write them.
 
-    For example, ``parallel.model`` instead of ``parallel.model.degree``. ``sample`` is left out, since it follows from
-    the model.
+    For example, ``parallel.tensor`` instead of ``parallel.tensor.degree``. ``sample`` is left out, since it follows
+    from the model.
     """
     workload = scenario.get("workload", {})
     if jobs := workload.get("jobs"):

@@ -18,6 +18,7 @@ from syncline.config.workload import (
     CollectivesWorkload,
     CollectiveWorkload,
     Comm,
+    Exchange,
     Layer,
     LayersWorkload,
     ModelWorkload,
@@ -25,6 +26,7 @@ from syncline.config.workload import (
     Ops,
     Parallel,
     Product,
+    RankMesh,
     Workload,
 )
 from syncline.config.workload import Types as GivenTypes
@@ -291,6 +293,12 @@ def _comm(comm: Comm) -> dict[str, str]:
     return {"kind": comm.collective, "bytes": comm.bytes}
 
 
+def _exchange(exchange: Exchange) -> dict[str, Any]:
+    axes = [exchange.axis] if isinstance(exchange.axis, str) else exchange.axis
+    said = exchange.model_dump(include={"blocks", "each_micro_batch"}, exclude_defaults=True)
+    return {"when": exchange.when, "axes": axes, **_comm(exchange), **said}
+
+
 def _work(work: str | Ops | None, element: str) -> Any:
     if work is None:
         return "none"
@@ -325,10 +333,11 @@ def _layer(layer: Layer, element: str) -> dict[str, Any]:
         resolved[key] = _work(getattr(layer, key), element)
     for key in ("parameters", "inputs", "outputs", "sharding"):
         resolved[key] = getattr(layer, key)
-    if given := layer.communication:
-        comms = ((key, getattr(given, key)) for key in ("forward", "input_grad", "weight_grad"))
-        resolved["communication"] = {key: _comm(comm) for key, comm in comms if comm}
-    marks = ("needed_by", "block", "heads", "vocabulary", "tokens", "kept", "kept_selective", "shares")
+    if layer.exchanges is not None:
+        resolved["exchanges"] = [_exchange(each) for each in layer.exchanges]
+    if layer.ranks:
+        resolved["ranks"] = layer.ranks
+    marks = ("mesh", "needed_by", "block", "heads", "vocabulary", "tokens", "kept", "kept_selective", "shares")
     resolved.update({key: value for key in marks if (value := getattr(layer, key)) is not None})
     return {**resolved, "selective": True} if layer.selective else resolved
 
@@ -340,9 +349,25 @@ def axes(axes: Axes) -> Any:
     return {"degree": axes} if isinstance(axes, int) else axes
 
 
+def _mesh(mesh: RankMesh | Parallel) -> dict[str, Any]:
+    """The axes of a mesh. Keys at their defaults are left out, but for those of the two axes that every mesh has."""
+    resolved: dict[str, Any] = {"tensor": axes(mesh.tensor), "data": axes(mesh.data)}
+    if isinstance(mesh, Parallel) and mesh.pipeline != "none":
+        resolved["pipeline"] = axes(mesh.pipeline)
+    if mesh.axes:
+        resolved["axes"] = {name: axes(each) for name, each in mesh.axes.items()}
+    order = mesh.order
+    if order is None and mesh.axes:
+        order = ["tensor", *mesh.axes, "data", "pipeline"]
+    elif order is not None and isinstance(mesh, RankMesh):
+        order = [*order, "pipeline"]
+    return resolved if order is None else {**resolved, "order": order}
+
+
 def _parallel(parallel: Parallel) -> dict[str, Any]:
-    resolved = {"model": axes(parallel.model), "data": axes(parallel.data), "backward": parallel.backward}
+    resolved = {**_mesh(parallel), "backward": parallel.backward}
+    if parallel.meshes:
+        resolved["meshes"] = {name: _mesh(each) for name, each in parallel.meshes.items()}
     # Leave out keys at their defaults.
-    said = parallel.model_dump(exclude_defaults=True, exclude={"model", "data", "backward", "pipeline"})
-    pipeline = {} if parallel.pipeline == "none" else {"pipeline": axes(parallel.pipeline)}
-    return {**resolved, **pipeline, **said}
+    others = {"tensor", "data", "pipeline", "axes", "order", "meshes", "backward"}
+    return {**resolved, **parallel.model_dump(exclude_defaults=True, exclude=others)}

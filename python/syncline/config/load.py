@@ -166,9 +166,10 @@ def _in_full(resolved: dict[str, Any]) -> None:
     """Expands short forms that ``--set`` may put into a resolved scenario: degrees of parallelism and a placement."""
     parallel = (resolved.get("workload") or {}).get("parallel")
     if isinstance(parallel, dict):
-        parallel |= {
-            kind: expand_workload.axes(parallel[kind]) for kind in ("model", "data", "pipeline") if kind in parallel
-        }
+        for mesh in (parallel, *(parallel.get("meshes") or {}).values()):
+            for axes in (mesh, mesh.get("axes") or {}):
+                known = ("tensor", "data", "pipeline") if axes is mesh else tuple(axes)
+                axes |= {name: expand_workload.axes(axes[name]) for name in known if name in axes}
     if isinstance(resolved.get("placement"), list):
         resolved["placement"] = {"npus": resolved["placement"]}
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_TENSOR = "tensor parallelism is `parallel.model`, such as `parallel: { model: 8 }`"
+_TENSOR = "tensor parallelism is `parallel.tensor`, such as `parallel: { tensor: 8 }`"
 _PIPELINE = "pipeline parallelism is `parallel.pipeline`, such as `parallel: { pipeline: 4 }`"
-_DATA = "data parallelism is `parallel.data`; its default, `rest`, is all ranks that the other kinds leave"
+_DATA = "data parallelism is `parallel.data`; its default, `rest`, is all ranks that the other axes leave"
 _CONTEXT = (
-    "context parallelism is not modelled yet: remove the key; `parallel.sequence: true` is Megatron-LM's sequence "
-    "parallelism, which divides tokens among model-parallel ranks"
+    "context parallelism is not derived yet: `parallel.axes` and `exchanges` of layers can describe it; "
+    "`parallel.sequence: true` is Megatron-LM's sequence parallelism, which divides tokens among tensor-parallel ranks"
 )
-_EXPERT = "expert parallelism and mixtures of experts are not modelled yet: remove the key"
+_EXPERT = "expert parallelism is not derived yet: `parallel.meshes` and `exchanges` of layers can describe it"
 _BATCH = "the samples of one micro-batch are `batch_per_npu`"
 _GLOBAL = "the samples of a step are `global_batch`"
 _STEPS = "the number of micro-batches in a step is `micro_batches`; or give `global_batch`"
@@ -31,7 +31,17 @@ _VIRTUAL = "interleaved stages are `parallel: { schedule: interleaved, virtual_s
 HINTS: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(
-            ("tp", "tp_size", "tensor", "tensor_parallel", "tensor_parallel_size", "tensor_model_parallel_size"),
+            (
+                "tp",
+                "tp_size",
+                "tensor",
+                "tensor_parallel",
+                "tensor_parallel_size",
+                "tensor_model_parallel_size",
+                "model",
+                "model_parallel",
+                "mp",
+            ),
             _TENSOR,
         ),
         **dict.fromkeys(

@@ -23,23 +23,42 @@ Axes = Annotated[
 """A set of dimensions of the fabric; or a number of ranks, which fills the lowest dimensions first."""
 
 
-class Parallel(Strict):
-    """How the ranks divide the work: the degrees of each kind of parallelism, and how they are used."""
+AxisName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=40)]
 
-    model: Axes = "rest"
-    """Model parallelism: ranks that hold parts of one copy of the model. `all`, `none`, `rest`, a list of dimensions,
-    or a number of ranks. `rest` is all ranks that the other kinds leave."""
+
+class RankMesh(Strict):
+    """A mesh of ranks: its axes, and what each of them takes of the fabric."""
+
+    tensor: Axes = "rest"
+    """Tensor parallelism: ranks that hold parts of a layer."""
     data: Axes = "rest"
-    """Data parallelism: ranks that hold copies of the model and reduce gradients. Values as for `model`."""
+    """Data parallelism: ranks that hold copies of a layer and reduce its gradients."""
+    axes: dict[AxisName, Axes] = {}
+    """Further axes by name, as in `parallel`."""
+    order: Annotated[list[str], Field(min_length=1)] | None = None
+    """Order of the axes, as in `parallel`; without `pipeline`."""
+
+
+class Parallel(Strict):
+    """How the ranks divide the work: the axes of their mesh, and how they are used."""
+
+    tensor: Axes = "rest"
+    """Tensor parallelism: ranks that hold parts of one copy of the model. `all`, `none`, `rest`, a list of dimensions,
+    or a number of ranks. `rest` is all ranks that the other axes leave."""
+    data: Axes = "rest"
+    """Data parallelism: ranks that hold copies of the model and reduce gradients. Values as for `tensor`."""
     pipeline: Axes = "none"
     """Pipeline parallelism: ranks that hold the stages of a pipeline, each with some of the layers. Values as for
-    `model`."""
-    order: Annotated[list[Literal["model", "data", "pipeline"]], Field(min_length=3, max_length=3)] = [
-        "model",
-        "data",
-        "pipeline",
-    ]
-    """Order in which kinds given as numbers of ranks fill the dimensions, lowest dimensions first."""
+    `tensor`."""
+    axes: dict[AxisName, Axes] = {}
+    """Further axes by name, such as `{ context: 2 }`, for the `exchanges` and `ranks` of layers. Ranks along them do
+    the same work, unless layers say otherwise. Values as for `tensor`."""
+    order: Annotated[list[str], Field(min_length=1)] | None = None
+    """Order in which axes given as numbers of ranks fill the dimensions, lowest dimensions first; names all axes.
+    Without it: `tensor`, those of `axes`, `data`, `pipeline`."""
+    meshes: dict[AxisName, RankMesh] = {}
+    """Further meshes by name, over the same ranks, for layers that are divided in another way, such as experts. Stages
+    are those of `pipeline`."""
     backward: Literal["weight_first", "input_first"] = "weight_first"
     """Order of a layer's two gradients in the backward pass. `weight_first` starts the layer's all-reduce early;
     `input_first` overlaps the exchange of input gradients with the weight gradient."""
@@ -56,10 +75,10 @@ class Parallel(Strict):
     `selective`; in models, attention's scores and their softmax. If no layer is marked, as with fused attention, it
     changes nothing, and a note says so. `full`: all activations of a block but its input, which is kept."""
     divided_checkpoints: bool = False
-    """With `recompute: full`: whether model-parallel ranks divide the kept inputs of blocks among them, and gather them
-    before they recompute a block."""
+    """With `recompute: full`: whether tensor-parallel ranks divide the kept inputs of blocks among them, and gather
+    them before they recompute a block."""
     sequence: bool = False
-    """Sequence parallelism: whether model-parallel ranks divide by tokens the layers that each of them would otherwise
+    """Sequence parallelism: whether tensor-parallel ranks divide by tokens the layers that each of them would otherwise
     compute and keep whole, such as norms. All-reduces become reduce-scatters and all-gathers."""
     overlap: Literal["gradients", "none"] = "gradients"
     """Which communication overlaps with compute. `gradients`: the gradients of a layer are reduced as soon as they are
@@ -82,7 +101,7 @@ class Types(Strict):
     optimizer: DataType | None = None
     """Type of the optimizer's states, and of its copy of the parameters if these have a shorter type."""
     communication: DataType | None = None
-    """Type in which activations and their gradients are sent between model-parallel ranks and between stages. Without
+    """Type in which activations and their gradients are sent between tensor-parallel ranks and between stages. Without
     it, the type of `activations`."""
 
 
@@ -143,19 +162,35 @@ Work = Annotated[
 """A time, such as `5us`, or operations and memory traffic."""
 
 
-class LayerCommunication(Strict):
-    """Communication of a layer that is given instead of derived from the parallelism."""
+class Exchange(Comm):
+    """A collective of a layer among ranks that differ along some axes."""
 
-    forward: Comm | None = None
-    """After the forward pass; the next layer waits for it."""
-    input_grad: Comm | None = None
-    """After the input gradient; the layer before waits for it."""
-    weight_grad: Comm | None = None
-    """After the weight gradient; the parameter update waits for it."""
+    when: Literal[
+        "before_use",
+        "before_forward",
+        "after_forward",
+        "before_recompute",
+        "before_backward",
+        "after_input_grad",
+        "before_weight_grad",
+        "after_weight_grad",
+        "after_update",
+    ]
+    """When it happens. `before_use`: before each use, while the block before is computed (parameters). `before_...`:
+    provides what that pass needs; `before_backward` the gradient of the output, `before_recompute` the kept input of a
+    block, for its first layer. `after_...`: with the result of that pass. Exchanges of one layer at one moment follow
+    each other."""
+    axis: AxisName | Annotated[list[AxisName], Field(min_length=1)]
+    """The axis, or axes, along which the ranks of a group differ: `tensor`, `data`, or one of `axes`."""
+    blocks: bool | None = None
+    """Whether the next compute waits for it; otherwise only the next use of the layer does. Without it: `false` after
+    the weight gradient and after the update, else `true`."""
+    each_micro_batch: bool = False
+    """With `after_weight_grad`: whether it happens in every micro-batch, and not only in the last one."""
 
 
 class Layer(Strict):
-    """One layer of a model. Sizes are for one NPU's share of the batch, before any model parallelism."""
+    """One layer of a model. Sizes are for one NPU's share of the batch, before any tensor parallelism."""
 
     name: Annotated[str, Field(min_length=1)]
     """Name of the layer, unique within the model."""
@@ -174,22 +209,28 @@ class Layer(Strict):
     outputs: Annotated[int, Field(ge=0, le=2**63)] = 0
     """Elements of the output activations."""
     sharding: Literal["gather", "column", "row", "divided", "replicated", "exchange"] = "gather"
-    """How model parallelism divides the layer. `gather`: outputs are all-gathered forward, input gradients all-reduced
+    """How tensor parallelism divides the layer. `gather`: outputs are all-gathered forward, input gradients all-reduced
     backward. `column`: only input gradients are all-reduced. `row`: outputs are all-reduced forward. `divided`: nothing
-    is exchanged. `replicated`: every rank computes the whole layer. `exchange`, for the first layer: its parameters are
+    is exchanged. `replicated`: every rank computes the whole layer. `exchange`: its parameters are
     divided among the data-parallel ranks, and all-to-alls exchange outputs forward and their gradients backward."""
-    communication: LayerCommunication | None = None
-    """Communication of the layer, in place of what the parallelism would derive."""
+    mesh: str | None = None
+    """Name of one of `parallel.meshes`, which divides the layer. Without it, the axes of `parallel` do."""
+    ranks: dict[AxisName, Annotated[list[Annotated[int, Field(ge=0, le=2**32 - 1)]], Field(min_length=1)]] = {}
+    """Ranks that have the layer, such as `{ tensor: [0] }`: coordinates by axis. Other ranks skip the layer. Without
+    it, all ranks have it."""
+    exchanges: Annotated[list[Exchange], Field(max_length=1000)] | None = None
+    """Exchanges of the layer, in place of those that the parallelism would derive; `[]` for none."""
     needed_by: str | None = None
-    """For the first layer: the layer that first needs its output. Without it, the next one. Layers between the two do
-    not wait for its exchange; backward, its exchange starts after the input gradient of that layer."""
+    """The later layer that first needs the output. Without it, the next one. Layers between the two do not wait for the
+    exchanges after the forward pass; backward, those before it start after the input gradient of that layer."""
     block: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = None
     """Number of the block: consecutive layers with one number form a block. A stage of a pipeline holds whole blocks,
     and `recompute: full` keeps the input of each block."""
     heads: Annotated[int, Field(ge=1, le=2**32 - 1)] | None = None
-    """Number of parts, such as heads, into which model-parallel ranks can divide the layer."""
+    """Number of parts, such as heads, into which tensor-parallel ranks can divide the layer."""
     vocabulary: Annotated[int, Field(ge=1, le=2**32 - 1)] | None = None
-    """Number of different tokens, by which model-parallel ranks divide the layer; padded to a multiple of the ranks."""
+    """Number of different tokens, by which tensor-parallel ranks divide the layer; padded to a multiple of the
+    ranks."""
     tokens: Annotated[int, Field(ge=1, le=2**32 - 1)] | None = None
     """Tokens of a sample, which sequence parallelism divides."""
     selective: bool = False
@@ -263,7 +304,7 @@ class ModuleWorkload(Strict):
     types: Types = Types()
     """Element types that differ from those of `precision`."""
     sharding: dict[str, Literal["gather", "column", "row", "divided", "replicated"]] = {}
-    """How model parallelism divides layers, by patterns of their names, such as `"*.o_proj": row`. The first pattern
+    """How tensor parallelism divides layers, by patterns of their names, such as `"*.o_proj": row`. The first pattern
     that matches applies; layers without a match have `gather`."""
     costs: dict[str, Annotated[float, Field(ge=0, le=1e9)]] = {}
     """FLOP per element of the result, for operators that syncline does not know, such as `_fft_r2c: 20`."""

@@ -148,8 +148,20 @@ def check_job(loaded: Loaded) -> None:
                 help="describe the job by its model: `workload: { model: gpt3_175b, ... }`",
             )
         )
-    stages = workload.get("parallel", {}).get("pipeline", "none")
-    if stages != "none":
+    parallel = workload.get("parallel", {})
+    for key in ("axes", "meshes"):
+        if parallel.get(key):
+            refuse(
+                error(
+                    "SL0102",
+                    "a search supports no axes but `tensor` and `data`",
+                    mark=loaded.origins.source.mark(("workload", "parallel", key)),
+                    key=f"workload.parallel.{key}",
+                    found=", ".join(parallel[key]),
+                    help=f"leave `{key}` out of the search, and simulate its result with it",
+                )
+            )
+    if parallel.get("pipeline", "none") != "none":
         refuse(
             error(
                 "SL0102",
@@ -231,21 +243,21 @@ def _of_whole_dimensions(resolved: dict[str, Any]) -> dict[str, Any]:
     It is only for counting exchanges, whose number depends on the number of ranks and not on the fabric.
     """
     dims = resolved["fabric"]["dims"]
-    axes = (resolved["workload"].get("parallel", {}).get(key) for key in ("model", "data"))
+    axes = (resolved["workload"].get("parallel", {}).get(key) for key in ("tensor", "data"))
     if any(isinstance(each, dict) and "dims" in each for each in axes):
         return {"dims": [{**dim, "latency": _SOME} for dim in dims]}
     link = {"shape": "switch", "rate": None, "rate_per_npu": "100GB/s", "latency": _SOME, "efficiency": 1.0}
     npus = prod(dim["size"] for dim in dims)
     inner = _inner(resolved["workload"].get("parallel", {}), npus)
-    # The lowest parts hold a model-parallel group, whatever the shape, so that one fabric serves all shapes.
+    # The lowest parts hold a tensor-parallel group, whatever the shape, so that one fabric serves all shapes.
     primes = (*_primes(inner), *_primes(npus // inner))
     return {"dims": [{"name": f"part{at}", "size": prime, **link} for at, prime in enumerate(primes)]}
 
 
 def _inner(parallel: dict[str, Any], npus: int) -> int:
-    """Ranks of a model-parallel group, if the degrees determine that number; else 1."""
-    model, data = parallel.get("model"), parallel.get("data")
-    if isinstance(model, dict) and npus % (degree := model.get("degree", 1)) == 0:
+    """Ranks of a tensor-parallel group, if the degrees determine that number; else 1."""
+    tensor, data = parallel.get("tensor"), parallel.get("data")
+    if isinstance(tensor, dict) and npus % (degree := tensor.get("degree", 1)) == 0:
         return int(degree)
     if isinstance(data, dict) and npus % (degree := data.get("degree", 1)) == 0:
         return int(npus // degree)
@@ -305,11 +317,11 @@ class _Probe:
         comm = {"kind": self.kind, "bytes": f"{max(size, 1)}B"}
         if self.role == "all":
             return {**workload, "collectives": [comm], "iterations": 1}
-        which = "forward" if self.role == "model" else "weight_grad"
+        when = "after_forward" if self.role == "tensor" else "after_weight_grad"
         parallel = {**workload["parallel"], "zero": 0, "recompute": "none", "sequence": False}
         parallel.pop("divided_checkpoints", None)
         made = {key: workload[key] for key in ("source", "types") if key in workload}
-        layers = [{"name": "probe", "communication": {which: comm}}]
+        layers = [{"name": "probe", "exchanges": [{"when": when, "axes": [self.role], **comm}]}]
         return {**made, "layers": layers, "parallel": parallel, "iterations": 1}
 
     def _run(self, size: int, rates: Sequence[int], collectives: dict[str, Any], *, latency: bool = False) -> Probed:

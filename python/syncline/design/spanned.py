@@ -17,16 +17,16 @@ _PLAIN = {"shape": "switch", "rate": None, "rate_per_npu": "100GB/s", "efficienc
 def alike(dims: Sequence[dict[str, Any]], role: str, inner: int | None, latency: str) -> list[dict[str, Any]]:
     """Replaces the dimensions that groups of ``role`` do not span by standard ones with ``latency``.
 
-    Neighbouring ones are merged. Model-parallel groups are ``inner`` consecutive ranks; data-parallel groups have the
+    Neighbouring ones are merged. Tensor-parallel groups are ``inner`` consecutive ranks; data-parallel groups have the
     stride ``inner``. If ``inner`` is ``None``, the groups are unknown, and the dimensions stay as they are.
     """
-    if inner is None or role not in ("model", "data"):
+    if inner is None or role not in ("tensor", "data"):
         return [dict(dim) for dim in dims]
     made: list[dict[str, Any]] = []
     others, stride, beside = 0, 1, False
     for dim in dims:
         above = stride * dim["size"]
-        spans = stride < inner if role == "model" else above > inner
+        spans = stride < inner if role == "tensor" else above > inner
         if spans:
             made.append(dict(dim))
         elif beside:
@@ -39,13 +39,13 @@ def alike(dims: Sequence[dict[str, Any]], role: str, inner: int | None, latency:
 
 
 def inner(parallel: Mapping[str, Any], collectives: Mapping[str, Any], npus: int) -> int | None:
-    """Ranks of a model-parallel group, if these are consecutive; ``None`` if that is unknown.
+    """Ranks of a tensor-parallel group, if these are consecutive; ``None`` if that is unknown.
 
     Also ``None`` if the settings of collectives refer to dimensions by name or number.
     """
     by_name = any(collectives.get(key) for key in ("algorithms", "plans", "logical"))
     if by_name or "order" in parallel or parallel.get("pipeline", "none") != "none":
         return None
-    model = parallel.get("model")
-    degree = model.get("degree") if isinstance(model, dict) else None
+    tensor = parallel.get("tensor")
+    degree = tensor.get("degree") if isinstance(tensor, dict) else None
     return int(degree) if degree and npus % degree == 0 else None

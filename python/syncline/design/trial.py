@@ -65,7 +65,7 @@ def bits(rates: Sequence[float]) -> list[int]:
 def under_way(result: Result) -> float:
     """Seconds of a step in which groups exchange data: the mean over the groups of each role, summed over roles.
 
-    Exchanges of one group that run at the same time count once; model and data parallelism count separately.
+    Exchanges of one group that run at the same time count once; tensor and data parallelism count separately.
     """
     rows = result.table("collectives")
     spans: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)

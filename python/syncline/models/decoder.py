@@ -414,7 +414,7 @@ GPT3 = preset(
 )
 TRILLION = preset(
     "Transformer-1T of hier2021, 1.016 T parameters",
-    "hier2021 Table IV, which gives 1,024 G parameters and 128 model-parallel ranks; hidden size of the layer file "
+    "hier2021 Table IV, which gives 1,024 G parameters and 128 tensor-parallel ranks; hidden size of the layer file "
     "published with LIBRA; layers and heads that fit both",
     layers=140,
     hidden=24_576,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from syncline.models.types import Types
 
 Sharding = Literal["gather", "column", "row", "divided", "replicated", "exchange"]
-"""How model parallelism divides a layer; the same words as in a scenario."""
+"""How tensor parallelism divides a layer; the same words as in a scenario."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ class Kept:
 
 @dataclass(frozen=True)
 class Layer:
-    """A chain of operations on one NPU's share of the batch, before any model parallelism."""
+    """A chain of operations on one NPU's share of the batch, before any tensor parallelism."""
 
     name: str
     """Name of the layer, unique within the model."""
     ops: tuple[Op, ...]
     """Its operations, in forward order."""
     sharding: Sharding = "gather"
-    """How model parallelism divides it."""
+    """How tensor parallelism divides it."""
     reads_data: bool = False
     """Whether its inputs are the training data, which need no gradient."""
     borrowed: bool = False
@@ -72,9 +72,9 @@ class Layer:
     block: int | None = None
     """Number of its block; a stage of a pipeline holds whole blocks."""
     heads: int | None = None
-    """Number of parts into which model parallelism can divide it."""
+    """Number of parts into which tensor parallelism can divide it."""
     vocabulary: int | None = None
-    """Number of different tokens by which model parallelism divides it; padded to a multiple of the ranks."""
+    """Number of different tokens by which tensor parallelism divides it; padded to a multiple of the ranks."""
     tokens: int | None = None
     """Tokens of a sample, which sequence parallelism divides."""
     selective: bool = False

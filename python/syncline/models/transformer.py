@@ -12,7 +12,7 @@ feed-forward size *f*, *n* blocks and vocabulary *V*::
 layer file published with it have an embedding, six equal encoder blocks, a projection, and no decoder. The default is
 therefore the encoder half of the *base* model: 6 blocks, hidden 512, 8 heads, feed-forward 2048, and the 37,000 tokens
 of Vaswani 5.1. Vaswani's batches count tokens, so ``sequence`` is a choice; 128 is the one that fits the file, whose
-activations are 8,388,608 = 32 x 128 x 512 x 4 bytes. (That file's weight gradients for 4-way model parallelism are
+activations are 8,388,608 = 32 x 128 x 512 x 4 bytes. (That file's weight gradients for 4-way tensor parallelism are
 128 times 512 x 512 x 4 / 4 and 512 x 2048 x 4 / 4 bytes, and its projection has 36,000 outputs. Here a gradient has the
 size of its weights.) ``transformer_big`` has the sizes of *big* (Vaswani Table 3).
 

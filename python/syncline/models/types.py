@@ -34,7 +34,7 @@ class Types:
     optimizer: str
     """Type of the optimiser's states, and of its copy of the parameters if these have a shorter type."""
     communication: str
-    """Type in which activations and their gradients are sent between model-parallel ranks and between stages."""
+    """Type in which activations and their gradients are sent between tensor-parallel ranks and between stages."""
 
     @classmethod
     def uniform(cls, data_type: str) -> Types:

@@ -188,8 +188,8 @@ def _small_run(network: str) -> Result:
     """A run with collectives on a network model."""
     from syncline.api import simulate
 
-    communication = {"weight_grad": {"collective": "all_reduce", "bytes": "2kB"}}
-    layer = {"name": "layer", "forward": "1us", "weight_grad": "1us", "communication": communication}
+    exchange = {"when": "after_weight_grad", "axis": "data", "collective": "all_reduce", "bytes": "2kB"}
+    layer = {"name": "layer", "forward": "1us", "weight_grad": "1us", "exchanges": [exchange]}
     # A fabric without dimensions has a table of tiers.
     racks = {"leaf_spine": {"leaves": 2, "hosts_per_leaf": 1, "spines": 1, "rate": "1GB/s"}}
     fabric = racks if network == "flow" else {"shape": "Ring(2)", "rate": "1GB/s"}

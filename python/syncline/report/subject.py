@@ -98,7 +98,7 @@ def parts(summary: Summary) -> list[Part]:
 
 
 def axes(summary: Summary) -> list[tuple[str, float]]:
-    """Exposed communication by kind of parallelism, longest first; empty if there is only one kind."""
+    """Exposed communication by axis of the mesh, longest first; empty if there is only one axis."""
     found = sorted(((axis.name, axis.exposed_communication_s) for axis in summary.exposed_by_axis), key=lambda e: -e[1])
     return found if len(found) > 1 else []
 

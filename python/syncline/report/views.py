@@ -228,7 +228,7 @@ def _layers(work: list[dict[str, Any]]) -> Iterator[RenderableType]:
     yield table
     if len(work) > LAYERS:
         yield Text(f"and {counted(len(work) - LAYERS, 'more layer')}, which --json lists", "dim")
-    yield Text("FLOP, memory, parameters: for one NPU's samples, before model parallelism", "dim")
+    yield Text("FLOP, memory, parameters: for one NPU's samples, before tensor parallelism", "dim")
     if known:
         yield Text("compute: of one rank of class 0, in one iteration", "dim")
 

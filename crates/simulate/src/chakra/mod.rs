@@ -100,7 +100,17 @@ pub(crate) fn workload(
     let name =
         Path::new(prefix).file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let (layers, source) = (Vec::new(), Source::Traces { prefix: prefix.to_owned() });
-    Ok(Workload { name, ranks, classes, class_runs, roles: job.roles, layers, iterations: 1, source })
+    Ok(Workload {
+        name,
+        ranks,
+        classes,
+        class_runs,
+        roles: job.roles,
+        axes: Vec::new(),
+        layers,
+        iterations: 1,
+        source,
+    })
 }
 
 /// A warning if the traces contain compute nodes, but none says how long it takes or how many operations it has.

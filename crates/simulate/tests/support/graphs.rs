@@ -104,9 +104,9 @@ pub(crate) fn graph_scenario() -> impl Strategy<Value = Value> {
             collectives.remove("logical");
             let named = if algorithm.is_empty() { json!({}) } else { json!({"all_reduce": algorithm}) };
             collectives.insert("algorithms".to_owned(), json!({"default": named}));
-            if value["workload"]["parallel"]["model"].is_object() {
+            if value["workload"]["parallel"]["tensor"].is_object() {
                 let divisors: Vec<u32> = (1..=npus).filter(|degree| npus % degree == 0).collect();
-                value["workload"]["parallel"]["model"] =
+                value["workload"]["parallel"]["tensor"] =
                     json!({"degree": divisors[degree.index(divisors.len())]});
             }
             value

@@ -145,8 +145,8 @@ fn scenario_of(round: bool) -> impl Strategy<Value = Value> {
             }
             let parallel = match parallel {
                 "data" => json!({"data": "all"}),
-                "model" => json!({"model": "all", "data": "none"}),
-                _ => json!({"model": {"dims": ["d0"]}}),
+                "model" => json!({"tensor": "all", "data": "none"}),
+                _ => json!({"tensor": {"dims": ["d0"]}}),
             };
             json!({"source": "layers", "layers": layers, "parallel": parallel, "iterations": iterations,
                 "micro_batches": micro_batches})
@@ -171,7 +171,7 @@ fn scenario_of(round: bool) -> impl Strategy<Value = Value> {
             collectives["algorithms"] = Value::Object(named);
             let sizes: Vec<u64> = dims.iter().map(|dim| dim["size"].as_u64().unwrap()).collect();
             // The axes of a logical topology have their own names.
-            match if workload["parallel"]["model"].is_object() { 0 } else { logical } {
+            match if workload["parallel"]["tensor"].is_object() { 0 } else { logical } {
                 1 => collectives["logical"] = json!([sizes.iter().product::<u64>()]),
                 2 => collectives["logical"] = sizes.iter().rev().copied().collect(),
                 _ => {}

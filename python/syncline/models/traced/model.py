@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from syncline.models.layer import Layer, Sharding
 
 SHARDINGS = ("gather", "column", "row", "divided", "replicated")
-"""Ways in which model parallelism can divide a traced layer."""
+"""Ways in which tensor parallelism can divide a traced layer."""
 
 _TYPES = {
     "float32": "fp32",
@@ -96,7 +96,7 @@ def from_torch(
     ``example_inputs`` is a tensor, a tuple of positional arguments, or a mapping of keyword arguments; only shapes and
     types matter, so tensors on the device ``meta`` are enough. Neither the module nor the inputs are changed, and no
     memory is needed for their values. Without ``precision``, the type of most parameters determines it. ``sharding``
-    says by pattern how model parallelism divides layers, such as ``{"*.o_proj": "row"}``; the first pattern that
+    says by pattern how tensor parallelism divides layers, such as ``{"*.o_proj": "row"}``; the first pattern that
     matches applies, and layers without a match have ``gather``. ``costs`` gives FLOP per element of the result for
     operators that syncline does not know.
 
@@ -286,7 +286,7 @@ def _all_called(costs: Mapping[str, float], called: set[str]) -> None:
 
 
 def _sharded(layers: list[Layer], sharding: Mapping[str, str]) -> list[Layer]:
-    """Sets how model parallelism divides each layer."""
+    """Sets how tensor parallelism divides each layer."""
     names = [layer.name for layer in layers]
     for pattern, word in sharding.items():
         if word not in SHARDINGS:
