@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from experiments.harness import processes
 from syncline import Result, SynclineError, api
-from syncline.report.quantity import counted
+from syncline.quantity import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.harness.testbed import Measured, Trial
-from syncline.config.source import from_file
+from syncline.input.source import from_file
 from syncline.runtime import Pace
 from syncline.testbed import costs
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from syncline import _core
 from syncline.config.load import Loaded, load
-from syncline.config.problem import error, refuse
-from syncline.config.source import Override
 from syncline.errors import Diagnostic, Interrupted
+from syncline.input.problem import error, refuse
+from syncline.input.source import Override
 from syncline.result import Result
 
 Given = str | Path | Mapping[str, Any]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syncline.config import dump, limits, source, yaml
 from syncline.errors import SynclineError
+from syncline.input import dump, limits, source, yaml
 
 
 def read(text: str) -> object:

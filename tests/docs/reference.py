@@ -393,9 +393,9 @@ def limits() -> list[str]:
     """Limits on the content of users' files."""
     import ast
 
-    from syncline.config import limits as module
+    from syncline.input import limits as module
 
-    body = ast.parse((ROOT / "python/syncline/config/limits.py").read_text("utf-8")).body
+    body = ast.parse((ROOT / "python/syncline/input/limits.py").read_text("utf-8")).body
     rows = []
     for node, below in itertools.pairwise(body):
         if isinstance(node, ast.Assign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
@@ -455,7 +455,7 @@ def manifest() -> dict[str, Any]:
 
 def summary() -> list[str]:
     """The keys of ``summary.json``."""
-    from syncline.report.meanings import SUMMARY, everything
+    from syncline.explanation.meanings import SUMMARY, everything
 
     keys = [each for each in everything() if each.table == SUMMARY]
     return table(["key", "meaning"], [[f"`{each.name}`", each.meaning] for each in keys])
@@ -539,7 +539,7 @@ def family(name: str) -> dict[str, Any]:
 
 def fabrics() -> list[str]:
     """Sizes, degree, diameter and bisection of the example of each family."""
-    from syncline.report.quantity import percent
+    from syncline.quantity import percent
 
     rows = []
     for name, words in FAMILIES.items():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import syncline
-from syncline.report.answer import plain
-from syncline.report.explanation import explain
+from syncline.explanation.explanation import explain
+from syncline.report.terminal.answer import plain
 from tests.report.runs import SMALL, incast, packets, resnet, stages
 
 FABRIC = {"shape": "Ring(4)_Switch(2)", "rate": "25GB/s", "latency": "1us"}

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import syncline
-from syncline.report import meanings
+from syncline.explanation import meanings
 from syncline.report.html.charts import CHARTS
 from syncline.report.html.source import Source
 from tests.conftest import ROOT

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from syncline.cli.streams import no_colour
+from syncline.terminal.streams import no_colour
 
 
 class Log(StrEnum):

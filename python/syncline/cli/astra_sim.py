@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.cli.folder import chosen, of_traces
-from syncline.cli.streams import ascii_only, complain, console, say, show, show_json
-from syncline.config.dump import dump
-from syncline.config.node import Mark, Text
-from syncline.config.problem import error, exit_status, nearest, refuse
+from syncline.input.dump import dump
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error, exit_status, nearest, refuse
+from syncline.terminal.streams import ascii_only, complain, console, say, show, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,7 +97,7 @@ def astra_sim(arguments: Sequence[str]) -> int:
 
 def _native(options: dict[str, Any], model: str, folder: str, *, as_json: bool) -> int:
     """Simulates the same inputs by syncline's own rules; returns the exit status."""
-    from syncline.report.answer import answer
+    from syncline.report.terminal.answer import answer
     from syncline.result import Result
 
     refused = [name for name in ("queues_per_dim", "injection_scale", "rendezvous", "logs") if name in options]

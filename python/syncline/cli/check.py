@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncline.cli.options import overrides
-from syncline.cli.streams import complain, say, show, show_json
 from syncline.config.load import load
-from syncline.config.problem import exit_status
 from syncline.errors import Diagnostic, SynclineError
+from syncline.input.problem import exit_status
+from syncline.terminal.streams import complain, say, show, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,7 +44,7 @@ def _check(scenario: str, changes: Any) -> list[Diagnostic]:
 
 
 def _line(scenario: str, found: list[Diagnostic], *, wrong: bool) -> None:
-    from syncline.report.quantity import counted
+    from syncline.quantity import counted
 
     errors = sum(each["severity"] == "error" for each in found)
     warnings = len(found) - errors

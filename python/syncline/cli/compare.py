@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from syncline.cli.streams import console, say, show, show_json
-from syncline.config.node import Mark, Text
-from syncline.config.problem import error, refuse
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error, refuse
+from syncline.terminal.streams import console, say, show, show_json
 
 
 def compare(a: str, b: str, out: str | None, *, as_json: bool) -> int:

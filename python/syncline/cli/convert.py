@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from syncline import _core
-from syncline.cli.streams import complain, say
-from syncline.config.node import Mark, Text
-from syncline.config.problem import error, refuse
 from syncline.files import write_whole
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error, refuse
+from syncline.terminal.streams import complain, say
 
 _SCENARIOS = (".yaml", ".yml", ".json")
 _KNOWN = (
@@ -134,9 +134,9 @@ def _table(path: Path, ending: str) -> str:
 
 def _scenario(source: str, ending: str, folder: Path | None = None) -> str:
     """The text of the resolved scenario, with paths relative to ``folder``."""
-    from syncline.config.dump import dump
     from syncline.config.files import moved
     from syncline.config.load import load
+    from syncline.input.dump import dump
 
     resolved = moved(load(source).resolved, "", folder or "")
     return json.dumps(resolved, indent=1) + "\n" if ending == ".json" else dump(resolved)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from syncline.cli.folder import chosen, of_name
 from syncline.cli.options import overrides
-from syncline.cli.progress import Waiting
-from syncline.cli.streams import complain, console, say, show, show_json
+from syncline.terminal.progress import Waiting
+from syncline.terminal.streams import complain, console, say, show, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

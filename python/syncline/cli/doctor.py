@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from syncline import _core
-from syncline.cli.streams import show, show_json
+from syncline.terminal.streams import show, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
-from syncline.cli.streams import console, show, show_json
-from syncline.config.node import Mark, Text
-from syncline.config.problem import error, nearest, refuse
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error, nearest, refuse
+from syncline.terminal.streams import console, show, show_json
 
 if TYPE_CHECKING:
-    from syncline.report.meanings import Meaning
+    from syncline.explanation.meanings import Meaning
 
 STATUSES = {
     0: "done",
@@ -38,7 +38,7 @@ def explain(what: str, *, as_json: bool) -> int:
     if code in codes:
         return _code(*codes[code], as_json=as_json)
     if not _is_path(what):
-        from syncline.report import meanings
+        from syncline.explanation import meanings
 
         if found := meanings.find(what):
             return _names(what, found, as_json=as_json)
@@ -94,14 +94,14 @@ def _names(what: str, found: list[Meaning], *, as_json: bool) -> int:
     if as_json:
         show_json({"name": what, "found": [each.json() for each in found]})
         return 0
-    from syncline.report.words import meanings
+    from syncline.explanation.screen import meanings
 
     show(*meanings(what, found, console().width))
     return 0
 
 
 def _run(what: str, *, as_json: bool) -> int:
-    from syncline.report.explanation import explain as sections
+    from syncline.explanation.explanation import explain as sections
     from syncline.result import Result
 
     result = Result.load(what, verify=True)
@@ -118,7 +118,7 @@ def _run(what: str, *, as_json: bool) -> int:
         }
         show_json(answer)
         return 0
-    from syncline.report.words import story
+    from syncline.explanation.screen import story
 
     show(*story(result, told, console().width))
     return 0

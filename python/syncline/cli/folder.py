@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from syncline.config.node import Mark, Text
-from syncline.config.problem import error, refuse
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error, refuse
 
 
 def chosen(out: str | None, default: str) -> str:

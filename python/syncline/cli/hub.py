@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
-from syncline.cli.streams import say, show, show_json
-from syncline.config.problem import error, refuse
+from syncline.input.problem import error, refuse
+from syncline.terminal.streams import say, show, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,7 +164,7 @@ def _measurable(world: int, nbytes: int, chunk: int, sizes: tuple[str, str]) -> 
     """Raises :class:`SynclineError` if the vectors do not fit this machine's memory, or a hub allows no such chunks."""
     from syncline.hub.service import available_memory
     from syncline.hub.worker import CHUNKS, MOST_CHUNKS
-    from syncline.report.quantity import counted, size
+    from syncline.quantity import counted, size
 
     if nbytes < FLOAT or nbytes % FLOAT:
         refuse(

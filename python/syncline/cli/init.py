@@ -6,10 +6,10 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
-from syncline.cli.streams import say
-from syncline.config.node import Mark, Text
-from syncline.config.problem import error, nearest, refuse
 from syncline.files import write_whole
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error, nearest, refuse
+from syncline.terminal.streams import say
 
 
 def init(name: str, template: str, *, listing: bool, force: bool) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncline.config.source import Override
+from syncline.input.source import Override
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

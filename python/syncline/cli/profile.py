@@ -8,12 +8,13 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from syncline.cli.progress import Waiting
-from syncline.cli.streams import say
-from syncline.config import times, yaml
-from syncline.config.node import Mark, Text
-from syncline.config.problem import error, nearest, refuse
 from syncline.files import write_whole
+from syncline.input import yaml
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error, nearest, refuse
+from syncline.models import times
+from syncline.terminal.progress import Waiting
+from syncline.terminal.streams import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

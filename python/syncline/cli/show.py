@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.cli.options import overrides
-from syncline.cli.streams import say, show_json
-from syncline.cli.streams import show as print_data
 from syncline.config.load import load
-from syncline.config.node import Mark, Text
-from syncline.config.problem import error, refuse
 from syncline.files import write_whole
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error, refuse
+from syncline.terminal.streams import say, show_json
+from syncline.terminal.streams import show as print_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -33,7 +33,7 @@ def show(
     loaded = load(scenario, overrides(sets, {"--network": ("network", network)}))
     view = json.loads(loaded.call(_core.show, part))
     if part == "workload":
-        from syncline.report.work import work
+        from syncline.report.terminal.work import work
 
         job = loaded.resolved["workload"]
         view["work"] = work(job, view)
@@ -44,7 +44,7 @@ def show(
     if as_json:
         show_json({part: view})
         return 0
-    from syncline.report import views
+    from syncline.report.terminal import views
 
     draw: Callable[[Any], Iterator[RenderableType]] = getattr(views, part)
     print_data(*draw(view))
@@ -52,7 +52,7 @@ def show(
 
 
 def _keep(view: dict[str, Any], name: str, file: str) -> None:
-    from syncline.report.picture import MOST_LINKS, svg
+    from syncline.report.drawings.svg import MOST_LINKS, svg
 
     if view["links"] > MOST_LINKS:
         refuse(

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from syncline.cli.folder import chosen, of_name
 from syncline.cli.guard import INTERRUPTED
 from syncline.cli.options import overrides
-from syncline.cli.progress import Progress
-from syncline.cli.streams import ascii_only, complain, console, say, show, show_json
 from syncline.config.load import load
 from syncline.errors import Interrupted
+from syncline.terminal.progress import Progress
+from syncline.terminal.streams import ascii_only, complain, console, say, show, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -97,7 +97,7 @@ def _several(loaded: Loaded, seeds: int, folder: str, *, as_json: bool, quiet: b
 
 
 def _answer(result: Result) -> Any:
-    from syncline.report.answer import answer
+    from syncline.report.terminal.answer import answer
 
     return answer(result, console().width, ascii_only=ascii_only(sys.stdout))
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from syncline import _core
 from syncline.cli.options import overrides
-from syncline.cli.progress import Waiting
-from syncline.cli.streams import complain, say, show, show_json
-from syncline.config.problem import error, refuse, shown
 from syncline.errors import SynclineError
+from syncline.input.problem import error, refuse, shown
+from syncline.terminal.progress import Waiting
+from syncline.terminal.streams import complain, say, show, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -109,7 +109,7 @@ def run(which: str, command: Sequence[str], hosts: str | None, timeout: str | No
 
 def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, quiet: bool) -> int:
     """Measures a testbed, and with ``save`` its host costs; returns the exit status."""
-    from syncline.report.quantity import duration
+    from syncline.quantity import duration
     from syncline.testbed import check as testing
     from syncline.testbed import costs
 

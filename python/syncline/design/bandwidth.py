@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from syncline import _core
-from syncline.config.problem import error, refuse
 from syncline.design import schemes
 from syncline.design.demand import Demand, Known, check_job, demand, together
 from syncline.design.held import Held, chosen
@@ -16,7 +15,8 @@ from syncline.design.optimum import optimum, solver
 from syncline.design.price import Price, price
 from syncline.design.trial import Trial, apart, bits, trial
 from syncline.errors import SynclineError
-from syncline.report.quantity import listed, time
+from syncline.input.problem import error, refuse
+from syncline.quantity import listed, time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

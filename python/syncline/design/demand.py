@@ -21,9 +21,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
-from syncline.config.problem import error, refuse
 from syncline.design import spanned
 from syncline.design.held import Held, chosen, entries
+from syncline.input.problem import error, refuse
 from syncline.result import Result
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
-from syncline.config.problem import error, refuse
+from syncline.input.problem import error, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from syncline.explanation.meanings import SUMMARY
 from syncline.report import subject
-from syncline.report.meanings import SUMMARY
-from syncline.report.prose import lines
+from syncline.terminal.prose import lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
 
-    from syncline.report.explanation import Section
-    from syncline.report.meanings import Meaning
+    from syncline.explanation.explanation import Section
+    from syncline.explanation.meanings import Meaning
     from syncline.result import Result
 
 

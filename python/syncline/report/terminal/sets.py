@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncline.report.quantity import counted, percent, rate, size, time
-from syncline.report.table import bare
+from syncline.quantity import counted, percent, rate, size, time
+from syncline.terminal.table import bare
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from syncline.result import Result
+    from syncline.run import Run
 
 SHOWN = 8
 """Most rows. Collectives with equal cells share a row."""
 
 
-def plans(result: Result) -> str:
+def plans(result: Run) -> str:
     """The algorithms that run, such as ``all_reduce by ring reduce_scatter + ring all_gather (chosen)``.
 
     Lists the plan of the largest collective of each kind, and how many other plans there are. Empty if the run has no
@@ -38,7 +38,7 @@ def plans(result: Result) -> str:
     return "; ".join(said)
 
 
-def sets(result: Result) -> Table | None:
+def sets(result: Run) -> Table | None:
     """The longest collectives with their bandwidths, and their bound as a fraction of their time.
 
     With several jobs, each row names its job; older run folders may lack that column.

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
+from syncline.quantity import counted, digits, listed, percent, rate, size, time
 from syncline.report import subject
 from syncline.report.delays import of
-from syncline.report.drawing import describe
-from syncline.report.html.grouping import counted_kind, of_all_blocks
-from syncline.report.quantity import counted, digits, listed, percent, rate, size, time
+from syncline.report.drawings.characters import describe
+from syncline.report.grouping import counted_kind, of_all_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

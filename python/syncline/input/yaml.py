@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from syncline import _core
-from syncline.config import limits
-from syncline.config.node import Mark, Node, Scalar, Text
-from syncline.config.problem import error, refuse
+from syncline.input import limits
+from syncline.input.node import Mark, Node, Scalar, Text
+from syncline.input.problem import error, refuse
 
 if TYPE_CHECKING:
     from syncline.errors import Diagnostic

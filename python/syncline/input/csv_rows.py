@@ -7,10 +7,10 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from syncline.config.check import in_order
-from syncline.config.node import Mark, Node, Text
-from syncline.config.problem import error, nearest, refuse
-from syncline.config.source import read_file
+from syncline.input.check import in_order
+from syncline.input.node import Mark, Node, Text
+from syncline.input.problem import error, nearest, refuse
+from syncline.input.source import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

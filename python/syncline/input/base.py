@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from syncline.config.problem import nearest, shown
+from syncline.input.problem import nearest, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from syncline.config.node import Path
+    from syncline.input.node import Path
 
 T = TypeVar("T")
 

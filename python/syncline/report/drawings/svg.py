@@ -2,7 +2,7 @@
 
 Levels of switches are drawn above each other. Grids are drawn as grids, in which higher dimensions repeat the lower
 ones. All other fabrics are drawn in circles, with the highest level innermost. If a level is too wide or a dimension
-too long, only some of its vertices are drawn (``picture_fold``). The same fabric gives the same bytes.
+too long, only some of its vertices are drawn (``fold``). The same fabric gives the same bytes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections import Counter
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from syncline.report import picture_fold as fold
-from syncline.report.quantity import rate, time
+from syncline.quantity import rate, time
+from syncline.report.drawings import fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

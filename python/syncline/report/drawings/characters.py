@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncline.report.quantity import counted, rate, time
+from syncline.quantity import counted, rate, time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

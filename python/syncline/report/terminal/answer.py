@@ -10,26 +10,26 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from syncline.quantity import percent, scaled, time
 from syncline.report import subject
-from syncline.report.bar import bar
-from syncline.report.layers import layers, of_blocks
-from syncline.report.quantity import percent, scaled, time
-from syncline.report.sets import plans, sets
-from syncline.report.table import bare
+from syncline.report.terminal.layers import layers, of_blocks
+from syncline.report.terminal.sets import plans, sets
+from syncline.terminal.bar import bar
+from syncline.terminal.table import bare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from syncline.result import Result
+    from syncline.run import Run
     from syncline.summary import Summary
 
 
-def answer(result: Result, width: int, *, ascii_only: bool = False) -> RenderableType:
+def answer(result: Run, width: int, *, ascii_only: bool = False) -> RenderableType:
     """The screen for a terminal of ``width`` columns."""
     return Group(*_parts(result, width, ascii_only=ascii_only))
 
 
-def plain(result: Result, width: int = 80) -> str:
+def plain(result: Run, width: int = 80) -> str:
     """The screen as text."""
     console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
     with console.capture() as captured:
@@ -37,7 +37,7 @@ def plain(result: Result, width: int = 80) -> str:
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
-def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[RenderableType]:
+def _parts(result: Run, width: int, *, ascii_only: bool) -> Iterator[RenderableType]:
     summary = result.summary
     yield _title(result)
     if summary.ended != "finished":
@@ -91,7 +91,7 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
         yield details
 
 
-def _title(result: Result) -> Text:
+def _title(result: Run) -> Text:
     return Text.assemble((subject.name(result), "bold"), (f"  {', '.join(subject.facts(result))}", "dim"))
 
 

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from syncline.config.yaml import scalar
+from syncline.input.yaml import scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
-from syncline.config import limits, yaml
-from syncline.config.node import Mark, Node, Path, Text, dotted, from_python, undotted
-from syncline.config.problem import error, refuse, shown
+from syncline.input import limits, yaml
+from syncline.input.node import Mark, Node, Path, Text, dotted, from_python, undotted
+from syncline.input.problem import error, refuse, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -222,7 +222,7 @@ def _text(content: bytes, size: int, limit: int, place: Mark) -> str:
 
 def _similar(path: str) -> str | None:
     """A help text that names the file that was probably meant, or the folder that does not exist."""
-    from syncline.config.problem import nearest
+    from syncline.input.problem import nearest
 
     wanted = FilePath(path)
     try:

@@ -16,6 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from syncline import summary as summary_module
+from syncline.api import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -186,8 +187,6 @@ def _columns() -> Iterator[Meaning]:
 
 def _small_run(network: str) -> Result:
     """A run with collectives on a network model."""
-    from syncline.api import simulate
-
     communication = {"weight_grad": {"collective": "all_reduce", "bytes": "2kB"}}
     layer = {"name": "layer", "forward": "1us", "weight_grad": "1us", "communication": communication}
     # A fabric without dimensions has a table of tiers.

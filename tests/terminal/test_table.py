@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from syncline.report.table import of_numbers
+from syncline.terminal.table import of_numbers
 
 ROWS = [
     ("block1.attention (80 equal)", "599.9 ms", "2.407 s", "+476.9 ms", "20.7 %"),

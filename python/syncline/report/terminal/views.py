@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from syncline.report.drawing import describe, dimension, graph
-from syncline.report.quantity import component, counted, memory, money, percent, rate, scaled, size, time
-from syncline.report.table import bare, of_numbers
+from syncline.quantity import component, counted, memory, money, percent, rate, scaled, size, time
+from syncline.report.drawings.characters import describe, dimension, graph
+from syncline.terminal.table import bare, of_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,40 +9,50 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, ge
 
 from pydantic import BaseModel, Tag, ValidationError
 
-from syncline.config import limits, other_tools
-from syncline.config.node import Path, dotted
-from syncline.config.problem import error, nearest, refuse, shown
+from syncline.input import limits
+from syncline.input.node import Path, dotted
+from syncline.input.problem import error, nearest, refuse, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pydantic_core import ErrorDetails
 
-    from syncline.config.source import Source
     from syncline.errors import Diagnostic
+    from syncline.input.source import Source
 
 M = TypeVar("M", bound=BaseModel)
 
-_SCENARIO = "the scenario"
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What a file describes, for errors about it."""
+
+    name: str
+    """Its name, such as ``the table``."""
+    hint: Callable[[Path], str | None] | None = None
+    """Gives the help for an unknown key, by its path; None if there is nothing to say."""
+    when_empty: str | None = None
+    """The help for an empty file; without it, the help lists the required keys."""
 
 
-def check(source: Source, model: type[M], at: Path = (), whole: str = _SCENARIO) -> M:
-    """Reads the values of ``source`` as ``model``. ``at`` is their path in a larger whole, and ``whole`` its name.
+def check(source: Source, model: type[M], whole: Whole) -> M:
+    """Reads the values of ``source`` as ``model``.
 
     Raises :class:`SynclineError` with all errors.
     """
-    checked, problems = collect(source, model, at, whole)
+    checked, problems = collect(source, model, whole)
     if checked is None:
         refuse(*in_order(problems))
     return checked
 
 
-def collect(source: Source, model: type[M], at: Path = (), whole: str = _SCENARIO) -> tuple[M | None, list[Diagnostic]]:
+def collect(source: Source, model: type[M], whole: Whole) -> tuple[M | None, list[Diagnostic]]:
     """Like :func:`check`, but returns the errors, so that the caller can add more before raising."""
     try:
         return model.model_validate(source.root.plain()), []
     except ValidationError as problem:
-        return None, [_diagnostic(source, model, details, at, whole) for details in problem.errors(include_url=False)]
+        return None, [_diagnostic(source, model, details, whole) for details in problem.errors(include_url=False)]
     except RecursionError:
         return None, [error("SL0106", "nested too deep")]
 
@@ -133,16 +143,16 @@ def _inside(annotation: Any, part: str | int) -> Any:
     return None
 
 
-def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, at: Path, whole: str) -> Diagnostic:
+def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, whole: Whole) -> Diagnostic:
     place = _place(model, details)
     path = place.path
-    kind, context, key = details["type"], details.get("ctx", {}), dotted(at + path)
+    kind, context, key = details["type"], details.get("ctx", {}), dotted(path)
     value = source.mark(path)
     if kind == "extra_forbidden":
         names = _names(next((each for each in _unwrap(place.holder) if _is_model(each)), None))
         bad = str(path[-1])
-        deeper = [] if at or len(path) > 1 else _below(model, bad)
-        known = other_tools.hint(bad) if "workload" in at + path[:-1] and bad not in names else None
+        deeper = [] if len(path) > 1 else _below(model, bad)
+        known = None if whole.hint is None or bad in names else whole.hint(path)
         return error(
             "SL0101",
             f"unknown key `{bad}`",
@@ -154,9 +164,9 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
             help=known or _remedy(bad, deeper),
         )
     if kind == "missing" and details["input"] == {}:
-        return _empty(source, place, at, whole)
+        return _empty(source, place, whole)
     if kind == "missing":
-        where = f"`{dotted(at + path[:-1])}`" if at + path[:-1] else whole
+        where = f"`{dotted(path[:-1])}`" if path[:-1] else whole.name
         return error(
             "SL0103",
             f"missing key `{path[-1]}`",
@@ -173,7 +183,7 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
             value = value.part(details["input"], *part)
         if deeper := context.pop("at", ()):
             path = (*path, *deeper)
-            key, value = dotted(at + path), source.mark(path, key=True)
+            key, value = dotted(path), source.mark(path, key=True)
         return error(code, message, mark=value, key=key, found=found, **context)
     if kind in ("union_tag_not_found", "union_tag_invalid"):
         return _no_form(source, place, details, key)
@@ -194,18 +204,18 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
     )
 
 
-def _empty(source: Source, place: _Place, at: Path, whole: str) -> Diagnostic:
+def _empty(source: Source, place: _Place, whole: Whole) -> Diagnostic:
     """The error for an empty mapping with required keys: one error that names all of them."""
     inside = place.path[:-1]
-    name = f"`{dotted(at + inside)}`" if at + inside else whole
+    name = f"`{dotted(inside)}`" if inside else whole.name
     holder = next(each for each in _unwrap(place.holder) if _is_model(each))
     needed = [field.alias or key for key, field in holder.model_fields.items() if field.is_required()]
-    start = "write a scenario to start from with `syncline init`" if not at + inside and whole == _SCENARIO else None
+    start = None if inside else whole.when_empty
     return error(
         "SL0103",
         f"{name} is empty",
         mark=source.mark(inside, key=True),
-        key=dotted(at + inside) or None,
+        key=dotted(inside) or None,
         allowed=", ".join(_names(holder)),
         help=start or f"add {', '.join(f'`{key}`' for key in needed)}",
     )

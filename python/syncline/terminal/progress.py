@@ -42,7 +42,7 @@ class _Line:
 
     def _show(self, text: str) -> None:
         if self._status is None:
-            from syncline.cli.streams import console
+            from syncline.terminal.streams import console
 
             self._status = console(error=True).status(text)
             self._status.start()
@@ -65,15 +65,15 @@ class Waiting(_Line):
     def __call__(self, done: float, part: str) -> None:
         """Shows the fraction done, the time left, and the part that is next."""
         if (elapsed := self._due) is not None:
-            from syncline.report.quantity import percent
+            from syncline.quantity import percent
 
             self._show(", ".join([f"{percent(done)} done", *left(elapsed, done), part]))
 
 
 def line(elapsed_s: float, simulated_s: float, events: int, done: float) -> str:
     """A simulation's progress, such as ``37 % done, 12.4 ms simulated, 310 k events/s, 5 s left``."""
-    from syncline.report.quantity import percent, scaled
-    from syncline.report.quantity import time as shown
+    from syncline.quantity import percent, scaled
+    from syncline.quantity import time as shown
 
     parts = [f"{percent(done)} done", f"{shown(simulated_s)} simulated"]
     if elapsed_s > 0:
@@ -83,6 +83,6 @@ def line(elapsed_s: float, simulated_s: float, events: int, done: float) -> str:
 
 def left(elapsed_s: float, done: float) -> list[str]:
     """The time left, such as ``2 min 5 s left``; empty while nothing is done."""
-    from syncline.report.quantity import duration
+    from syncline.quantity import duration
 
     return [f"{duration(elapsed_s * (1 - done) / done)} left"] if done > 0 else []

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from syncline.config import limits
-from syncline.config.base import Strict
-from syncline.config.check import check, in_order
-from syncline.config.csv_rows import Form, read_rows
-from syncline.config.node import Mark, Node
-from syncline.config.problem import error, refuse
-from syncline.config.quantity import Time
-from syncline.config.source import Source, from_file
-from syncline.config.words import DataType
+from syncline.input import limits
+from syncline.input.base import Strict
+from syncline.input.check import Whole, check, in_order
+from syncline.input.csv_rows import Form, read_rows
+from syncline.input.node import Mark, Node
+from syncline.input.problem import error, refuse
+from syncline.input.source import Source, from_file
+from syncline.input.units import Time
+from syncline.input.words import DataType
 
 if TYPE_CHECKING:
     from syncline.errors import Diagnostic
@@ -77,7 +77,7 @@ class Times(Strict):
 def read(path: str) -> tuple[Times, Source]:
     """Reads a table: CSV by its ending, else YAML or JSON."""
     source = _csv(path) if path.lower().endswith(".csv") else from_file(path)
-    times = check(source, Times, whole="the table")
+    times = check(source, Times, Whole("the table"))
     _once(times, source)
     return times, source
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, WithJsonSchema
 
 from syncline import _core
-from syncline.config.base import wrong
-from syncline.config.problem import shown
+from syncline.input.base import wrong
+from syncline.input.problem import shown
 
 _BARE = re.compile(r"[0-9.]+(e[+-]?[0-9]+)?")
 _NUMBER = r"^\s*[0-9]*\.?[0-9]*(e[+-]?[0-9]+)?\s*"

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from syncline.quantity import counted, scaled, time
 from syncline.report.alike import alike, several
-from syncline.report.html.grouping import counted_kind, kinds, views
-from syncline.report.quantity import counted, scaled, time
-from syncline.report.table import bare
+from syncline.report.grouping import counted_kind, kinds, views
+from syncline.terminal.table import bare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rich.table import Table
 
-    from syncline.result import Result
+    from syncline.run import Run
 
 SHOWN = 8
 """Most rows: each is a layer, or several equal layers."""
 
 
-def layers(result: Result, width: int) -> Table | None:
+def layers(result: Run, width: int) -> Table | None:
     """The layers with the most exposed communication, then the most communication, then the most compute.
 
     Equal layers share a row, which has their sums; in a model of many blocks (:func:`of_blocks`), so do the layers of
@@ -64,7 +64,7 @@ def layers(result: Result, width: int) -> Table | None:
     return table
 
 
-def of_blocks(result: Result) -> bool:
+def of_blocks(result: Run) -> bool:
     """Whether the layers form many blocks, which the report can also draw block by block."""
     return len(views(result.table("layers")["layer"])) > 1
 

@@ -11,7 +11,7 @@ from syncline.errors import Diagnostic, SynclineError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from syncline.config.node import Mark
+    from syncline.input.node import Mark
 
 
 def error(
