@@ -463,8 +463,9 @@ def summary() -> list[str]:
 
 def _leaves(head: str, group: Any) -> Iterator[tuple[str, Any]]:
     """All commands; a command of a group has the names of both."""
-    for name, each in group.commands.items():
-        if hasattr(each, "commands"):
+    for name in group.list_commands(None):
+        each = group.get_command(None, name)
+        if hasattr(each, "list_commands"):
             yield from _leaves(f"{head}{name} ", each)
         else:
             yield f"{head}{name}", each

@@ -8,7 +8,7 @@ import json
 import pytest
 
 import syncline
-from syncline.cli import testbed as command
+from syncline.cli.commands import testbed as command
 from syncline.errors import SynclineError
 from syncline.input.problem import error, refuse
 from syncline.input.source import from_file

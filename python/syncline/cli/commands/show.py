@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
-from syncline.cli.options import overrides
+from syncline.cli.commands.options import overrides
 from syncline.config.load import load
 from syncline.files import write_whole
 from syncline.input.node import Mark, Text

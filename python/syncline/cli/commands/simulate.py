@@ -8,9 +8,9 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from syncline.cli.folder import chosen, of_name
+from syncline.cli.commands.folder import chosen, of_name
+from syncline.cli.commands.options import overrides
 from syncline.cli.guard import INTERRUPTED
-from syncline.cli.options import overrides
 from syncline.config.load import load
 from syncline.errors import Interrupted
 from syncline.terminal.progress import Progress

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncline import _core
-from syncline.cli.options import overrides
+from syncline.cli.commands.options import overrides
 from syncline.errors import SynclineError
 from syncline.input.problem import error, refuse, shown
 from syncline.terminal.progress import Waiting

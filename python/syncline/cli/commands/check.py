@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncline.cli.options import overrides
+from syncline.cli.commands.options import overrides
 from syncline.config.load import load
 from syncline.errors import Diagnostic, SynclineError
 from syncline.input.problem import exit_status

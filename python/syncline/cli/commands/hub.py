@@ -208,7 +208,7 @@ def doctor(
         rows = [{"state": state, "what": what, "detail": detail} for state, what, detail in found]
         show_json({"exit_status": int(broken), "findings": rows})
         return int(broken)
-    from syncline.cli.doctor import table
+    from syncline.cli.commands.doctor import table
 
     show(table(found))
     return int(broken)

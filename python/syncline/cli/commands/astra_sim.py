@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
-from syncline.cli.folder import chosen, of_traces
+from syncline.cli.commands.folder import chosen, of_traces
 from syncline.input.dump import dump
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error, exit_status, nearest, refuse

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncline.cli.folder import chosen, of_name
-from syncline.cli.options import overrides
+from syncline.cli.commands.folder import chosen, of_name
+from syncline.cli.commands.options import overrides
 from syncline.terminal.progress import Waiting
 from syncline.terminal.streams import complain, console, say, show, show_json
 
