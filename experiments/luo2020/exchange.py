@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.harness.testbed import Measured, Trial
 from syncline.input.source import from_file
-from syncline.runtime import Pace
+from syncline.runtime import Resources
 from syncline.testbed import costs
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ CHUNK = 32 << 10
 """Bytes of a hub's chunk: the hub's default, and the dissertation's."""
 MESSAGE = 64 << 10
 """Bytes of a message of the executor: the executor's default, and AggEngine's (4.2.2)."""
-WINDOW = Pace().window // MESSAGE
+WINDOW = Resources().window // MESSAGE
 """Number of chunks that the executor has under way at a time, with messages of this size."""
 UNLIMITED = "unlimited"
 LARGE = 1 << 20

@@ -64,16 +64,10 @@ def serve(
     """
     from syncline.cli.commands.hub import serve as call
 
-    options = {
-        "pin": pin,
-        "key_file": key_file,
-        "tls": tls,
-        "insecure": insecure,
-        "congestion": congestion,
-        "most_jobs": most_jobs,
-        "memory": memory,
-    }
-    return call(listen.split(","), port, cores, options, metrics=metrics, as_json=log == Log.JSON, drain_s=drain)
+    security = {"key_file": key_file, "tls": tls, "insecure": insecure}
+    resources = {"cores": cores, "pin": pin, "congestion": congestion, "most_jobs": most_jobs, "memory": memory}
+    as_json = log == Log.JSON
+    return call(listen.split(","), port, security, resources, metrics=metrics, as_json=as_json, drain_s=drain)
 
 
 @app.command("status")

@@ -30,24 +30,24 @@ GLANCE_S = 0.1
 def serve(
     listen: Sequence[str],
     port: int,
-    cores: int | None,
-    options: dict[str, Any],
+    security: dict[str, Any],
+    resources: dict[str, Any],
     *,
     metrics: str | None,
     as_json: bool,
     drain_s: float,
 ) -> int:
     """Serves until SIGTERM or Ctrl-C; returns the exit status."""
-    from syncline.hub import Service
+    from syncline.hub import HubResources, Service
     from syncline.hub.service import LEAST_MEMORY
+    from syncline.runtime import Security
 
-    if options["memory"] is not None:
-        text = options["memory"]
-        options["memory"] = _bytes("--memory", text)
-        if options["memory"] < LEAST_MEMORY:
+    if (text := resources["memory"]) is not None:
+        resources["memory"] = _bytes("--memory", text)
+        if resources["memory"] < LEAST_MEMORY:
             allowed = f"at least {LEAST_MEMORY // 1024} KiB"
             refuse(error("SL0102", "too little memory for a hub", key="--memory", found=text, allowed=allowed))
-    with Service(listen, port=port, cores=cores, **options) as service:
+    with Service(listen, port=port, security=Security(**security), resources=HubResources(**resources)) as service:
         asked: list[float] = []
 
         def end(number: int, frame: FrameType | None) -> None:
@@ -125,8 +125,9 @@ class _Log:
 def status(address: str, key_file: str | None, tls: str | None, *, as_json: bool) -> int:
     """Prints a hub's state; returns the exit status."""
     from syncline.hub import status as ask
+    from syncline.runtime import Security
 
-    found = ask(address, key_file=key_file, tls=tls)
+    found = ask(address, security=Security(key_file=key_file, tls=tls))
     if as_json:
         show_json({"exit_status": 0, "hub": found})
         return 0
@@ -149,10 +150,12 @@ def bench(
 ) -> int:
     """Measures how fast a hub exchanges vectors; returns the exit status."""
     from syncline.hub.bench import run
+    from syncline.runtime import Security
 
     nbytes, chunk = (_bytes(option, size) for option, size in zip(("--size", "--chunk"), sizes, strict=True))
     _measurable(world, nbytes, chunk, sizes)
-    found = run(address, world, nbytes, steps, chunk=chunk, key_file=key_file, tls=tls, insecure=insecure)
+    security = Security(key_file=key_file, tls=tls, insecure=insecure)
+    found = run(address, world, nbytes, steps, chunk=chunk, security=security)
     if as_json:
         show_json({"exit_status": 0, **found.plain()})
         return 0
