@@ -20,7 +20,7 @@ from emulated import name as bed_name
 from peers import GLOO, ROUNDS, Times, arguments, asked, cost, with_mpi
 from timing import timed
 
-from syncline.testbed.layout import PAYLOAD
+from syncline.testbed import PAYLOAD
 
 HOSTS, RATE = 8, 1e9
 SPEC = """\

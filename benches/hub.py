@@ -20,7 +20,7 @@ from emulated import name as bed_name
 from peers import GLOO, ROUNDS, Times, arguments, asked, cost
 from timing import timed
 
-from syncline.testbed.layout import PAYLOAD
+from syncline.testbed import PAYLOAD
 
 WORKERS = 8
 RATE, HUB_RATE = 500e6, 4e9

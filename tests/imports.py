@@ -17,7 +17,12 @@ def imported(file: Path, module: str = "") -> frozenset[tuple[str, str]]:
 
     ``module`` is the file's own name, to which relative imports are relative.
     """
-    return frozenset(_imported(ast.parse(file.read_text("utf-8")), module, file.name == "__init__.py"))
+    return imported_by(file.read_text("utf-8"), module, package=file.name == "__init__.py")
+
+
+def imported_by(text: str, module: str = "", *, package: bool = False) -> frozenset[tuple[str, str]]:
+    """Module and name of everything that a text imports."""
+    return frozenset(_imported(ast.parse(text), module, package))
 
 
 def _imported(tree: ast.AST, module: str, package: bool) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+__all__ = [
+    "component",
+    "counted",
+    "digits",
+    "duration",
+    "listed",
+    "memory",
+    "money",
+    "per_kilowatt",
+    "per_million",
+    "percent",
+    "rate",
+    "scaled",
+    "signed",
+    "size",
+    "time",
+    "worth",
+]
+
+
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"), (1e-12, "ps"))
 _LARGE = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _BINARY = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))

@@ -9,14 +9,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tests.docs import faults as tried
-from tests.docs import fidelity
+from tests.docs import fidelity, public
 from tests.docs.pages import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-MARKED = re.compile(r"(<!-- generated: ([\w-]+)(?: ([\w-]+))? -->\n).*?(<!-- end -->)", re.S)
+MARKED = re.compile(r"(<!-- generated: ([\w-]+)(?: ([\w.-]+))? -->\n).*?(<!-- end -->)", re.S)
 
 SCHEMA = json.loads((ROOT / "syncline.schema.json").read_text("utf-8"))
 TESTBED = json.loads((ROOT / "syncline-testbed.schema.json").read_text("utf-8"))
@@ -562,8 +562,22 @@ def fabrics() -> list[str]:
     return table(["example", "NPUs", "switches", "cables", "degree of an NPU", "diameter", "bisection"], rows)
 
 
+def public_names(module: str) -> list[str]:
+    """The public names of a module."""
+    found = {each: public.definition(module, each) for each in public.names(module) if not each.startswith("__")}
+    return table(["name", "kind", "what it is"], [[f"`{n}`", public.kind(d), d.sentence] for n, d in found.items()])
+
+
+def fields(name: str) -> list[str]:
+    """The fields of a dataclass."""
+    rows = public.fields(public.definition(*name.rsplit(".", 1)))
+    return table(["field", "default", "meaning"], [[f"`{n}`", f"`{d}`" if d else "", text] for n, d, text in rows])
+
+
 GENERATORS: dict[str, Callable[..., list[str]]] = {
     "faults": faults,
+    "fields": fields,
+    "public": public_names,
     "accelerators": accelerators,
     "prices": prices,
     "commands": commands,

@@ -23,7 +23,7 @@ from tests.runtime.jobs import free_port, job
 
 def run(world, body, **variables):
     """Runs ``body`` in a process for each rank, and returns what each printed."""
-    head = "from array import array\nfrom syncline.runtime import Communicator, Plans, Resources, Rule\n"
+    head = "from array import array\nfrom syncline.runtime import Communicator, Plans, Resources, Rule, TimeLimits\n"
     common = {**os.environ, "MASTER_ADDR": f"127.0.0.1:{free_port()}", "WORLD_SIZE": str(world), **variables}
     processes = [
         subprocess.Popen(

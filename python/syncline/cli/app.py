@@ -29,9 +29,11 @@ class _Commands(typer.core.TyperGroup):
     """Imports a command when it is needed. Lets Ctrl-C pass through Typer as :class:`CtrlC`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands, in the order of the help text."""
         return [name for names in GROUPS.values() for name in names]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Makes a command or group; None if there is none of that name."""
         file = next((file for file, names in GROUPS.items() if cmd_name in names), None)
         if file is None:
             return None

@@ -57,6 +57,12 @@ class Loaded:
     """When reading began, in seconds of :func:`time.monotonic`; the limit on wall time counts from then."""
 
     @property
+    def written(self) -> dict[str, Any]:
+        """The scenario as the user wrote it, with all changes: keys and values as in a file."""
+        written: dict[str, Any] = self.origins.source.root.plain()
+        return written
+
+    @property
     def json(self) -> str:
         """The resolved scenario as JSON."""
         return json.dumps(self.resolved)
