@@ -81,10 +81,11 @@ def rank(backend: str, name: str, racks: str) -> None:
     import torch
     import torch.distributed as dist
 
+    from syncline.runtime import Plans
     from syncline.torch import Options
 
     torch.set_num_threads(1)
-    dist.init_process_group(backend, pg_options=Options(racks=racks) if backend == "syncline" else None)
+    dist.init_process_group(backend, pg_options=Options(plans=Plans(racks=racks)) if backend == "syncline" else None)
     torch.manual_seed(0)
     model, data = {"resnet18": resnet18, "mlp": mlp}[name]()
     trained = torch.nn.parallel.DistributedDataParallel(model)

@@ -20,7 +20,7 @@ from emulated import name as bed_name
 from peers import GLOO, ROUNDS, Times, arguments, asked, cost, with_mpi
 from timing import timed
 
-from syncline.testbed.layout import PAYLOAD
+from syncline.testbed import PAYLOAD
 
 HOSTS, RATE = 8, 1e9
 SPEC = """\
@@ -65,11 +65,13 @@ CASES = {
 
 def rank(plan: str, nbytes: int, racks: str) -> None:
     """Runs one rank of the executor."""
-    from syncline.runtime import Communicator, Rule
+    from syncline.runtime import Communicator, Plans, Resources, Rule, Security
 
     vector = array("f", [1.0]) * (nbytes // 4)
     rules = [Rule("all_reduce", plan)]
-    with Communicator.join(rules=rules, racks=racks, insecure=True, congestion="cubic") as ranks:
+    with Communicator.join(
+        plans=Plans(rules=rules, racks=racks), security=Security(insecure=True), resources=Resources(congestion="cubic")
+    ) as ranks:
         timed(lambda: ranks.all_reduce(vector).wait(), nbytes, first=ranks.rank == 0)
 
 

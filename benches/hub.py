@@ -20,7 +20,7 @@ from emulated import name as bed_name
 from peers import GLOO, ROUNDS, Times, arguments, asked, cost
 from timing import timed
 
-from syncline.testbed.layout import PAYLOAD
+from syncline.testbed import PAYLOAD
 
 WORKERS = 8
 RATE, HUB_RATE = 500e6, 4e9
@@ -50,12 +50,15 @@ def bound(nbytes: int) -> float:
 
 def hub(nbytes: int) -> None:
     """Runs one rank of the job, or the hub on its host; rank 0 prints the seconds of each exchange."""
-    from syncline.hub import Hub, Service
+    from syncline.hub import Hub, HubResources, Service
+    from syncline.runtime import Security
 
     peers = os.environ["SYNCLINE_PEERS"].split(",")
     rank = int(os.environ["RANK"])
     if rank == WORKERS:
-        with Service([peers[WORKERS]], cores=2, insecure=True, congestion="cubic") as service:
+        with Service(
+            [peers[WORKERS]], resources=HubResources(cores=2, congestion="cubic"), security=Security(insecure=True)
+        ) as service:
             while not service.status()["jobs"]:
                 time.sleep(0.01)
             service.drain(600)
@@ -63,8 +66,15 @@ def hub(nbytes: int) -> None:
                 time.sleep(0.05)
         return
     vector = array("f", [1.0]) * (nbytes // 4)
-    options = {"rank": rank, "world": WORKERS, "insecure": True, "congestion": "cubic"}
-    with Hub.join(peers[WORKERS], {"vector": vector}, **options) as job:
+    joined = Hub.join(
+        peers[WORKERS],
+        {"vector": vector},
+        rank=rank,
+        world=WORKERS,
+        security=Security(insecure=True),
+        congestion="cubic",
+    )
+    with joined as job:
         timed(lambda: job.push_pull("vector", vector).wait(), nbytes, first=rank == 0)
 
 

@@ -29,11 +29,11 @@ BAR = 1.5
 
 def rank(nbytes: int, shared: str) -> None:
     """Runs one rank of syncline."""
-    from syncline.runtime import Communicator, Rule
+    from syncline.runtime import Communicator, Plans, Resources, Rule
 
     vector = array("f", [0.0]) * (nbytes // 4)
     rules = [Rule("all_reduce", "direct")]
-    with Communicator.join(rules=rules, shared_memory=shared == "shared") as ranks:
+    with Communicator.join(plans=Plans(rules=rules), resources=Resources(shared_memory=shared == "shared")) as ranks:
         timed(lambda: ranks.all_reduce(vector).wait(), nbytes, first=ranks.rank == 0)
 
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from syncline import api
+import syncline
 
 RESNET = Path(__file__).parent.parent / "examples" / "resnet50-torus" / "scenario.yaml"
 
@@ -52,11 +52,11 @@ def measure(name: str, runs: int) -> None:
     """Simulates one case and prints its line."""
     given, bar = CASES[name]
     sections = {key: value for key, value in given.items() if key not in ("scenario", "set")}
-    prepared = api.prepare(given.get("scenario"), given["set"], sections)
+    prepared = syncline.load(given.get("scenario"), set=given["set"], **sections)
     best = float("inf")
     for _ in range(runs):
         started = time.process_time()
-        result = api.run(prepared)
+        result = syncline.simulate(prepared)
         best = min(best, time.process_time() - started)
     summary = result.summary
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

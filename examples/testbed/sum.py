@@ -3,10 +3,10 @@
 import os
 from array import array
 
-from syncline.runtime import Communicator
+from syncline.runtime import Communicator, Security
 
 # A testbed's network is its own: nobody else can join, so no key is needed.
-with Communicator.join(insecure=True) as ranks:
+with Communicator.join(security=Security(insecure=True)) as ranks:
     vector = array("f", [ranks.rank + 1.0] * 100_000)
     ranks.all_reduce(vector).wait()
     if ranks.rank == 0:

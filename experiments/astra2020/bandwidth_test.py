@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from syncline.report.quantity import percent
+from syncline.quantity import percent
 
 if TYPE_CHECKING:
     from experiments.harness.runner import Runner

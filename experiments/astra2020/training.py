@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.harness import plot
 from experiments.harness.experiment import Choice
 from experiments.harness.table import Table, Value
-from syncline.report.quantity import percent, time
+from syncline.quantity import percent, time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,8 +13,8 @@ from experiments.dlrm2020.apart import SKEW, Draws, medians, starts
 from experiments.harness.experiment import Choice
 from experiments.harness.table import Table
 from syncline.plans import plan, receive, send, wait
-from syncline.report.quantity import counted
-from syncline.report.quantity import size as shown
+from syncline.quantity import counted
+from syncline.quantity import size as shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from syncline.report.quantity import counted
+from syncline.quantity import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

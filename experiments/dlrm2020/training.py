@@ -13,7 +13,7 @@ from experiments.dlrm2020.apart import SEEDS, Draws, medians, starts
 from experiments.harness import plot, rows
 from experiments.harness.experiment import Choice
 from experiments.harness.table import Table
-from syncline.report.quantity import counted, percent, time
+from syncline.quantity import counted, percent, time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -5,17 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import syncline
-from syncline import _core, api
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from syncline.config.load import Loaded
+    from syncline import Loaded
 
 
 @dataclass(frozen=True)
@@ -30,20 +29,14 @@ class Case:
     @cached_property
     def loaded(self) -> Loaded:
         """The scenario after reading, checking and resolving."""
-        return api.prepare(self.scenario, self.changes, {})
+        return syncline.load(self.scenario, set=self.changes)
 
     @cached_property
     def name(self) -> str:
         """Name of the results: equal for two cases if and only if version, build and resolved input are equal."""
         resolved = self.loaded.resolved
-        said = json.dumps([syncline.__version__, _build(), resolved, _contents(resolved)], sort_keys=True)
+        said = json.dumps([syncline.__version__, syncline.__build__, resolved, _contents(resolved)], sort_keys=True)
         return f"{self.loaded.name}-{hashlib.sha256(said.encode()).hexdigest()[:16]}"
-
-
-@cache
-def _build() -> str:
-    """Hash of the compiled core, which differs between builds of one version."""
-    return hashlib.sha256(Path(_core.__file__).read_bytes()).hexdigest()
 
 
 def _contents(resolved: Mapping[str, Any]) -> list[str]:

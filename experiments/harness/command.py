@@ -13,9 +13,7 @@ from experiments.harness.processes import LostError
 from experiments.harness.store import Store
 from experiments.harness.study import Study, study
 from experiments.harness.testbed import PATIENCE_S, ROUNDS, Live
-from syncline import SynclineError
-from syncline.cli import streams
-from syncline.cli.progress import Waiting
+from syncline import SynclineError, terminal
 
 INTERRUPTED = 130
 UNWRITABLE = 3
@@ -76,7 +74,7 @@ def run(
         raise typer.BadParameter(str(unknown)) from None
     if plot and not files.can_draw():
         plot = False
-        streams.say("No pictures: matplotlib is not installed (pip install matplotlib)")
+        terminal.say("No pictures: matplotlib is not installed (pip install matplotlib)")
     for experiment in found:
         if network is not None and network not in experiment.networks:
             known = ", ".join(experiment.networks)
@@ -86,10 +84,10 @@ def run(
     studies: list[Study] = []
     try:
         for experiment in found:
-            with Waiting(quiet=False) as tell:
+            with terminal.Waiting(quiet=False) as tell:
                 patience = PATIENCE_S if patient else 0.0
                 # Quick runs measure once. With --recorded, figures show their recorded measurements.
-                live = Live(lambda what: streams.say(f"testbed: {what}"), 1 if quick else ROUNDS, gloo, patience)
+                live = Live(lambda what: terminal.say(f"testbed: {what}"), 1 if quick else ROUNDS, gloo, patience)
                 bench = live if experiment.runs and not recorded else None
                 done = study(experiment, network, quick=quick, choices=choices, store=store, bench=bench, tell=tell)
             if bench is not None and record:
@@ -97,19 +95,19 @@ def run(
             folder = files.save(done, out, pictures=plot)
             studies.append(done)
             if not as_json:
-                streams.show(*([""] if len(studies) > 1 else []), *show.report(done), "")
-                streams.say(f"Files are in {folder}")
+                terminal.show(*([""] if len(studies) > 1 else []), *show.report(done), "")
+                terminal.say(f"Files are in {folder}")
     except KeyboardInterrupt:
-        streams.say(
+        terminal.say(
             f"interrupted: {len(studies)} of {len(found)} figures are saved, and every finished run; "
             "repeat the command to continue"
         )
         raise typer.Exit(INTERRUPTED) from None
-    streams.say(store.effort.told())
+    terminal.say(store.effort.told())
     if as_json:
-        streams.show_json({"experiments": [files.form(done) for done in studies]})
+        terminal.show_json({"experiments": [files.form(done) for done in studies]})
     elif len(studies) > 1:
-        streams.show("", *show.overview(studies))
+        terminal.show("", *show.overview(studies))
 
 
 def main() -> None:
@@ -119,11 +117,11 @@ def main() -> None:
     try:
         app(prog_name="python -m experiments")
     except SynclineError as wrong:
-        streams.complain(wrong.diagnostics)
+        terminal.complain(wrong.diagnostics)
         raise SystemExit(wrong.exit_status) from None
     except LostError as wrong:
-        streams.say(f"error: {wrong}")
+        terminal.say(f"error: {wrong}")
         raise SystemExit(LOST) from None
     except OSError as wrong:
-        streams.say(f"error: {wrong.filename}: {wrong.strerror}")
+        terminal.say(f"error: {wrong.filename}: {wrong.strerror}")
         raise SystemExit(UNWRITABLE) from None

@@ -61,7 +61,7 @@ def new(columns: int = 1, rows: int = 1, *, width: float = 7.0, height: float = 
 
 def sizes_below(axes: Axes, sizes: Sequence[int]) -> None:
     """Makes the x axis logarithmic, with ticks at ``sizes``, labelled in KiB and MiB."""
-    from syncline.report.quantity import size
+    from syncline.quantity import size
 
     axes.set_xscale("log", base=2)
     axes.set_xticks(list(sizes), labels=[size(each) for each in sizes], minor=False)

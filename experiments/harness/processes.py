@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from multiprocessing import connection, get_context
 from typing import TYPE_CHECKING, Any
 
+import syncline
 from experiments.harness.case import Case
-from syncline import SynclineError, api
+from syncline import SynclineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -115,7 +116,7 @@ def _work(scenario: Path, changes: Mapping[str, Any], folder: Path, mouth: Conne
         case = Case(scenario, changes)
         if case.name != folder.name:
             sys.exit(CHANGED)
-        api.run(case.loaded, lambda *said: mouth.send(float(said[-1]))).save(folder)
+        syncline.simulate(case.loaded, progress=lambda *said: mouth.send(float(said[-1]))).save(folder)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         mouth.send(peak if sys.platform == "darwin" else 1024 * peak)
     except SynclineError as wrong:

@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table as Drawn
 from rich.text import Text
 
-from syncline.report.quantity import counted
+from syncline.quantity import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

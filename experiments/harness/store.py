@@ -9,8 +9,8 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from experiments.harness import processes
-from syncline import Result, SynclineError, api
-from syncline.report.quantity import counted
+from syncline import Result, SynclineError, simulate
+from syncline.quantity import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -69,7 +69,7 @@ class Store:
         found = self._found(case)
         if found is None:
             started = monotonic()
-            found = api.run(case.loaded)
+            found = simulate(case.loaded)
             self.effort.simulated += 1
             self.effort.seconds += monotonic() - started
             if self.folder is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from syncline.report.quantity import digits, percent, size, time
+from syncline.quantity import digits, percent, size, time
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,8 +21,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from syncline import SynclineError, _core
-from syncline.testbed.cores import busy_s
+import syncline
+from syncline import SynclineError
+from syncline.testbed import busy_s, require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -138,7 +139,7 @@ class Live:
             except RuntimeError as problem:
                 self.tell(f"failed: {problem}")
                 return "failed"
-            made = f"{datetime.now(UTC).date()}, syncline {_core.version()}"
+            made = f"{datetime.now(UTC).date()}, syncline {syncline.__version__}"
             median, least = statistics.median(times), min(times)
             shares = round(others, 2), made, round(stolen, 3)
             self.found[trial.name] = Measured(median, least, len(times), *shares)
@@ -180,14 +181,12 @@ class Nothing:
 
 def cannot(trial: Trial) -> str | None:
     """Why this machine cannot run a trial, in a few words; ``None`` if it can."""
-    from syncline.testbed import kernel
-
     if trial.scenario is None:
         return None if shutil.which(trial.program[0]) else f"needs {trial.program[0]}"
     if os.geteuid() != 0:
         return "needs root"
     try:
-        kernel.require()
+        require()
     except SynclineError:
         return "needs network namespaces"
     return None

@@ -7,13 +7,10 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import syncline
 from experiments.harness import plot
 from experiments.harness.experiment import Choice
-from syncline import api
-from syncline.design import schemes
-from syncline.design.bandwidth import utilization
-from syncline.design.demand import Demand, Exchange, demand
-from syncline.design.price import Price, price
+from syncline.design import Demand, Exchange, Price, demand_of, price_of, schemes, utilization
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -108,7 +105,7 @@ class System:
         """The bytes that the layer's plans send on each physical dimension: M(k) in the paper."""
         nominal = [_NOMINAL / 8] * len(self.dims)
         case = self.runner.case(self.scenario, self.changes(nominal))
-        found = demand(case.loaded, [_NOMINAL] * len(self.logical))
+        found = demand_of(case.loaded, [_NOMINAL] * len(self.logical))
         exchanges = []
         for each in found.exchanges:
             bytes_of = [0.0] * len(self.dims)
@@ -120,12 +117,9 @@ class System:
     @cached_property
     def price(self) -> Price:
         """The cost of the network, by hier2021 Table II."""
-        loaded = api.prepare(
-            self.scenario,
-            {"fabric.shape": self.shape, "fabric.rate_per_npu": ["100GB/s"] * len(self.dims), "prices": PRICES},
-            {},
-        )
-        return price(loaded)
+        rates = ["100GB/s"] * len(self.dims)
+        changes = {"fabric.shape": self.shape, "fabric.rate_per_npu": rates, "prices": PRICES}
+        return price_of(syncline.load(self.scenario, set=changes))
 
     def division(self, scheme: str) -> schemes.Division:
         """How a scheme divides a budget."""

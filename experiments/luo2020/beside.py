@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from experiments.harness.claim import Claim, Verdict
 from experiments.luo2020.exchange import FACTOR, LARGE, NEAR
-from syncline.report.quantity import size
+from syncline.quantity import size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

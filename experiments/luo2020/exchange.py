@@ -13,10 +13,10 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import syncline
 from experiments.harness.testbed import Measured, Trial
-from syncline.config.source import from_file
-from syncline.runtime import Pace
-from syncline.testbed import costs
+from syncline.runtime import Resources
+from syncline.testbed import read_costs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ CHUNK = 32 << 10
 """Bytes of a hub's chunk: the hub's default, and the dissertation's."""
 MESSAGE = 64 << 10
 """Bytes of a message of the executor: the executor's default, and AggEngine's (4.2.2)."""
-WINDOW = Pace().window // MESSAGE
+WINDOW = Resources().window // MESSAGE
 """Number of chunks that the executor has under way at a time, with messages of this size."""
 UNLIMITED = "unlimited"
 LARGE = 1 << 20
@@ -43,13 +43,13 @@ NEAR, FACTOR = 0.15, 2.0
 @cache
 def host_costs() -> dict[str, Any]:
     """The host costs in the file :data:`COSTS`."""
-    return costs.read(COSTS).plain()
+    return read_costs(COSTS).plain()
 
 
 @cache
 def fabric(scenario: Path) -> dict[str, Any]:
     """A scenario's fabric, with the measured latency on its links."""
-    found: dict[str, Any] = dict(from_file(str(scenario)).root.plain()["fabric"])
+    found: dict[str, Any] = dict(syncline.load(scenario).written["fabric"])
     found["links"] = [{**link, "latency": host_costs()["link_latency"]} for link in found["links"]]
     return found
 

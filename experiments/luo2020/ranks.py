@@ -42,23 +42,38 @@ def timed(exchange: Callable[[], object], steps: int) -> list[float]:
 
 def serve(addresses: list[str], cores: int, jobs: int = 1) -> None:
     """Runs a hub until ``jobs`` jobs have ended."""
-    from syncline.hub import Service
+    from syncline.hub import HubResources, Service
+    from syncline.runtime import Security
 
-    with Service(addresses, cores=cores, insecure=True, congestion=CONTROL) as service:
+    with Service(
+        addresses, resources=HubResources(cores=cores, congestion=CONTROL), security=Security(insecure=True)
+    ) as service:
         ended = 0
         while ended < jobs:
             time.sleep(0.02)
             ended += sum(each["event"] == "job_ends" for each in service.events())
 
 
-def work(hubs: Any, nbytes: int, steps: int, rank: int, world: int, **options: Any) -> list[float]:
+def work(
+    hubs: Any, nbytes: int, steps: int, rank: int, world: int, given: dict[str, str], job: str = "job"
+) -> list[float]:
     """Runs a worker of a job on hubs."""
-    from syncline.hub import Hub
+    from syncline.hub import Hub, Terms
+    from syncline.runtime import Security
 
     vector = array("f", bytes(nbytes // 4 * 4))
-    settings = {"rank": rank, "world": world, "insecure": True, "congestion": CONTROL, **options}
-    with Hub.join(hubs, {"vector": vector}, **settings) as job:
-        return timed(lambda: job.push_pull("vector", vector).wait(), steps)
+    joined = Hub.join(
+        hubs,
+        {"vector": vector},
+        rank=rank,
+        world=world,
+        job=job,
+        terms=Terms(chunk=int(given.get("chunk", CHUNK)), mapping=given.get("mapping", Terms.mapping)),
+        security=Security(insecure=True),
+        congestion=CONTROL,
+    )
+    with joined as worker:
+        return timed(lambda: worker.push_pull("vector", vector).wait(), steps)
 
 
 def hub(nbytes: int, steps: int, given: dict[str, str]) -> list[float] | None:
@@ -72,19 +87,19 @@ def hub(nbytes: int, steps: int, given: dict[str, str]) -> list[float] | None:
         return None
     world = (len(peers) - hubs) // jobs
     job, place = divmod(rank - hubs, world)
-    options: dict[str, Any] = {"job": f"job-{job}", "chunk": int(given.get("chunk", CHUNK))}
-    if "mapping" in given:
-        options["mapping"] = given["mapping"]
-    return work(peers[:hubs], nbytes, steps, place, world, **options)
+    return work(peers[:hubs], nbytes, steps, place, world, given, f"job-{job}")
 
 
 def sharded(nbytes: int, steps: int, given: dict[str, str]) -> list[float]:
     """A hub and a worker on every host (CS)."""
-    from syncline.hub import Service
+    from syncline.hub import HubResources, Service
+    from syncline.runtime import Security
 
     peers, rank = os.environ["SYNCLINE_PEERS"].split(","), int(os.environ["RANK"])
-    with Service([peers[rank]], cores=1, insecure=True, congestion=CONTROL) as service:
-        times = work(peers, nbytes, steps, rank, len(peers), chunk=int(given.get("chunk", CHUNK)))
+    with Service(
+        [peers[rank]], resources=HubResources(cores=1, congestion=CONTROL), security=Security(insecure=True)
+    ) as service:
+        times = work(peers, nbytes, steps, rank, len(peers), given)
         # Other ranks may still wait for this hub's part of their last exchange.
         while service.status()["jobs"]:
             time.sleep(0.05)
@@ -103,17 +118,20 @@ def racks(nbytes: int, steps: int, given: dict[str, str]) -> list[float] | None:
     world = len(peers) - count
     of = [worker * count // world for worker in range(world)]
     places = Racks(of, [[address] for address in peers[:count]], given.get("between", "sharded"))
-    return work(None, nbytes, steps, rank - count, world, racks=places, chunk=int(given.get("chunk", CHUNK)))
+    return work(places, nbytes, steps, rank - count, world, given)
 
 
 def plan(nbytes: int, steps: int, given: dict[str, str]) -> list[float]:
     """The executor with a plan of the library."""
-    from syncline.runtime import Communicator, Pace, Rule
+    from syncline.runtime import Communicator, Plans, Resources, Rule, Security
 
     rules = [Rule("all_reduce", given["plan"], message=int(given["message"]))]
     vector = array("f", bytes(nbytes // 4 * 4))
-    pace = Pace(lanes=int(given.get("lanes", 1)))
-    with Communicator.join(rules=rules, insecure=True, congestion=CONTROL, pace=pace) as ranks:
+    with Communicator.join(
+        plans=Plans(rules=rules),
+        security=Security(insecure=True),
+        resources=Resources(lanes=int(given.get("lanes", 1)), congestion=CONTROL),
+    ) as ranks:
         return timed(lambda: ranks.all_reduce(vector).wait(), steps)
 
 

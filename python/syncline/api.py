@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from syncline import _core
-from syncline.config.load import Loaded, load
-from syncline.config.problem import error, refuse
-from syncline.config.source import Override
+from syncline.config.load import Loaded
+from syncline.config.load import load as read
 from syncline.errors import Diagnostic, Interrupted
+from syncline.input.problem import error, refuse
+from syncline.input.source import Override
 from syncline.result import Result
 
 Given = str | Path | Mapping[str, Any]
@@ -21,7 +24,7 @@ Progress = Callable[[float, int, int, float], object]
 
 
 def simulate(
-    scenario: Given | None = None,
+    scenario: Given | Loaded | None = None,
     /,
     *,
     set: Mapping[str, Any] | None = None,
@@ -32,7 +35,8 @@ def simulate(
 
     ``sections`` replace those of the scenario, or make up a scenario if none is given: ``workload``, ``jobs``,
     ``fabric``, ``compute``, ``collectives``, ``network``, ``placement``, ``limits``, ``trace``, ``seed``, ``name``.
-    ``set`` changes single values: ``{"fabric.dims.2.rate": "50GB/s"}``.
+    ``set`` changes single values: ``{"fabric.dims.2.rate": "50GB/s"}``. A scenario that was loaded by :func:`load` is
+    simulated as it is.
 
     Raises :class:`SynclineError` with all errors, and :class:`Interrupted` on Ctrl-C. Other threads keep running during
     the simulation.
@@ -41,7 +45,7 @@ def simulate(
 
 
 def check(
-    scenario: Given | None = None,
+    scenario: Given | Loaded | None = None,
     /,
     *,
     set: Mapping[str, Any] | None = None,
@@ -54,7 +58,27 @@ def check(
     return prepare(scenario, set, sections).check()
 
 
-def prepare(scenario: Given | None, changes: Mapping[str, Any] | None, sections: Mapping[str, Any]) -> Loaded:
+def load(
+    scenario: Given | None = None,
+    /,
+    *,
+    set: Mapping[str, Any] | None = None,
+    **sections: Any,
+) -> Loaded:
+    """Reads, checks and resolves a scenario, without simulating it. Arguments are those of :func:`simulate`.
+
+    Raises :class:`SynclineError` with all errors.
+    """
+    return prepare(scenario, set, sections)
+
+
+@cache
+def build() -> str:
+    """Identifies the build of the compiled core, by its hash: two builds of one version may differ."""
+    return hashlib.sha256(Path(_core.__file__).read_bytes()).hexdigest()
+
+
+def prepare(scenario: Given | Loaded | None, changes: Mapping[str, Any] | None, sections: Mapping[str, Any]) -> Loaded:
     """Reads, checks and resolves the arguments of :func:`simulate`."""
     changes = {} if changes is None else changes
     if not isinstance(changes, Mapping) or not all(isinstance(key, str) for key in changes):
@@ -62,7 +86,12 @@ def prepare(scenario: Given | None, changes: Mapping[str, Any] | None, sections:
         refuse(error("SL0102", "wrong type for `set`", found=type(changes).__name__, allowed=allowed))
     overrides = [Override.of(key, value) for key, value in sections.items()]
     overrides += [Override.of(key, value) for key, value in changes.items()]
-    return load({} if scenario is None else scenario, overrides)
+    if isinstance(scenario, Loaded):
+        if overrides:
+            message = "this scenario is loaded already, and cannot be changed"
+            refuse(error("SL0102", message, found=overrides[0].path, help="give the changes to `load`"))
+        return scenario
+    return read({} if scenario is None else scenario, overrides)
 
 
 def run(loaded: Loaded, progress: Progress | None = None, warn: Callable[[str], object] | None = None) -> Result:

@@ -5,6 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any, TypedDict
 
+__all__ = [
+    "Diagnostic",
+    "Interrupted",
+    "Place",
+    "SynclineError",
+]
+
 
 class Place(TypedDict, total=False):
     """A place in a file. ``line`` and ``column`` count from 1; 0 means unknown."""

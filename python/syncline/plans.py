@@ -25,7 +25,19 @@ from typing import Any
 
 from syncline.files import write_whole
 
-__all__ = ["Count", "Instruction", "Plan", "after", "copy", "count", "plan", "receive", "send", "wait"]
+__all__ = [
+    "Count",
+    "Instruction",
+    "Plan",
+    "after",
+    "copy",
+    "count",
+    "plan",
+    "receive",
+    "send",
+    "table_4_1",
+    "wait",
+]
 
 Instruction = dict[str, Any]
 """One instruction, in the form of a plan file."""
@@ -131,6 +143,16 @@ def count(algorithm: str, kind: str, ranks: int, nbytes: int, groups: Iterable[i
     from syncline import _core
 
     return Count(*_core.count_plan(algorithm, kind, ranks, nbytes, list(groups)))
+
+
+def table_4_1(nodes: int, racks: int) -> list[tuple[str, float, float, float]]:
+    """The counts that luo2020, Table 4.1, prints for five all-reduces of racks with ``nodes`` ranks each.
+
+    Each row has the name of the algorithm, its rounds, and the vectors that it sends on the wire and between racks.
+    """
+    from syncline import _core
+
+    return _core.table_4_1(nodes, racks)
 
 
 def plan(

@@ -1,110 +1,24 @@
-"""The result of a simulation: summary, tables, and the folder that holds them."""
+"""The result of a simulation: a finished run that can be plotted, printed and saved."""
 
 from __future__ import annotations
 
-import json
 import shutil
-from functools import cached_property
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from syncline import _core
-from syncline.summary import Summary
+from syncline.run import Folder, Run, Tables
 
 if TYPE_CHECKING:
-    from syncline.errors import Diagnostic
+    from syncline import _core
     from syncline.report.html.plot import Plot
 
-Columns = list[tuple[str, str, list[Any]]]
 
-
-class Tables(Protocol):
-    """The source of tables: a run in memory, or a folder."""
-
-    def summary(self) -> str:
-        """The summary as JSON."""
-
-    def diagnostics(self) -> str:
-        """Warnings as a JSON array."""
-
-    def tables(self) -> list[tuple[str, str]]:
-        """Name of each table, and what one of its rows is."""
-
-    def table(self, name: str) -> Columns:
-        """Name, meaning and values of each column."""
-
-    def outline(self, most: int) -> str | None:
-        """The timeline of the traced ranks, as JSON; None if it was not kept."""
-
-
-class Result:
+class Result(Run):
     """The result of a simulation."""
 
     def __init__(self, tables: Tables, scenario: dict[str, Any] | None = None, folder: Path | None = None) -> None:
-        self._tables = tables
-        self._scenario = scenario
+        super().__init__(tables, scenario, folder)
         self._start = _here() if scenario else None
-        self.folder = folder
-        """Folder of the results; None if they are not on disk."""
-
-    @classmethod
-    def load(cls, folder: str | Path, *, verify: bool = False) -> Result:
-        """Reads the results of an earlier run: its folder, or the ``manifest.json`` or ``summary.json`` in it.
-
-        Each file is checked against its hash when it is read; with ``verify``, all files are checked at once.
-        """
-        path = _folder_of(Path(folder))
-        manifest = json.loads(_core.read_manifest(path, verify=verify))
-        return cls(_Folder(path, manifest), None, path)
-
-    @cached_property
-    def scenario(self) -> dict[str, Any] | None:
-        """The resolved scenario; None if it is unknown.
-
-        Its paths are relative to the directory in which the run was started; if the results were loaded, to the current
-        directory.
-        """
-        return self._tables.scenario() if isinstance(self._tables, _Folder) else self._scenario
-
-    @property
-    def version(self) -> str:
-        """The version of syncline that ran the simulation."""
-        return str(self._tables.manifest["version"]) if isinstance(self._tables, _Folder) else _core.version()
-
-    @cached_property
-    def summary(self) -> Summary:
-        """The main numbers of the run."""
-        return Summary.from_json(self._tables.summary())
-
-    @cached_property
-    def warnings(self) -> list[Diagnostic]:
-        """The warnings of the run."""
-        found: list[Diagnostic] = json.loads(self._tables.diagnostics())
-        return found
-
-    @property
-    def tables(self) -> dict[str, str]:
-        """Name of each table, and what one of its rows is."""
-        return dict(self._tables.tables())
-
-    def table(self, name: str) -> dict[str, list[Any]]:
-        """The columns of a table, by name. The name of a column ends in its unit."""
-        return {column: values for column, _, values in self._columns(name)}
-
-    def meanings(self, name: str) -> dict[str, str]:
-        """The meaning of each column of a table, by name."""
-        return {column: meaning for column, meaning, _ in self._columns(name)}
-
-    def frame(self, name: str) -> Any:
-        """A table as a data frame of pandas or polars, whichever is installed."""
-        for library in ("pandas", "polars"):
-            if find_spec(library):
-                return import_module(library).DataFrame(self.table(name))
-        raise ImportError(
-            "frame() needs pandas or polars, and neither is installed: `pip install pandas`. table() needs neither."
-        )
 
     def plot(self, what: str) -> Plot:
         """A chart of the report, which notebooks display.
@@ -117,24 +31,17 @@ class Result:
 
         return plot(self, what)
 
-    def outline(self, most: int) -> str | None:
-        """The first ``most`` blocks of the timeline of the traced ranks, as JSON; None if it was not kept.
-
-        Folders keep the timeline only in the Perfetto trace and in the report, so it is None for loaded results.
-        """
-        return self._tables.outline(most)
-
     def save(self, folder: str | Path) -> list[str]:
         """Writes the results into a folder, atomically; returns the names of its files.
 
         Replaces results that are already in the folder. Raises an error if it holds anything else.
         """
         path = Path(folder)
-        if isinstance(self._tables, _Folder):
+        if isinstance(self._tables, Folder):
             shutil.copytree(self._tables.folder, path)
             return sorted(each.name for each in path.iterdir())
-        from syncline.config.dump import dump
         from syncline.config.files import moved
+        from syncline.input.dump import dump
 
         run, scenario = cast("_core.Run", self._tables), self.scenario or {}
         extra = []
@@ -154,14 +61,6 @@ class Result:
             raise TypeError("a result that is not on disk cannot be copied or pickled: save it into a folder first")
         return Result.load, (self.folder.absolute(),), {"scenario": self.scenario, "_start": self._start}
 
-    def _columns(self, name: str) -> Columns:
-        known = self.tables
-        if name not in known:
-            near = _core.nearest(name, list(known))
-            hint = f" Did you mean {near!r}?" if near else ""
-            raise KeyError(f"there is no table {name!r}, only {', '.join(known)}.{hint}")
-        return self._tables.table(name)
-
     def __repr__(self) -> str:
         answer = self.summary
         return (
@@ -170,7 +69,7 @@ class Result:
         )
 
     def __str__(self) -> str:
-        from syncline.report.answer import plain
+        from syncline.report.terminal.answer import plain
 
         return plain(self)
 
@@ -180,83 +79,9 @@ class Result:
         return overview(self)
 
 
-def _folder_of(path: Path) -> Path:
-    """The folder of the results, given by its own path or that of a file in it. Raises an error for any other file."""
-    if path.is_file():
-        if path.name not in ("manifest.json", "summary.json", "design.json"):
-            _refuse(path)
-        path = path.parent
-    if (path / "design.json").is_file() and not (path / "manifest.json").is_file():
-        _refuse_search(path)
-    return path
-
-
-def _refuse_search(path: Path) -> NoReturn:
-    """Raises the error for the folder of a search, which holds results only in subfolders."""
-    from syncline.config.node import Mark, Text
-    from syncline.config.problem import error, refuse
-
-    runs = sorted(each.parent.as_posix() for each in path.glob("run*/manifest.json"))
-    refuse(
-        error(
-            "SL0802",
-            "this is the folder of a search, which holds no results itself",
-            mark=Mark(Text(path.as_posix(), ()), 0, 0, 0),
-            help=f"the results of its solutions are in {' and '.join(runs[:8])}" if runs else None,
-        )
-    )
-
-
-def _refuse(path: Path) -> NoReturn:
-    from syncline.config.node import Mark, Text
-    from syncline.config.problem import error, refuse
-
-    name = path.as_posix()
-    message, help = "results are in a folder, and this is a file", "name the folder that has the manifest.json"
-    if path.suffix in (".yaml", ".yml", ".json"):
-        message = "this is a scenario, not the folder of a run"
-        help = f"simulate it with `syncline simulate {name}`, and name the folder of its results"
-    mark = Mark(Text(name, ()), 0, 0, 0)
-    refuse(error("SL0102", message, mark=mark, allowed="the folder of a run", help=help))
-
-
 def _here() -> Path | None:
     """The current directory; None if it was removed."""
     try:
         return Path.cwd()
     except OSError:
         return None
-
-
-class _Folder:
-    """The tables in a run's folder."""
-
-    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
-        self.folder = folder
-        self.manifest = manifest
-
-    def summary(self) -> str:
-        """The summary as JSON."""
-        return _core.read_summary(self.folder)
-
-    def scenario(self) -> dict[str, Any] | None:
-        """The resolved scenario; None if the folder has none or an empty one, as after ``syncline astra-sim``."""
-        from syncline.config.load import RESOLVED_FILE, kept
-
-        there = any(each["name"] == RESOLVED_FILE for each in self.manifest["files"])
-        return kept(self.folder) if there else None
-
-    def diagnostics(self) -> str:
-        """Warnings as a JSON array."""
-        return json.dumps(self.manifest.get("warnings", []))
-
-    def tables(self) -> list[tuple[str, str]]:
-        """Name of each table, and what one of its rows is."""
-        return [(each["name"], each["meaning"]) for each in self.manifest["tables"]]
-
-    def table(self, name: str) -> Columns:
-        """Name, meaning and values of each column."""
-        return _core.read_table(self.folder, name)
-
-    def outline(self, most: int) -> None:
-        """None: the timeline of a run is in its Perfetto trace, which is not read back."""

@@ -6,6 +6,16 @@ import json
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
+__all__ = [
+    "Axis",
+    "Dimension",
+    "JobSummary",
+    "Overload",
+    "Packets",
+    "PathPart",
+    "Summary",
+]
+
 
 @dataclass(frozen=True)
 class Dimension:

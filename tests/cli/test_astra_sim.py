@@ -71,7 +71,7 @@ def test_native_reads_the_memory_file(cli: Cli, flags: list[str]) -> None:
     ],
 )
 def test_jobs_of_the_same_name_have_different_folders(prefix: str, folder: str) -> None:
-    from syncline.cli.folder import of_traces
+    from syncline.cli.commands.folder import of_traces
 
     assert of_traces(prefix) == folder
 

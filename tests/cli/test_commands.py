@@ -403,7 +403,7 @@ class TestRoot:
     def test_a_bug_prints_no_traceback(self, cli: Cli) -> None:
         cli.write(
             "sitecustomize.py",
-            "import syncline.cli.explain as e\ndef f(*a, **k): raise RuntimeError('odd')\ne.explain = f\n",
+            "import syncline.cli.commands.explain as e\ndef f(*a, **k): raise RuntimeError('odd')\ne.explain = f\n",
         )
         done = cli("explain", "SL0101", PYTHONPATH=str(cli.folder))
         assert done.returncode == 70

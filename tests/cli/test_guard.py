@@ -22,7 +22,7 @@ def _fails(*_: object, **__: object) -> int:
 def test_a_bug_is_reported_as_one_json_object(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("syncline.cli.check.check", _fails)
+    monkeypatch.setattr("syncline.cli.commands.check.check", _fails)
     assert guarded(["check", "x.yaml", "--json"]) == 70
     printed = capsys.readouterr()
     answer = json.loads(printed.out)

@@ -66,7 +66,7 @@ def nets(cli: Cli) -> Cli:
 @needs_torch
 @pytest.mark.parametrize("file", ["t.yaml", "t.csv"])
 def test_a_profiled_table_works_as_a_compute_model(file: str, nets: Cli) -> None:
-    from syncline.config.times import read
+    from syncline.models.times import read
 
     arguments = ["--argument", "width=32", "--input", "8", "--batch", "3", "--repeats", "4", "--warm-up", "1"]
     done = nets("profile", "nets:net", "--out", file, *arguments)
@@ -100,7 +100,7 @@ fabric: {{ shape: Ring(2), rate: 1GB/s }}
 
 @needs_torch
 def test_attention_tied_weights_and_in_place_operations(nets: Cli) -> None:
-    from syncline.config.times import read
+    from syncline.models.times import read
 
     done = nets("profile", "nets:pair", "--out", "t.yaml", "--repeats", "1", "--warm-up", "0")
     assert done.returncode == 0, done.stderr

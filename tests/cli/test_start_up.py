@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import pytest
+import typer
 
 HEAVY = ("pydantic", "rich", "typer", "click", "pandas", "numpy", "torch")
 
@@ -21,6 +24,30 @@ def imported(code: str) -> set[str]:
 @pytest.mark.parametrize("code", ["import syncline", "from syncline.cli import main; main()"])
 def test_no_slow_package_is_imported(code: str) -> None:
     assert imported(code).isdisjoint(HEAVY)
+
+
+def test_a_command_imports_the_arguments_of_its_own_group_only() -> None:
+    from syncline.cli.app import GROUPS
+
+    script = (
+        "import sys\nfrom syncline.cli.app import command\n"
+        "command().main(['convert', '--help'], standalone_mode=False)\n"
+        "print('LOADED', *sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = done.stdout.splitlines()[-1].split()
+    assert [each for each in GROUPS if f"syncline.cli.arguments.{each}" in loaded] == ["scenarios"]
+
+
+def test_each_file_of_arguments_holds_the_commands_that_are_listed_for_it() -> None:
+    from syncline.cli import arguments
+    from syncline.cli.app import GROUPS
+
+    files = {each.stem for each in Path(arguments.__path__[0]).glob("[a-z]*.py")}
+    assert files == {*GROUPS, "shared"}
+    for file, names in GROUPS.items():
+        group = typer.main.get_group(import_module(f"syncline.cli.arguments.{file}").app)
+        assert names == (group.name,) or names == tuple(group.commands)
 
 
 def test_a_simulation_imports_no_data_frames() -> None:

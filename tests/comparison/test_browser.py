@@ -9,7 +9,7 @@ import pytest
 
 import syncline
 from syncline.comparison.page import page
-from syncline.report.quantity import signed, time
+from syncline.quantity import signed, time
 from tests.comparison.runs import alone, job
 from tests.conftest import ROOT
 from tests.report.browser import PAINTED, Page, needed

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from syncline.config.load import Loaded, load
-from syncline.config.source import Override
 from syncline.errors import SynclineError
+from syncline.input.source import Override
 
 
 @pytest.fixture

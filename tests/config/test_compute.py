@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import syncline
-from syncline.config import limits, times
 from syncline.config.load import Loaded
 from syncline.errors import SynclineError
+from syncline.input import limits
+from syncline.models import times
 
 FABRIC = "fabric: { shape: Ring(2), rate: 25GB/s }\n"
 LAYERS = """\

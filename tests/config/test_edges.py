@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from syncline.config import limits
 from syncline.errors import SynclineError
+from syncline.input import limits
 
 SCENARIO = "workload: { collective: all_reduce, bytes: 1MiB }\nfabric: { file: edges.csv }\n"
 HEAD = "from,to,rate,latency\n"

@@ -9,8 +9,8 @@ import pytest
 
 import syncline
 from syncline.config.load import Loaded, load
-from syncline.config.source import Override
 from syncline.errors import Diagnostic, SynclineError
+from syncline.input.source import Override
 
 
 @pytest.fixture

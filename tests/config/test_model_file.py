@@ -5,9 +5,9 @@ import json
 import pytest
 
 import syncline
-from syncline.config import limits
 from syncline.config.load import load
 from syncline.errors import SynclineError
+from syncline.input import limits
 
 GPT2 = {
     "model_type": "gpt2",

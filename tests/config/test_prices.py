@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from syncline import _core
-from syncline.config import limits
 from syncline.config.expand_prices import price_list, shipped
 from syncline.config.load import Loaded
 from syncline.errors import SynclineError
+from syncline.input import limits
 from tests.config.test_mutations import CASES, changed
 from tests.conftest import ROOT
 

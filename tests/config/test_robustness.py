@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from syncline.config.load import load
-from syncline.config.source import Override, from_file
 from syncline.errors import SynclineError
+from syncline.input.source import Override, from_file
 from tests.conftest import ROOT
 
 EXAMPLES = [

@@ -10,11 +10,12 @@ import jsonschema
 import pytest
 
 from syncline import _core
-from syncline.config import quantity, schema
+from syncline.config import schema
 from syncline.config.load import load
-from syncline.config.source import from_file
 from syncline.design import schema as designs
 from syncline.errors import SynclineError
+from syncline.input import units as quantity
+from syncline.input.source import from_file
 from syncline.testbed import schema as testbeds
 from tests.config.test_errors import CASES
 from tests.conftest import ROOT

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from syncline.config.node import from_python
-from syncline.config.source import Source
 from syncline.design.candidate import Request, request
+from syncline.input.node import from_python
+from syncline.input.source import Source
 
 SPEC: dict[str, Any] = {
     "name": "small",

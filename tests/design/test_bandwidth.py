@@ -15,7 +15,7 @@ from syncline.config.load import Loaded
 from syncline.design import bandwidth, keep
 from syncline.design import demand as counting
 from syncline.design.bandwidth import search
-from syncline.design.demand import demand
+from syncline.design.demand import demand_of
 from syncline.design.held import chosen
 from syncline.design.screen import plain
 from syncline.design.trial import APART
@@ -34,7 +34,7 @@ def test_demand_is_counted_from_the_plans() -> None:
     """Among 4 ranks, an all-gather and an all-reduce of 4 M elements each; among 8, a quarter of the gradients."""
     request = asked()
     rates = [8 * 10**11] * 2
-    found = demand(request.scenario(0, request.candidates()[0], rates), rates)
+    found = demand_of(request.scenario(0, request.candidates()[0], rates), rates)
     element = 4
     tensor, data = found.role("tensor"), found.role("data")
     assert tensor == pytest.approx((4e6 * element * (3 / 4 + 2 * 3 / 4), 0.0), rel=1e-3)

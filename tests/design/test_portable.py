@@ -9,11 +9,11 @@ import pytest
 
 import syncline
 from syncline.config.load import load
-from syncline.config.node import from_python
-from syncline.config.source import Source, from_file
 from syncline.design import keep, portable
 from syncline.design.bandwidth import search
 from syncline.design.candidate import request
+from syncline.input.node import from_python
+from syncline.input.source import Source, from_file
 
 ELSEWHERE = {"compute": {"model": "roofline", "accelerator": "A100"}, "fabric": {"shape": "Ring(4)", "rate": "1GB/s"}}
 

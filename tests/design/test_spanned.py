@@ -6,7 +6,7 @@ import pytest
 
 from syncline.design import demand as module
 from syncline.design import spanned
-from syncline.design.demand import Known, demand
+from syncline.design.demand import Known, demand_of
 from tests.design.requests import SPEC, asked
 
 SHAPES = ["Ring(4)_Switch(8)", "Switch(4)_Switch(8)", "Ring(8)_Switch(4)", "Ring(2)_Switch(4)_Ring(4)", "Ring(32)"]
@@ -52,7 +52,7 @@ def test_reused_results_equal_simulated_ones(monkeypatch: pytest.MonkeyPatch) ->
         whole = []
         for candidate in request.candidates():
             rates = [10**11] * len(candidate.sizes)
-            whole.append(demand(request.scenario(0, candidate, rates), rates, known=known))
+            whole.append(demand_of(request.scenario(0, candidate, rates), rates, known=known))
         return [whole, len(runs)]
 
     fabric = {**SPEC["fabric"], "shape": SHAPES, "latency": "1us"}

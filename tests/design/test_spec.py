@@ -162,9 +162,9 @@ def test_errors_of_the_job_have_the_place_in_the_file(tmp_path: Path) -> None:
     )
     request = read(str(file))
     with pytest.raises(SynclineError) as refused:
-        from syncline.design.demand import demand
+        from syncline.design.demand import demand_of
 
-        demand(request.scenario(0, request.candidates()[0], [10**12] * 2), [10**12] * 2)
+        demand_of(request.scenario(0, request.candidates()[0], [10**12] * 2), [10**12] * 2)
     problem = refused.value.diagnostics[0]
     assert "heads" in problem["message"]
     assert problem["place"]["line"] == 2

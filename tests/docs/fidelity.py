@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 import syncline
-from syncline.report.quantity import size as shown
-from syncline.report.quantity import time
+from syncline.quantity import size as shown
+from syncline.quantity import time
 
 SIZES = (1_000, 8_000, 64_000, 500_000, 4_000_000, 64_000_000)
 """Bytes that each sender sends."""

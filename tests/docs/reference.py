@@ -9,14 +9,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tests.docs import faults as tried
-from tests.docs import fidelity
+from tests.docs import fidelity, public
 from tests.docs.pages import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-MARKED = re.compile(r"(<!-- generated: ([\w-]+)(?: ([\w-]+))? -->\n).*?(<!-- end -->)", re.S)
+MARKED = re.compile(r"(<!-- generated: ([\w-]+)(?: ([\w.-]+))? -->\n).*?(<!-- end -->)", re.S)
 
 SCHEMA = json.loads((ROOT / "syncline.schema.json").read_text("utf-8"))
 TESTBED = json.loads((ROOT / "syncline-testbed.schema.json").read_text("utf-8"))
@@ -395,9 +395,9 @@ def limits() -> list[str]:
     """Limits on the content of users' files."""
     import ast
 
-    from syncline.config import limits as module
+    from syncline.input import limits as module
 
-    body = ast.parse((ROOT / "python/syncline/config/limits.py").read_text("utf-8")).body
+    body = ast.parse((ROOT / "python/syncline/input/limits.py").read_text("utf-8")).body
     rows = []
     for node, below in itertools.pairwise(body):
         if isinstance(node, ast.Assign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
@@ -457,7 +457,7 @@ def manifest() -> dict[str, Any]:
 
 def summary() -> list[str]:
     """The keys of ``summary.json``."""
-    from syncline.report.meanings import SUMMARY, everything
+    from syncline.explanation.meanings import SUMMARY, everything
 
     keys = [each for each in everything() if each.table == SUMMARY]
     return table(["key", "meaning"], [[f"`{each.name}`", each.meaning] for each in keys])
@@ -465,8 +465,9 @@ def summary() -> list[str]:
 
 def _leaves(head: str, group: Any) -> Iterator[tuple[str, Any]]:
     """All commands; a command of a group has the names of both."""
-    for name, each in group.commands.items():
-        if hasattr(each, "commands"):
+    for name in group.list_commands(None):
+        each = group.get_command(None, name)
+        if hasattr(each, "list_commands"):
             yield from _leaves(f"{head}{name} ", each)
         else:
             yield f"{head}{name}", each
@@ -541,7 +542,7 @@ def family(name: str) -> dict[str, Any]:
 
 def fabrics() -> list[str]:
     """Sizes, degree, diameter and bisection of the example of each family."""
-    from syncline.report.quantity import percent
+    from syncline.quantity import percent
 
     rows = []
     for name, words in FAMILIES.items():
@@ -563,8 +564,22 @@ def fabrics() -> list[str]:
     return table(["example", "NPUs", "switches", "cables", "degree of an NPU", "diameter", "bisection"], rows)
 
 
+def public_names(module: str) -> list[str]:
+    """The public names of a module."""
+    found = {each: public.definition(module, each) for each in public.names(module) if not each.startswith("__")}
+    return table(["name", "kind", "what it is"], [[f"`{n}`", public.kind(d), d.sentence] for n, d in found.items()])
+
+
+def fields(name: str) -> list[str]:
+    """The fields of a dataclass."""
+    rows = public.fields(public.definition(*name.rsplit(".", 1)))
+    return table(["field", "default", "meaning"], [[f"`{n}`", f"`{d}`" if d else "", text] for n, d, text in rows])
+
+
 GENERATORS: dict[str, Callable[..., list[str]]] = {
     "faults": faults,
+    "fields": fields,
+    "public": public_names,
     "accelerators": accelerators,
     "prices": prices,
     "commands": commands,

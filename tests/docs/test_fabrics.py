@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from syncline.report.picture import svg
+from syncline.report.drawings.svg import svg
 from tests.docs.pages import ROOT, UPDATE
 from tests.docs.reference import FAMILIES, family
 

@@ -72,7 +72,7 @@ def test_every_code_has_its_section():
 
 def test_every_exit_status_is_listed():
     text = (REFERENCE / "cli.md").read_text("utf-8")
-    from syncline.cli.explain import STATUSES
+    from syncline.cli.commands.explain import STATUSES
 
     listed = dict(re.findall(r"^\| (\d+) \| ([^|]+) \|", text, re.M))
     assert sorted(map(int, listed)) == sorted(STATUSES)
@@ -118,7 +118,7 @@ def test_important_faults_are_tested():
 
 def test_every_flag_of_the_drop_in_is_described():
     text = (REFERENCE / "astra-sim.md").read_text("utf-8")
-    from syncline.cli.astra_sim import _FLAGS, _IGNORED
+    from syncline.cli.commands.astra_sim import _FLAGS, _IGNORED
 
     for flag in (*_FLAGS, *_IGNORED):
         assert f"--{flag}" in text, flag

@@ -150,7 +150,7 @@ def test_an_interrupted_command_continues_where_it_stopped(command, tmp_path):
 
 IMPATIENT = """
 from experiments.harness import command
-from syncline.cli import progress
+from syncline.terminal import progress
 
 progress.PATIENCE_S = 0.0
 command.main()

@@ -16,7 +16,7 @@ from experiments.luo2020 import beside, fig0605, fig0607, fig0609, fig0610, fig0
 from experiments.luo2020.beside import Pair
 from experiments.luo2020.exchange import FOLDER, fabric, host_costs, hub, planned, sharded
 from syncline import _core, plans
-from syncline.config.source import from_file
+from syncline.input.source import from_file
 from tests.conftest import ROOT, Cli
 from tests.testbed.specs import needs_namespaces
 

@@ -11,7 +11,6 @@ import time
 import pytest
 
 import syncline
-from experiments.harness import case as naming
 from experiments.harness.case import Case
 from experiments.harness.processes import LostError
 from experiments.harness.store import Store
@@ -83,7 +82,7 @@ def test_names_depend_on_input_version_and_build(ring, monkeypatch):
     monkeypatch.setattr(syncline, "__version__", "0.0.0")
     assert one.name != Case(one.scenario, one.changes).name, "another version may simulate something else"
     monkeypatch.undo()
-    monkeypatch.setattr(naming, "_build", lambda: "another")
+    monkeypatch.setattr(syncline, "__build__", "another", raising=False)
     assert one.name != Case(one.scenario, one.changes).name, "and so may another build"
 
 

@@ -11,7 +11,8 @@ import sys
 import time
 from array import array
 
-from syncline.hub import Hub, Service
+from syncline.hub import Hub, HubResources, Service
+from syncline.runtime import Security, TimeLimits
 
 ELEMENTS = 1_000_000
 """4 MB, or three seconds at 10 Mb/s."""
@@ -19,7 +20,7 @@ ELEMENTS = 1_000_000
 
 def serve(address: str) -> None:
     """Runs the hub until the job is over."""
-    with Service([address], cores=1, insecure=True) as service:
+    with Service([address], resources=HubResources(cores=1), security=Security(insecure=True)) as service:
         while not service.status()["jobs"]:
             time.sleep(0.01)
         began = time.monotonic()
@@ -35,7 +36,9 @@ def main() -> None:
     if os.environ["RANK"] == "0":
         return serve(hub)
     vector = array("f", [1.0]) * ELEMENTS
-    with Hub.join(hub, {"w": vector}, rank=0, world=1, insecure=True, wait_s=60.0) as job:
+    with Hub.join(
+        hub, {"w": vector}, rank=0, world=1, security=Security(insecure=True), limits=TimeLimits(wait_s=60.0)
+    ) as job:
         job.push("w", vector)
     return None
 

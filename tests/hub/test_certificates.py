@@ -15,8 +15,9 @@ import pytest
 from syncline import SynclineError
 from syncline.hub import Hub, Service, status
 from syncline.hub.certificates import make
-from syncline.runtime import Certificates, Communicator
+from syncline.runtime import Certificates, Communicator, Security, TimeLimits
 from tests.hub.test_cli import run, served
+from tests.options import of_rank
 from tests.runtime.jobs import free_port
 
 
@@ -55,17 +56,24 @@ def both(act, *ranks):
 
 
 def test_ranks_exchange_with_a_hub_over_tls(certs):
-    with Service(port=0, tls=certs) as service:
+    with Service(port=0, security=Security(tls=certs)) as service:
         address = service.addresses[0]
 
         def rank(number):
             vector = array("f", [1.0 + number]) * 500_000
-            with Hub.join(address, {"w": vector}, rank=number, world=2, tls=str(certs), wait_s=10) as hub:
+            with Hub.join(
+                address,
+                {"w": vector},
+                rank=number,
+                world=2,
+                security=Security(tls=str(certs)),
+                limits=TimeLimits(wait_s=10),
+            ) as hub:
                 hub.push_pull("w", vector).wait()
             return set(vector)
 
         assert both(rank, 0, 1) == [{1.5}, {1.5}]
-        assert status(address, tls=certs)["cores"] > 0
+        assert status(address, security=Security(tls=certs))["cores"] > 0
         text = why(status, address, wait_s=2, exit_status=6)
         assert "speaks TLS: use certificates everywhere, or nowhere" in text
 
@@ -75,7 +83,7 @@ def test_collectives_over_tls(certs):
 
     def rank(number):
         buffer = array("f", [1.0 + number]) * 1_000_000
-        options = {"tls": certs, "shared_memory": False, "wait_s": 10}
+        options = of_rank(tls=certs, shared_memory=False, wait_s=10)
         with Communicator.join(number, 2, f"127.0.0.1:{port}", **options) as ranks:
             ranks.all_reduce(buffer).wait()
             return set(buffer), ranks.transports
@@ -85,9 +93,15 @@ def test_collectives_over_tls(certs):
 
 def test_certificates_of_another_ca_are_refused(certs, tmp_path):
     make(tmp_path / "theirs")
-    with Service(port=0, tls=certs) as service:
+    with Service(port=0, security=Security(tls=certs)) as service:
         text = why(
-            Hub.join, service.addresses[0], {"w": ("f32", 8)}, rank=0, world=1, tls=tmp_path / "theirs", exit_status=6
+            Hub.join,
+            service.addresses[0],
+            {"w": ("f32", 8)},
+            rank=0,
+            world=1,
+            exit_status=6,
+            security=Security(tls=tmp_path / "theirs"),
         )
     assert "shows a certificate of another CA than ours" in text
 
@@ -96,24 +110,24 @@ def test_beyond_this_machine_certificates_replace_a_key(certs):
     text = why(Service, ["10.254.253.252"], port=0)
     assert "give all certificates of one CA (`tls`, --tls) or the same key (`key_file`, --key-file)" in text
     # With certificates, the only error left is that this machine does not have the address.
-    assert "cannot listen" in why(Service, ["10.254.253.252"], port=0, tls=certs, exit_status=6)
+    assert "cannot listen" in why(Service, ["10.254.253.252"], port=0, exit_status=6, security=Security(tls=certs))
 
 
 def test_unusable_files_are_refused(certs, tmp_path):
     make(tmp_path / "a")
-    assert "not a folder" in why(Service, port=0, tls=tmp_path / "none")
+    assert "not a folder" in why(Service, port=0, security=Security(tls=tmp_path / "none"))
     mixed = Certificates(certs / "ca.pem", tmp_path / "a" / "hub.pem", tmp_path / "a" / "hub.key")
-    assert "a/hub.pem: was issued by another CA" in why(Service, port=0, tls=mixed)
+    assert "a/hub.pem: was issued by another CA" in why(Service, port=0, security=Security(tls=mixed))
     mixed = Certificates(certs / "ca.pem", certs / "hub.pem", tmp_path / "a" / "hub.key")
-    assert "a/hub.key: is not the key of the certificate" in why(Service, port=0, tls=mixed)
+    assert "a/hub.key: is not the key of the certificate" in why(Service, port=0, security=Security(tls=mixed))
     (tmp_path / "a" / "hub.key").chmod(0o640)
-    assert "others may read the key" in why(Service, port=0, tls=tmp_path / "a")
+    assert "others may read the key" in why(Service, port=0, security=Security(tls=tmp_path / "a"))
     (tmp_path / "a" / "hub.pem").unlink()
-    assert "hub.pem: No such file" in why(Service, port=0, tls=tmp_path / "a")
+    assert "hub.pem: No such file" in why(Service, port=0, security=Security(tls=tmp_path / "a"))
     key = tmp_path / "key"
     key.write_bytes(bytes(32))
     key.chmod(0o600)
-    assert "certificates and a key are both given" in why(Service, port=0, tls=certs, key_file=key)
+    assert "certificates and a key are both given" in why(Service, port=0, security=Security(tls=certs, key_file=key))
 
 
 def test_each_rank_may_have_its_own_certificate(tmp_path):
@@ -123,16 +137,23 @@ def test_each_rank_may_have_its_own_certificate(tmp_path):
     port = free_port()
 
     def rank(number):
-        options = {"tls": tmp_path / "certs", "job": "mine", "wait_s": 10}
+        options = of_rank(tls=tmp_path / "certs", job="mine", wait_s=10)
         with Communicator.join(number, 2, f"127.0.0.1:{port}", **options) as ranks:
             ranks.barrier().wait()
             return True
 
     assert both(rank, 0, 1) == [True, True]
-    with Service(port=0, tls=tmp_path / "certs") as service:
+    with Service(port=0, security=Security(tls=tmp_path / "certs")) as service:
         keys = {"w": ("f32", 8)}
         text = why(
-            Hub.join, service.addresses[0], keys, rank=0, world=1, job="other", tls=tmp_path / "certs", exit_status=6
+            Hub.join,
+            service.addresses[0],
+            keys,
+            rank=0,
+            world=1,
+            job="other",
+            exit_status=6,
+            security=Security(tls=tmp_path / "certs"),
         )
     assert "the certificate is for job `mine`, and this is job `other`" in text
 
@@ -182,7 +203,8 @@ def test_the_lines_of_the_guides_work(tmp_path):
     """Runs the lines of both guides: ``syncline hub certs certs``, and then ``tls="certs"`` in the same folder."""
     subprocess.run([sys.executable, "-m", "syncline", "hub", "certs", "certs"], cwd=tmp_path, check=True, timeout=60)
     program = (
-        "from syncline.runtime import Communicator\nwith Communicator.join(tls='certs') as r: r.barrier().wait()\n"
+        "from syncline.runtime import Communicator, Security\n"
+        "with Communicator.join(security=Security(tls='certs')) as r: r.barrier().wait()\n"
     )
     port = free_port()
     environment = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": f"127.0.0.1:{port}"}

@@ -16,8 +16,9 @@ from array import array
 import pytest
 
 from syncline.errors import SynclineError
-from syncline.hub import Hub, Service
+from syncline.hub import Hub, HubResources, Service
 from syncline.hub import status as hub_status
+from syncline.runtime import TimeLimits
 from tests.runtime.jobs import free_port
 
 COMMAND = [sys.executable, "-m", "syncline", "hub"]
@@ -81,7 +82,7 @@ def test_jobs_are_cut_off_when_the_drain_time_is_over():
 
 
 def test_status_shows_jobs():
-    with Service(port=0, cores=2) as service:
+    with Service(port=0, resources=HubResources(cores=2)) as service:
         address = service.addresses[0]
         assert "no jobs" in run("status", address).stdout
         with Hub.join(address, {"w": ("f32", 100_000)}, rank=0, world=1, job="resnet") as hub:
@@ -97,7 +98,7 @@ def test_status_shows_jobs():
 
 
 def test_bench_reports_its_measurements():
-    with Service(port=0, cores=2) as service:
+    with Service(port=0, resources=HubResources(cores=2)) as service:
         found = run("bench", service.addresses[0], "--world", "3", "--size", "1MB", "--steps", "5", "--json")
         told = json.loads(found.stdout)
         assert (told["ranks"], told["bytes"], told["steps"], told["chunk"]) == (3, 1_000_000, 5, 32768)
@@ -148,7 +149,7 @@ def test_jobs_use_no_more_memory_than_the_hub_is_given():
             (job,) = hub_status(address)["jobs"]
             assert (3 * 7 + 2 * 4) * 32_768 <= job["memory"] <= 1_000_000
         with pytest.raises(SynclineError, match=r"job `large` needs 0\.001 GB of the hub's memory"):
-            Hub.join(address, {"w": ("f32", 58_000)}, rank=0, world=1, job="large", wait_s=60.0)
+            Hub.join(address, {"w": ("f32", 58_000)}, rank=0, world=1, job="large", limits=TimeLimits(wait_s=60.0))
 
 
 def test_a_job_waits_for_memory_that_other_jobs_hold():
@@ -156,11 +157,13 @@ def test_a_job_waits_for_memory_that_other_jobs_hold():
         one = {"w": ("f32", 57_344)}
         with concurrent.futures.ThreadPoolExecutor() as threads:
             with Hub.join(address, one, rank=0, world=1, job="first"):
-                second = threads.submit(Hub.join, address, one, rank=0, world=1, job="second", wait_s=60.0)
+                second = threads.submit(
+                    Hub.join, address, one, rank=0, world=1, job="second", limits=TimeLimits(wait_s=60.0)
+                )
                 while json.loads(process.stderr.readline())["event"] != "rank_is_refused":
                     pass
                 with pytest.raises(SynclineError, match=r"refused: job `third` needs .*, where other jobs have"):
-                    Hub.join(address, one, rank=0, world=1, job="third", wait_s=3.0)
+                    Hub.join(address, one, rank=0, world=1, job="third", limits=TimeLimits(wait_s=3.0))
             second.result().close()
 
 
@@ -168,7 +171,7 @@ def test_doctor_finds_problems(tmp_path):
     key = tmp_path / "job.key"
     key.write_bytes(b"x" * 32)
     key.chmod(0o644)
-    with Service(port=0, cores=1) as service:
+    with Service(port=0, resources=HubResources(cores=1)) as service:
         address = service.addresses[0]
         found = json.loads(run("doctor", address, "--json").stdout)
         assert any(row["what"] == f"hub {address}" and row["state"] == "ok" for row in found["findings"])

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from syncline import SynclineError
-from syncline.hub import Adam, Hub, Service, Sgd, status, two_levels
+from syncline.hub import Adam, Hub, HubResources, Service, Sgd, Terms, status, two_levels
 from syncline.hub.worker import CHUNKS, MOST_CHUNKS
+from tests.options import of_worker
 
 
 def together(world, act):
@@ -40,7 +41,10 @@ def together(world, act):
 @pytest.fixture
 def hubs():
     """Runs two hubs, and yields their addresses."""
-    with Service(port=0, cores=2) as one, Service(port=0, cores=1) as two:
+    with (
+        Service(port=0, resources=HubResources(cores=2)) as one,
+        Service(port=0, resources=HubResources(cores=1)) as two,
+    ):
         yield [one.addresses[0], two.addresses[0]]
 
 
@@ -63,7 +67,7 @@ def test_all_ranks_get_the_mean(hubs):
 
 def test_push_and_pull_may_be_separate_calls(hubs):
     def act(rank):
-        with Hub.join(hubs, KEYS, rank=rank, world=2, reduction="max") as hub:
+        with Hub.join(hubs, KEYS, rank=rank, world=2, terms=Terms(reduction="max")) as hub:
             vector = array("f", [float(rank)] * 3)
             hub.push("bias", vector).wait()
             hub.pull("bias", vector).wait()
@@ -113,7 +117,9 @@ def test_a_learning_rate_changes_between_steps(hubs):
 def test_each_vector_may_have_its_own_optimizer_and_rate(hubs):
     keys = {"a": ("f64", 5), "b": ("f64", 5), "sum": ("i64", 5)}
     optimizers = {"a": Sgd(lr=1.0), "b": Sgd(lr=1.0, momentum=0.5)}
-    with Hub.join(hubs, keys, rank=0, world=1, optimizer=optimizers, reduction="sum", together=["a", "b"]) as hub:
+    with Hub.join(
+        hubs, keys, rank=0, world=1, optimizer=optimizers, terms=Terms(reduction="sum", together=["a", "b"])
+    ) as hub:
         hub.start({name: array("d", [0.0] * 5) for name in ("a", "b")})
         found = []
         for step in range(3):
@@ -131,11 +137,11 @@ def test_each_vector_may_have_its_own_optimizer_and_rate(hubs):
         refused(lambda: hub.set_learning_rate(0.1, "sum"), "no optimizer")
         refused(lambda: hub.set_learning_rate(0.1, "bb"), "did you mean `b`?")
     refused(lambda: Hub.join(hubs, KEYS, rank=0, world=1, optimizer={"w": Sgd()}), "no such vector", "`w`")
-    refused(lambda: Hub.join(hubs, KEYS, rank=0, world=1, together=["w"]), "`together` names `w`")
+    refused(lambda: Hub.join(hubs, KEYS, rank=0, world=1, terms=Terms(together=["w"])), "`together` names `w`")
 
 
 def test_ranks_of_an_asynchronous_job_do_not_wait_for_each_other(hubs):
-    options = {"world": 2, "asynchronous": True, "optimizer": Sgd(lr=1.0), "job": "later"}
+    options = of_worker(world=2, asynchronous=True, optimizer=Sgd(lr=1.0), job="later")
 
     def join(rank):
         return Hub.join(hubs, {"w": ("f32", 5)}, rank=rank, **options)
@@ -175,7 +181,7 @@ def refused(call, *words):
 
 def test_invalid_arguments_of_join_are_reported(hubs):
     def join(keys=KEYS, **options):
-        return lambda: Hub.join(hubs, keys, **{"rank": 0, "world": 1, "wait_s": 0.3, **options})
+        return lambda: Hub.join(hubs, keys, **of_worker(**{"rank": 0, "world": 1, "wait_s": 0.3, **options}))
 
     refused(join(reduction="avg"), "avg", "choose mean, sum")
     refused(join({"w": ("f31", 3)}), "f31")
@@ -215,25 +221,28 @@ def test_buffers_that_do_not_match_a_vector_are_reported(hubs):
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are pinned on Linux only")
 def test_each_core_of_a_pinned_hub_has_a_cpu():
     whole = sorted(os.sched_getaffinity(0))
-    with Service(port=0, cores=len(whole), pin=True) as service:
+    with Service(port=0, resources=HubResources(cores=len(whole), pin=True)) as service:
         with Hub.join(service.addresses[0], {"vector": ("f32", 100_000)}, rank=0, world=1) as hub:
             hub.push_pull("vector", array("f", [1.0] * 100_000)).wait()  # cores are at work
         tasks = {task.name: (task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()}
         pinned = [os.sched_getaffinity(int(task)) for task, name in tasks.items() if name.startswith("core ")]
         assert sorted(pinned, key=min) == [{cpu} for cpu in whole]
         refused(
-            lambda: Service(port=0, cores=len(whole) + 1, pin=True), f"no CPU for each of its {len(whole) + 1} cores"
+            lambda: Service(port=0, resources=HubResources(cores=len(whole) + 1, pin=True)),
+            f"no CPU for each of its {len(whole) + 1} cores",
         )
 
 
 def test_invalid_arguments_of_a_hub_are_reported():
-    with Service(port=0, cores=1) as service:
+    with Service(port=0, resources=HubResources(cores=1)) as service:
         port = int(service.addresses[0].rpartition(":")[2])
         refused(lambda: Service(port=port), "cannot listen", str(port))
-    refused(lambda: Service(["127.0.0.1", "127.0.0.2"], port=0, cores=1), "2 interfaces for 1 cores")
+    refused(
+        lambda: Service(["127.0.0.1", "127.0.0.2"], port=0, resources=HubResources(cores=1)), "2 interfaces for 1 cores"
+    )
     refused(lambda: Service(["127.0.0.1:99999"]), "the port is not valid", "0 to 65535")
     refused(lambda: Service(["192.0.2.7"], port=0), "anybody who reaches this address")
-    refused(lambda: Service(port=0, congestion="no such"), "congestion control")
+    refused(lambda: Service(port=0, resources=HubResources(congestion="no such")), "congestion control")
     refused(lambda: status("127.0.0.1:1", wait_s=0.2), "cannot be asked")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from syncline.hub import Service, status
+from syncline.hub import HubResources, Service, status
 from tests.runtime.jobs import Since, free_port, job
 
 WORKER = Path(__file__).parent / "worker.py"
@@ -21,7 +21,7 @@ WORKER = Path(__file__).parent / "worker.py"
 @pytest.fixture
 def hub():
     """Runs a hub, and yields its address."""
-    with Service(port=0, cores=2) as service:
+    with Service(port=0, resources=HubResources(cores=2)) as service:
         yield service.addresses[0]
 
 

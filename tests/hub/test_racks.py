@@ -8,17 +8,22 @@ from contextlib import ExitStack
 import pytest
 
 from syncline.errors import SynclineError
-from syncline.hub import Hub, Racks, Service, Sgd
+from syncline.hub import Hub, HubResources, Racks, Service, Sgd
 from tests.hub.test_exchange import refused, together
+from tests.options import of_worker
 
 
 @pytest.mark.parametrize("between", ["sharded", "ring"])
 def test_each_rack_sums_before_racks_exchange(between):
-    with Service(port=0, cores=2) as one, Service(port=0, cores=2) as two, Service(port=0, cores=2) as three:
+    with (
+        Service(port=0, resources=HubResources(cores=2)) as one,
+        Service(port=0, resources=HubResources(cores=2)) as two,
+        Service(port=0, resources=HubResources(cores=2)) as three,
+    ):
         racks = Racks([0, 1, 1, 2], [[hub.addresses[0]] for hub in (one, two, three)], between)
 
         def act(rank):
-            with Hub.join(None, {"w": ("f32", 50_000)}, rank=rank, world=4, racks=racks) as hub:
+            with Hub.join(racks, {"w": ("f32", 50_000)}, rank=rank, world=4) as hub:
                 for step in range(3):
                     vector = array("f", [float(rank + step)]) * 50_000
                     exchange = hub.push_pull("w", vector)
@@ -33,12 +38,12 @@ def test_each_rack_sums_before_racks_exchange(between):
 @pytest.mark.parametrize("between", ["sharded", "ring"])
 def test_a_rank_that_finishes_first_does_not_cut_off_the_others(between):
     with ExitStack() as stack:
-        hubs = [stack.enter_context(Service(port=0, cores=1)) for _ in range(4)]
+        hubs = [stack.enter_context(Service(port=0, resources=HubResources(cores=1))) for _ in range(4)]
         racks = Racks([0, 1, 2, 3], [[hub.addresses[0]] for hub in hubs], between)
 
         def act(rank):
             for number in range(4):
-                with Hub.join(None, {"w": ("f32", 2_000_000)}, rank=rank, world=4, racks=racks, job=f"{number}") as hub:
+                with Hub.join(racks, {"w": ("f32", 2_000_000)}, rank=rank, world=4, job=f"{number}") as hub:
                     vector = array("f", [float(rank)]) * 2_000_000
                     hub.push_pull("w", vector).wait()
                     assert vector[0] == vector[-1] == 1.5
@@ -48,12 +53,15 @@ def test_a_rank_that_finishes_first_does_not_cut_off_the_others(between):
 
 
 def test_all_racks_get_the_same_parameters():
-    with Service(port=0, cores=2) as one, Service(port=0, cores=2) as two:
+    with (
+        Service(port=0, resources=HubResources(cores=2)) as one,
+        Service(port=0, resources=HubResources(cores=2)) as two,
+    ):
         racks = Racks([0, 0, 1], [[one.addresses[0]], [two.addresses[0]]])
 
         def act(rank):
             keys = {"w": ("f32", 50_000)}
-            with Hub.join(None, keys, rank=rank, world=3, racks=racks, optimizer=Sgd(lr=0.5, momentum=0.5)) as hub:
+            with Hub.join(racks, keys, rank=rank, world=3, optimizer=Sgd(lr=0.5, momentum=0.5)) as hub:
                 parameters = array("f", [10.0 if rank == 0 else 0.0]) * 50_000
                 hub.start({"w": parameters})
                 assert set(parameters) == {10.0}
@@ -88,11 +96,10 @@ def test_racks_are_read_from_a_file(tmp_path):
 
 
 def test_invalid_racks_are_reported():
-    def join(racks, hubs=None, **options):
-        return lambda: Hub.join(hubs, {"w": ("f32", 5)}, rank=0, world=2, racks=racks, wait_s=0.3, **options)
+    def join(racks, **options):
+        return lambda: Hub.join(racks, {"w": ("f32", 5)}, rank=0, world=2, **of_worker(wait_s=0.3, **options))
 
     here = ["127.0.0.1:1"]
-    refused(join(Racks([0, 0], [here]), hubs=here), "hubs are given twice")
     refused(join(Racks([0], [here])), "the racks of 1 ranks are given, but the job has 2")
     refused(join(Racks([0, 1], [here])), "there is no rack 1 of 1")
     refused(join(Racks([0, 0], [here, here])), "rack 1 has no ranks")

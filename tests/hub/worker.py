@@ -9,9 +9,13 @@ import json
 import sys
 import time
 from array import array
+from pathlib import Path
 
 from syncline.errors import SynclineError
 from syncline.hub import Hub, Sgd
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.options import of_worker
 
 
 def say(**what: object) -> None:
@@ -24,13 +28,14 @@ def main() -> None:
     """Trains until all steps are done, or an error occurs."""
     settings = json.loads(sys.argv[1])
     steps, pause, elements = settings.pop("steps"), settings.pop("pause", 0.0), settings.pop("elements", 50_000)
+    hubs = settings.pop("hubs")
     zeros = array("f", [0.0]) * elements
     status, error, contributors = 0, None, 0
     gradient = array("f", zeros)
     before = gradient
     try:
         keys = {"weights": gradient}
-        with Hub.join(settings.pop("hubs"), keys, optimizer=Sgd(lr=1.0), reduction="sum", **settings) as hub:
+        with Hub.join(hubs, keys, optimizer=Sgd(lr=1.0), **of_worker(reduction="sum", **settings)) as hub:
             parameters = array("f", [0.0]) * elements
             hub.start({"weights": parameters})
             for step in range(hub.steps["weights"], steps):

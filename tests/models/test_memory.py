@@ -8,8 +8,8 @@ import pytest
 
 from syncline import _core
 from syncline.config.load import load
-from syncline.config.source import Override
 from syncline.errors import SynclineError
+from syncline.input.source import Override
 from syncline.models import layers
 
 

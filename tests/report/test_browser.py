@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import syncline
+from syncline.quantity import percent, time
 from syncline.report.html.charts import CHARTS
 from syncline.report.html.page import report
-from syncline.report.quantity import percent, time
 from tests.report.browser import PAINTED, Page, needed
 from tests.report.runs import OF_FLOWS, OF_PACKETS, OF_STAGES, RARE, SMALL, flows, packets, resnet, stages
 

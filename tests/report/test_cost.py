@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import syncline
+from syncline.quantity import per_million
 from syncline.report.html.charts import CHARTS
 from syncline.report.html.page import report
 from syncline.report.html.source import Source
-from syncline.report.quantity import per_million
 from tests.conftest import RING, Cli
 
 POWER = {

@@ -13,11 +13,12 @@ import pytest
 import syncline
 from syncline.comparison import screen
 from syncline.config.load import load
-from syncline.report import answer, subject
+from syncline.report import subject
+from syncline.report.drawings.svg import svg
 from syncline.report.html import network
 from syncline.report.html.charts import CHARTS
 from syncline.report.html.source import Source
-from syncline.report.picture import svg
+from syncline.report.terminal import answer
 
 RACKS: dict[str, Any] = {
     "npus": ["h0", "h1", "h2", "h3"],

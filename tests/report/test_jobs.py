@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import syncline
-from syncline.report.answer import plain
 from syncline.report.subject import facts
+from syncline.report.terminal.answer import plain
 
 
 def job(name: str, npus: str, iterations: int) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from syncline.report.grouping import boundaries, views
 from syncline.report.html.charts import CHARTS
-from syncline.report.html.grouping import boundaries, views
 from syncline.report.html.source import Source
 from syncline.report.html.stages import BACKWARD, FORWARD, UPDATE, passes, stages_of
 from tests.report.runs import flows, stages, transformer

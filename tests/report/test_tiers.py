@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import syncline
-from syncline.report.explanation import explain
+from syncline.explanation.explanation import explain
 from syncline.report.html.charts import CHARTS
 from syncline.report.html.source import Source
 from tests.report.runs import SMALL, flows

@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from syncline.errors import SynclineError
-from syncline.runtime import Communicator
+from syncline.runtime import Communicator, Meeting
 from syncline.runtime import addresses as module
 from syncline.runtime.addresses import (
     Interface,
@@ -127,7 +127,7 @@ def test_rank_0_listens_at_another_address_than_others_try_and_only_at_allowed_p
     with job(2, settings, **options) as running:
         assert [running.outcome(rank) for rank in range(2)] == [{"done": 3}] * 2
     with pytest.raises(SynclineError, match="only rank 0 listens for the others"):
-        Communicator.join(1, 2, "127.0.0.1:5", listen="127.0.0.1")
+        Communicator.join(1, 2, "127.0.0.1:5", meeting=Meeting(listen="127.0.0.1"))
 
 
 def test_a_waiting_rank_logs_which_ranks_are_missing():

@@ -74,7 +74,7 @@ def test_an_exception_in_a_callback_is_reported_and_others_are_called():
 
 def test_an_exiting_process_calls_outstanding_callbacks():
     body = """
-        ranks = Communicator.join(wait_s=20)
+        ranks = Communicator.join(limits=TimeLimits(wait_s=20))
         if ranks.rank == 0:
             values = array("f", [1.0] * 1000)
             ranks.all_reduce(values).then(lambda error: print("told", error.diagnostics[0]["code"], flush=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from syncline.errors import SynclineError
-from syncline.runtime import Communicator, Network
+from syncline.runtime import Communicator, Network, Plans
 from tests.runtime.test_collectives import run
 
 
@@ -24,7 +24,7 @@ def test_a_network_is_converted_to_whole_numbers():
 )
 def test_an_invalid_network_is_refused(wrong):
     with pytest.raises(SynclineError, match="is out of range"):
-        Communicator.join(0, 1, "127.0.0.1:0", network=Network(**wrong))
+        Communicator.join(0, 1, "127.0.0.1:0", plans=Plans(network=Network(**wrong)))
 
 
 def test_ranks_without_rules_run_every_collective_of_every_size():

@@ -15,14 +15,15 @@ from pathlib import Path
 import pytest
 
 from syncline.errors import SynclineError
-from syncline.runtime import Communicator, Pace, Rule
+from syncline.runtime import Communicator, Rule
 from syncline.runtime.memory import memory
+from tests.options import of_rank
 from tests.runtime.jobs import free_port, job
 
 
 def run(world, body, **variables):
     """Runs ``body`` in a process for each rank, and returns what each printed."""
-    head = "from array import array\nfrom syncline.runtime import Communicator, Pace, Rule\n"
+    head = "from array import array\nfrom syncline.runtime import Communicator, Plans, Resources, Rule, TimeLimits\n"
     common = {**os.environ, "MASTER_ADDR": f"127.0.0.1:{free_port()}", "WORLD_SIZE": str(world), **variables}
     processes = [
         subprocess.Popen(
@@ -42,7 +43,7 @@ def run(world, body, **variables):
 def test_ranks_on_one_machine_share_memory_unless_one_declines():
     body = """
         import json, os
-        with Communicator.join(shared_memory=os.environ["RANK"] != os.environ["ALONE"]) as ranks:
+        with Communicator.join(resources=Resources(shared_memory=os.environ["RANK"] != os.environ["ALONE"])) as ranks:
             print(json.dumps(ranks.transports))
     """
     for alone, expected in [("none", "shared memory"), ("1", "TCP")]:
@@ -57,7 +58,7 @@ def test_each_lane_has_a_cpu_if_there_are_enough():
     body = """
         import json, os
         os.sched_setaffinity(0, list(os.sched_getaffinity(0))[: int(os.environ["CPUS"])])
-        with Communicator.join(pin=os.environ["PIN"] == "yes") as ranks:
+        with Communicator.join(resources=Resources(pin=os.environ["PIN"] == "yes")) as ranks:
             ranks.barrier().wait()  # lanes are at work
             on = {}
             for task in os.listdir("/proc/self/task"):
@@ -108,7 +109,8 @@ def test_every_collective():
 def test_users_choose_plans_order_and_lanes():
     body = """
         rules = [Rule("all_reduce", "direct", up_to=1000), Rule("all_reduce", "two_level(group=2)", message=4096)]
-        with Communicator.join(rules=rules, order=[2, 0, 3, 1], pace=Pace(lanes=2)) as ranks:
+        plans = Plans(rules=rules, order=[2, 0, 3, 1])
+        with Communicator.join(plans=plans, resources=Resources(lanes=2)) as ranks:
             small, large = array("f", [1.0] * 10), array("f", [2.0] * 50_000)
             under_way = [ranks.all_reduce(small), ranks.all_reduce(large, in_order=True)]
             assert all(each.wait() for each in under_way)
@@ -146,7 +148,7 @@ def test_unusable_buffers_are_refused(buffer, message):
 def test_invalid_arguments_are_refused_before_connecting(tmp_path, monkeypatch):
     def why(**arguments):
         with pytest.raises(SynclineError) as caught:
-            Communicator.join(**{"rank": 0, "world": 1, **arguments})
+            Communicator.join(**of_rank(**{"rank": 0, "world": 1, **arguments}))
         assert caught.value.exit_status == 2
         return str(caught.value)
 
@@ -160,12 +162,12 @@ def test_invalid_arguments_are_refused_before_connecting(tmp_path, monkeypatch):
     assert "the port is not valid" in why(coordinator="127.0.0.1:port")
     for value in (0, -1):
         assert "`wait_s` is not a valid timeout" in why(wait_s=value)
-    assert "`deadline_s` is not a valid timeout" in why(pace=Pace(deadline_s=-5))
+    assert "`deadline_s` is not a valid timeout" in why(deadline_s=-5)
     assert "invalid arguments for a rank" in why(wait_s=float("inf"))
     assert "rank 3 is not in a job of 2 ranks" in why(rank=3, world=2)
-    assert "cannot have 0 as `lanes`" in why(pace=Pace(lanes=0))
-    assert "cannot have 0 as `window`: at least 1 byte is needed" in why(pace=Pace(window=0))
-    assert "allow for at least two heartbeats" in why(pace=Pace(silence_s=0.5))
+    assert "cannot have 0 as `lanes`" in why(lanes=0)
+    assert "cannot have 0 as `window`: at least 1 byte is needed" in why(window=0)
+    assert "allow for at least two heartbeats" in why(silence_s=0.5)
     assert "has no interface" in why(interfaces=[""])
     assert "the key cannot be read" in why(key_file=tmp_path / "none")
     key = tmp_path / "key"

@@ -10,7 +10,7 @@ from array import array
 import pytest
 
 from syncline.errors import SynclineError
-from syncline.runtime import Communicator, Rule
+from syncline.runtime import Communicator, Plans, Rule
 from tests.runtime.jobs import job
 
 
@@ -76,19 +76,19 @@ def alone(**settings):
 
 def test_a_single_rank_renews_with_other_plans():
     with alone(elastic=True) as ranks:
-        ranks.renew(rules=[])
+        ranks.renew(plans=Plans(rules=[]))
         assert (ranks.epoch, ranks.ranks, ranks.rank, ranks.world, ranks.waiting) == (1, [0], 0, 1, [])
         ranks.all_reduce(array("f", [1.0])).wait()
         for wrong, words in (
             ({"wait_s": -1.0}, "wait_s"),
             ({"wait_s": 1e19}, "at most ten years"),
-            ({"rules": [Rule("all_reduce", "rinng")]}, "ring"),
-            ({"order": [1]}, "each rank once"),
+            ({"plans": Plans(rules=[Rule("all_reduce", "rinng")])}, "ring"),
+            ({"plans": Plans(order=[1])}, "each rank once"),
         ):
             with pytest.raises(SynclineError) as refused:
                 ranks.renew(**wrong)
             assert words in str(refused.value)
-        ranks.renew(rules=[Rule("all_reduce", "direct")])
+        ranks.renew(plans=Plans(rules=[Rule("all_reduce", "direct")]))
         ranks.barrier().wait()
 
 

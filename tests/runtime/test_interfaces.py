@@ -37,7 +37,7 @@ def test_lanes_share_a_hosts_interfaces(cli):
     """Three hosts with two interfaces and two lanes each send half of their bytes through each interface."""
     with bed(cli, NICS.replace("name: nics", "name: {name}")) as name:
         before = [[sent(name, number, nic) for nic in ("eth0", "eth1")] for number in range(3)]
-        running = start(cli, name, pace={"lanes": 2}, elements=1_000_000, steps=4)
+        running = start(cli, name, lanes=2, elements=1_000_000, steps=4)
         said = outcomes(running)
         assert all(each == {"done": 4} for each in said.values()), said
         # A ring of three ranks: each sends 4/3 of a vector in a step.
@@ -50,7 +50,7 @@ def test_lanes_share_a_hosts_interfaces(cli):
 def test_a_lane_whose_interface_reaches_nobody_uses_another(cli):
     """One of a host's two interfaces is on a switch without other hosts: its lane uses the other interface."""
     with bed(cli, ALONE.replace("{{", "{").replace("}}", "}")) as name:
-        running = start(cli, name, pace={"lanes": 2}, elements=10_000, steps=5, wait_s=30)
+        running = start(cli, name, lanes=2, elements=10_000, steps=5, wait_s=30)
         said = outcomes(running)
     assert all(each == {"done": 5} for each in said.values()), said
 

@@ -12,7 +12,8 @@ import pytest
 
 from syncline.errors import SynclineError
 from syncline.hub.certificates import make
-from syncline.runtime import Communicator, Pace
+from syncline.runtime import Communicator
+from tests.options import of_rank
 from tests.runtime.jobs import free_port
 
 KEPT = 1 << 20
@@ -28,10 +29,10 @@ def descriptors():
 def job(world, *, deadline_s=20.0, **more):
     """Joins all ranks on threads of this process, yields their communicators, and closes them."""
     address = f"127.0.0.1:{free_port()}"
-    pace = Pace(deadline_s=deadline_s)
+    options = of_rank(deadline_s=deadline_s, insecure=True, **more)
 
     def join(rank):
-        return Communicator.join(rank, world, address, pace=pace, insecure=True, **more)
+        return Communicator.join(rank, world, address, **options)
 
     with ThreadPoolExecutor(world) as threads:
         ranks = list(threads.map(join, range(world)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from syncline.errors import SynclineError
-from syncline.runtime import Communicator, Rule
-from syncline.runtime.communicator import PlanChoice
+from syncline.runtime import Communicator, Plans, Rule
+from syncline.runtime.choice import chosen, placed
 from syncline.runtime.racks import Rack, check, of_ranks, read
 from tests.runtime.test_collectives import run
 
@@ -65,7 +65,7 @@ def test_errors_in_a_file_are_reported(tmp_path, text, words):
 )
 def test_invalid_lists_of_racks_are_reported(racks, found):
     with pytest.raises(SynclineError) as refused:
-        Communicator.join(0, 2, racks=racks)
+        Communicator.join(0, 2, plans=Plans(racks=racks))
     (problem,) = refused.value.diagnostics
     assert problem["key"] == "racks"
     assert problem["found"].startswith(found)
@@ -82,16 +82,17 @@ def test_racks_are_the_groups_of_two_levels(tmp_path):
     rules = [Rule("all_reduce", "two_level"), Rule("all_reduce", "two_level(group=8)"), Rule("broadcast", "ring")]
     file = tmp_path / "racks.txt"
     file.write_text("0 2\n1 3\n")
-    plain = PlanChoice(rules, None, of_ranks(file, 4)).plain(4)
+    plain = chosen(placed(Plans(rules=rules, racks=file), 4), 4)
     assert plain["racks"] == [0, 1, 0, 1]
     said = [(rule["algorithm"], rule.get("by_rack", False)) for rule in plain["rules"]]
     assert said == [("two_level", True), ("two_level(group=8)", False), ("ring", False)]
     for spelled in ("two_level()", " two_level ( ) "):
-        (rule,) = PlanChoice([Rule("all_reduce", spelled)], None, [0, 1, 0, 1]).plain(4)["rules"]
+        (rule,) = chosen(Plans(rules=[Rule("all_reduce", spelled)], racks=[0, 1, 0, 1]), 4)["rules"]
         assert (rule["algorithm"], rule["by_rack"]) == ("two_level", True)
     # A malformed plan is passed on: the core reports the error. Without racks, the core chooses a group size.
-    assert "by_rack" not in PlanChoice([Rule("all_reduce", "two_level(")], None, [0, 1]).plain(2)["rules"][0]
-    assert "by_rack" not in PlanChoice(rules, None, None).plain(4)["rules"][0]
+    malformed = Plans(rules=[Rule("all_reduce", "two_level(")], racks=[0, 1])
+    assert "by_rack" not in chosen(malformed, 2)["rules"][0]
+    assert "by_rack" not in chosen(Plans(rules=rules), 4)["rules"][0]
 
 
 def test_racks_of_unequal_sizes_are_refused_as_groups():
@@ -101,7 +102,7 @@ def test_racks_of_unequal_sizes_are_refused_as_groups():
     check(two_level, [0, 1, 1, 0, 2])
     check([Rule("all_reduce", "two_level(group=3)")], [0, 0, 0, 1, 1, 2])
     with pytest.raises(SynclineError, match="given twice"):
-        Communicator.join(0, 2, order=[0, 1], racks=[0, 1])
+        Communicator.join(0, 2, plans=Plans(order=[0, 1], racks=[0, 1]))
 
 
 def test_ranks_sum_by_racks(tmp_path):
@@ -110,10 +111,10 @@ def test_ranks_sum_by_racks(tmp_path):
     body = """
         import os
         rules = [Rule("all_reduce", "two_level")]
-        with Communicator.join(racks=os.environ["RACKS"], rules=rules, elastic=True) as ranks:
+        with Communicator.join(plans=Plans(racks=os.environ["RACKS"], rules=rules), elastic=True) as ranks:
             vector = array("f", [float(ranks.rank)] * 1000)
             ranks.all_reduce(vector).wait()
-            ranks.renew(racks=[0, 0, 1, 1])
+            ranks.renew(plans=Plans(racks=[0, 0, 1, 1], rules=rules))
             ranks.all_reduce(vector).wait()
             print(set(vector))
     """
@@ -127,7 +128,7 @@ RACKS_LOSE = """
     of, lost = eval(os.environ["OF"]), eval(os.environ["LOST"])
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        ranks = Communicator.join(racks=of, rules=rules, elastic=True)
+        ranks = Communicator.join(plans=Plans(racks=of, rules=rules), elastic=True)
         # Another rank may be lost before this rank has met all.
         if ranks.ranks[ranks.rank] in lost:
             os._exit(0)

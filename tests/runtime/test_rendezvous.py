@@ -12,7 +12,7 @@ from importlib.util import find_spec
 import pytest
 
 from syncline.errors import SynclineError
-from syncline.runtime import Communicator, RedisRendezvous, trust
+from syncline.runtime import Communicator, Meeting, RedisRendezvous, Security, TimeLimits
 from tests.runtime.jobs import free_port
 
 
@@ -34,11 +34,14 @@ class Shared:
         return self.values[key]
 
 
-def meet(world, rendezvous, **settings):
+def meet(world, rendezvous):
     """Joins all ranks, each on its own thread, and returns their communicators."""
     with ThreadPoolExecutor(world) as pool:
         return list(
-            pool.map(lambda rank: Communicator.join(rank, world, rendezvous=rendezvous(rank), **settings), range(world))
+            pool.map(
+                lambda rank: Communicator.join(rank, world, meeting=Meeting(rendezvous=rendezvous(rank))),
+                range(world),
+            )
         )
 
 
@@ -53,13 +56,13 @@ def works(group):
 
 
 def test_ranks_meet_share_a_key_and_leave_nothing_behind(monkeypatch):
-    shared, keys, check = Shared(), [], trust.check
+    shared, keys, check = Shared(), [], Security.check
 
-    def checked(hosts, key, **settings):
+    def checked(security, hosts, key):
         keys.append(key)
-        return check(hosts, key, **settings)
+        return check(security, hosts, key)
 
-    monkeypatch.setattr(trust, "check", checked)
+    monkeypatch.setattr(Security, "check", checked)
     group = meet(3, lambda rank: shared)
     assert len(keys) == 3 and len(set(keys)) == 1 and len(keys[0]) == 32
     assert set(shared.values) == {f"{kind}/{rank}" for kind in ("hello", "welcome") for rank in (1, 2)}
@@ -82,19 +85,19 @@ def test_a_rank_restarted_while_ranks_meet_is_answered_again():
     shared = Shared()
     shared.values["hello/1"] = b"of a process that died"
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(Communicator.join, 0, 2, rendezvous=shared)
+        first = pool.submit(Communicator.join, 0, 2, meeting=Meeting(rendezvous=shared))
         while "welcome/1" not in shared.values:
             time.sleep(0.01)
-        second = pool.submit(Communicator.join, 1, 2, rendezvous=shared)
+        second = pool.submit(Communicator.join, 1, 2, meeting=Meeting(rendezvous=shared))
         assert works([first.result(20), second.result(20)])
 
 
 def test_a_timeout_names_the_missing_rank():
     with pytest.raises(SynclineError) as caught:
-        Communicator.join(1, 2, rendezvous=Shared(), wait_s=0.3)
+        Communicator.join(1, 2, meeting=Meeting(rendezvous=Shared()), limits=TimeLimits(wait_s=0.3))
     assert "rank 1 got no address of rank 0 from the rendezvous within 0 s" in str(caught.value)
     with pytest.raises(SynclineError) as caught:
-        Communicator.join(0, 2, rendezvous=Shared(), wait_s=0.3)
+        Communicator.join(0, 2, meeting=Meeting(rendezvous=Shared()), limits=TimeLimits(wait_s=0.3))
     assert "rank 1 did not join" in str(caught.value)
     assert caught.value.exit_status == 6
 
@@ -106,7 +109,7 @@ def test_errors_of_the_store_are_reported():
 
     for rank in (0, 1):
         with pytest.raises(SynclineError) as caught:
-            Communicator.join(rank, 2, rendezvous=Broken(), wait_s=0.5)
+            Communicator.join(rank, 2, meeting=Meeting(rendezvous=Broken()), limits=TimeLimits(wait_s=0.5))
         assert "the store is gone" in str(caught.value)
 
 
@@ -118,13 +121,13 @@ def test_a_free_port_is_announced():
         said.set()
 
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(Communicator.join, 0, 2, "127.0.0.1:0", announce=announce)
+        first = pool.submit(Communicator.join, 0, 2, "127.0.0.1:0", meeting=Meeting(announce=announce))
         assert said.wait(10)
         assert works([Communicator.join(1, 2, address[0]), first.result(20)])
     with pytest.raises(SynclineError, match="give the port on which rank 0 listens"):
         Communicator.join(1, 2, "127.0.0.1:0")
     with pytest.raises(ZeroDivisionError):
-        Communicator.join(0, 2, "127.0.0.1:0", announce=lambda where: 1 / 0)
+        Communicator.join(0, 2, "127.0.0.1:0", meeting=Meeting(announce=lambda where: 1 / 0))
 
 
 def test_a_rendezvous_and_a_key_file_exclude_each_other(tmp_path):
@@ -132,7 +135,7 @@ def test_a_rendezvous_and_a_key_file_exclude_each_other(tmp_path):
     key.write_bytes(bytes(32))
     key.chmod(0o600)
     with pytest.raises(SynclineError, match="a rendezvous brings its own key"):
-        Communicator.join(0, 1, rendezvous=Shared(), key_file=key)
+        Communicator.join(0, 1, meeting=Meeting(rendezvous=Shared()), security=Security(key_file=key))
 
 
 @pytest.fixture
@@ -170,7 +173,9 @@ def test_redis(redis_server):
         assert works(one) and works(two)
     assert all(client.get(key) == b"" and client.ttl(key) > 0 for key in client.scan_iter())
     with pytest.raises(SynclineError, match="got no address of rank 0"):
-        Communicator.join(1, 2, rendezvous=RedisRendezvous(client, "nobody"), wait_s=0.2)
+        Communicator.join(
+            1, 2, meeting=Meeting(rendezvous=RedisRendezvous(client, "nobody")), limits=TimeLimits(wait_s=0.2)
+        )
 
 
 def test_an_unreachable_redis_server_is_reported():
@@ -178,4 +183,4 @@ def test_an_unreachable_redis_server_is_reported():
         pytest.skip("the library redis is not installed")
     nobody = RedisRendezvous(f"redis://127.0.0.1:{free_port()}/0", "job")
     with pytest.raises(SynclineError, match="rank 1 cannot use the rendezvous"):
-        Communicator.join(1, 2, rendezvous=nobody, wait_s=0.5)
+        Communicator.join(1, 2, meeting=Meeting(rendezvous=nobody), limits=TimeLimits(wait_s=0.5))

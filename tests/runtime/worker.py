@@ -10,10 +10,14 @@ import json
 import sys
 import time
 from array import array
+from pathlib import Path
 from typing import Any
 
 from syncline.errors import SynclineError
-from syncline.runtime import Communicator, Pace
+from syncline.runtime import Communicator
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.options import of_rank
 
 
 def say(**what: Any) -> None:
@@ -44,9 +48,8 @@ def main() -> None:
     settings = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
     steps, elements = settings.pop("steps", 1 << 30), settings.pop("elements", 100_000)
     odd, again = settings.pop("odd", {}), settings.pop("renew", None)
-    pace = Pace(**settings.pop("pace", {}))
     try:
-        ranks = Communicator.join(pace=pace, elastic=again is not None, **settings)
+        ranks = Communicator.join(elastic=again is not None, **of_rank(**settings))
     except SynclineError as error:
         say(error=error.diagnostics[0], status=error.exit_status, at=time.time())
         return

@@ -8,10 +8,10 @@ import json
 import pytest
 
 import syncline
-from syncline.cli import testbed as command
-from syncline.config.problem import error, refuse
-from syncline.config.source import from_file
+from syncline.cli.commands import testbed as command
 from syncline.errors import SynclineError
+from syncline.input.problem import error, refuse
+from syncline.input.source import from_file
 from syncline.testbed import check, costs
 from syncline.testbed.check import Checked, Measured, Rate
 from syncline.testbed.costs import HostCosts

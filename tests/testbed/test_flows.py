@@ -143,7 +143,7 @@ def test_latencies_of_a_file_are_added_up(made):
 
 
 def test_interfaces_that_reach_no_other_host_are_named(made, capsys):
-    from syncline.cli.streams import show
+    from syncline.terminal.streams import show
     from syncline.testbed.screen import checked
 
     found = made(ALONE.format(name="alone"))
@@ -243,7 +243,7 @@ def test_contended_flows_need_not_be_equal(made):
 
 
 def test_the_screen_names_slow_flows_and_the_files_latency(made, capsys):
-    from syncline.cli.streams import show
+    from syncline.terminal.streams import show
     from syncline.testbed.screen import checked
 
     found = made(NICS)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from syncline.cli import testbed as command
+from syncline.cli.commands import testbed as command
 from syncline.errors import SynclineError
 from syncline.runtime import congestions
 from syncline.testbed import kernel

@@ -363,7 +363,7 @@ def held():
 def secure():
     """Uses certificates in addition to the key from the store: all transports are TLS or shared memory."""
     folder = os.environ["CERTS"]
-    rank, world = begin(pg_options=syncline.torch.Options(tls=folder))
+    rank, world = begin(pg_options=syncline.torch.Options(security=syncline.runtime.Security(tls=folder)))
     assert set(dist.group.WORLD.backend.communicator.transports.values()) <= {"shared memory", "TLS"}
     tensor = torch.full((1000,), float(rank))
     dist.all_reduce(tensor)
@@ -380,7 +380,9 @@ def secure():
     tensor = torch.full((1000,), float(sum(range(world))))
     dist.barrier(pair)
     assert sockets() <= opened
-    ranks = syncline.torch.join(tls=folder, shared_memory=False)
+    ranks = syncline.torch.join(
+        security=syncline.runtime.Security(tls=folder), resources=syncline.runtime.Resources(shared_memory=False)
+    )
     assert set(ranks.transports.values()) == {"TLS"}
     ranks.all_reduce(tensor.numpy()).wait()
     same(tensor, torch.full((1000,), float(world * sum(range(world)))))
@@ -389,7 +391,7 @@ def secure():
 
 def groups():
     """Uses several groups at once, and makes the default group again."""
-    rank, world = begin(pg_options=syncline.torch.Options(order=[2, 0, 1], in_order=True))
+    rank, world = begin(pg_options=syncline.torch.Options(in_order=True, plans=syncline.runtime.Plans(order=[2, 0, 1])))
     assert dist.get_backend() == "syncline"
     dist.barrier()
     before = held()
@@ -577,12 +579,16 @@ def train(*ways):
             ranks = syncline.torch.join()
             trained.register_comm_hook(None, syncline.torch.hook(ranks, in_order=True))
         if how == "hub":
-            hub = syncline.hub.Hub.join(None, syncline.torch.vectors(trained), in_order=True, job="hook")
+            hub = syncline.hub.Hub.join(
+                None, syncline.torch.vectors(trained), job="hook", terms=syncline.hub.Terms(in_order=True)
+            )
             trained.register_comm_hook(None, syncline.torch.hook(hub, trained))
         optimizer = None
         if how == "optimizer":
             chosen = syncline.hub.Sgd(lr=0.2, momentum=0.9)
-            optimizer = syncline.torch.HubOptimizer(trained.parameters(), chosen, in_order=True, bucket_mb=0.05)
+            optimizer = syncline.torch.HubOptimizer(
+                trained.parameters(), chosen, bucket_mb=0.05, terms=syncline.hub.Terms(in_order=True)
+            )
         sys.stdout.write(" ".join(value.hex() for value in losses(trained, rank, optimizer)) + "\n")
     dist.destroy_process_group()
 
@@ -592,7 +598,7 @@ def hook_fails():
     dist.init_process_group("gloo", timeout=timedelta(seconds=20))
     rank = dist.get_rank()
     trained = DistributedDataParallel(torch.nn.Linear(100, 100))
-    ranks = syncline.torch.join(pace=syncline.runtime.Pace(deadline_s=2))
+    ranks = syncline.torch.join(limits=syncline.runtime.TimeLimits(deadline_s=2))
     trained.register_comm_hook(None, syncline.torch.hook(ranks))
     for _ in range(3):
         trained(torch.ones(2, 100)).sum().backward()

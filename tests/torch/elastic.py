@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +18,9 @@ import torch
 import syncline.torch
 from syncline.errors import SynclineError
 from syncline.runtime import Communicator
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.options import of_rank
 
 
 def network() -> torch.nn.Module:
@@ -50,7 +54,7 @@ def main() -> None:
     torch.manual_seed(rank)
     net = network()
     descent = optimizer(net)
-    ranks = Communicator.join(elastic=True, **settings.get("join", {}))
+    ranks = Communicator.join(elastic=True, **of_rank(**settings.get("join", {})))
     training = syncline.torch.Elastic(ranks, net, descent, wait_s=settings.get("wait_s", 0.0), bucket_mb=0.001)
     if settings.get("dies"):
         # Exit while the others send the state.

@@ -12,8 +12,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 import syncline.torch
 from syncline.errors import SynclineError
-from syncline.hub import Adam, Hub, Sgd
+from syncline.hub import Adam, Hub, Sgd, Terms
+from syncline.runtime import TimeLimits
 from syncline.torch import HubOptimizer
+from tests.options import of_worker
 from tests.torch.cases import refused, same
 
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -100,9 +102,9 @@ def steps():
                 ours.parameters(),
                 chosen,
                 job=f"{dtype} {number}",
-                in_order=True,
                 bucket_mb=0.004,
                 overlap=number % 2 == 0,
+                terms=Terms(in_order=True),
             )
             assert len(optimizer._buckets) > 1
             for step in range(6):
@@ -130,7 +132,7 @@ def schedules():
         rest = [param for param in network.parameters() if param.dim() == 1]
         return [{"params": decayed, "weight_decay": 0.25, "name": "decayed"}, {"params": rest, "lr": 0.25}]
 
-    optimizer = HubOptimizer(groups(ours), Sgd(lr=0.125, momentum=0.5), in_order=True)
+    optimizer = HubOptimizer(groups(ours), Sgd(lr=0.125, momentum=0.5), terms=Terms(in_order=True))
     reference = torch.optim.SGD(groups(theirs), lr=0.125, momentum=0.5)
     schedulers = [torch.optim.lr_scheduler.StepLR(each, 2, 0.5) for each in (optimizer, reference)]
     for step in range(7):
@@ -166,7 +168,9 @@ def accumulated():
     """Runs several backward passes in a step, clips gradients, and uses closures."""
     for overlap in (True, False):
         ours, theirs = mlp(), mlp()
-        optimizer = HubOptimizer(ours.parameters(), Sgd(lr=0.125), job=f"{overlap}", in_order=True, overlap=overlap)
+        optimizer = HubOptimizer(
+            ours.parameters(), Sgd(lr=0.125), job=f"{overlap}", overlap=overlap, terms=Terms(in_order=True)
+        )
         reference = torch.optim.SGD(theirs.parameters(), lr=0.125)
         with optimizer.no_sync():
             loss_of(ours, RANK, 0).backward()
@@ -239,7 +243,7 @@ def odd():
     """Trains unusual parameters: non-contiguous, of several types, scalar, empty, without gradient, frozen."""
     ours, theirs = Odd(RANK), Odd(0)
     strides = ours.turned.stride(), ours.last.stride()
-    optimizer = HubOptimizer(ours.parameters(), Sgd(lr=0.125, weight_decay=0.25), in_order=True)
+    optimizer = HubOptimizer(ours.parameters(), Sgd(lr=0.125, weight_decay=0.25), terms=Terms(in_order=True))
     for (name, one), other in zip(ours.named_parameters(), theirs.parameters(), strict=True):
         if name != "counts":
             same(one, other)
@@ -277,7 +281,7 @@ def refusals():
 
     def make(params=None, chosen=None, **more):
         given = network.parameters() if params is None else params
-        return lambda: HubOptimizer(given, chosen or Sgd(lr=0.1), **more)
+        return lambda: HubOptimizer(given, chosen or Sgd(lr=0.1), **of_worker(**more))
 
     refused(
         make(chosen=torch.optim.SGD(network.parameters(), lr=0.1)),
@@ -285,7 +289,7 @@ def refusals():
         "SGD",
         "syncline.hub.Sgd",
     )
-    refused(make(keys={}), "`keys`", "HubOptimizer sets this argument itself")
+    refused(make(together=["weight"]), "`together`", "HubOptimizer sets these terms itself")
     refused(make(bucket_mb=0), "bucket_mb=0", "more than 0")
     groups = [{"params": network.parameters(), "wieght_decay": 0.1}]
     refused(make(groups), "`wieght_decay`", "did you mean `weight_decay`?")
@@ -334,20 +338,27 @@ def shapes():
     if RANK:
         time.sleep(0.5)
     refused(
-        lambda: HubOptimizer([torch.nn.Parameter(torch.ones(2, size))], Sgd(lr=0.1), wait_s=4),
+        lambda: HubOptimizer([torch.nn.Parameter(torch.ones(2, size))], Sgd(lr=0.1), limits=TimeLimits(wait_s=4)),
         "other terms",
         "2x5",
         "2x6",
     )
     refused(
-        lambda: HubOptimizer([torch.nn.Parameter(torch.ones(2))], Sgd(lr=0.1 * size), wait_s=4, job="lr"),
+        lambda: HubOptimizer(
+            [torch.nn.Parameter(torch.ones(2))], Sgd(lr=0.1 * size), job="lr", limits=TimeLimits(wait_s=4)
+        ),
         "other terms",
         "0.5",
         "0.6",
     )
     network = torch.nn.Linear(size, 2)
     vectors = syncline.torch.vectors(network)
-    refused(lambda: Hub.join(None, vectors, wait_s=4, job="hook"), "other terms", "`weight` of 10 f32", "of 12 f32")
+    refused(
+        lambda: Hub.join(None, vectors, job="hook", limits=TimeLimits(wait_s=4)),
+        "other terms",
+        "`weight` of 10 f32",
+        "of 12 f32",
+    )
 
 
 def two():
@@ -371,7 +382,7 @@ def two():
 def large():
     """Trains a parameter of 1 GB."""
     param = torch.nn.Parameter(torch.full((1 << 28,), 1.0))
-    optimizer = HubOptimizer([param], Sgd(lr=0.5), chunk=1 << 20, deadline_s=100)
+    optimizer = HubOptimizer([param], Sgd(lr=0.5), terms=Terms(chunk=1 << 20), limits=TimeLimits(deadline_s=100))
     param.grad = torch.full((1 << 28,), float(RANK))
     optimizer.step()
     expected = 1.0 - 0.5 * (WORLD - 1) / 2
@@ -468,7 +479,9 @@ def hook_large(way):
     module = torch.nn.ParameterList([torch.nn.Parameter(torch.empty(1 << 28, device="meta"))])
     buffer = torch.full((1 << 28,), float(RANK))
     if way == "hub":
-        hub = Hub.join(None, syncline.torch.vectors(module), chunk=1 << 20, deadline_s=200)
+        hub = Hub.join(
+            None, syncline.torch.vectors(module), terms=Terms(chunk=1 << 20), limits=TimeLimits(deadline_s=200)
+        )
         averages = syncline.torch.hook(hub, module)
     else:
         averages = syncline.torch.hook(syncline.torch.join())
@@ -480,7 +493,7 @@ def hook_large(way):
 def cuda():
     """Trains parameters on a GPU."""
     ours, theirs = mlp().cuda(), mlp()
-    optimizer = HubOptimizer(ours.parameters(), Sgd(lr=0.125), in_order=True)
+    optimizer = HubOptimizer(ours.parameters(), Sgd(lr=0.125), terms=Terms(in_order=True))
     reference = torch.optim.SGD(theirs.parameters(), lr=0.125)
     for step in range(4):
         optimizer.zero_grad()

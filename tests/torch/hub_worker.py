@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -17,6 +18,9 @@ import torch.distributed as dist
 import syncline.torch
 from syncline.errors import SynclineError
 from syncline.hub import Hub, Sgd
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.options import of_worker
 
 
 def say(**what: object) -> None:
@@ -43,14 +47,14 @@ def main() -> None:
     try:
         if way == "optimizer":
             optimizer = syncline.torch.HubOptimizer(
-                trained.parameters(), Sgd(lr=0.05, momentum=0.5), hubs, bucket_mb=0.004, **settings
+                trained.parameters(), Sgd(lr=0.05, momentum=0.5), hubs, bucket_mb=0.004, **of_worker(**settings)
             )
             done = optimizer.steps
         else:
             host, _, port = os.environ["MASTER_ADDR"].partition(":")
             os.environ.update(MASTER_ADDR=host, MASTER_PORT=port)
             dist.init_process_group("gloo", timeout=timedelta(seconds=30))
-            hub = Hub.join(hubs, syncline.torch.vectors(trained), **settings)
+            hub = Hub.join(hubs, syncline.torch.vectors(trained), **of_worker(**settings))
             wrapped = torch.nn.parallel.DistributedDataParallel(trained, bucket_cap_mb=0.004)
             wrapped.register_comm_hook(None, syncline.torch.hook(hub, wrapped))
             trained, optimizer = wrapped, torch.optim.SGD(wrapped.parameters(), lr=0.05, momentum=0.5)

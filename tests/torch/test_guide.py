@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from syncline.hub import Service
+from syncline.hub import HubResources, Service
 from tests.runtime.guides import answers, shown, write
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
@@ -25,7 +25,7 @@ def test_training(tmp_path):
 
 
 def test_training_on_a_hub(tmp_path):
-    with Service(port=0, cores=1) as service:
+    with Service(port=0, resources=HubResources(cores=1)) as service:
         said = answers(GUIDE, "hub.py", tmp_path, 2, SYNCLINE_HUBS=service.addresses[0])
     assert [out for out, _ in said] == [shown(GUIDE, "python hub.py")[-1] + "\n", ""], said
 

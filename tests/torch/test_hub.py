@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from syncline.hub import Service
+from syncline.hub import HubResources, Service
 from tests.runtime.jobs import FOUND_WITHIN_S, SLACK_S, free_port, job
 from tests.torch.ranks import run
 
@@ -24,7 +24,7 @@ WORKER = Path(__file__).parent / "hub_worker.py"
 @pytest.fixture
 def hub():
     """Runs a hub, and yields its address."""
-    with Service(port=0, cores=2) as service:
+    with Service(port=0, resources=HubResources(cores=2)) as service:
         yield service.addresses[0]
 
 
@@ -37,7 +37,7 @@ def test_steps_equal_those_of_torch_optim_on_the_averaged_gradient(hub):
 
 
 def test_three_ranks_and_two_hubs(hub):
-    with Service(port=0, cores=1) as other:
+    with Service(port=0, resources=HubResources(cores=1)) as other:
         cases(f"{hub},{other.addresses[0]}", 3, "accumulated")
 
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from syncline.hub import Service
+from syncline.hub import HubResources, Service
 from tests.torch.ranks import ROOT, end, run, start
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
@@ -25,7 +25,7 @@ WAYS = ["gloo+ddp", "gloo+hook", "gloo+hub", "gloo+optimizer", "syncline+ddp", "
 @cache
 def losses(world, *ways):
     """Returns the losses of each way of training, by rank and step."""
-    with Service(port=0, cores=2) as service:
+    with Service(port=0, resources=HubResources(cores=2)) as service:
         outs = run(world, "train", *ways, SYNCLINE_HUBS=service.addresses[0])
     said = [[[float.fromhex(value) for value in line.split()] for line in out.splitlines()] for out in outs]
     return [list(ranks) for ranks in zip(*said, strict=True)]

@@ -11,7 +11,7 @@ from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Choice, Experiment, Findings
 from experiments.harness.table import Table
-from syncline.report.quantity import percent, size, time
+from syncline.quantity import percent, size, time
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Choice, Experiment, Findings
 from experiments.harness.rows import layers, rows
 from experiments.harness.table import Table
-from syncline.report.quantity import percent, time
+from syncline.quantity import percent, time
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

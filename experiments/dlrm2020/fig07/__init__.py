@@ -28,7 +28,7 @@ from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
-from syncline.report.quantity import percent, size, time
+from syncline.quantity import percent, size, time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -23,7 +23,7 @@ from experiments.dlrm2020.all_reduce import (
 from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
-from syncline.report.quantity import percent, size
+from syncline.quantity import percent, size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

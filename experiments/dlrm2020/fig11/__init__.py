@@ -11,7 +11,7 @@ from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
-from syncline.report.quantity import counted, size, time
+from syncline.quantity import counted, size, time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -23,7 +23,7 @@ from experiments.dlrm2020.training import (
 from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
-from syncline.report.quantity import percent, size, time
+from syncline.quantity import percent, size, time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,7 +22,7 @@ from experiments.dlrm2020.training import (
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
-from syncline.report.quantity import digits, percent, time
+from syncline.quantity import digits, percent, time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ from experiments.dlrm2020.apart import Draws, judged
 from experiments.dlrm2020.training import AT_ONCE, NETWORKS, Runs, Training, compared, drawn, lost, named, share
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
-from syncline.report.quantity import percent
+from syncline.quantity import percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,7 +10,7 @@ from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
 from experiments.hier2021.layers import TOPOLOGIES, WORKLOADS, systems
-from syncline.report.quantity import digits, size
+from syncline.quantity import digits, size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,7 +10,7 @@ from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
 from experiments.hier2021.layers import CHOICES, TOPOLOGIES, System, near
-from syncline.report.quantity import percent, time
+from syncline.quantity import percent, time
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,7 +10,7 @@ from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
 from experiments.hier2021.layers import CHOICES, SCHEMES, Run, mean, near, sweep
-from syncline.report.quantity import percent
+from syncline.quantity import percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,7 +13,7 @@ from experiments.luo2020 import beside
 from experiments.luo2020.beside import CALIBRATED, COLUMNS, Pair, pair, source
 from experiments.luo2020.exchange import hub
 from experiments.luo2020.fig0605 import STAR
-from syncline.report.quantity import counted
+from syncline.quantity import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from experiments.harness.table import Table
 from experiments.luo2020 import beside, racks
 from experiments.luo2020.beside import CALIBRATED, COLUMNS, Pair, pair, source
 from experiments.luo2020.exchange import racked
-from syncline.report.quantity import counted
+from syncline.quantity import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from experiments.harness.table import Table
 from experiments.luo2020 import beside
 from experiments.luo2020.beside import CALIBRATED, COLUMNS, Pair, pair, source
 from experiments.luo2020.exchange import gloo, planned
-from syncline.report.quantity import size
+from syncline.quantity import size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

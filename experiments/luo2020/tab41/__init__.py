@@ -9,8 +9,7 @@ from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
-from syncline import _core
-from syncline.plans import count
+from syncline.plans import count, table_4_1
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,7 +48,7 @@ def measure(_: Runner) -> Findings:
     for nodes, racks in SHAPES:
         ranks = nodes * racks
         nbytes = ranks * 1000
-        for name, rounds, wire, across in _core.table_4_1(nodes, racks):
+        for name, rounds, wire, across in table_4_1(nodes, racks):
             groups = [rank // nodes for rank in range(ranks)]
             found = count(plan(name, nodes, racks), "all_reduce", ranks, nbytes, groups)
             sent, crossed = found.wire_bytes / nbytes, found.across_bytes / nbytes

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import syncline
 from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
-from syncline import _core
-from syncline.config.expand_prices import price_list
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,9 +51,12 @@ WITHIN = 0.05
 @cache
 def units(rate: str) -> dict[str, float]:
     """Unit prices of the parts of a network of that rate, from the shipped price list."""
-    fabric = {"built": {"network": {"fat_tree": {"k": 8, "oversubscription": 1, "rate": rate}}}}
-    bill = json.loads(_core.cost(json.dumps(fabric), json.dumps(price_list("luo2020"))))
-    return {each["component"]: each["unit_usd"] for each in bill["items"]}
+    bill = syncline.simulate(
+        fabric={"fat_tree": {"k": 8, "oversubscription": 1, "rate": rate}},
+        workload={"collective": "all_reduce", "bytes": "4B"},
+        prices="luo2020",
+    ).table("costs")
+    return dict(zip(bill["component"], bill["unit_usd"], strict=True))
 
 
 def attached(rate: str, over: int, nic: float | None = None) -> float:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.cli.stdout import StdoutError, watched
-from syncline.cli.streams import complain, say, show_json
-from syncline.config.node import Mark, Text
-from syncline.config.problem import error as diagnostic
-from syncline.config.problem import nearest, refuse
 from syncline.errors import SynclineError
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error as diagnostic
+from syncline.input.problem import nearest, refuse
+from syncline.terminal.streams import complain, say, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

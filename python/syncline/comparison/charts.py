@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncline.comparison.pairs import alike_collectives, alike_layers
+from syncline.quantity import counted, percent, signed, time
 from syncline.report.html.chart import Chart, rounded
-from syncline.report.quantity import counted, percent, signed, time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncline.comparison import facts, inputs, pairs, verdict
-from syncline.config.node import Mark, Text
-from syncline.config.problem import error, refuse
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error, refuse
 from syncline.report import subject
 from syncline.result import Result
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from syncline.report.quantity import signed
+from syncline.quantity import signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

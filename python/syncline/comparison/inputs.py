@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
-from syncline.config.problem import shown
-from syncline.report.quantity import counted, listed
+from syncline.input.problem import shown
+from syncline.quantity import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,11 +9,11 @@ from syncline.comparison.charts import all_of
 from syncline.comparison.facts import fact
 from syncline.comparison.inputs import foremost, tally
 from syncline.comparison.pairs import steps
+from syncline.quantity import counted, digits, signed, time, worth
 from syncline.report import subject
 from syncline.report.html.head import step_bar
 from syncline.report.html.page import document, section
 from syncline.report.html.plot import frame
-from syncline.report.quantity import counted, digits, signed, time, worth
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

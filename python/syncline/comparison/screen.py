@@ -12,10 +12,10 @@ from rich.text import Text
 from syncline.comparison.facts import fact
 from syncline.comparison.inputs import foremost, tally
 from syncline.comparison.pairs import alike_collectives, alike_layers
+from syncline.quantity import counted, digits, percent, signed, time, worth
 from syncline.report import subject
-from syncline.report.prose import lines
-from syncline.report.quantity import counted, digits, percent, signed, time, worth
-from syncline.report.table import bare
+from syncline.terminal.prose import lines
+from syncline.terminal.table import bare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from syncline.comparison.inputs import LAYERS
 from syncline.comparison.pairs import alike_layers
+from syncline.quantity import counted, digits, listed, money, percent, time
 from syncline.report import subject
-from syncline.report.quantity import counted, digits, listed, money, percent, time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,9 +6,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
-from syncline.config.base import Strict, either, wrong
-from syncline.config.problem import shown
-from syncline.config.quantity import Rate, Time
+from syncline.input.base import Strict, either, wrong
+from syncline.input.problem import shown
+from syncline.input.units import Rate, Time
 
 Count = Annotated[int, Field(ge=1, le=2**32 - 1)]
 Seed = Annotated[int, Field(ge=0, le=2**63)]

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from syncline.config import limits
-from syncline.config.base import Strict, either, wrong
-from syncline.config.quantity import Bytes, FlopRate, Flops, Frequency, Rate, Time
-from syncline.config.words import DataType
+from syncline.input import limits
+from syncline.input.base import Strict, either, wrong
+from syncline.input.units import Bytes, FlopRate, Flops, Frequency, Rate, Time
+from syncline.input.words import DataType
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Power = Annotated[float, Field(ge=1e-6, le=1e6)]

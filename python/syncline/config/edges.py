@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
-from syncline.config import limits
 from syncline.config.built import Ecmp
-from syncline.config.check import check, in_order
 from syncline.config.edges_csv import read
 from syncline.config.fabric import FileFabric, GraphFabric, Link
-from syncline.config.node import Path, dotted
-from syncline.config.problem import error, nearest, refuse
-from syncline.config.source import Source, from_file
+from syncline.input import limits
+from syncline.input.check import Whole, check, in_order
+from syncline.input.node import Path, dotted
+from syncline.input.problem import error, nearest, refuse
+from syncline.input.source import Source, from_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -153,4 +153,4 @@ def read_edges(fabric: FileFabric, origins: Origins) -> dict[str, Any]:
         # The scenario's routing replaces the file's.
         source.root.value["routing"] = routing
         paths = origins.source, ("fabric", "routing")
-    return graph(check(source, GraphFabric, whole="the file"), origins, source, (), paths)
+    return graph(check(source, GraphFabric, Whole("the file")), origins, source, (), paths)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from syncline.config import limits
-from syncline.config.check import in_order
-from syncline.config.csv_rows import Form, read_rows
-from syncline.config.node import Mark, Node
-from syncline.config.problem import error, refuse, shown
-from syncline.config.source import Source
+from syncline.input import limits
+from syncline.input.check import in_order
+from syncline.input.csv_rows import Form, read_rows
+from syncline.input.node import Mark, Node
+from syncline.input.problem import error, refuse, shown
+from syncline.input.source import Source
 
 if TYPE_CHECKING:
     from syncline.config.fabric import FileFabric

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncline.config.built import BuiltFabric, Ecmp
-from syncline.config.problem import error, refuse
 from syncline.config.shape import sizes
+from syncline.input.problem import error, refuse
 
 if TYPE_CHECKING:
-    from syncline.config.base import Strict
     from syncline.config.origin import Origins
+    from syncline.input.base import Strict
 
 
 def expand(fabric: BuiltFabric, origins: Origins) -> dict[str, Any]:

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from syncline import _core
-from syncline.config import times
 from syncline.config.compute import Given, Roofline, Systolic, Table, Throughput
-from syncline.config.node import dotted
-from syncline.config.problem import error, refuse, shown
-from syncline.config.quantity import decimal
+from syncline.input.node import dotted
+from syncline.input.problem import error, refuse, shown
+from syncline.input.units import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -154,6 +153,8 @@ def _systolic(compute: Systolic) -> dict[str, Any]:
 
 
 def _table(compute: Table, workload: Expanded, origins: Origins) -> dict[str, Any]:
+    from syncline.models import times
+
     path = origins.source.relative(compute.file)
     table, _ = times.read(path)
     at = ("compute", "file")

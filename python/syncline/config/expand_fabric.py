@@ -20,8 +20,8 @@ from syncline.config.fabric import (
     TorusFabric,
     Uplinks,
 )
-from syncline.config.problem import error, refuse
 from syncline.config.shape import sizes
+from syncline.input.problem import error, refuse
 
 if TYPE_CHECKING:
     from syncline.config.origin import Origins

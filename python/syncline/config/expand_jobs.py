@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from syncline.config import expand_compute, expand_workload
 from syncline.config.jobs import numbers
-from syncline.config.node import Node, Path
 from syncline.config.origin import Origins
-from syncline.config.source import Source
 from syncline.errors import SynclineError
+from syncline.input.node import Node, Path
+from syncline.input.source import Source
 
 if TYPE_CHECKING:
     from syncline.config.expand_workload import Built

@@ -7,15 +7,15 @@ from importlib.resources import files
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from syncline.config import limits, yaml
-from syncline.config.check import check
 from syncline.config.prices import ChosenPrices, PriceList, Prices
-from syncline.config.problem import error, nearest, refuse, shown
-from syncline.config.source import Source, read_file
+from syncline.input import limits, yaml
+from syncline.input.check import Whole, check
+from syncline.input.problem import error, nearest, refuse, shown
+from syncline.input.source import Source, read_file
 
 if TYPE_CHECKING:
-    from syncline.config.node import Path
     from syncline.config.origin import Origins
+    from syncline.input.node import Path
 
 _FOLDER = files("syncline") / "data" / "prices"
 """Folder of the shipped price lists, one file each."""
@@ -71,7 +71,7 @@ def _found(name: str, at: Path, origins: Origins) -> dict[str, Any]:
     path = origins.source.relative(name)
     source = Source(yaml.read(read_file(path, limits.MAX_PRICE_FILE_BYTES), path), path)
     origins.move(("prices",), (), source)
-    return _own(_plain(check(source, PriceList, whole="the price list"), FilePath(path).stem))
+    return _own(_plain(check(source, PriceList, Whole("the price list")), FilePath(path).stem))
 
 
 def _own(resolved: dict[str, Any]) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _own(resolved: dict[str, Any]) -> dict[str, Any]:
 
 def _shipped(name: str) -> dict[str, Any]:
     text = (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
-    return _plain(check(Source(yaml.read(text, name)), PriceList), name)
+    return _plain(check(Source(yaml.read(text, name)), PriceList, Whole("the price list")), name)
 
 
 def _unknown(name: str, at: Path = (), origins: Origins | None = None) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from syncline import _core
 from syncline.config import model_file, other_tools
-from syncline.config.problem import error, nearest, refuse, shown
 from syncline.config.workload import (
     AstraTextWorkload,
     Axes,
@@ -31,14 +30,15 @@ from syncline.config.workload import (
 )
 from syncline.config.workload import Types as GivenTypes
 from syncline.errors import SynclineError
+from syncline.input.problem import error, nearest, refuse, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from syncline.config.node import Path
     from syncline.config.origin import Origins
-    from syncline.config.source import Source
     from syncline.errors import Diagnostic
+    from syncline.input.node import Path
+    from syncline.input.source import Source
     from syncline.models.info import ModelInfo
     from syncline.models.layer import Layer as BuiltLayer
     from syncline.models.types import Types

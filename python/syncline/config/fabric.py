@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
-from syncline.config import limits
-from syncline.config.base import Strict, either, form, wrong
 from syncline.config.built import BuiltFabric, Ecmp, Efficiency, Vertex, routing_form
-from syncline.config.quantity import Rate, Time
 from syncline.config.shape import check_shape, check_sizes
+from syncline.input import limits
+from syncline.input.base import Strict, either, form, wrong
+from syncline.input.units import Rate, Time
 
 Count = Annotated[int, Field(ge=1, le=2**32 - 1)]
 Rates = Annotated[Rate | list[Rate], either('a rate such as "100Gb/s", or a list with one for each dimension')]

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, Tag
 
-from syncline.config.base import Strict, either, form
-from syncline.config.quantity import Time
+from syncline.input.base import Strict, either, form
+from syncline.input.units import Time
 
 Index = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Factor = Annotated[float, Field(ge=1, le=1e9, strict=False)]

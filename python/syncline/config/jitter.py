@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, WithJsonSchema, model_validator
 
 from syncline import _core
-from syncline.config.base import Strict, wrong
 from syncline.config.built import Seed
-from syncline.config.problem import shown
-from syncline.config.quantity import Time
+from syncline.input.base import Strict, wrong
+from syncline.input.problem import shown
+from syncline.input.units import Time
 
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) *%")
 _MOST = 2.0

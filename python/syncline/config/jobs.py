@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from syncline.config.base import Strict, either, wrong
 from syncline.config.collectives import JobCollectives
 from syncline.config.compute import Compute
 from syncline.config.faults import Index
-from syncline.config.problem import shown
-from syncline.config.quantity import Time
 from syncline.config.workload import Workload
+from syncline.input.base import Strict, either, wrong
+from syncline.input.problem import shown
+from syncline.input.units import Time
 
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 

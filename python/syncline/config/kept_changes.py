@@ -13,17 +13,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
-from syncline.config.check import knows
 from syncline.config.network import NAMES
-from syncline.config.node import Key, Node, Path, dotted, undotted
-from syncline.config.problem import error, nearest, refuse, shown
 from syncline.config.scenario import Scenario
 from syncline.errors import Diagnostic, SynclineError
+from syncline.input.check import knows
+from syncline.input.node import Key, Node, Path, dotted, undotted
+from syncline.input.problem import error, nearest, refuse, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from syncline.config.source import Override, Source
+    from syncline.input.source import Override, Source
 
 MOST_PATHS = 8
 """Most changes that a help text suggests."""

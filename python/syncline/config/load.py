@@ -20,20 +20,27 @@ from syncline.config import (
     files,
     kept_changes,
     network,
+    other_tools,
 )
-from syncline.config.check import collect, in_order
-from syncline.config.node import Mark, Node, Text, from_python
 from syncline.config.origin import Origins
-from syncline.config.problem import error, refuse, shown
 from syncline.config.scenario import Scenario
-from syncline.config.source import Override, Source, from_argument, from_file
 from syncline.errors import Diagnostic, SynclineError
+from syncline.input.check import Whole, collect, in_order
+from syncline.input.node import Mark, Node, Text, from_python
+from syncline.input.problem import error, refuse, shown
+from syncline.input.source import Override, Source, from_argument, from_file
 
 SCHEMA = "syncline/1"
 SEARCH = "syncline-design/1"
 """The value of ``schema`` in a file for ``syncline design``."""
 RESOLVED_FILE = "scenario.resolved.yaml"
 """Name of the file that holds the resolved scenario in a run's folder."""
+WHOLE = Whole(
+    "the scenario",
+    hint=lambda path: other_tools.hint(str(path[-1])) if "workload" in path[:-1] else None,
+    when_empty="write a scenario to start from with `syncline init`",
+)
+"""What a scenario's file describes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,12 @@ class Loaded:
     """Where each part of it came from."""
     started: float = field(default_factory=monotonic)
     """When reading began, in seconds of :func:`time.monotonic`; the limit on wall time counts from then."""
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """The scenario as the user wrote it, with all changes: keys and values as in a file."""
+        written: dict[str, Any] = self.origins.source.root.plain()
+        return written
 
     @property
     def json(self) -> str:
@@ -177,7 +190,7 @@ def _in_full(resolved: dict[str, Any]) -> None:
 def resolve(source: Source) -> Loaded:
     """Checks and resolves a scenario that a user wrote."""
     _drop_empty(source.root)
-    scenario, problems = collect(source, Scenario)
+    scenario, problems = collect(source, Scenario, WHOLE)
     several = source.root.at(("jobs",)) is not None
     built, found = expand_workload.model(source)
     of_jobs, more = expand_jobs.models(source) if several else ([], [])

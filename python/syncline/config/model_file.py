@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from syncline.config import limits
-from syncline.config.node import Mark, Text
-from syncline.config.problem import error, refuse, shown
-from syncline.config.source import read_file
+from syncline.input import limits
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error, refuse, shown
+from syncline.input.source import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from syncline.config.node import Path, dotted, undotted
+from syncline.input.node import Path, dotted, undotted
 
 if TYPE_CHECKING:
-    from syncline.config.source import Source
     from syncline.errors import Diagnostic
+    from syncline.input.source import Source
 
 
 @dataclass(slots=True)

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, WithJsonSchema
 
-from syncline.config.base import Strict, form
-from syncline.config.quantity import Rate
+from syncline.input.base import Strict, form
+from syncline.input.units import Rate
 
 Amount = Annotated[float, WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 10**12})]
 """An amount of dollars, metres or watts. The core refuses amounts that are out of range."""

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from syncline.config.base import Strict, either, wrong
 from syncline.config.collectives import Collectives
 from syncline.config.compute import Compute
 from syncline.config.fabric import Fabric
@@ -15,8 +14,9 @@ from syncline.config.jitter import Jitter
 from syncline.config.jobs import Job
 from syncline.config.network import Network
 from syncline.config.prices import Prices
-from syncline.config.quantity import Bytes, LongTime, Time
 from syncline.config.workload import Workload
+from syncline.input.base import Strict, either, wrong
+from syncline.input.units import Bytes, LongTime, Time
 
 
 class Limits(Strict):

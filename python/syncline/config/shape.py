@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from syncline import _core
-from syncline.config.base import wrong
-from syncline.config.problem import nearest, shown
+from syncline.input.base import wrong
+from syncline.input.problem import nearest, shown
 
 _SHAPES = ("Ring", "FC", "FullyConnected", "Switch")
 

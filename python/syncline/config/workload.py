@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
-from syncline.config.base import Strict, either, form, wrong
-from syncline.config.quantity import Bytes, Flops, Time
-from syncline.config.words import DataType, Precision
+from syncline.input.base import Strict, either, form, wrong
+from syncline.input.units import Bytes, Flops, Time
+from syncline.input.words import DataType, Precision
 
 Collective = Literal["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce"]
 Iterations = Annotated[int, Field(ge=1, le=2**32 - 1)]

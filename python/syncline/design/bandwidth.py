@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from syncline import _core
-from syncline.config.problem import error, refuse
 from syncline.design import schemes
-from syncline.design.demand import Demand, Known, check_job, demand, together
+from syncline.design.demand import Demand, Known, check_job, demand_of, together
 from syncline.design.held import Held, chosen
 from syncline.design.limits import LEAST, MOST, Limits, check_names, limits
 from syncline.design.optimum import optimum, solver
-from syncline.design.price import Price, price
+from syncline.design.price import Price, price_of
 from syncline.design.trial import Trial, apart, bits, trial
 from syncline.errors import SynclineError
-from syncline.report.quantity import listed, time
+from syncline.input.problem import error, refuse
+from syncline.quantity import listed, time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -277,7 +277,7 @@ def _case(request: Request, candidate: Candidate, known: Known, warn: Warned | N
             # Ignore errors here: the first simulation raises them.
             warn([each for each in loaded.check() if each["code"] == "SL0505"])
         if priced is None and request.spec.prices is not None:
-            priced = price(loaded, request.source.mark(("prices",)))
+            priced = price_of(loaded, request.source.mark(("prices",)))
     whole = request.spec.budget.rate_per_npu
     equal = _NOMINAL if whole is None else max(_core.parse_quantity("rate", whole) // len(rates), 8)
     held = _choices(request, candidate, [equal] * len(rates))
@@ -302,7 +302,7 @@ def _demands(
 ) -> list[tuple[float, Demand]]:
     """Weight and demand of each job, with fixed algorithms, near these rates."""
     return [
-        (job.weight, demand(request.scenario(at, candidate, rates), rates, held[at], known))
+        (job.weight, demand_of(request.scenario(at, candidate, rates), rates, held[at], known))
         for at, job in enumerate(request.jobs)
     ]
 

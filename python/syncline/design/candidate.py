@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from syncline import _core
-from syncline.config.check import check
 from syncline.config.load import Loaded, resolve
-from syncline.config.node import Node, from_python
-from syncline.config.problem import error, refuse
-from syncline.config.source import Override, Source, from_argument
 from syncline.design.held import Held, entries
 from syncline.design.spec import MOST_CANDIDATES, Spec, WeightedJob
+from syncline.input.check import Whole, check
+from syncline.input.node import Node, from_python
+from syncline.input.problem import error, refuse
+from syncline.input.source import Override, Source, from_argument
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -185,7 +185,7 @@ def request(source: Source, overrides: Iterable[Override] = ()) -> Request:
     if not isinstance(source.root.value, dict):
         refuse(error("SL0102", "not a design", mark=source.root.mark, allowed="a mapping"))
     source.override(overrides)
-    spec = check(source, Spec, whole="the design")
+    spec = check(source, Spec, Whole("the design"))
     jobs = spec.jobs or [WeightedJob(name="job", workload=None)]
     return Request(spec, source, list(jobs))
 

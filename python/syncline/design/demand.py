@@ -21,9 +21,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
-from syncline.config.problem import error, refuse
 from syncline.design import spanned
 from syncline.design.held import Held, chosen, entries
+from syncline.input.problem import error, refuse
 from syncline.result import Result
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def check_job(loaded: Loaded) -> None:
         )
 
 
-def demand(loaded: Loaded, rates: Sequence[int], held: Held | None = None, known: Known | None = None) -> Demand:
+def demand_of(loaded: Loaded, rates: Sequence[int], held: Held | None = None, known: Known | None = None) -> Demand:
     """The demand of a job on the fabric of a scenario, whose dimensions have ``rates`` in bits per second.
 
     ``held`` gives the algorithms of exchanges for which the job names none; without it, those that are chosen for these

@@ -12,7 +12,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
-from syncline.report.quantity import size
+from syncline.quantity import size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

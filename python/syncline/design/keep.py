@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
-from syncline.config.dump import dump
-from syncline.config.node import Mark, Text
-from syncline.config.problem import error, refuse
 from syncline.design import plot, portable
 from syncline.design.held import entries
+from syncline.input.dump import dump
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error, refuse
 
 if TYPE_CHECKING:
     from syncline.design.bandwidth import Allocation, Found

@@ -11,9 +11,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from syncline import _core
-from syncline.config.problem import error, refuse
-from syncline.report.quantity import listed
-from syncline.report.quantity import rate as shown
+from syncline.input.problem import error, refuse
+from syncline.quantity import listed
+from syncline.quantity import rate as shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

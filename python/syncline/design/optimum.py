@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncline.config.problem import error, refuse
 from syncline.design.limits import MOST
 from syncline.extras import install
+from syncline.input.problem import error, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

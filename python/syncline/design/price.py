@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
-from syncline.config.problem import error, refuse
+from syncline.input.problem import error, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ class Price:
         return self.fixed + sum(each * rate for each, rate in zip(self.per_rate, rates, strict=True))
 
 
-def price(loaded: Loaded, where: Any = None) -> Price:
+def price_of(loaded: Loaded, where: Any = None) -> Price:
     """The price of the shape of a scenario that has prices.
 
     Raises :class:`SynclineError` if the list has parts of certain sizes, whose price is not proportional to a rate.

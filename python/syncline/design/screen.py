@@ -10,10 +10,10 @@ from rich.text import Text
 
 from syncline.design.held import described
 from syncline.design.schemes import EQUAL
-from syncline.report.prose import lines
-from syncline.report.quantity import counted, digits, listed, money, percent, rate, time
+from syncline.quantity import counted, digits, listed, money, percent, rate, time
 from syncline.report.subject import calibration
-from syncline.report.table import bare
+from syncline.terminal.prose import lines
+from syncline.terminal.table import bare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

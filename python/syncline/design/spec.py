@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from syncline import _core
-from syncline.config.base import Strict, either, wrong
 from syncline.config.fabric import Efficiencies, Times
-from syncline.config.quantity import Rate
 from syncline.config.shape import check_shape
+from syncline.input.base import Strict, either, wrong
+from syncline.input.units import Rate
 
 Shape = Annotated[str, AfterValidator(check_shape)]
 Kind = Literal["ring", "fully_connected", "switch"]

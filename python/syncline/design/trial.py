@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from syncline.api import run
-from syncline.report.quantity import percent, time
+from syncline.quantity import percent, time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

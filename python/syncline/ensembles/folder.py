@@ -9,9 +9,9 @@ import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from syncline.config.node import Mark, Text
-from syncline.config.problem import error, refuse
 from syncline.files import write_whole
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error, refuse
 
 if TYPE_CHECKING:
     from pathlib import Path

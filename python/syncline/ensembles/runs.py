@@ -10,11 +10,11 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from syncline.config.problem import error, refuse
 from syncline.ensembles.drawn import HINT, drawn
 from syncline.ensembles.folder import Folder
 from syncline.ensembles.spread import Spread
 from syncline.errors import Interrupted, SynclineError
+from syncline.input.problem import error, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

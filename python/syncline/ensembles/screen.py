@@ -11,8 +11,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from syncline.ensembles.spread import LEAST_COUNT
-from syncline.report.quantity import counted, listed, percent, time
-from syncline.report.table import of_numbers
+from syncline.quantity import counted, listed, percent, time
+from syncline.terminal.table import of_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

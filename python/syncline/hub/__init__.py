@@ -1,15 +1,32 @@
 """Parameter hubs: servers that sum what workers push, and train for them.
 
 - :class:`Hub`: a worker's connection to a job on hubs;
+- :class:`Terms`: what the ranks of a job agree on;
 - :class:`Sgd`, :class:`Adam`: optimizers that a hub applies to gradients;
-- :class:`Service`: a running hub (``syncline hub serve`` runs one); :func:`status`: the status of a hub elsewhere;
+- :class:`Service`: a running hub (``syncline hub serve`` runs one), with :class:`HubResources`;
+  :func:`status`: the status of a hub elsewhere;
 - :class:`Racks`: hubs in each rack, which exchange their sums; :func:`two_levels`: whether a hub in each rack pays.
 """
 
 from syncline.hub.benefit import Levels, two_levels
 from syncline.hub.optimizers import Adam, Optimizer, Sgd
 from syncline.hub.racks import Racks
-from syncline.hub.service import PORT, Service, status
+from syncline.hub.service import PORT, HubResources, Service, status
+from syncline.hub.terms import Terms
 from syncline.hub.worker import Exchange, Hub
 
-__all__ = ["PORT", "Adam", "Exchange", "Hub", "Levels", "Optimizer", "Racks", "Service", "Sgd", "status", "two_levels"]
+__all__ = [
+    "PORT",
+    "Adam",
+    "Exchange",
+    "Hub",
+    "HubResources",
+    "Levels",
+    "Optimizer",
+    "Racks",
+    "Service",
+    "Sgd",
+    "Terms",
+    "status",
+    "two_levels",
+]

@@ -11,10 +11,12 @@ import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from syncline.hub.terms import Terms
 from syncline.hub.worker import Hub
+from syncline.runtime.settings import TimeLimits
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from syncline.runtime.trust import Security
 
 WARM_UP = 3
 """Number of exchanges before the first that is timed."""
@@ -57,9 +59,7 @@ def run(
     steps: int,
     *,
     chunk: int,
-    key_file: str | Path | None = None,
-    tls: str | Path | None = None,
-    insecure: bool = False,
+    security: Security | None = None,
 ) -> Found:
     """Exchanges an f32 vector of ``nbytes`` bytes among ``world`` ranks in this process, ``steps`` times.
 
@@ -74,8 +74,17 @@ def run(
         try:
             vector = bytearray(4 * elements)
             keys = {"vector": ("f32", elements)}
-            options = {"rank": number, "world": world, "job": job, "chunk": chunk, "key_file": key_file, "tls": tls}
-            with Hub.join(address, keys, insecure=insecure, wait_s=10.0, **options) as hub:  # type: ignore[arg-type]
+            joined = Hub.join(
+                address,
+                keys,
+                rank=number,
+                world=world,
+                job=job,
+                terms=Terms(chunk=chunk),
+                security=security,
+                limits=TimeLimits(wait_s=10.0),
+            )
+            with joined as hub:
                 view = memoryview(vector).cast("f")
                 for step in range(WARM_UP + steps):
                     began = time.perf_counter()

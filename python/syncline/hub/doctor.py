@@ -88,7 +88,7 @@ def _listens(host: str, port: int) -> Finding:
 
 def _answers(address: str, key_file: str | None, tls: str | None) -> str:
     began = time.perf_counter()
-    found = status(address, key_file=key_file, tls=tls)
+    found = status(address, security=trust.Security(key_file=key_file, tls=tls))
     took = time.perf_counter() - began
     host, port = resolve(address, PORT)
     jobs = f"{len(found['jobs'])} jobs" if len(found["jobs"]) != 1 else "1 job"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from syncline.config.problem import error, refuse
 from syncline.hub.service import PORT
+from syncline.input.problem import error, refuse
 from syncline.runtime.addresses import resolve, with_port
 from syncline.runtime.racks import places, read
 

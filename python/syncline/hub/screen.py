@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from syncline.report.quantity import duration
+from syncline.quantity import duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from syncline import _core
-from syncline.runtime import congestions, trust
+from syncline.runtime import congestions
 from syncline.runtime.addresses import resolve, with_port
 from syncline.runtime.memory import refusal
+from syncline.runtime.trust import Security
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from syncline.runtime.trust import Certificates
 
 MOST_CORES = 256
 """Maximum number of cores of a hub."""
@@ -38,6 +38,36 @@ def available_memory() -> int:
     return found
 
 
+@dataclass(frozen=True, kw_only=True)
+class HubResources:
+    """What a hub uses of its machine."""
+
+    cores: int | None = None
+    """Threads that sum, by default one for each CPU. Each owns some of the chunks; workers reach core ``c`` through
+    interface ``c mod interfaces``."""
+    pin: bool = False
+    """Whether each of these threads gets a CPU to itself; for hosts that run nothing but the hub."""
+    memory: int | None = None
+    """Bytes that all jobs together may take, by default half of this machine's memory; the hub refuses jobs that need
+    more. A job needs three times the size of its vectors (``in_order``: twice that of each rank's vectors, and once
+    more), the state of its optimizers (twice with policy ``wait``), and four chunks for each rank at each core."""
+    ahead: int = 64 << 20
+    """Bytes that a rank may be ahead of the others at a core, and behind in reading results; both limits are lower when
+    less memory is left."""
+    most_jobs: int = 64
+    """Most jobs at once."""
+    congestion: str | None = None
+    """TCP's congestion control, such as ``cubic``; by default the system's."""
+
+    def plain(self, interfaces: int) -> dict[str, Any]:
+        """Returns the resources of a hub with this number of interfaces as data for the core."""
+        return {
+            **asdict(self),
+            "cores": max(min(os.cpu_count() or 1, MOST_CORES), interfaces) if self.cores is None else self.cores,
+            "memory": available_memory() // 2 if self.memory is None else self.memory,
+        }
+
+
 class Service:
     """A hub that runs in this process until it is closed."""
 
@@ -46,15 +76,8 @@ class Service:
         listen: Sequence[str] = ("127.0.0.1",),
         *,
         port: int = PORT,
-        cores: int | None = None,
-        pin: bool = False,
-        key_file: str | Path | None = None,
-        tls: Certificates | str | Path | None = None,
-        insecure: bool = False,
-        congestion: str | None = None,
-        most_jobs: int = 64,
-        memory: int | None = None,
-        ahead: int = 64 << 20,
+        security: Security | None = None,
+        resources: HubResources | None = None,
         interval_s: float = 0.4,
         silence_s: float = 1.5,
     ) -> None:
@@ -62,36 +85,23 @@ class Service:
 
         An address without a port gets ``port``; port 0 takes any free one.
 
-        The hub sums on ``cores`` threads, by default as many as this machine has CPUs. Each thread owns some of the
-        chunks. Workers reach core ``c`` through interface ``c mod interfaces``. ``pin`` gives each thread a CPU to
-        itself; use it on hosts that run nothing but the hub.
-
-        All jobs together may take ``memory`` bytes, by default half of this machine's memory; the hub refuses jobs that
-        need more. A job needs three times the size of its vectors (``in_order``: twice that of each rank's vectors, and
-        once more), the state of its optimizers (twice with policy ``wait``), and four chunks for each rank at each
-        core. At a core a rank may be up to ``ahead`` bytes ahead of the others, and up to as many behind in reading
-        results; both limits are lower when less memory is left. A rank that is silent for ``silence_s`` is lost.
-
-        To listen beyond this machine, the hub needs one of: certificates of the job's CA, which hub and workers show
-        each other (``tls``: a folder that ``syncline hub certs`` made, or :class:`~syncline.runtime.Certificates`); a
-        key that they prove to share (``key_file``); or the user's word that neither is needed (``insecure``).
+        ``resources`` are what the hub uses of its machine. The hub sends signs of life every ``interval_s``; a rank
+        that is silent for ``silence_s`` is lost. To listen beyond this machine, the hub needs certificates or a key, or
+        the user's word that neither is needed: ``security``.
 
         Raises ``SynclineError`` if the hub cannot listen at an address, or an argument is invalid.
         """
-        congestions.check(congestion)
-        if memory is not None and memory < LEAST_MEMORY:
-            raise refusal("too little memory for a hub", f"memory={memory}", f"at least {LEAST_MEMORY} bytes")
+        security, resources = security or Security(), resources or HubResources()
+        congestions.check(resources.congestion)
+        if resources.memory is not None and resources.memory < LEAST_MEMORY:
+            found_memory = f"memory={resources.memory}"
+            raise refusal("too little memory for a hub", found_memory, f"at least {LEAST_MEMORY} bytes")
         found = [resolve(each, port) for each in listen]
-        key = trust.secret(key_file, tls, names=("hub",))
-        trust.check([host for host, _ in found], key, insecure=insecure)
+        key = security.secret(("hub",))
+        security.check([host for host, _ in found], key)
         plan = {
             "interfaces": [with_port(host, port) for host, port in found],
-            "cores": max(min(os.cpu_count() or 1, MOST_CORES), len(found)) if cores is None else cores,
-            "pin": pin,
-            "ahead": ahead,
-            "most_jobs": most_jobs,
-            "memory": available_memory() // 2 if memory is None else memory,
-            "congestion": congestion,
+            **resources.plain(len(found)),
             "interval_s": interval_s,
             "silence_s": silence_s,
         }
@@ -137,8 +147,7 @@ class Service:
 def status(
     address: str,
     *,
-    key_file: str | Path | None = None,
-    tls: Certificates | str | Path | None = None,
+    security: Security | None = None,
     wait_s: float = 5.0,
 ) -> dict[str, Any]:
     """Returns the status of the hub at ``address``.
@@ -146,5 +155,5 @@ def status(
     Raises ``SynclineError`` (SL1201, exit status 6) if the hub does not answer within ``wait_s`` seconds.
     """
     host, port = resolve(address, PORT)
-    key = trust.secret(key_file, tls, names=("rank", "rank-0", "hub"))
+    key = (security or Security()).secret(("rank", "rank-0", "hub"))
     return dict(json.loads(_core.hub_status(with_port(host, port), wait_s, key)))

@@ -5,22 +5,24 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from syncline import _core
+from syncline.hub.racks import Racks
 from syncline.hub.service import PORT
-from syncline.runtime import congestions, leaving, trust
+from syncline.hub.terms import Terms
+from syncline.runtime import congestions, leaving
 from syncline.runtime.addresses import resolve, setting, with_port
 from syncline.runtime.communicator import Pending
 from syncline.runtime.memory import ELEMENTS, NOTHING, Memory, memory, refusal
+from syncline.runtime.settings import TimeLimits
+from syncline.runtime.trust import Security
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from syncline.errors import SynclineError
-    from syncline.hub.racks import Racks
-    from syncline.runtime.trust import Certificates
 
     class Chosen(Protocol):
         """An optimizer that a hub can run."""
@@ -63,89 +65,64 @@ class Hub:
     @classmethod
     def join(
         cls,
-        hubs: str | Sequence[str] | None,
+        hubs: str | Sequence[str] | Racks | None,
         keys: Mapping[str, Any],
         *,
         rank: int | None = None,
         world: int | None = None,
         job: str = "job",
         optimizer: Chosen | Mapping[str, Chosen] | None = None,
-        reduction: str = "mean",
-        in_order: bool = False,
-        asynchronous: bool = False,
-        policy: str = "fail",
-        chunk: int = 32 << 10,
-        mapping: str = "key_by_interface",
-        together: Sequence[str] = (),
-        racks: Racks | None = None,
-        key_file: str | Path | None = None,
-        tls: Certificates | str | Path | None = None,
-        insecure: bool = False,
+        terms: Terms | None = None,
+        security: Security | None = None,
+        limits: TimeLimits | None = None,
         congestion: str | None = None,
-        wait_s: float = 60.0,
-        deadline_s: float = 300.0,
-        interval_s: float = 0.4,
-        silence_s: float = 1.5,
     ) -> Self:
         """Joins a job, and returns once all its ranks have joined.
 
         ``hubs`` are the hubs' addresses (``HOST`` or ``HOST:PORT``, default port 29420), in the same order on all
-        ranks. Without it they come from the environment (``SYNCLINE_HUBS``, separated by commas). ``keys`` are the
-        job's vectors by name: each a buffer with the vector's type and length, or ``(element, length)``, such as
-        ``("f32", 1000)``. Without ``rank`` and ``world``, those of the environment apply (``RANK``, ``WORLD_SIZE``).
+        ranks; or :class:`~syncline.hub.Racks` with hubs in each rack, which sum for the rack's ranks and then exchange
+        their sums. If it is ``None``, they come from the environment (``SYNCLINE_HUBS``, separated by commas). ``keys``
+        are the job's vectors by name: each a buffer with the vector's type and length, or ``(element, length)``, such
+        as ``("f32", 1000)``. Without ``rank`` and ``world``, those of the environment apply (``RANK``, ``WORLD_SIZE``).
 
-        The hub combines what ranks push by ``reduction`` (``mean``, or a reduction of collectives); with ``in_order``
-        it does so in the order of ranks. With an ``optimizer`` the hub holds the parameters and updates them. A mapping
-        gives optimizers to single vectors by their names; a vector that is not in it has none. An ``asynchronous`` hub
-        updates with every push, and no rank waits for others. ``policy`` selects what happens when a rank is lost: the
-        job fails (``fail``), the other ranks go on (``shrink``), or they wait until the rank is started again
-        (``wait``). Vectors are cut into chunks of ``chunk`` bytes. Name the vectors in ``together`` that every rank
-        pushes once a step: a rank that is started again then joins between two steps of all of them, rather than at a
-        different step of each.
+        With an ``optimizer`` the hub holds the parameters and updates them. A mapping gives optimizers to single
+        vectors by their names; a vector that is not in it has none. Three objects hold the other options:
 
-        With ``racks`` each rack has its own hubs, which sum for the rack's ranks and then exchange their sums. Leave
-        ``hubs`` out then.
+        - ``terms``: what the ranks of the job agree on, such as the reduction;
+        - ``security``: certificates or a key; to reach hubs beyond this machine, either, or ``insecure=True``;
+        - ``limits``: how long to wait for ranks, hubs and exchanges.
 
-        To reach hubs beyond this machine, ranks need one of: certificates of the job's CA, which ranks and hubs show
-        each other (``tls``: a folder that ``syncline hub certs`` made, or :class:`~syncline.runtime.Certificates`); a
-        key that they prove to share (``key_file``); or the user's word that neither is needed (``insecure``).
+        ``congestion`` names TCP's congestion control; the default is the system's.
 
         Raises ``SynclineError`` if the ranks do not all join in time (SL1201, exit status 6), or an argument is
         invalid.
         """
+        terms, security, limits = terms or Terms(), security or Security(), limits or TimeLimits()
         environment = os.environ
         rank = setting(environment, "RANK", rank)
         world = setting(environment, "WORLD_SIZE", world)
         congestions.check(congestion)
-        found = _hubs(environment, hubs, racks)
-        key = trust.secret(key_file, tls, names=(f"rank-{rank}", "rank"))
-        trust.check([host for host, _ in found], key, insecure=insecure)
+        racks = hubs if isinstance(hubs, Racks) else None
+        found = _hubs(environment, hubs)
+        key = security.secret((f"rank-{rank}", "rank"))
+        security.check([host for host, _ in found], key)
         vectors = {name: _vector(name, each) for name, each in keys.items()}
         of_all, own = _optimizers(optimizer, vectors)
         worker = {
             "rank": rank,
             "job": job,
             "hubs": [with_port(host, port) for host, port in found],
-            "wait_s": wait_s,
             "congestion": congestion,
-            "deadline_s": deadline_s,
-            "interval_s": interval_s,
-            "silence_s": silence_s,
+            **asdict(limits),
             "terms": {
                 "workers": world,
                 "keys": [
                     {"name": name, "element": element, "elements": elements, **own.get(name, {})}
                     for name, (element, elements) in vectors.items()
                 ],
-                "chunk": chunk,
-                "reduction": reduction,
-                "in_order": in_order,
-                "pace": "asynchronous" if asynchronous else "synchronous",
                 "optimizer": of_all,
-                "policy": policy,
-                "mapping": mapping,
-                "together": list(together),
                 "racks": None if racks is None else racks.plain(),
+                **terms.plain(),
             },
         }
         try:
@@ -243,14 +220,10 @@ class Hub:
             raise _closed(error) from None
 
 
-def _hubs(
-    environment: Mapping[str, str], hubs: str | Sequence[str] | None, racks: Racks | None
-) -> list[tuple[str, int]]:
+def _hubs(environment: Mapping[str, str], hubs: str | Sequence[str] | Racks | None) -> list[tuple[str, int]]:
     """Returns the addresses and ports of all hubs."""
-    if racks is not None:
-        if hubs is not None:
-            raise refusal("hubs are given twice", "hubs and racks", "one of them")
-        return [resolve(each, PORT) for rack in racks.hubs for each in rack]
+    if isinstance(hubs, Racks):
+        return [resolve(each, PORT) for rack in hubs.hubs for each in rack]
     given = environment.get("SYNCLINE_HUBS", f"127.0.0.1:{PORT}").split(",") if hubs is None else hubs
     return [resolve(each, PORT) for each in ([given] if isinstance(given, str) else given)]
 

@@ -14,8 +14,8 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from syncline.config import yaml
-from syncline.config.quantity import decimal
+from syncline.input import yaml
+from syncline.input.units import decimal
 from syncline.models.data_types import DATA_TYPES
 from syncline.models.errors import unknown
 

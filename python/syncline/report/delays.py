@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from syncline.result import Result
+    from syncline.run import Run
 
 NEEDED = {
     "phases": ("collective", "queue_delay_s", "network_delay_s", "reduction_s"),
@@ -37,7 +37,7 @@ class Delays:
         return self.queue / chunks, self.network / messages, self.reduction / messages
 
 
-def of(result: Result) -> tuple[list[str], dict[str, dict[int, Delays]]] | None:
+def of(result: Run) -> tuple[list[str], dict[str, dict[int, Delays]]] | None:
     """The delays of a run; None if it has no phases, as after ``syncline astra-sim``."""
     tables = [result.table(name) for name in NEEDED if name in result.tables]
     columns = zip(tables, NEEDED.values(), strict=False)

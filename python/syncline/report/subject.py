@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncline.report.quantity import counted, digits, listed, money, per_kilowatt, per_million, percent, scaled, time
+from syncline.quantity import counted, digits, listed, money, per_kilowatt, per_million, percent, scaled, time
 
 if TYPE_CHECKING:
-    from syncline.result import Result
+    from syncline.run import Run
     from syncline.summary import JobSummary, Summary
 
 ENDED = {
@@ -22,12 +22,12 @@ FEW = 4
 NO_STEP = "No iteration was completed: there is no step time."
 
 
-def name(result: Result) -> str:
+def name(result: Run) -> str:
     """The scenario's name, or else the folder's."""
     return str((result.scenario or {}).get("name") or (result.folder.name if result.folder else "result"))
 
 
-def facts(result: Result) -> list[str]:
+def facts(result: Run) -> list[str]:
     """Model, ranks, parallelism, iterations."""
     summary = result.summary
     workload = (result.scenario or {}).get("workload", {})
@@ -185,7 +185,7 @@ def values(summary: Summary) -> str:
     return "; ".join(f"{name}{listed(worth)}" for name, worth in each if worth)
 
 
-def worst_ports(result: Result) -> str:
+def worst_ports(result: Run) -> str:
     """Names the port that dropped most packets, and the port that was paused longest; empty without drops or pauses."""
     summary = result.summary
     if not summary.packets or "ports" not in result.tables:
@@ -214,7 +214,7 @@ def _worst(values: list[float]) -> int:
     return max(range(len(values)), key=lambda row: (values[row], -row))
 
 
-def _port(result: Result, row: int) -> str:
+def _port(result: Run, row: int) -> str:
     """The name of a port: that of its link, and its dimension if there are several."""
     ports = result.table("ports")
     name = f"{ports['from'][row]} -> {ports['to'][row]}"

@@ -10,21 +10,39 @@ work on any object with a writable buffer, such as ``bytearray``, ``array.array`
         gradients = array("f", [1.0] * 1_000_000)
         ranks.all_reduce(gradients).wait()
 
+Options are in objects, each with a default: :class:`Meeting` (where ranks find each other), :class:`Security`,
+:class:`Plans`, :class:`Resources` and :class:`TimeLimits`.
+
 - :mod:`~syncline.runtime.communicator`: ranks that run collectives together;
-- :mod:`~syncline.runtime.settings`: selects plans, and sets threads, windows and deadlines;
-- :mod:`~syncline.runtime.memory`: addresses and element types of buffers;
-- :mod:`~syncline.runtime.rendezvous`: lets ranks find each other through a store;
+- :mod:`~syncline.runtime.settings`: plans, resources and time limits;
+- :mod:`~syncline.runtime.rendezvous`: where ranks listen, and how they find each other through a store;
 - :mod:`~syncline.runtime.redis`: such a store in Redis;
+- :mod:`~syncline.runtime.trust`: certificates and keys, and when none are needed;
+- :mod:`~syncline.runtime.memory`: addresses and element types of buffers;
 - :mod:`~syncline.runtime.completions`: the thread that runs callbacks;
 - :mod:`~syncline.runtime.addresses`: parses the addresses that users and launchers give;
-- :mod:`~syncline.runtime.leaving`: closes connections when the process ends;
-- :mod:`~syncline.runtime.trust`: certificates and keys, and when none are needed.
+- :mod:`~syncline.runtime.racks`: the rack of each rank; ``choice``: plans as data for the core;
+- :mod:`~syncline.runtime.congestions`: the congestion controls of this kernel;
+- :mod:`~syncline.runtime.leaving`: closes connections when the process ends.
 """
 
 from syncline.runtime.communicator import Communicator, Pending
 from syncline.runtime.redis import RedisRendezvous
-from syncline.runtime.rendezvous import Rendezvous
-from syncline.runtime.settings import Network, Pace, Rule
-from syncline.runtime.trust import Certificates
+from syncline.runtime.rendezvous import Meeting, Rendezvous
+from syncline.runtime.settings import Network, Plans, Resources, Rule, TimeLimits
+from syncline.runtime.trust import Certificates, Security
 
-__all__ = ["Certificates", "Communicator", "Network", "Pace", "Pending", "RedisRendezvous", "Rendezvous", "Rule"]
+__all__ = [
+    "Certificates",
+    "Communicator",
+    "Meeting",
+    "Network",
+    "Pending",
+    "Plans",
+    "RedisRendezvous",
+    "Rendezvous",
+    "Resources",
+    "Rule",
+    "Security",
+    "TimeLimits",
+]

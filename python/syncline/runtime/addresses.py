@@ -7,7 +7,7 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from syncline.config.problem import shown
+from syncline.input.problem import shown
 from syncline.runtime.memory import refusal
 
 if TYPE_CHECKING:

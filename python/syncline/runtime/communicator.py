@@ -10,26 +10,23 @@ import secrets
 import time
 import warnings
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from syncline import _core
 from syncline.runtime import completions, congestions, leaving, trust
-from syncline.runtime import rendezvous as meeting
 from syncline.runtime.addresses import Interface, at_port, listening, port_range, resolve_all, setting, with_port
+from syncline.runtime.choice import chosen, placed
 from syncline.runtime.memory import NOTHING, Memory, memory, refusal
-from syncline.runtime.racks import BY_RACK, by_rack, check, of_ranks
-from syncline.runtime.settings import Network, Pace, Rule
+from syncline.runtime.rendezvous import Answers, Meeting, failure, look, wipe
+from syncline.runtime.settings import Plans, Resources, TimeLimits
+from syncline.runtime.trust import Security
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from syncline.errors import SynclineError
     from syncline.runtime.completions import Callback
-    from syncline.runtime.racks import RackMap
-    from syncline.runtime.rendezvous import Rendezvous
-    from syncline.runtime.trust import Certificates
 
 PORT = 29_410
 """Default port at which rank 0 listens for the others."""
@@ -47,36 +44,6 @@ def _announced(announce: Callable[[str], None] | None, known: str) -> Callable[[
         announce(at_port(known, int(addresses[0].rpartition(":")[2])))
 
     return call
-
-
-@dataclass(frozen=True)
-class PlanChoice:
-    """The choice of plans and the description of the network, as given to :meth:`Communicator.join`."""
-
-    rules: Sequence[Rule]
-    order: Sequence[int] | None
-    of: Sequence[int] | None
-    """The rack of each rank."""
-    network: Network = field(default_factory=Network)
-
-    def plain(self, world: int) -> dict[str, Any]:
-        """Returns the choice as data for the core, for ``world`` ranks."""
-        if self.of is not None:
-            if self.order is not None:
-                raise refusal("the order of ranks is given twice", "order and racks", "one of them")
-            check(self.rules, self.of)
-
-        def way(rule: Rule) -> dict[str, Any]:
-            # The core computes the group size, because only it knows which ranks take part.
-            named = {"algorithm": BY_RACK, "by_rack": True} if self.of is not None and by_rack(rule) else {}
-            return asdict(rule) | named
-
-        return {
-            "rules": [way(rule) for rule in self.rules],
-            "network": self.network.plain(),
-            "order": list(range(world) if self.order is None else self.order),
-            "racks": None if self.of is None else list(self.of),
-        }
 
 
 class Pending:
@@ -122,9 +89,9 @@ class Pending:
 class Communicator:
     """A rank's handle on a job or group. All ranks must begin the same operations in the same order."""
 
-    def __init__(self, core: _core.Communicator, deadline_s: float, choice: PlanChoice, world: int) -> None:
+    def __init__(self, core: _core.Communicator, deadline_s: float, plans: Plans, world: int) -> None:
         self._core = core
-        self._choice = choice
+        self._plans = plans
         self._whole = world
         self._deadline_s = deadline_s
         leaving.remember(self)
@@ -137,63 +104,27 @@ class Communicator:
         world: int | None = None,
         coordinator: str | None = None,
         *,
-        rendezvous: Rendezvous | None = None,
-        announce: Callable[[str], None] | None = None,
         job: str = "job",
-        interfaces: Sequence[str] | None = None,
-        listen: str | None = None,
-        ports: str | None = None,
-        key_file: str | Path | None = None,
-        tls: Certificates | str | Path | None = None,
-        insecure: bool = False,
-        rules: Sequence[Rule] = (),
-        network: Network | None = None,
-        order: Sequence[int] | None = None,
-        racks: RackMap | None = None,
-        shared_memory: bool = True,
-        pin: bool = True,
         elastic: bool = False,
-        congestion: str | None = None,
-        wait_s: float = 60.0,
-        pace: Pace | None = None,
+        meeting: Meeting | None = None,
+        security: Security | None = None,
+        plans: Plans | None = None,
+        resources: Resources | None = None,
+        limits: TimeLimits | None = None,
     ) -> Self:
         """Joins a job, and returns once all its ranks have joined.
 
         Without ``rank`` and ``world``, those of the environment apply (``RANK``, ``WORLD_SIZE``). Rank 0 coordinates
         the job at ``coordinator`` (``MASTER_ADDR``, default port 29410). The other ranks try all addresses of that
-        name; rank 0 listens at all of them that it has, or at ``listen`` (``SYNCLINE_LISTEN``).
+        name. ``job`` is a name that all ranks of the job give.
 
-        ``interfaces`` are this host's addresses (``SYNCLINE_ADDRESSES``, by default loopback only). Lanes use them in
-        turn: each lane listens at its address and connects from it. Give ``ADDRESS@LISTEN`` if other hosts reach the
-        interface at ``ADDRESS`` rather than at its own address ``LISTEN``. ``ports`` (``SYNCLINE_PORTS``, such as
-        ``29500-29599``) limits the ports at which this rank listens.
+        Five objects hold the options:
 
-        The first of ``rules`` that fits selects the plan of a collective. If none fits, the quickest plan on
-        ``network`` runs. ``order`` lists the ranks in the order in which plans number them: it makes them neighbours in
-        a ring and members of a group. ``racks`` replaces ``order``: it gives the rack of each rank, as a list, or as a
-        file that lists the ranks of one rack in each line. Plans then number the ranks of a rack consecutively, and the
-        plan ``two_level`` uses racks as its groups unless its rule gives a group size. ``congestion`` names the TCP
-        congestion control; the default is the system's.
-
-        Two ranks share memory if they are on one machine: they listen at the same address or at loopback addresses,
-        run as one user in one network namespace, and both allow it (``shared_memory``). All others connect by TCP.
-        :attr:`transports` shows the result.
-
-        With ``pin`` each lane's thread gets a CPU to itself, if there are enough: each rank on this machine gets an
-        equal share of the CPUs that it may use, and leaves one CPU of its share free. :attr:`cpus` lists the CPUs.
-
-        With port 0, rank 0 listens at any free port and calls ``announce`` with its address (``HOST:PORT``), which the
-        caller must pass on to the other ranks. With a ``rendezvous``, ranks find each other through it: at an address
-        of rank 0's first interface, unless ``coordinator`` names another. They then share a new key that only this
-        group has; with ``tls`` they use certificates instead.
-
-        To join ranks beyond this machine, a job needs one of:
-
-        - ``tls``: certificates of the job's CA, which ranks show each other (a folder that ``syncline hub certs`` made,
-          or :class:`~syncline.runtime.Certificates`). Data is encrypted, and cannot be changed on its way.
-        - ``key_file``: a key of 32 bytes that ranks prove to share, in a file that only its owner may read. It keeps
-          strangers out of the job. Data is neither encrypted nor protected from anyone who can inject packets.
-        - ``insecure``: the user's word that neither is needed.
+        - ``meeting``: where ranks listen, and how they find each other without the address of rank 0;
+        - ``security``: certificates or a key. A job that other machines can reach needs either, or ``insecure=True``;
+        - ``plans``: rules that select plans, the network, and the order or racks of ranks;
+        - ``resources``: threads, windows, shared memory, CPUs; :attr:`transports` and :attr:`cpus` show the result;
+        - ``limits``: how long to wait for ranks and operations.
 
         An ``elastic`` job can go on after it loses ranks, and can take them back: see :meth:`renew`. All ranks must set
         it. A rank that joins such a job late waits until the others begin a new epoch with it; :attr:`ranks` lists the
@@ -205,35 +136,38 @@ class Communicator:
         Raises ``SynclineError`` if the ranks do not all join in time (SL1201, exit status 6), or an argument is
         invalid.
         """
+        meeting, security, plans = meeting or Meeting(), security or Security(), plans or Plans()
+        resources, limits = resources or Resources(), limits or TimeLimits()
         environment = os.environ
         rank = setting(environment, "RANK", rank)
         world = setting(environment, "WORLD_SIZE", world)
-        own = environment.get("SYNCLINE_ADDRESSES", "127.0.0.1")
-        interfaces = [each for each in (own.split(",") if interfaces is None else interfaces) if each]
+        own = environment.get("SYNCLINE_ADDRESSES", "127.0.0.1").split(",")
+        interfaces = [each for each in (own if meeting.interfaces is None else meeting.interfaces) if each]
         found_at = [Interface.read(each) for each in interfaces]
-        listen = environment.get("SYNCLINE_LISTEN") if listen is None and rank == 0 else listen
-        allowed_ports = port_range(environment.get("SYNCLINE_PORTS") if ports is None else ports)
-        congestions.check(congestion)
-        choice = PlanChoice(rules, order, None if racks is None else of_ranks(racks, world), network or Network())
-        plans = choice.plain(world)
-        key = trust.secret(key_file, tls, names=(f"rank-{rank}", "rank"))
+        listen = environment.get("SYNCLINE_LISTEN") if meeting.listen is None and rank == 0 else meeting.listen
+        allowed_ports = port_range(environment.get("SYNCLINE_PORTS") if meeting.ports is None else meeting.ports)
+        congestions.check(resources.congestion)
+        plans = placed(plans, world)
+        asked = chosen(plans, world)
+        key = security.secret((f"rank-{rank}", "rank"))
         shared = key if isinstance(key, bytes) else None
+        rendezvous, announce, wait_s = meeting.rendezvous, meeting.announce, limits.wait_s
         if elastic and rendezvous is not None:
             # A rendezvous wipes the key once ranks have met, so a restarted rank could not join.
             raise refusal("an elastic job cannot use a rendezvous", "rendezvous and elastic", "coordinator and elastic")
         with ExitStack() as stack:
             if rendezvous is not None:
-                if key_file is not None:
+                if security.key_file is not None:
                     raise refusal("a rendezvous brings its own key", "rendezvous and key_file", "one of them")
                 if rank == 0:
                     shared = secrets.token_bytes(trust.KEY_BYTES)
-                    announce = stack.enter_context(meeting.Answers(rendezvous, world, shared)).begin
+                    announce = stack.enter_context(Answers(rendezvous, world, shared)).begin
                     first = found_at[0] if found_at else Interface("127.0.0.1", "127.0.0.1")
                     listen = listen or (None if coordinator else with_port(first.listen, 0))
                     coordinator = coordinator or with_port(first.told, 0)
                 else:
                     began = time.monotonic()
-                    coordinator, shared = meeting.look(rendezvous, rank, wait_s)
+                    coordinator, shared = look(rendezvous, rank, wait_s)
                     wait_s = max(wait_s - (time.monotonic() - began), 1.0)
                 key = key or shared
             known = coordinator or environment.get("MASTER_ADDR", "127.0.0.1")
@@ -250,28 +184,26 @@ class Communicator:
                 "coordinator": [with_port(host, port) for host, port in where],
                 "interfaces": [(each.told, each.listen) for each in found_at],
                 "ports": allowed_ports,
-                "wait_s": wait_s,
-                "shared_memory": shared_memory,
-                "pin": pin,
                 "elastic": elastic,
-                "congestion": congestion,
-                "plans": plans,
-                **asdict(pace or Pace()),
+                "plans": asked,
+                **asdict(resources),
+                **asdict(limits),
+                "wait_s": wait_s,
             }
             try:
                 hosts = [host for host, _ in where]
-                trust.check([*(each.listen for each in found_at), *hosts], key, insecure=insecure)
+                security.check([*(each.listen for each in found_at), *hosts], key)
                 announced = _announced(announce, known)
                 core = _core.Communicator.join(json.dumps(member, allow_nan=False), key, announced, LOG.warning)
             except ValueError as error:
                 raise refusal("invalid arguments for a rank", str(error), "see Communicator.join") from None
         if rendezvous is not None and rank != 0:
             try:
-                meeting.wipe(rendezvous, rank)
+                wipe(rendezvous, rank)
             except Exception as error:
                 core.close()
-                raise meeting.failure(f"rank {rank} cannot wipe its key from the rendezvous: {error}") from error
-        return cls(core, (pace or Pace()).deadline_s, choice, world)
+                raise failure(f"rank {rank} cannot wipe its key from the rendezvous: {error}") from error
+        return cls(core, limits.deadline_s, plans, world)
 
     @property
     def rank(self) -> int:
@@ -385,9 +317,7 @@ class Communicator:
         ranks: Sequence[int],
         name: str,
         *,
-        rules: Sequence[Rule] = (),
-        order: Sequence[int] | None = None,
-        racks: RackMap | None = None,
+        plans: Plans | None = None,
         deadline_s: float | None = None,
     ) -> Communicator:
         """Makes a group of some ranks, over the job's connections and threads: it opens none of its own.
@@ -402,15 +332,15 @@ class Communicator:
         others still need, the group fails and nothing else.
         """
         members = [int(rank) for rank in ranks]
-        of = None if racks is None else of_ranks(racks, len(members))
-        choice = PlanChoice(rules, order, of, self._choice.network)
+        plans = placed(plans or Plans(), len(members))
+        plans = replace(plans, network=plans.network or self._plans.network)
         deadline_s = self._deadline_s if deadline_s is None else deadline_s
-        plans = json.dumps(choice.plain(len(members)))
+        asked = json.dumps(chosen(plans, len(members)))
         try:
-            core = self._core.group(_number(name, members), members, plans, deadline_s)
+            core = self._core.group(_number(name, members), members, asked, deadline_s)
         except (ValueError, OverflowError) as error:
             raise refusal("the group is invalid", str(error), "see Communicator.group") from None
-        return type(self)(core, deadline_s, choice, len(members))
+        return type(self)(core, deadline_s, plans, len(members))
 
     def set_deadline(self, deadline_s: float) -> None:
         """Sets how many seconds operations that begin from now on may take; those under way keep their deadlines.
@@ -458,14 +388,12 @@ class Communicator:
             raise refusal("the operation is invalid", str(error), "see syncline.runtime") from None
         return Pending(pending)
 
-    def renew(
-        self,
-        *,
-        wait_s: float = 0.0,
-        rules: Sequence[Rule] | None = None,
-        order: Sequence[int] | None = None,
-        racks: RackMap | None = None,
-    ) -> None:
+    @property
+    def plans(self) -> Plans:
+        """The plans in force. Racks are a list."""
+        return self._plans
+
+    def renew(self, *, wait_s: float = 0.0, plans: Plans | None = None) -> None:
         """Begins a new epoch of an elastic job, with the ranks that are left and those that came back.
 
         Every rank that goes on must call this at the same step of its work: after an operation has failed; or between
@@ -474,27 +402,25 @@ class Communicator:
         cannot reach each other, the lower one stays in the job.
 
         Afterwards this communicator has only the ranks of the new epoch, numbered from 0 without gaps: see
-        :attr:`rank`, :attr:`world` and :attr:`ranks`. ``rules``, ``order`` and ``racks`` are as in :meth:`join`, and
-        use the numbers that ranks had when the job began; without them the previous ones stay in force. A rule whose
-        plan cannot run on the remaining ranks is skipped with a warning. For example, ``two_level`` cannot use racks as
-        groups once two racks have lost ranks and racks differ in size.
+        :attr:`rank`, :attr:`world` and :attr:`ranks`. ``plans`` replace those of the job, and use the numbers that
+        ranks had when the job began; without them, or without a network of theirs, the previous ones stay in force. To
+        change a part, pass ``dataclasses.replace(ranks.plans, ...)``. A rule whose plan cannot run on the remaining
+        ranks is skipped with a warning. For example, ``two_level`` cannot use racks as groups once two racks have lost
+        ranks and racks differ in size.
 
         Raises ``SynclineError`` (SL1201, exit status 6) if no new epoch can begin with this rank: rank 0, the
         coordinator, is lost, or this rank was left behind. The rank has left the job then. Raises ``SynclineError``
         (SL0102), and changes nothing, if the job is not elastic, or if an operation failed whose input was not kept
         (``keep=True``).
         """
-        before = self._choice
-        of: Sequence[int] | None = None if racks is None else of_ranks(racks, self._whole)
-        if order is None and of is None:
-            order, of = before.order, before.of
-        choice = PlanChoice(before.rules if rules is None else rules, order, of, before.network)
+        plans = self._plans if plans is None else placed(plans, self._whole)
+        plans = replace(plans, network=plans.network or self._plans.network)
         try:
-            self._core = self._core.renew(json.dumps(choice.plain(self._whole)), wait_s)
+            self._core = self._core.renew(json.dumps(chosen(plans, self._whole)), wait_s)
         except ValueError as error:
             remedy = "join with `elastic=True`, and begin operations with `keep=True`"
             raise refusal("no new epoch can begin", str(error), remedy) from None
-        self._choice = choice
+        self._plans = plans
         self._warn()
 
     def _warn(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from syncline.config.problem import error, nearest, refuse
+from syncline.input.problem import error, nearest, refuse
 
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 

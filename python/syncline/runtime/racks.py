@@ -11,9 +11,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from syncline.config.node import Mark, Text
-from syncline.config.problem import error, refuse, shown
-from syncline.config.source import read_file
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error, refuse, shown
+from syncline.input.source import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence

@@ -14,11 +14,13 @@ import json
 import secrets
 import threading
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from syncline.errors import SynclineError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
 PAUSE_S = 0.02
@@ -38,6 +40,27 @@ class Rendezvous(Protocol):
     def fetch(self, key: str, timeout: float) -> bytes:
         """Waits for a value under a key and returns it. Raises ``TimeoutError`` after ``timeout`` seconds."""
         ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meeting:
+    """How ranks find each other beyond the address of rank 0, and where this rank listens."""
+
+    interfaces: Sequence[str] | None = None
+    """This host's addresses (``SYNCLINE_ADDRESSES``, by default loopback only). Lanes use them in turn: each lane
+    listens at its address and connects from it. Give ``ADDRESS@LISTEN`` if other hosts reach the interface at
+    ``ADDRESS`` rather than at its own address ``LISTEN``."""
+    ports: str | None = None
+    """The ports at which this rank may listen (``SYNCLINE_PORTS``), such as ``29500-29599``."""
+    listen: str | None = None
+    """The address at which rank 0 listens for the others (``SYNCLINE_LISTEN``); by default all addresses of the
+    coordinator's name that it has."""
+    announce: Callable[[str], None] | None = None
+    """Rank 0 calls it with its address (``HOST:PORT``) if the coordinator's port is 0, which means any free port. The
+    caller must pass the address on to the other ranks."""
+    rendezvous: Rendezvous | None = None
+    """A store through which ranks find each other: at an address of rank 0's first interface, unless a coordinator is
+    given. They then share a new key that only this group has, unless they use certificates."""
 
 
 def failure(message: str) -> SynclineError:

@@ -1,10 +1,16 @@
-"""Settings of a communicator: the choice of plans, the network, and the pace."""
+"""Options of a communicator: plans, resources and time limits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from syncline.runtime.memory import refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from syncline.runtime.racks import RackMap
 
 MOST_GBPS = 1e6
 """Maximum rate of a network, in Gb/s."""
@@ -69,22 +75,55 @@ class Network:
         }
 
 
-@dataclass(frozen=True)
-class Pace:
-    """Sets threads, windows and deadlines of a rank.
+@dataclass(frozen=True, kw_only=True)
+class Plans:
+    """Selects the plans of a job or a group."""
 
-    ``lanes`` threads share the chunks of every vector; each has a connection to every peer. A lane keeps about
-    ``window`` bytes under way to each peer: it begins chunks while the largest messages of the running ones add up to
-    less, and always runs at least two. A window of the link's rate times the latency between ranks keeps the link busy
-    (25 Gb/s and 100 us: 312 KB). More bytes only wait in the network's queues, and may be dropped there. A lane keeps
-    up to ``ahead`` bytes from peers that are ahead of it, all peers together; then it asks them to hold. An operation,
-    or a message between ranks, fails after ``deadline_s``. Ranks send signs of life every ``interval_s``. A rank that
-    is silent for ``silence_s`` is at fault.
+    rules: Sequence[Rule] = ()
+    """The first rule that fits selects the plan of a collective. If none fits, the quickest plan on ``network`` runs.
     """
+    network: Network | None = None
+    """The network between ranks. Without it, that of the job applies, or the default one."""
+    order: Sequence[int] | None = None
+    """The ranks in the order in which plans number them: it makes them neighbours in a ring and members of a group. By
+    default, the order of their numbers."""
+    racks: RackMap | None = None
+    """Replaces ``order``: the rack of each rank, as a list, or as a file that lists the ranks of one rack in each line.
+    Plans then number the ranks of a rack consecutively, and the plan ``two_level`` uses racks as its groups unless its
+    rule gives a group size."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """What a rank uses of its machine: threads, memory, CPUs, transports."""
 
     lanes: int = 1
+    """Threads that share the chunks of every vector; each has a connection to every peer."""
     window: int = 512 << 10
+    """Bytes that a lane keeps under way to each peer: it begins chunks while the largest messages of the running ones
+    add up to less, and always runs at least two. A window of the link's rate times the latency between ranks keeps the
+    link busy (25 Gb/s and 100 us: 312 KB). More bytes only wait in the network's queues, and may be dropped there."""
     ahead: int = 64 << 20
+    """Bytes that a lane keeps from peers that are ahead of it, all peers together; then it asks them to hold."""
+    shared_memory: bool = True
+    """Whether to share memory with ranks on the same machine. Both ranks must allow it, listen at the same address or
+    at loopback addresses, and run as one user in one network namespace. All others connect by TCP."""
+    pin: bool = True
+    """Whether each lane's thread gets a CPU to itself, if there are enough: each rank on this machine gets an equal
+    share of the CPUs that it may use, and leaves one CPU of its share free."""
+    congestion: str | None = None
+    """TCP's congestion control, such as ``cubic``; by default the system's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeLimits:
+    """How long ranks wait, and when a silent rank is at fault."""
+
+    wait_s: float = 60.0
+    """Joining fails if not all ranks have joined within this time."""
     deadline_s: float = 300.0
+    """An operation, or a message between ranks, fails after this time."""
     interval_s: float = 0.4
+    """Interval at which ranks send signs of life."""
     silence_s: float = 1.5
+    """A rank that is silent for this long is at fault."""

@@ -1,4 +1,4 @@
-"""Reads the certificates or keys of a job's members, and checks whether a job needs them."""
+"""How members of a job identify themselves: reads their certificates or keys, and checks whether they need them."""
 
 from __future__ import annotations
 
@@ -111,30 +111,43 @@ def read_key(file: str | Path) -> bytes:
     return content
 
 
-def secret(
-    key_file: str | Path | None, tls: Certificates | str | Path | None, *, names: Iterable[str]
-) -> Secret | None:
-    """Reads the key or certificates of this process, if it has either; ``names`` are names of files in a folder.
+@dataclass(frozen=True, kw_only=True)
+class Security:
+    """How the members of a job identify themselves: by certificates, or a key, or not at all.
 
-    Raises ``SynclineError`` if they cannot be read, or if both are given.
+    A job that other machines can reach needs one of the three. By default it has none, and stays on this machine.
     """
-    if key_file is not None and tls is not None:
-        raise _refuse("certificates and a key are both given", "key_file and tls", "give one of them")
-    if tls is not None:
-        return Certificates.of(tls, names).read()
-    return None if key_file is None else read_key(key_file)
 
+    tls: Certificates | str | Path | None = None
+    """Certificates of the job's CA, which members show each other: a folder that ``syncline hub certs`` made, or
+    :class:`Certificates`. Data is encrypted, and cannot be changed on its way."""
+    key_file: str | Path | None = None
+    """A file with a key of 32 bytes that members prove to share, and that only its owner may read. It keeps strangers
+    out of the job. Data is neither encrypted nor protected from anyone who can inject packets."""
+    insecure: bool = False
+    """The user's word that neither is needed, because only trusted machines reach the job."""
 
-def check(addresses: Iterable[str], key: Secret | None, *, insecure: bool) -> None:
-    """Checks that a job that is reachable from other machines has a key or certificates, or is ``insecure`` by choice.
+    def secret(self, names: Iterable[str]) -> Secret | None:
+        """Reads the key or certificates of this process, if it has either; ``names`` are names of files in a folder.
 
-    Raises ``SynclineError`` if it is none of these.
-    """
-    outside = [address for address in addresses if not ipaddress.ip_address(address).is_loopback]
-    if outside and key is None and not insecure:
-        raise _refuse(
-            "anybody who reaches this address could join the job",
-            outside[0],
-            "give all certificates of one CA (`tls`, --tls) or the same key (`key_file`, --key-file), "
-            "or say `insecure=True` (--insecure) if only trusted machines can reach it",
-        )
+        Raises ``SynclineError`` if they cannot be read, or if both are given.
+        """
+        if self.key_file is not None and self.tls is not None:
+            raise _refuse("certificates and a key are both given", "key_file and tls", "give one of them")
+        if self.tls is not None:
+            return Certificates.of(self.tls, names).read()
+        return None if self.key_file is None else read_key(self.key_file)
+
+    def check(self, addresses: Iterable[str], key: Secret | None) -> None:
+        """Checks that a job at ``addresses`` has a key or certificates, is ``insecure`` by choice, or is local.
+
+        Raises ``SynclineError`` if it is none of these.
+        """
+        outside = [address for address in addresses if not ipaddress.ip_address(address).is_loopback]
+        if outside and key is None and not self.insecure:
+            raise _refuse(
+                "anybody who reaches this address could join the job",
+                outside[0],
+                "give all certificates of one CA (`tls`, --tls) or the same key (`key_file`, --key-file), "
+                "or say `insecure=True` (--insecure) if only trusted machines can reach it",
+            )

@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from syncline.config.problem import error, refuse
-from syncline.report.quantity import counted, duration, size
-from syncline.report.quantity import time as shown_time
+from syncline.input.problem import error, refuse
+from syncline.quantity import counted, duration, size
+from syncline.quantity import time as shown_time
 from syncline.testbed import guardian
 from syncline.testbed.commands import LEAST_BURST
 from syncline.testbed.cores import busy_s

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 from pydantic import Field
 
 from syncline import _core
-from syncline.config.base import Strict
-from syncline.config.check import check
-from syncline.config.dump import dump
-from syncline.config.node import Mark, Text
-from syncline.config.problem import error, refuse
-from syncline.config.quantity import Rate, Time
-from syncline.config.source import from_file
 from syncline.files import write_whole
+from syncline.input.base import Strict
+from syncline.input.check import Whole, check
+from syncline.input.dump import dump
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error, refuse
+from syncline.input.source import from_file
+from syncline.input.units import Rate, Time
 from syncline.testbed import guardian
 from syncline.testbed.check import finish, trips
 from syncline.testbed.flows import way
@@ -117,7 +117,7 @@ def read(path: str | Path) -> HostCosts:
 
     Raises :class:`SynclineError` with all errors in the file.
     """
-    form = check(from_file(str(path)), Form, whole="the host costs")
+    form = check(from_file(str(path)), Form, Whole("the host costs"))
     latency, delay = (
         _core.parse_quantity("time", text) / 1e12 for text in (form.link_latency, form.collectives.endpoint_delay)
     )

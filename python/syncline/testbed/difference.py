@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncline.report.quantity import counted, scaled, size
+from syncline.quantity import counted, scaled, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

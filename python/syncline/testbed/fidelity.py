@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncline.config.problem import error
-from syncline.report.quantity import percent, time
+from syncline.input.problem import error
+from syncline.quantity import percent, time
 from syncline.testbed.layout import PAYLOAD
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from syncline.config.problem import error, refuse
+from syncline.input.problem import error, refuse
 from syncline.runtime import congestions
 
 if TYPE_CHECKING:

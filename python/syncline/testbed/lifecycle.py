@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from syncline.config.problem import error, refuse
+from syncline.input.problem import error, refuse
 from syncline.testbed import commands, guardian, kernel, state
 from syncline.testbed.layout import layout, namespace
 

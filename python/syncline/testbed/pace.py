@@ -13,7 +13,7 @@ import sys
 import time
 from array import array
 
-from syncline.runtime import Communicator, Rule
+from syncline.runtime import Communicator, Meeting, Plans, Resources, Rule, Security
 
 PORT = 29_498
 WARM_UP, EXCHANGES = 50, 400
@@ -45,8 +45,16 @@ def stream(ranks: Communicator) -> list[float]:
 def main(what: str, rank: int, first: str, own: str, control: str) -> None:
     """Joins the other rank, measures, and prints the result."""
     rules = [Rule("all_reduce", "parameter_server(placement=CC)"), Rule("reduce", "tree(shape=binomial)")]
-    options = {"interfaces": [own], "rules": rules, "insecure": True, "shared_memory": False, "congestion": control}
-    with Communicator.join(rank, 2, f"{first}:{PORT}", **options) as ranks:  # type: ignore[arg-type]
+    joined = Communicator.join(
+        rank,
+        2,
+        f"{first}:{PORT}",
+        meeting=Meeting(interfaces=[own]),
+        security=Security(insecure=True),
+        plans=Plans(rules=rules),
+        resources=Resources(shared_memory=False, congestion=control),
+    )
+    with joined as ranks:
         found = exchange(ranks) if what == "exchange" else stream(ranks)
     if rank == (1 if what == "exchange" else 0):
         sys.stdout.write(json.dumps(found) + "\n")

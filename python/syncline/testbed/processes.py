@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from syncline.config.problem import error, refuse
+from syncline.input.problem import error, refuse
 from syncline.testbed import guardian
 
 if TYPE_CHECKING:

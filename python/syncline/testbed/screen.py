@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from syncline.report.quantity import counted, listed, scaled, time
-from syncline.report.table import of_numbers
+from syncline.quantity import counted, listed, scaled, time
+from syncline.terminal.table import of_numbers
 from syncline.testbed.check import BUSY, TOLERANCE
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 from pydantic import AfterValidator, Field
 
 from syncline import _core
-from syncline.config.base import Strict, wrong
-from syncline.config.check import check
 from syncline.config.load import resolve
-from syncline.config.node import Node, from_python
-from syncline.config.problem import error, refuse
-from syncline.config.quantity import Bytes
-from syncline.config.source import Override, Source, from_argument
+from syncline.input.base import Strict, wrong
+from syncline.input.check import Whole, check
+from syncline.input.node import Node, from_python
+from syncline.input.problem import error, refuse
+from syncline.input.source import Override, Source, from_argument
+from syncline.input.units import Bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -117,7 +117,7 @@ def read(path: str, overrides: Iterable[Override] = ()) -> Request:
         keys = {key: node for key, node in keys.items() if key in ("name", "fabric")}
         if (name := keys.get("name")) is not None and not (isinstance(name.value, str) and _NAME.fullmatch(name.value)):
             del keys["name"]
-    spec = check(Source(Node(keys, source.root.mark), source.file), Spec, whole="the testbed")
+    spec = check(Source(Node(keys, source.root.mark), source.file), Spec, Whole("the testbed"))
     stem = (source.folder / source.file).stem if source.file else "testbed"
     # File names may contain characters that names of testbeds may not.
     tidy = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:32].strip("-")

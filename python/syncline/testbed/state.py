@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from syncline.config.problem import error, nearest, refuse
+from syncline.input.problem import error, nearest, refuse
 from syncline.testbed import kernel
 from syncline.testbed.difference import difference
 from syncline.testbed.layout import Layout, from_plain

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
@@ -11,6 +12,7 @@ from syncline.errors import SynclineError
 from syncline.hub import Hub
 from syncline.runtime.communicator import Communicator
 from syncline.runtime.memory import refusal
+from syncline.runtime.rendezvous import Meeting
 from syncline.torch.device import Local
 from syncline.torch.elements import ELEMENTS, PAIRS, memory
 from syncline.torch.queue import Queue
@@ -21,24 +23,44 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from syncline.runtime.communicator import Pending
+    from syncline.runtime.settings import Plans, Resources, TimeLimits
+    from syncline.runtime.trust import Security
 
     Average: TypeAlias = Callable[[Any, torch.Tensor], tuple[Local, Callable[[], list[Pending]]]]
     """Prepares a bucket for averaging: returns its memory, and a function that begins the operations."""
 
 
-def join(group: dist.ProcessGroup | None = None, *, name: str = "hook", **settings: Any) -> Communicator:
+def join(
+    group: dist.ProcessGroup | None = None,
+    *,
+    name: str = "hook",
+    meeting: Meeting | None = None,
+    security: Security | None = None,
+    plans: Plans | None = None,
+    resources: Resources | None = None,
+    limits: TimeLimits | None = None,
+) -> Communicator:
     """Joins the ranks of a process group of another backend, or of the default group, for :func:`hook`.
 
-    The ranks meet through the store of the group. ``settings`` are those of ``Communicator.join``: ``rules``, ``order``
-    or ``racks``, ``tls``, ``congestion``, ``pace``. Two communicators on one group need different names.
+    The ranks meet through the store of the group. Options are as for ``Communicator.join``. Two communicators on one
+    group need different names.
     """
     whole = group or dist.group.WORLD
     if whole is None:
         raise RuntimeError("torch.distributed has no process group yet: call init_process_group first")
-    store = whole.get_group_store()
-    settings["interfaces"] = interfaces(store, settings.get("interfaces"))
-    meeting = StoreRendezvous(store, name)
-    return Communicator.join(whole.rank(), whole.size(), rendezvous=meeting, job=f"hook {name}", **settings)
+    store, meeting = whole.get_group_store(), meeting or Meeting()
+    return Communicator.join(
+        whole.rank(),
+        whole.size(),
+        job=f"hook {name}",
+        meeting=replace(
+            meeting, interfaces=interfaces(store, meeting.interfaces), rendezvous=StoreRendezvous(store, name)
+        ),
+        security=security,
+        plans=plans,
+        resources=resources,
+        limits=limits,
+    )
 
 
 def vectors(module: torch.nn.Module) -> dict[str, tuple[str, int]]:

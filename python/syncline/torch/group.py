@@ -14,7 +14,6 @@ from syncline.runtime import leaving
 from syncline.runtime.communicator import Communicator
 from syncline.runtime.memory import refusal
 from syncline.runtime.racks import of_ranks
-from syncline.runtime.settings import Pace
 from syncline.torch.backend import NAME, Backend
 from syncline.torch.failures import failure
 from syncline.torch.rendezvous import StoreRendezvous, interfaces
@@ -24,6 +23,8 @@ from syncline.torch.tracing import untraced
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
+
+    from syncline.runtime.settings import Plans
 
 FORWARDED = [
     "_allgather_base",
@@ -145,22 +146,27 @@ _first: First | None = None
 
 def _racks(options: Options, members: Sequence[int], world: int) -> list[int] | None:
     """Returns the rack of each rank of a group, from the racks of the job's ranks."""
-    if options.racks is None:
+    if options.plans.racks is None:
         return None
-    of = of_ranks(options.racks, world)
+    of = of_ranks(options.plans.racks, world)
     return [of[rank] for rank in members]
 
 
 def _order(options: Options, members: Sequence[int]) -> list[int] | None:
     """Returns the order of a group's ranks, from the order of the job's ranks."""
-    if options.order is None:
+    if options.plans.order is None:
         return None
     place = {rank: number for number, rank in enumerate(members)}
-    order = [place[rank] for rank in options.order if rank in place]
+    order = [place[rank] for rank in options.plans.order if rank in place]
     if len(order) != len(members):
-        missing = sorted(set(members) - set(options.order))
+        missing = sorted(set(members) - set(options.plans.order))
         raise refusal("the order of ranks does not have each rank once", f"none of {missing}", "every rank of the job")
     return order
+
+
+def _plans(options: Options, members: Sequence[int], world: int) -> Plans:
+    """Returns the plans of a group, from those of a job with ``world`` ranks."""
+    return replace(options.plans, order=_order(options, members), racks=_racks(options, members, world))
 
 
 def create(opts: Any, options: Any) -> Group:
@@ -176,12 +182,11 @@ def create(opts: Any, options: Any) -> Group:
     seconds = opts.timeout.total_seconds()
     first = None if whole else _shared()
     if options is None and first is not None:
-        chosen = replace(first.options, rules=())
+        chosen = replace(first.options, plans=replace(first.options.plans, rules=()))
         communicator = first.communicator.group(
             members,
             f"torch.distributed group {opts.group_id}",
-            order=_order(chosen, members),
-            racks=_racks(chosen, members, dist.get_world_size()),
+            plans=_plans(chosen, members, dist.get_world_size()),
             deadline_s=seconds,
         )
     else:
@@ -203,20 +208,20 @@ def _shared() -> First | None:
 
 def _join(opts: Any, chosen: Options, members: list[int], seconds: float, *, whole: bool) -> Communicator:
     """Joins the ranks of a group by new connections and threads."""
+    meeting = replace(
+        chosen.meeting,
+        interfaces=interfaces(opts.store, chosen.meeting.interfaces),
+        rendezvous=StoreRendezvous(opts.store),
+    )
     return Communicator.join(
         opts.group_rank,
         opts.group_size,
-        rendezvous=StoreRendezvous(opts.store),
         job=f"torch.distributed group {opts.group_id}",
-        interfaces=interfaces(opts.store, chosen.interfaces),
-        rules=chosen.rules,
-        network=chosen.network,
-        order=_order(chosen, members),
-        racks=_racks(chosen, members, dist.get_world_size() if not whole else opts.group_size),
-        congestion=chosen.congestion,
-        tls=chosen.tls,
-        wait_s=seconds,
-        pace=replace(chosen.pace or Pace(), deadline_s=seconds),
+        meeting=meeting,
+        security=chosen.security,
+        plans=_plans(chosen, members, opts.group_size if whole else dist.get_world_size()),
+        resources=chosen.resources,
+        limits=replace(chosen.limits, wait_s=seconds, deadline_s=seconds),
     )
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
 from syncline.errors import SynclineError
-from syncline.hub import Hub
+from syncline.hub import Hub, Terms
 from syncline.runtime.memory import refusal
 from syncline.torch import groups
 from syncline.torch.buckets import Bucket, lay
@@ -23,12 +24,11 @@ from syncline.torch.queue import Queue
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from syncline.hub import Adam, Sgd
+    from syncline.hub import Adam, Racks, Sgd
+    from syncline.runtime.settings import TimeLimits
+    from syncline.runtime.trust import Security
 
     Params: TypeAlias = Iterable[torch.Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, torch.Tensor]]
-
-SETTLED = ("keys", "optimizer", "together")
-"""Arguments of ``Hub.join`` that :class:`HubOptimizer` sets itself."""
 
 
 class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is not known without PyTorch
@@ -52,25 +52,32 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
         self,
         params: Params,
         optimizer: Sgd | Adam,
-        hubs: str | Sequence[str] | None = None,
+        hubs: str | Sequence[str] | Racks | None = None,
         *,
         bucket_mb: float = 4.0,
         overlap: bool = True,
-        **settings: Any,
+        rank: int | None = None,
+        world: int | None = None,
+        job: str = "job",
+        terms: Terms | None = None,
+        security: Security | None = None,
+        limits: TimeLimits | None = None,
+        congestion: str | None = None,
     ) -> None:
         """Joins a job on ``hubs``, and gives all ranks the same parameters.
 
         The parameters are those of rank 0; a rank that joins later gets those of the job. Parameters are exchanged in
         buckets of about ``bucket_mb`` MB. With ``overlap`` a bucket is pushed as soon as the gradients of its
         parameters are computed. Without it, ``step()`` pushes all buckets, so gradients can be clipped before. All
-        other arguments (``rank``, ``world``, ``job``, ``policy``, ``in_order``, ``tls``, ...) are as for ``Hub.join``.
+        other arguments are as for ``Hub.join``, except that the optimizer itself says which vectors ranks push
+        together.
 
         Raises ``SynclineError`` if the ranks do not all join in time, or their parameters differ in number, shape or
         type (SL1201, exit status 6), and if an argument is invalid (SL0102).
         """
-        for name in SETTLED:
-            if name in settings:
-                raise refusal("HubOptimizer sets this argument itself", f"`{name}`", "other arguments of Hub.join")
+        terms = terms or Terms()
+        if terms.together:
+            raise refusal("HubOptimizer sets these terms itself", "`together`", "other terms")
         if not bucket_mb > 0:
             raise refusal("a bucket must have some bytes", f"bucket_mb={bucket_mb}", "more than 0")
         self._made = False
@@ -85,23 +92,25 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
         self._held = False
         self._lock = threading.Lock()
         self._queue = Queue()
-        self.hub = self._join(hubs, settings)
+        everything = [*self._buckets, *self._frozen]
+        self.hub = Hub.join(
+            hubs,
+            {bucket.name: (bucket.element, bucket.size) for bucket in everything},
+            rank=rank,
+            world=world,
+            job=job,
+            optimizer={bucket.name: self._chosen[bucket.group] for bucket in self._buckets},
+            terms=replace(terms, together=[bucket.name for bucket in self._buckets]),
+            security=security,
+            limits=limits,
+            congestion=congestion,
+        )
         self._contributors = 0
         self._steps = min(self.hub.steps[bucket.name] for bucket in trained)
         self._begin()
         self._made = True
         params = [param for bucket in trained for param in bucket.parameters] if overlap else []
         self._hooks = [param.register_post_accumulate_grad_hook(self._gradient_ready) for param in params]
-
-    def _join(self, hubs: str | Sequence[str] | None, settings: dict[str, Any]) -> Hub:
-        everything = [*self._buckets, *self._frozen]
-        return Hub.join(
-            hubs,
-            {bucket.name: (bucket.element, bucket.size) for bucket in everything},
-            optimizer={bucket.name: self._chosen[bucket.group] for bucket in self._buckets},
-            together=[bucket.name for bucket in self._buckets],
-            **settings,
-        )
 
     def _begin(self) -> None:
         """Gives all ranks the same parameters, including frozen ones."""

@@ -182,7 +182,7 @@ def test_any_parallelisation_and_compute_model():
         sharding={"*.o_proj": "row", "*.down_proj": "row", "blocks.*": "column", "head": "column"},
     )
     assert {layer.sharding for layer in traced.layers} == {"gather", "row", "column"}
-    for parallel in ({"data": "all"}, {"model": ["dim1"], "data": ["dim2"]}):
+    for parallel in ({"data": "all"}, {"tensor": ["dim1"], "data": ["dim2"]}):
         for compute in ({"model": "systolic", "memory": "900GB/s"}, {"model": "roofline", "accelerator": "A100"}):
             result = syncline.simulate(
                 workload=traced.workload(parallel=parallel, iterations=2),
@@ -203,7 +203,7 @@ def step_time(workload, parallel, compute):
     return summary.step_time_s, summary.compute_s
 
 
-@pytest.mark.parametrize("parallel", [{"data": "all"}, {"model": "all"}, {"model": ["dim1"], "data": ["dim2"]}])
+@pytest.mark.parametrize("parallel", [{"data": "all"}, {"tensor": "all"}, {"tensor": ["dim1"], "data": ["dim2"]}])
 @pytest.mark.parametrize(("make", "name"), [(ResNet50, "resnet50"), (VGG16, "vgg16")])
 def test_a_traced_network_takes_the_time_of_the_built_in_one(make, name, parallel):
     traced = from_torch(on_meta(make), meta(32, 3, 224, 224)).workload()
@@ -212,7 +212,7 @@ def test_a_traced_network_takes_the_time_of_the_built_in_one(make, name, paralle
         assert step_time(traced, parallel, compute) == built, compute
 
 
-@pytest.mark.parametrize("parallel", [{"data": "all"}, {"model": "all"}, {"model": ["dim1"], "data": ["dim2"]}])
+@pytest.mark.parametrize("parallel", [{"data": "all"}, {"tensor": "all"}, {"tensor": ["dim1"], "data": ["dim2"]}])
 def test_a_traced_layer_takes_the_time_of_a_custom_one(parallel):
     def layer(name, rows, inputs, outputs, *, first):
         weights = inputs * outputs + outputs

@@ -1,4 +1,4 @@
-// Numbers as people read them: four digits and a unit, as python/syncline/report/quantity.py writes them.
+// Numbers as people read them: four digits and a unit, as python/syncline/quantity.py writes them.
 
 const TIMES: [number, string][] = [[1, "s"], [1e-3, "ms"], [1e-6, "us"], [1e-9, "ns"], [1e-12, "ps"]];
 const LARGE: [number, string][] = [

@@ -12,7 +12,7 @@ from importlib import import_module
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
-from syncline.config.problem import error, nearest, refuse
+from syncline.input.problem import error, nearest, refuse
 from syncline.models.traced.package import torch as package
 
 if TYPE_CHECKING:

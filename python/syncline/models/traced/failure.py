@@ -8,8 +8,8 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
-from syncline.config.problem import error, refuse
 from syncline.errors import SynclineError
+from syncline.input.problem import error, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

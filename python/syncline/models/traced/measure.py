@@ -13,8 +13,8 @@ from statistics import median, quantiles
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from syncline.config.problem import error, refuse
-from syncline.config.times import PASSES, MeasuredTime, Times
+from syncline.input.problem import error, refuse
+from syncline.models.times import PASSES, MeasuredTime, Times
 from syncline.models.traced.failure import check_module, running
 from syncline.models.traced.model import as_arguments, batch_of, data_type_of
 from syncline.models.traced.package import torch as package

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, cast
 
-from syncline.config.problem import error, nearest, refuse, shown
+from syncline.input.problem import error, nearest, refuse, shown
 from syncline.models.data_types import bytes_of
 from syncline.models.registry import countable
 from syncline.models.traced.failure import check_module, running

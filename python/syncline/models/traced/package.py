@@ -6,8 +6,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from syncline.config.problem import error, refuse
 from syncline.extras import install
+from syncline.input.problem import error, refuse
 
 
 def torch() -> Any:

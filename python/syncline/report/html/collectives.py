@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncline.quantity import digits, percent, rate, time
 from syncline.report.alike import alike, several
 from syncline.report.delays import NEEDED, by_phase
 from syncline.report.html.chart import Chart, rounded
-from syncline.report.quantity import digits, percent, rate, time
 
 if TYPE_CHECKING:
     from syncline.report.html.source import Source

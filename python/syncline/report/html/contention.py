@@ -5,8 +5,8 @@ from __future__ import annotations
 from operator import mul
 from typing import TYPE_CHECKING
 
+from syncline.quantity import counted, percent, time
 from syncline.report.html.chart import Chart, rounded
-from syncline.report.quantity import counted, percent, time
 
 if TYPE_CHECKING:
     from collections.abc import Callable

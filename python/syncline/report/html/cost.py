@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from syncline.quantity import component, counted, money, percent
 from syncline.report import subject
 from syncline.report.html.chart import Chart, rounded
-from syncline.report.quantity import component, counted, money, percent
 
 if TYPE_CHECKING:
     from syncline.report.html.source import Source

@@ -5,17 +5,17 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from syncline.quantity import money, per_kilowatt, per_million, percent, scaled, time
 from syncline.report import subject
-from syncline.report.quantity import money, per_kilowatt, per_million, percent, scaled, time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from syncline.result import Result
+    from syncline.run import Run
     from syncline.summary import Summary
 
 
-def head(result: Result) -> str:
+def head(result: Run) -> str:
     """Answer, reason, bar and key figures; after a banner if the run was cut short."""
     summary = result.summary
     return "\n".join(
@@ -34,7 +34,7 @@ def head(result: Result) -> str:
     )
 
 
-def _packets(result: Result) -> str:
+def _packets(result: Run) -> str:
     """Counts of lost, repeated and marked packets, and the ports with most of them."""
     return " ".join(filter(None, (subject.packets(result.summary), subject.worst_ports(result))))
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncline.quantity import counted, percent, size, time
 from syncline.report.alike import alike, several
+from syncline.report.grouping import boundaries, views
 from syncline.report.html.chart import Chart, rounded
-from syncline.report.html.grouping import boundaries, views
 from syncline.report.html.stages import stages_of
-from syncline.report.quantity import counted, percent, size, time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from syncline.report.html.grouping import View
+    from syncline.report.grouping import View
     from syncline.report.html.source import Source, Table
 
 _COMPUTE = ("forward", "input_grad", "weight_grad", "update")

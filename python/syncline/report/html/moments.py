@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncline.quantity import counted, percent, time
 from syncline.report.html.chart import Chart, rounded
-from syncline.report.quantity import counted, percent, time
 
 if TYPE_CHECKING:
     from syncline.report.html.source import Source

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from syncline.report.drawing import describe
+from syncline.quantity import counted, listed, percent, time
+from syncline.report.drawings.characters import describe
 from syncline.report.html.chart import Chart, rounded
 from syncline.report.html.source import rows_of
-from syncline.report.quantity import counted, listed, percent, time
 from syncline.report.subject import known
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from syncline.report import subject
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from syncline.result import Result
+    from syncline.run import Run
 
 
-def origin(result: Result) -> str:
+def origin(result: Run) -> str:
     """HTML of the section: a list of terms, then notes and warnings."""
     return "\n".join(_lines(result))
 
 
-def _lines(result: Result) -> Iterator[str]:
+def _lines(result: Run) -> Iterator[str]:
     summary = result.summary
     some = subject.simulated(summary)
     rows = [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncline.quantity import counted, listed, percent, scaled, size, time
 from syncline.report.html.chart import Chart, rounded
 from syncline.report.html.source import rows_of
-from syncline.report.quantity import counted, listed, percent, scaled, size, time
 
 if TYPE_CHECKING:
     from syncline.report.html.source import Source, Table

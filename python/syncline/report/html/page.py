@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from syncline.report.html.chart import Chart
-    from syncline.result import Result
+    from syncline.run import Run
 
 FILE = "report.html"
 """Name of the report in the folder of a run."""
 
 
-def report(result: Result) -> bytes:
+def report(result: Run) -> bytes:
     """The HTML of the whole report."""
     charts = all_of(Source(result))
     title = subject.name(result)

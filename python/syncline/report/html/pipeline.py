@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from syncline.quantity import counted, percent, time
 from syncline.report.html.chart import Chart, rounded
 from syncline.report.html.stages import BUBBLE, EXPOSED, FORWARD, KINDS, SKEW, UPDATE, Stage, degree, names, passes
-from syncline.report.quantity import counted, percent, time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

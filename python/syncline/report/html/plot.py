@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from syncline.report.html.chart import Chart
-    from syncline.result import Result
+    from syncline.run import Run
 
 
 class Plot:
@@ -42,7 +42,7 @@ class Plot:
         return frame(self.html, self.name, 640)
 
 
-def plot(result: Result, what: str) -> Plot:
+def plot(result: Run, what: str) -> Plot:
     """The chart with this name. Raises ``ValueError`` for an unknown name, and for a chart without data in this run."""
     if what not in CHARTS:
         near = _core.nearest(what, list(CHARTS))
@@ -55,7 +55,7 @@ def plot(result: Result, what: str) -> Plot:
     return Plot(chart)
 
 
-def overview(result: Result) -> str:
+def overview(result: Run) -> str:
     """The answer and the main chart, for a notebook."""
     source = Source(result)
     made = (CHARTS[name](source) for name in MAIN)

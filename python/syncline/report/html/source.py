@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from syncline.report.html.stages import Stage
-    from syncline.result import Result
+    from syncline.run import Run
     from syncline.summary import Summary
 
 BLOCKS = 16_000
@@ -36,7 +36,7 @@ def rows_of(names: Sequence[str]) -> dict[str, list[int]]:
 class Source:
     """The data of a run, for charts."""
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: Run) -> None:
         self.result = result
         self._tables: dict[str, Table] = {}
 

@@ -1,0 +1,32 @@
+"""The arguments of ``design``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from syncline.cli.arguments.shared import Json, NoColour, Quiet, Set
+
+app = typer.Typer(name="design", no_args_is_help=True, help="Search for a better cluster.")
+
+
+@app.command()
+def bandwidth(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="A file with the jobs, shapes and budget.")],
+    set_: Set = None,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Folder for the results (default: runs/design-NAME)."),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    no_color: NoColour = False,
+) -> int:
+    """Divide a budget among the dimensions of a fabric: bandwidth, dollars, or both.
+
+    Exit status: 0 done, 1 no solution meets all constraints, 2 configuration, 3 input, 70 bug, 130 Ctrl-C.
+    """
+    from syncline.cli.commands.design import bandwidth as call
+
+    return call(spec, set_ or [], out, as_json=json, quiet=quiet)

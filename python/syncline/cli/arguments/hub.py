@@ -1,0 +1,157 @@
+"""The arguments of ``hub``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from syncline.cli.arguments.shared import Json, NoColour
+
+app = typer.Typer(name="hub", no_args_is_help=True, help="Run a parameter hub, or inspect one.")
+
+
+class Log(StrEnum):
+    """Formats of the hub's log."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+KeyFile = Annotated[
+    str | None, typer.Option(metavar="FILE", help="File with the 32-byte key that hubs and ranks share.")
+]
+
+
+Tls = Annotated[str | None, typer.Option("--tls", metavar="DIR", help="Certificates that `syncline hub certs` made.")]
+
+
+Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="Address of the hub: HOST or HOST:PORT.")]
+
+
+@app.command()
+def serve(
+    listen: Annotated[
+        str, typer.Option(metavar="ADDRESSES", help="Addresses to listen at, one for each interface, comma-separated.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 picks a free one.")] = 29420,
+    cores: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Threads that sum (default: one for each CPU).")
+    ] = None,
+    pin: Annotated[
+        bool, typer.Option("--pin", help="Pin each of these threads to its own CPU; for a host that only runs the hub.")
+    ] = False,
+    key_file: KeyFile = None,
+    tls: Tls = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Serve every client that can connect.")] = False,
+    congestion: Annotated[str | None, typer.Option(metavar="NAME", help="TCP's congestion control: cubic.")] = None,
+    most_jobs: Annotated[int, typer.Option("--max-jobs", min=1, help="Most jobs at once.")] = 64,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Most memory for all jobs (default: half of the machine's).")
+    ] = None,
+    metrics: Annotated[
+        str | None, typer.Option(metavar="ADDRESS:PORT", help="Serve metrics for Prometheus at this address.")
+    ] = None,
+    log: Annotated[Log, typer.Option(help="Format of the log on stderr.")] = Log.TEXT,
+    drain: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="How long running jobs may continue after SIGTERM.")
+    ] = 30.0,
+) -> int:
+    """Serve jobs until SIGTERM or Ctrl-C: then refuse new jobs, and exit once the running ones end.
+
+    Exit status: 0 all jobs ended, 2 usage, 6 an address is not available or jobs were cut off, 130 Ctrl-C twice.
+    """
+    from syncline.cli.commands.hub import serve as call
+
+    security = {"key_file": key_file, "tls": tls, "insecure": insecure}
+    resources = {"cores": cores, "pin": pin, "congestion": congestion, "most_jobs": most_jobs, "memory": memory}
+    as_json = log == Log.JSON
+    return call(listen.split(","), port, security, resources, metrics=metrics, as_json=as_json, drain_s=drain)
+
+
+@app.command("status")
+def hub_status(
+    address: Address = "127.0.0.1",
+    key_file: KeyFile = None,
+    tls: Tls = None,
+    json: Json = False,
+    no_color: NoColour = False,
+) -> int:
+    """Show a hub's jobs, their ranks, and the bytes moved.
+
+    Exit status: 0 done, 2 usage, 6 the hub does not answer.
+    """
+    from syncline.cli.commands.hub import status as call
+
+    return call(address, key_file, tls, as_json=json)
+
+
+@app.command("bench")
+def hub_bench(
+    address: Address = "127.0.0.1",
+    world: Annotated[int, typer.Option(min=1, max=64, help="Ranks, all in this process.")] = 4,
+    size: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of the vector.")] = "25MB",
+    steps: Annotated[int, typer.Option(min=1, help="Timed exchanges.")] = 20,
+    chunk: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of a chunk.")] = "32KiB",
+    key_file: KeyFile = None,
+    tls: Tls = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Connect to a hub on another host without a key.")
+    ] = False,
+    json: Json = False,
+    no_color: NoColour = False,
+) -> int:
+    """Measure how fast a hub exchanges gradients, with ranks that compute nothing.
+
+    Exit status: 0 done, 2 usage, 6 the hub does not answer, or stops.
+    """
+    from syncline.cli.commands.hub import bench as call
+
+    return call(address, world, (size, chunk), steps, key_file, tls, insecure=insecure, as_json=json)
+
+
+@app.command("doctor")
+def hub_doctor(
+    address: Annotated[
+        str | None, typer.Argument(metavar="[ADDRESS]", help="A hub on another host; checks that it can be reached.")
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option(metavar="ADDRESSES", help="Addresses at which a hub will listen, comma-separated.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port at which a hub will listen.")] = 29420,
+    key_file: KeyFile = None,
+    tls: Tls = None,
+    json: Json = False,
+    no_color: NoColour = False,
+) -> int:
+    """Check what a hub needs on this machine, and whether a hub on another host can be reached.
+
+    Exit status: 0 no problems, 1 something is broken, 2 usage.
+    """
+    from syncline.cli.commands.hub import doctor as call
+
+    return call(address, listen, port, key_file, tls, as_json=json)
+
+
+@app.command("certs")
+def hub_certs(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder to write the certificates to.")],
+    job: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Make certificates that are valid for this job only.")
+    ] = None,
+    ranks: Annotated[
+        int, typer.Option(min=0, max=4096, help="Make a certificate for each of N ranks (default: one for all ranks).")
+    ] = 0,
+    days: Annotated[int, typer.Option(min=1, max=825, help="Days until the certificates expire.")] = 30,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    json: Json = False,
+    no_color: NoColour = False,
+) -> int:
+    """Make certificates with which hubs and ranks authenticate each other, and print where each file belongs.
+
+    Exit status: 0 done, 2 usage, or files that already exist.
+    """
+    from syncline.cli.commands.hub import certs as call
+
+    return call(folder, job, ranks, days, force=force, as_json=json)

@@ -1,0 +1,32 @@
+"""Arguments that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from syncline.terminal.streams import no_colour
+
+
+def _no_colour(value: bool) -> None:
+    if value:
+        no_colour()
+
+
+Scenario = Annotated[
+    str, typer.Argument(metavar="SCENARIO", help="A scenario file, - for standard input, or the folder of a run.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a value: fabric.dims.2.rate=50GB/s. May be repeated."),
+]
+Network = Annotated[
+    str | None, typer.Option("--network", metavar="MODEL", help="Network model: analytical, queued, flow, packet.")
+]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object.")]
+NoColour = Annotated[
+    bool, typer.Option("--no-color", metavar="", callback=_no_colour, expose_value=False, help="Print without colours.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="Print only the answer and errors.")]
+Force = Annotated[bool, typer.Option("--force", metavar="", help="Replace a file that already exists.")]

@@ -1,0 +1,57 @@
+"""``syncline check``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from syncline.cli.commands.options import overrides
+from syncline.config.load import load
+from syncline.errors import Diagnostic, SynclineError
+from syncline.input.problem import exit_status
+from syncline.terminal.streams import complain, say, show, show_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+UNREADABLE = 3
+
+
+def check(scenarios: Sequence[str], sets: Iterable[str], *, as_json: bool, quiet: bool) -> int:
+    """Checks scenarios: prints a line to stdout for each valid one, and the errors of the others to stderr."""
+    changes = overrides(sets, {})
+    status, files = 0, []
+    for scenario in scenarios:
+        found = _check(scenario, changes)
+        wrong = exit_status(found)
+        # 1 says that a scenario is wrong; an unreadable file was not checked at all, so it has its own status.
+        status = max(status, UNREADABLE if wrong == UNREADABLE else 1 if wrong else 0)
+        files.append({"file": scenario, "ok": not wrong, "diagnostics": found})
+        complain(found if not quiet else (each for each in found if each["severity"] == "error"))
+        if not as_json:
+            _line(scenario, found, wrong=bool(wrong))
+    if as_json:
+        show_json({"exit_status": status, "files": files})
+    elif len(scenarios) > 1 and not quiet:
+        say(f"{sum(bool(each['ok']) for each in files)} of {len(files)} scenarios are valid")
+    return status
+
+
+def _check(scenario: str, changes: Any) -> list[Diagnostic]:
+    try:
+        return load(scenario, changes).check()
+    except SynclineError as error:
+        return error.diagnostics
+
+
+def _line(scenario: str, found: list[Diagnostic], *, wrong: bool) -> None:
+    from syncline.quantity import counted
+
+    errors = sum(each["severity"] == "error" for each in found)
+    warnings = len(found) - errors
+    parts = [counted(count, word) for count, word in ((errors, "error"), (warnings, "warning")) if count]
+    line = f"{scenario}: {', '.join(parts) or 'ok'}"
+    # A failed scenario's line goes to stderr too, below its errors.
+    if wrong:
+        say(line)
+    else:
+        show(line)

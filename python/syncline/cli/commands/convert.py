@@ -1,0 +1,142 @@
+"""``syncline convert``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NoReturn
+
+from syncline import _core
+from syncline.files import write_whole
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error, refuse
+from syncline.terminal.streams import complain, say
+
+_SCENARIOS = (".yaml", ".yml", ".json")
+_KNOWN = (
+    "scenario.yaml -> resolved .yaml or .json, or Chakra traces .et; ASTRA-sim 1 .txt -> Chakra traces .et; "
+    "table.parquet of a run's folder -> .csv or .json; "
+    "MSCCL .xml -> plan .json; plan .json -> MSCCL .xml"
+)
+
+
+def convert(
+    source: str, target: str, dims: str | None = None, iterations: int | None = None, *, force: bool = False
+) -> int:
+    """Converts ``source`` to the format of ``target``'s ending. Replaces an existing file only with ``force``."""
+    path, ending = Path(source), Path(target).suffix.lower()
+    if ending == ".et" and (path.suffix.lower() in (*_SCENARIOS, ".txt") or path.is_dir()):
+        return _traces(source, target, dims, iterations, force=force)
+    if dims is not None or iterations is not None:
+        option = "--dims" if dims is not None else "--iterations"
+        refuse(
+            error(
+                "SL0102",
+                f"{option} applies only to converting ASTRA-sim 1 text workloads into traces",
+                help="leave it out",
+            )
+        )
+    if path.suffix.lower() == ".parquet" and ending in (".csv", ".json"):
+        text = _table(path, ending)
+    elif (path.suffix.lower() in _SCENARIOS or path.is_dir()) and ending in _SCENARIOS:
+        text = _scenario(source, ending, Path(target).parent)
+    elif (path.suffix.lower(), ending) == (".xml", ".json"):
+        plan, found = _core.msccl_to_plan(path)
+        complain(json.loads(found))
+        text = plan + "\n"
+    elif (path.suffix.lower(), ending) == (".json", ".xml"):
+        text = _core.plan_to_msccl(path)
+    else:
+        kind = "a folder" if path.is_dir() else path.suffix or "a file without an ending"
+        refuse(
+            error(
+                "SL0102",
+                "no such conversion",
+                mark=Mark(Text(source, ()), 0, 0, 0),
+                found=f"{kind} -> {ending or 'a file without an ending'}",
+                allowed=_KNOWN,
+            )
+        )
+    _spare(source, Path(target), force=force)
+    try:
+        write_whole(target, text)
+    except OSError as problem:
+        _cannot_write(target, (problem.strerror or str(problem)).lower())
+    say(f"Wrote {target}")
+    return 0
+
+
+def _spare(source: str, target: Path, *, force: bool) -> None:
+    """Refuses to overwrite the source, and any other existing file unless ``force``."""
+    if not target.exists():
+        return
+    place = Mark(Text(target.as_posix(), ()), 0, 0, 0)
+    if target.samefile(source):
+        refuse(error("SL0102", "OUT is the same file as IN", mark=place, help="choose another name"))
+    if not force:
+        refuse(error("SL0102", "the file exists already", mark=place, help="choose another name, or add --force"))
+
+
+def _cannot_write(target: str, reason: str) -> NoReturn:
+    refuse(error("SL0801", f"cannot be written: {reason}", mark=Mark(Text(target, ()), 0, 0, 0)))
+
+
+def _traces(source: str, target: str, dims: str | None, iterations: int | None, *, force: bool) -> int:
+    """Writes a trace for each rank, to PREFIX.RANK.et where PREFIX is ``target`` without its ending."""
+    prefix = Path(target).with_suffix("")
+    if not prefix.parent.is_dir():
+        _cannot_write(target, f"there is no folder {prefix.parent.as_posix()}")
+    _spare(source, Path(f"{prefix}.0.et"), force=force)
+    if Path(source).suffix.lower() == ".txt":
+        sizes = _sizes(dims)
+        files, found = _core.to_chakra(source, prefix, sizes, 1 if iterations is None else iterations)
+    else:
+        if dims is not None or iterations is not None:
+            option = "--dims" if dims is not None else "--iterations"
+            refuse(
+                error("SL0102", f"{option} has no meaning for a scenario, which states it itself", help="leave it out")
+            )
+        from tempfile import TemporaryDirectory
+
+        with TemporaryDirectory() as folder:
+            resolved = Path(folder) / "scenario.json"
+            resolved.write_text(_scenario(source, ".json"), "utf-8")
+            files, found = _core.to_chakra(resolved, prefix)
+    complain(json.loads(found))
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    say(f"Wrote {files[0]}{more}")
+    return 0
+
+
+def _sizes(dims: str | None) -> list[int]:
+    """Parses the value of ``--dims``, such as 2x4x4."""
+    parts = [] if dims is None else dims.lower().split("x")
+    if not parts or not all(part.isdecimal() and 0 < int(part) < 2**31 for part in parts):
+        refuse(
+            error(
+                "SL0102" if dims else "SL0103",
+                "not a valid value of --dims: sizes of the dimensions, lowest first"
+                if dims
+                else "missing option --dims: sizes of the dimensions, lowest first",
+                found=dims,
+                help="write --dims 2x4x4",
+            )
+        )
+    return [int(part) for part in parts]
+
+
+def _table(path: Path, ending: str) -> str:
+    if ending == ".csv":
+        return _core.table_csv(path.parent, path.stem)
+    columns = _core.read_table(path.parent, path.stem)
+    return json.dumps({name: values for name, _, values in columns}) + "\n"
+
+
+def _scenario(source: str, ending: str, folder: Path | None = None) -> str:
+    """The text of the resolved scenario, with paths relative to ``folder``."""
+    from syncline.config.files import moved
+    from syncline.config.load import load
+    from syncline.input.dump import dump
+
+    resolved = moved(load(source).resolved, "", folder or "")
+    return json.dumps(resolved, indent=1) + "\n" if ending == ".json" else dump(resolved)

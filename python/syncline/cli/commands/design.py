@@ -1,0 +1,37 @@
+"""``syncline design``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from syncline.cli.commands.folder import chosen, of_name
+from syncline.cli.commands.options import overrides
+from syncline.terminal.progress import Waiting
+from syncline.terminal.streams import complain, console, say, show, show_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def bandwidth(spec: str, sets: Iterable[str], out: str | None, *, as_json: bool, quiet: bool) -> int:
+    """Searches for the best bandwidths, saves and prints the results; returns the exit status."""
+    from syncline.design import keep
+    from syncline.design.bandwidth import search
+    from syncline.design.candidate import read
+
+    request = read(spec, overrides(sets, {}))
+    folder = chosen(out, of_name(f"design-{request.name}"))
+    keep.check_folder(folder)
+    with Waiting(quiet=quiet or as_json) as progress:
+        found = search(request, progress, None if quiet else complain)
+    files = keep.keep(found, folder)
+    if as_json:
+        show_json({"exit_status": 0, "folder": folder, "design": keep.plain(found)})
+    else:
+        from syncline.design.screen import screen
+
+        show(screen(found, console().width))
+    if not quiet:
+        first = next(name for name in files if name.endswith(".yaml"))
+        say(f"Results are in {folder}; simulate the winner with: syncline simulate {folder}/{first}")
+    return 0

@@ -1,0 +1,229 @@
+"""``syncline hub``."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+from syncline import _core
+from syncline.input.problem import error, refuse
+from syncline.terminal.streams import say, show, show_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+    from syncline.hub import Service
+
+CUT_OFF = 6
+"""Exit status: jobs were still running when the drain time ended, or the hub failed."""
+
+FLOAT = 4
+"""Bytes in one element of the vectors that the bench exchanges."""
+
+GLANCE_S = 0.1
+"""Interval at which the hub's events and state are polled."""
+
+
+def serve(
+    listen: Sequence[str],
+    port: int,
+    security: dict[str, Any],
+    resources: dict[str, Any],
+    *,
+    metrics: str | None,
+    as_json: bool,
+    drain_s: float,
+) -> int:
+    """Serves until SIGTERM or Ctrl-C; returns the exit status."""
+    from syncline.hub import HubResources, Service
+    from syncline.hub.service import LEAST_MEMORY
+    from syncline.runtime import Security
+
+    if (text := resources["memory"]) is not None:
+        resources["memory"] = _bytes("--memory", text)
+        if resources["memory"] < LEAST_MEMORY:
+            allowed = f"at least {LEAST_MEMORY // 1024} KiB"
+            refuse(error("SL0102", "too little memory for a hub", key="--memory", found=text, allowed=allowed))
+    with Service(listen, port=port, security=Security(**security), resources=HubResources(**resources)) as service:
+        asked: list[float] = []
+
+        def end(number: int, frame: FrameType | None) -> None:
+            if asked and number == signal.SIGINT:
+                raise KeyboardInterrupt
+            asked.append(time.monotonic())
+            service.drain(drain_s)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, end)
+        log = _Log(as_json=as_json)
+        if metrics is not None:
+            from syncline.hub.metrics import tell
+
+            log.write({"event": "metrics", "address": tell(service, metrics)})
+        addresses = service.addresses
+        log.write({"event": "listens", "addresses": addresses, "cores": service.status()["cores"]})
+        return _watch(service, log, asked)
+
+
+def _watch(service: Service, log: _Log, asked: list[float]) -> int:
+    """Logs events until the hub has ended; returns the exit status."""
+    told = False
+    while not service.ended:
+        time.sleep(GLANCE_S)
+        for event in service.events():
+            log.write(event)
+        status = service.status()
+        if asked and not told:
+            told = True
+            log.write({"event": "drains", "jobs": [each["job"] for each in status["jobs"]]})
+        if "failure" in status:
+            log.write({"event": "fails", "why": status["failure"]})
+            return CUT_OFF
+    for event in service.events():
+        log.write(event)
+    cut_off = service.status()["cut_off"]
+    log.write({"event": "ends", "cut_off": cut_off})
+    return CUT_OFF if cut_off else 0
+
+
+WORDS = {
+    "listens": "hub listening at {addresses} with {cores} cores",
+    "metrics": "metrics at http://{address}/metrics",
+    "job_begins": "job {job} begins",
+    "job_ends": "job {job} ends",
+    "job_fails": "job {job} fails: {why}",
+    "rank_is_here": "job {job}: rank {rank} joined",
+    "rank_leaves": "job {job}: rank {rank} leaves",
+    "rank_is_lost": "job {job}: rank {rank} is lost: it {why}",
+    "rank_is_refused": "job {job}: rank {rank} is refused: {why}",
+    "connection_is_refused": "a connection from {from} is refused: it {why} ({refused} so far)",
+    "drains": "shutting down: refusing new jobs, waiting for {jobs}",
+    "fails": "hub failed: {why}",
+    "ends": "hub ended; {cut_off} jobs cut off",
+}
+"""The text log's line for each event."""
+
+
+class _Log:
+    """The log on stderr, one event a line: as text, or as JSON with the time in seconds since 1970."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+
+    def write(self, event: dict[str, Any]) -> None:
+        """Writes an event to the log."""
+        if self._as_json:
+            say(json.dumps({"time": round(time.time(), 3), **event}))
+            return
+        words = {key: ", ".join(each) or "none" if isinstance(each, list) else each for key, each in event.items()}
+        say(f"{time.strftime('%H:%M:%S')} {WORDS[event['event']].format(**words)}")
+
+
+def status(address: str, key_file: str | None, tls: str | None, *, as_json: bool) -> int:
+    """Prints a hub's state; returns the exit status."""
+    from syncline.hub import status as ask
+    from syncline.runtime import Security
+
+    found = ask(address, security=Security(key_file=key_file, tls=tls))
+    if as_json:
+        show_json({"exit_status": 0, "hub": found})
+        return 0
+    from syncline.hub.screen import overview
+
+    show(*overview(found))
+    return 0
+
+
+def bench(
+    address: str,
+    world: int,
+    sizes: tuple[str, str],
+    steps: int,
+    key_file: str | None,
+    tls: str | None,
+    *,
+    insecure: bool,
+    as_json: bool,
+) -> int:
+    """Measures how fast a hub exchanges vectors; returns the exit status."""
+    from syncline.hub.bench import run
+    from syncline.runtime import Security
+
+    nbytes, chunk = (_bytes(option, size) for option, size in zip(("--size", "--chunk"), sizes, strict=True))
+    _measurable(world, nbytes, chunk, sizes)
+    security = Security(key_file=key_file, tls=tls, insecure=insecure)
+    found = run(address, world, nbytes, steps, chunk=chunk, security=security)
+    if as_json:
+        show_json({"exit_status": 0, **found.plain()})
+        return 0
+    show(found.text())
+    return 0
+
+
+def _measurable(world: int, nbytes: int, chunk: int, sizes: tuple[str, str]) -> None:
+    """Raises :class:`SynclineError` if the vectors do not fit this machine's memory, or a hub allows no such chunks."""
+    from syncline.hub.service import available_memory
+    from syncline.hub.worker import CHUNKS, MOST_CHUNKS
+    from syncline.quantity import counted, size
+
+    if nbytes < FLOAT or nbytes % FLOAT:
+        refuse(
+            error(
+                "SL0102",
+                "the vector's elements are floats of 4 bytes",
+                key="--size",
+                found=sizes[0],
+                allowed=f"a multiple of {FLOAT}B",
+            )
+        )
+    if world * nbytes > (memory := available_memory()):
+        allowed = f"{size(memory)} for the vectors of {counted(world, 'rank')}, which are all in this process"
+        refuse(error("SL0102", "this machine has too little memory", key="--size", found=sizes[0], allowed=allowed))
+    if chunk not in CHUNKS:
+        allowed = f"{size(CHUNKS[0])} to {size(CHUNKS[-1])}"
+        refuse(error("SL0102", "not a valid size for chunks", key="--chunk", found=sizes[1], allowed=allowed))
+    if (chunks := -(-nbytes // chunk)) > MOST_CHUNKS:
+        allowed = f"at most {MOST_CHUNKS} chunks; this size makes {chunks}"
+        refuse(error("SL0102", "too many chunks", key="--chunk", found=sizes[1], allowed=allowed))
+
+
+def _bytes(option: str, text: str) -> int:
+    """Parses a size such as ``25MB``."""
+    try:
+        return int(_core.parse_quantity("bytes", text))
+    except ValueError as problem:
+        message, remedy = problem.args
+        refuse(error("SL0104", message, key=option, found=text, help=remedy))
+
+
+def doctor(
+    address: str | None, listen: str | None, port: int, key_file: str | None, tls: str | None, *, as_json: bool
+) -> int:
+    """Checks what a hub needs; returns the exit status."""
+    from syncline.hub.doctor import findings
+
+    found = list(findings(address, None if listen is None else listen.split(","), port, key_file, tls))
+    broken = any(state == "broken" for state, _, _ in found)
+    if as_json:
+        rows = [{"state": state, "what": what, "detail": detail} for state, what, detail in found]
+        show_json({"exit_status": int(broken), "findings": rows})
+        return int(broken)
+    from syncline.cli.commands.doctor import table
+
+    show(table(found))
+    return int(broken)
+
+
+def certs(folder: str, job: str | None, ranks: int, days: int, *, force: bool, as_json: bool) -> int:
+    """Makes certificates for hubs and ranks; returns the exit status."""
+    from syncline.hub.certificates import make
+
+    made = make(folder, job=job, ranks=ranks, days=days, force=force)
+    if as_json:
+        show_json({"exit_status": 0, "certificates": made.plain()})
+        return 0
+    show(made.text())
+    return 0

@@ -1,0 +1,55 @@
+"""``syncline init``."""
+
+from __future__ import annotations
+
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+from syncline.files import write_whole
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error, nearest, refuse
+from syncline.terminal.streams import say
+
+
+def init(name: str, template: str, *, listing: bool, force: bool) -> int:
+    """Writes ``NAME.yaml`` from a template, and the schema beside it; with ``listing``, only lists the templates."""
+    known = templates()
+    if listing:
+        for each, path in known.items():
+            sys.stdout.write(f"{each:20} {_summary(path)}\n")
+        return 0
+    if template not in known:
+        mark = Mark(Text("--template", [template]), 1, 1, 0)
+        near = nearest(template, known)
+        refuse(error("SL0102", "no such template", mark=mark, allowed=", ".join(known), nearest=near))
+    target = Path(name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
+    if target.name in (".yaml", ".yml"):
+        refuse(error("SL0102", "NAME is empty", found=name or "nothing", help="write a name: syncline init scenario"))
+    place = Mark(Text(target.as_posix(), ()), 0, 0, 0)
+    if target.exists() and not force:
+        refuse(error("SL0102", "the file exists already", mark=place, help="choose another name, or add --force"))
+    from syncline.config import schema
+
+    try:
+        write_whole(target.parent / schema.FILE, schema.text())
+        write_whole(target, known[template].read_text("utf-8"))
+    except OSError as problem:
+        reason = (problem.strerror or str(problem)).lower()
+        refuse(error("SL0801", f"cannot be written: {reason}", mark=place))
+    sys.stdout.write(f"{target}\n")
+    say(f"Next: syncline simulate {target}")
+    return 0
+
+
+def templates() -> dict[str, Path]:
+    """Path of each template, by name."""
+    folder = Path(str(files("syncline") / "templates"))
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def _summary(path: Path) -> str:
+    """The template's first comment, apart from the line that names its schema."""
+    lines = path.read_text("utf-8").splitlines()
+    said = (line[1:].strip() for line in lines if line.startswith("# ") and "yaml-language-server" not in line)
+    return next(said, "")

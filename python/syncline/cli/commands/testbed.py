@@ -1,0 +1,248 @@
+"""``syncline testbed``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from syncline import _core
+from syncline.cli.commands.options import overrides
+from syncline.errors import SynclineError
+from syncline.input.problem import error, refuse, shown
+from syncline.terminal.progress import Waiting
+from syncline.terminal.streams import complain, say, show, show_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from syncline.errors import Diagnostic
+    from syncline.testbed.layout import Layout
+    from syncline.testbed.spec import Request
+
+OFF_SPEC = 1
+
+
+def up(spec: str, sets: Iterable[str], *, as_json: bool, quiet: bool) -> int:
+    """Brings a testbed up; returns the exit status."""
+    from syncline.testbed import lifecycle
+    from syncline.testbed.layout import layout
+    from syncline.testbed.spec import read
+
+    request = read(spec, overrides(sets, {}))
+    told = _warn(request, layout(request), quiet=quiet or as_json)
+    made = lifecycle.up(request)
+    if as_json:
+        show_json({"exit_status": 0, "testbed": made.plain(), "diagnostics": told})
+        return 0
+    from syncline.testbed.screen import hosts
+
+    if not quiet:
+        show(*hosts(made))
+        say(f"Run a command on all hosts: syncline testbed run {made.name} -- COMMAND")
+    return 0
+
+
+def down(which: Sequence[str], *, every: bool) -> int:
+    """Takes testbeds down; returns the exit status."""
+    from syncline.testbed import kernel, lifecycle, state
+
+    kernel.require()
+    if not which and not every:
+        refuse(error("SL0103", "no testbed is named", help="syncline testbed down NAME, or --all"))
+    names = state.names() if every else [_name(each) for each in which]
+    for name in names:
+        if lifecycle.down(name):
+            say(f"{name} is down")
+        elif not every:
+            state.known(name)
+    return 0
+
+
+def status(which: str | None, *, as_json: bool) -> int:
+    """Lists all testbeds, or the hosts of one; returns the exit status."""
+    from syncline.testbed import screen, state
+
+    if which is not None:
+        layout = state.known(_name(which)).layout
+        if as_json:
+            show_json({"exit_status": 0, "testbed": layout.plain()})
+        else:
+            show(*screen.hosts(layout))
+        return 0
+    found = {name: state.find(name) for name in state.names()}
+    if as_json:
+        up_now = [each.layout.plain() for each in found.values() if each is not None and each.complete]
+        left = [name for name, each in found.items() if each is None or not each.complete]
+        show_json({"exit_status": 0, "testbeds": up_now, "left_over": left})
+        return 0
+    for name, known in found.items():
+        if known is not None and known.complete:
+            show(f"{name}  {screen.overview(known.layout)}")
+        else:
+            show(f"{name}  left over; remove it: syncline testbed down {name}")
+    if not found:
+        say("There is no testbed. Bring one up: syncline testbed up SPEC.yaml")
+    return 0
+
+
+def run(which: str, command: Sequence[str], hosts: str | None, timeout: str | None, sets: Iterable[str]) -> int:
+    """Runs a command on the hosts of a testbed; returns the exit status."""
+    from syncline.testbed import processes
+
+    command = command[1:] if command[:1] == ["--"] else command
+    if not command:
+        refuse(error("SL0103", "no command is given", help=f"syncline testbed run {which} -- COMMAND"))
+    chosen = None if hosts is None else _ranges(hosts)
+    timeout_s = None if timeout is None else _seconds(timeout)
+    order: list[int] = []
+
+    def choose(layout: Layout) -> None:
+        order.extend(range(len(layout.hosts)) if chosen is None else _numbers(layout, chosen))
+
+    with _testbed(which, sets, choose, quiet=False) as (layout, _):
+        processes.run(layout, command, order, timeout_s=timeout_s)
+    return 0
+
+
+def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, quiet: bool) -> int:
+    """Measures a testbed, and with ``save`` its host costs; returns the exit status."""
+    from syncline.quantity import duration
+    from syncline.testbed import check as testing
+    from syncline.testbed import costs
+
+    host_costs, unsaved = None, None
+    silent = quiet or as_json
+
+    def expect(layout: Layout) -> None:
+        whole = testing.require(layout)
+        if save is not None:
+            costs.require_writable(Path(save))
+        if not silent:
+            say(
+                f"Measuring takes about {duration(whole)}, or {testing.TRIES} times as long if rates never match "
+                "the file."
+            )
+
+    with _testbed(which, sets, expect, quiet=silent) as (layout, told), Waiting(quiet=silent) as progress:
+        found = testing.check(layout, tell=progress)
+        if save is not None:
+            progress(1.0, "measuring host costs")
+            host_costs = costs.measure(layout, found)
+    if save is not None and host_costs is not None:
+        try:
+            host_costs.save(Path(save))
+        except SynclineError as problem:
+            # Show the measurements even though the costs could not be saved.
+            unsaved = problem
+    outcome = unsaved.exit_status if unsaved is not None else 0 if found.holds else OFF_SPEC
+    if as_json:
+        diagnostics = [*told, *(unsaved.diagnostics if unsaved is not None else [])]
+        whole = {"exit_status": outcome, "name": layout.name, **found.plain(), "diagnostics": diagnostics}
+        show_json(whole | ({} if host_costs is None else {"host_costs": host_costs.plain()}))
+    else:
+        from syncline.testbed.screen import checked
+
+        show(*checked(found, layout, os.cpu_count() or 1, host_costs))
+    if unsaved is not None:
+        complain(unsaved.diagnostics)
+    elif save is not None and not as_json:
+        say(f"Host costs are in {save}")
+    return outcome
+
+
+@contextlib.contextmanager
+def _testbed(
+    which: str, sets: Iterable[str], expect: Callable[[Layout], None], *, quiet: bool
+) -> Iterator[tuple[Layout, list[Diagnostic]]]:
+    """Finds a testbed by its name, or by its file; gives its layout, and the warnings about the file.
+
+    A file's testbed that is not up is brought up for the duration of the context. ``expect`` is called before that,
+    and raises if the testbed cannot do what the command needs.
+    """
+    from syncline.testbed import kernel, lifecycle, state
+    from syncline.testbed.layout import layout
+    from syncline.testbed.spec import read
+
+    kernel.require()
+    if not _is_file(which):
+        if list(sets):
+            refuse(error("SL0102", "--set needs a testbed's file, not its name", key="--set", found=which))
+        there = state.known(which)
+        expect(there.layout)
+        yield there.layout, []
+        return
+    request = read(which, overrides(sets, {}))
+    asked = layout(request)
+    told = _warn(request, asked, quiet=quiet)
+    up_now = state.find(request.name)
+    if up_now is not None and up_now.complete:
+        state.same(up_now, asked)
+        expect(asked)
+        yield asked, told
+        return
+    expect(asked)
+    with lifecycle.temporary(request) as made:
+        yield made, told
+
+
+def _warn(request: Request, made: Layout, *, quiet: bool) -> list[Diagnostic]:
+    """Warns of what the file asks for and the testbed does not emulate; returns the warnings."""
+    from syncline.testbed.fidelity import warnings
+
+    told = list(warnings(request, made))
+    if not quiet:
+        complain(told)
+    return told
+
+
+def _is_file(which: str) -> bool:
+    return "/" in which or which.endswith((".yaml", ".yml", ".json")) or Path(which).is_file()
+
+
+def _name(which: str) -> str:
+    """The name of a testbed that is given by its name or its file."""
+    if not _is_file(which):
+        return which
+    from syncline.testbed.spec import read
+
+    return read(which).name
+
+
+def _ranges(text: str) -> list[tuple[int, int]]:
+    """Parses ``0,4,1`` or ``0-3,8`` into ranges of hosts, each its first and last, in the order of ranks."""
+    found = []
+    for part in text.split(","):
+        # No host has a number of more than 18 digits.
+        match = re.fullmatch(r"\s*([0-9]{1,18})(?:-([0-9]{1,18}))?\s*", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if last < first:
+            allowed = "such as 0,4,1,5 or 0-3"
+            refuse(error("SL0102", "not a list of hosts", key="--hosts", found=shown(text), allowed=allowed))
+        found.append((first, last))
+    return found
+
+
+def _numbers(layout: Layout, ranges: Iterable[tuple[int, int]]) -> list[int]:
+    """The host of each rank."""
+    from syncline.testbed import processes
+
+    found: list[int] = []
+    for first, last in ranges:
+        processes.require_host(layout, last, key="--hosts")
+        found += range(first, last + 1)
+    if len(found) > processes.MOST_RANKS:
+        ranks = f"{len(found)} ranks"
+        allowed = f"at most {processes.MOST_RANKS}"
+        refuse(error("SL0102", "too many ranks", key="--hosts", found=ranks, allowed=allowed))
+    return found
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(_core.parse_quantity("time", text)) / 1e12
+    except ValueError as problem:
+        message, remedy = problem.args
+        refuse(error("SL0104", message, key="--timeout", found=text, help=remedy))

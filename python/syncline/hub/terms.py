@@ -1,0 +1,36 @@
+"""What the ranks of a job on hubs agree on."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What the ranks of a job on hubs agree on. All ranks must give the same."""
+
+    reduction: str = "mean"
+    """How a hub combines what ranks push: ``mean``, or a reduction of collectives."""
+    in_order: bool = False
+    """Whether it does so in the order of ranks, so that results are the same bit for bit in every run."""
+    asynchronous: bool = False
+    """Whether a hub updates with every push, and no rank waits for others."""
+    policy: str = "fail"
+    """What happens when a rank is lost: the job fails (``fail``), the other ranks go on (``shrink``), or they wait
+    until the rank is started again (``wait``)."""
+    chunk: int = 32 << 10
+    """Bytes of the chunks into which vectors are cut."""
+    mapping: str = "key_by_interface"
+    """How chunks are divided among the cores of a hub."""
+    together: Sequence[str] = ()
+    """The vectors that every rank pushes once a step. A rank that is started again then joins between two steps of all
+    of them, rather than at a different step of each."""
+
+    def plain(self) -> dict[str, Any]:
+        """Returns the terms as data for the hub."""
+        plain = {**asdict(self), "together": list(self.together)}
+        return {"pace": "asynchronous" if plain.pop("asynchronous") else "synchronous", **plain}

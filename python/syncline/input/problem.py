@@ -1,0 +1,89 @@
+"""Makes diagnostics in Python, in the same form as those of the core."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, NoReturn
+
+from syncline import _core
+from syncline.errors import Diagnostic, SynclineError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from syncline.input.node import Mark
+
+
+def error(
+    code: str,
+    message: str,
+    *,
+    mark: Mark | None = None,
+    key: str | None = None,
+    found: str | None = None,
+    allowed: str | None = None,
+    nearest: str | None = None,
+    help: str | None = None,
+    notes: Iterable[str] = (),
+) -> Diagnostic:
+    """An error with the code ``code``. ``message`` is one sentence that names the broken rule, without a full stop."""
+    made = Diagnostic(code=code, severity="error", message=message)
+    if mark is not None:
+        made["place"] = mark.place()
+    if key is not None:
+        made["key"] = key
+    if found is not None:
+        made["found"] = found
+    if allowed is not None:
+        made["allowed"] = allowed
+    if nearest is not None:
+        made["nearest"] = nearest
+    if help is not None:
+        made["help"] = help
+    if notes := list(notes):
+        made["notes"] = notes
+    return made
+
+
+def refuse(*problems: Diagnostic) -> NoReturn:
+    """Raises all of ``problems`` together."""
+    raise SynclineError(list(problems), exit_status(problems))
+
+
+def exit_status(problems: Iterable[Diagnostic]) -> int:
+    """Exit status of the process: that of the first error, or 0 without errors."""
+    for problem in problems:
+        if problem["severity"] == "error":
+            return _statuses().get(problem["code"], 70)
+    return 0
+
+
+def nearest(found: str, names: Iterable[str]) -> str | None:
+    """The one of ``names`` that ``found`` was most likely meant to be; None if none is near."""
+    return _core.nearest(found, list(names))
+
+
+def shown(value: object) -> str:
+    """``value`` as a user wrote it, cut to at most 60 characters."""
+    if isinstance(value, bool):
+        text = str(value).lower()
+    elif value is None:
+        text = "nothing"
+    elif isinstance(value, dict):
+        text = "a mapping"
+    elif isinstance(value, list):
+        text = "a list"
+    elif isinstance(value, str):
+        text = f'"{value}"' if value.strip() == "" or (value[:1].isdigit() and value.isdigit()) else value
+    else:
+        try:
+            text = str(value)
+        except ValueError:  # an integer with more digits than Python prints
+            text = "a very large number"
+    text = " ".join(text.split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+@cache
+def _statuses() -> dict[str, int]:
+    return {code: status for code, _, _, status in _core.codes()}
