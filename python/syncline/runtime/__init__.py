@@ -12,7 +12,7 @@ work on any object with a writable buffer, such as ``bytearray``, ``array.array`
 
 - :mod:`~syncline.runtime.communicator`: ranks that run collectives together;
 - :mod:`~syncline.runtime.settings`: selects plans, and sets threads, windows and deadlines;
-- :mod:`~syncline.runtime.memory`: addresses and element types of buffers;
+- :mod:`~syncline.runtime.memory`: memory of buffers, for operations;
 - :mod:`~syncline.runtime.rendezvous`: lets ranks find each other through a store;
 - :mod:`~syncline.runtime.redis`: such a store in Redis;
 - :mod:`~syncline.runtime.completions`: the thread that runs callbacks;
