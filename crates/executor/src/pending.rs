@@ -1,10 +1,17 @@
 //! An operation or transfer under way, as its caller sees it.
 
 use super::worker::{Command, LaneHandle};
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, Ordering};
+#[cfg(loom)]
+use loom::sync::{Condvar, Mutex};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
+#[cfg(not(loom))]
+use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 use syncline_protocol::fault::Fault;
 use syncline_protocol::lane::transfers::Label;
@@ -134,7 +141,7 @@ impl Pending {
     /// operation goes on in that case; its communicator fails it when its own deadline passes.
     pub fn wait(&self, most: Duration) -> Option<Outcome> {
         // Most operations are small: sleeping and waking would take longer than they do.
-        const YIELDS: usize = 10;
+        const YIELDS: usize = if cfg!(loom) { 0 } else { 10 };
         for _ in 0..YIELDS {
             if self.completion.over() || most.is_zero() {
                 break;
@@ -169,7 +176,79 @@ impl Pending {
     }
 }
 
-#[cfg(test)]
+/// Every order in which lanes can end an operation that a caller waits for, by loom.
+#[cfg(all(test, loom))]
+mod orders {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::thread;
+
+    /// Two lanes write the result, each its part, and the last one ends the operation. Whoever waits, or is called
+    /// back, sees all of it: loom reports a read that is not ordered after a write.
+    fn ends(wait: fn(&Pending, &dyn Fn())) {
+        loom::model(move || {
+            let completion = Completion::new(2);
+            let result = Arc::new([UnsafeCell::new(0), UnsafeCell::new(0)]);
+            for lane in 0..2 {
+                let (completion, result) = (Arc::clone(&completion), Arc::clone(&result));
+                thread::spawn(move || {
+                    // SAFETY: each lane has its own cell.
+                    #[allow(unsafe_code)]
+                    result[lane].with_mut(|part| unsafe { *part = 7 });
+                    if completion.lane_done() {
+                        completion.end(Ok(()));
+                    }
+                });
+            }
+            let look = || {
+                // SAFETY: loom reports it if a lane may still write.
+                #[allow(unsafe_code)]
+                let parts = [0, 1].map(|lane| result[lane].with(|part| unsafe { *part }));
+                assert_eq!(parts, [7, 7]);
+            };
+            wait(&Pending::new(completion), &look);
+        });
+    }
+
+    #[test]
+    fn a_caller_that_waits_sees_the_result_of_all_lanes() {
+        ends(|pending, look| {
+            assert!(matches!(pending.wait(Duration::MAX), Some(Ok(()))));
+            look();
+        });
+    }
+
+    #[test]
+    fn a_caller_that_polls_sees_the_result_of_all_lanes() {
+        ends(|pending, look| {
+            if pending.outcome().is_some() {
+                look();
+            }
+        });
+    }
+
+    #[test]
+    fn a_callback_runs_once_whether_it_comes_before_or_after_the_end() {
+        loom::model(|| {
+            let completion = Completion::new(1);
+            let calls = Arc::new(AtomicU32::new(0));
+            let lane = Arc::clone(&completion);
+            let ends = thread::spawn(move || {
+                assert!(lane.lane_done());
+                lane.end(Ok(()));
+            });
+            let count = Arc::clone(&calls);
+            Pending::new(completion).then(move |outcome| {
+                assert!(outcome.is_ok());
+                count.fetch_add(1, Ordering::Relaxed);
+            });
+            ends.join().unwrap();
+            assert_eq!(calls.load(Ordering::Relaxed), 1);
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use syncline_protocol::fault::{Blame, Trouble};

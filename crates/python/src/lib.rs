@@ -46,6 +46,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     convert::register(module)?;
     module.add_class::<run::Run>()?;
     module.add_class::<runtime::Communicator>()?;
+    module.add_class::<runtime::memory::Memory>()?;
     module.add_class::<runtime::Pending>()?;
     module.add_class::<runtime::hub::Hub>()?;
     module.add_class::<runtime::hub::HubService>()?;
@@ -54,6 +55,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<runtime::certificates::Certificates>()?;
     module.add_function(wrap_pyfunction!(runtime::certificates::certificate_date, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::certificates::make_certificates, module)?)?;
+    module.add_function(wrap_pyfunction!(runtime::memory::element_names, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::forked, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::completions::next_completion, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::completions::stop_completions, module)?)?;

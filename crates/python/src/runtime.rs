@@ -3,17 +3,20 @@
 //! - [`certificates`]: keys and certificates by which members of a job know each other;
 //! - [`completions`]: the queue of finished operations, whose callbacks Python runs;
 //! - [`hub`]: parameter hubs, and workers that join jobs on them;
-//! - [`operations`]: operations under way, and the objects whose memory they use;
+//! - [`memory`]: memory of Python objects, and what keeps it valid;
+//! - [`operations`]: operations under way, and the memory that they use;
 //! - [`raised`]: signals and exceptions that Python raises while Rust waits.
 
 pub(crate) mod certificates;
 pub(crate) mod completions;
 pub(crate) mod hub;
+pub(crate) mod memory;
 mod operations;
 mod raised;
 
 use crate::errors::{detached, to_python};
 use certificates::{Secret, trust};
+use memory::{Lent, Memory};
 use operations::{Begun, Held, Operations};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -33,12 +36,11 @@ use syncline_plan::choice::{Network, Wiring};
 use syncline_protocol::fault::Fault;
 use syncline_protocol::heartbeat::Patience;
 use syncline_protocol::lane::Pace;
-use syncline_protocol::memory::Region;
 use syncline_protocol::operation::{Association, Operation};
 use syncline_protocol::racks::Racks;
 use syncline_protocol::settings::Settings;
 use syncline_protocol::shape::{PlanBook, Rule};
-use syncline_reduction::{Element, Reduction};
+use syncline_reduction::Reduction;
 use syncline_units::{Bytes, CollectiveKind, Rate, Time};
 
 /// Closes this process's copies of its parent's connections. Python calls it after a fork, in the child.
@@ -480,19 +482,10 @@ impl Communicator {
         Ok(())
     }
 
-    /// Sends memory to a rank. `memory` is an address and a number of bytes, which `owner` keeps valid.
-    /// `space` is 0 for applications.
-    fn send(
-        &self,
-        py: Python<'_>,
-        memory: (usize, usize),
-        to: u32,
-        space: u64,
-        tag: i64,
-        owner: Py<PyAny>,
-    ) -> PyResult<Pending> {
-        self.operations.begin(py, owner, |ranks| {
-            Ok(Begun::Transfer(ranks.group().send(region(memory), to, (space, tag))?))
+    /// Sends memory to a rank. `space` is 0 for applications.
+    fn send(&self, py: Python<'_>, memory: Py<Memory>, to: u32, space: u64, tag: i64) -> PyResult<Pending> {
+        self.operations.begin(py, Lent::new(Some(memory), None), |ranks, lent| {
+            Ok(Begun::Transfer(ranks.group().send(lent.input(), to, (space, tag))?))
         })
     }
 
@@ -500,41 +493,40 @@ impl Communicator {
     fn receive(
         &self,
         py: Python<'_>,
-        memory: (usize, usize),
+        memory: Py<Memory>,
         source: Option<u32>,
         space: u64,
         tag: i64,
-        owner: Py<PyAny>,
     ) -> PyResult<Pending> {
-        self.operations.begin(py, owner, |ranks| {
-            Ok(Begun::Transfer(ranks.group().receive(region(memory), source, (space, tag))?))
+        self.operations.begin(py, Lent::new(None, Some(memory)), |ranks, lent| {
+            Ok(Begun::Transfer(ranks.group().receive(lent.output(), source, (space, tag))?))
         })
     }
 
-    /// Begins an operation. `input` and `output` are each an address and a number of bytes, which `owner`
-    /// keeps valid. Nothing else may touch that memory until the operation is over.
-    #[pyo3(signature = (kind, element, reduction, elements, root, in_order, input, output, keep, owner))]
+    /// Begins an operation on the whole vector in `input`, or for an all-gather in `output`. Nothing else may
+    /// touch the memory until the operation is over.
+    #[pyo3(signature = (kind, reduction, root, in_order, input, output, keep))]
     #[expect(clippy::too_many_arguments, reason = "one call for each collective of a training step")]
     fn begin(
         &self,
         py: Python<'_>,
         kind: &str,
-        element: &str,
         reduction: &str,
-        elements: u64,
         root: u32,
         in_order: bool,
-        input: (usize, usize),
-        output: (usize, usize),
+        input: Option<Py<Memory>>,
+        output: Option<Py<Memory>>,
         keep: bool,
-        owner: Py<PyAny>,
     ) -> PyResult<Pending> {
         let association = if in_order { Association::Seats } else { Association::Arrival };
-        let (kind, element, reduction) =
-            (named::<CollectiveKind>(kind)?, named::<Element>(element)?, named::<Reduction>(reduction)?);
+        let (kind, reduction) = (named::<CollectiveKind>(kind)?, named::<Reduction>(reduction)?);
+        let vector = if kind == CollectiveKind::AllGather { &output } else { &input };
+        let vector = vector.as_ref().map(Py::get);
+        let vector = vector.ok_or_else(|| PyValueError::new_err(format!("{kind} needs a whole vector")))?;
+        let (elements, element) = (vector.count(), vector.element());
         let operation = Operation { kind, elements, element, reduction, root, association };
-        self.operations.begin(py, owner, |communicator| {
-            let pending = communicator.group().begin(&operation, region(input), region(output), keep)?;
+        self.operations.begin(py, Lent::new(input, output), |communicator, lent| {
+            let pending = communicator.group().begin(&operation, lent.input(), lent.output(), keep)?;
             Ok(Begun::Collective(pending))
         })
     }
@@ -577,17 +569,6 @@ fn seconds_or_none(key: &str, value: f64) -> syncline_diagnostics::Result<Durati
 fn invalid_timeout(key: &str, value: f64, allowed: &str) -> Diagnostics {
     let error = Diagnostic::error(Code::BadValue, format!("`{key}` is not a valid timeout"));
     error.key(key).found(value.to_string()).allowed(allowed).into()
-}
-
-/// Memory at an address, of a number of bytes.
-fn region((address, bytes): (usize, usize)) -> Region {
-    // SAFETY: callers give the address of memory that `owner` keeps valid, and do not touch it until the
-    // operation is over: `syncline.runtime` and `syncline.torch` ensure that. `Operations` holds owners until
-    // then.
-    #[allow(unsafe_code)]
-    unsafe {
-        Region::new(address as *mut u8, bytes)
-    }
 }
 
 /// Turns a fault into an exception.

@@ -5,8 +5,8 @@
 //! - `ring`: memory that two processes share; [`shared`]: a transport on it, for members on one host; [`same_host`]:
 //!   how such members find each other;
 //! - [`congestion`]: TCP's congestion control;
-//! - [`connections`]: the connections of one thread; [`lane_waker`]: wakes that thread; `parting`: ends a connection
-//!   without losing bytes; `queued`: bytes that a socket has not delivered yet;
+//! - [`connections`]: the connections of one thread; [`lane_waker`]: wakes that thread, by `wake_flags`; `parting`: ends
+//!   a connection without losing bytes; `queued`: bytes that a socket has not delivered yet;
 //! - [`handshaking`]: a handshake on a socket; [`pending_handshakes`]: handshakes of peers that are not admitted yet;
 //!   [`control_connection`]: messages after the handshake; [`random`]: nonces and other random numbers;
 //! - [`affinity`]: a CPU for each thread; [`descriptors`]: the limit on open files; [`forks`]: closes connections in
@@ -34,6 +34,7 @@ pub mod shared;
 pub mod socket;
 mod tls;
 pub mod trust;
+mod wake_flags;
 
 use mio::event::Event;
 use mio::{Registry, Token};

@@ -13,7 +13,8 @@
 //!
 //! If one side cannot share memory, the socket itself carries the bytes.
 
-use super::ring::{BYTES, ROOM, Reader, Segment, Sleep, Writer};
+use super::ring::segment::Segment;
+use super::ring::{BYTES, ROOM, Reader, Sleep, Writer};
 use super::socket::{Socket, Stream};
 use super::{Connection, Halt, Intake, Transport};
 use mio::event::Event;
@@ -261,9 +262,8 @@ impl Transport for Shared {
         if waiting == 0 {
             return if self.closed { Ok(0) } else { Err(io::Error::from(ErrorKind::WouldBlock).into()) };
         }
-        let bytes = self.reader.bytes(waiting.min(PIECE));
-        let taken = bytes.len();
-        intake.take(bytes)?;
+        let take = |bytes: &[u8]| intake.take(bytes).map(|()| bytes.len());
+        let taken = self.reader.read(waiting.min(PIECE), take)?;
         self.reader.consume(taken);
         if Self::is_roomy(self.writer.capacity() - (waiting - taken), self.writer.capacity()) {
             self.wake(ROOM);

@@ -15,7 +15,7 @@ from syncline.hub.terms import Terms
 from syncline.runtime import congestions, leaving
 from syncline.runtime.addresses import resolve, setting, with_port
 from syncline.runtime.communicator import Pending
-from syncline.runtime.memory import ELEMENTS, NOTHING, Memory, memory, refusal
+from syncline.runtime.memory import Memory, memory, refusal
 from syncline.runtime.settings import TimeLimits
 from syncline.runtime.trust import Security
 
@@ -152,22 +152,22 @@ class Hub:
         """
         source = self._memory(key, buffer)
         target = source if output is None else self._memory(key, output)
-        return self._begin(key, "push_pull", source.place, target.place, (source, target), keep=keep)
+        return self._begin(key, "push_pull", source, target, keep=keep)
 
     def push(self, key: str, buffer: Any) -> Exchange:
         """Pushes a vector. The exchange is over once the buffer may be used again."""
         source = self._memory(key, buffer)
-        return self._begin(key, "push", source.place, NOTHING, source)
+        return self._begin(key, "push", source, None)
 
     def pull(self, key: str, buffer: Any) -> Exchange:
         """Pulls a vector. Its value includes every push of this rank so far, and may include later steps."""
         target = self._memory(key, buffer)
-        return self._begin(key, "pull", NOTHING, target.place, target)
+        return self._begin(key, "pull", None, target)
 
     def set(self, key: str, buffer: Any) -> Exchange:
         """Sets a vector on the hub, whatever its value was. One rank does so for all."""
         source = self._memory(key, buffer)
-        return self._begin(key, "set", source.place, NOTHING, source)
+        return self._begin(key, "set", source, None)
 
     def start(self, buffers: Mapping[str, Any]) -> None:
         """Gives all ranks the same parameters: those of rank 0, or the hub's if the job has done steps already."""
@@ -199,7 +199,7 @@ class Hub:
         self._number(key)
         vector = self._keys[key]
         held = memory(buffer)
-        found = (held.element, held.nbytes // held.width)
+        found = (held.element, held.elements)
         if found != vector:
             word = "{0[1]} {0[0]}".format
             raise refusal(f"the buffer does not match the job's vector `{key}`", word(found), word(vector))
@@ -212,10 +212,10 @@ class Hub:
         return self._numbers[key]
 
     def _begin(
-        self, key: str, wish: str, source: tuple[int, int], target: tuple[int, int], owner: Any, *, keep: bool = False
+        self, key: str, wish: str, source: Memory | None, target: Memory | None, *, keep: bool = False
     ) -> Exchange:
         try:
-            return Exchange(self._core.begin(self._numbers[key], wish, source, target, keep, owner))
+            return Exchange(self._core.begin(self._numbers[key], wish, source, target, keep))
         except ValueError as error:
             raise _closed(error) from None
 
@@ -269,8 +269,7 @@ def _vector(name: str, given: Any) -> tuple[str, int]:
         match given:
             case (str(element), int(elements)) if elements >= 0:
                 return element, elements
-        known = sorted({*ELEMENTS.values(), "bf16", "i32", "i64"})
-        allowed = f"a buffer, or (element, length) with an element of {', '.join(known)}"
+        allowed = f"a buffer, or (element, length) with an element of {', '.join(sorted(_core.element_names()))}"
         raise refusal(f"`{name}` is not a vector", repr(given), allowed)
     held = memory(given)
-    return held.element, held.nbytes // held.width
+    return held.element, held.elements

@@ -18,7 +18,7 @@ Options are in objects, each with a default: :class:`Meeting` (where ranks find 
 - :mod:`~syncline.runtime.rendezvous`: where ranks listen, and how they find each other through a store;
 - :mod:`~syncline.runtime.redis`: such a store in Redis;
 - :mod:`~syncline.runtime.trust`: certificates and keys, and when none are needed;
-- :mod:`~syncline.runtime.memory`: addresses and element types of buffers;
+- :mod:`~syncline.runtime.memory`: memory of buffers, for operations;
 - :mod:`~syncline.runtime.completions`: the thread that runs callbacks;
 - :mod:`~syncline.runtime.addresses`: parses the addresses that users and launchers give;
 - :mod:`~syncline.runtime.racks`: the rack of each rank; ``choice``: plans as data for the core;

@@ -17,7 +17,7 @@ from syncline import _core
 from syncline.runtime import completions, congestions, leaving, trust
 from syncline.runtime.addresses import Interface, at_port, listening, port_range, resolve_all, setting, with_port
 from syncline.runtime.choice import chosen, placed
-from syncline.runtime.memory import NOTHING, Memory, memory, refusal
+from syncline.runtime.memory import Memory, memory, refusal
 from syncline.runtime.rendezvous import Answers, Meeting, failure, look, wipe
 from syncline.runtime.settings import Plans, Resources, TimeLimits
 from syncline.runtime.trust import Security
@@ -250,36 +250,33 @@ class Communicator:
         bit. With ``keep`` the buffer is unchanged if the operation fails.
         """
         held = memory(buffer)
-        return self._begin("all_reduce", held, held.place, held.place, reduction, in_order=in_order, keep=keep)
+        return self._begin("all_reduce", held, held, reduction, in_order=in_order, keep=keep)
 
     def reduce_scatter(self, input: Any, output: Any, reduction: str = "sum", *, in_order: bool = False) -> Pending:
         """Combines the vectors of all ranks; each gets its block of the result."""
         source, target = _alike(input, output)
-        owner = (source, target)
-        return self._begin(
-            "reduce_scatter", source, source.place, target.place, reduction, in_order=in_order, owner=owner
-        )
+        return self._begin("reduce_scatter", source, target, reduction, in_order=in_order)
 
     def all_gather(self, input: Any, output: Any) -> Pending:
         """Gives every rank the vectors of all ranks, concatenated."""
         source, target = _alike(input, output)
-        return self._begin("all_gather", target, source.place, target.place, owner=(source, target))
+        return self._begin("all_gather", source, target)
 
     def all_to_all(self, input: Any, output: Any) -> Pending:
         """Sends block ``i`` of each rank's vector to rank ``i``."""
         source, target = _alike(input, output)
-        return self._begin("all_to_all", source, source.place, target.place, owner=(source, target))
+        return self._begin("all_to_all", source, target)
 
     def broadcast(self, buffer: Any, root: int = 0) -> Pending:
         """Gives every rank the vector of ``root``."""
         held = memory(buffer)
-        return self._begin("broadcast", held, held.place, held.place, root=root)
+        return self._begin("broadcast", held, held, root=root)
 
     def reduce(self, buffer: Any, root: int = 0, reduction: str = "sum", *, in_order: bool = False) -> Pending:
         """Combines the vectors of all ranks at ``root``, in place; the vectors of the other ranks do not change."""
         held = memory(buffer)
-        output = held.place if self.rank == root else NOTHING
-        return self._begin("reduce", held, held.place, output, reduction, root=root, in_order=in_order)
+        output = held if self.rank == root else None
+        return self._begin("reduce", held, output, reduction, root=root, in_order=in_order)
 
     def send(self, buffer: Any, to: int, tag: int = 0, *, space: int = 0) -> Pending:
         """Sends the bytes of a buffer to a rank, which must receive the same number under the same tag.
@@ -295,7 +292,7 @@ class Communicator:
         is at fault and the job fails.
         """
         held = memory(buffer)
-        return self._transfer(lambda: self._core.send(held.place, to, space, tag, held))
+        return self._transfer(lambda: self._core.send(held, to, space, tag))
 
     def receive(self, buffer: Any, source: int | None = None, tag: int = 0, *, space: int = 0) -> Pending:
         """Receives a message that fills the buffer, from ``source`` or from any rank (:attr:`Pending.source`).
@@ -304,7 +301,7 @@ class Communicator:
         send of a message of at most 64 KiB may have succeeded before.)
         """
         held = memory(buffer)
-        return self._transfer(lambda: self._core.receive(held.place, source, space, tag, held))
+        return self._transfer(lambda: self._core.receive(held, source, space, tag))
 
     def _transfer(self, begin: Callable[[], _core.Pending]) -> Pending:
         try:
@@ -367,23 +364,16 @@ class Communicator:
     def _begin(
         self,
         kind: str,
-        vector: Memory,
-        input: tuple[int, int],
-        output: tuple[int, int],
+        input: Memory,
+        output: Memory | None,
         reduction: str = "sum",
         *,
         root: int = 0,
         in_order: bool = False,
         keep: bool = False,
-        owner: Any = None,
     ) -> Pending:
-        """Begins an operation whose full vector is as long as ``vector``."""
-        elements = vector.nbytes // vector.width
-        holder = owner or vector
         try:
-            pending = self._core.begin(
-                kind, vector.element, reduction, elements, root, in_order, input, output, keep, holder
-            )
+            pending = self._core.begin(kind, reduction, root, in_order, input, output, keep)
         except ValueError as error:
             raise refusal("the operation is invalid", str(error), "see syncline.runtime") from None
         return Pending(pending)

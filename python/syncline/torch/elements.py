@@ -105,20 +105,23 @@ def _reducing(what: str, op: Any, kind: Any, dtype: torch.dtype, world: int) -> 
 
 def memory(tensor: torch.Tensor) -> Memory:
     """Returns the memory of a dense, contiguous tensor on the CPU. It stays valid as long as the result exists."""
-    if tensor.dtype in PAIRS:
-        tensor = torch.view_as_real(tensor)
-    element = ELEMENTS.get(tensor.dtype)
-    width = tensor.element_size()
-    nbytes = tensor.numel() * width
-    if element is None:
-        element, width = "u8", 1
-    return Memory(tensor.data_ptr() if nbytes else 0, nbytes, element, width, tensor)
+    dtype = PAIRS.get(tensor.dtype, tensor.dtype)
+    return _memory(tensor, ELEMENTS.get(dtype, "u8"))
 
 
 def raw(tensor: torch.Tensor) -> Memory:
     """Returns the memory of a tensor, like :func:`memory`, as bytes."""
+    return _memory(tensor, "u8")
+
+
+def _memory(tensor: torch.Tensor, element: str) -> Memory:
+    # The tensor keeps the memory unless somebody resizes it or gives it another storage, which nothing can rule out.
+    # DLPack would not need an address, but does not have all types, and takes longer.
+    if tensor.device.type != "cpu" or not tensor.is_contiguous():
+        where = "with gaps between its elements" if tensor.device.type == "cpu" else f"on {tensor.device}"
+        raise refusal("the memory of this tensor cannot be used in place", where, "a contiguous tensor on the CPU")
     nbytes = tensor.numel() * tensor.element_size()
-    return Memory(tensor.data_ptr() if nbytes else 0, nbytes, "u8", 1, tensor)
+    return Memory.unsafe_from_address(tensor.data_ptr(), nbytes, element, tensor)
 
 
 def check(what: str, tensors: list[torch.Tensor]) -> None:

@@ -1,9 +1,10 @@
 //! Parameter hubs, for Python: workers that join jobs on hubs, and hubs that serve them.
 
 use super::certificates::{Secret, trust};
+use super::memory::{Lent, Memory};
 use super::operations::{Begun, Operations, Own};
 use super::raised::Raised;
-use super::{Pending, error, join_diagnostics, read, region, seconds};
+use super::{Pending, error, join_diagnostics, read, seconds};
 use crate::errors::{detached, to_python};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -96,25 +97,24 @@ impl Hub {
         self.operations.ask(syncline_hub::join::Hub::fresh).ok_or_else(|| self.operations.closed())
     }
 
-    /// Begins an exchange of a vector; `wish` is `push`, `push_pull`, `pull` or `set`. `input` and `output`
-    /// are each an address and a number of bytes, which `owner` keeps valid.
+    /// Begins an exchange of a vector; `wish` is `push`, `push_pull`, `pull` or `set`. Nothing else
+    /// may touch the memory until the exchange is over.
     #[expect(clippy::too_many_arguments, reason = "one call for each vector of a training step")]
     fn begin(
         &self,
         py: Python<'_>,
         key: u32,
         wish: &str,
-        input: (usize, usize),
-        output: (usize, usize),
+        input: Option<Py<Memory>>,
+        output: Option<Py<Memory>>,
         keep: bool,
-        owner: Py<PyAny>,
     ) -> PyResult<Pending> {
         let requests = [Request::Push, Request::PushPull, Request::Pull, Request::Set];
         let request = requests.into_iter().find(|known| known.name() == wish);
         let request = request
             .ok_or_else(|| PyValueError::new_err(format!("`{wish}` is not an exchange with a hub")))?;
-        self.operations.begin(py, owner, |hub| {
-            Ok(Begun::Exchange(hub.begin(key, request, region(input), region(output), keep)?))
+        self.operations.begin(py, Lent::new(input, output), |hub, lent| {
+            Ok(Begun::Exchange(hub.begin(key, request, lent.input(), lent.output(), keep)?))
         })
     }
 

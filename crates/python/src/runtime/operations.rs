@@ -1,6 +1,7 @@
-//! Operations under way, and the owners of their memory.
+//! Operations under way, and the memory that they use.
 
 use super::Pending;
+use super::memory::Lent;
 use crate::errors::{guarded, to_python};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -28,18 +29,18 @@ impl Begun {
     }
 }
 
-/// An operation, and the owner of its memory, which is held until the operation is over.
+/// An operation, and its memory, which is held until the operation is over.
 pub(super) struct Held {
     pub(super) begun: Begun,
-    owner: Mutex<Option<Py<PyAny>>>,
+    lent: Mutex<Option<Lent>>,
 }
 
 impl Held {
-    /// Takes the owner once the operation is over. Drop it without holding a lock, because Python code may
+    /// Takes the memory once the operation is over. Drop it without holding a lock, because Python code may
     /// run.
-    pub(super) fn released(&self) -> Option<Py<PyAny>> {
+    pub(super) fn released(&self) -> Option<Lent> {
         let over = self.begun.pending().outcome().is_some();
-        over.then(|| self.owner.lock().unwrap_or_else(PoisonError::into_inner).take()).flatten()
+        over.then(|| self.lent.lock().unwrap_or_else(PoisonError::into_inner).take()).flatten()
     }
 }
 
@@ -130,23 +131,23 @@ impl<T: Send> Operations<T> {
         PyValueError::new_err(format!("the {} is closed", self.name))
     }
 
-    /// Begins an operation on memory that `owner` keeps valid.
+    /// Begins an operation on memory that is held until the operation is over.
     pub(crate) fn begin(
         &self,
         py: Python<'_>,
-        owner: Py<PyAny>,
-        begin: impl FnOnce(&T) -> syncline_diagnostics::Result<Begun>,
+        lent: Lent,
+        begin: impl FnOnce(&T, &Lent) -> syncline_diagnostics::Result<Begun>,
     ) -> PyResult<Pending> {
         // Run no Python code while this lock is held: another thread may wait for the lock while it holds the
         // interpreter.
         let Some(inner) = self.inner.get() else { return Err(self.closed()) };
         let mut inner = inner.lock().unwrap_or_else(PoisonError::into_inner);
         let over = inner.1.take_finished();
-        let begun = inner.0.as_ref().map(|runner| guarded(|| begin(runner)));
-        let mut owner = Some(owner);
+        let begun = inner.0.as_ref().map(|runner| guarded(|| begin(runner, &lent)));
+        let mut lent = Some(lent);
         let begun = begun.map(|begun| {
             begun.map(|begun| {
-                let held = Arc::new(Held { begun, owner: Mutex::new(owner.take()) });
+                let held = Arc::new(Held { begun, lent: Mutex::new(lent.take()) });
                 inner.1.held.push_back(Arc::clone(&held));
                 held
             })
@@ -166,7 +167,7 @@ impl<T: Send> Operations<T> {
         self.inner.get()?.lock().unwrap_or_else(PoisonError::into_inner).0.take()
     }
 
-    /// Drops what runs operations. Operations under way fail, and their owners are released.
+    /// Drops what runs operations. Operations under way fail, and their memory is released.
     pub(crate) fn close(&self, py: Python<'_>) {
         let Some(inner) = self.inner.get() else { return };
         let mut inner = inner.lock().unwrap_or_else(PoisonError::into_inner);
