@@ -99,7 +99,6 @@ impl Hub {
 
     /// Begins an exchange of a vector; `wish` is `push`, `push_pull`, `pull` or `set`. Nothing else
     /// may touch the memory until the exchange is over.
-    #[expect(clippy::too_many_arguments, reason = "one call for each vector of a training step")]
     fn begin(
         &self,
         py: Python<'_>,
