@@ -82,6 +82,10 @@ mod yardstick {
             unsafe { sum::<R, STREAM, true>(dst, srcs) }
         }
 
+        /// `dst` as the sum of `srcs`, tile by tile.
+        ///
+        /// # Safety
+        /// The processor has AVX.
         #[target_feature(enable = "avx")]
         fn sum<const R: usize, const STREAM: bool, const TALL: bool>(dst: &mut [u8], srcs: &[&[u8]]) {
             let tile = 32 * R;
