@@ -68,7 +68,7 @@ def test_a_frame(result: syncline.Result) -> None:
 
 
 def test_a_frame_without_pandas_and_polars_is_refused(result: syncline.Result, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("syncline.result.find_spec", lambda _: None)
+    monkeypatch.setattr("syncline.run.find_spec", lambda _: None)
     with pytest.raises(ImportError, match="needs pandas or polars"):
         result.frame("links")
 
