@@ -39,7 +39,7 @@ BYTES_PER_S = 12.5e9
 """Rate of a link: 100 Gb/s."""
 FRAME = 1502
 """Bytes on the wire of a full packet, with an MTU of 1500 B."""
-BYTES, BUFFER = "workload.layers.matrix.communication.weight_grad.bytes", "network.buffer"
+BYTES, BUFFER = "workload.layers.matrix.exchanges.0.bytes", "network.buffer"
 
 
 @dataclass(frozen=True)
