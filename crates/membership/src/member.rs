@@ -16,6 +16,9 @@ pub struct Member {
     waiting: Vec<u32>,
     /// Ranks from which this member has received something lately.
     hears: Vec<u32>,
+    /// When this member last heard some rank but 0. If the others find the fault first, they are gone by the time this
+    /// member finds it.
+    heard_others: Option<Duration>,
     /// Why this member no longer takes part, if the coordinator has dismissed it.
     dismissed: Option<String>,
     out: Vec<FromMember>,
@@ -27,8 +30,16 @@ impl Member {
         let mut heartbeats = Heartbeats::new(patience, now);
         heartbeats.join(0, now);
         heartbeats.heard(0, now);
-        let (waiting, hears, out) = (Vec::new(), Vec::new(), Vec::new());
-        Self { heartbeats, coordinator_left: false, verdict: None, waiting, hears, dismissed: None, out }
+        Self {
+            heartbeats,
+            coordinator_left: false,
+            verdict: None,
+            waiting: Vec::new(),
+            hears: Vec::new(),
+            heard_others: None,
+            dismissed: None,
+            out: Vec::new(),
+        }
     }
 
     /// Sets the ranks from which this member has received something lately, on its connections to them. Call it before
@@ -99,11 +110,16 @@ impl Member {
 
     /// Advances timers. Call it once per [`Member::interval`], after received messages have been handled.
     pub fn tick(&mut self, now: Duration) {
+        if self.hears.iter().any(|&rank| rank != 0) {
+            self.heard_others = Some(now);
+        }
         if let Some(&(_, silence)) = self.heartbeats.silent(now).first() {
             let mut trouble = Trouble::silent(silence);
             // The coordinator may still hear this member.
             self.out.push(FromMember::Deaf { hears: self.hears.clone(), trouble: trouble.clone() });
-            if !self.hears.is_empty() && !self.hears.contains(&0) {
+            let recent = self.heartbeats.patience().recent();
+            let others_spoke_later = self.heard_others.is_some_and(|heard| heard + silence >= now + recent);
+            if others_spoke_later && !self.hears.contains(&0) {
                 trouble.what.push_str("; rank 0, which runs it, is silent too, and other ranks are not");
             }
             self.lose_coordinator(trouble);
@@ -179,6 +195,20 @@ mod tests {
                 _ => None,
             });
             assert_eq!(deaf.collect::<Vec<_>>(), [hears]);
+        }
+    }
+
+    #[test]
+    fn ranks_that_left_after_the_coordinator_fell_silent_were_not_silent() {
+        for (others_leave, rank_0_is_silent) in [(1300, true), (400, false)] {
+            let mut member = Member::new(Patience::default(), ms(0));
+            for now in (0..4000).step_by(100) {
+                member.set_hears(if now < others_leave { vec![1, 3] } else { Vec::new() });
+                member.tick(ms(now));
+            }
+            let trouble = &member.verdict().unwrap().1;
+            let says_so = trouble.what.contains("rank 0, which runs it, is silent too");
+            assert_eq!(says_so, rank_0_is_silent, "others leave after {others_leave} ms");
         }
     }
 

@@ -16,6 +16,15 @@ pub struct Patience {
     pub silence: Duration,
 }
 
+impl Patience {
+    /// A peer counts as heard for this long: the limit less two intervals. If one machine finds a peer silent for too
+    /// long, every machine that still hears the peer has heard it since its heartbeats stopped arriving at the first.
+    /// Heartbeats are an interval apart.
+    pub fn recent(&self) -> Duration {
+        self.silence.saturating_sub(2 * self.interval)
+    }
+}
+
 impl Default for Patience {
     /// A heartbeat every 0.4 s, and 1.5 s of silence: a process that stops is found within two seconds.
     fn default() -> Self {
@@ -185,12 +194,9 @@ impl Heartbeats {
         }) && peers >= 2
     }
 
-    /// Whether a peer was heard within the limit less two intervals. If one machine finds a peer silent for too long,
-    /// every machine that still hears the peer has heard it since its heartbeats stopped arriving at the first.
-    /// Heartbeats are an interval apart.
+    /// Whether a peer was heard within [`Patience::recent`].
     pub fn hears(&self, peer: usize, now: Duration) -> bool {
-        let most = self.patience.silence.saturating_sub(2 * self.patience.interval);
-        self.heard.get(&peer).is_some_and(|&heard| now.saturating_sub(heard) <= most)
+        self.heard.get(&peer).is_some_and(|&heard| now.saturating_sub(heard) <= self.patience.recent())
     }
 
     /// How often others send heartbeats, and how long to wait for them.
