@@ -226,7 +226,7 @@ fn cases() -> impl Strategy<Value = (Arc<dyn Algorithm>, Vec<u32>, Vec<Ask>, u64
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(crate::config(200))]
 
     #[test]
     fn every_plan_gives_the_right_result((algorithm, order, asks, message, window, seed) in cases()) {
@@ -269,7 +269,7 @@ fn with_scratch(ranks: u32) -> Arc<dyn Algorithm> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(crate::config(60))]
 
     #[test]
     fn a_custom_plan_with_scratch_gives_the_right_result(
@@ -416,7 +416,7 @@ const PLANS: [&str; 5] =
     ["ring", "direct", "halving_doubling", "two_level(group=2)", "parameter_server(placement=CC)"];
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(crate::config(400))]
 
     /// Whatever happens to bytes in transit, the receiver detects it by the next heartbeat. It never completes with a
     /// wrong result, blames only the connection on which they came, and restores its input.
@@ -586,7 +586,7 @@ fn give(lane: &mut Lane, place: u32, header: Header, asked: &[u8]) -> Result<(),
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+    #![proptest_config(crate::config(500))]
 
     /// Fault: well-formed frames arrive that make no sense -> each is refused or taken; inputs are restored
     #[test]
