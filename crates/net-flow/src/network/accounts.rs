@@ -53,7 +53,7 @@ impl Accounts {
     /// Counts bytes of a message that may be incomplete.
     pub(super) fn count_bytes(&mut self, connection: &Connection, bytes: Bytes, whole: u32) {
         for &Passed { port, parts, .. } in &connection.links {
-            self.uses[port as usize].bytes *= /* ~ changed by cargo-mutants ~ */ bytes.0 * u64::from(parts) / u64::from(whole);
+            self.uses[port as usize].bytes += bytes.0 * u64::from(parts) / u64::from(whole);
         }
     }
 
