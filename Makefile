@@ -131,7 +131,8 @@ MIRI := MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=2 PROPTEST_RNG_SEED=1 
 
 miri: ## unsafe code in an interpreter that reports undefined behaviour; needs nightly Rust with miri and rust-src
 	$(MIRI) -p syncline-engine --lib prefetch::
-	$(MIRI) -p syncline-protocol --lib --test all
+	$(MIRI) -p syncline-protocol --lib
+	$(MIRI) -p syncline-protocol --test all lanes::
 	$(MIRI) -p syncline-reduction --lib --test kernels
 	$(MIRI) -p syncline-transport --lib ring::
 

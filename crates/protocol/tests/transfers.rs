@@ -227,7 +227,7 @@ fn check(
 }
 
 proptest! {
-    #![proptest_config(crate::config(60))]
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
     fn sends_arrive_in_the_order_of_their_tag(
@@ -300,13 +300,11 @@ fn at_scale(ranks: u32) {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "slow")]
 fn ranks_64_send_gather_scatter_and_exchange_unevenly() {
     at_scale(64);
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "slow")]
 fn ranks_256_send_gather_scatter_and_exchange_unevenly() {
     at_scale(256);
 }
