@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds bench bench-ddp bench-executor bench-flow bench-hub bench-machine bench-packet bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 lint wheel web schema transcripts clean
+.PHONY: help setup demo test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds bench bench-ddp bench-executor bench-flow bench-hub bench-machine bench-packet bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 lint loom miri mutants wheel web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -125,6 +125,29 @@ lint: setup ## formatting, lints, types
 	$(BIN)/ruff format --check --quiet
 	$(BIN)/ruff check --quiet
 	$(BIN)/mypy
+
+# Isolation is off because proptest asks for the folder. Seeds choose the order of threads in the tests of rings.
+MIRI := MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=2 PROPTEST_RNG_SEED=1 cargo +nightly miri test --locked --quiet
+
+miri: ## unsafe code in an interpreter that reports undefined behaviour; needs nightly Rust with miri and rust-src
+	$(MIRI) -p syncline-engine --lib prefetch::
+	$(MIRI) -p syncline-protocol --lib
+	$(MIRI) -p syncline-protocol --test all lanes::
+	$(MIRI) -p syncline-reduction --lib --test kernels
+	$(MIRI) -p syncline-transport --lib ring::
+
+# A thread is interrupted at most three times where it need not wait: more orders take hours.
+loom: ## rings of shared memory, wake-ups and ends of operations, in every order of their threads
+	LOOM_MAX_PREEMPTIONS=3 RUSTFLAGS="--cfg loom" cargo test --locked --quiet -p syncline-transport -p syncline-executor --lib orders::
+
+# Of one crate, or of the lines that differ from `main`, each by its crate's own tests.
+mutants: ## changes of the code that no test notices; CRATE=net-flow for a crate, CRATE=all; needs cargo-mutants
+ifdef CRATE
+	PROPTEST_RNG_SEED=1 cargo mutants $(if $(filter all,$(CRATE)),--workspace,--package syncline-$(CRATE)) --output target $(ARGS)
+else
+	mkdir -p target && git diff $(or $(BASE),main) -- crates > target/mutants.diff
+	PROPTEST_RNG_SEED=1 cargo mutants --in-diff target/mutants.diff --output target $(ARGS)
+endif
 
 wheel: $(VENV)/.tools ## a wheel for this platform, in dist/
 	$(BIN)/maturin build --release --locked --quiet --interpreter $(BIN)/python --out dist

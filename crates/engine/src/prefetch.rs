@@ -18,3 +18,22 @@ pub(crate) fn prefetch<T>(value: &T) {
 
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Miri reports an access outside `value`: the last lines of a value that is not aligned to lines, and a value
+    /// without bytes.
+    #[test]
+    fn a_prefetch_changes_nothing() {
+        let values: [[u8; 100]; 3] = std::array::from_fn(|at| [at as u8; 100]);
+        for (at, value) in values.iter().enumerate() {
+            prefetch(value);
+            prefetch(&value[99]);
+            assert_eq!(*value, [at as u8; 100]);
+        }
+        prefetch(&());
+        prefetch(Box::<[u64; 9]>::default().as_ref());
+    }
+}

@@ -32,6 +32,14 @@ struct Ask {
     in_place: bool,
 }
 
+/// The configuration of a property with so many cases. Miri runs few: each takes it hundreds of times as long.
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases: if cfg!(miri) { cases.div_ceil(200) } else { cases },
+        ..ProptestConfig::default()
+    }
+}
+
 /// A rank's vectors.
 struct Vectors {
     input: Buffer,
@@ -226,7 +234,7 @@ fn cases() -> impl Strategy<Value = (Arc<dyn Algorithm>, Vec<u32>, Vec<Ask>, u64
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(config(200))]
 
     #[test]
     fn every_plan_gives_the_right_result((algorithm, order, asks, message, window, seed) in cases()) {
@@ -269,7 +277,7 @@ fn with_scratch(ranks: u32) -> Arc<dyn Algorithm> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(config(60))]
 
     #[test]
     fn a_custom_plan_with_scratch_gives_the_right_result(
@@ -396,8 +404,11 @@ fn blocks_without_elements_are_not_sent() {
 #[test]
 fn kept_inputs_are_restored_after_a_failure() {
     let operation = all_reduce(1000, Element::I64, Association::Arrival);
-    for name in PLANS {
-        for steps in [0, 10, 50, 100, 200, 400] {
+    // Miri takes seconds for each.
+    let (plans, moments) =
+        if cfg!(miri) { (2, &[50, 400][..]) } else { (PLANS.len(), &[0, 10, 50, 100, 200, 400][..]) };
+    for name in &PLANS[..plans] {
+        for &steps in moments {
             let (mut network, mut buffers) = under_way(name, &operation, steps, steps);
             for (rank, buffer) in (0u32..).zip(&mut buffers) {
                 assert_eq!(network.machine(rank as usize).abort(), [1]);
@@ -416,7 +427,7 @@ const PLANS: [&str; 5] =
     ["ring", "direct", "halving_doubling", "two_level(group=2)", "parameter_server(placement=CC)"];
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(config(400))]
 
     /// Whatever happens to bytes in transit, the receiver detects it by the next heartbeat. It never completes with a
     /// wrong result, blames only the connection on which they came, and restores its input.
@@ -586,7 +597,7 @@ fn give(lane: &mut Lane, place: u32, header: Header, asked: &[u8]) -> Result<(),
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+    #![proptest_config(config(500))]
 
     /// Fault: well-formed frames arrive that make no sense -> each is refused or taken; inputs are restored
     #[test]
