@@ -32,7 +32,8 @@ struct Ask {
     in_place: bool,
 }
 
-/// The configuration of a property with so many cases. Miri runs few: each takes it hundreds of times as long.
+/// Configures a property test to run `cases` cases. Under Miri it runs far fewer, because each takes hundreds of times
+/// as long.
 fn config(cases: u32) -> ProptestConfig {
     ProptestConfig {
         cases: if cfg!(miri) { cases.div_ceil(200) } else { cases },
@@ -404,7 +405,7 @@ fn blocks_without_elements_are_not_sent() {
 #[test]
 fn kept_inputs_are_restored_after_a_failure() {
     let operation = all_reduce(1000, Element::I64, Association::Arrival);
-    // Miri takes seconds for each.
+    // Each combination takes seconds under Miri.
     let (plans, moments) =
         if cfg!(miri) { (2, &[50, 400][..]) } else { (PLANS.len(), &[0, 10, 50, 100, 200, 400][..]) };
     for name in &PLANS[..plans] {
