@@ -1,12 +1,13 @@
 //! Checks that results are physically possible. They run in every simulation, in release builds too.
 
+use crate::Engine;
 use crate::record::CollectiveRecord;
-use crate::{Engine, Network};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
+use syncline_net_api::NetworkModel;
 use syncline_timeline::Ended;
 use syncline_units::Time;
 
-impl<N: Network> Engine<'_, N> {
+impl<N: NetworkModel> Engine<'_, N> {
     /// A collective cannot be faster than the alpha-beta bound of its plan.
     pub(crate) fn check_collective(&mut self, record: &CollectiveRecord) {
         let plan = &self.job.plans[record.plan as usize];

@@ -1,9 +1,10 @@
 //! The deadlock report: what each rank waits for when no event is left and some ranks have not finished.
 
+use crate::Engine;
 use crate::state::{At, DONE, NONE};
-use crate::{Engine, Network};
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic};
+use syncline_net_api::NetworkModel;
 use syncline_units::rank_list;
 use syncline_workload::TaskKind;
 use syncline_workload::graph::describe;
@@ -14,7 +15,7 @@ const OF_A_RANK: usize = 4;
 /// Most messages in a report that were sent and not received.
 const LISTED_SENT: usize = 4;
 
-impl<N: Network> Engine<'_, N> {
+impl<N: NetworkModel> Engine<'_, N> {
     pub(crate) fn deadlock(&self) -> Diagnostic {
         let stuck: Vec<u32> =
             (0..self.ranks.len() as u32).filter(|&rank| self.ranks[rank as usize].tasks_left > 0).collect();

@@ -1,8 +1,8 @@
 //! Something that waits for several things keeps when the earlier ones happened. The critical path then knows which
 //! of them would be the last after a change ([`Trail::meet`]).
 
-use crate::path::{Moment, Origin, Purpose, Trail};
 use crate::state::{Iteration, Rank, Resource, Run, Set};
+use syncline_critical_path::{Moment, Origin, Purpose, Trail};
 use syncline_units::Time;
 
 /// Visits a stretch number.

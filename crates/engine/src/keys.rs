@@ -5,9 +5,9 @@
 //! share a key. The collective's number takes the remaining bits, at most [`NUMBER_BITS`]; in a job with more
 //! collectives the numbers wrap around.
 
-use crate::calendar::KEY_BITS;
 use crate::job::CollectivePlan;
 use syncline_diagnostics::{Code, Diagnostic, Result};
+use syncline_net_api::calendar::KEY_BITS;
 
 /// Bits of the channel.
 const CHANNEL_BITS: u32 = 5;

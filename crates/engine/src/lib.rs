@@ -3,35 +3,32 @@
 //! In reading order:
 //!
 //! - [`job`]: the input: a workload with durations and plans, and how endpoints schedule;
-//! - [`network`]: the interface that every network model implements;
-//! - [`calendar`]: future events; [`radix`]: the heap that files them by time;
-//! - [`Engine`]: the run loop; its parts are `tasks` (task graphs and compute), `numbers` (of collectives), [`keys`]
+//! - [`Engine`]: the run loop; its parts are `event` (kinds of events), `tasks` (task graphs and compute),
+//!   `numbers` (of collectives), [`keys`]
 //!   (of events), `sets` (the endpoint: chunks and scheduling queues), `programs` (plans, instruction by
 //!   instruction), `quotient` (which ranks stand for others), `steady` (which iterations are skipped because they
 //!   repeat), `slow` (ranks that compute slower), `jitter` (late starts and varying compute times), `checks` (of
 //!   results) and `deadlock` (which rank waits for what);
-//! - [`record`]: the results; [`activity`]: when things were busy; [`path`]: the critical path.
+//! - [`record`]: the results.
+//!
+//! `net-api` holds the calendar and the interface of network models; `critical-path` records what waited for what.
 //!
 //! In the engine an iteration is a micro-batch: a training step consists of
 //! [`micro_batches`](syncline_workload::Workload::micro_batches) of them, usually one. Reports to users count steps.
 //!
 //! The engine reads no clock and no file. Its caller decides about limits and interruptions between steps.
 
-pub mod activity;
-pub mod calendar;
 mod checks;
 mod deadlock;
+mod event;
 mod jitter;
 pub mod job;
 mod joins;
 pub mod keys;
-pub mod network;
 mod numbers;
-pub mod path;
 mod prefetch;
 mod programs;
 mod quotient;
-pub mod radix;
 pub mod record;
 mod relief;
 mod sets;
@@ -42,19 +39,14 @@ mod steady;
 mod tasks;
 mod waits;
 
-pub use activity::Activity;
-pub use calendar::Calendar;
 pub use jitter::Jitter;
 pub use job::{CollectivePlan, Job, Lanes, Order, PhasePlan, Schedule, Schedulers};
-pub use network::{Contention, LinkUse, Network, Owner, Repeats, Sent, Stall, Transfer};
-pub use path::{Origin, Tail};
 pub use record::Record;
 pub use slow::{Slowdown, Slowdowns};
 
-use calendar::Kind;
+use event::Kind;
 use keys::Keys;
 use numbers::{ClassIndex, Numbers};
-use path::{START, Trail, Watched, watched, watched_by_path};
 use prefetch::prefetch;
 use quotient::Quotient;
 use record::{DimRecord, Label, LayerRecord, RankRecord, Tracer};
@@ -64,7 +56,9 @@ use state::{
 };
 use std::collections::VecDeque;
 use steady::Steady;
+use syncline_critical_path::{START, Trail, Watched, watched, watched_by_path};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
+use syncline_net_api::{Activity, Calendar, Call, NetworkModel};
 pub use syncline_timeline::Ended;
 use syncline_units::Time;
 use syncline_workload::{Part, Seating, TaskKind};
@@ -153,7 +147,7 @@ pub enum Step {
     TimeLimit,
 }
 
-impl<'a, N: Network> Engine<'a, N> {
+impl<'a, N: NetworkModel> Engine<'a, N> {
     /// Sets up a job at time zero.
     pub fn new(job: &'a Job<'a>, network: N) -> Self {
         let workload = job.workload;
@@ -255,7 +249,7 @@ impl<'a, N: Network> Engine<'a, N> {
                     start => {
                         // A rank waits for nothing before its job begins.
                         engine.ranks[rank as usize].compute.idle_since = start;
-                        engine.calendar.at(start, Kind::Begin, u64::from(rank), rank, 0);
+                        engine.calendar.at(start, Kind::Begin as u8, u64::from(rank), rank, 0);
                     }
                 }
             }
@@ -307,32 +301,33 @@ impl<'a, N: Network> Engine<'a, N> {
             self.now = event.time;
             self.record.events += 1;
             self.read_ahead();
-            match event.kind() {
-                Kind::Network | Kind::Settle => {
-                    self.network.call(self.now, event.a, event.b, &mut self.calendar)
+            match Kind::of(&event) {
+                Kind::Network | Kind::NetworkLast => {
+                    let call = Call { subject: event.subject, detail: event.detail };
+                    self.network.call(self.now, call, &mut self.calendar);
                 }
-                Kind::Deliver => self.deliver(event.a),
-                Kind::Reduced => self.reduced(event.a, event.b),
+                Kind::Deliver => self.deliver(event.subject),
+                Kind::Reduced => self.reduced(event.subject, event.detail),
                 Kind::PhaseEnd => {
-                    let Run { last_left, reached, .. } = self.runs[event.a];
+                    let Run { last_left, reached, .. } = self.runs[event.subject];
                     self.after = self.calendar.trail.meet(last_left, self.now, reached);
-                    self.end_phase(event.a);
+                    self.end_phase(event.subject);
                 }
-                Kind::ComputeDone => self.compute_done(event.a),
-                Kind::MemoryDone => self.memory_done(event.a),
-                Kind::Inject => self.inject(event.a),
-                Kind::Left => self.has_left(event.a),
+                Kind::ComputeDone => self.compute_done(event.subject),
+                Kind::MemoryDone => self.memory_done(event.subject),
+                Kind::Inject => self.inject(event.subject),
+                Kind::Left => self.has_left(event.subject),
                 Kind::Admit => {
                     self.generation = keys::generation(event.key()).saturating_add(1);
-                    self.admit_begun(event.a);
+                    self.admit_begun(event.subject);
                 }
                 Kind::Begin => {
                     self.after = START;
-                    self.open_iteration(event.a, Cause::Start);
+                    self.open_iteration(event.subject, Cause::Start);
                 }
                 Kind::Sent => {
-                    let (rank, at, stretch) = self.leaving[event.a];
-                    self.leaving.remove(event.a);
+                    let (rank, at, stretch) = self.leaving[event.subject];
+                    self.leaving.remove(event.subject);
                     self.after = stretch;
                     let now = self.now;
                     self.communication_done(rank, at, Waits { since: now, ready: Time::ZERO, role: None });
@@ -347,13 +342,13 @@ impl<'a, N: Network> Engine<'a, N> {
     /// not in a near cache.
     #[inline]
     fn read_ahead(&self) {
-        if let Some(event) = self.calendar.peek(24).filter(|event| event.kind() == Kind::Deliver) {
-            prefetch(&self.messages[event.a]);
+        if let Some(event) = self.calendar.peek(24).filter(|event| Kind::of(event) == Kind::Deliver) {
+            prefetch(&self.messages[event.subject]);
         }
         let Some(event) = self.calendar.peek(12) else { return };
-        let run = match event.kind() {
-            Kind::Deliver => self.messages[event.a].target,
-            Kind::Reduced | Kind::PhaseEnd => event.a,
+        let run = match Kind::of(event) {
+            Kind::Deliver => self.messages[event.subject].target,
+            Kind::Reduced | Kind::PhaseEnd => event.subject,
             _ => return,
         };
         if run != NONE {

@@ -1,20 +1,21 @@
 //! Executes plans instruction by instruction, and handles the messages that they exchange.
 
-use crate::calendar::Kind;
-use crate::network::{Owner, Sent, Transfer};
-use crate::path::{NO_TIER, Origin, Purpose, START};
+use crate::Engine;
+use crate::event::Kind;
 use crate::state::{Early, Message, NONE, Receive, Stage, Stream};
-use crate::{Engine, Network};
+use syncline_critical_path::{NO_TIER, Origin, Purpose, START};
 use syncline_diagnostics::{Code, Diagnostic};
+use syncline_net_api::{NetworkModel, Owner, Sent, Transfer};
 use syncline_plan::{Blocks, Buffer, Op, Seat};
 use syncline_units::{Bytes, Extent, Time};
+use syncline_workload::graph::NO_LAYER;
 
 /// Bits for the distance from receiver to sender, which orders messages at the same place of a plan.
 const DISTANCE_BITS: u32 = 18;
 /// Number of places in a plan's order that can be distinguished.
 const PLACES: u32 = (1 << (32 - DISTANCE_BITS)) - 1;
 
-impl<N: Network> Engine<'_, N> {
+impl<N: NetworkModel> Engine<'_, N> {
     /// The seat of a stream of `run` in its phase.
     fn seat(&self, run_id: u32, stream: u32) -> Seat {
         let phase = self.phase(run_id);
@@ -149,7 +150,7 @@ impl<N: Network> Engine<'_, N> {
             place |= message.key as u32 & ((1 << DISTANCE_BITS) - 1);
             run.unsent += 1;
         }
-        self.calendar.at(self.now.saturating_add(latency), Kind::Inject, key, id, place);
+        self.calendar.at(self.now.saturating_add(latency), Kind::Inject as u8, key, id, place);
     }
 
     /// The injection latency of a message has passed.
@@ -189,11 +190,13 @@ impl<N: Network> Engine<'_, N> {
     fn owner(&self, message: &Message) -> Owner {
         if message.run == NONE {
             let task = self.alone[message.from].at.task;
-            return Owner { layer: self.task(message.sender, task).layer, kind: None };
+            let layer = self.task(message.sender, task).layer;
+            return Owner { layer: (layer != NO_LAYER).then_some(layer), kind: None };
         }
         let run = &self.runs[message.run];
         let kind = self.job.plans[run.plan as usize].kind;
-        Owner { layer: self.instances[run.instance].record.layer, kind: Some(kind) }
+        let layer = self.instances[run.instance].record.layer;
+        Owner { layer: (layer != NO_LAYER).then_some(layer), kind: Some(kind) }
     }
 
     /// The origin of a message on the critical path.
@@ -359,7 +362,7 @@ impl<N: Network> Engine<'_, N> {
         self.calendar.overflow |= end.0 > u64::MAX / 4;
         state.reducer_free = end;
         let key = self.keys.order(self.instances[run.instance].number, run.chunk, run.phase);
-        self.calendar.at(end, Kind::Reduced, key, run_id, stream);
+        self.calendar.at(end, Kind::Reduced as u8, key, run_id, stream);
         false
     }
 

@@ -1,7 +1,7 @@
 //! Results collected while a job runs: sums, and one row per collective, never one per message.
 
-use crate::activity::Slice;
-use crate::path::CriticalPath;
+use syncline_critical_path::CriticalPath;
+use syncline_net_api::activity::Slice;
 use syncline_timeline::{Ended, Flow, Span, Spans, Track};
 use syncline_units::{Bytes, CollectiveKind, RankId, Time};
 use syncline_workload::Part;

@@ -6,9 +6,10 @@
 //! left, chunks that wait only for limits begin regardless: of the collectives that all of their ranks have issued,
 //! the one with the lowest number begins, on every rank.
 
+use crate::Engine;
 use crate::state::{DONE, NONE, Stage};
-use crate::{Engine, Network};
 use std::cmp::Reverse;
+use syncline_net_api::NetworkModel;
 
 /// What begins despite a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +22,7 @@ enum Begins {
     Set(u32),
 }
 
-impl<N: Network> Engine<'_, N> {
+impl<N: NetworkModel> Engine<'_, N> {
     /// Begins chunks that only limits hold back. Returns false if there are none.
     pub(crate) fn relieve(&mut self) -> bool {
         let mut first: Option<(u64, u32, u8)> = None;

@@ -6,23 +6,24 @@
 //! soon as they can, whatever their limits. Ranks that run in step begin the same chunks anyway, so nothing changes
 //! for them.
 
-use crate::calendar::Kind;
+use crate::Engine;
+use crate::event::Kind;
 use crate::job::{Order, PhasePlan};
-use crate::path::{Moment, Purpose, START};
 use crate::quotient::Line;
 use crate::record::{CollectiveRecord, Label, Mark, PhaseRecord};
 use crate::state::{
     At, Begun, Chunk, DONE, Instance, NONE, Run, Scheduler, Set, Stage, Stream, Tally, Waits,
 };
-use crate::{Engine, Network};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::ops::Range;
+use syncline_critical_path::{Moment, Purpose, START};
+use syncline_net_api::NetworkModel;
 use syncline_timeline::Track;
 use syncline_units::{CollectiveKind, Extent, Time};
 use syncline_workload::TaskKind;
 
-impl<'a, N: Network> Engine<'a, N> {
+impl<'a, N: NetworkModel> Engine<'a, N> {
     /// The phase that `run` is in.
     pub(crate) fn phase(&self, run: u32) -> &'a PhasePlan {
         let run = &self.runs[run];
@@ -442,7 +443,7 @@ impl<'a, N: Network> Engine<'a, N> {
             let after = self.after;
             let id =
                 self.to_tell.insert(Begun { role, group, sequence, chunk, phase, position, slot, after });
-            self.calendar.at(self.now, Kind::Admit, key, id, 0);
+            self.calendar.at(self.now, Kind::Admit as u8, key, id, 0);
         }
     }
 
@@ -551,7 +552,7 @@ impl<'a, N: Network> Engine<'a, N> {
         }
         if run.last_sent > self.now {
             let key = self.keys.order(self.instances[run.instance].number, run.chunk, run.phase);
-            self.calendar.at(run.last_sent, Kind::PhaseEnd, key, run_id, 0);
+            self.calendar.at(run.last_sent, Kind::PhaseEnd as u8, key, run_id, 0);
         } else {
             let sent = trail.moment(run.last_left, run.last_sent);
             let after = trail.meet(self.after, self.now, run.reached);

@@ -1,11 +1,11 @@
 //! The state of a run: ranks, collective sets, chunks, messages.
 
-use crate::activity::Recent;
-use crate::path::{Moment, Purpose};
 use crate::record::CollectiveRecord;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use syncline_critical_path::{Moment, Purpose};
+use syncline_net_api::activity::Recent;
 use syncline_units::{Extent, Time};
 
 /// No index.

@@ -15,8 +15,9 @@ mod accounts;
 mod skip;
 mod state;
 
-use crate::{Engine, Network};
+use crate::Engine;
 use accounts::Accounts;
+use syncline_net_api::NetworkModel;
 use syncline_units::Time;
 
 /// Number of boundaries remembered, of steps and within a step. This is the longest period that is found.
@@ -88,7 +89,7 @@ impl Steady {
     }
 }
 
-impl<N: Network> Engine<'_, N> {
+impl<N: NetworkModel> Engine<'_, N> {
     /// Looks for a period that ends now, and skips its repetitions up to time `until`.
     #[cold]
     pub(crate) fn look_back(&mut self, until: Time) {

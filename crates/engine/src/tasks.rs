@@ -1,18 +1,19 @@
 //! Executes task graphs: starts tasks, and books what compute waits for.
 
-use crate::calendar::Kind;
-use crate::path::{Purpose, START};
+use crate::Engine;
+use crate::event::Kind;
 use crate::record::{Label, Mark};
 use crate::state::{Alone, At, Cause, Iteration, Message, NONE, Waits};
-use crate::{Engine, Network};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use syncline_critical_path::{Purpose, START};
+use syncline_net_api::NetworkModel;
 use syncline_timeline::{Flow, Track};
 use syncline_units::{Bytes, Time};
 use syncline_workload::graph::NO_LAYER;
 use syncline_workload::{Part, Task, TaskGraph, TaskKind};
 
-impl<'a, N: Network> Engine<'a, N> {
+impl<'a, N: NetworkModel> Engine<'a, N> {
     pub(crate) fn graph(&self, rank: u32) -> &'a TaskGraph {
         &self.job.workload.classes[self.ranks[rank as usize].class as usize]
     }
@@ -181,7 +182,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let work = self.job.jitter.time(rank_of_job, at.iteration, at.task, work);
         let end = self.job.slow.end(rank_of_job, self.now, work);
         self.calendar.overflow |= end.0 > u64::MAX / 4;
-        self.calendar.at(end, Kind::ComputeDone, u64::from(rank), rank, 0);
+        self.calendar.at(end, Kind::ComputeDone as u8, u64::from(rank), rank, 0);
     }
 
     pub(crate) fn compute_done(&mut self, rank: u32) {
@@ -215,7 +216,7 @@ impl<'a, N: Network> Engine<'a, N> {
         memory.running = Some((at, self.now));
         memory.works(ready, Purpose::task(rank, at.task), self.now, &mut self.calendar.trail, true);
         let TaskKind::Memory(time) = self.task(rank, at.task).kind else { return };
-        self.calendar.at(self.now.saturating_add(time), Kind::MemoryDone, u64::from(rank), rank, 0);
+        self.calendar.at(self.now.saturating_add(time), Kind::MemoryDone as u8, u64::from(rank), rank, 0);
     }
 
     pub(crate) fn memory_done(&mut self, rank: u32) {
@@ -253,7 +254,7 @@ impl<'a, N: Network> Engine<'a, N> {
     pub(crate) fn alone_sent(&mut self, message: &Message, time: Time, stretch: u32) {
         let at = self.alone[message.from].at;
         let id = self.leaving.insert((message.sender, at, stretch));
-        self.calendar.at(time, Kind::Sent, message.key, id, 0);
+        self.calendar.at(time, Kind::Sent as u8, message.key, id, 0);
         let span = self.transfer(message.sender, at, (message.sent, time), message.bytes);
         self.alone[message.from].span = span;
     }

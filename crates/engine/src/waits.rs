@@ -5,15 +5,16 @@
 //! time before its beginning is attributed to that other task, and so on. So each such task that begins while compute
 //! is idle saves the reasons for the idle time so far, and adds itself when it ends.
 
+use crate::Engine;
 use crate::record::{Label, Mark};
 use crate::state::{At, Before, Cause, Piece, Waited, Waits};
-use crate::{Engine, Network};
+use syncline_net_api::NetworkModel;
 use syncline_timeline::Track;
 use syncline_units::Time;
 use syncline_workload::TaskKind;
 use syncline_workload::graph::NO_LAYER;
 
-impl<N: Network> Engine<'_, N> {
+impl<N: NetworkModel> Engine<'_, N> {
     /// A collective, send or receive task of `rank` begins because of `cause`.
     pub(crate) fn communication_begins(&mut self, rank: u32, at: At, cause: Cause) {
         let now = self.now;

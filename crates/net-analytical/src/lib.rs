@@ -9,10 +9,10 @@
 //! On a path of one link, both give the same result.
 
 use std::collections::BTreeMap;
-use syncline_engine::activity::{Activity, Recent};
-use syncline_engine::path::{Origin, START, Trail};
-use syncline_engine::{Calendar, LinkUse, Network, Repeats, Sent, Tail, Transfer};
+use syncline_critical_path::{Origin, START, Tail, Trail};
 use syncline_fabric::{Fabric, Symmetry};
+use syncline_net_api::activity::{Activity, Recent};
+use syncline_net_api::{Calendar, Call, LinkUse, Measurements, NetworkModel, Repeats, Sent, Transfer};
 use syncline_units::{Bytes, LinkId, NpuId, Rate, Time};
 
 /// Selects one of the models.
@@ -316,13 +316,23 @@ impl<'a> Links<'a> {
             self.free_travels.push(index);
         } else {
             self.travels[index as usize].origin = origin.after(stretch, arrival);
-            calendar.call_back(arrival, key, index, hop + 1);
+            calendar.call_back(arrival, key, Call { subject: index, detail: hop + 1 });
         }
         sent
     }
 }
 
-impl Network for Links<'_> {
+impl Measurements for Links<'_> {
+    fn link_use(&self, id: LinkId) -> LinkUse {
+        self.ports[self.symmetry.port(id) as usize].used
+    }
+
+    fn activity(&mut self) -> &mut Activity {
+        &mut self.activity
+    }
+}
+
+impl NetworkModel for Links<'_> {
     fn tiers(&self) -> usize {
         self.fabric.parts().tiers.len()
     }
@@ -392,7 +402,7 @@ impl Network for Links<'_> {
                     }
                     let head = start.saturating_add(latency);
                     let index = self.travel(transfer, head.saturating_add(slowest.time), slowest, origin);
-                    calendar.call_back(head, transfer.key, index, 0);
+                    calendar.call_back(head, transfer.key, Call { subject: index, detail: 0 });
                     Sent::At(start.saturating_add(time))
                 }
                 Model::Queued => {
@@ -403,11 +413,11 @@ impl Network for Links<'_> {
         }
     }
 
-    fn call(&mut self, now: Time, a: u32, b: u32, calendar: &mut Calendar) {
+    fn call(&mut self, now: Time, call: Call, calendar: &mut Calendar) {
         match self.model {
-            Model::Analytical => self.receive(now, a, calendar),
+            Model::Analytical => self.receive(now, call.subject, calendar),
             Model::Queued => {
-                self.forward(now, a, b, calendar);
+                self.forward(now, call.subject, call.detail, calendar);
             }
         }
     }
@@ -415,10 +425,6 @@ impl Network for Links<'_> {
     fn trail(&mut self, visit: &mut dyn FnMut(&mut u32)) {
         self.ports.iter_mut().for_each(|port| port.tail.visit(visit));
         self.travels.iter_mut().for_each(|travel| visit(travel.origin.stretch_mut()));
-    }
-
-    fn link_use(&self, id: LinkId) -> LinkUse {
-        self.ports[self.symmetry.port(id) as usize].used
     }
 
     fn cut(&mut self, now: Time) {
@@ -438,10 +444,6 @@ impl Network for Links<'_> {
         Some(format!("port {port} was sending for {} of {}", over.used.busy, over.free))
     }
 
-    fn activity(&mut self) -> &mut Activity {
-        &mut self.activity
-    }
-
     fn stop_activity(&mut self, now: Time) {
         self.activity.stop(now, self.ports.iter_mut().map(|port| &mut port.recent));
     }
@@ -456,12 +458,12 @@ impl Network for Links<'_> {
 }
 
 impl Repeats for Links<'_> {
-    fn message(&self, a: u32) -> u32 {
-        self.travels[a as usize].id
+    fn message(&self, subject: u32) -> u32 {
+        self.travels[subject as usize].id
     }
 
-    fn pending(&self, now: Time, a: u32, state: &mut Vec<u64>) -> u32 {
-        let travel = &self.travels[a as usize];
+    fn pending(&self, now: Time, subject: u32, state: &mut Vec<u64>) -> u32 {
+        let travel = &self.travels[subject as usize];
         state.extend([travel.bytes.0, travel.tail.saturating_sub(now).0, travel.path.len() as u64]);
         state.extend(travel.path.iter().map(|link| u64::from(link.0)));
         travel.id

@@ -1,9 +1,10 @@
 //! Sends and receives on both models, compared with calculations by hand: times, matching, deadlocks.
 
 use syncline_engine::Ended;
-use syncline_engine::{Engine, Job, Lanes, Network, Record, Schedule, Step};
+use syncline_engine::{Engine, Job, Lanes, Record, Schedule, Step};
 use syncline_fabric::{Dimension, Direction, Fabric, Graph, GraphLink, Routing, Symmetry};
 use syncline_net_analytical::{Links, Model};
+use syncline_net_api::Measurements;
 use syncline_units::{Bytes, DimKind, NpuId, RankId, Rate, Time};
 use syncline_workload::graph::NO_LAYER;
 use syncline_workload::{GraphBuilder, Part, Peer, Task, TaskGraph, TaskKind, Workload};

@@ -15,17 +15,19 @@ use crate::settings::{Settings, Traffic};
 use crate::sharing::Sharing;
 use accounts::Accounts;
 use connections::{Connection, Connections, Ends};
+use syncline_critical_path::{Origin, Trail};
 use syncline_diagnostics::Diagnostic;
-use syncline_engine::activity::Activity;
-use syncline_engine::path::{Origin, Trail};
-use syncline_engine::{Calendar, Contention, LinkUse, Network, Owner, Sent, Transfer};
 use syncline_fabric::{Fabric, Symmetry};
+use syncline_net_api::activity::Activity;
+use syncline_net_api::{
+    Calendar, Call, Contention, LinkUse, Measurements, NetworkModel, Owner, Sent, Transfer,
+};
 use syncline_units::{Bytes, LinkId, Rate, Time};
 
 /// The model calls itself: messages are complete.
-const THROUGH: u32 = 0;
+const THROUGH: Call = Call { subject: 0, detail: 0 };
 /// The model calls itself: all messages of a time have been sent.
-const SETTLE: u32 = 1;
+const SETTLE: Call = Call { subject: 0, detail: 1 };
 
 /// A message in flight.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +87,7 @@ impl<'a> Flows<'a> {
     fn settle_later(&mut self, now: Time, calendar: &mut Calendar) {
         if !self.settling {
             self.settling = true;
-            calendar.call_last(now, 0, SETTLE);
+            calendar.call_last(now, SETTLE);
         }
     }
 
@@ -116,11 +118,11 @@ impl<'a> Flows<'a> {
             && self.wake != Some(next)
         {
             self.wake = Some(next);
-            calendar.call_back(next, 0, 0, THROUGH);
+            calendar.call_back(next, 0, THROUGH);
         }
         // The next message ends later than time can represent: the calendar reports it.
         if next.is_none() && !self.connections.are_closed() && self.sharing.starved().is_none() {
-            calendar.call_back(Time::MAX, 0, 0, THROUGH);
+            calendar.call_back(Time::MAX, 0, THROUGH);
         }
     }
 
@@ -186,7 +188,23 @@ impl<'a> Flows<'a> {
     }
 }
 
-impl Network for Flows<'_> {
+impl Measurements for Flows<'_> {
+    fn link_use(&self, id: LinkId) -> LinkUse {
+        let used = self.accounts.uses()[self.connections.port(id) as usize];
+        let rate = self.connections.fabric().speed(id).0;
+        LinkUse { busy: rate.transfer_time(Bytes(used.bytes)).unwrap_or_default(), ..used }
+    }
+
+    fn activity(&mut self) -> &mut Activity {
+        self.accounts.activity()
+    }
+
+    fn contention(&self) -> Vec<Contention> {
+        self.accounts.contention(&self.connections.links())
+    }
+}
+
+impl NetworkModel for Flows<'_> {
     const OWNERS: bool = true;
 
     fn tiers(&self) -> usize {
@@ -223,8 +241,8 @@ impl Network for Flows<'_> {
         Sent::Later
     }
 
-    fn call(&mut self, now: Time, _: u32, what: u32, calendar: &mut Calendar) {
-        if what == SETTLE {
+    fn call(&mut self, now: Time, call: Call, calendar: &mut Calendar) {
+        if call == SETTLE {
             self.settling = false;
             self.settle(now, calendar);
         } else if self.wake == Some(now) {
@@ -236,12 +254,6 @@ impl Network for Flows<'_> {
     fn trail(&mut self, visit: &mut dyn FnMut(&mut u32)) {
         self.flights.iter_mut().for_each(|flight| visit(flight.origin.stretch_mut()));
         self.connections.stretches().for_each(visit);
-    }
-
-    fn link_use(&self, id: LinkId) -> LinkUse {
-        let used = self.accounts.uses()[self.connections.port(id) as usize];
-        let rate = self.connections.fabric().speed(id).0;
-        LinkUse { busy: rate.transfer_time(Bytes(used.bytes)).unwrap_or_default(), ..used }
     }
 
     fn cut(&mut self, now: Time) {
@@ -263,10 +275,6 @@ impl Network for Flows<'_> {
         Some(format!("port {port} sent what takes it {took}, in {}", self.last))
     }
 
-    fn activity(&mut self) -> &mut Activity {
-        self.accounts.activity()
-    }
-
     fn stop_activity(&mut self, now: Time) {
         self.accounts.stop(&mut self.sharing, now, self.connections.are_closed());
     }
@@ -277,9 +285,5 @@ impl Network for Flows<'_> {
 
     fn refusal(&self) -> Option<Diagnostic> {
         self.starved()
-    }
-
-    fn contention(&self) -> Vec<Contention> {
-        self.accounts.contention(&self.connections.links())
     }
 }

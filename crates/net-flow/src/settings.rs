@@ -4,8 +4,8 @@ use crate::sharing::{FASTEST, PARTS};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
-use syncline_engine::Owner;
 use syncline_fabric::{Fabric, MOST_ROUTES};
+use syncline_net_api::Owner;
 use syncline_units::{CollectiveKind, LinkId};
 
 /// Most priority classes.

@@ -4,7 +4,7 @@
 //! A run's length is unknown before its end, so slices start short and are joined in pairs when there are too
 //! many.
 
-use syncline_engine::activity::SLICES;
+use syncline_net_api::activity::SLICES;
 
 /// Length of the first slices, as a power of two of picoseconds: 1 us.
 const SHORTEST: u32 = 20;

@@ -13,9 +13,9 @@ use serde_json::{Map, Value};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
-use syncline_engine::activity::Activity;
-use syncline_engine::{Calendar, LinkUse, Network, Sent, Stall, Transfer};
 use syncline_fabric::Fabric;
+use syncline_net_api::activity::Activity;
+use syncline_net_api::{Calendar, Call, LinkUse, Measurements, NetworkModel, Sent, Stall, Transfer};
 use syncline_timeline::{Packets as Counts, Table};
 use syncline_units::{Bytes, LinkId, NpuId, Rate, Time};
 
@@ -235,59 +235,13 @@ impl<'a> Packets<'a> {
             && self.wake.is_none_or(|wake| next < wake)
         {
             let next = next.max(now);
-            calendar.call_back(next, 0, 0, 0);
+            calendar.call_back(next, 0, Call { subject: 0, detail: 0 });
             self.wake = Some(next);
         }
     }
 }
 
-impl Network for Packets<'_> {
-    fn tiers(&self) -> usize {
-        self.fabric.parts().tiers.len()
-    }
-
-    fn name(&self) -> &'static str {
-        "packet"
-    }
-
-    fn send(&mut self, now: Time, transfer: &Transfer, calendar: &mut Calendar) -> Sent {
-        if transfer.from == transfer.to {
-            calendar.trail.stays(&transfer.origin, transfer.id);
-            calendar.deliver(now, transfer.id, transfer.key);
-            return Sent::At(now);
-        }
-        let flow = match self.flow(transfer) {
-            Ok(flow) => flow,
-            Err(refused) => return refused,
-        };
-        if calendar.trail.is_on() {
-            self.trips.begins(now, transfer.id, flow, transfer.bytes, transfer.origin);
-        }
-        let mut told = Told { horizon: calendar.horizon(), calendar, trips: &mut self.trips };
-        self.simulation.write(now, flow, transfer.bytes.0, transfer.id, transfer.key, &mut told);
-        self.ask(now, calendar);
-        Sent::Later
-    }
-
-    fn call(&mut self, now: Time, _: u32, _: u32, calendar: &mut Calendar) {
-        if self.wake != Some(now) {
-            // An earlier call has replaced this one.
-            return;
-        }
-        self.wake = None;
-        let mut told = Told { horizon: calendar.horizon(), calendar, trips: &mut self.trips };
-        for _ in 0..AT_ONCE {
-            if !self.simulation.step(told.horizon, &mut told) {
-                break;
-            }
-        }
-        self.ask(now, calendar);
-    }
-
-    fn trail(&mut self, visit: &mut dyn FnMut(&mut u32)) {
-        self.trips.visit(visit);
-    }
-
+impl Measurements for Packets<'_> {
     fn link_use(&self, id: LinkId) -> LinkUse {
         let count = self.simulation.count(id.0);
         LinkUse {
@@ -296,51 +250,6 @@ impl Network for Packets<'_> {
             busy: Time(count.busy),
             waited: Time(count.waited),
         }
-    }
-
-    fn cut(&mut self, now: Time) {
-        self.simulation.cut(now);
-    }
-
-    fn overbooked(&self) -> Option<String> {
-        let links = (0..self.fabric.links()).map(|link| (link, self.simulation.count(link).busy));
-        let (link, busy) =
-            links.into_iter().find(|&(link, busy)| Time(busy) > self.simulation.drained(link))?;
-        Some(format!("port {link} was sending for {} of {}", Time(busy), self.simulation.drained(link)))
-    }
-
-    fn stuck(&self) -> Option<(String, &'static str)> {
-        let held = self.simulation.stuck();
-        let link = |port: u32| {
-            let link = self.fabric.link(LinkId(port));
-            (self.fabric.vertex_name(link.from), self.fabric.vertex_name(link.to))
-        };
-        if let Some(&(port, bytes)) = held.iter().max_by_key(|&&(port, bytes)| (bytes, Reverse(port))) {
-            let (from, to) = link(port);
-            let why = format!(
-                "priority flow control: {} ports were paused and never resumed, among them the one from {from} \
-                 to {to}, which holds {}: packets wait for each other in a cycle",
-                held.len(),
-                Bytes(bytes),
-            );
-            return Some((
-                why,
-                "make the network's buffers larger, turn off priority flow control (`network.pfc: false`), or choose \
-                 routes without cycles",
-            ));
-        }
-        let given_up = |&(_, flow): &(_, u32)| self.simulation.is_given_up(flow);
-        let ((from, to, ..), _) = self.flows().find(given_up)?;
-        let (from, to) = (self.fabric.vertex_name(from), self.fabric.vertex_name(to));
-        Some((
-            format!("the connection from {from} to {to} gave up after 8 time-outs in a row"),
-            "let switches pause their senders (`network.pfc: true`), make their buffers larger, or turn on congestion \
-             control (`network.congestion: dcqcn`)",
-        ))
-    }
-
-    fn events(&self) -> u64 {
-        self.simulation.events()
     }
 
     fn packets(&self) -> Option<Counts> {
@@ -394,6 +303,99 @@ impl Network for Packets<'_> {
 
     fn activity(&mut self) -> &mut Activity {
         self.simulation.activity()
+    }
+}
+
+impl NetworkModel for Packets<'_> {
+    fn tiers(&self) -> usize {
+        self.fabric.parts().tiers.len()
+    }
+
+    fn name(&self) -> &'static str {
+        "packet"
+    }
+
+    fn send(&mut self, now: Time, transfer: &Transfer, calendar: &mut Calendar) -> Sent {
+        if transfer.from == transfer.to {
+            calendar.trail.stays(&transfer.origin, transfer.id);
+            calendar.deliver(now, transfer.id, transfer.key);
+            return Sent::At(now);
+        }
+        let flow = match self.flow(transfer) {
+            Ok(flow) => flow,
+            Err(refused) => return refused,
+        };
+        if calendar.trail.is_on() {
+            self.trips.begins(now, transfer.id, flow, transfer.bytes, transfer.origin);
+        }
+        let mut told = Told { horizon: calendar.horizon(), calendar, trips: &mut self.trips };
+        self.simulation.write(now, flow, transfer.bytes.0, transfer.id, transfer.key, &mut told);
+        self.ask(now, calendar);
+        Sent::Later
+    }
+
+    fn call(&mut self, now: Time, _: Call, calendar: &mut Calendar) {
+        if self.wake != Some(now) {
+            // An earlier call has replaced this one.
+            return;
+        }
+        self.wake = None;
+        let mut told = Told { horizon: calendar.horizon(), calendar, trips: &mut self.trips };
+        for _ in 0..AT_ONCE {
+            if !self.simulation.step(told.horizon, &mut told) {
+                break;
+            }
+        }
+        self.ask(now, calendar);
+    }
+
+    fn trail(&mut self, visit: &mut dyn FnMut(&mut u32)) {
+        self.trips.visit(visit);
+    }
+
+    fn cut(&mut self, now: Time) {
+        self.simulation.cut(now);
+    }
+
+    fn overbooked(&self) -> Option<String> {
+        let links = (0..self.fabric.links()).map(|link| (link, self.simulation.count(link).busy));
+        let (link, busy) =
+            links.into_iter().find(|&(link, busy)| Time(busy) > self.simulation.drained(link))?;
+        Some(format!("port {link} was sending for {} of {}", Time(busy), self.simulation.drained(link)))
+    }
+
+    fn stuck(&self) -> Option<(String, &'static str)> {
+        let held = self.simulation.stuck();
+        let link = |port: u32| {
+            let link = self.fabric.link(LinkId(port));
+            (self.fabric.vertex_name(link.from), self.fabric.vertex_name(link.to))
+        };
+        if let Some(&(port, bytes)) = held.iter().max_by_key(|&&(port, bytes)| (bytes, Reverse(port))) {
+            let (from, to) = link(port);
+            let why = format!(
+                "priority flow control: {} ports were paused and never resumed, among them the one from {from} \
+                 to {to}, which holds {}: packets wait for each other in a cycle",
+                held.len(),
+                Bytes(bytes),
+            );
+            return Some((
+                why,
+                "make the network's buffers larger, turn off priority flow control (`network.pfc: false`), or choose \
+                 routes without cycles",
+            ));
+        }
+        let given_up = |&(_, flow): &(_, u32)| self.simulation.is_given_up(flow);
+        let ((from, to, ..), _) = self.flows().find(given_up)?;
+        let (from, to) = (self.fabric.vertex_name(from), self.fabric.vertex_name(to));
+        Some((
+            format!("the connection from {from} to {to} gave up after 8 time-outs in a row"),
+            "let switches pause their senders (`network.pfc: true`), make their buffers larger, or turn on congestion \
+             control (`network.congestion: dcqcn`)",
+        ))
+    }
+
+    fn events(&self) -> u64 {
+        self.simulation.events()
     }
 
     fn stop_activity(&mut self, now: Time) {

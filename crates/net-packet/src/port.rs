@@ -8,7 +8,7 @@
 use crate::marking::Early;
 use crate::packet::Packet;
 use std::collections::VecDeque;
-use syncline_engine::activity::Recent;
+use syncline_net_api::activity::Recent;
 use syncline_units::{Bytes, Rate, Time};
 
 /// The counters of a port.

@@ -1,7 +1,7 @@
 //! The queue of events. Events of the same time come out in the order in which they went in.
 
 use crate::packet::Packet;
-use syncline_engine::radix::{Radix, Timed};
+use syncline_net_api::radix::{Radix, Timed};
 
 /// What happens at an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

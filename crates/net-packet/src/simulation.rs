@@ -14,7 +14,7 @@ use crate::stalls::Stalls;
 use crate::tcp::ranges::Blocks;
 use crate::ways::Ways;
 use std::collections::VecDeque;
-use syncline_engine::activity::Activity;
+use syncline_net_api::activity::Activity;
 use syncline_units::{Bytes, Time};
 
 /// Receives what happens to messages.

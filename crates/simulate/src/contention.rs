@@ -4,7 +4,7 @@ use crate::prepare::Prepared;
 use crate::tiers;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use syncline_engine::{Contention, Owner};
+use syncline_net_api::{Contention, Owner};
 use syncline_timeline::Table;
 use syncline_units::LinkId;
 
@@ -21,7 +21,7 @@ fn ends(prepared: &Prepared, link: LinkId) -> (String, String) {
 
 /// The name of the owner's layer; empty if it has none.
 fn layer(prepared: &Prepared, owner: Owner) -> String {
-    prepared.workload.layers.get(owner.layer as usize).cloned().unwrap_or_default()
+    owner.layer.map_or_else(String::new, |layer| prepared.workload.layers[layer as usize].clone())
 }
 
 /// The kind of collective that a message belongs to, or `point_to_point`.

@@ -1,8 +1,8 @@
 //! The bottleneck: the part of the critical path that saves most if it is made faster.
 //!
 //! A part of the critical path that becomes twice as fast saves half of its time, and a part that vanishes saves all of
-//! it ([`syncline_engine::path`]), until another chain becomes the critical path. The engine predicts this for each
-//! kind of time ([`Savings`](syncline_engine::path::Savings)). For compute, memory operations, reduction and each tier
+//! it ([`syncline_critical_path`]), until another chain becomes the critical path. The engine predicts this for each
+//! kind of time ([`Savings`](syncline_critical_path::Savings)). For compute, memory operations, reduction and each tier
 //! of links, the prediction is for twice the speed; for latency, bubble, skew and time-outs, it is for none at all.
 //! Bytes and queueing of a tier count together, because both shrink with the rate of its links. Bubble and skew are
 //! compute of other ranks, so they shrink with the speed of compute.
@@ -24,7 +24,8 @@ pub(crate) use axes::{trace_ends, waits};
 
 use crate::loss;
 use crate::prepare::Prepared;
-use syncline_engine::{Record, Stall};
+use syncline_engine::Record;
+use syncline_net_api::Stall;
 use syncline_timeline::{Ended, PathKind, PathPart, Summary};
 use worth::Worth;
 

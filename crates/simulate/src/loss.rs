@@ -2,7 +2,7 @@
 
 use crate::prepare::Prepared;
 use std::cmp::Reverse;
-use syncline_engine::Stall;
+use syncline_net_api::Stall;
 use syncline_timeline::Table;
 use syncline_units::Time;
 

@@ -5,9 +5,10 @@
 use crate::prepare::Prepared;
 use crate::tiers;
 use std::collections::BTreeMap;
-use syncline_engine::path::{Segment, Spent};
-use syncline_engine::{Job, Network, Record, task_name};
+use syncline_critical_path::{Segment, Spent};
+use syncline_engine::{Job, Record, task_name};
 use syncline_fabric::parts::Way;
+use syncline_net_api::Measurements;
 use syncline_timeline::{PathKind, Table};
 use syncline_units::LinkId;
 
@@ -25,7 +26,7 @@ struct Lane {
 }
 
 /// The table of activity: compute, then every dimension that has links.
-pub(crate) fn activity(prepared: &Prepared, record: &Record, network: &mut impl Network) -> Table {
+pub(crate) fn activity(prepared: &Prepared, record: &Record, network: &mut dyn Measurements) -> Table {
     let slices = &record.slices;
     let members = prepared.symmetry.members();
     let mut lanes = Vec::new();
@@ -73,7 +74,7 @@ pub(crate) fn activity(prepared: &Prepared, record: &Record, network: &mut impl 
 
 /// The table of tiers of links, with each direction separate, for a fabric that is a graph. `None` for other fabrics,
 /// whose tiers are their dimensions.
-pub(crate) fn tiers(prepared: &Prepared, record: &Record, network: &mut impl Network) -> Option<Table> {
+pub(crate) fn tiers(prepared: &Prepared, record: &Record, network: &mut dyn Measurements) -> Option<Table> {
     let (symmetry, fabric) = (&prepared.symmetry, &prepared.fabric);
     if !fabric.dims().is_empty() {
         return None;

@@ -3,7 +3,8 @@
 
 use crate::prepare::Prepared;
 use crate::report::LinkRow;
-use syncline_engine::{Network, Record};
+use syncline_engine::Record;
+use syncline_net_api::Measurements;
 use syncline_timeline::Overload;
 use syncline_units::LinkId;
 
@@ -19,7 +20,7 @@ pub(crate) fn found(
     prepared: &Prepared,
     record: &Record,
     links: &[LinkRow],
-    network: &mut impl Network,
+    network: &mut dyn Measurements,
 ) -> Option<Overload> {
     let symmetry = &prepared.symmetry;
     let (slices, activity) = (&record.slices, network.activity());

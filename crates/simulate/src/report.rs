@@ -6,10 +6,11 @@ use crate::scenario::{Network, Order, Scenario, Workload};
 use crate::several::Member;
 use crate::unfold::{self, Row};
 use crate::{contention, cost, diagnosis, jitter, loss, moments, overload, tiers, vocabulary, work_rates};
-use syncline_engine::path::{watched, watched_by_path};
+use syncline_critical_path::{watched, watched_by_path};
 use syncline_engine::record::{CollectiveRecord, MAX_COLLECTIVES, RankRecord};
-use syncline_engine::{Contention, Job, Record, Stall};
+use syncline_engine::{Job, Record};
 use syncline_fabric::parts::Way;
+use syncline_net_api::{Contention, Measurements, Stall};
 use syncline_timeline::{DimSummary, Ended, JobSummary, Packets, Summary, Table, Timeline};
 use syncline_units::{LinkId, Time};
 use syncline_workload::Part;
@@ -65,7 +66,7 @@ pub(crate) fn timeline(
     prepared: &Prepared,
     job: &Job<'_>,
     mut record: Record,
-    network: &mut impl syncline_engine::Network,
+    network: &mut dyn Measurements,
 ) -> Timeline {
     record.spans.dims = prepared.dim_names();
     let links = link_rows(prepared, network);
@@ -101,7 +102,7 @@ pub(crate) fn timeline(
     Timeline { summary, tables, spans: record.spans }
 }
 
-fn link_rows(prepared: &Prepared, network: &impl syncline_engine::Network) -> Vec<LinkRow> {
+fn link_rows(prepared: &Prepared, network: &dyn Measurements) -> Vec<LinkRow> {
     let fabric = &prepared.fabric;
     let (parts, dim_of) = (fabric.parts(), tiers::of_links(fabric));
     unfold::links(prepared)

@@ -99,7 +99,7 @@ fn links(prepared: &Prepared, model: Model) -> Links<'_> {
 
 /// Simulates a job on an idle network until it ends or reaches a limit, and derives its results.
 fn finish(
-    network: impl syncline_engine::Network,
+    network: impl syncline_net_api::NetworkModel,
     prepared: &Prepared,
     job: &Job<'_>,
     scenario: &Scenario,
@@ -118,7 +118,7 @@ fn finish(
 
 /// Steps the engine until the job ends or reaches a limit. Returns how it ended, and the reason if it ended early.
 fn drive(
-    engine: &mut Engine<'_, impl syncline_engine::Network>,
+    engine: &mut Engine<'_, impl syncline_net_api::NetworkModel>,
     prepared: &Prepared,
     scenario: &Scenario,
     watch: &Watch<'_>,

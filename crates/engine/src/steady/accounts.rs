@@ -1,9 +1,9 @@
 //! Books what the repetitions of a period add to the record.
 
 use super::skip::shift_record;
-use crate::network::{LinkUse, Repeats};
+use crate::Engine;
 use crate::record::{LayerRecord, MAX_COLLECTIVES, RankRecord};
-use crate::{Engine, Network};
+use syncline_net_api::{LinkUse, NetworkModel, Repeats};
 use syncline_timeline::Flow;
 use syncline_units::Time;
 
@@ -34,7 +34,7 @@ fn large_again(sum: &mut u128, before: u128, times: u32) {
     *sum += (*sum - before) * u128::from(times);
 }
 
-impl<N: Network> Engine<'_, N> {
+impl<N: NetworkModel> Engine<'_, N> {
     fn totals(&mut self) -> [&mut u64; 4] {
         let record = &mut self.record;
         [&mut record.messages, &mut record.sent, &mut record.delivered, &mut record.tasks_done]

@@ -1,11 +1,12 @@
 //! Advances the engine over iterations that are skipped.
 
-use crate::calendar::Kind;
+use crate::event::Kind;
 use crate::record::CollectiveRecord;
 use crate::state::{At, Before, NONE, Resource};
-use crate::{Engine, Network, Order};
+use crate::{Engine, Order};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use syncline_net_api::NetworkModel;
 use syncline_units::Time;
 
 fn later(time: &mut Time, by: Time) {
@@ -40,7 +41,7 @@ pub(super) fn shift_record(record: &mut CollectiveRecord, by: Time, iterations: 
     record.iteration = record.iteration.wrapping_add(iterations);
 }
 
-impl<N: Network> Engine<'_, N> {
+impl<N: NetworkModel> Engine<'_, N> {
     /// Moves everything `by` later and `iterations` iterations on. Free slots are moved too, which is harmless.
     pub(super) fn skip(&mut self, by: Time, iterations: u32) {
         // The iterations are whole steps or lie within one, so all numberings advance by the same amount from any
@@ -139,11 +140,11 @@ impl<N: Network> Engine<'_, N> {
         let messages = &self.messages;
         let of_message = |id: u32, key: u64| if messages[id].target == NONE { key } else { shift_key(key) };
         let network = self.network.repeats();
-        self.calendar.shift(by, |event| match event.kind() {
-            Kind::Network | Kind::Settle => {
-                network.map_or(event.key(), |network| of_message(network.message(event.a), event.key()))
+        self.calendar.shift(by, |event| match Kind::of(event) {
+            Kind::Network | Kind::NetworkLast => {
+                network.map_or(event.key(), |network| of_message(network.message(event.subject), event.key()))
             }
-            Kind::Deliver | Kind::Inject | Kind::Left => of_message(event.a, event.key()),
+            Kind::Deliver | Kind::Inject | Kind::Left => of_message(event.subject, event.key()),
             Kind::Reduced | Kind::PhaseEnd => shift_key(event.key()),
             // Notifications are handled at the time at which they are made, so none is pending here.
             Kind::Admit | Kind::ComputeDone | Kind::MemoryDone | Kind::Sent | Kind::Begin => event.key(),

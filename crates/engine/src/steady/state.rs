@@ -4,12 +4,14 @@
 //! such a time is the same at both ends of a period, the activity lasts through the whole period and through every
 //! repetition.
 
-use crate::calendar::{Event, Kind};
+use crate::event::Kind;
 use crate::record::CollectiveRecord;
 use crate::state::{At, Before, Cause, DONE, Message, NONE, Piece, Rank, Resource, Run, Set};
-use crate::{Engine, Network, Order};
+use crate::{Engine, Order};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use syncline_net_api::NetworkModel;
+use syncline_net_api::calendar::Event;
 use syncline_units::Time;
 
 impl<N> Engine<'_, N> {
@@ -33,7 +35,7 @@ struct Writer<'e, 'a, N> {
     out: Vec<u64>,
 }
 
-impl<N: Network> Engine<'_, N> {
+impl<N: NetworkModel> Engine<'_, N> {
     /// The state, if the events of the present time are done, else `None`.
     pub(super) fn state(&self) -> Option<Vec<u64>> {
         let (network, events) = (self.network.repeats()?, self.calendar.pending()?);
@@ -54,7 +56,7 @@ impl<N: Network> Engine<'_, N> {
     }
 }
 
-impl<N: Network> Writer<'_, '_, N> {
+impl<N: NetworkModel> Writer<'_, '_, N> {
     fn push(&mut self, values: impl IntoIterator<Item = u64>) {
         self.out.extend(values);
     }
@@ -264,25 +266,25 @@ impl<N: Network> Writer<'_, '_, N> {
     }
 
     fn event(&mut self, event: &Event) {
-        let kind = event.kind();
-        self.push([self.ahead(event.time), kind as u64, u64::from(event.b)]);
+        let kind = Kind::of(event);
+        self.push([self.ahead(event.time), u64::from(event.kind()), u64::from(event.detail)]);
         match kind {
-            Kind::Network | Kind::Settle => {
+            Kind::Network | Kind::NetworkLast => {
                 if let Some(network) = self.engine.network.repeats() {
-                    let id = network.pending(self.engine.now, event.a, &mut self.out);
+                    let id = network.pending(self.engine.now, event.subject, &mut self.out);
                     self.message(&self.engine.messages[id]);
                 }
             }
-            Kind::Deliver | Kind::Inject | Kind::Left => self.message(&self.engine.messages[event.a]),
-            Kind::Reduced | Kind::PhaseEnd => self.run_name(event.a),
-            Kind::ComputeDone | Kind::MemoryDone | Kind::Begin => self.push([u64::from(event.a)]),
+            Kind::Deliver | Kind::Inject | Kind::Left => self.message(&self.engine.messages[event.subject]),
+            Kind::Reduced | Kind::PhaseEnd => self.run_name(event.subject),
+            Kind::ComputeDone | Kind::MemoryDone | Kind::Begin => self.push([u64::from(event.subject)]),
             Kind::Sent => {
-                let (rank, at, _) = self.engine.leaving[event.a];
+                let (rank, at, _) = self.engine.leaving[event.subject];
                 self.push([u64::from(rank)]);
                 self.push(self.at(at));
             }
             Kind::Admit => {
-                let begun = &self.engine.to_tell[event.a];
+                let begun = &self.engine.to_tell[event.subject];
                 let sequence = self.sequence(usize::from(begun.role), begun.sequence);
                 self.push([u64::from(begun.role), u64::from(begun.group), sequence]);
                 self.push([u64::from(begun.chunk), u64::from(begun.phase), u64::from(begun.slot)]);

@@ -3,8 +3,8 @@
 use super::connections::{Connection, Passed};
 use crate::sharing::Sharing;
 use std::collections::BTreeMap;
-use syncline_engine::activity::{Activity, Recent};
-use syncline_engine::{Contention, LinkUse, Owner};
+use syncline_net_api::activity::{Activity, Recent};
+use syncline_net_api::{Contention, LinkUse, Owner};
 use syncline_units::{Bytes, LinkId, Time};
 
 /// Accounts of all ports.

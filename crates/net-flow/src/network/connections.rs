@@ -2,7 +2,7 @@
 
 use crate::sharing::Sharing;
 use std::collections::BTreeMap;
-use syncline_engine::path::START;
+use syncline_critical_path::START;
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_units::{LinkId, NpuId, Rate, Time};
 

@@ -33,7 +33,7 @@ fn transfer(id: u32, from: u32, to: u32) -> Transfer {
         key: u64::from(id),
         job: 0,
         owner: Owner::UNKNOWN,
-        origin: syncline_engine::Origin::UNKNOWN,
+        origin: syncline_critical_path::Origin::UNKNOWN,
     }
 }
 
@@ -47,7 +47,7 @@ fn send(flows: &mut Flows<'_>, now: u64, messages: &[Transfer], calendar: &mut C
         assert_eq!(flows.send(Time(now), message, calendar), Sent::Later);
     }
     if flows.settling {
-        flows.call(Time(now), 0, SETTLE, calendar);
+        flows.call(Time(now), SETTLE, calendar);
     }
 }
 
@@ -57,8 +57,8 @@ fn run(flows: &mut Flows<'_>, calendar: &mut Calendar) -> Vec<(u64, u64)> {
     let mut ends = Vec::new();
     while let Some(end) = flows.wake {
         let before = flows.events();
-        flows.call(end, 0, THROUGH, calendar);
-        flows.call(end, 0, SETTLE, calendar);
+        flows.call(end, THROUGH, calendar);
+        flows.call(end, SETTLE, calendar);
         ends.push((end.0, flows.events() - before));
     }
     ends
@@ -94,7 +94,7 @@ fn connections_are_open_while_they_have_messages() {
     let (mut flows, mut calendar) = (flows(&fabric, &Settings::default()), Calendar::default());
     assert_eq!(flows.send(Time(0), &transfer(0, 0, 1), &mut calendar), Sent::Later);
     assert!(flows.connections.are_closed() && flows.connections.has_found());
-    flows.call(Time(0), 0, SETTLE, &mut calendar);
+    flows.call(Time(0), SETTLE, &mut calendar);
     assert!(!flows.connections.are_closed() && !flows.connections.has_found());
     assert_eq!(run(&mut flows, &mut calendar), [(MB, 1)]);
     assert!(flows.connections.are_closed() && flows.coming.is_empty());
@@ -130,7 +130,7 @@ fn a_connection_is_ends_lane_weight_and_priority() {
     // The second is complete before the first begins.
     let (mut flows, mut calendar) = (flows(&fabric, &settings), Calendar::default());
     send(&mut flows, 0, &[transfer(0, 0, 1), of(CollectiveKind::Broadcast)], &mut calendar);
-    flows.call(Time(MB), 0, THROUGH, &mut calendar);
+    flows.call(Time(MB), THROUGH, &mut calendar);
     let delays: Vec<Time> = flows.contention().iter().map(|each| each.delay).collect();
     assert_eq!(delays, [Time(0)], "no message was ahead of it");
 }

@@ -3,7 +3,7 @@
 use crate::prepare::Prepared;
 use crate::several::Member;
 use std::cmp::Reverse;
-use syncline_engine::path::{CriticalPath, Segment, Spent};
+use syncline_critical_path::{CriticalPath, Segment, Spent};
 use syncline_timeline::{PathKind, PathPart};
 use syncline_units::Time;
 use syncline_workload::TaskKind;

@@ -2,8 +2,8 @@
 
 use super::Doubts;
 use crate::prepare::Prepared;
+use syncline_critical_path::{CriticalPath, Spent};
 use syncline_engine::Record;
-use syncline_engine::path::{CriticalPath, Spent};
 use syncline_timeline::{PathKind, PathPart, Summary};
 use syncline_units::Time;
 

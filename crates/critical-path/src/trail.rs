@@ -1,9 +1,9 @@
 //! Records which work followed which.
 //!
 //! All messages of a chain that belong to one phase of one collective share a stretch: the next message makes a
-//! longer copy of it. Unreferenced stretches are dropped from time to time ([`mod@super::collect`]).
+//! longer copy of it. Unreferenced stretches are dropped from time to time (`collect`).
 
-use super::savings::{Earlier, Moment};
+use crate::savings::{Earlier, Moment};
 use syncline_units::Time;
 
 /// No stretch: the beginning of a chain.
@@ -20,8 +20,8 @@ const FEW: usize = 1 << 14;
 /// What a stretch belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Purpose {
-    pub(super) rank: u32,
-    pub(super) task: u32,
+    pub(crate) rank: u32,
+    pub(crate) task: u32,
     /// Unique number of a collective or a single message; 0 for other tasks.
     visit: u32,
     dim: u16,
@@ -29,22 +29,22 @@ pub struct Purpose {
 
 impl Purpose {
     /// A task of a rank.
-    pub(crate) fn task(rank: u32, task: u32) -> Self {
+    pub fn task(rank: u32, task: u32) -> Self {
         Self { rank, task, visit: 0, dim: NO_DIM }
     }
 
     /// A message of a point-to-point task.
-    pub(crate) fn message(rank: u32, task: u32, visit: u32) -> Self {
+    pub fn message(rank: u32, task: u32, visit: u32) -> Self {
         Self { rank, task, visit, dim: NO_DIM }
     }
 
     /// Work of a rank in a phase of the collective `visit`.
-    pub(crate) fn phase(rank: u32, task: u32, visit: u32, dim: u16) -> Self {
+    pub fn phase(rank: u32, task: u32, visit: u32, dim: u16) -> Self {
         Self { rank, task, visit, dim }
     }
 
     /// The accounting dimension.
-    pub(super) fn dim(&self) -> Option<u16> {
+    pub(crate) fn dim(&self) -> Option<u16> {
         (self.dim != NO_DIM).then_some(self.dim)
     }
 
@@ -58,9 +58,12 @@ impl Purpose {
 /// Where a stretch comes from: the stretch before it, when that ended, and what the new stretch belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    pub(crate) after: u32,
-    pub(crate) since: Time,
-    pub(crate) of: Purpose,
+    /// The stretch before, or [`START`].
+    pub after: u32,
+    /// When that ended.
+    pub since: Time,
+    /// What the new stretch belongs to.
+    pub of: Purpose,
 }
 
 impl Origin {
@@ -79,7 +82,7 @@ impl Origin {
         self.since = self.since.saturating_add(by);
     }
 
-    /// The preceding stretch, for [`Network::trail`](crate::Network::trail).
+    /// The preceding stretch, for the visits that drop unreferenced stretches.
     pub fn stretch_mut(&mut self) -> &mut u32 {
         &mut self.after
     }
@@ -115,7 +118,7 @@ impl Default for Tail {
 
 /// What a stretch is spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
+pub(crate) enum Work {
     Compute,
     Memory,
     /// Messages, and combining them. Time that none of the sums covers is latency.
@@ -124,52 +127,52 @@ pub(super) enum Work {
 
 /// A piece of a chain, up to the beginning of the next stretch.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stretch {
+pub(crate) struct Stretch {
     /// When it begins, on the trail's clock.
-    pub(super) start: u64,
-    pub(super) bytes: u64,
-    pub(super) queueing: u64,
-    pub(super) reduction: u64,
-    pub(super) before: u32,
-    pub(super) of: Purpose,
-    pub(super) tier: u16,
-    pub(super) work: Work,
+    pub(crate) start: u64,
+    pub(crate) bytes: u64,
+    pub(crate) queueing: u64,
+    pub(crate) reduction: u64,
+    pub(crate) before: u32,
+    pub(crate) of: Purpose,
+    pub(crate) tier: u16,
+    pub(crate) work: Work,
 }
 
 /// Iterations that the engine skipped because they repeat earlier ones.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Repeat {
+pub(crate) struct Repeat {
     /// When they were skipped, on the trail's clock.
-    pub(super) at: u64,
+    pub(crate) at: u64,
     /// Length of one iteration.
-    pub(super) length: u64,
+    pub(crate) length: u64,
     /// Number of iterations skipped.
-    pub(super) times: u64,
+    pub(crate) times: u64,
 }
 
 /// Records stretches.
 #[derive(Debug, Default)]
 pub struct Trail {
-    pub(super) on: bool,
-    pub(super) stretches: Vec<Stretch>,
-    pub(super) earlier: Earlier,
+    pub(crate) on: bool,
+    pub(crate) stretches: Vec<Stretch>,
+    pub(crate) earlier: Earlier,
     /// Number of stretches at which unreferenced ones are dropped.
-    pub(super) limit: usize,
+    pub(crate) limit: usize,
     /// By message number: its stretch.
-    pub(super) messages: Vec<u32>,
+    pub(crate) messages: Vec<u32>,
     /// The stretch with which the most recently sent message leaves its NPU.
     left: u32,
     visits: u32,
     /// Simulated time that the engine has skipped so far.
-    pub(super) skipped: u64,
-    pub(super) repeats: Vec<Repeat>,
+    pub(crate) skipped: u64,
+    pub(crate) repeats: Vec<Repeat>,
     /// Sums of the chains before stretches whose chain was too long to keep.
-    pub(super) sums: Vec<super::collect::Sums>,
+    pub(crate) sums: Vec<crate::collect::Sums>,
 }
 
 impl Trail {
     /// A trail that records, for a network with `tiers` tiers of links.
-    pub(crate) fn writing(tiers: usize) -> Self {
+    pub fn writing(tiers: usize) -> Self {
         Self { on: true, limit: FEW, left: START, earlier: Earlier::new(tiers), ..Self::default() }
     }
 
@@ -180,32 +183,32 @@ impl Trail {
     }
 
     /// Stops recording, and frees the memory.
-    pub(crate) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         self.on = false;
         (self.stretches, self.messages, self.earlier) = Default::default();
     }
 
     /// Whether unreferenced stretches should be dropped.
     #[inline]
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.stretches.len() > self.limit
     }
 
     /// A new number for a collective or a single message.
     #[inline]
-    pub(crate) fn visit(&mut self) -> u32 {
+    pub fn visit(&mut self) -> u32 {
         self.visits = self.visits.wrapping_add(1).max(1);
         self.visits
     }
 
     /// Converts `time` to the trail's clock, which stands still while the engine skips iterations.
     #[inline]
-    pub(super) fn clock(&self, time: Time) -> u64 {
+    pub(crate) fn clock(&self, time: Time) -> u64 {
         time.0.wrapping_sub(self.skipped)
     }
 
     /// Notes that the engine skips `times` iterations of `length` at `now`.
-    pub(crate) fn leave_out(&mut self, now: Time, length: Time, times: u32) {
+    pub fn leave_out(&mut self, now: Time, length: Time, times: u32) {
         let at = self.clock(now);
         self.repeats.push(Repeat { at, length: length.0, times: u64::from(times) });
         self.skipped = self.skipped.wrapping_add(length.0.wrapping_mul(u64::from(times)));
@@ -252,7 +255,7 @@ impl Trail {
 
     /// A compute task or a memory operation begins.
     #[inline]
-    pub(crate) fn works(&mut self, origin: &Origin, memory: bool) -> u32 {
+    pub fn works(&mut self, origin: &Origin, memory: bool) -> u32 {
         if !self.on {
             return START;
         }
@@ -289,7 +292,7 @@ impl Trail {
 
     /// Combining a message with local data takes `time`.
     #[inline]
-    pub(crate) fn reduces(&mut self, origin: &Origin, time: Time) -> u32 {
+    pub fn reduces(&mut self, origin: &Origin, time: Time) -> u32 {
         if !self.on {
             return START;
         }
@@ -332,7 +335,7 @@ impl Trail {
 
     /// Removes and returns the stretch of message `id`, which has arrived.
     #[inline]
-    pub(crate) fn take(&mut self, id: u32) -> u32 {
+    pub fn take(&mut self, id: u32) -> u32 {
         self.messages.get_mut(id as usize).map_or(START, |stretch| std::mem::replace(stretch, START))
     }
 
@@ -344,7 +347,7 @@ impl Trail {
 
     /// The stretch with which the most recently sent message leaves its NPU.
     #[inline]
-    pub(crate) fn left(&self) -> u32 {
+    pub fn left(&self) -> u32 {
         self.left
     }
 }

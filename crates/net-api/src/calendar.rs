@@ -4,79 +4,50 @@
 //! chunk, phase and relative position; then the stream, or the hop). Events with the same key are ordered by
 //! insertion. Memory addresses and threads never matter.
 
-use crate::path::Trail;
 use crate::radix::{Radix, Timed};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use syncline_critical_path::Trail;
 use syncline_units::Time;
 
 // The radix heap returns the events of one time together. One stable sort orders them, which takes linear time when
 // ranks run in step.
 
-/// Kind of an event. Events at the same time are handled in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// An event of the network model.
-    Network = 0,
-    /// A message has left its NPU, for models that did not know this time when they accepted it. Comes before the
-    /// delivery of the message, which frees it.
-    Left = 1,
-    /// The endpoint has received a message.
-    Deliver = 2,
-    /// A received message has been combined with local data.
-    Reduced = 3,
-    /// The last send of a chunk's phase has left.
-    PhaseEnd = 4,
-    /// A compute task is done.
-    ComputeDone = 5,
-    /// A memory task is done.
-    MemoryDone = 6,
-    /// A message enters the network, after its injection latency.
-    Inject = 7,
-    /// A point-to-point message has left.
-    Sent = 8,
-    /// Ranks begin a chunk that another rank has begun. Handled late, because most ranks begin it by themselves.
-    Admit = 9,
-    /// A rank that starts late begins its first iteration.
-    Begin = 10,
-    /// An event of the network model, after everything else at that time.
-    Settle = 11,
-}
-
-const KINDS: [Kind; 12] = [
-    Kind::Network,
-    Kind::Left,
-    Kind::Deliver,
-    Kind::Reduced,
-    Kind::PhaseEnd,
-    Kind::ComputeDone,
-    Kind::MemoryDone,
-    Kind::Inject,
-    Kind::Sent,
-    Kind::Admit,
-    Kind::Begin,
-    Kind::Settle,
-];
-
 /// Bits of a key below the kind.
-pub(crate) const KEY_BITS: u32 = 60;
+pub const KEY_BITS: u32 = 60;
+
+/// Kind of an event: a call of the network model that [`Calendar::call_back`] requested.
+pub const CALL: u8 = 0;
+/// Kind of an event: a message has left its NPU. Comes before the delivery of the message, which frees it.
+pub const LEFT: u8 = 1;
+/// Kind of an event: the endpoint has received a message.
+pub const DELIVER: u8 = 2;
+/// Kind of an event: a call of the network model that [`Calendar::call_last`] requested. The engine's own kinds lie
+/// between [`DELIVER`] and this one.
+pub const CALL_LAST: u8 = 15;
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
-    pub(crate) time: Time,
+pub struct Event {
+    /// When it happens.
+    pub time: Time,
     /// The kind in the highest bits, then the order among events of that kind.
     key: u64,
-    pub(crate) a: u32,
-    pub(crate) b: u32,
+    /// What it is about, in a kind's own words.
+    pub subject: u32,
+    /// More about it. Events with the same key are handled in the order of this number.
+    pub detail: u32,
 }
 
 impl Event {
-    pub(crate) fn kind(&self) -> Kind {
-        KINDS[(self.key >> KEY_BITS) as usize]
+    /// Its kind. Events at the same time are handled in the order of their kinds.
+    #[inline]
+    pub fn kind(&self) -> u8 {
+        (self.key >> KEY_BITS) as u8
     }
     /// The order among events of one kind.
-    pub(crate) fn key(&self) -> u64 {
+    #[inline]
+    pub fn key(&self) -> u64 {
         self.key & ((1 << KEY_BITS) - 1)
     }
 }
@@ -86,6 +57,15 @@ impl Timed for Event {
     fn time(&self) -> u64 {
         self.time.0
     }
+}
+
+/// A call that a network model requests. The calendar does not interpret it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// What the call is about, such as the index of a message under way.
+    pub subject: u32,
+    /// What is to be done, such as the hop that the message has reached.
+    pub detail: u32,
 }
 
 /// An event that was added at its own time, and the number of such events before it.
@@ -98,7 +78,11 @@ struct Late {
 impl Ord for Late {
     // Reversed: the standard heap returns its greatest element first.
     fn cmp(&self, other: &Self) -> Ordering {
-        (other.event.key, other.event.b, other.order).cmp(&(self.event.key, self.event.b, self.order))
+        (other.event.key, other.event.detail, other.order).cmp(&(
+            self.event.key,
+            self.event.detail,
+            self.order,
+        ))
     }
 }
 impl PartialOrd for Late {
@@ -120,24 +104,26 @@ pub struct Calendar {
     /// Events after the present. Looking for the next event advances the present to its time.
     later: Radix<Event>,
     /// Events after this time are not handled now.
-    pub(crate) limit: Time,
+    pub limit: Time,
     /// Time from a message's arrival at the NPU until the endpoint has it.
-    pub(crate) endpoint: Time,
+    pub endpoint: Time,
     /// Set when a time does not fit; the run then ends with an error.
-    pub(crate) overflow: bool,
+    pub overflow: bool,
     /// Records what followed what, for the critical path.
     pub trail: Trail,
 }
 
 impl Calendar {
-    pub(crate) fn new(endpoint: Time) -> Self {
+    /// An empty calendar. `endpoint` is the time from a message's arrival at its NPU until the engine handles it.
+    pub fn new(endpoint: Time) -> Self {
         Self { endpoint, limit: Time::MAX, ..Self::default() }
     }
 
+    /// Adds an event. For the engine; models use the methods below.
     #[inline]
-    pub(crate) fn at(&mut self, time: Time, kind: Kind, key: u64, a: u32, b: u32) {
-        let key = (kind as u64) << KEY_BITS | (key & ((1 << KEY_BITS) - 1));
-        let event = Event { time, key, a, b };
+    pub fn at(&mut self, time: Time, kind: u8, key: u64, subject: u32, detail: u32) {
+        let key = u64::from(kind) << KEY_BITS | (key & ((1 << KEY_BITS) - 1));
+        let event = Event { time, key, subject, detail };
         if let Some(event) = self.later.file(event) {
             self.late += 1;
             self.added.push(Late { event, order: self.late });
@@ -147,14 +133,14 @@ impl Calendar {
     /// Message `id` arrives at its NPU at `time`.
     #[inline]
     pub fn deliver(&mut self, time: Time, id: u32, key: u64) {
-        self.at(time.saturating_add(self.endpoint), Kind::Deliver, key, id, 0);
+        self.at(time.saturating_add(self.endpoint), DELIVER, key, id, 0);
         self.overflow |= time.0 > u64::MAX / 4;
     }
 
     /// Message `id`, which was accepted with [`Sent::Later`](crate::Sent::Later), leaves its NPU at `time`.
     #[inline]
     pub fn left(&mut self, time: Time, id: u32, key: u64) {
-        self.at(time, Kind::Left, key, id, 0);
+        self.at(time, LEFT, key, id, 0);
         self.overflow |= time.0 > u64::MAX / 4;
     }
 
@@ -172,25 +158,27 @@ impl Calendar {
         self.later.next_time().map_or(self.limit, |next| Time(next).min(self.limit))
     }
 
-    /// Calls the model at `time` with `a` and `b`. Calls at the same time are ordered by `key`, then by `b`.
+    /// Calls the model at `time`. Calls at the same time are ordered by `key`, then by their detail.
     #[inline]
-    pub fn call_back(&mut self, time: Time, key: u64, a: u32, b: u32) {
+    pub fn call_back(&mut self, time: Time, key: u64, call: Call) {
         self.overflow |= time.0 > u64::MAX / 4;
-        self.at(time, Kind::Network, key, a, b);
+        self.at(time, CALL, key, call.subject, call.detail);
     }
 
     /// Calls the model at `time`, after everything else that happens then.
     #[inline]
-    pub fn call_last(&mut self, time: Time, a: u32, b: u32) {
-        self.at(time, Kind::Settle, 0, a, b);
+    pub fn call_last(&mut self, time: Time, call: Call) {
+        self.at(time, CALL_LAST, 0, call.subject, call.detail);
     }
 
     /// Removes and returns the next event.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Event> {
+    pub fn pop(&mut self) -> Option<Event> {
         self.next_time()?;
         match (self.present.get(self.taken), self.added.peek()) {
-            (Some(first), Some(added)) if (added.event.key, added.event.b) < (first.key, first.b) => {
+            (Some(first), Some(added))
+                if (added.event.key, added.event.detail) < (first.key, first.detail) =>
+            {
                 self.pop_added()
             }
             (Some(&first), _) => {
@@ -202,25 +190,25 @@ impl Calendar {
     }
 
     /// All future events, in the order in which they would be handled; `None` if some were added at the present time.
-    pub(crate) fn pending(&self) -> Option<Vec<Event>> {
+    pub fn pending(&self) -> Option<Vec<Event>> {
         if !self.added.is_empty() {
             return None;
         }
         let mut events: Vec<Event> =
             self.present[self.taken..].iter().chain(self.later.iter()).copied().collect();
-        events.sort_by_key(|event| (event.time, event.key, event.b));
+        events.sort_by_key(|event| (event.time, event.key, event.detail));
         Some(events)
     }
 
     /// Moves all events `by` later, and replaces their keys with `key`.
-    pub(crate) fn shift(&mut self, by: Time, key: impl Fn(&Event) -> u64) {
+    pub fn shift(&mut self, by: Time, key: impl Fn(&Event) -> u64) {
         let events = self.pending().unwrap_or_default();
         self.present.clear();
         self.taken = 0;
         self.later.clear(self.later.time().saturating_add(by.0));
         for event in events {
             let (kind, key) = (event.kind(), key(&event));
-            self.at(event.time.saturating_add(by), kind, key, event.a, event.b);
+            self.at(event.time.saturating_add(by), kind, key, event.subject, event.detail);
         }
     }
 
@@ -230,13 +218,13 @@ impl Calendar {
 
     /// The event `later` places after the next one, if it is at the present time.
     #[inline]
-    pub(crate) fn peek(&self, later: usize) -> Option<&Event> {
+    pub fn peek(&self, later: usize) -> Option<&Event> {
         self.present.get(self.taken + later)
     }
 
     /// The time of the next event.
     #[inline]
-    pub(crate) fn next_time(&mut self) -> Option<Time> {
+    pub fn next_time(&mut self) -> Option<Time> {
         if self.taken == self.present.len() && self.added.is_empty() {
             self.advance()?;
         }
@@ -248,7 +236,7 @@ impl Calendar {
         self.present.clear();
         self.taken = 0;
         self.later.advance(u64::MAX, &mut self.present).then_some(())?;
-        self.present.sort_by_key(|event| (event.key, event.b));
+        self.present.sort_by_key(|event| (event.key, event.detail));
         Some(())
     }
 }
@@ -268,17 +256,17 @@ mod tests {
             let mut got = Vec::new();
             for (id, &(ahead, key, pops)) in steps.iter().enumerate() {
                 let time = now + Time(ahead * ahead * ahead);
-                calendar.at(time, Kind::Network, key, id as u32, 0);
+                calendar.at(time, CALL, key, id as u32, 0);
                 expected.push((time, key, id as u32));
                 for _ in 0..pops {
                     if let Some(event) = calendar.pop() {
                         now = event.time;
-                        got.push((event.time, event.key, event.a));
+                        got.push((event.time, event.key, event.subject));
                     }
                 }
             }
             while let Some(event) = calendar.pop() {
-                got.push((event.time, event.key, event.a));
+                got.push((event.time, event.key, event.subject));
             }
             prop_assert!(got.windows(2).all(|pair| pair[0].0 <= pair[1].0));
             // Equal events come out in the order in which they were added.

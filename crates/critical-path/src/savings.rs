@@ -9,8 +9,8 @@
 //! Like the critical path, this assumes that ports serve messages in the same order after the change. With `lifo` and
 //! `priority`, chunks may overtake others after the change, so predictions are less accurate.
 
-use super::Spent;
-use super::trail::{NO_TIER, START, Stretch, Trail, Work};
+use crate::Spent;
+use crate::trail::{NO_TIER, START, Stretch, Trail, Work};
 use smallvec::SmallVec;
 use syncline_units::Time;
 
@@ -32,7 +32,7 @@ pub struct Savings {
 
 impl Savings {
     /// No savings, for `stride` kinds of time.
-    pub(super) fn none(stride: usize) -> Self {
+    pub(crate) fn none(stride: usize) -> Self {
         Self { halves: vec![0; stride] }
     }
 
@@ -50,7 +50,7 @@ impl Savings {
     }
 
     /// Adds what `length` of this kind of time saves.
-    pub(super) fn spend(&mut self, spent: Spent, length: u64) {
+    pub(crate) fn spend(&mut self, spent: Spent, length: u64) {
         if let Some(saved) = index(spent).and_then(|index| self.halves.get_mut(index)) {
             let times = if spent == Spent::Latency { 2 } else { 1 };
             *saved = saved.saturating_add_unsigned(length.saturating_mul(times));
@@ -61,12 +61,12 @@ impl Savings {
     }
 
     /// Adds the savings of the chain that precedes this one.
-    pub(super) fn append(&mut self, behind: &Self) {
+    pub(crate) fn append(&mut self, behind: &Self) {
         self.add(&behind.halves, 1);
     }
 
     /// Adds the reduction by a join (`other` is not positive), `times` times.
-    pub(super) fn add(&mut self, other: &[i64], times: u64) {
+    pub(crate) fn add(&mut self, other: &[i64], times: u64) {
         for (saved, &less) in self.halves.iter_mut().zip(other) {
             *saved = saved.saturating_add(less.saturating_mul(times as i64));
         }
@@ -161,9 +161,9 @@ impl Saved {
 
 /// How much earlier each stretch would begin.
 #[derive(Debug, Default)]
-pub(super) struct Earlier {
+pub(crate) struct Earlier {
     /// Number of kinds of time.
-    pub(super) stride: usize,
+    pub(crate) stride: usize,
     /// In half picoseconds, by stretch and kind. Reductions by joins during a stretch are subtracted at its
     /// beginning.
     halves: Vec<i64>,
@@ -172,20 +172,20 @@ pub(super) struct Earlier {
 }
 
 impl Earlier {
-    pub(super) fn new(tiers: usize) -> Self {
+    pub(crate) fn new(tiers: usize) -> Self {
         Self { stride: OTHERS + tiers, halves: Vec::new(), nothing: vec![0; OTHERS + tiers] }
     }
 
     /// The savings of one stretch.
     #[inline]
-    pub(super) fn of(&self, stretch: u32) -> &[i64] {
+    pub(crate) fn of(&self, stretch: u32) -> &[i64] {
         let first = stretch as usize * self.stride;
         self.halves.get(first..first + self.stride).unwrap_or_default()
     }
 
     /// Appends a stretch with the savings of `stretch`.
     #[inline]
-    pub(super) fn copy(&mut self, stretch: u32) {
+    pub(crate) fn copy(&mut self, stretch: u32) {
         let first = stretch as usize * self.stride;
         self.halves.extend_from_within(first..first + self.stride);
     }
@@ -199,7 +199,7 @@ impl Earlier {
 
     /// Appends a stretch that begins at `start` after `stretch`.
     #[inline]
-    pub(super) fn follow(&mut self, stretch: u32, before: &Stretch, start: u64) {
+    pub(crate) fn follow(&mut self, stretch: u32, before: &Stretch, start: u64) {
         let length = self.halves.len();
         self.copy(stretch);
         let saved = before.saved(start);
@@ -214,12 +214,12 @@ impl Earlier {
 
     /// Appends a stretch that begins a chain.
     #[inline]
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.halves.resize(self.halves.len() + self.stride, 0);
     }
 
     /// Moves stretch `from` to index `to`, which is not greater.
-    pub(super) fn move_to(&mut self, from: usize, to: usize) {
+    pub(crate) fn move_to(&mut self, from: usize, to: usize) {
         self.halves.copy_within(from * self.stride..(from + 1) * self.stride, to * self.stride);
     }
 
@@ -230,7 +230,7 @@ impl Earlier {
         }
     }
 
-    pub(super) fn truncate(&mut self, stretches: usize) {
+    pub(crate) fn truncate(&mut self, stretches: usize) {
         self.halves.truncate(stretches * self.stride);
     }
 }
@@ -303,7 +303,7 @@ impl Trail {
 
     /// The reduction by joins at the beginning of a stretch: its savings there minus those at the end of the stretch
     /// before. Never positive.
-    pub(super) fn jump(&self, stretch: u32) -> SmallVec<[i64; 12]> {
+    pub(crate) fn jump(&self, stretch: u32) -> SmallVec<[i64; 12]> {
         let here = &self.stretches[stretch as usize];
         let own = self.earlier.of(stretch).iter();
         match self.stretches.get(here.before as usize) {

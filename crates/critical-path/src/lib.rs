@@ -3,7 +3,7 @@
 //! Each event is the last thing that its followers waited for. So the engine keeps one number, the *stretch* of the
 //! path that the current event ends, and everything that begins during the event follows that stretch. A message that
 //! waits for a port follows the message that kept the port busy. Walking back from the task that ended last gives a
-//! chain without gaps ([`mod@walk`]); it changes rank where one rank waited for another.
+//! chain without gaps (`walk`); it changes rank where one rank waited for another.
 //!
 //! The chain consists of compute, memory operations, local reduction, bytes on tiers of links, and latency. As long
 //! as ports serve messages in the same order, a run takes at least as long as any of its chains. So making a part
@@ -15,16 +15,17 @@
 //! its own bytes. Where a message leaves its NPU, and behind messages of the same sender and receiver, the bytes
 //! ahead count as the sender's own bytes, not as queueing.
 //!
-//! [`mod@trail`] records stretches and drops unreferenced ones; [`mod@savings`] computes what a faster part saves.
+//! `trail` records stretches, and `collect` drops unreferenced ones; `savings` computes what a faster part saves.
 
 mod collect;
 mod savings;
 mod trail;
 mod walk;
 
+pub use collect::Visit;
 pub use savings::{Moment, Savings};
 pub use trail::{NO_TIER, Origin, Purpose, START, Tail, Trail};
-pub(crate) use walk::Watched;
+pub use walk::Watched;
 
 use syncline_units::Time;
 
@@ -89,7 +90,7 @@ pub struct CriticalPath {
     pub spent: Vec<(Spent, Time)>,
     /// How much shorter these steps would be if one kind of time were shorter.
     pub saved: Savings,
-    /// Compute time of each rank in these steps; indexed like [`Record::ranks`](crate::Record::ranks).
+    /// Compute time of each rank in these steps; in the order of the engine's record.
     pub computed: Vec<Time>,
     /// The rank on which it ends.
     pub rank: u32,

@@ -1,29 +1,29 @@
 //! Walks back over the stretches of a chain from its end.
 
-use super::collect::{SUM, Sums};
-use super::savings::Savings;
-use super::trail::{Repeat, START, Stretch, Trail, Work};
-use super::{CriticalPath, Segment, Spent};
+use crate::collect::{SUM, Sums};
+use crate::savings::Savings;
+use crate::trail::{Repeat, START, Stretch, Trail, Work};
+use crate::{CriticalPath, Segment, Spent};
 use std::collections::BTreeMap;
 use syncline_units::Time;
 
 /// Notes taken while the steps on the critical path run.
 #[derive(Debug, Default)]
-pub(crate) struct Watched {
+pub struct Watched {
     /// Number of iterations on the path, from the first.
-    pub(crate) iterations: u32,
+    pub iterations: u32,
     /// The task of these iterations that ended last: when, on which rank, and with which stretch.
-    pub(crate) last: Option<(Time, u32, u32)>,
+    pub last: Option<(Time, u32, u32)>,
     /// Compute time of each rank.
-    pub(crate) computed: Vec<Time>,
+    pub computed: Vec<Time>,
     /// The path, once all of these iterations are over.
-    pub(crate) found: CriticalPath,
+    pub found: CriticalPath,
 }
 
 impl Watched {
     /// A task of these iterations ends on `rank` at `now` with `stretch`.
     #[inline]
-    pub(crate) fn ends(&mut self, now: Time, rank: u32, stretch: u32, trail: &mut Trail) {
+    pub fn ends(&mut self, now: Time, rank: u32, stretch: u32, trail: &mut Trail) {
         self.last = Some(match self.last {
             Some((then, other, last)) if now == then && rank > other => {
                 (then, other, trail.meet(last, then, trail.moment(stretch, now)))
@@ -34,7 +34,7 @@ impl Watched {
     }
 
     /// The path.
-    pub(crate) fn path(&mut self, trail: &Trail) -> CriticalPath {
+    pub fn path(&mut self, trail: &Trail) -> CriticalPath {
         let computed = std::mem::take(&mut self.computed);
         let Some((end, rank, stretch)) = self.last else {
             return CriticalPath { computed, ..CriticalPath::default() };
@@ -48,7 +48,7 @@ impl Watched {
 impl Stretch {
     /// The parts of the stretch if the next one begins at `end`. Their lengths sum to its length; their order is
     /// arbitrary.
-    pub(super) fn parts(&self, end: u64) -> [(Spent, u64); 4] {
+    pub(crate) fn parts(&self, end: u64) -> [(Spent, u64); 4] {
         let whole = end.saturating_sub(self.start);
         let all = |spent| [(spent, whole), (Spent::Latency, 0), (Spent::Latency, 0), (Spent::Latency, 0)];
         match self.work {
@@ -81,7 +81,7 @@ fn repeated(repeats: &[Repeat], start: u64, end: u64) -> u64 {
 
 impl Trail {
     /// Adds the parts of a stretch, including skipped iterations.
-    pub(super) fn add(&self, stretch: &Stretch, end: u64, sums: &mut Sums) {
+    pub(crate) fn add(&self, stretch: &Stretch, end: u64, sums: &mut Sums) {
         let mut start = stretch.start;
         for (spent, length) in stretch.parts(end) {
             if length > 0 {
@@ -94,7 +94,7 @@ impl Trail {
     }
 
     /// Adds the reduction by joins at the beginning of a stretch, including skipped iterations.
-    pub(super) fn add_jump(&self, stretch: u32, sums: &mut Sums) {
+    pub(crate) fn add_jump(&self, stretch: u32, sums: &mut Sums) {
         let jump = self.jump(stretch);
         if jump.iter().any(|&less| less != 0) {
             let at = self.stretches[stretch as usize].start;
@@ -107,7 +107,7 @@ impl Trail {
     }
 
     /// The sums of an empty chain.
-    pub(super) fn no_sums(&self) -> Sums {
+    pub(crate) fn no_sums(&self) -> Sums {
         Sums { spent: BTreeMap::new(), saved: Savings::none(self.earlier.stride) }
     }
 
@@ -120,7 +120,7 @@ impl Trail {
     }
 
     /// The segments and sums of the chain that ends with `stretch` at `end`.
-    pub(super) fn walk(&self, mut stretch: u32, end: Time) -> (Vec<Segment>, Sums) {
+    pub(crate) fn walk(&self, mut stretch: u32, end: Time) -> (Vec<Segment>, Sums) {
         let mut now = end.0.wrapping_sub(self.skipped);
         let (mut sums, mut segments) = (self.no_sums(), Vec::new());
         while stretch != START {

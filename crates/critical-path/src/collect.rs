@@ -1,20 +1,20 @@
 //! Drops unreferenced stretches, and replaces the beginning of chains that are too long with its sums.
 
-use super::Spent;
-use super::savings::Savings;
-use super::trail::{START, Stretch, Trail};
+use crate::Spent;
+use crate::savings::Savings;
+use crate::trail::{START, Stretch, Trail};
 use std::collections::BTreeMap;
 
 /// The length of a chain by what it is spent on, and its savings.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Sums {
-    pub(super) spent: BTreeMap<Spent, u64>,
-    pub(super) saved: Savings,
+pub(crate) struct Sums {
+    pub(crate) spent: BTreeMap<Spent, u64>,
+    pub(crate) saved: Savings,
 }
 
 impl Sums {
     /// Adds the sums of the chain that precedes this one.
-    pub(super) fn append(&mut self, behind: &Self) {
+    pub(crate) fn append(&mut self, behind: &Self) {
         for (&spent, &length) in &behind.spent {
             *self.spent.entry(spent).or_default() += length;
         }
@@ -23,17 +23,17 @@ impl Sums {
 }
 
 /// Flag in [`Stretch::before`]: the rest is an index into the sums, not a stretch.
-pub(super) const SUM: u32 = 1 << 31;
+pub(crate) const SUM: u32 = 1 << 31;
 
 /// Most stretches kept. The beginning of longer chains is replaced with its sums.
 const KEPT: usize = 1 << 19;
 
 /// Visits every reference to a stretch.
-pub(crate) type Visit<'a> = &'a mut dyn FnMut(&mut u32);
+pub type Visit<'a> = &'a mut dyn FnMut(&mut u32);
 
 impl Trail {
     /// Drops the stretches that cannot be reached. `roots` visits all references from outside.
-    pub(crate) fn collect(&mut self, roots: impl FnMut(Visit<'_>)) {
+    pub fn collect(&mut self, roots: impl FnMut(Visit<'_>)) {
         self.collect_to(KEPT, roots);
     }
 
@@ -138,7 +138,7 @@ impl Trail {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::{Origin, Purpose};
+    use crate::{Origin, Purpose};
     use proptest::prelude::*;
     use syncline_units::Time;
 

@@ -2,25 +2,24 @@
 //! it has left and when it has arrived, read counters. Workloads, plans and fabrics do not know which model is used.
 
 use crate::activity::Activity;
-use crate::calendar::Calendar;
-use crate::path::Origin;
+use crate::calendar::{Calendar, Call};
+use syncline_critical_path::Origin;
 use syncline_diagnostics::Diagnostic;
 use syncline_timeline::{Packets, Table};
 use syncline_units::{Bytes, CollectiveKind, LinkId, NpuId, Time};
-use syncline_workload::graph::NO_LAYER;
 
 /// What a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
-    /// The layer, or [`NO_LAYER`].
-    pub layer: u32,
+    /// Index of the layer; `None` for work outside layers.
+    pub layer: Option<u32>,
     /// The collective; `None` for a message between two ranks outside collectives.
     pub kind: Option<CollectiveKind>,
 }
 
 impl Owner {
     /// For models that do not record owners.
-    pub const UNKNOWN: Self = Self { layer: NO_LAYER, kind: None };
+    pub const UNKNOWN: Self = Self { layer: None, kind: None };
 }
 
 /// How long a link delayed the messages of one owner.
@@ -77,7 +76,7 @@ pub struct Transfer {
     pub bytes: Bytes,
     /// Orders events at the same time.
     pub key: u64,
-    /// What it belongs to, for models that need it ([`Network::OWNERS`]).
+    /// What it belongs to, for models that need it ([`NetworkModel::OWNERS`]).
     pub owner: Owner,
     /// What it follows on the critical path.
     pub origin: Origin,
@@ -109,8 +108,38 @@ pub struct LinkUse {
     pub waited: Time,
 }
 
+/// What can be read from a model, during a run and after it.
+pub trait Measurements {
+    /// Counters of link `id` so far.
+    fn link_use(&self, id: LinkId) -> LinkUse;
+
+    /// When each of the model's ports was busy.
+    fn activity(&mut self) -> &mut Activity;
+
+    /// Packet counters; `None` for models without packets.
+    fn packets(&self) -> Option<Packets> {
+        None
+    }
+
+    /// Further tables of a run that ended at `finish`.
+    fn tables(&self, finish: Time) -> Vec<Table> {
+        let _ = finish;
+        Vec::new()
+    }
+
+    /// Which links delayed which messages, in any order; empty in models where messages do not share links.
+    fn contention(&self) -> Vec<Contention> {
+        Vec::new()
+    }
+
+    /// The longest stalls, in the order in which they ended; empty in models without retransmissions.
+    fn stalls(&self) -> Vec<Stall> {
+        Vec::new()
+    }
+}
+
 /// A network model.
-pub trait Network {
+pub trait NetworkModel: Measurements {
     /// Whether the model needs the owners of messages.
     const OWNERS: bool = false;
 
@@ -127,10 +156,7 @@ pub trait Network {
     fn send(&mut self, now: Time, transfer: &Transfer, calendar: &mut Calendar) -> Sent;
 
     /// Handles a call that the model requested with [`Calendar::call_back`].
-    fn call(&mut self, now: Time, a: u32, b: u32, calendar: &mut Calendar);
-
-    /// Counters of link `id` so far.
-    fn link_use(&self, id: LinkId) -> LinkUse;
+    fn call(&mut self, now: Time, call: Call, calendar: &mut Calendar);
 
     /// The run ends at `now`, perhaps early: the model does not book what ports would do later.
     fn cut(&mut self, now: Time);
@@ -138,9 +164,6 @@ pub trait Network {
     /// Names a port that was busy for longer than the time to the end of its last message, which is impossible, and
     /// says by how much.
     fn overbooked(&self) -> Option<String>;
-
-    /// When each of the model's ports was busy.
-    fn activity(&mut self) -> &mut Activity;
 
     /// Stops recording when ports were busy. Called at `now`.
     fn stop_activity(&mut self, now: Time);
@@ -166,33 +189,12 @@ pub trait Network {
         let _ = visit;
     }
 
-    /// Packet counters; `None` for models without packets.
-    fn packets(&self) -> Option<Packets> {
-        None
-    }
-
-    /// Further tables of a run that ended at `finish`.
-    fn tables(&self, finish: Time) -> Vec<Table> {
-        let _ = finish;
-        Vec::new()
-    }
-
-    /// Which links delayed which messages, in any order; empty in models where messages do not share links.
-    fn contention(&self) -> Vec<Contention> {
-        Vec::new()
-    }
-
-    /// The longest stalls, in the order in which they ended; empty in models without retransmissions.
-    fn stalls(&self) -> Vec<Stall> {
-        Vec::new()
-    }
-
     /// Support for skipping repeated iterations; `None` for models whose state does not recur.
     fn repeats(&self) -> Option<&dyn Repeats> {
         None
     }
 
-    /// Mutable access to [`Network::repeats`].
+    /// Mutable access to [`NetworkModel::repeats`].
     fn repeats_mut(&mut self) -> Option<&mut dyn Repeats> {
         None
     }
@@ -201,12 +203,12 @@ pub trait Network {
 /// A network model whose state can be compared and moved in time, so that iterations that repeat earlier ones can be
 /// skipped.
 pub trait Repeats {
-    /// The message that a call with `a` concerns.
-    fn message(&self, a: u32) -> u32;
+    /// The message that a call about `subject` concerns.
+    fn message(&self, subject: u32) -> u32;
 
-    /// Appends what a call with `a` will do to `state`, relative to `now`. Returns the message that the call
+    /// Appends what a call about `subject` will do to `state`, relative to `now`. Returns the message that the call
     /// concerns.
-    fn pending(&self, now: Time, a: u32, state: &mut Vec<u64>) -> u32;
+    fn pending(&self, now: Time, subject: u32, state: &mut Vec<u64>) -> u32;
 
     /// Appends everything else that the future depends on to `state`, relative to `now`. Equal states have equal
     /// futures.

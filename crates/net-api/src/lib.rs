@@ -1,0 +1,15 @@
+//! What a network model needs to know, and nothing of the engine that drives it.
+//!
+//! - [`model`]: the interface that every model implements, and what messages look like to it;
+//! - [`calendar`]: future events, among them a model's own calls and its deliveries; [`radix`]: the heap that files
+//!   them by time;
+//! - [`activity`]: when ports were busy.
+
+pub mod activity;
+pub mod calendar;
+pub mod model;
+pub mod radix;
+
+pub use activity::Activity;
+pub use calendar::{Calendar, Call};
+pub use model::{Contention, LinkUse, Measurements, NetworkModel, Owner, Repeats, Sent, Stall, Transfer};
