@@ -7,9 +7,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use syncline_astra_compat::{Backend, Ended, Inputs, Options, Outcome};
+use syncline_convert::AstraFiles;
 use syncline_diagnostics::Diagnostics;
-use syncline_simulate::AstraFiles;
-use syncline_simulate::scenario::Network;
+use syncline_scenario::Network;
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(astra_sim, module)?)?;
@@ -42,7 +42,7 @@ fn astra_scenario(
         memory: memory.as_deref(),
         groups: groups.as_deref(),
     };
-    let (scenario, warnings) = detached(py, || syncline_simulate::astra_scenario(&files, model))?;
+    let (scenario, warnings) = detached(py, || syncline_convert::astra_scenario(&files, model))?;
     let text = serde_json::to_string(&scenario).map_err(|error| PyValueError::new_err(error.to_string()))?;
     Ok((text, warnings.to_json()))
 }

@@ -3,8 +3,8 @@
 use crate::errors::{detached, internal};
 use pyo3::prelude::*;
 use std::path::PathBuf;
+use syncline_convert::Options;
 use syncline_formats::msccl;
-use syncline_simulate::convert::Options;
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(msccl_to_plan, module)?)?;
@@ -26,7 +26,7 @@ fn msccl_to_plan(py: Python<'_>, path: PathBuf) -> PyResult<(String, String)> {
 /// Reads a plan from a JSON file and returns it as an MSCCL program.
 #[pyfunction]
 fn plan_to_msccl(py: Python<'_>, path: PathBuf) -> PyResult<String> {
-    detached(py, || syncline_simulate::plan_to_msccl(&path))
+    detached(py, || syncline_formats::plan_file::to_msccl(&path))
 }
 
 /// Writes the workload of a resolved scenario (`.json`) or of an ASTRA-sim 1 text (`.txt`) as one Chakra trace per
@@ -43,7 +43,7 @@ fn to_chakra(
     iterations: u32,
 ) -> PyResult<(Vec<String>, String)> {
     let options = Options { dims, iterations };
-    let done = detached(py, || syncline_simulate::convert(&input, &prefix, &options))?;
+    let done = detached(py, || syncline_convert::convert(&input, &prefix, &options))?;
     let files = done.files.iter().map(|file| file.to_string_lossy().into_owned()).collect();
     Ok((files, done.warnings.to_json()))
 }

@@ -26,7 +26,7 @@ fn prove_plan(py: Python<'_>, plan: &str) -> PyResult<()> {
 /// Reads a plan file or an MSCCL program, proves that it computes its collective, and returns the plan as JSON.
 #[pyfunction]
 fn prove_plan_file(py: Python<'_>, file: PathBuf) -> PyResult<String> {
-    detached(py, || syncline_simulate::plan_file(&file.to_string_lossy()))
+    detached(py, || syncline_formats::plan_file::proved_json(&file.to_string_lossy()))
 }
 
 /// Counts, message by message, what a plan of the library costs: rounds, messages, bytes on the wire, bytes between

@@ -7,8 +7,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::time::Duration;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
-use syncline_simulate::scenario::{Collectives, Limits, Network, Trace};
-use syncline_simulate::{Control, Progress, Scenario, Show};
+use syncline_scenario::Scenario;
+use syncline_scenario::{Collectives, Limits, Network, Trace};
+use syncline_simulate::{Control, Progress, Show};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
@@ -98,7 +99,7 @@ fn cost(py: Python<'_>, fabric: &str, prices: &str) -> PyResult<String> {
     detached(py, || {
         let fabric = serde_json::from_str(fabric).map_err(|error| wrong("fabric", &error))?;
         let prices = serde_json::from_str(prices).map_err(|error| wrong("prices", &error))?;
-        let bill = syncline_simulate::cost(&fabric, &prices)?;
+        let bill = syncline_report::cost::cost(&fabric, &prices)?;
         serde_json::to_string(&bill).map_err(|error| internal(error.to_string()).into())
     })
 }

@@ -2,7 +2,8 @@
 //! of this process, best of five runs. `cargo bench -p syncline-simulate --bench messages [-- PART_OF_A_CASE'S_NAME]`.
 
 use cpu_time::ProcessTime;
-use syncline_simulate::{Control, Scenario, run};
+use syncline_scenario::Scenario;
+use syncline_simulate::{Control, run};
 
 fn main() {
     let three_dims = r#"{"dims": [

@@ -1,15 +1,15 @@
 //! The run loop: steps the engine, checks limits, reports progress.
 
-use crate::prepare::{Prepared, prepare};
-use crate::scenario::{self, Network, Scenario, Traced, Workload};
-use crate::watch::{Stop, Watch};
-use crate::{Control, Progress, Run, report, several, size};
+use crate::{Control, Progress, Run};
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{Engine, Job, Step};
 use syncline_net_analytical::{Links, Model};
 use syncline_net_flow::Flows;
 use syncline_net_packet::Packets;
+use syncline_prepare::watch::{Stop, Watch};
+use syncline_prepare::{Prepared, prepare, several, size};
+use syncline_scenario::{Network, Scenario, Traced, Workload};
 use syncline_timeline::Ended;
 use syncline_units::Time;
 use syncline_workload::TaskGraph;
@@ -28,17 +28,17 @@ const REPORT: Duration = Duration::from_millis(100);
 /// Everything that is wrong with the scenario or the files it names; a deadlock report; `LimitReached` if the limit on
 /// wall time is reached, or the run is cancelled, before the first event.
 pub fn run(scenario: &Scenario, mut control: Control<'_>) -> Result<Run> {
-    let watch = Watch::new(&scenario.limits, &control);
+    let watch = Watch::new(&scenario.limits, control.cancel, control.spent);
     let mut run = once(scenario, &watch, &mut control)?;
     if !scenario.faults.is_empty() && run.timeline.summary.ended == Ended::Finished {
-        report::compare(&mut run.timeline.summary, healthy(scenario, &watch, &mut control)?);
+        syncline_report::compare(&mut run.timeline.summary, healthy(scenario, &watch, &mut control)?);
     }
     if let Workload::Jobs { jobs } = &scenario.workload {
         let alone = match run.timeline.summary.ended {
             Ended::Finished => each_alone(scenario, jobs, &watch, &mut control)?,
             _ => Vec::new(),
         };
-        report::interference(&mut run.timeline, &alone);
+        syncline_report::interference(&mut run.timeline, &alone);
     }
     Ok(run)
 }
@@ -46,11 +46,11 @@ pub fn run(scenario: &Scenario, mut control: Control<'_>) -> Result<Run> {
 /// Simulates each of several jobs alone on the fabric and returns its step time; `None` if a limit stopped that run.
 fn each_alone(
     scenario: &Scenario,
-    jobs: &[scenario::Job],
+    jobs: &[syncline_scenario::Job],
     watch: &Watch<'_>,
     control: &mut Control<'_>,
 ) -> Result<Vec<Option<f64>>> {
-    let alone = |job: &scenario::Job| {
+    let alone = |job: &syncline_scenario::Job| {
         let summary = once(&several::alone(scenario, job), watch, control)?.timeline.summary;
         Ok((summary.ended == Ended::Finished).then_some(summary.step_time_s))
     };
@@ -112,7 +112,7 @@ fn finish(
     let (record, mut network) = engine.finish(ended)?;
     let mut diagnostics = prepared.warnings.clone();
     diagnostics.extend(reason);
-    let timeline = report::timeline(scenario, prepared, job, record, &mut network);
+    let timeline = syncline_report::timeline(scenario, prepared, job, record, &mut network);
     Ok(Run { timeline, diagnostics })
 }
 

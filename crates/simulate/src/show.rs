@@ -1,9 +1,6 @@
 //! Describes parts of a scenario as data, from which `syncline show` makes its views.
 
 use crate::Show;
-use crate::prepare::{Prepared, in_any_memory};
-use crate::scenario::Scenario;
-use crate::watch::Watch;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use syncline_diagnostics::Result;
@@ -11,6 +8,9 @@ use syncline_fabric::Fabric;
 use syncline_fabric::cost::Bill;
 use syncline_fabric::measure::Method;
 use syncline_fabric::parts::{Layout, LinkKind, VertexKind};
+use syncline_prepare::watch::Watch;
+use syncline_prepare::{Prepared, in_any_memory};
+use syncline_scenario::Scenario;
 use syncline_units::LinkId;
 use syncline_workload::graph::describe;
 use syncline_workload::memory::Footprint;

@@ -33,6 +33,7 @@ mod routing;
 mod savings;
 mod scheduling;
 mod several_jobs;
+mod size;
 mod support;
 
 /// Checks that every file in this folder is a module above, or a program of its own.

@@ -3,7 +3,7 @@
 use crate::support::shared::shared;
 use std::path::{Path, PathBuf};
 use syncline_formats::astra1::{Policy, TextWorkload};
-use syncline_simulate::scenario::Scenario;
+use syncline_scenario::Scenario;
 use syncline_simulate::{Control, Run, run};
 use syncline_timeline::Data;
 

@@ -278,7 +278,7 @@ fn no_run_is_quicker_than_its_bound() {
             order.truncate(ranks as usize);
             value["placement"] = json!({"npus": order});
         }
-        let scenario: syncline_simulate::Scenario = serde_json::from_value(value.clone()).unwrap();
+        let scenario: syncline_scenario::Scenario = serde_json::from_value(value.clone()).unwrap();
         let run = match syncline_simulate::run(&scenario, syncline_simulate::Control::default()) {
             Ok(run) => run,
             // Not every algorithm offers every collective, and dead links may leave no path.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use syncline_formats::chakra::{CollectiveType, IoInfo, Metadata, Node, NodeKind, write_file};
-use syncline_simulate::scenario::Scenario;
+use syncline_scenario::Scenario;
 use syncline_simulate::{Control, Run, run};
 use syncline_timeline::Data;
 

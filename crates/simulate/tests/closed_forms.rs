@@ -1,6 +1,6 @@
 //! Compares simulated times with closed forms, worked out by hand.
 
-use syncline_simulate::scenario::Scenario;
+use syncline_scenario::Scenario;
 use syncline_simulate::{Control, Run, run};
 
 fn scenario(json: &str) -> Scenario {

@@ -1,6 +1,6 @@
 //! Compute models through whole simulations, against times computed by hand.
 
-use syncline_simulate::scenario::Scenario;
+use syncline_scenario::Scenario;
 use syncline_simulate::{Control, Run, run};
 
 fn simulate(workload: &str, compute: &str) -> Result<Run, String> {

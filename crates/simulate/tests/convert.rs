@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use syncline_astra_compat::{Inputs, Options as AstraOptions};
+use syncline_convert::convert;
+use syncline_convert::{Converted, Options};
 use syncline_formats::chakra::{
     CollectiveType, Metadata, Node, Reader, Traces, Writer, load::Loading, write_file,
 };
-use syncline_simulate::convert::{Options, Summary};
-use syncline_simulate::scenario::Scenario;
-use syncline_simulate::{Control, convert, run};
+use syncline_scenario::Scenario;
+use syncline_simulate::{Control, run};
 
 struct Folder(tempfile::TempDir);
 
@@ -61,7 +62,7 @@ fn dims(sizes: &[u32]) -> String {
     sizes.iter().enumerate().map(dim).collect::<Vec<_>>().join(", ")
 }
 
-fn converted(input: &Path, output: &Path, options: &Options) -> Summary {
+fn converted(input: &Path, output: &Path, options: &Options) -> Converted {
     convert(input, output, options).unwrap_or_else(|errors| panic!("{}: {errors}", input.display()))
 }
 

@@ -4,7 +4,8 @@
 
 use crate::support::library::{Case, dim};
 use serde_json::{Value, json};
-use syncline_simulate::{Control, Scenario, run};
+use syncline_scenario::Scenario;
+use syncline_simulate::{Control, run};
 use syncline_units::CollectiveKind;
 
 /// A default may take at most this many times as long as the best of the library.

@@ -1,7 +1,8 @@
 //! Communication exposed at the end of a run, which no further iteration hides, compared with times computed by hand.
 
 use serde_json::{Value, json};
-use syncline_simulate::{Control, Scenario, run};
+use syncline_scenario::Scenario;
+use syncline_simulate::{Control, run};
 use syncline_timeline::{Data, Timeline};
 
 fn simulate(value: &Value) -> Timeline {

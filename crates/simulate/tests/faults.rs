@@ -1,7 +1,8 @@
 //! Stragglers and broken parts: their cost, compared with times computed by hand.
 
 use serde_json::{Value, json};
-use syncline_simulate::{Control, Run, Scenario, run};
+use syncline_scenario::Scenario;
+use syncline_simulate::{Control, Run, run};
 
 fn outcome(value: &Value) -> Result<Run, String> {
     let scenario: Scenario = serde_json::from_value(value.clone()).unwrap();

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use syncline_diagnostics::{Code, Diagnostics};
-use syncline_simulate::scenario::Scenario;
+use syncline_scenario::Scenario;
 use syncline_simulate::{Control, Run, run};
 
 fn simulate(value: &Value) -> Run {

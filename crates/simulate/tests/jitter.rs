@@ -3,7 +3,8 @@
 
 use crate::support::simulate;
 use serde_json::{Value, json};
-use syncline_simulate::{Control, Scenario};
+use syncline_scenario::Scenario;
+use syncline_simulate::Control;
 
 /// Training steps on a ring of eight.
 fn training(network: Value, jitter: Value) -> Value {

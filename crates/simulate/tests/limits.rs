@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use syncline_simulate::scenario::Scenario;
+use syncline_scenario::Scenario;
 use syncline_simulate::{Control, Progress, run};
 use syncline_timeline::Data;
 

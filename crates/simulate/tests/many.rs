@@ -1,7 +1,8 @@
 //! Many phases and many chunks: event keys distinguish all of them.
 
 use serde_json::{Value, json};
-use syncline_simulate::{Control, Scenario, run};
+use syncline_scenario::Scenario;
+use syncline_simulate::{Control, run};
 use syncline_timeline::{Ended, Summary};
 
 fn summary(kind: &str, bytes: &str, shapes: &[(&str, u32)], collectives: Value) -> Summary {

@@ -1,7 +1,8 @@
 //! Memory grows with the messages in flight, not with the total number of messages.
 
 use peak_alloc::PeakAlloc;
-use syncline_simulate::{Control, Scenario, run};
+use syncline_scenario::Scenario;
+use syncline_simulate::{Control, run};
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;

@@ -5,7 +5,8 @@ use crate::support::{cases, scenario, simulate};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use syncline_diagnostics::Code;
-use syncline_simulate::{Control, Scenario, run};
+use syncline_scenario::Scenario;
+use syncline_simulate::{Control, run};
 use syncline_timeline::{Data, Timeline};
 
 /// All-reduce of `MEGABYTES` between two NPUs over 100 GB/s and 500 ns: two rounds of half of it, in microseconds.

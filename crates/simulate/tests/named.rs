@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use syncline_diagnostics::{Code, Diagnostics};
-use syncline_simulate::{Control, Run, Scenario, run};
+use syncline_scenario::Scenario;
+use syncline_simulate::{Control, Run, run};
 use syncline_timeline::Data;
 
 fn scenario(kind: &str, bytes: &str, shapes: &[(&str, u32)], collectives: Value) -> Value {

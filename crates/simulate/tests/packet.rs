@@ -2,7 +2,8 @@
 
 use crate::support::simulate;
 use serde_json::{Value, json};
-use syncline_simulate::{Control, Scenario};
+use syncline_scenario::Scenario;
+use syncline_simulate::Control;
 
 fn star(hosts: u32, bytes: &str, network: Value) -> Value {
     json!({

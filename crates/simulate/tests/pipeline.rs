@@ -4,7 +4,8 @@ use crate::support::{cases, simulate};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use syncline_diagnostics::Code;
-use syncline_simulate::{Control, Scenario, run};
+use syncline_scenario::Scenario;
+use syncline_simulate::{Control, run};
 use syncline_timeline::{Data, PathKind, Timeline, Track};
 
 /// Layers of `forward` and `backward` microseconds, each in its own block, that pass on one element.

@@ -6,7 +6,7 @@ use crate::support::{cases, models, simulate};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use syncline_formats::chakra::{CollectiveType, Metadata, Node, write_file};
-use syncline_simulate::Scenario;
+use syncline_scenario::Scenario;
 
 /// Largest number of ranks of a random scenario. Each scenario is also simulated rank by rank, and exchanges of all
 /// with all have the square of this as messages.

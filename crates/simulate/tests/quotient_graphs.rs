@@ -5,7 +5,8 @@ use crate::support::cases;
 use crate::support::graphs::graph_scenario;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use syncline_simulate::{Scenario, check};
+use syncline_scenario::Scenario;
+use syncline_simulate::check;
 
 /// Whether the scenario can run: degrees may not fit nodes, and halving-doubling does not offer every collective.
 fn is_possible(value: &Value) -> bool {

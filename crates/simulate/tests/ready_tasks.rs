@@ -5,7 +5,8 @@ use crate::support::cases;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use syncline_formats::chakra::{CollectiveType, Metadata, Node, write_file};
-use syncline_simulate::{Control, Run, Scenario, run};
+use syncline_scenario::Scenario;
+use syncline_simulate::{Control, Run, run};
 use syncline_timeline::{Data, Track};
 
 /// A job of two ranks that do the same, independently of each other.

@@ -1,7 +1,8 @@
 //! The training loop of recommendation models (dlrm2020 Fig. 3), compared with times computed by hand.
 
 use serde_json::{Value, json};
-use syncline_simulate::{Control, Scenario, run};
+use syncline_scenario::Scenario;
+use syncline_simulate::{Control, run};
 use syncline_timeline::{Data, Timeline};
 
 /// An embedding whose outputs are exchanged, a bottom layer and a top layer, on two NPUs over 1 GB/s: a byte takes a

@@ -3,7 +3,8 @@
 use crate::support::simulate;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use syncline_simulate::{Control, Scenario, Show, run};
+use syncline_scenario::Scenario;
+use syncline_simulate::{Control, Show, run};
 use syncline_timeline::Data;
 
 const MODELS: [&str; 3] = ["analytical", "queued", "packet"];

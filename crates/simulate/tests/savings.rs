@@ -5,7 +5,8 @@
 
 use serde_json::{Value, json};
 use syncline_formats::chakra::{CollectiveType, Metadata, Node, write_file};
-use syncline_simulate::{Control, Scenario, run};
+use syncline_scenario::Scenario;
+use syncline_simulate::{Control, run};
 use syncline_timeline::{PathKind, Summary};
 
 fn simulate(value: &Value) -> Summary {

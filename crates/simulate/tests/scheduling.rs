@@ -1,7 +1,8 @@
 //! How an endpoint orders and limits its chunks (dlrm2020 III-C.1), compared with times computed by hand.
 
 use serde_json::{Value, json};
-use syncline_simulate::{Control, Scenario, run};
+use syncline_scenario::Scenario;
+use syncline_simulate::{Control, run};
 use syncline_timeline::{Data, Timeline, Track};
 use syncline_units::RankId;
 

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use syncline_simulate::{Control, Scenario, run};
+use syncline_scenario::Scenario;
+use syncline_simulate::{Control, run};
 use syncline_timeline::{Ended, JobSummary, Summary};
 
 fn scenario(jobs: Value, more: Value) -> Scenario {
@@ -115,7 +116,7 @@ fn one_job_is_itself() {
     let job = all_reduce("only", &LEFT, json!({}));
     let several = run(&scenario(json!([job]), json!({})), Control::default()).unwrap().timeline;
     let mut alone = scenario(json!([job]), json!({}));
-    let syncline_simulate::scenario::Workload::Jobs { jobs } = alone.workload.clone() else { panic!() };
+    let syncline_scenario::Workload::Jobs { jobs } = alone.workload.clone() else { panic!() };
     alone.workload = (*jobs[0].workload).clone();
     alone.placement = jobs[0].placement.clone();
     let alone = run(&alone, Control::default()).unwrap().timeline;

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use std::fmt;
 use syncline_plan::Composition;
 use syncline_plan::registry::{ENTRIES, by_name};
-use syncline_simulate::{Control, Run, Scenario, run};
+use syncline_scenario::Scenario;
+use syncline_simulate::{Control, Run, run};
 use syncline_units::CollectiveKind;
 
 /// A collective on a network.

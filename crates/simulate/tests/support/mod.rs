@@ -9,7 +9,8 @@ pub(crate) mod traces;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::ops::Range;
-use syncline_simulate::{Control, Scenario, run};
+use syncline_scenario::Scenario;
+use syncline_simulate::{Control, run};
 use syncline_timeline::Timeline;
 
 /// A configuration with `usual` cases, or with the number in `PROPTEST_CASES`.

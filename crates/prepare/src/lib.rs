@@ -1,0 +1,33 @@
+//! From a resolved scenario to a job that the engine can run: builds everything that a run needs, and reports
+//! everything that is wrong with it.
+//!
+//! - `network`, `placement`, [`jobs`], `compute`, [`plans`]: build the fabric, ranks, workload, compute model and plans;
+//!   [`astra_text`] and [`chakra`] read workloads from files;
+//! - [`prepare()`]: builds and checks all of them; [`size`]: refuses what is too large;
+//! - `faults`: slow or broken parts; [`jitter`]: random variation;
+//! - [`several`]: jobs that share the fabric; `shared_memory`: checks that they fit into NPUs that they share;
+//! - `symmetry`: decides which ranks represent others; `exchanges`: the messages whose routes decide that; `even`: how to
+//!   make such messages alike;
+//! - [`tiers`]: the dimension or tier to which communication is booked;
+//! - [`watch`]: the limit on wall time, and cancellation.
+
+pub mod astra_text;
+pub mod chakra;
+mod compute;
+mod even;
+mod exchanges;
+mod faults;
+pub mod jitter;
+pub mod jobs;
+pub mod network;
+mod placement;
+pub mod plans;
+mod prepared;
+pub mod several;
+mod shared_memory;
+pub mod size;
+mod symmetry;
+pub mod tiers;
+pub mod watch;
+
+pub use prepared::{Prepared, in_any_memory, prepare};

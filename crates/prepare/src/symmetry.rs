@@ -1,0 +1,479 @@
+//! Finds the axes of ranks that can be turned without changing anything, so that one rank represents many.
+//!
+//! In a regular fabric, the axes are its dimensions. In a graph, and if groups take parts of dimensions, they are the
+//! axes along which the job's groups lie, and routes are compared ([`Symmetry::compared`]). An axis is turned if all of
+//! the following holds; otherwise every rank along it is simulated:
+//!
+//! - the fabric is undamaged, and rank `i` is on NPU `i`;
+//! - messages outside collectives go to ranks with the sender's coordinate on this axis;
+//! - ranks that differ only on this axis have the same tasks, compute durations and slowdowns, and send to and receive
+//!   from ranks at the same distances;
+//! - each group covers the axis completely, or not at all;
+//! - the plans along the axis follow from one rank's ([`Algorithm::turn`](syncline_plan::Algorithm::turn)), all by the
+//!   same turn, and no phase treats coordinate 0 specially;
+//! - all blocks have the same length: data that is cut along the axis divides evenly;
+//! - the fabric looks the same after the turn. This holds for every dimension, except as a rule where the pair of NPUs
+//!   chooses the switch. Where routes are compared, it must hold for all routes in use, perhaps only after a turn by
+//!   several coordinates, such as the number of hosts of a leaf;
+//! - its links have latency, or are not shared, so that the order of ranks does not matter among events at the same
+//!   time.
+
+use crate::exchanges::Exchanges;
+use crate::plans::Plans;
+use std::collections::{BTreeMap, BTreeSet};
+use syncline_engine::{CollectivePlan, PhasePlan, Slowdowns};
+use syncline_fabric::{Dimension, Fabric, Inside, NpuAxis, Symmetry, Unlike};
+use syncline_scenario::Network;
+use syncline_units::{DimKind, NpuId, RankId, Turn, Turned};
+use syncline_workload::{Axis, Peer, Role, TaskGraph, TaskKind, Workload};
+
+/// Routes are compared in a regular fabric only if it has at most this many links, because classes are then kept for
+/// each link.
+const MOST_LINKS: u32 = 1 << 22;
+
+/// The reason for an axis that is not turned because blocks differ in length.
+pub(crate) const UNEVEN: &str = "data is not cut evenly";
+const PARTS: &str = "groups cover only parts of dimensions";
+const UNLIKE: &str = "the algorithm does not treat all ranks alike";
+const NO_LATENCY: &str = "shared links have no latency";
+
+/// What the symmetry of a run depends on.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    pub fabric: &'a Fabric,
+    pub workload: &'a Workload,
+    pub placement: &'a [NpuId],
+    pub slow: &'a Slowdowns,
+    pub network: &'a Network,
+}
+
+/// Finds the axes that can be turned, and marks the phases that run along them. Also returns why other axes cannot.
+pub(crate) fn find(subject: Subject<'_>, plans: &mut Plans) -> (Symmetry, String) {
+    let Subject { fabric, workload, .. } = subject;
+    if let Some(why) = whole(subject) {
+        return (Symmetry::none(fabric), why.to_owned());
+    }
+    let roles = roles_of(workload, plans);
+    let roles: Vec<&Role> =
+        roles.into_iter().map(|role| &workload.roles[role.expect("a plan has a task")]).collect();
+    let (mut symmetry, mut why) = (Symmetry::none(fabric), String::new());
+    let mut in_parts = fabric.is_graph();
+    if !fabric.is_graph() {
+        let search = Search::over_dims(subject).run(plans, &roles);
+        in_parts = search.in_parts && fabric.links() <= MOST_LINKS;
+        symmetry = Symmetry::new(fabric, &search.found());
+        why = search.why();
+    }
+    if in_parts && let Some(search) = Search::over_groups(subject) {
+        let (found, reasons) = search.run(plans, &roles).by_routes(plans, &roles);
+        if fabric.is_graph() || found.members() > symmetry.members() {
+            (symmetry, why) = (found, reasons);
+        }
+    } else if fabric.is_graph() {
+        why = "the groups' axes do not form a grid".to_owned();
+    }
+    for (plan, role) in plans.plans.iter_mut().zip(&roles) {
+        for phase in &mut plan.phases {
+            phase.turned =
+                axis_of(role, phase).and_then(|Axis { size, stride, .. }| symmetry.turned(size, stride));
+        }
+    }
+    (symmetry, why)
+}
+
+/// Why no axis at all can be turned, if there is such a reason.
+fn whole(Subject { fabric, workload, placement, .. }: Subject<'_>) -> Option<&'static str> {
+    if fabric.is_damaged() {
+        return Some("links are slow or dead");
+    }
+    if !placement.is_empty() {
+        return Some("the scenario lists the NPU of each rank");
+    }
+    (workload.ranks != fabric.npus()).then_some("the job does not use all NPUs")
+}
+
+/// The role that uses each plan.
+fn roles_of(workload: &Workload, plans: &Plans) -> Vec<Option<usize>> {
+    let mut roles = vec![None; plans.plans.len()];
+    for (graph, of) in workload.classes.iter().zip(&plans.plan_of) {
+        for (task, &plan) in graph.tasks.iter().zip(of) {
+            if let TaskKind::Collective { role, .. } = task.kind {
+                roles[plan as usize] = Some(role.index());
+            }
+        }
+    }
+    roles
+}
+
+/// The axis of a role that a phase runs along, if it runs along exactly one.
+pub(crate) fn axis_of(role: &Role, phase: &PhasePlan) -> Option<Axis> {
+    axis_at(role, phase.weight).filter(|axis| role.is_grid() && axis.size == phase.size)
+}
+
+/// The axis with `weight` positions between neighbours.
+fn axis_at(role: &Role, weight: u32) -> Option<Axis> {
+    let mut below = 1;
+    for &axis in &role.axes {
+        if below == weight && axis.size > 1 {
+            return Some(axis);
+        }
+        below *= axis.size;
+    }
+    None
+}
+
+/// An axis of ranks, which may turn out to be turnable.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    name: String,
+    pub size: u32,
+    pub stride: u32,
+    /// The fabric's dimension that is this axis.
+    dim: Option<usize>,
+    /// `None` if the axis cannot be turned; `Some(None)` if so far any kind of turn is possible.
+    pub turn: Option<Option<Turn>>,
+    /// Why it cannot be turned; empty if it can.
+    why: &'static str,
+}
+
+impl Candidate {
+    fn new(name: String, size: u32, stride: u32) -> Self {
+        Self { name, size, stride, dim: None, turn: Some(None), why: "" }
+    }
+
+    pub(crate) fn coordinate(&self, rank: u32) -> u32 {
+        rank / self.stride % self.size
+    }
+
+    /// Marks the axis as not turnable.
+    pub(crate) fn keep(&mut self, why: &'static str) {
+        self.turn = None;
+        // Report the first reason: it is the one to remove first.
+        if self.why.is_empty() {
+            self.why = why;
+        }
+    }
+}
+
+/// Finds the turns that the job and its plans allow.
+pub(crate) struct Search<'a> {
+    pub subject: Subject<'a>,
+    /// Lowest first. Together they number all ranks.
+    pub axes: Vec<Candidate>,
+    /// Whether the axis of some group is not among `axes`.
+    in_parts: bool,
+}
+
+/// Where the axis of a group is among the candidates.
+#[derive(Clone, Copy)]
+enum Spot {
+    /// It is this candidate.
+    At(usize),
+    /// It is not a candidate. All candidates that it shares coordinates with are already marked as not turnable.
+    Kept,
+    /// The group has no such axis.
+    Nowhere,
+}
+
+impl<'a> Search<'a> {
+    /// A search among the whole dimensions of a regular fabric.
+    fn over_dims(subject: Subject<'a>) -> Self {
+        let axes = subject.fabric.dims().iter().enumerate().map(|(index, dim)| Candidate {
+            dim: Some(index),
+            ..Candidate::new(dim.name.clone(), dim.size, dim.stride())
+        });
+        let mut search = Self { subject, axes: axes.collect(), in_parts: false };
+        // Check only the cyclic turn: where the sum of coordinates chooses the switch, no other turn preserves more.
+        search.keep_dims("the pair of NPUs chooses the switch", |dim| !dim.turns(Turn::Cyclic));
+        search.keep_dims(NO_LATENCY, |dim| {
+            dim.latency.is_zero() && dim.size > 1 && dim.kind != DimKind::FullyConnected
+        });
+        search
+    }
+
+    /// A search among the axes along which groups lie; `None` if they do not form a grid.
+    fn over_groups(subject: Subject<'a>) -> Option<Self> {
+        let Subject { fabric, workload, .. } = subject;
+        let known: Vec<(String, u32)> = match fabric.dims() {
+            [] => fabric.axes().to_vec(),
+            dims => dims.iter().map(|dim| (dim.name.clone(), dim.size)).collect(),
+        };
+        let mut cuts = BTreeSet::from([1, workload.ranks]);
+        for axis in workload.roles.iter().flat_map(|role| &role.axes).filter(|axis| axis.size > 1) {
+            cuts.extend([axis.stride, axis.stride.checked_mul(axis.size)?]);
+        }
+        let cuts: Vec<u32> = cuts.into_iter().collect();
+        let name = |size: u32, stride: u32| {
+            let mut below = 1;
+            let own = known.iter().find(|(_, known)| {
+                let found = (*known, below) == (size, stride);
+                below *= known;
+                found
+            });
+            let along =
+                |role: &&Role| role.axes.iter().any(|axis| (axis.size, axis.stride) == (size, stride));
+            let role = || workload.roles.iter().find(along).map(|role| role.name.clone());
+            own.map(|(name, _)| name.clone()).or_else(role).unwrap_or_else(|| format!("{size} x {stride}"))
+        };
+        let axes = cuts.windows(2).map(|cut| {
+            let [stride, end] = [cut[0], cut[1]];
+            let size = end.checked_div(stride).filter(|size| size * stride == end)?;
+            Some(Candidate::new(name(size, stride), size, stride))
+        });
+        Some(Self { subject, axes: axes.collect::<Option<_>>()?, in_parts: false })
+    }
+
+    /// Marks the axes that cannot be turned because of the job or its plans.
+    fn run(mut self, plans: &Plans, roles: &[&Role]) -> Self {
+        self.classes();
+        self.slow();
+        for role in roles {
+            self.group(role);
+        }
+        for (plan, role) in plans.plans.iter().zip(roles) {
+            self.phases(plan, role);
+        }
+        // An axis that cannot be turned may cut data unevenly, which can affect other axes. Repeat until nothing
+        // changes.
+        loop {
+            let before = self.turning();
+            for (plan, role) in plans.plans.iter().zip(roles) {
+                self.blocks(plan, role);
+            }
+            if self.turning() == before {
+                return self;
+            }
+        }
+    }
+
+    fn turning(&self) -> usize {
+        self.axes.iter().filter(|axis| axis.turn.is_some()).count()
+    }
+
+    /// The turn that was found for each axis.
+    fn found(&self) -> Vec<Option<Turn>> {
+        self.axes.iter().map(|axis| axis.turn.map(|turn| turn.unwrap_or(Turn::Cyclic))).collect()
+    }
+
+    fn keep_all(&mut self, why: &'static str) {
+        self.axes.iter_mut().for_each(|axis| axis.keep(why));
+    }
+
+    /// Marks those axes as not turnable that so far are, and for which `stays` is true.
+    fn keep_where(&mut self, why: &'static str, stays: impl Fn(&Candidate) -> bool) {
+        for axis in self.axes.iter_mut().filter(|axis| axis.turn.is_some()) {
+            if stays(axis) {
+                axis.keep(why);
+            }
+        }
+    }
+
+    fn keep_dims(&mut self, why: &'static str, stays: impl Fn(&Dimension) -> bool) {
+        let dims = self.subject.fabric.dims();
+        self.keep_where(why, |axis| axis.dim.is_some_and(|dim| stays(&dims[dim])));
+    }
+
+    /// Why axes cannot be turned, and which axes: `some ranks are slow (ring, fc)`.
+    pub(crate) fn why(&self) -> String {
+        let mut of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for axis in self.axes.iter().filter(|axis| !axis.why.is_empty()) {
+            of.entry(axis.why).or_default().push(&axis.name);
+        }
+        let said: Vec<String> =
+            of.into_iter().map(|(why, axes)| format!("{why} ({})", axes.join(", "))).collect();
+        said.join("; ")
+    }
+
+    /// The index of a role's axis among the candidates.
+    pub(crate) fn place(&self, axis: Option<Axis>) -> Option<usize> {
+        let Axis { size, stride, .. } = axis?;
+        self.axes.iter().position(|own| (own.size, own.stride) == (size, stride))
+    }
+
+    fn spot(&self, axis: Option<Axis>) -> Spot {
+        match (axis, self.place(axis)) {
+            (_, Some(place)) => Spot::At(place),
+            (Some(_), None) => Spot::Kept,
+            (None, None) => Spot::Nowhere,
+        }
+    }
+
+    /// Marks the axis of a group as not turnable; marks all axes if the group has no such axis.
+    fn keep_at(&mut self, spot: Spot, why: &'static str) {
+        match spot {
+            Spot::At(place) => self.axes[place].keep(why),
+            Spot::Kept => {}
+            Spot::Nowhere => self.keep_all(why),
+        }
+    }
+
+    fn classes(&mut self) {
+        let workload = self.subject.workload;
+        let peers: Vec<Vec<Peer>> = workload.classes.iter().map(TaskGraph::peers).collect();
+        let alone = peers.iter().all(Vec::is_empty);
+        if workload.class_runs.len() < 2 && alone {
+            return;
+        }
+        let graphs = &workload.classes;
+        let class_of = |rank: u32| workload.class_of(rank) as usize;
+        self.keep_where("ranks differ in their tasks, or in the distances to their peers", |axis| {
+            let same = |rank: u32| {
+                let first = rank - axis.coordinate(rank) * axis.stride;
+                let (class, of_first) = (class_of(rank), class_of(first));
+                // Peers are given by rank, so ranks with peers may differ even if they share a class.
+                if peers[class].is_empty() && peers[of_first].is_empty() {
+                    return class == of_first;
+                }
+                let relative = || peers[class].iter().all(|peer| matches!(peer, Peer::Ahead(_)));
+                peers[class].iter().all(|peer| axis.coordinate(peer.of(rank).0) == axis.coordinate(rank))
+                    && (class == of_first && relative()
+                        || graphs[class].is_like(RankId(rank), &graphs[of_first], RankId(first)))
+            };
+            !(0..workload.ranks).all(same)
+        });
+    }
+
+    fn slow(&mut self) {
+        let Subject { slow, workload, .. } = self.subject;
+        if slow.is_empty() {
+            return;
+        }
+        self.keep_where("some ranks are slow", |axis| {
+            let first = |rank: u32| rank - axis.coordinate(rank) * axis.stride;
+            !(0..workload.ranks).all(|rank| slow.alike(rank, first(rank)))
+        });
+    }
+
+    fn group(&mut self, role: &Role) {
+        if !role.is_grid() {
+            return self.keep_all(PARTS);
+        }
+        for &axis in role.axes.iter().filter(|axis| axis.size > 1) {
+            if self.place(Some(axis)).is_some() {
+                continue;
+            }
+            self.in_parts = true;
+            // Mark all candidates that share coordinates with this axis. If the axis does not line up with their
+            // bounds, mark all axes.
+            let end = axis.stride.saturating_mul(axis.size);
+            let fits = |own: &Candidate| {
+                let own_end = own.stride * own.size;
+                let inside = axis.stride >= own.stride && end <= own_end;
+                own_end <= axis.stride
+                    || end <= own.stride
+                    || inside && axis.stride.is_multiple_of(own.stride) && own_end.is_multiple_of(end)
+                    || own.stride >= axis.stride && own_end <= end && own.stride.is_multiple_of(axis.stride)
+            };
+            if !self.axes.iter().all(fits) {
+                return self.keep_all(PARTS);
+            }
+            for own in &mut self.axes {
+                if own.size > 1 && own.stride < end && axis.stride < own.stride * own.size {
+                    own.keep(PARTS);
+                }
+            }
+        }
+    }
+
+    fn phases(&mut self, plan: &CollectivePlan, role: &Role) {
+        for phase in plan.phases.iter().filter(|phase| phase.size > 1) {
+            let spot = self.spot(axis_of(role, phase));
+            let known = match spot {
+                Spot::At(place) => self.axes[place].turn,
+                Spot::Kept | Spot::Nowhere => None,
+            };
+            match (known, phase.turn, spot) {
+                (Some(None), Some(found), Spot::At(place)) if phase.streams == 1 => {
+                    self.axes[place].turn = Some(Some(found));
+                }
+                (Some(Some(known)), Some(found), _) if known == found && phase.streams == 1 => {}
+                _ => self.keep_at(spot, UNLIKE),
+            }
+            for &(weight, _) in &phase.gates {
+                self.keep_at(self.spot(axis_at(role, weight)), UNLIKE);
+            }
+        }
+    }
+
+    fn blocks(&mut self, plan: &CollectivePlan, role: &Role) {
+        // If nothing can be turned any more, block lengths do not matter.
+        if self.turning() == 0 {
+            return;
+        }
+        let lengths: BTreeSet<u64> = plan.chunks.iter().map(|chunk| chunk.len()).collect();
+        for phase in plan.phases.iter().filter(|phase| phase.size > 1) {
+            let mut held = lengths.clone();
+            for &(weight, size) in phase.cuts.iter().filter(|&&(_, size)| size > 1) {
+                held = self.cut(&held, self.spot(axis_at(role, weight)), size);
+            }
+            self.cut(&held, self.spot(axis_of(role, phase)), phase.size);
+        }
+    }
+
+    /// The lengths of the blocks into which data is cut along an axis. Marks the axis as not turnable if they differ.
+    fn cut(&mut self, lengths: &BTreeSet<u64>, spot: Spot, size: u32) -> BTreeSet<u64> {
+        let size = u64::from(size);
+        if lengths.iter().any(|length| !length.is_multiple_of(size)) {
+            self.keep_at(spot, UNEVEN);
+        }
+        lengths.iter().flat_map(|length| [length / size, length.div_ceil(size)]).collect()
+    }
+
+    /// Tries to turn one axis after the other, by as few coordinates as routes allow.
+    fn by_routes(mut self, plans: &Plans, roles: &[&Role]) -> (Symmetry, String) {
+        let fabric = self.subject.fabric;
+        let inside = match self.subject.network {
+            Network::Analytical => Inside::Passed,
+            Network::Queued => Inside::Queued,
+            Network::Flow(settings) if settings.paths > 1 => {
+                self.keep_all("messages take several paths");
+                return (Symmetry::none(fabric), self.why());
+            }
+            Network::Flow(_) | Network::Packet(_) => Inside::Shared,
+        };
+        let stays = |axis: &Candidate| NpuAxis { size: axis.size, stride: axis.stride, turned: None };
+        let mut axes: Vec<NpuAxis> = self.axes.iter().map(stays).collect();
+        let mut best = Symmetry::none(fabric);
+        let mut exchanges = Exchanges::new(plans, roles);
+        for at in 0..axes.len() {
+            let (Some(turn), size) = (self.axes[at].turn, axes[at].size) else { continue };
+            let turn = turn.unwrap_or(Turn::Cyclic);
+            let steps = (1..size).filter(|step| size.is_multiple_of(*step));
+            let mut why = "";
+            let found =
+                steps.filter(|step| turn == Turn::Cyclic || step.is_power_of_two()).find_map(|step| {
+                    let mut tried = axes.clone();
+                    tried[at].turned = Some(Turned { turn, step });
+                    let npus = Symmetry::of_npus(tried.clone());
+                    let found = match exchanges.flows(&npus, &self) {
+                        Some(flows) => {
+                            npus.compared(fabric, &flows, inside).map_err(|unlike| reason(unlike, fabric))
+                        }
+                        None => {
+                            Err("too many pairs of NPUs exchange messages for their routes to be compared")
+                        }
+                    };
+                    found.map_err(|found| why = found).ok().map(|symmetry| (tried, symmetry))
+                });
+            match found {
+                Some(found) => (axes, best) = found,
+                None if size > 1 => self.axes[at].keep(why),
+                None => {}
+            }
+        }
+        (best, self.why())
+    }
+}
+
+/// Why an axis cannot be turned after routes were compared.
+fn reason(unlike: Unlike, fabric: &Fabric) -> &'static str {
+    match unlike {
+        Unlike::Routes => "routes of ranks that are otherwise alike differ",
+        Unlike::Spread if fabric.ecmp().is_some() => {
+            "flows of ranks that are alike are hashed onto the same links"
+        }
+        Unlike::Spread => "ranks that are alike share links",
+        Unlike::Latency => NO_LATENCY,
+        Unlike::Order => "messages of ranks that are alike queue for the same links",
+    }
+}

@@ -1,0 +1,115 @@
+//! Divides the critical path into parts.
+
+use std::cmp::Reverse;
+use syncline_critical_path::{CriticalPath, Segment, Spent};
+use syncline_prepare::Prepared;
+use syncline_prepare::several::Member;
+use syncline_timeline::{PathKind, PathPart};
+use syncline_units::Time;
+use syncline_workload::TaskKind;
+
+/// The times at which the path consists of messages.
+pub(super) fn under_way(path: &CriticalPath) -> Vec<(Time, Time)> {
+    let messages =
+        |segment: &&Segment| matches!(segment.spent, Spent::Bytes(_) | Spent::Queueing(_) | Spent::Latency);
+    path.segments.iter().filter(messages).map(|segment| (segment.start, segment.end)).collect()
+}
+
+/// The parts of a path, longest first. `stood_still` is the time in which no packet was sent until a time-out; it is
+/// taken from queueing.
+pub(super) fn parts(prepared: &Prepared, path: &CriticalPath, stood_still: Time) -> Vec<PathPart> {
+    let fabric = prepared.fabric.parts();
+    let name = |tier: u16| fabric.tiers.get(usize::from(tier)).map_or("network", |tier| &tier.name);
+    let mut lengths: Vec<(PathKind, &str, u64)> = Vec::new();
+    for &(spent, Time(length)) in &path.spent {
+        match spent {
+            Spent::Compute => {
+                lengths.extend(compute(prepared, path, length).map(|(kind, part)| (kind, "", part)))
+            }
+            Spent::Memory => lengths.push((PathKind::Memory, "", length)),
+            Spent::Reduction => lengths.push((PathKind::Reduction, "", length)),
+            Spent::Bytes(tier) => lengths.push((PathKind::Bytes, name(tier), length)),
+            Spent::Queueing(tier) => lengths.push((PathKind::Queueing, name(tier), length)),
+            Spent::Latency => lengths.push((PathKind::Latency, "", length)),
+        }
+    }
+    let mut rest = stood_still.0;
+    for (_, _, length) in lengths.iter_mut().filter(|(kind, ..)| *kind == PathKind::Queueing) {
+        let part = rest.min(*length);
+        (rest, *length) = (rest - part, *length - part);
+    }
+    lengths.push((PathKind::Timeout, "", stood_still.0 - rest));
+    lengths.retain(|&(.., length)| length > 0);
+    lengths.sort_by_key(|&(kind, tier, length)| (Reverse(length), kind, tier));
+    let shares = shares(&lengths.iter().map(|&(.., length)| length).collect::<Vec<_>>());
+    let part = |((kind, tier, length), per_mille): ((PathKind, &str, u64), u32)| PathPart {
+        kind,
+        tier: tier.to_owned(),
+        time_s: Time(length).as_s(),
+        per_mille,
+        saves_s: 0.0,
+    };
+    lengths.into_iter().zip(shares).map(part).collect()
+}
+
+/// Divides compute on the path into three parts: compute, as much as the mean rank computes; skew, from there up to the
+/// rank that computes longest; and bubble, the rest, which several ranks compute one after the other.
+fn compute(prepared: &Prepared, path: &CriticalPath, length: u64) -> [(PathKind, u64); 3] {
+    let ranks = ranks_of_job(prepared, path);
+    let count = ranks.len().max(1) as u128;
+    let all: u128 = ranks.iter().map(|&Time(compute)| u128::from(compute)).sum();
+    let (mean, most) = ((all / count) as u64, ranks.iter().map(|&Time(compute)| compute).max().unwrap_or(0));
+    let own = length.min(mean);
+    // Without messages between ranks there are no stages: all compute above the mean is skew.
+    let skew = if passes_work_on(prepared) { length.min(most) - own } else { length - own };
+    [(PathKind::Compute, own), (PathKind::Skew, skew), (PathKind::Bubble, length - own - skew)]
+}
+
+/// Compute time of each rank of the job that the path's last rank belongs to.
+fn ranks_of_job<'a>(prepared: &Prepared, path: &'a CriticalPath) -> &'a [Time] {
+    let has = |part: &&Member| path.rank.wrapping_sub(part.share.first_rank) < part.share.ranks;
+    let part = prepared.parts.iter().find(has);
+    part.map_or(&path.computed, |part| {
+        let first = part.share.first_rank as usize;
+        &path.computed[first..first + part.share.ranks as usize]
+    })
+}
+
+/// Whether ranks send each other messages outside collectives, as stages of a pipeline do.
+pub(super) fn passes_work_on(prepared: &Prepared) -> bool {
+    let tasks = prepared.workload.classes.iter().flat_map(|graph| &graph.tasks);
+    tasks.into_iter().any(|task| matches!(task.kind, TaskKind::Send { .. }))
+}
+
+/// Lengths as thousandths of their sum. The thousandths add up to 1000: those with the largest remainders are rounded
+/// up.
+fn shares(lengths: &[u64]) -> Vec<u32> {
+    let whole: u128 = lengths.iter().map(|&length| u128::from(length)).sum();
+    let scaled = |&length: &u64| u128::from(length) * 1000;
+    let mut shares: Vec<u32> = lengths.iter().map(|length| (scaled(length) / whole) as u32).collect();
+    let mut order: Vec<usize> = (0..lengths.len()).collect();
+    order.sort_by_key(|&part| (Reverse(scaled(&lengths[part]) % whole), part));
+    let rest = 1000u32.saturating_sub(shares.iter().sum());
+    for &part in order.iter().take(if whole > 0 { rest as usize } else { 0 }) {
+        shares[part] += 1;
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shares;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn shares_add_up_and_are_rounded(lengths in prop::collection::vec(1u64..u64::MAX / 1000, 1..12)) {
+            let whole: f64 = lengths.iter().map(|&length| length as f64).sum();
+            let shares = shares(&lengths);
+            prop_assert_eq!(shares.iter().sum::<u32>(), 1000);
+            for (&share, &length) in shares.iter().zip(&lengths) {
+                prop_assert!((f64::from(share) - 1000.0 * length as f64 / whole).abs() < 1.0 + 1e-6);
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Several jobs on one fabric: the results of each, and what they cost each other.
+
+use crate::links::PS;
+use syncline_engine::Record;
+use syncline_engine::record::RankRecord;
+use syncline_prepare::Prepared;
+use syncline_prepare::several::Member;
+use syncline_timeline::{Ended, JobSummary, Table, Timeline};
+
+/// The summary of each of several jobs.
+pub(crate) fn jobs(prepared: &Prepared, record: &Record) -> Vec<JobSummary> {
+    let summary = |part: &Member| {
+        let share = &part.share;
+        let ranks = &record.ranks[share.first_rank as usize..(share.first_rank + share.ranks) as usize];
+        let mean = |of: fn(&RankRecord) -> u64| {
+            let sum: u128 = ranks.iter().map(|rank| u128::from(of(rank))).sum();
+            sum as f64 / PS / ranks.len().max(1) as f64
+        };
+        // In a run that was cut off, ranks have no finish time of their own.
+        let last = match record.ended {
+            Ended::Finished => ranks.iter().map(|rank| rank.finish).max().unwrap_or_default(),
+            _ => record.finish,
+        };
+        let finish = last.max(part.start);
+        let spent = finish.saturating_sub(part.start).as_s();
+        let iterations = steps_of(part, record);
+        let exposed = mean(|rank| rank.exposed_communication.0);
+        JobSummary {
+            name: share.name.clone(),
+            ranks: u64::from(share.ranks),
+            iterations: u64::from(iterations),
+            start_s: part.start.as_s(),
+            finish_s: finish.as_s(),
+            step_time_s: spent / f64::from(iterations.max(1)),
+            compute_s: mean(|rank| rank.compute.0),
+            exposed_communication_s: exposed,
+            exposed_fraction: if spent > 0.0 { exposed / spent } else { 0.0 },
+            communication_s: mean(|rank| rank.communication.0),
+            sent_bytes: ranks.iter().map(|rank| rank.sent).sum(),
+            alone_step_time_s: None,
+            slowdown: None,
+            iterations_per_s_per_usd: None,
+            iterations_per_s_per_w: None,
+        }
+    };
+    prepared.parts.iter().map(summary).collect()
+}
+
+/// The name of the job that a rank belongs to; empty if the scenario has only one job.
+pub(crate) fn job_of(prepared: &Prepared, rank: u32) -> String {
+    let has = |part: &&Member| rank.wrapping_sub(part.share.first_rank) < part.share.ranks;
+    prepared.parts.iter().find(has).map(|part| part.share.name.clone()).unwrap_or_default()
+}
+
+/// Training iterations that a job completed. In a run that was cut off, the number that all jobs completed.
+pub(crate) fn steps_of(part: &Member, record: &Record) -> u32 {
+    if record.ended == Ended::Finished { part.share.iterations } else { record.iterations_done }
+}
+
+/// Records how several jobs slow each other down. `alone` holds each job's step time without the others, if known.
+pub fn interference(timeline: &mut Timeline, alone: &[Option<f64>]) {
+    let jobs = &mut timeline.summary.jobs;
+    for (job, &alone) in jobs.iter_mut().zip(alone) {
+        job.alone_step_time_s = alone;
+        job.slowdown = alone.filter(|&alone| alone > 0.0).map(|alone| job.step_time_s / alone);
+    }
+    let jobs = &timeline.summary.jobs;
+    let float = |of: fn(&JobSummary) -> f64| jobs.iter().map(of).collect::<Vec<f64>>();
+    let int = |of: fn(&JobSummary) -> u64| jobs.iter().map(|job| of(job) as i64).collect::<Vec<i64>>();
+    let known = |of: fn(&JobSummary) -> Option<f64>| jobs.iter().map(of).collect::<Vec<Option<f64>>>();
+    let table = Table::new("jobs", "One job of a scenario with several; times are means over its ranks")
+        .with("job", "Name of the job", jobs.iter().map(|job| job.name.clone()).collect::<Vec<_>>())
+        .with(
+            "ranks",
+            "Number of its ranks. Ranks are numbered job by job, in this order",
+            int(|job| job.ranks),
+        )
+        .with("iterations", "Training iterations that its ranks completed", int(|job| job.iterations))
+        .with("start_s", "When the job began", float(|job| job.start_s))
+        .with("finish_s", "When its last rank finished", float(|job| job.finish_s))
+        .with(
+            "step_time_s",
+            "Time from start to finish, divided by the number of iterations",
+            float(|job| job.step_time_s),
+        )
+        .with("compute_s", "Time in which compute was busy", float(|job| job.compute_s))
+        .with(
+            "exposed_communication_s",
+            "Time in which compute was idle only because it waited for communication",
+            float(|job| job.exposed_communication_s),
+        )
+        .with(
+            "communication_s",
+            "Time in which at least one communication was in progress",
+            float(|job| job.communication_s),
+        )
+        .with("sent_bytes", "Bytes that its ranks sent", int(|job| job.sent_bytes))
+        .with(
+            "alone_step_time_s",
+            "Step time of the same job alone on the fabric; empty if a limit stopped that simulation",
+            known(|job| job.alone_step_time_s),
+        )
+        .with("slowdown", "`step_time_s` divided by `alone_step_time_s`", known(|job| job.slowdown))
+        .with(
+            "iterations_per_s_per_usd",
+            "Training iterations per second, divided by the price of the whole fabric; empty without prices",
+            known(|job| job.iterations_per_s_per_usd),
+        );
+    timeline.tables.push(table);
+}

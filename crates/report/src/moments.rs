@@ -1,0 +1,213 @@
+//! Tables over time: how busy compute and every dimension were in each slice of time, and the critical path.
+//!
+//! Both cover only the first iterations of a job, for which the engine records activity over time.
+
+use std::collections::BTreeMap;
+use syncline_critical_path::{Segment, Spent};
+use syncline_engine::{Job, Record, task_name};
+use syncline_fabric::parts::Way;
+use syncline_net_api::Measurements;
+use syncline_prepare::{Prepared, tiers};
+use syncline_timeline::{PathKind, Table};
+use syncline_units::LinkId;
+
+/// A link counts as full in a slice if it is busy for this part of it. Less than 1, because messages begin and end
+/// within slices.
+const FULL: f64 = 0.99;
+
+/// Busy time of one lane, slice by slice.
+struct Lane {
+    name: String,
+    utilization: Vec<f64>,
+    busiest: Vec<f64>,
+    /// Rows that are busy for at least [`FULL`] of the slice.
+    full: Vec<u64>,
+}
+
+/// The table of activity: compute, then every dimension that has links.
+pub(crate) fn activity(prepared: &Prepared, record: &Record, network: &mut dyn Measurements) -> Table {
+    let slices = &record.slices;
+    let members = prepared.symmetry.members();
+    let mut lanes = Vec::new();
+    if record.computing.iter().any(|rank| !rank.is_empty()) {
+        let ranks = record.computing.iter().map(|busy| (busy.as_slice(), 1, members));
+        lanes.push(lane("compute".to_owned(), record, ranks));
+    }
+    let (symmetry, fabric) = (&prepared.symmetry, &prepared.fabric);
+    let mut of_dims: BTreeMap<usize, Vec<LinkId>> = BTreeMap::new();
+    let dim_of = tiers::of_links(fabric);
+    for link in symmetry.links() {
+        of_dims.entry(dim_of(link)).or_default().push(link);
+    }
+    let names = prepared.dim_names();
+    let activity = network.activity();
+    for (dim, links) in of_dims {
+        let ports = links.iter().map(|&link| {
+            let port = symmetry.port(link);
+            (activity.row(port as usize), fabric.link(link).rate.0, symmetry.links_of(port))
+        });
+        lanes.push(lane(names[dim].clone(), record, ports));
+    }
+    let starts: Vec<f64> = slices.iter().map(|slice| slice.start.as_s()).collect();
+    let ends: Vec<f64> = slices.iter().map(|slice| slice.end.as_s()).collect();
+    Table::new("activity", "A time slice of compute, or of a dimension or tier of links, in the first two iterations")
+        .with(
+            "dimension",
+            "`compute`, or the name of a dimension or tier",
+            lanes.iter().flat_map(|lane| vec![lane.name.clone(); slices.len()]).collect::<Vec<_>>(),
+        )
+        .with("start_s", "Start of the slice", starts.repeat(lanes.len()))
+        .with("end_s", "End of the slice", ends.repeat(lanes.len()))
+        .with(
+            "utilization",
+            "Bytes sent, divided by the bytes that all links of the dimension could have carried; for compute, the \
+             mean share of the time in which a rank's compute was busy",
+            lanes.iter().flat_map(|lane| lane.utilization.clone()).collect::<Vec<_>>(),
+        )
+        .with(
+            "busiest_utilization",
+            "Utilization of the busiest link; for compute, of the busiest rank",
+            lanes.iter().flat_map(|lane| lane.busiest.clone()).collect::<Vec<_>>(),
+        )
+}
+
+/// The table of tiers of links, with each direction separate, for a fabric that is a graph. `None` for other fabrics,
+/// whose tiers are their dimensions.
+pub(crate) fn tiers(prepared: &Prepared, record: &Record, network: &mut dyn Measurements) -> Option<Table> {
+    let (symmetry, fabric) = (&prepared.symmetry, &prepared.fabric);
+    if !fabric.dims().is_empty() {
+        return None;
+    }
+    let parts = fabric.parts();
+    let mut of_tiers: BTreeMap<(usize, Way), Vec<LinkId>> = BTreeMap::new();
+    for link in symmetry.links() {
+        let ends = fabric.link(link);
+        of_tiers.entry((parts.tier_number(link), parts.way(ends.from, ends.to))).or_default().push(link);
+    }
+    let slices = &record.slices;
+    let activity = network.activity();
+    let lanes: Vec<(&str, Way, i64, Lane)> = of_tiers
+        .into_iter()
+        .map(|((tier, way), links)| {
+            let ports = links.iter().map(|&link| {
+                let port = symmetry.port(link);
+                (activity.row(port as usize), fabric.link(link).rate.0, symmetry.links_of(port))
+            });
+            let lane = lane(String::new(), record, ports);
+            let all = links.iter().map(|&link| i64::from(symmetry.links_of(symmetry.port(link)))).sum();
+            (parts.tiers[tier].name.as_str(), way, all, lane)
+        })
+        .collect();
+    let text = |of: fn(&(&str, Way, i64, Lane)) -> String| {
+        lanes.iter().flat_map(|lane| vec![of(lane); slices.len()]).collect::<Vec<String>>()
+    };
+    let starts: Vec<f64> = slices.iter().map(|slice| slice.start.as_s()).collect();
+    let ends: Vec<f64> = slices.iter().map(|slice| slice.end.as_s()).collect();
+    let table = Table::new(
+        "tiers",
+        "A time slice of a tier of links in one direction, in the first two iterations; for fabrics that are built or given link by link",
+    )
+    .with("tier", "Name of the tier, such as `leaf-spine`", text(|lane| lane.0.to_owned()))
+    .with("way", "`up` (away from NPUs) or `down`; empty between vertices of the same level", text(|lane| lane.1.name().to_owned()))
+    .with("links", "Links of the tier in this direction", lanes.iter().flat_map(|lane| vec![lane.2; slices.len()]).collect::<Vec<i64>>())
+    .with("start_s", "Start of the slice", starts.repeat(lanes.len()))
+    .with("end_s", "End of the slice", ends.repeat(lanes.len()))
+    .with(
+        "utilization",
+        "Bytes sent, divided by the bytes that all these links could have carried",
+        lanes.iter().flat_map(|lane| lane.3.utilization.clone()).collect::<Vec<_>>(),
+    )
+    .with(
+        "busiest_utilization",
+        "Utilization of the busiest of them",
+        lanes.iter().flat_map(|lane| lane.3.busiest.clone()).collect::<Vec<_>>(),
+    )
+    .with(
+        "full_links",
+        "How many of them are full: busy for at least 99 % of the slice",
+        lanes.iter().flat_map(|lane| lane.3.full.iter().map(|&full| full as i64)).collect::<Vec<i64>>(),
+    );
+    Some(table)
+}
+
+/// A lane of rows: when they were busy, what each counts for, and how many it stands for. Whole numbers are summed, so
+/// that it does not matter in how many rows they come.
+fn lane<'a>(name: String, record: &Record, rows: impl Iterator<Item = (&'a [u64], u64, u32)>) -> Lane {
+    let lengths: Vec<u64> =
+        record.slices.iter().map(|slice| slice.end.saturating_sub(slice.start).0).collect();
+    let (mut sums, mut most, mut all) = (vec![0u128; lengths.len()], vec![0u64; lengths.len()], 0u128);
+    let mut full = vec![0u64; lengths.len()];
+    for (busy, each, members) in rows {
+        let weight = u128::from(each) * u128::from(members);
+        all += weight;
+        for (slice, &busy) in busy.iter().take(lengths.len()).enumerate() {
+            // `analytical` may book more on links inside the network than they can carry.
+            let busy = busy.min(lengths[slice]);
+            sums[slice] += u128::from(busy) * weight;
+            most[slice] = most[slice].max(busy);
+            full[slice] += u64::from(members) * u64::from(busy as f64 >= FULL * lengths[slice] as f64);
+        }
+    }
+    let share = |busy: f64, whole: f64| if whole > 0.0 { busy / whole } else { 0.0 };
+    let slices = || lengths.iter().enumerate().map(|(slice, &length)| (slice, length as f64));
+    Lane {
+        name,
+        utilization: slices().map(|(at, length)| share(sums[at] as f64, all as f64 * length)).collect(),
+        busiest: slices().map(|(at, length)| share(most[at] as f64, length)).collect(),
+        full,
+    }
+}
+
+/// The table of the critical path, from the start of the run.
+pub(crate) fn critical_path(prepared: &Prepared, job: &Job<'_>, path: &[Segment]) -> Table {
+    let workload = &prepared.workload;
+    let dims = prepared.dim_names();
+    let task = |segment: &Segment| {
+        &workload.classes[workload.class_of(segment.rank) as usize].tasks[segment.task as usize]
+    };
+    let kind = |spent| match spent {
+        Spent::Compute => PathKind::Compute,
+        Spent::Memory => PathKind::Memory,
+        Spent::Reduction => PathKind::Reduction,
+        Spent::Bytes(_) => PathKind::Bytes,
+        Spent::Queueing(_) => PathKind::Queueing,
+        Spent::Latency => PathKind::Latency,
+    };
+    let dim = |dim: Option<u16>| dim.and_then(|dim| dims.get(usize::from(dim)).cloned()).unwrap_or_default();
+    let parts = prepared.fabric.parts();
+    let tier = |spent| match spent {
+        Spent::Bytes(tier) | Spent::Queueing(tier) => {
+            parts.tiers.get(usize::from(tier)).map_or(String::new(), |tier| tier.name.clone())
+        }
+        _ => String::new(),
+    };
+    let text = |of: &dyn Fn(&Segment) -> String| path.iter().map(of).collect::<Vec<String>>();
+    let mut names: BTreeMap<(u32, u32), String> = BTreeMap::new();
+    let mut name = |segment: &Segment| {
+        let class = workload.class_of(segment.rank);
+        let known = names.entry((class, segment.task));
+        known.or_insert_with(|| task_name(job, segment.rank, segment.task)).clone()
+    };
+    Table::new(
+        "critical_path",
+        "A segment of the critical path of the first iterations. The path leads back from the task that ended last, each time to \
+         the activity that it waited for last. Messages of one phase of a collective are added up, whichever ranks send them",
+    )
+    .with("start_s", "When the segment starts", path.iter().map(|s| s.start.as_s()).collect::<Vec<f64>>())
+    .with("end_s", "When the segment ends", path.iter().map(|s| s.end.as_s()).collect::<Vec<f64>>())
+    .with("rank", "Rank that executes the task", path.iter().map(|s| i64::from(s.rank)).collect::<Vec<i64>>())
+    .with(
+        "kind",
+        "`compute`, `memory`, `reduction`; for messages `bytes`, `latency`, or `queueing` behind others on shared links",
+        text(&|segment| kind(segment.spent).name().to_owned()),
+    )
+    .with(
+        "layer",
+        "Layer that it belongs to",
+        text(&|segment| workload.layers.get(task(segment).layer as usize).cloned().unwrap_or_default()),
+    )
+    .with("part", "Part of the layer", text(&|segment| task(segment).part.name().to_owned()))
+    .with("what", "Name of the task", path.iter().map(&mut name).collect::<Vec<String>>())
+    .with("dimension", "Dimension of the phase of the collective that it belongs to", text(&|segment| dim(segment.dim)))
+    .with("tier", "Tier of links that the bytes pass or wait for", text(&|segment| tier(segment.spent)))
+}
