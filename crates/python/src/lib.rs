@@ -17,6 +17,7 @@
 
 mod astra;
 mod convert;
+mod design;
 mod errors;
 mod explain;
 mod plans;
@@ -40,6 +41,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     yaml::register(module)?;
     explain::register(module)?;
     simulate::register(module)?;
+    design::register(module)?;
     plans::register(module)?;
     results::register(module)?;
     astra::register(module)?;

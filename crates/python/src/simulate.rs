@@ -21,7 +21,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-fn read(scenario: &str) -> syncline_diagnostics::Result<Scenario> {
+/// Reads a resolved scenario from JSON.
+pub(crate) fn read(scenario: &str) -> syncline_diagnostics::Result<Scenario> {
     serde_json::from_str(scenario).map_err(|error| {
         // Drop the line and column: they refer to JSON text that the front end made and the user never sees.
         let text = error.to_string();

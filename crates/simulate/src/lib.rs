@@ -1,12 +1,12 @@
 //! The run loop: takes a resolved scenario and returns a timeline.
 //!
-//! - [`run()`]: prepares the scenario, steps the engine on the network model, and reports;
+//! - [`run()`]: prepares the scenario, steps the engine on the network model, and reports; [`execute`]: without the report;
 //! - [`check`], [`show`]: check and describe a scenario without running it.
 
 mod run;
 mod show;
 
-pub use run::run;
+pub use run::{execute, run};
 pub use show::show;
 
 use std::sync::atomic::AtomicBool;

@@ -3,8 +3,9 @@
 use crate::{Control, Progress, Run};
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
-use syncline_engine::{Engine, Job, Step};
+use syncline_engine::{Engine, Job, Record, Step};
 use syncline_net_analytical::{Links, Model};
+use syncline_net_api::{Measurements, NetworkModel};
 use syncline_net_flow::Flows;
 use syncline_net_packet::Packets;
 use syncline_prepare::watch::{Stop, Watch};
@@ -75,50 +76,84 @@ fn once(scenario: &Scenario, watch: &Watch<'_>, control: &mut Control<'_>) -> Re
     {
         warn(&prepared.warnings);
     }
+    execute(scenario, &prepared, watch, control, |job, record, network, reason| {
+        let mut diagnostics = prepared.warnings.clone();
+        diagnostics.extend(reason);
+        Run { timeline: syncline_report::timeline(scenario, &prepared, job, record, network), diagnostics }
+    })
+}
+
+/// Runs a prepared job on the network model of its scenario, and hands the job, its record, the network, and the reason
+/// if the run ended early to `read`.
+///
+/// # Errors
+/// A deadlock report; `LimitReached` if the limit on wall time is reached, or the run is cancelled, before the first
+/// event.
+pub fn execute<T>(
+    scenario: &Scenario,
+    prepared: &Prepared,
+    watch: &Watch<'_>,
+    control: &mut Control<'_>,
+    read: impl FnOnce(&Job<'_>, Record, &mut dyn Measurements, Diagnostics) -> T,
+) -> Result<T> {
+    // One instance of the run loop for each network model, not for each of them and each `read`.
+    let mut read = Some(read);
+    let mut done = None;
+    let mut keep = |job: &Job<'_>, record: Record, network: &mut dyn Measurements, reason: Diagnostics| {
+        done = read.take().map(|read| read(job, record, network, reason));
+    };
+    execute_dyn(scenario, prepared, watch, control, &mut keep)?;
+    Ok(done.expect("a run that succeeded was read"))
+}
+
+type Read<'a> = &'a mut dyn FnMut(&Job<'_>, Record, &mut dyn Measurements, Diagnostics);
+
+fn execute_dyn(
+    scenario: &Scenario,
+    prepared: &Prepared,
+    watch: &Watch<'_>,
+    control: &mut Control<'_>,
+    read: Read<'_>,
+) -> Result<()> {
     let job = prepared.job(scenario);
     watch.look("preparing the run")?;
+    let links = |model| Links::new(&prepared.fabric, prepared.symmetry.clone(), model);
+    let run = Ready { scenario, prepared, job: &job, watch };
     match &scenario.network {
-        Network::Analytical => {
-            finish(links(&prepared, Model::Analytical), &prepared, &job, scenario, watch, control)
-        }
-        Network::Queued => finish(links(&prepared, Model::Queued), &prepared, &job, scenario, watch, control),
+        Network::Analytical => run.on(links(Model::Analytical), control, read),
+        Network::Queued => run.on(links(Model::Queued), control, read),
         Network::Flow(settings) => {
-            let flows = Flows::new(&prepared.fabric, prepared.symmetry.clone(), settings);
-            finish(flows, &prepared, &job, scenario, watch, control)
+            run.on(Flows::new(&prepared.fabric, prepared.symmetry.clone(), settings), control, read)
         }
         Network::Packet(settings) => {
-            let packets = Packets::new(&prepared.fabric, &settings.seeded(scenario.seed));
-            finish(packets, &prepared, &job, scenario, watch, control)
+            run.on(Packets::new(&prepared.fabric, &settings.seeded(scenario.seed)), control, read)
         }
     }
 }
 
-fn links(prepared: &Prepared, model: Model) -> Links<'_> {
-    Links::new(&prepared.fabric, prepared.symmetry.clone(), model)
+/// A job that is ready to run.
+struct Ready<'a> {
+    scenario: &'a Scenario,
+    prepared: &'a Prepared,
+    job: &'a Job<'a>,
+    watch: &'a Watch<'a>,
 }
 
-/// Simulates a job on an idle network until it ends or reaches a limit, and derives its results.
-fn finish(
-    network: impl syncline_net_api::NetworkModel,
-    prepared: &Prepared,
-    job: &Job<'_>,
-    scenario: &Scenario,
-    watch: &Watch<'_>,
-    control: &mut Control<'_>,
-) -> Result<Run> {
-    let mut engine = Engine::new(job, network);
-    watch.look("setting up the ranks")?;
-    let (ended, reason) = drive(&mut engine, prepared, scenario, watch, control)?;
-    let (record, mut network) = engine.finish(ended)?;
-    let mut diagnostics = prepared.warnings.clone();
-    diagnostics.extend(reason);
-    let timeline = syncline_report::timeline(scenario, prepared, job, record, &mut network);
-    Ok(Run { timeline, diagnostics })
+impl Ready<'_> {
+    /// Runs the job on an idle network until it ends or reaches a limit.
+    fn on(&self, network: impl NetworkModel, control: &mut Control<'_>, read: Read<'_>) -> Result<()> {
+        let mut engine = Engine::new(self.job, network);
+        self.watch.look("setting up the ranks")?;
+        let (ended, reason) = drive(&mut engine, self.prepared, self.scenario, self.watch, control)?;
+        let (record, mut network) = engine.finish(ended)?;
+        read(self.job, record, &mut network, reason);
+        Ok(())
+    }
 }
 
 /// Steps the engine until the job ends or reaches a limit. Returns how it ended, and the reason if it ended early.
 fn drive(
-    engine: &mut Engine<'_, impl syncline_net_api::NetworkModel>,
+    engine: &mut Engine<'_, impl NetworkModel>,
     prepared: &Prepared,
     scenario: &Scenario,
     watch: &Watch<'_>,

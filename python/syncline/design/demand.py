@@ -38,6 +38,8 @@ _SOME = "1ps"
 could represent others."""
 _NOTHING = {"endpoint_delay": "0s", "injection_latency": "0s", "reduction_rate": None}
 """Settings with which endpoints add no time to an exchange."""
+_QUIET = {"report": False, "trace": {"ranks": [], "max_spans": 0}, "network": {"model": "analytical"}}
+"""Settings of a run whose report nobody reads."""
 _NOMINAL = 8 * 10**11
 """Bits per second of each dimension while bytes are measured; the number of bytes does not depend on rates."""
 
@@ -128,8 +130,11 @@ class Known:
 
     counted: dict[str, Counted] = field(default_factory=dict)
     """Counts, which are equal for all shapes with the same number of NPUs."""
-    probed: dict[str, Probed] = field(default_factory=dict)
-    """Measurements, which are equal for shapes that differ only in dimensions that the exchange does not use."""
+    evaluators: dict[str, _core.Evaluator] = field(default_factory=dict)
+    """Exchanges on their own, ready to be measured, by scenario without its rates."""
+    probed: dict[tuple[str, tuple[int, ...]], Probed] = field(default_factory=dict)
+    """Measurements, by scenario without its rates, and rates. They are equal for shapes that differ only in dimensions
+    that the exchange does not use."""
 
 
 def check_job(loaded: Loaded) -> None:
@@ -188,7 +193,7 @@ def demand_of(loaded: Loaded, rates: Sequence[int], held: Held | None = None, kn
     exchanges: dict[tuple[str, tuple[float, ...]], tuple[float, ...]] = {}
     latency = 0.0
     for (role, kind, phases), sizes in _alike(counted.exchanges, held).items():
-        probe = _Probe(loaded, role, kind, phases, sizes, known.probed)
+        probe = _Probe(loaded, role, kind, phases, sizes, known)
         per_byte = probe.per_byte()
         total = sum(size * count for size, count in sizes.items())
         latency += probe.added(rates)
@@ -285,10 +290,8 @@ def _primes(number: int) -> Iterator[int]:
 
 
 def _run(loaded: Loaded, resolved: dict[str, Any]) -> Result:
-    quiet = {**resolved, "report": False, "trace": {"ranks": [], "max_spans": 0}, "network": {"model": "analytical"}}
-
     def simulate() -> Result:
-        finished = _core.simulate(json.dumps(quiet))
+        finished = _core.simulate(json.dumps({**resolved, **_QUIET}))
         if finished.interrupted:
             raise KeyboardInterrupt
         return Result(finished)
@@ -307,7 +310,7 @@ class _Probe:
         kind: str,
         phases: tuple[str, ...],
         sizes: dict[int, float],
-        known: dict[str, Probed],
+        known: Known,
     ) -> None:
         self.loaded, self.role, self.kind, self.phases = loaded, role, kind, phases
         self.sizes, self.known = sizes, known
@@ -339,17 +342,15 @@ class _Probe:
             held = entries({(self.role, self.kind, max(size, 1)): self.phases})
             collectives = {**collectives, "algorithms_of": held}
         kept = {key: value for key, value in resolved.items() if key not in ("npu_memory", "prices")}
+        at = tuple(_core.parse_quantity("rate", dim.pop("rate_per_npu")) for dim in dims)
         changed = {"workload": self._workload(size), "fabric": {"dims": dims}, "collectives": collectives}
-        asked = {**kept, **changed, "compute": {"model": "given"}}
-        key = json.dumps(asked, sort_keys=True)
-        if key not in self.known:
-            result = _run(self.loaded, asked)
-            links = result.table("links")
-            busy: dict[str, float] = {}
-            for name, time in zip(links["dimension"], links["busy_s"], strict=True):
-                busy[name] = max(busy.get(name, 0.0), time)
-            self.known[key] = Probed(result.summary.total_time_s, busy)
-        return self.known[key]
+        key = json.dumps({**kept, **changed, "compute": {"model": "given"}, **_QUIET}, sort_keys=True)
+        if (key, at) not in self.known.probed:
+            if key not in self.known.evaluators:
+                self.known.evaluators[key] = _core.Evaluator(key)
+            evaluator = self.known.evaluators[key]
+            self.known.probed[key, at] = Probed(*self.loaded.placing(lambda: evaluator.evaluate(list(at))))
+        return self.known.probed[key, at]
 
     def per_byte(self) -> tuple[float, ...]:
         """Effective bytes in each dimension (see :attr:`Exchange.bytes`), for each byte of the exchange."""
