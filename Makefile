@@ -3,9 +3,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+# What the Python module is built from: a change of a test does not start a release build.
+RUST := $(shell find crates \( -name tests -o -name benches \) -prune -o \( -name '*.rs' ! -name tests.rs -o -name Cargo.toml \) -print) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds bench bench-ddp bench-executor bench-flow bench-hub bench-machine bench-packet bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 lint loom miri mutants wheel web schema transcripts clean
+.PHONY: help setup demo check test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds bench bench-ddp bench-executor bench-flow bench-hub bench-machine bench-packet bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 lint loom miri mutants wheel web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -25,6 +26,9 @@ $(VENV)/.built: $(VENV)/.tools $(RUST) pyproject.toml
 
 demo: setup ## train ResNet-50 on a simulated torus of 32 NPUs
 	$(BIN)/syncline simulate examples/resnet50-torus/scenario.yaml
+
+check: $(VENV)/.tools ## what a change needs, in about a minute: lints and tests of what changed; BASE=main for a branch
+	@BASE=$(BASE) .ci/check
 
 test: test-rust test-python ## all tests but experiments that take minutes
 

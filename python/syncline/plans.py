@@ -35,7 +35,6 @@ __all__ = [
     "plan",
     "receive",
     "send",
-    "table_4_1",
     "wait",
 ]
 
@@ -143,16 +142,6 @@ def count(algorithm: str, kind: str, ranks: int, nbytes: int, groups: Iterable[i
     from syncline import _core
 
     return Count(*_core.count_plan(algorithm, kind, ranks, nbytes, list(groups)))
-
-
-def table_4_1(nodes: int, racks: int) -> list[tuple[str, float, float, float]]:
-    """The counts that luo2020, Table 4.1, prints for five all-reduces of racks with ``nodes`` ranks each.
-
-    Each row has the name of the algorithm, its rounds, and the vectors that it sends on the wire and between racks.
-    """
-    from syncline import _core
-
-    return _core.table_4_1(nodes, racks)
 
 
 def plan(

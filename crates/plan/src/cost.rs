@@ -2,7 +2,6 @@
 //!
 //! - [`count`] walks a plan: rounds, messages, bytes, bytes between groups of seats;
 //! - [`closed_form`] gives the same numbers for the library's algorithms without a walk; tests keep the two equal;
-//! - [`luo2020_table_4_1`] is the dissertation's table as printed, for comparison;
 //! - [`lower_bound`] is the least time of any plan on a network with latency `alpha` and one port of `rate` per rank;
 //!   [`synchronous_time`] is the time there of a plan whose rounds are alike for all ranks;
 //! - [`chain`] finds the longest chain of messages of a plan whose ranks are alike;
@@ -15,12 +14,10 @@ mod chain;
 
 pub use chain::chain;
 
-use crate::algorithm::{BCube, ParameterServer, Placement, TwoLevel};
 use crate::compose::{Grid, Phase};
-use crate::program::{Algorithm, Blocks, Op, Seat, program};
+use crate::program::{Algorithm, Blocks, ClosedForm, Op, Seat, program};
 use crate::verify::diagnostics;
 use crate::walk::{Fault, Order, Received, Site, Visit, walk};
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use syncline_diagnostics::Diagnostics;
 use syncline_units::{Bytes, CollectiveKind, Extent, Rate, Time};
@@ -166,191 +163,17 @@ pub fn phase_bytes(
     phases.iter().map(of_phase).collect()
 }
 
-/// Rounds and bytes of an algorithm of the library, if every cut is even.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ClosedForm {
-    /// Length of the longest chain of messages.
-    pub rounds: u32,
-    /// Bytes of all messages, as a multiple of the vector's.
-    pub wire: f64,
-    /// Bytes that the busiest seat sends, as a multiple of the vector's.
-    pub sent: f64,
-}
-
-/// An algorithm with the parameters on which its cost depends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Costed {
-    /// [`crate::algorithm::ring`].
-    Ring,
-    /// [`crate::algorithm::direct`], with its window.
-    Direct(Option<NonZeroU32>),
-    /// [`crate::algorithm::halving_doubling`].
-    HalvingDoubling,
-    /// [`crate::algorithm::double_binary_tree`].
-    DoubleBinaryTree,
-    /// [`crate::algorithm::tree`] of that fan-out.
-    Tree(NonZeroU32),
-    /// [`crate::algorithm::bcube`] of that base.
-    BCube(u32),
-    /// [`crate::algorithm::parameter_server`], with its number of hubs if that is not the default.
-    ParameterServer(Placement, Option<NonZeroU32>),
-    /// [`crate::algorithm::two_level`] with groups of that size.
-    TwoLevel(NonZeroU32),
-}
-
-/// The cost of `kind` on `ranks` ranks, as the documentation of each algorithm states it. `None` if the algorithm
-/// does not offer it, or if no simple form is known: tree-like shapes that are not full (double binary tree: `ranks`
-/// not a power of two), groups or shards of unequal size.
-pub fn closed_form(algorithm: Costed, kind: CollectiveKind, ranks: u32) -> Option<ClosedForm> {
-    use CollectiveKind::{AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter};
-    if ranks == 0 {
+/// What `kind` costs on `ranks` ranks, as the algorithm declares it beside its program. `None` if it does not offer
+/// the collective, or if no simple form is known: tree-like shapes that are not full, groups or shards of unequal size.
+pub fn closed_form(algorithm: &dyn Algorithm, kind: CollectiveKind, ranks: u32) -> Option<ClosedForm> {
+    if ranks == 0 || algorithm.offers(kind, ranks).is_err() {
         return None;
     }
-    let both = kind == AllReduce;
-    let one_way = matches!(kind, ReduceScatter | AllGather);
-    let rooted = matches!(kind, Broadcast | Reduce);
-    let offered = match algorithm {
-        Costed::Ring | Costed::Direct(_) => true,
-        Costed::HalvingDoubling | Costed::BCube(_) => both || one_way,
-        Costed::DoubleBinaryTree | Costed::Tree(_) => both || rooted,
-        Costed::ParameterServer(..) | Costed::TwoLevel(_) => both,
-    };
-    if !offered {
-        return None;
+    // A rank on its own sends nothing, unless a helper on another NPU works for it.
+    if ranks == 1 && algorithm.seats(1) == 1 {
+        return Some(ClosedForm { rounds: 0, wire: 0.0, sent: 0.0 });
     }
-    let n = f64::from(ranks);
-    let form = |rounds, wire, sent| Some(ClosedForm { rounds, wire, sent });
-    let none = (ranks == 1).then_some(ClosedForm { rounds: 0, wire: 0.0, sent: 0.0 });
-    let share = (n - 1.0) / n;
-    let factor = if both { 2.0 } else { 1.0 };
-    match algorithm {
-        Costed::ParameterServer(placement, hubs) => {
-            let server = ParameterServer::new(placement, hubs)?;
-            server.offers(kind, ranks).ok()?;
-            let hubs = f64::from(server.hubs(ranks));
-            if !placement.colocated() {
-                return form(2, 2.0 * n, (n / hubs).max(1.0));
-            }
-            none.or_else(|| form(2, 2.0 * (n - 1.0), (hubs - 1.0) / hubs + (n - 1.0) / hubs))
-        }
-        Costed::Ring | Costed::Direct(_) if none.is_some() => none,
-        Costed::Ring => match kind {
-            AllReduce => form(2 * (ranks - 1), 2.0 * (n - 1.0), 2.0 * share),
-            ReduceScatter | AllGather => form(ranks - 1, n - 1.0, share),
-            // Its peers are far apart in the ring, but no chain is longer than one message per step.
-            AllToAll => form(ranks - 1, n - 1.0, share),
-            Broadcast | Reduce => form(ranks - 1, n - 1.0, 1.0),
-        },
-        Costed::Direct(window) => {
-            let batches = window.map_or(1, |window| (ranks - 1).div_ceil(window.get()));
-            match kind {
-                AllReduce => form(2 * batches, 2.0 * (n - 1.0), 2.0 * share),
-                ReduceScatter | AllGather | AllToAll => form(batches, n - 1.0, share),
-                Broadcast => form(1, n - 1.0, n - 1.0),
-                Reduce => form(1, n - 1.0, 1.0),
-            }
-        }
-        Costed::HalvingDoubling => {
-            let steps = ranks.ilog2();
-            let (p, surplus) = (f64::from(1 << steps), ranks - (1 << steps));
-            let steps = if both { 2 * steps } else { steps };
-            if surplus == 0 {
-                return form(steps, factor * (n - 1.0), factor * share);
-            }
-            // Folding in and out sends two vectors for each surplus rank. The closed form for blocks that represent
-            // two ranks is not simple.
-            both.then(|| ClosedForm {
-                rounds: steps + 2,
-                wire: 2.0 * (p - 1.0) + 2.0 * f64::from(surplus),
-                sent: 2.0 * (p - 1.0) / p + 1.0,
-            })
-        }
-        Costed::BCube(base) => {
-            BCube::new(base)?.offers(kind, ranks).ok()?;
-            form(ranks.ilog(base) * if both { 2 } else { 1 }, factor * (n - 1.0), factor * share)
-        }
-        Costed::DoubleBinaryTree => {
-            let depth = ranks.is_power_of_two().then(|| ranks.ilog2())?;
-            // An inner node of one tree sends to two children (and to its parent), and is a leaf of the other tree.
-            let sent = if both && ranks > 2 { 2.0 } else { 1.0 };
-            none.or_else(|| form(if both { 2 * depth } else { depth }, factor * (n - 1.0), sent))
-        }
-        Costed::Tree(fan_out) => {
-            let fan_out = fan_out.get();
-            let depth = tree_depth(fan_out, ranks);
-            let children = f64::from(fan_out.min(ranks - 1));
-            let sent = match kind {
-                Reduce => 1.0,
-                // If rank 1 has all its children, it sends to its parent as well; else the root is busiest.
-                AllReduce if ranks > fan_out.saturating_mul(2) => children + 1.0,
-                _ => children,
-            };
-            none.or_else(|| form(if both { 2 * depth } else { depth }, factor * (n - 1.0), sent))
-        }
-        Costed::TwoLevel(group) => {
-            TwoLevel::new(group).offers(kind, ranks).ok()?;
-            let group = group.get().min(ranks);
-            let levels = u32::from(group > 1) + u32::from(group < ranks);
-            ranks.is_multiple_of(group).then_some(())?;
-            form(2 * levels, 2.0 * (n - 1.0), 2.0 * share)
-        }
-    }
-}
-
-/// Number of levels below the root of a tree with this fan-out: the least `d` with `1 + k + .. + k^d >= ranks`.
-pub fn tree_depth(fan_out: u32, ranks: u32) -> u32 {
-    let (mut depth, mut level, mut total) = (0, 1u64, 1u64);
-    while total < u64::from(ranks) {
-        level = level.saturating_mul(u64::from(fan_out));
-        total = total.saturating_add(level);
-        depth += 1;
-    }
-    depth
-}
-
-/// A row of luo2020 Table 4.1.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Characteristics {
-    /// Name of the algorithm in the table.
-    pub name: &'static str,
-    /// "Rounds/Hops".
-    pub rounds: f64,
-    /// "Bytes on Wire", as a multiple of `S`.
-    pub wire: f64,
-    /// "XR Bytes" (between racks), as a multiple of `S`.
-    pub across: f64,
-}
-
-/// luo2020 Table 4.1 as printed, for `racks` racks of `nodes` nodes ("C" and "N").
-///
-/// The table does not always agree with the plans. With ranks numbered rack by rack, counting gives:
-///
-/// - *PS (fully sharded)* and *2-level hierarchical*: as printed.
-/// - *Halving doubling*: rounds as printed. On the wire `2(NC-1)S`; the printed `2NCS` is rounded up by `2S`. Between
-///   racks `2(C-1)S`; the printed `2C(N-1)/N S` equals it for `N = C` only.
-/// - *Ring-Chunked*: `2(NC-1)` rounds; the printed `2NC-1` has one more, and with it `S` more on the wire than
-///   `2(NC-1)S`. Between racks `2(NC-1)S/N`: `C` links between racks carry `S/NC` each in every round. The printed
-///   `(2C-1)S` differs from it by `(2/N - 1)S`: it seems to let a chunk cross `2C-1` times on its `2NC-1` hops,
-///   where it crosses `2(C - 1/N)` times on average.
-/// - *Tree (fan out = C)*: rounds as printed where `N` is a power of `C`. On the wire `2(NC-1)S`, as for any tree; the
-///   printed estimate is `C/(C-1)` times as much. Between racks any tree needs `2(C-1)S`; the plan has more, as its
-///   ranks are numbered level by level and not rack by rack. The printed estimate is below what any tree needs where
-///   `C(N-1) < (C-1)^2`.
-pub fn luo2020_table_4_1(nodes: u32, racks: u32) -> [Characteristics; 5] {
-    let (n, c) = (f64::from(nodes), f64::from(racks));
-    let row = |name, rounds, wire, across| Characteristics { name, rounds, wire, across };
-    [
-        row("PS (fully sharded)", 2.0, 2.0 * (n * c - 1.0), 2.0 * n * (c - 1.0)),
-        row("Halving doubling", 2.0 * (n * c).log2(), 2.0 * n * c, 2.0 * c * (n - 1.0) / n),
-        row("Ring-Chunked", 2.0 * n * c - 1.0, 2.0 * n * c - 1.0, 2.0 * c - 1.0),
-        row(
-            "Tree (fan out = C)",
-            2.0 * (n.log(c) + 1.0),
-            2.0 * c * (c * n - 1.0) / (c - 1.0),
-            2.0 * c * (n - 1.0) / (c - 1.0),
-        ),
-        row("2-level hierarchical", 4.0, 2.0 * (n * c - 1.0), 2.0 * (c - 1.0)),
-    ]
+    algorithm.closed_form(kind, ranks)
 }
 
 /// The bytes that some rank must send or receive in any plan: `2 S (N-1)/N` for all-reduce (`S` if helpers do the

@@ -179,6 +179,17 @@ impl std::fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
+/// Rounds and bytes of an algorithm of the library, if every cut is even.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClosedForm {
+    /// Length of the longest chain of messages.
+    pub rounds: u32,
+    /// Bytes of all messages, as a multiple of the vector's.
+    pub wire: f64,
+    /// Bytes that the busiest seat sends, as a multiple of the vector's.
+    pub sent: f64,
+}
+
 /// A collective algorithm of the library.
 pub trait Algorithm: std::fmt::Debug + Send + Sync {
     /// The name in scenarios, tables and files, with the parameters that differ from their defaults: `ring`,
@@ -190,6 +201,12 @@ pub trait Algorithm: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// The rule that forbids it.
     fn offers(&self, kind: CollectiveKind, ranks: u32) -> Result<(), Refusal>;
+
+    /// What `kind` costs on `ranks` ranks if every cut is even; `None` if no simple form is known. Called through
+    /// [`closed_form`](crate::cost::closed_form), for collectives that [`Algorithm::offers`] allows.
+    fn closed_form(&self, _kind: CollectiveKind, _ranks: u32) -> Option<ClosedForm> {
+        None
+    }
 
     /// Number of seats: the ranks, and the helpers that have their own NPU.
     fn seats(&self, ranks: u32) -> u32 {

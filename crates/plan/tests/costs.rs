@@ -1,59 +1,35 @@
 //! Closed forms against counting, and the papers' numbers against both.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
-use syncline_plan::algorithm::Placement;
 use syncline_plan::compose::{Composition, Grid};
 use syncline_plan::cost::{
-    Costed, chain, closed_form, count, least_bytes, lower_bound, luo2020_table_4_1, phase_bytes,
-    synchronous_time, tree_depth,
+    chain, closed_form, count, least_bytes, lower_bound, phase_bytes, synchronous_time,
 };
 use syncline_plan::program::Algorithm;
 use syncline_plan::registry::{ENTRIES, by_name};
 use syncline_units::{Bytes, CollectiveKind, Rate, Time};
 
-fn some(number: u32) -> NonZeroU32 {
-    NonZeroU32::new(number).unwrap()
-}
-
-/// The names of the library with their costs.
-fn library() -> Vec<(&'static str, Costed)> {
-    vec![
-        ("ring", Costed::Ring),
-        ("direct", Costed::Direct(None)),
-        ("direct(window=3)", Costed::Direct(Some(some(3)))),
-        ("halving_doubling", Costed::HalvingDoubling),
-        ("double_binary_tree", Costed::DoubleBinaryTree),
-        ("tree", Costed::Tree(some(2))),
-        ("tree(fan_out=1)", Costed::Tree(some(1))),
-        ("tree(fan_out=4)", Costed::Tree(some(4))),
-        ("bcube", Costed::BCube(4)),
-        ("bcube(base=3)", Costed::BCube(3)),
-        ("parameter_server", Costed::ParameterServer(Placement::ColocatedSharded, None)),
-        (
-            "parameter_server(placement=CS, hubs=3)",
-            Costed::ParameterServer(Placement::ColocatedSharded, Some(some(3))),
-        ),
-        ("parameter_server(placement=CC)", Costed::ParameterServer(Placement::ColocatedCentral, None)),
-        ("parameter_server(placement=NCC)", Costed::ParameterServer(Placement::Central, None)),
-        ("parameter_server(placement=NCS)", Costed::ParameterServer(Placement::Sharded, None)),
-        (
-            "parameter_server(placement=NCS, hubs=2)",
-            Costed::ParameterServer(Placement::Sharded, Some(some(2))),
-        ),
-        ("two_level", Costed::TwoLevel(some(8))),
-        ("two_level(group=3)", Costed::TwoLevel(some(3))),
-    ]
+/// The names of the library, with parameters that change costs.
+fn library() -> Vec<&'static str> {
+    let more = [
+        "tree(fan_out=1)",
+        "tree(fan_out=4)",
+        "bcube(base=3)",
+        "parameter_server(hubs=3)",
+        "parameter_server(placement=NCS, hubs=2)",
+        "two_level(group=3)",
+    ];
+    ENTRIES.iter().flat_map(|entry| entry.examples).copied().chain(more).collect()
 }
 
 #[test]
 fn closed_forms_equal_counts() {
-    let mut compared = 0;
-    for (name, costed) in library() {
+    for name in library() {
         let algorithm = by_name(name).unwrap();
         for &kind in CollectiveKind::ALL {
+            let mut compared = 0;
             for ranks in 1..=40 {
-                let Some(form) = closed_form(costed, kind, ranks) else { continue };
+                let Some(form) = closed_form(&*algorithm, kind, ranks) else { continue };
                 let vector = Bytes(u64::from(ranks) * 6 * 32);
                 let counted = count(&*algorithm, kind, ranks, vector, |_| 0).unwrap();
                 let times = |factor: f64| Bytes((factor * vector.0 as f64).round() as u64);
@@ -63,16 +39,17 @@ fn closed_forms_equal_counts() {
                 assert_eq!(counted.sent.iter().max(), Some(&times(form.sent)), "{what}");
                 compared += 1;
             }
+            let offered = (1..=40).filter(|&ranks| algorithm.offers(kind, ranks).is_ok()).count();
+            assert!(compared > 1 || offered <= 1, "{name} declares no closed form of {kind}");
         }
     }
-    assert_eq!(compared, 1436);
 }
 
 /// If ranks are alike, the program of one rank determines the rounds of all.
 #[test]
 fn chains_of_alike_ranks_equal_counted_rounds() {
     let mut compared = 0;
-    for (name, _) in library() {
+    for name in library() {
         let algorithm = by_name(name).unwrap();
         for &kind in CollectiveKind::ALL {
             for ranks in 2..=40 {
@@ -90,6 +67,27 @@ fn chains_of_alike_ranks_equal_counted_rounds() {
         }
     }
     assert!(compared > 300, "{compared}");
+}
+
+/// A row of luo2020 Table 4.1: rounds, and bytes on the wire and between racks as multiples of the vector.
+struct Printed {
+    rounds: f64,
+    wire: f64,
+    across: f64,
+}
+
+/// luo2020 Table 4.1 as printed, for racks ("C") of nodes ("N"): sharded parameter server, halving doubling, ring, tree,
+/// two levels.
+fn luo2020_table_4_1(nodes: u32, racks: u32) -> [Printed; 5] {
+    let (n, c) = (f64::from(nodes), f64::from(racks));
+    let row = |rounds, wire, across| Printed { rounds, wire, across };
+    [
+        row(2.0, 2.0 * (n * c - 1.0), 2.0 * n * (c - 1.0)),
+        row(2.0 * (n * c).log2(), 2.0 * n * c, 2.0 * c * (n - 1.0) / n),
+        row(2.0 * n * c - 1.0, 2.0 * n * c - 1.0, 2.0 * c - 1.0),
+        row(2.0 * (n.log(c) + 1.0), 2.0 * c * (c * n - 1.0) / (c - 1.0), 2.0 * c * (n - 1.0) / (c - 1.0)),
+        row(4.0, 2.0 * (n * c - 1.0), 2.0 * (c - 1.0)),
+    ]
 }
 
 /// claims.csv luo-02: the printed table next to the plans, for racks numbered one after another.
@@ -219,13 +217,4 @@ fn times_of_a_ring() {
     assert_eq!(bound, Time::from_ns(500 + 560_000));
     assert_eq!(lower_bound(CollectiveKind::AllReduce, 1, false, vector, alpha, rate), Some(Time::ZERO));
     assert_eq!(lower_bound(CollectiveKind::AllReduce, 2, false, vector, alpha, Rate(0)), None);
-}
-
-#[test]
-fn depths() {
-    for (fan_out, ranks, depth) in
-        [(2, 1, 0), (2, 2, 1), (2, 3, 1), (2, 4, 2), (4, 16, 2), (4, 22, 3), (1, 9, 8)]
-    {
-        assert_eq!(tree_depth(fan_out, ranks), depth);
-    }
 }

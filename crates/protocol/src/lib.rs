@@ -4,7 +4,8 @@
 //!
 //! - [`operation`]: what a rank requests; [`settings`]: how a communicator runs it;
 //! - [`script`]: the compiled plan of one rank; [`cut`]: how a vector is split into chunks; [`shape`]: which plan
-//!   runs which operation; [`racks`]: rank orders and groups from the racks of ranks;
+//!   runs which operation; [`racks`]: rank orders and groups from the racks of ranks; [`policy`]: the plans
+//!   that a job wants, by name;
 //! - [`memory`]: regions of callers' tensors, buffers and their pool;
 //! - [`wire`]: frames; [`link`]: one connection's frames in and out; [`codec`]: control messages;
 //! - [`machine`]: the interface through which a transport drives every state machine that has peers;
@@ -25,6 +26,7 @@ pub mod link;
 pub mod machine;
 pub mod memory;
 pub mod operation;
+pub mod policy;
 pub mod racks;
 pub mod script;
 pub mod settings;

@@ -173,6 +173,11 @@ impl PlanBook {
         self.names[member as usize]
     }
 
+    /// The ranks in the order in which plans number them.
+    pub fn order(&self) -> &[u32] {
+        &self.order
+    }
+
     /// The member whose book this is.
     pub fn member(&self) -> u32 {
         self.member

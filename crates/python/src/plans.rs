@@ -5,7 +5,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use syncline_plan::by_name;
-use syncline_plan::cost::{count, luo2020_table_4_1};
+use syncline_plan::cost::count;
 use syncline_plan::custom::{Custom, PlanFile};
 use syncline_units::{Bytes, CollectiveKind};
 
@@ -13,7 +13,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(prove_plan, module)?)?;
     module.add_function(wrap_pyfunction!(prove_plan_file, module)?)?;
     module.add_function(wrap_pyfunction!(count_plan, module)?)?;
-    module.add_function(wrap_pyfunction!(table_4_1, module)?)?;
     Ok(())
 }
 
@@ -53,14 +52,4 @@ fn count_plan(
     let found = detached(py, || count(&*plan, kind, ranks, Bytes(nbytes), |seat| groups[seat as usize]))?;
     let plain = |bytes: Vec<Bytes>| bytes.into_iter().map(|each| each.0).collect();
     Ok((found.rounds, found.messages, found.wire.0, found.across.0, plain(found.sent), plain(found.received)))
-}
-
-/// Table 4.1 of luo2020 as printed, for `racks` racks of `nodes` nodes. Each row has the name, the rounds, and the
-/// bytes on the wire and between racks as multiples of the vector's size.
-#[pyfunction]
-fn table_4_1(nodes: u32, racks: u32) -> Vec<(&'static str, f64, f64, f64)> {
-    luo2020_table_4_1(nodes, racks)
-        .into_iter()
-        .map(|row| (row.name, row.rounds, row.wire, row.across))
-        .collect()
 }

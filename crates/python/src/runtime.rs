@@ -31,15 +31,13 @@ use syncline_executor::group::Group;
 use syncline_executor::session::{Session, join_with};
 use syncline_membership::hooks::Hooks;
 use syncline_membership::place::{Interface, JoinError, Place};
-use syncline_plan::by_name;
 use syncline_plan::choice::{Network, Wiring};
 use syncline_protocol::fault::Fault;
 use syncline_protocol::heartbeat::Patience;
 use syncline_protocol::lane::Pace;
 use syncline_protocol::operation::{Association, Operation};
-use syncline_protocol::racks::Racks;
+use syncline_protocol::policy::{NamedRule, Policy};
 use syncline_protocol::settings::Settings;
-use syncline_protocol::shape::{PlanBook, Rule};
 use syncline_reduction::Reduction;
 use syncline_units::{Bytes, CollectiveKind, Rate, Time};
 
@@ -128,24 +126,6 @@ struct Way {
     message: u64,
 }
 
-impl Way {
-    /// Returns the rule, unless the plan does not offer its collective to this number of ranks. `group` is
-    /// the number of ranks in each rack, if all racks have the same.
-    fn rule(&self, ranks: u32, group: Option<u32>) -> syncline_diagnostics::Result<Rule> {
-        let algorithm = match (self.by_rack, group) {
-            (false, _) => by_name(&self.algorithm)?,
-            (true, Some(group)) => by_name(&format!("{}(group={group})", self.algorithm))?,
-            (true, None) => {
-                let message =
-                    format!("racks that differ in size cannot be the groups of `{}`", self.algorithm);
-                return Err(Diagnostic::error(Code::BadValue, message).key("racks").into());
-            }
-        };
-        syncline_plan::registry::check(&*algorithm, self.kind, ranks)?;
-        Ok(Rule { kind: self.kind, up_to: self.up_to, algorithm, message: self.message })
-    }
-}
-
 impl Plans {
     /// Checks that `order` and `racks` have an entry for each rank.
     fn check_lengths(&self, world: u32) -> PyResult<()> {
@@ -159,42 +139,23 @@ impl Plans {
         }
         Ok(())
     }
+}
 
-    /// The number of these ranks in each rack, and their order.
-    fn racks(&self, ranks: &[u32]) -> Option<Racks> {
-        self.racks.as_ref().map(|racks| Racks::of(racks, ranks))
-    }
-
-    /// Checks that every rule's plan can run on all ranks.
-    fn check(&self, world: u32) -> syncline_diagnostics::Result<()> {
-        let ranks: Vec<u32> = (0..world).collect();
-        let group = self.racks(&ranks).and_then(|racks| racks.group);
-        self.rules.iter().try_for_each(|way| way.rule(world, group).map(drop))
-    }
-
-    /// Makes the book of an epoch for the place `seat` among `ranks`. Adds to `left_out` the plans of rules
-    /// that are skipped, because they do not offer their collective to this number of ranks.
-    fn book(
-        &self,
-        seat: u32,
-        ranks: &[u32],
-        left_out: &mut Vec<String>,
-    ) -> syncline_diagnostics::Result<PlanBook> {
-        let world = ranks.len() as u32;
-        let racks = self.racks(ranks);
-        let group = racks.as_ref().and_then(|racks| racks.group);
-        let mut rules = Vec::with_capacity(self.rules.len());
-        for way in &self.rules {
-            by_name(&way.algorithm)?;
-            match way.rule(world, group) {
-                Ok(rule) => rules.push(rule),
-                Err(_) => left_out.push(way.algorithm.clone()),
-            }
+impl From<Plans> for Policy {
+    fn from(plans: Plans) -> Self {
+        let named = |Way { kind, up_to, algorithm, by_rack, message }| NamedRule {
+            kind,
+            up_to,
+            algorithm,
+            by_rack,
+            message,
+        };
+        Self {
+            order: plans.order,
+            racks: plans.racks,
+            rules: plans.rules.into_iter().map(named).collect(),
+            network: plans.network.network(),
         }
-        // The order skips ranks that do not take part.
-        let place = |rank: &u32| ranks.iter().position(|other| other == rank).map(|place| place as u32);
-        let order = racks.map_or_else(|| self.order.iter().filter_map(place).collect(), |racks| racks.order);
-        Ok(PlanBook::new(seat, world, order, rules)?.with_network(self.network.network()))
     }
 }
 
@@ -289,7 +250,7 @@ impl Communicator {
             })
         };
         let joined = detached(py, || {
-            let plans = member.plans;
+            let plans = Policy::from(member.plans);
             let mut left_out = Vec::new();
             let place = Place {
                 rank,
@@ -356,6 +317,7 @@ impl Communicator {
             return Err(PyValueError::new_err(why));
         }
         let patience = seconds_or_none("wait_s", patience_s).map_err(|error| to_python(py, &error))?;
+        let plans = Policy::from(plans);
         // Invalid plans raise here, before the epoch ends.
         detached(py, || plans.book(self.rank, &self.ranks, &mut Vec::new()).map(drop))?;
         let Some(Ranks::Session(session)) = self.operations.take() else {
@@ -446,6 +408,7 @@ impl Communicator {
         let plans: Plans = read(plans)?;
         let world = ranks.len() as u32;
         plans.check_lengths(world)?;
+        let plans = Policy::from(plans);
         let Some(place) = ranks.iter().position(|&rank| rank == self.rank) else {
             return Err(PyValueError::new_err(format!(
                 "rank {} is not in the group: its ranks are {ranks:?}",

@@ -16,7 +16,7 @@ import type { Mounted } from "./mount";
 import { DARK, LIGHT } from "./theme";
 import type { View } from "./view";
 
-const VIEWS: Record<string, (data: any) => View> = {
+const views = {
   layers,
   communication,
   collectives,
@@ -38,6 +38,19 @@ const VIEWS: Record<string, (data: any) => View> = {
   compare_phases: pairedBars,
   compare_dimensions: pairedBars,
 };
+
+/** The numbers that each chart takes, as `syncline.report.html` writes them. */
+type Data = { [Name in keyof typeof views]: Parameters<(typeof views)[Name]>[0] };
+type Name = keyof Data;
+type Page = { [Each in Name]: { finding: string; data: Data[Each] } };
+
+const VIEWS: { [Each in Name]: (data: Data[Each]) => View } = views;
+
+/** Puts a chart into its section, without drawing it. */
+function mounted<Each extends Name>(section: HTMLElement, name: Each, all: Page): Mounted {
+  const { data, finding } = all[name];
+  return mount(section, VIEWS[name](data), finding, page);
+}
 
 type Theme = "auto" | "light" | "dark";
 
@@ -65,7 +78,7 @@ function show(chart: (typeof charts)[number]): void {
 
 function start(): void {
   const text = document.getElementById("data")?.textContent ?? "{}";
-  const data: Record<string, { finding: string; data: unknown }> = JSON.parse(text);
+  const data: Page = JSON.parse(text);
   const seen = new IntersectionObserver(
     (entries) => {
       for (const entry of entries) {
@@ -79,8 +92,7 @@ function start(): void {
     { rootMargin: "600px" },
   );
   for (const section of document.querySelectorAll<HTMLElement>("section[data-chart]")) {
-    const name = section.dataset.chart ?? "";
-    const chart = { section, mounted: mount(section, VIEWS[name](data[name].data), data[name].finding, page), drawn: false };
+    const chart = { section, mounted: mounted(section, section.dataset.chart as Name, data), drawn: false };
     charts.push(chart);
     seen.observe(section);
   }

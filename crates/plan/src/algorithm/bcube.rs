@@ -17,7 +17,7 @@
 //! In round `i` (from 1) of the reduce-scatter, a rank sends `B - 1` messages of `S / B^i`.
 
 use super::offers_only;
-use crate::program::{Algorithm, Blocks, Op, Refusal, Seat};
+use crate::program::{Algorithm, Blocks, ClosedForm, Op, Refusal, Seat};
 use syncline_units::CollectiveKind;
 
 /// The BCube algorithm, for numbers of ranks that are powers of the base.
@@ -61,6 +61,13 @@ impl Algorithm for BCube {
             )));
         }
         Ok(())
+    }
+
+    fn closed_form(&self, kind: CollectiveKind, ranks: u32) -> Option<ClosedForm> {
+        let (twice, n) = (if kind == CollectiveKind::AllReduce { 2 } else { 1 }, f64::from(ranks));
+        let factor = f64::from(twice);
+        let (wire, sent) = (factor * (n - 1.0), factor * (n - 1.0) / n);
+        Some(ClosedForm { rounds: twice * ranks.ilog(self.base), wire, sent })
     }
 
     #[inline]

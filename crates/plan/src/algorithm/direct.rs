@@ -18,7 +18,7 @@
 //! | reduce | 1 | `S`, rank 0: 0 |
 
 use super::offers_only;
-use crate::program::{Algorithm, Blocks, Op, Refusal, Seat};
+use crate::program::{Algorithm, Blocks, ClosedForm, Op, Refusal, Seat};
 use std::num::NonZeroU32;
 use syncline_units::{CollectiveKind, Turn};
 
@@ -50,6 +50,21 @@ impl Algorithm for Direct {
 
     fn offers(&self, kind: CollectiveKind, ranks: u32) -> Result<(), Refusal> {
         offers_only(&self.name, CollectiveKind::ALL, kind, ranks)
+    }
+
+    fn closed_form(&self, kind: CollectiveKind, ranks: u32) -> Option<ClosedForm> {
+        let n = f64::from(ranks);
+        let share = (n - 1.0) / n;
+        let batches = self.window.map_or(1, |window| (ranks - 1).div_ceil(window.get()));
+        let (rounds, wire, sent) = match kind {
+            CollectiveKind::AllReduce => (2 * batches, 2.0 * (n - 1.0), 2.0 * share),
+            CollectiveKind::ReduceScatter | CollectiveKind::AllGather | CollectiveKind::AllToAll => {
+                (batches, n - 1.0, share)
+            }
+            CollectiveKind::Broadcast => (1, n - 1.0, n - 1.0),
+            CollectiveKind::Reduce => (1, n - 1.0, 1.0),
+        };
+        Some(ClosedForm { rounds, wire, sent })
     }
 
     fn turn(&self, kind: CollectiveKind, _ranks: u32) -> Option<Turn> {

@@ -19,7 +19,7 @@
 //! | broadcast, reduce | `log2 N` | `S` (at most) |
 
 use super::{offers_only, tree::walk};
-use crate::program::{Algorithm, Op, Refusal, Seat};
+use crate::program::{Algorithm, ClosedForm, Op, Refusal, Seat};
 use syncline_units::CollectiveKind;
 
 /// The double binary tree algorithm, for any number of ranks.
@@ -36,6 +36,15 @@ impl Algorithm for DoubleBinaryTree {
 
     fn offers(&self, kind: CollectiveKind, ranks: u32) -> Result<(), Refusal> {
         offers_only(self.name(), OFFERED, kind, ranks)
+    }
+
+    fn closed_form(&self, kind: CollectiveKind, ranks: u32) -> Option<ClosedForm> {
+        // Trees that are not full have no simple form.
+        let depth = ranks.is_power_of_two().then(|| ranks.ilog2())?;
+        let twice = if kind == CollectiveKind::AllReduce { 2 } else { 1 };
+        // An inner node of one tree sends to two children (and to its parent), and is a leaf of the other tree.
+        let sent = if twice == 2 && ranks > 2 { 2.0 } else { 1.0 };
+        Some(ClosedForm { rounds: twice * depth, wire: f64::from(twice) * (f64::from(ranks) - 1.0), sent })
     }
 
     fn streams(&self, _kind: CollectiveKind, _ranks: u32) -> u32 {

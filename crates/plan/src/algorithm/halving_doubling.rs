@@ -26,7 +26,7 @@
 //! sends `S`.
 
 use super::offers_only;
-use crate::program::{Algorithm, Blocks, Op, Refusal, Seat};
+use crate::program::{Algorithm, Blocks, ClosedForm, Op, Refusal, Seat};
 use syncline_units::{CollectiveKind, Turn};
 
 /// The halving-doubling algorithm, for any number of ranks.
@@ -43,6 +43,24 @@ impl Algorithm for HalvingDoubling {
 
     fn offers(&self, kind: CollectiveKind, ranks: u32) -> Result<(), Refusal> {
         offers_only(self.name(), OFFERED, kind, ranks)
+    }
+
+    fn closed_form(&self, kind: CollectiveKind, ranks: u32) -> Option<ClosedForm> {
+        let twice = if kind == CollectiveKind::AllReduce { 2 } else { 1 };
+        let (steps, n) = (ranks.ilog2(), f64::from(ranks));
+        let (paired, surplus) = (f64::from(1 << steps), ranks - (1 << steps));
+        let factor = f64::from(twice);
+        if surplus == 0 {
+            let (wire, sent) = (factor * (n - 1.0), factor * (n - 1.0) / n);
+            return Some(ClosedForm { rounds: twice * steps, wire, sent });
+        }
+        // Folding in and out sends two vectors for each surplus rank. The closed form for blocks that represent two
+        // ranks is not simple.
+        (twice == 2).then(|| ClosedForm {
+            rounds: 2 * steps + 2,
+            wire: 2.0 * (paired - 1.0) + 2.0 * f64::from(surplus),
+            sent: 2.0 * (paired - 1.0) / paired + 1.0,
+        })
     }
 
     fn turn(&self, _kind: CollectiveKind, ranks: u32) -> Option<Turn> {

@@ -17,7 +17,7 @@
 //! | not colocated (NCC, NCS) | 2 | `2 S N` | `S`; `S N/H` |
 
 use super::offers_only;
-use crate::program::{Algorithm, Blocks, Op, Refusal, Seat};
+use crate::program::{Algorithm, Blocks, ClosedForm, Op, Refusal, Seat};
 use std::num::NonZeroU32;
 use syncline_units::CollectiveKind;
 
@@ -110,6 +110,16 @@ impl Algorithm for ParameterServer {
             return Err(Refusal(format!("`{}` has too many seats for {ranks} ranks", self.name)));
         }
         Ok(())
+    }
+
+    fn closed_form(&self, _: CollectiveKind, ranks: u32) -> Option<ClosedForm> {
+        let (n, hubs) = (f64::from(ranks), f64::from(self.hubs(ranks)));
+        let (wire, sent) = if self.placement.colocated() {
+            (2.0 * (n - 1.0), (hubs - 1.0) / hubs + (n - 1.0) / hubs)
+        } else {
+            (2.0 * n, (n / hubs).max(1.0))
+        };
+        Some(ClosedForm { rounds: 2, wire, sent })
     }
 
     fn seats(&self, ranks: u32) -> u32 {

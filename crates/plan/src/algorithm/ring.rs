@@ -16,7 +16,7 @@
 //! | broadcast, reduce | `N-1` | `S` (one rank: 0) |
 
 use super::offers_only;
-use crate::program::{Algorithm, Blocks, Op, Refusal, Seat};
+use crate::program::{Algorithm, Blocks, ClosedForm, Op, Refusal, Seat};
 use syncline_units::{CollectiveKind, Turn};
 
 /// The ring algorithm. Respects [`Seat::reverse`].
@@ -30,6 +30,20 @@ impl Algorithm for Ring {
 
     fn offers(&self, kind: CollectiveKind, ranks: u32) -> Result<(), Refusal> {
         offers_only(self.name(), CollectiveKind::ALL, kind, ranks)
+    }
+
+    fn closed_form(&self, kind: CollectiveKind, ranks: u32) -> Option<ClosedForm> {
+        let n = f64::from(ranks);
+        let share = (n - 1.0) / n;
+        let (rounds, wire, sent) = match kind {
+            CollectiveKind::AllReduce => (2 * (ranks - 1), 2.0 * (n - 1.0), 2.0 * share),
+            // The peers of an all-to-all are far apart in the ring, but no chain is longer than one message per step.
+            CollectiveKind::ReduceScatter | CollectiveKind::AllGather | CollectiveKind::AllToAll => {
+                (ranks - 1, n - 1.0, share)
+            }
+            CollectiveKind::Broadcast | CollectiveKind::Reduce => (ranks - 1, n - 1.0, 1.0),
+        };
+        Some(ClosedForm { rounds, wire, sent })
     }
 
     fn turn(&self, kind: CollectiveKind, _ranks: u32) -> Option<Turn> {

@@ -15,7 +15,7 @@
 //! of a rank for the binomial shape. A parent sends `S` to each child.
 
 use super::offers_only;
-use crate::program::{Algorithm, Blocks, Op, Refusal, Seat};
+use crate::program::{Algorithm, Blocks, ClosedForm, Op, Refusal, Seat};
 use std::num::NonZeroU32;
 use syncline_units::CollectiveKind;
 
@@ -66,6 +66,30 @@ impl Algorithm for Tree {
 
     fn offers(&self, kind: CollectiveKind, ranks: u32) -> Result<(), Refusal> {
         offers_only(&self.name, OFFERED, kind, ranks)
+    }
+
+    fn closed_form(&self, kind: CollectiveKind, ranks: u32) -> Option<ClosedForm> {
+        let (depth, children, busiest) = match self.shape {
+            // The deepest rank is the one whose number has the most ones; the root has a child for each binary digit.
+            Shape::Binomial => {
+                let digits = ranks.next_power_of_two().ilog2();
+                (ranks.ilog2(), digits, digits)
+            }
+            Shape::FanOut(fan_out) => {
+                let children = fan_out.get().min(ranks - 1);
+                // If rank 1 has all its children, it sends to its parent as well; else the root is busiest.
+                let inner = ranks > fan_out.get().saturating_mul(2);
+                (depth(fan_out.get(), ranks), children, children + u32::from(inner))
+            }
+        };
+        let twice = if kind == CollectiveKind::AllReduce { 2 } else { 1 };
+        let sent = match kind {
+            CollectiveKind::Reduce => 1,
+            CollectiveKind::AllReduce => busiest,
+            _ => children,
+        };
+        let wire = f64::from(twice) * (f64::from(ranks) - 1.0);
+        Some(ClosedForm { rounds: twice * depth, wire, sent: f64::from(sent) })
     }
 
     #[inline]
@@ -133,6 +157,17 @@ pub(super) fn walk(
     (pc < children).then(|| Op::Send { to: child(pc), blocks })
 }
 
+/// Number of levels below the root of a tree with this fan-out: the least `d` with `1 + k + .. + k^d >= ranks`.
+fn depth(fan_out: u32, ranks: u32) -> u32 {
+    let (mut depth, mut level, mut total) = (0, 1u64, 1u64);
+    while total < u64::from(ranks) {
+        level = level.saturating_mul(u64::from(fan_out));
+        total = total.saturating_add(level);
+        depth += 1;
+    }
+    depth
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,6 +175,15 @@ mod tests {
 
     fn to(tree: &Tree, ranks: u32, rank: u32) -> Vec<u32> {
         sends(tree, CollectiveKind::Broadcast, ranks, rank, 0).iter().map(|sent| sent.0).collect()
+    }
+
+    #[test]
+    fn a_tree_is_as_deep_as_its_ranks_need() {
+        for (fan_out, ranks, levels) in
+            [(2, 1, 0), (2, 2, 1), (2, 3, 1), (2, 4, 2), (4, 16, 2), (4, 22, 3), (1, 9, 8)]
+        {
+            assert_eq!(depth(fan_out, ranks), levels);
+        }
     }
 
     #[test]

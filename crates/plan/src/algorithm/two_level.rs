@@ -25,7 +25,7 @@
 //! | 4 (2 where `G = 1` or `g = 1`) | `2 S (N-1)` | `2 S (G-1)` | `2 S (N-1)/N` |
 
 use super::offers_only;
-use crate::program::{Algorithm, Blocks, Op, Refusal, Seat};
+use crate::program::{Algorithm, Blocks, ClosedForm, Op, Refusal, Seat};
 use std::num::NonZeroU32;
 use syncline_units::CollectiveKind;
 
@@ -69,6 +69,15 @@ impl Algorithm for TwoLevel {
             )));
         }
         Ok(())
+    }
+
+    fn closed_form(&self, _: CollectiveKind, ranks: u32) -> Option<ClosedForm> {
+        let group = self.group.get().min(ranks);
+        let levels = u32::from(group > 1) + u32::from(group < ranks);
+        // Groups of unequal size have no simple form.
+        ranks.is_multiple_of(group).then_some(())?;
+        let n = f64::from(ranks);
+        Some(ClosedForm { rounds: 2 * levels, wire: 2.0 * (n - 1.0), sent: 2.0 * (n - 1.0) / n })
     }
 
     #[inline]
