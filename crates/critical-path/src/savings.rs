@@ -102,7 +102,7 @@ impl Moment {
         self.stretch
     }
 
-    /// The stretch, for [`Network::trail`](crate::Network::trail).
+    /// The stretch, for `NetworkModel::trail`.
     pub fn stretch_mut(&mut self) -> &mut u32 {
         &mut self.stretch
     }

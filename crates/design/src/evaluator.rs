@@ -59,11 +59,14 @@ impl Evaluator {
             .into());
         };
         if dims.len() != rates.len() {
-            return Err(Diagnostic::error(Code::BadFabric, "one rate for each dimension")
-                .key("fabric.dims")
-                .found(rates.len().to_string())
-                .allowed(dims.len().to_string())
-                .into());
+            return Err(Diagnostic::error(
+                Code::BadFabric,
+                "the number of rates differs from the number of dimensions",
+            )
+            .key("fabric.dims")
+            .found(rates.len().to_string())
+            .allowed(dims.len().to_string())
+            .into());
         }
         for (dim, &rate) in dims.iter_mut().zip(rates) {
             (dim.rate, dim.rate_per_npu) = (None, Some(rate));
@@ -79,12 +82,18 @@ impl Evaluator {
     pub fn evaluate(&self, control: &mut Control<'_>) -> Result<Evaluation> {
         let watch = Watch::new(&self.scenario.limits, control.cancel, control.spent);
         let prepared = prepare(&self.scenario, &watch)?;
-        let (ended, evaluation, reason) =
-            execute(&self.scenario, &prepared, &watch, control, |_, record, network, reason| {
+        let (ended, evaluation) =
+            execute(&self.scenario, &prepared, &watch, control, |_, record, network, _| {
                 let busy = busiest(&prepared, |link| network.link_use(link).busy);
-                (record.ended, Evaluation { total: record.finish, busy }, reason)
+                (record.ended, Evaluation { total: record.finish, busy })
             })?;
-        if ended == Ended::Finished { Ok(evaluation) } else { Err(reason) }
+        if ended == Ended::Finished {
+            return Ok(evaluation);
+        }
+        Err(Diagnostic::error(Code::LimitReached, "the measurement stopped before the job ended")
+            .key("limits")
+            .help("raise the limit")
+            .into())
     }
 }
 

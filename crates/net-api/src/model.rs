@@ -155,7 +155,8 @@ pub trait NetworkModel: Measurements {
     /// the calendar's [`trail`](Calendar::trail) the stretches with which the message leaves its NPU and arrives.
     fn send(&mut self, now: Time, transfer: &Transfer, calendar: &mut Calendar) -> Sent;
 
-    /// Handles a call that the model requested with [`Calendar::call_back`].
+    /// Handles a call that the model requested with [`Calendar::call_back`] or
+    /// [`Calendar::call_last`].
     fn call(&mut self, now: Time, call: Call, calendar: &mut Calendar);
 
     /// The run ends at `now`, perhaps early: the model does not book what ports would do later.

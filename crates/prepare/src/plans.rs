@@ -1,12 +1,12 @@
 //! Makes a plan for every collective that the job uses: phases over its group's axes, an algorithm for each phase,
 //! chunks.
 //!
-//! - [`named`]: algorithms that the scenario names, and the compositions in which all of them have a phase;
-//! - [`single`]: algorithms that the scenario names for the collectives of one group, kind and size;
-//! - [`chosen`]: the phases of a collective, with the named algorithms and the quickest of the library for the others;
-//! - [`turns`]: the symmetry that the algorithms along an axis share, so that one rank can stand for many;
-//! - [`context`]: settings, fabric, placement and network model, as plans see them;
-//! - [`bound`]: a lower bound on the time of a plan.
+//! - `named`: algorithms that the scenario names, and the compositions in which all of them have a phase;
+//! - `single`: algorithms that the scenario names for the collectives of one group, kind and size;
+//! - `chosen`: the phases of a collective, with the named algorithms and the quickest of the library for the others;
+//! - `turns`: the symmetry that the algorithms along an axis share, so that one rank can stand for many;
+//! - `context`: settings, fabric, placement and network model, as plans see them;
+//! - `bound`: a lower bound on the time of a plan.
 
 mod bound;
 mod chosen;

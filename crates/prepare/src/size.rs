@@ -65,7 +65,7 @@ pub fn numbers(scenario: &Scenario) -> Diagnostics {
 /// Checks the number of chunks of a collective, after its size and the smallest chunk have limited it.
 ///
 /// # Errors
-/// There are more than [`CHUNKS`].
+/// There are more than `CHUNKS`.
 pub fn chunks(number: u64) -> Result<()> {
     if number <= CHUNKS {
         return Ok(());
@@ -220,7 +220,7 @@ fn schedulers(workload: &Workload, schedule: &Schedule, simulated: u64) -> u64 {
     (u128::from(all) * u128::from(simulated)).div_ceil(u128::from(workload.ranks.max(1))) as u64
 }
 
-/// Checks that the scheduling queues do not exceed [`QUEUES`], and that the run needs at most `limit` of memory.
+/// Checks that the scheduling queues do not exceed `QUEUES`, and that the run needs at most `limit` of memory.
 pub fn memory(
     workload: &Workload,
     symmetry: &Symmetry,

@@ -1,5 +1,5 @@
-//! Which plans a job wants: rules by the name of a plan, an order of ranks or their racks, and a network. An epoch with
-//! fewer ranks makes a [`PlanBook`] of it for those that are left.
+//! The plans that a job requests: rules that name a plan, the order of the ranks or their racks, and a network. Each epoch
+//! makes a [`PlanBook`] from it for the ranks that remain.
 
 use crate::racks::Racks;
 use crate::shape::{PlanBook, Rule};
@@ -13,11 +13,11 @@ use syncline_units::CollectiveKind;
 pub struct NamedRule {
     /// The collective.
     pub kind: CollectiveKind,
-    /// The rule is for vectors of at most this many bytes; without it, of any size.
+    /// Most bytes of a vector to which the rule applies; `None` for any size.
     pub up_to: Option<u64>,
     /// The name of the plan, without `group` if `by_rack`.
     pub algorithm: String,
-    /// Whether the plan's groups are racks.
+    /// Whether the racks are the plan's groups.
     pub by_rack: bool,
     /// Most bytes of a message, which determines the number of chunks.
     pub message: u64,
@@ -27,7 +27,7 @@ impl NamedRule {
     /// The rule for `ranks` ranks, `group` of them in each rack if all racks have the same number.
     ///
     /// # Errors
-    /// No plan of that name; racks that differ in size; a plan that does not offer its collective to so many ranks.
+    /// No plan of that name; racks that cannot be groups, because more than one differs in size; a plan that does not offer its collective to so many ranks.
     fn rule(&self, ranks: u32, group: Option<u32>) -> Result<Rule> {
         let algorithm = match (self.by_rack, group) {
             (false, _) => by_name(&self.algorithm)?,
@@ -52,7 +52,7 @@ pub struct Policy {
     pub racks: Option<Vec<u32>>,
     /// The first rule that fits an operation applies.
     pub rules: Vec<NamedRule>,
-    /// The network on which the quickest plan is chosen if no rule fits.
+    /// The network on which the fastest plan is chosen if no rule fits.
     pub network: Network,
 }
 

@@ -3,6 +3,7 @@
 use crate::errors::detached;
 use crate::simulate::read;
 use crate::watch::{Listeners, watched};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,11 +36,15 @@ impl Evaluator {
     fn evaluate(&self, py: Python<'_>, rates: Vec<u64>) -> PyResult<(f64, BTreeMap<String, f64>)> {
         let rates: Vec<Rate> = rates.into_iter().map(Rate).collect();
         let mut changed = self.inner.clone();
-        let (Evaluation { total, busy }, _) = watched(py, &Listeners::default(), |cancel, _| {
+        let (Evaluation { total, busy }, interrupted) = watched(py, &Listeners::default(), |cancel, _| {
             changed.set_rates(&rates)?;
             let control = &mut Control { cancel: Some(cancel), spent: Duration::ZERO, ..Control::default() };
             changed.evaluate(control)
         })?;
+        // The signal may come when the work is already done.
+        if interrupted {
+            return Err(PyKeyboardInterrupt::new_err(()));
+        }
         Ok((total.as_s(), busy.into_iter().map(|(name, time)| (name, time.as_s())).collect()))
     }
 }

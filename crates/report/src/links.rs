@@ -1,6 +1,6 @@
 //! Links and dimensions: how much they carried.
 
-use crate::unfold::{self};
+use crate::unfold;
 use syncline_engine::Record;
 use syncline_fabric::parts::Way;
 use syncline_net_api::Measurements;
@@ -53,6 +53,7 @@ pub(crate) fn share(time: f64, total: f64) -> f64 {
     if total > 0.0 { time / total } else { 0.0 }
 }
 
+/// Rows of the table of links.
 pub(crate) fn link_rows(prepared: &Prepared, network: &dyn Measurements) -> Vec<LinkRow> {
     let fabric = &prepared.fabric;
     let (parts, dim_of) = (fabric.parts(), tiers::of_links(fabric));
@@ -81,6 +82,7 @@ pub(crate) fn link_rows(prepared: &Prepared, network: &dyn Measurements) -> Vec<
         .collect()
 }
 
+/// The summary of each dimension or tier.
 pub(crate) fn dim_summaries(prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Vec<DimSummary> {
     let total = record.finish.as_s();
     let names = prepared.dim_names();
@@ -123,6 +125,7 @@ pub(crate) fn dim_summaries(prepared: &Prepared, record: &Record, links: &[LinkR
         .collect()
 }
 
+/// The table `links`.
 pub(crate) fn link_table(links: &[LinkRow], total: f64, prepared: &Prepared) -> Table {
     let names = prepared.dim_names();
     let parts = prepared.fabric.parts();

@@ -13,6 +13,7 @@ use syncline_scenario::{Network, Order, Scenario, Workload};
 use syncline_timeline::{Ended, Packets, Summary};
 use syncline_units::Time;
 
+/// Derives the summary.
 pub(crate) fn summary(
     scenario: &Scenario,
     prepared: &Prepared,

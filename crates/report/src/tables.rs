@@ -10,6 +10,7 @@ use syncline_prepare::several::Member;
 use syncline_timeline::Table;
 use syncline_workload::Part;
 
+/// The table `layers`.
 pub(crate) fn layers(prepared: &Prepared, record: &Record) -> Table {
     let workload = &prepared.workload;
     let unnamed = record.layers.last().is_some_and(|layer| *layer != Default::default());
@@ -92,6 +93,7 @@ pub(crate) fn layers(prepared: &Prepared, record: &Record) -> Table {
         )
 }
 
+/// The table `collectives`.
 pub(crate) fn collectives(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table {
     let rows: Vec<&CollectiveRecord> = finished.iter().map(|row| &row.what).collect();
     let workload = &prepared.workload;
@@ -142,6 +144,7 @@ pub(crate) fn collectives(prepared: &Prepared, finished: &[Row<CollectiveRecord>
         .with("chosen", "Whether syncline chose the algorithm of at least one phase as the quickest; false if the scenario names them all", rows.iter().map(|r| prepared.plans.chosen[r.plan as usize].contains(&true)).collect::<Vec<bool>>())
 }
 
+/// The table `phases`.
 pub(crate) fn phases(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table {
     let names = prepared.dim_names();
     let rows: Vec<(usize, usize, &CollectiveRecord)> = finished
@@ -227,6 +230,7 @@ pub(crate) fn phases(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) ->
         )
 }
 
+/// The table `ranks`.
 pub(crate) fn ranks(prepared: &Prepared, record: &Record) -> Table {
     let unfolded = unfold::ranks(prepared, &record.ranks);
     let rows: Vec<&RankRecord> = unfolded.iter().map(|row| row.what).collect();

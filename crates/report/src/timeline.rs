@@ -3,7 +3,7 @@
 use crate::links::{link_rows, link_table};
 use crate::summary::summary;
 use crate::tables::{collectives, layers, phases, ranks};
-use crate::unfold::{self};
+use crate::unfold;
 use crate::{contention, cost, diagnosis, loss, moments, overload};
 use syncline_engine::{Job, Record};
 use syncline_net_api::Measurements;

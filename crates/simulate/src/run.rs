@@ -83,8 +83,8 @@ fn once(scenario: &Scenario, watch: &Watch<'_>, control: &mut Control<'_>) -> Re
     })
 }
 
-/// Runs a prepared job on the network model of its scenario, and hands the job, its record, the network, and the reason
-/// if the run ended early to `read`.
+/// Runs a prepared job on the network model of its scenario. Passes the job, its record and the network to `read`, and the
+/// reason if the run ended early.
 ///
 /// # Errors
 /// A deadlock report; `LimitReached` if the limit on wall time is reached, or the run is cancelled, before the first
@@ -96,7 +96,7 @@ pub fn execute<T>(
     control: &mut Control<'_>,
     read: impl FnOnce(&Job<'_>, Record, &mut dyn Measurements, Diagnostics) -> T,
 ) -> Result<T> {
-    // One instance of the run loop for each network model, not for each of them and each `read`.
+    // Compile the run loop once for each network model, not again for each `read`.
     let mut read = Some(read);
     let mut done = None;
     let mut keep = |job: &Job<'_>, record: Record, network: &mut dyn Measurements, reason: Diagnostics| {

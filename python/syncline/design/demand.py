@@ -39,7 +39,7 @@ could represent others."""
 _NOTHING = {"endpoint_delay": "0s", "injection_latency": "0s", "reduction_rate": None}
 """Settings with which endpoints add no time to an exchange."""
 _QUIET = {"report": False, "trace": {"ranks": [], "max_spans": 0}, "network": {"model": "analytical"}}
-"""Settings of a run whose report nobody reads."""
+"""Settings of runs that need no report and no spans."""
 _NOMINAL = 8 * 10**11
 """Bits per second of each dimension while bytes are measured; the number of bytes does not depend on rates."""
 
@@ -133,8 +133,8 @@ class Known:
     evaluators: dict[str, _core.Evaluator] = field(default_factory=dict)
     """Exchanges on their own, ready to be measured, by scenario without its rates."""
     probed: dict[tuple[str, tuple[int, ...]], Probed] = field(default_factory=dict)
-    """Measurements, by scenario without its rates, and rates. They are equal for shapes that differ only in dimensions
-    that the exchange does not use."""
+    """Measurements, by the scenario without its rates and by the rates. They are equal for shapes that differ only in
+    dimensions that the exchange does not use."""
 
 
 def check_job(loaded: Loaded) -> None:
@@ -347,7 +347,7 @@ class _Probe:
         key = json.dumps({**kept, **changed, "compute": {"model": "given"}, **_QUIET}, sort_keys=True)
         if (key, at) not in self.known.probed:
             if key not in self.known.evaluators:
-                self.known.evaluators[key] = _core.Evaluator(key)
+                self.known.evaluators[key] = self.loaded.placing(lambda: _core.Evaluator(key))
             evaluator = self.known.evaluators[key]
             self.known.probed[key, at] = Probed(*self.loaded.placing(lambda: evaluator.evaluate(list(at))))
         return self.known.probed[key, at]

@@ -18,7 +18,7 @@
 //! - Ranks with equal files share a class. A rank's tasks start in the order of node ids.
 //! - The k-th collective of each rank of a group, in order of id, belongs to the same collective. If the ranks'
 //!   collectives have unique names that come in different orders, those with equal names belong together instead
-//!   ([`pairing`]).
+//!   (`pairing`).
 //! - A group that has all ranks is the whole machine, as in ASTRA-sim 2. A smaller group is one flat axis in the order
 //!   of its list. Disjoint groups of equal size are groups of one role.
 //! - An all-gather's `comm_size` is the shard of one rank, so it gathers `comm_size` times the number of ranks.
