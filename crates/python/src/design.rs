@@ -1,7 +1,7 @@
 //! Measures a job again and again while a search changes its cluster.
 
 use crate::errors::detached;
-use crate::simulate::read;
+use crate::simulate;
 use crate::watch::{Listeners, watched};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
@@ -23,9 +23,10 @@ struct Evaluator {
 
 #[pymethods]
 impl Evaluator {
-    #[new]
-    fn new(py: Python<'_>, scenario: &str) -> PyResult<Self> {
-        let inner = detached(py, || Ok(syncline_design::Evaluator::new(read(scenario)?)))?;
+    /// An evaluator of a resolved scenario, given as JSON.
+    #[staticmethod]
+    fn read(py: Python<'_>, scenario: &str) -> PyResult<Self> {
+        let inner = detached(py, || Ok(syncline_design::Evaluator::new(simulate::read(scenario)?)))?;
         Ok(Self { inner })
     }
 

@@ -347,7 +347,7 @@ class _Probe:
         key = json.dumps({**kept, **changed, "compute": {"model": "given"}, **_QUIET}, sort_keys=True)
         if (key, at) not in self.known.probed:
             if key not in self.known.evaluators:
-                self.known.evaluators[key] = self.loaded.placing(lambda: _core.Evaluator(key))
+                self.known.evaluators[key] = self.loaded.placing(lambda: _core.Evaluator.read(key))
             evaluator = self.known.evaluators[key]
             self.known.probed[key, at] = Probed(*self.loaded.placing(lambda: evaluator.evaluate(list(at))))
         return self.known.probed[key, at]
