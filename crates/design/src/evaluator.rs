@@ -1,11 +1,11 @@
 //! A job and a cluster that can be changed and measured again.
 
 use syncline_diagnostics::{Code, Diagnostic, Result};
-use syncline_engine::Ended;
 use syncline_prepare::watch::Watch;
 use syncline_prepare::{Prepared, prepare, tiers};
 use syncline_scenario::{Fabric, Placement, Scenario, Traced};
 use syncline_simulate::{Control, execute};
+use syncline_timeline::Ended;
 use syncline_units::{LinkId, Rate, Time};
 
 /// What an evaluation measures.

@@ -13,24 +13,36 @@ pub(crate) enum Kind {
     /// The endpoint has received a message.
     Deliver = calendar::DELIVER,
     /// A received message has been combined with local data.
-    Reduced = 3,
+    Reduced = calendar::DELIVER + 1,
     /// The last send of a chunk's phase has left.
-    PhaseEnd = 4,
+    PhaseEnd,
     /// A compute task is done.
-    ComputeDone = 5,
+    ComputeDone,
     /// A memory task is done.
-    MemoryDone = 6,
+    MemoryDone,
     /// A message enters the network, after its injection latency.
-    Inject = 7,
+    Inject,
     /// A point-to-point message has left.
-    Sent = 8,
+    Sent,
     /// Ranks begin a chunk that another rank has begun. Handled late, because most ranks begin it by themselves.
-    Admit = 9,
+    Admit,
     /// A rank that starts late begins its first iteration.
-    Begin = 10,
+    Begin,
     /// A call of the network model, after everything else at that time.
     NetworkLast = calendar::CALL_LAST,
 }
+
+/// The kinds that are the engine's own.
+const OWN: [Kind; 8] = [
+    Kind::Reduced,
+    Kind::PhaseEnd,
+    Kind::ComputeDone,
+    Kind::MemoryDone,
+    Kind::Inject,
+    Kind::Sent,
+    Kind::Admit,
+    Kind::Begin,
+];
 
 impl Kind {
     /// The kind of `event`.
@@ -40,15 +52,27 @@ impl Kind {
             calendar::CALL => Self::Network,
             calendar::LEFT => Self::Left,
             calendar::DELIVER => Self::Deliver,
-            3 => Self::Reduced,
-            4 => Self::PhaseEnd,
-            5 => Self::ComputeDone,
-            6 => Self::MemoryDone,
-            7 => Self::Inject,
-            8 => Self::Sent,
-            9 => Self::Admit,
-            10 => Self::Begin,
-            _ => Self::NetworkLast,
+            calendar::CALL_LAST => Self::NetworkLast,
+            own => OWN[usize::from(own - Self::Reduced as u8)],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use syncline_net_api::Calendar;
+    use syncline_units::Time;
+
+    #[test]
+    fn every_kind_comes_back_and_in_order() {
+        let ends = [Kind::Network, Kind::Left, Kind::Deliver];
+        let all: Vec<Kind> = ends.into_iter().chain(OWN).chain([Kind::NetworkLast]).collect();
+        let mut calendar = Calendar::new(Time::ZERO);
+        for &kind in all.iter().rev() {
+            calendar.at(Time(5), kind as u8, 0, 0, 0);
+        }
+        let found: Vec<Kind> = std::iter::from_fn(|| calendar.pop()).map(|event| Kind::of(&event)).collect();
+        assert_eq!(found, all);
     }
 }

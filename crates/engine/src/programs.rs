@@ -188,15 +188,14 @@ impl<N: NetworkModel> Engine<'_, N> {
 
     /// The layer and collective that a message belongs to.
     fn owner(&self, message: &Message) -> Owner {
+        let owner = |layer, kind| Owner { layer: (layer != NO_LAYER).then_some(layer), kind };
         if message.run == NONE {
             let task = self.alone[message.from].at.task;
-            let layer = self.task(message.sender, task).layer;
-            return Owner { layer: (layer != NO_LAYER).then_some(layer), kind: None };
+            return owner(self.task(message.sender, task).layer, None);
         }
         let run = &self.runs[message.run];
         let kind = self.job.plans[run.plan as usize].kind;
-        let layer = self.instances[run.instance].record.layer;
-        Owner { layer: (layer != NO_LAYER).then_some(layer), kind: Some(kind) }
+        owner(self.instances[run.instance].record.layer, Some(kind))
     }
 
     /// The origin of a message on the critical path.

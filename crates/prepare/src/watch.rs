@@ -25,7 +25,7 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Starts the clock now, with `spent` of the limit already used up. Whoever sets `cancel` stops the run.
+    /// Starts the clock now, with `spent` of the limit already used up. Setting `cancel` stops the run.
     pub fn new(limits: &Limits, cancel: Option<&'a AtomicBool>, spent: Duration) -> Self {
         let left = |wall: Time| Duration::from_nanos(wall.0 / 1000).saturating_sub(spent);
         Self {

@@ -27,7 +27,8 @@ impl NamedRule {
     /// The rule for `ranks` ranks, `group` of them in each rack if all racks have the same number.
     ///
     /// # Errors
-    /// No plan of that name; racks that cannot be groups, because more than one differs in size; a plan that does not offer its collective to so many ranks.
+    /// If no plan has that name, if more than one rack differs in size, or if the plan does not offer its collective to
+    /// that number of ranks.
     fn rule(&self, ranks: u32, group: Option<u32>) -> Result<Rule> {
         let algorithm = match (self.by_rack, group) {
             (false, _) => by_name(&self.algorithm)?,

@@ -6,7 +6,6 @@ use crate::watch::{Listeners, watched};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
-use std::time::Duration;
 use syncline_design::Evaluation;
 use syncline_simulate::Control;
 use syncline_units::Rate;
@@ -39,7 +38,7 @@ impl Evaluator {
         let mut changed = self.inner.clone();
         let (Evaluation { total, busy }, interrupted) = watched(py, &Listeners::default(), |cancel, _| {
             changed.set_rates(&rates)?;
-            let control = &mut Control { cancel: Some(cancel), spent: Duration::ZERO, ..Control::default() };
+            let control = &mut Control { cancel: Some(cancel), ..Control::default() };
             changed.evaluate(control)
         })?;
         // The signal may come when the work is already done.
