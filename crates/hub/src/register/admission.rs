@@ -17,6 +17,8 @@ pub(super) struct Planning {
     hubs: HubList,
     /// The control connection of each worker, and the worker.
     ready: Vec<(u32, u32)>,
+    /// Those that have waited too long meanwhile.
+    pub(super) late: Vec<(u32, u32)>,
 }
 
 impl Register {
@@ -215,7 +217,8 @@ impl Register {
             None => {
                 let contract = Arc::clone(&job.contract);
                 let plan = Action::Plan { job: job.number, contract, hubs: list.clone() };
-                job.planning = Some(Planning { hubs: list, ready: vec![(connection, worker)] });
+                job.planning =
+                    Some(Planning { hubs: list, ready: vec![(connection, worker)], late: Vec::new() });
                 self.actions.push(plan);
             }
         }
@@ -228,7 +231,7 @@ impl Register {
         let Some((name, job)) = self.jobs.iter_mut().find(|(_, known)| known.number == number) else {
             return;
         };
-        let Some(Planning { hubs, ready }) = job.planning.take() else { return };
+        let Some(Planning { hubs, ready, late }) = job.planning.take() else { return };
         let name = name.clone();
         let workers = job.workers.iter().filter(|state| **state != State::Elsewhere).count() as u64;
         let others = self.jobs.values().map(|job| job.memory).fold(0, u64::saturating_add);
@@ -263,6 +266,12 @@ impl Register {
         for (connection, worker) in ready {
             if self.is_joining(&name, worker, connection) {
                 self.enlist(connection, &name, worker);
+            }
+        }
+        for (connection, worker) in late {
+            let waits = |job: &Job| !job.begun && job.workers[worker as usize] == State::Ready(connection);
+            if self.jobs.get(&name).is_some_and(waits) {
+                self.begins_too_late(&name);
             }
         }
     }
@@ -309,6 +318,30 @@ mod tests {
         hub.0.received(1, FromWorker::Leave, 0, NOW);
         hub.0.actions();
         assert_eq!(ready(&mut hub, 3, "small", 1), None);
+    }
+
+    #[test]
+    fn a_rank_that_times_out_while_its_job_is_planned_learns_why() {
+        let opened = |hub: &mut Hub, ranks, elements| {
+            let mut terms = terms(ranks, "fail");
+            terms.keys[0].elements = elements;
+            hub.open(0, 0, &terms);
+            hub.0.actions();
+            let ready = FromWorker::Ready { hubs: Hub::CORES.to_vec(), hub: 0 };
+            hub.0.received(0, ready, 0, NOW);
+            hub.0.received(0, FromWorker::Late { key: 0, step: 0 }, 0, NOW);
+            hub.plan();
+            let actions = hub.0.actions();
+            Hub::sent(&actions, 0).into_iter().map(|message| format!("{message:?}")).collect::<Vec<_>>()
+        };
+        // The job is refused, needs a rank that has not come, or begins after all.
+        let [refused, absent, begun] = [(1, 17), (2, 9), (1, 9)].map(|(ranks, elements)| {
+            let messages = opened(&mut Hub::new(), ranks, elements);
+            messages.last().unwrap().clone()
+        });
+        assert!(refused.starts_with("Refused"), "{refused}");
+        assert!(absent.contains("Rank(1)") && absent.contains("has not come"), "{absent}");
+        assert!(begun.starts_with("Begin"), "{begun}");
     }
 
     #[test]

@@ -158,18 +158,12 @@ impl Register {
         now: Duration,
     ) {
         let Some(job) = self.jobs.get_mut(name) else { return };
+        if let Some(planning) = &mut job.planning {
+            // The hub keeps it waiting, perhaps only to refuse the job for want of memory.
+            return planning.late.push((connection, worker));
+        }
         if !job.begun {
-            let absent = (0u32..)
-                .zip(&job.workers)
-                .find(|(_, state)| !matches!(state, State::Ready(_) | State::Elsewhere));
-            let different = absent.and_then(|(worker, _)| job.different.get(&worker));
-            let what = match different {
-                Some(what) => format!("has come with other terms: {what}"),
-                None => "has not come".to_owned(),
-            };
-            let trouble = Trouble { kind: Kind::Deadline, what };
-            let blame = absent.map_or(Blame::Nobody, |(worker, _)| Blame::Rank(worker));
-            return self.fail(name, blame, trouble);
+            return self.begins_too_late(name);
         }
         if job.workers[worker as usize] != State::Active(connection) {
             // A worker that does not take part yet blocks no other.
@@ -185,6 +179,22 @@ impl Register {
             entry.insert(Inquiry { since: now, reports: 0, waits: Waits::default() });
             self.actions.push(Action::ReportWaits { job: job.number, worker, key, step });
         }
+    }
+
+    /// Ends a job that has not begun in time. Blames the first rank that is not ready.
+    pub(super) fn begins_too_late(&mut self, name: &str) {
+        let Some(job) = self.jobs.get(name) else { return };
+        let absent = (0u32..)
+            .zip(&job.workers)
+            .find(|(_, state)| !matches!(state, State::Ready(_) | State::Elsewhere));
+        let different = absent.and_then(|(worker, _)| job.different.get(&worker));
+        let what = match different {
+            Some(what) => format!("has come with other terms: {what}"),
+            None => "has not come".to_owned(),
+        };
+        let trouble = Trouble { kind: Kind::Deadline, what };
+        let blame = absent.map_or(Blame::Nobody, |(worker, _)| Blame::Rank(worker));
+        self.fail(name, blame, trouble);
     }
 
     /// Takes in a core's report: which workers a late worker waits for there ([`Action::ReportWaits`]).

@@ -27,7 +27,7 @@ pub(super) fn terms(workers: u32, policy: &str) -> Terms {
 pub(super) struct Hub(pub(super) Register);
 
 impl Hub {
-    const CORES: [Cores; 1] = [Cores { cores: 2, interfaces: 1 }];
+    pub(super) const CORES: [Cores; 1] = [Cores { cores: 2, interfaces: 1 }];
 
     pub(super) fn new() -> Self {
         let interfaces = vec!["127.0.0.1:1".parse().unwrap()];
