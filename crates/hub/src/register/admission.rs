@@ -17,8 +17,8 @@ pub(super) struct Planning {
     hubs: HubList,
     /// The control connection of each worker, and the worker.
     ready: Vec<(u32, u32)>,
-    /// Those that have waited too long meanwhile.
-    pub(super) late: Vec<(u32, u32)>,
+    /// The control connection of each worker that has waited too long meanwhile, by worker.
+    pub(super) late: BTreeMap<u32, u32>,
 }
 
 impl Register {
@@ -217,8 +217,8 @@ impl Register {
             None => {
                 let contract = Arc::clone(&job.contract);
                 let plan = Action::Plan { job: job.number, contract, hubs: list.clone() };
-                job.planning =
-                    Some(Planning { hubs: list, ready: vec![(connection, worker)], late: Vec::new() });
+                let ready = vec![(connection, worker)];
+                job.planning = Some(Planning { hubs: list, ready, late: BTreeMap::new() });
                 self.actions.push(plan);
             }
         }
@@ -268,11 +268,12 @@ impl Register {
                 self.enlist(connection, &name, worker);
             }
         }
-        for (connection, worker) in late {
-            let waits = |job: &Job| !job.begun && job.workers[worker as usize] == State::Ready(connection);
-            if self.jobs.get(&name).is_some_and(waits) {
-                self.begins_too_late(&name);
-            }
+        let waits = |job: &Job| {
+            let is_ready = |(&worker, &connection)| job.workers[worker as usize] == State::Ready(connection);
+            !job.begun && late.iter().any(is_ready)
+        };
+        if self.jobs.get(&name).is_some_and(waits) {
+            self.begins_too_late(&name);
         }
     }
 
@@ -327,8 +328,7 @@ mod tests {
             terms.keys[0].elements = elements;
             hub.open(0, 0, &terms);
             hub.0.actions();
-            let ready = FromWorker::Ready { hubs: Hub::CORES.to_vec(), hub: 0 };
-            hub.0.received(0, ready, 0, NOW);
+            hub.send_ready(0);
             hub.0.received(0, FromWorker::Late { key: 0, step: 0 }, 0, NOW);
             hub.plan();
             let actions = hub.0.actions();

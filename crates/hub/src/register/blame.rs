@@ -159,8 +159,9 @@ impl Register {
     ) {
         let Some(job) = self.jobs.get_mut(name) else { return };
         if let Some(planning) = &mut job.planning {
-            // The hub keeps it waiting, perhaps only to refuse the job for want of memory.
-            return planning.late.push((connection, worker));
+            // Answer once the plan is known: the hub may refuse the job for want of memory.
+            planning.late.insert(worker, connection);
+            return;
         }
         if !job.begun {
             return self.begins_too_late(name);

@@ -27,7 +27,7 @@ pub(super) fn terms(workers: u32, policy: &str) -> Terms {
 pub(super) struct Hub(pub(super) Register);
 
 impl Hub {
-    pub(super) const CORES: [Cores; 1] = [Cores { cores: 2, interfaces: 1 }];
+    const CORES: [Cores; 1] = [Cores { cores: 2, interfaces: 1 }];
 
     pub(super) fn new() -> Self {
         let interfaces = vec!["127.0.0.1:1".parse().unwrap()];
@@ -49,9 +49,14 @@ impl Hub {
 
     /// A worker is connected to all cores.
     pub(super) fn ready(&mut self, connection: u32) {
+        self.send_ready(connection);
+        self.plan();
+    }
+
+    /// A worker says that it is connected to all cores. Leaves it to [`Hub::plan`] which core has which chunk.
+    pub(super) fn send_ready(&mut self, connection: u32) {
         let ready = FromWorker::Ready { hubs: Self::CORES.to_vec(), hub: 0 };
         self.0.received(connection, ready, 0, NOW);
-        self.plan();
     }
 
     /// Computes which core has which chunk, for all jobs that wait for it. Keeps the actions.
