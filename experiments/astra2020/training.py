@@ -98,7 +98,7 @@ def shared(result: Result) -> tuple[Value, ...]:
         exposed,
         answer.communication_s,
         exposed / (compute + exposed),
-        answer.bottleneck,
+        answer.bottleneck.name,
     )
 
 

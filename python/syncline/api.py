@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Any
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.config.load import Loaded
 from syncline.config.load import load as read
 from syncline.errors import Diagnostic, Interrupted
@@ -83,13 +84,13 @@ def prepare(scenario: Given | Loaded | None, changes: Mapping[str, Any] | None, 
     changes = {} if changes is None else changes
     if not isinstance(changes, Mapping) or not all(isinstance(key, str) for key in changes):
         allowed = 'a mapping from paths to values, such as {"fabric.dims.2.rate": "50GB/s"}'
-        refuse(error("SL0102", "wrong type for `set`", found=type(changes).__name__, allowed=allowed))
+        refuse(error(Code.BAD_VALUE, "wrong type for `set`", found=type(changes).__name__, allowed=allowed))
     overrides = [Override.of(key, value) for key, value in sections.items()]
     overrides += [Override.of(key, value) for key, value in changes.items()]
     if isinstance(scenario, Loaded):
         if overrides:
             message = "this scenario is loaded already, and cannot be changed"
-            refuse(error("SL0102", message, found=overrides[0].path, help="give the changes to `load`"))
+            refuse(error(Code.BAD_VALUE, message, found=overrides[0].path, help="give the changes to `load`"))
         return scenario
     return read({} if scenario is None else scenario, overrides)
 

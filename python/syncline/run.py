@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error, refuse
 from syncline.summary import Summary
@@ -137,7 +138,7 @@ def _refuse_search(path: Path) -> NoReturn:
     runs = sorted(each.parent.as_posix() for each in path.glob("run*/manifest.json"))
     refuse(
         error(
-            "SL0802",
+            Code.BAD_RESULTS,
             "this is the folder of a search, which holds no results itself",
             mark=Mark(Text(path.as_posix(), ()), 0, 0, 0),
             help=f"the results of its solutions are in {' and '.join(runs[:8])}" if runs else None,
@@ -152,7 +153,7 @@ def _refuse(path: Path) -> NoReturn:
         message = "this is a scenario, not the folder of a run"
         help = f"simulate it with `syncline simulate {name}`, and name the folder of its results"
     mark = Mark(Text(name, ()), 0, 0, 0)
-    refuse(error("SL0102", message, mark=mark, allowed="the folder of a run", help=help))
+    refuse(error(Code.BAD_VALUE, message, mark=mark, allowed="the folder of a run", help=help))
 
 
 class Folder:

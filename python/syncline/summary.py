@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 __all__ = [
     "Axis",
+    "Bottleneck",
     "Dimension",
     "JobSummary",
     "Overload",
@@ -31,7 +32,7 @@ class Dimension:
     """Carried bytes over the bytes that its links could have carried while it had something to send, 0 to 1."""
     busiest_link_busy: float | None
     """Fraction of the run in which its busiest link was sending. None if messages passed some of its links at the same
-    time, as `analytical` allows inside the network: such links have no busy times."""
+    time, as ``analytical`` allows inside the network: such links have no busy times."""
     busiest_link: str
     """The busiest link, such as ``NPU 3 -> NPU 4``; if the fraction is none, the link that carried most for its
     rate."""
@@ -154,6 +155,37 @@ class PathPart:
 
 
 @dataclass(frozen=True)
+class Bottleneck:
+    """The part of the critical path that saves most if it is made faster."""
+
+    kind: Literal[
+        "links",
+        "compute",
+        "bubble",
+        "skew",
+        "memory",
+        "reduction",
+        "latency",
+        "timeout",
+        "communication",
+        "nothing",
+    ]
+    """What it is: the ``links`` of a tier, ``compute``, the ``bubble`` of a pipeline, ``skew`` between ranks,
+    ``memory``, ``reduction``, ``latency``, ``timeout``; ``communication`` if its links are not known; ``nothing`` if no
+    time passes."""
+    tier: str = ""
+    """Name of the tier of links; only if ``kind`` is ``links``."""
+
+    @property
+    def name(self) -> str:
+        """Its name on screens: the tier of its links, or its kind."""
+        return self.tier or self.kind
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
 class Summary:
     """The summary of a run. Times are means over ranks unless said otherwise."""
 
@@ -257,10 +289,8 @@ class Summary:
     """Counts and round-trip times of packets; none if the network model has no packets."""
     critical_path: tuple[PathPart, ...] = field(default=(), kw_only=True)
     """Parts of the critical path of the first steps, longest first; empty if no time passes."""
-    bottleneck: str
-    """What most of the critical path is spent on, so that making it faster helps most: the name of a tier of links, or
-    ``compute``, ``bubble``, ``skew`` between ranks, ``memory``, ``reduction``, ``latency``, ``timeout``; ``nothing``
-    if no time passes."""
+    bottleneck: Bottleneck
+    """The part of the critical path that saves most if it is made faster."""
     reason: str
     """Why it is the bottleneck, in a sentence or two."""
     network_model: str
@@ -290,6 +320,7 @@ class Summary:
     def from_json(cls, text: str) -> Summary:
         """Reads a summary that the core wrote. Ignores unknown keys, which newer versions may have."""
         values: dict[str, Any] = _known(cls, json.loads(text))
+        values["bottleneck"] = Bottleneck(**_known(Bottleneck, values["bottleneck"]))
         values["dims"] = tuple(Dimension(**_known(Dimension, each)) for each in values["dims"])
         if values.get("overload") is not None:
             values["overload"] = Overload(**_known(Overload, values["overload"]))

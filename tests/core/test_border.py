@@ -54,8 +54,9 @@ def test_a_panic_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
 def test_every_code_has_a_page() -> None:
     pages = _core.codes()
     assert [each[0] for each in pages] == sorted({each[0] for each in pages})
-    for code, title, text, status in pages:
+    for code, name, title, text, status in pages:
         assert code.startswith("SL")
+        assert name
         assert title
         assert text.endswith(".")
         assert status in (0, 1, 2, 3, 4, 5, 6, 70, 130)

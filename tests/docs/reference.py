@@ -414,7 +414,7 @@ def errors() -> list[str]:
 
     rows = [
         [f"[{code}](#{code.lower()}-{re.sub(r'[^a-z0-9 -]', '', title.lower()).replace(' ', '-')})", title, str(status)]
-        for code, title, _, status in _core.codes()
+        for code, _, title, _, status in _core.codes()
     ]
     return table(["code", "title", "exit status"], rows)
 

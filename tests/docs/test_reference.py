@@ -62,7 +62,7 @@ def test_every_code_has_its_section():
     text = (REFERENCE / "errors.md").read_text("utf-8")
     sections = {section.split(":", 1)[0]: section for section in re.split(r"^### ", text, flags=re.M)[1:]}
     assert sorted(sections) == [code for code, *_ in _core.codes()]
-    for code, title, meaning, status in _core.codes():
+    for code, _, title, meaning, status in _core.codes():
         section = " ".join(sections[code].split())
         assert section.startswith(f"{code}: {title} "), f"{code} has another title: {title}"
         assert meaning in section, f"{code} means: {meaning}"

@@ -7,7 +7,7 @@
 use std::time::Instant;
 use syncline_astra_compat::{Job, Options, simulate};
 use syncline_diagnostics::Diagnostics;
-use syncline_formats::astra2::{Groups, Memory, Network, Source, System};
+use syncline_formats::astra2::{Groups, Memory, NetworkFile, Source, System};
 use syncline_formats::chakra::{CollectiveType, Graph, Metadata, Node, Reader, Traces, Writer};
 
 /// Returns the CPU seconds of this process so far, if the system reports them; otherwise wall-clock seconds
@@ -22,7 +22,7 @@ fn cpu_seconds(start: Instant) -> f64 {
 
 /// A job in which all ranks do the same.
 fn job(network: &str, algorithms: &str, splits: u32, nodes: &[Node]) -> Job {
-    let (network, _) = Network::parse(Source::new("network.yml", network)).expect("a network");
+    let (network, _) = NetworkFile::parse(Source::new("network.yml", network)).expect("a network");
     let system = format!(
         "{{\"scheduling-policy\": \"LIFO\", \"endpoint-delay\": 10, \"active-chunks-per-dimension\": 1,
           \"preferred-dataset-splits\": {splits}, \"local-mem-bw\": 1600, \"collective-optimization\": \"localBWAware\",

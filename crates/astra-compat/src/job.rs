@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
-use syncline_formats::astra2::{Custom, Groups, Memory, Network, System};
+use syncline_formats::astra2::{Custom, Groups, Memory, NetworkFile, System};
 use syncline_formats::chakra::load::rank_file;
 use syncline_formats::chakra::{Loading, Traces};
 
@@ -72,7 +72,7 @@ impl Default for Options<'_> {
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The network.
-    pub network: Network,
+    pub network: NetworkFile,
     /// The system layer.
     pub system: System,
     /// The remote memory.
@@ -92,7 +92,7 @@ impl Job {
     /// reported together.
     pub fn load(inputs: &Inputs) -> Result<Self> {
         let mut problems = Diagnostics::new();
-        let network = keep(&mut problems, Network::read(&inputs.network)).map(|(network, warnings)| {
+        let network = keep(&mut problems, NetworkFile::read(&inputs.network)).map(|(network, warnings)| {
             problems.extend(warnings);
             network
         });

@@ -5,7 +5,7 @@
 
 use crate::outcome::{Ended, Outcome};
 use crate::{Backend, algorithms::Pattern};
-use syncline_timeline::{Ended as RunEnded, Summary, Table, Timeline};
+use syncline_timeline::{Bottleneck, Ended as RunEnded, Summary, Table, Timeline, tables};
 
 const NS: f64 = 1e-9;
 
@@ -39,7 +39,7 @@ pub fn timeline(outcome: &Outcome, backend: Backend) -> Timeline {
         communication_s: mean(&|rank| rank.comm.unwrap_or(0) as f64),
         messages: outcome.messages,
         events: outcome.events,
-        bottleneck: if exposed * 2.0 > total { "communication" } else { "compute" }.to_owned(),
+        bottleneck: if exposed * 2.0 > total { Bottleneck::Communication } else { Bottleneck::Compute },
         reason: "ASTRA-sim's rules account for neither links nor dimensions.".to_owned(),
         network_model: network.to_owned(),
         compute_model: "ASTRA-sim".to_owned(),
@@ -64,65 +64,27 @@ fn collectives(outcome: &Outcome) -> Table {
         None => "broadcast",
     };
     let time = |cycles: u64| cycles as f64 * NS;
-    Table::new("collectives", "A collective over all its ranks, in the order of issue")
-        .with(
-            "name",
-            "Name of the first rank's node",
-            rows.iter().map(|r| r.name.clone()).collect::<Vec<_>>(),
-        )
-        .with("kind", "Kind of collective", rows.iter().map(|r| kind(r.kind).to_owned()).collect::<Vec<_>>())
-        .with(
-            "group",
-            "Communicator group; empty for all ranks",
-            rows.iter().map(|r| r.group.map_or(String::new(), |g| g.to_string())).collect::<Vec<_>>(),
-        )
-        .with(
-            "group_ranks",
-            "Ranks that issued it",
-            rows.iter().map(|r| i64::from(r.ranks)).collect::<Vec<i64>>(),
-        )
-        .with(
-            "size_bytes",
-            "comm_size of the trace: the shard of an all-gather, else one rank's vector",
-            rows.iter().map(|r| i64::try_from(r.bytes).unwrap_or(i64::MAX)).collect::<Vec<i64>>(),
-        )
-        .with(
-            "issue_s",
-            "When the first rank issued it",
-            rows.iter().map(|r| time(r.start)).collect::<Vec<_>>(),
-        )
-        .with(
-            "finish_s",
-            "When the last rank finished it",
-            rows.iter().map(|r| time(r.finish)).collect::<Vec<_>>(),
-        )
-        .with(
-            "duration_s",
-            "From first issue to last result",
-            rows.iter().map(|r| time(r.finish.saturating_sub(r.start))).collect::<Vec<_>>(),
-        )
+    Table::from(tables::AstraCollectives {
+        name: rows.iter().map(|r| r.name.clone()).collect(),
+        kind: rows.iter().map(|r| kind(r.kind).to_owned()).collect(),
+        group: rows.iter().map(|r| r.group.map_or(String::new(), |g| g.to_string())).collect(),
+        group_ranks: rows.iter().map(|r| i64::from(r.ranks)).collect(),
+        size_bytes: rows.iter().map(|r| i64::try_from(r.bytes).unwrap_or(i64::MAX)).collect(),
+        issue_s: rows.iter().map(|r| time(r.start)).collect(),
+        finish_s: rows.iter().map(|r| time(r.finish)).collect(),
+        duration_s: rows.iter().map(|r| time(r.finish.saturating_sub(r.start))).collect(),
+    })
 }
 
 fn ranks_table(outcome: &Outcome) -> Table {
     let mut rows: Vec<_> = outcome.ranks.iter().collect();
     rows.sort_by_key(|rank| rank.rank);
     let time = |cycles: u64| cycles as f64 * NS;
-    Table::new("ranks", "A rank that finished")
-        .with("rank", "Number of the rank", rows.iter().map(|r| i64::from(r.rank)).collect::<Vec<i64>>())
-        .with("finish_s", "When it finished", rows.iter().map(|r| time(r.cycles)).collect::<Vec<_>>())
-        .with(
-            "compute_s",
-            "Time covered by accelerator computation",
-            rows.iter().map(|r| time(r.gpu.unwrap_or(0))).collect::<Vec<_>>(),
-        )
-        .with(
-            "exposed_communication_s",
-            "Finish time minus the accelerator's operations, as ASTRA-sim defines it",
-            rows.iter().map(|r| r.exposed as f64 * NS).collect::<Vec<_>>(),
-        )
-        .with(
-            "communication_s",
-            "Time covered by communication",
-            rows.iter().map(|r| time(r.comm.unwrap_or(0))).collect::<Vec<_>>(),
-        )
+    Table::from(tables::AstraRanks {
+        rank: rows.iter().map(|r| i64::from(r.rank)).collect(),
+        finish_s: rows.iter().map(|r| time(r.cycles)).collect(),
+        compute_s: rows.iter().map(|r| time(r.gpu.unwrap_or(0))).collect(),
+        exposed_communication_s: rows.iter().map(|r| r.exposed as f64 * NS).collect(),
+        communication_s: rows.iter().map(|r| time(r.comm.unwrap_or(0))).collect(),
+    })
 }

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use syncline_astra_compat::{Backend, Inputs, Job, Options, Outcome, run, simulate};
 use syncline_diagnostics::{Code, Diagnostics};
-use syncline_formats::astra2::{Groups, Memory, Network, System};
+use syncline_formats::astra2::{Groups, Memory, NetworkFile, System};
 use syncline_formats::chakra::{Graph, Reader, Traces};
 
 fn reference() -> Option<PathBuf> {
@@ -128,7 +128,7 @@ fn every_single_collective_is_exact() {
     let mut rows = rows(&folder.join("results.csv"));
     rows.sort_by_key(|row| std::cmp::Reverse(number(row, "npus")));
     let wrong: Vec<Option<String>> = on_all(&rows, |row| {
-        let network = Network::read(&folder.join(&row["net_file"]));
+        let network = NetworkFile::read(&folder.join(&row["net_file"]));
         if row["status"] != "ok" {
             // ASTRA-sim refused the network file.
             return Some(row["case"].clone()).filter(|_| network.is_ok());

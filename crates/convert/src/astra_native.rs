@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
+use syncline_engine::QueueOrder;
 use syncline_formats::astra2::memory::{Memory, MemoryKind};
 use syncline_formats::astra2::network::Topology;
 use syncline_formats::astra2::system::{Algorithm, Implementation, Optimization, Scheduling};
-use syncline_formats::astra2::{Groups, Network as AstraNetwork, System};
+use syncline_formats::astra2::{Groups, NetworkFile, System};
 use syncline_scenario::{
-    Collectives, Compute, Dim, Direction, Efficiency, Fabric, Limits, Network, Order, Placement, Scenario,
+    Collectives, Compute, Dim, Direction, Efficiency, Fabric, Limits, NetworkSettings, Placement, Scenario,
     Spread, Trace, Workload,
 };
 use syncline_units::{Bytes, CollectiveKind, DimKind, FlopRate, Rate, Time};
@@ -33,8 +34,8 @@ pub struct AstraFiles<'a> {
 ///
 /// # Errors
 /// Everything that is wrong with the files; keys that have a meaning only without `--native`.
-pub fn astra_scenario(files: &AstraFiles<'_>, network: Network) -> Result<(Scenario, Diagnostics)> {
-    let (fabric, mut warnings) = AstraNetwork::read(files.network)?;
+pub fn astra_scenario(files: &AstraFiles<'_>, network: NetworkSettings) -> Result<(Scenario, Diagnostics)> {
+    let (fabric, mut warnings) = NetworkFile::read(files.network)?;
     let (system, of_system) = System::read(files.system)?;
     warnings.extend(of_system);
     refuse_compat_only(&system)?;
@@ -80,8 +81,8 @@ pub fn astra_scenario(files: &AstraFiles<'_>, network: Network) -> Result<(Scena
         Some(Optimization::LocalBwAware) | None => "hierarchical_2n_merged",
     };
     let order = match system.scheduling {
-        Scheduling::Lifo => Order::Lifo,
-        Scheduling::Fifo | Scheduling::Explicit => Order::Fifo,
+        Scheduling::Lifo => QueueOrder::Lifo,
+        Scheduling::Fifo | Scheduling::Explicit => QueueOrder::Fifo,
     };
     let decimal = |gigabytes: f64| Rate((gigabytes * 8e9) as u64);
     let compute = if system.roofline {

@@ -2,7 +2,7 @@
 
 use syncline_design::Evaluator;
 use syncline_diagnostics::Code;
-use syncline_scenario::{Network, Placement, Scenario};
+use syncline_scenario::{NetworkSettings, Placement, Scenario};
 use syncline_simulate::{Control, run};
 use syncline_timeline::Data;
 use syncline_units::{Bytes, Rate, Time};
@@ -74,7 +74,7 @@ fn an_evaluation_agrees_with_a_whole_run() {
 #[test]
 fn a_changed_fabric_and_placement_are_measured() {
     let mut scenario = all_reduce(&ring("a", 8));
-    scenario.network = Network::Flow(Default::default());
+    scenario.network = NetworkSettings::Flow(Default::default());
     let mut evaluator = Evaluator::new(scenario);
     evaluator.set_fabric(all_reduce(&ring("a", 4)).fabric);
     assert_eq!(evaluator.evaluate(&mut Control::default()).unwrap().total, Time(96_000_000_000));

@@ -42,6 +42,10 @@ macro_rules! codes {
             pub const fn id(self) -> &'static str {
                 match self { $(Self::$variant => concat!("SL", $id)),+ }
             }
+            /// The name of the variant, such as `UnknownKey`.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => stringify!($variant)),+ }
+            }
             /// A short title.
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title),+ }

@@ -5,7 +5,7 @@ use syncline_net_api::calendar::{self, Event};
 /// Kind of an event. Events at the same time are handled in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum EventKind {
     /// A call of the network model.
     Network = calendar::CALL,
     /// A message has left its NPU, for models that did not know this time when they accepted it.
@@ -33,18 +33,18 @@ pub(crate) enum Kind {
 }
 
 /// The kinds that are the engine's own.
-const OWN: [Kind; 8] = [
-    Kind::Reduced,
-    Kind::PhaseEnd,
-    Kind::ComputeDone,
-    Kind::MemoryDone,
-    Kind::Inject,
-    Kind::Sent,
-    Kind::Admit,
-    Kind::Begin,
+const OWN: [EventKind; 8] = [
+    EventKind::Reduced,
+    EventKind::PhaseEnd,
+    EventKind::ComputeDone,
+    EventKind::MemoryDone,
+    EventKind::Inject,
+    EventKind::Sent,
+    EventKind::Admit,
+    EventKind::Begin,
 ];
 
-impl Kind {
+impl EventKind {
     /// The kind of `event`.
     #[inline]
     pub(crate) fn of(event: &Event) -> Self {
@@ -66,13 +66,14 @@ mod tests {
 
     #[test]
     fn every_kind_comes_back_and_in_order() {
-        let ends = [Kind::Network, Kind::Left, Kind::Deliver];
-        let all: Vec<Kind> = ends.into_iter().chain(OWN).chain([Kind::NetworkLast]).collect();
+        let ends = [EventKind::Network, EventKind::Left, EventKind::Deliver];
+        let all: Vec<EventKind> = ends.into_iter().chain(OWN).chain([EventKind::NetworkLast]).collect();
         let mut calendar = Calendar::new(Time::ZERO);
         for &kind in all.iter().rev() {
             calendar.at(Time(5), kind as u8, 0, 0, 0);
         }
-        let found: Vec<Kind> = std::iter::from_fn(|| calendar.pop()).map(|event| Kind::of(&event)).collect();
+        let found: Vec<EventKind> =
+            std::iter::from_fn(|| calendar.pop()).map(|event| EventKind::of(&event)).collect();
         assert_eq!(found, all);
     }
 }

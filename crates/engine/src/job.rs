@@ -2,6 +2,7 @@
 
 use crate::jitter::Jitter;
 use crate::slow::Slowdowns;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use syncline_fabric::Symmetry;
 use syncline_plan::Algorithm;
@@ -98,10 +99,7 @@ impl Lanes {
     }
 
     fn of(self, kind: CollectiveKind) -> (u32, u32) {
-        match kind {
-            CollectiveKind::Broadcast | CollectiveKind::Reduce => (self.rooted_queues, self.rooted_ways),
-            _ => (self.queues, self.ways),
-        }
+        if kind.has_root() { (self.rooted_queues, self.rooted_ways) } else { (self.queues, self.ways) }
     }
 }
 
@@ -173,21 +171,24 @@ impl PhasePlan {
     }
 }
 
-/// Which set goes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Order {
-    /// The set issued first.
+/// Which collective goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueOrder {
+    /// The collective that was issued first.
     #[default]
     Fifo,
-    /// The set issued last.
+    /// The collective that was issued last.
     Lifo,
-    /// All-to-all first, then blocking collectives, then the set issued last (dlrm2020 III-C.1).
+    /// All-to-alls before all others, then collectives that block the forward pass before those that do not; among
+    /// equal ones, the one issued last (dlrm2020 III-C.1).
     Priority,
 }
 
 /// Which chunks share a ready queue and scheduling queues, and thus `issue_threshold`, `issue_batch` and
 /// `active_chunks`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Schedulers {
     /// The chunks of one process group: groups run independently of each other, as NCCL's communicators do.
     #[default]
@@ -200,7 +201,7 @@ pub enum Schedulers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     /// Which set goes first.
-    pub order: Order,
+    pub order: QueueOrder,
     /// Which chunks share the next three limits.
     pub schedulers: Schedulers,
     /// T: chunks are issued while fewer than this many are in their first phase.
@@ -233,7 +234,7 @@ impl Schedule {
 impl Default for Schedule {
     fn default() -> Self {
         Self {
-            order: Order::Fifo,
+            order: QueueOrder::Fifo,
             schedulers: Schedulers::PerGroup,
             issue_threshold: 0,
             issue_batch: 0,

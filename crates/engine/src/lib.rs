@@ -40,11 +40,11 @@ mod tasks;
 mod waits;
 
 pub use jitter::Jitter;
-pub use job::{CollectivePlan, Job, Lanes, Order, PhasePlan, Schedule, Schedulers};
+pub use job::{CollectivePlan, Job, Lanes, PhasePlan, QueueOrder, Schedule, Schedulers};
 pub use record::Record;
 pub use slow::{Slowdown, Slowdowns};
 
-use event::Kind;
+use event::EventKind;
 use keys::Keys;
 use numbers::{ClassIndex, Numbers};
 use prefetch::prefetch;
@@ -84,7 +84,7 @@ pub struct Engine<'a, N> {
     /// Messages that belong to no collective.
     alone: Slab<Alone>,
     instances: Slab<Instance>,
-    /// How many rounds of [`Kind::Admit`] have been handled at this time.
+    /// How many rounds of [`EventKind::Admit`] have been handled at this time.
     generation: u8,
     /// Phases that one rank has begun and the other ranks have not been notified of yet.
     to_tell: Slab<Begun>,
@@ -138,7 +138,7 @@ fn places(job: &Job<'_>, quotient: &Quotient<'_>, scheduled: &[bool], rank: u32)
 
 /// Why [`Engine::step`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum StepOutcome {
     /// There are more events to handle.
     More,
     /// Every rank has finished.
@@ -249,7 +249,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
                     start => {
                         // A rank waits for nothing before its job begins.
                         engine.ranks[rank as usize].compute.idle_since = start;
-                        engine.calendar.at(start, Kind::Begin as u8, u64::from(rank), rank, 0);
+                        engine.calendar.at(start, EventKind::Begin as u8, u64::from(rank), rank, 0);
                     }
                 }
             }
@@ -262,14 +262,14 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     ///
     /// # Errors
     /// A deadlock report, or a result that failed a check.
-    pub fn step(&mut self, events: u64, until: Time) -> Result<Step> {
+    pub fn step(&mut self, events: u64, until: Time) -> Result<StepOutcome> {
         for _ in 0..events {
             if self.failure.is_some() || self.calendar.overflow {
-                return self.checked(Step::More);
+                return self.checked(StepOutcome::More);
             }
             // Nobody waits for what the network still does, such as acknowledging.
             if self.unfinished == 0 {
-                return self.checked(Step::Finished);
+                return self.checked(StepOutcome::Finished);
             }
             let Some(time) = self.calendar.next_time() else {
                 if self.relieve() {
@@ -291,7 +291,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             }
             if time > until {
                 self.now = until;
-                return self.checked(Step::TimeLimit);
+                return self.checked(StepOutcome::TimeLimit);
             }
             self.calendar.limit = until;
             let event = self.calendar.pop().expect("there is a next event");
@@ -301,31 +301,31 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             self.now = event.time;
             self.record.events += 1;
             self.read_ahead();
-            match Kind::of(&event) {
-                Kind::Network | Kind::NetworkLast => {
+            match EventKind::of(&event) {
+                EventKind::Network | EventKind::NetworkLast => {
                     let call = Call { subject: event.subject, detail: event.detail };
                     self.network.call(self.now, call, &mut self.calendar);
                 }
-                Kind::Deliver => self.deliver(event.subject),
-                Kind::Reduced => self.reduced(event.subject, event.detail),
-                Kind::PhaseEnd => {
+                EventKind::Deliver => self.deliver(event.subject),
+                EventKind::Reduced => self.reduced(event.subject, event.detail),
+                EventKind::PhaseEnd => {
                     let Run { last_left, reached, .. } = self.runs[event.subject];
                     self.after = self.calendar.trail.meet(last_left, self.now, reached);
                     self.end_phase(event.subject);
                 }
-                Kind::ComputeDone => self.compute_done(event.subject),
-                Kind::MemoryDone => self.memory_done(event.subject),
-                Kind::Inject => self.inject(event.subject),
-                Kind::Left => self.has_left(event.subject),
-                Kind::Admit => {
+                EventKind::ComputeDone => self.compute_done(event.subject),
+                EventKind::MemoryDone => self.memory_done(event.subject),
+                EventKind::Inject => self.inject(event.subject),
+                EventKind::Left => self.has_left(event.subject),
+                EventKind::Admit => {
                     self.generation = keys::generation(event.key()).saturating_add(1);
                     self.admit_begun(event.subject);
                 }
-                Kind::Begin => {
+                EventKind::Begin => {
                     self.after = START;
                     self.open_iteration(event.subject, Cause::Start);
                 }
-                Kind::Sent => {
+                EventKind::Sent => {
                     let (rank, at, stretch) = self.leaving[event.subject];
                     self.leaving.remove(event.subject);
                     self.after = stretch;
@@ -335,20 +335,21 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             }
             self.settle();
         }
-        self.checked(Step::More)
+        self.checked(StepOutcome::More)
     }
 
     /// Prefetches the state that coming events need. In a large job each event is about another rank, whose state is
     /// not in a near cache.
     #[inline]
     fn read_ahead(&self) {
-        if let Some(event) = self.calendar.peek(24).filter(|event| Kind::of(event) == Kind::Deliver) {
+        if let Some(event) = self.calendar.peek(24).filter(|event| EventKind::of(event) == EventKind::Deliver)
+        {
             prefetch(&self.messages[event.subject]);
         }
         let Some(event) = self.calendar.peek(12) else { return };
-        let run = match Kind::of(event) {
-            Kind::Deliver => self.messages[event.subject].target,
-            Kind::Reduced | Kind::PhaseEnd => event.subject,
+        let run = match EventKind::of(event) {
+            EventKind::Deliver => self.messages[event.subject].target,
+            EventKind::Reduced | EventKind::PhaseEnd => event.subject,
             _ => return,
         };
         if run != NONE {
@@ -374,7 +375,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         }
     }
 
-    fn checked(&mut self, step: Step) -> Result<Step> {
+    fn checked(&mut self, step: StepOutcome) -> Result<StepOutcome> {
         if let Some(failure) = self.failure.take() {
             return Err(failure.into());
         }
@@ -410,7 +411,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         [self.messages.len(), self.runs.len(), self.sets.len()]
     }
 
-    /// Ends the run, after [`Step::Finished`] or early.
+    /// Ends the run, after [`StepOutcome::Finished`] or early.
     ///
     /// # Errors
     /// Results that failed a check.

@@ -1,7 +1,7 @@
 //! Executes plans instruction by instruction, and handles the messages that they exchange.
 
 use crate::Engine;
-use crate::event::Kind;
+use crate::event::EventKind;
 use crate::state::{Early, Message, NONE, Receive, Stage, Stream};
 use syncline_critical_path::{NO_TIER, Origin, Purpose, START};
 use syncline_diagnostics::{Code, Diagnostic};
@@ -150,7 +150,7 @@ impl<N: NetworkModel> Engine<'_, N> {
             place |= message.key as u32 & ((1 << DISTANCE_BITS) - 1);
             run.unsent += 1;
         }
-        self.calendar.at(self.now.saturating_add(latency), Kind::Inject as u8, key, id, place);
+        self.calendar.at(self.now.saturating_add(latency), EventKind::Inject as u8, key, id, place);
     }
 
     /// The injection latency of a message has passed.
@@ -331,7 +331,7 @@ impl<N: NetworkModel> Engine<'_, N> {
     }
 
     /// Combines a received message with local data if the plan says so. Returns false if that takes time; the stream
-    /// goes on when [`Kind::Reduced`] is handled.
+    /// goes on when [`EventKind::Reduced`] is handled.
     fn combine(&mut self, run_id: u32, stream: u32, reduce: bool, bytes: u64) -> bool {
         let run = &mut self.runs[run_id];
         run.tally.messages += 1;
@@ -361,7 +361,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         self.calendar.overflow |= end.0 > u64::MAX / 4;
         state.reducer_free = end;
         let key = self.keys.order(self.instances[run.instance].number, run.chunk, run.phase);
-        self.calendar.at(end, Kind::Reduced as u8, key, run_id, stream);
+        self.calendar.at(end, EventKind::Reduced as u8, key, run_id, stream);
         false
     }
 

@@ -7,8 +7,8 @@
 //! for them.
 
 use crate::Engine;
-use crate::event::Kind;
-use crate::job::{Order, PhasePlan};
+use crate::event::EventKind;
+use crate::job::{PhasePlan, QueueOrder};
 use crate::quotient::Line;
 use crate::record::{CollectiveRecord, Label, Mark, PhaseRecord};
 use crate::state::{
@@ -44,9 +44,9 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let count = state.issued;
         state.issued += 1;
         let priority = match self.job.schedule.order {
-            Order::Fifo => count,
-            Order::Lifo => u64::MAX - count,
-            Order::Priority => {
+            QueueOrder::Fifo => count,
+            QueueOrder::Lifo => u64::MAX - count,
+            QueueOrder::Priority => {
                 let class = u64::from(kind != CollectiveKind::AllToAll) << 1 | u64::from(!blocking);
                 class << 60 | ((1 << 60) - 1 - count)
             }
@@ -443,7 +443,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             let after = self.after;
             let id =
                 self.to_tell.insert(Begun { role, group, sequence, chunk, phase, position, slot, after });
-            self.calendar.at(self.now, Kind::Admit as u8, key, id, 0);
+            self.calendar.at(self.now, EventKind::Admit as u8, key, id, 0);
         }
     }
 
@@ -552,7 +552,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         }
         if run.last_sent > self.now {
             let key = self.keys.order(self.instances[run.instance].number, run.chunk, run.phase);
-            self.calendar.at(run.last_sent, Kind::PhaseEnd as u8, key, run_id, 0);
+            self.calendar.at(run.last_sent, EventKind::PhaseEnd as u8, key, run_id, 0);
         } else {
             let sent = trail.moment(run.last_left, run.last_sent);
             let after = trail.meet(self.after, self.now, run.reached);

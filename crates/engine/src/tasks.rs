@@ -1,7 +1,7 @@
 //! Executes task graphs: starts tasks, and books what compute waits for.
 
 use crate::Engine;
-use crate::event::Kind;
+use crate::event::EventKind;
 use crate::record::{Label, Mark};
 use crate::state::{Alone, At, Cause, Iteration, Message, NONE, Waits};
 use std::cmp::Reverse;
@@ -182,7 +182,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let work = self.job.jitter.time(rank_of_job, at.iteration, at.task, work);
         let end = self.job.slow.end(rank_of_job, self.now, work);
         self.calendar.overflow |= end.0 > u64::MAX / 4;
-        self.calendar.at(end, Kind::ComputeDone as u8, u64::from(rank), rank, 0);
+        self.calendar.at(end, EventKind::ComputeDone as u8, u64::from(rank), rank, 0);
     }
 
     pub(crate) fn compute_done(&mut self, rank: u32) {
@@ -216,7 +216,13 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         memory.running = Some((at, self.now));
         memory.works(ready, Purpose::task(rank, at.task), self.now, &mut self.calendar.trail, true);
         let TaskKind::Memory(time) = self.task(rank, at.task).kind else { return };
-        self.calendar.at(self.now.saturating_add(time), Kind::MemoryDone as u8, u64::from(rank), rank, 0);
+        self.calendar.at(
+            self.now.saturating_add(time),
+            EventKind::MemoryDone as u8,
+            u64::from(rank),
+            rank,
+            0,
+        );
     }
 
     pub(crate) fn memory_done(&mut self, rank: u32) {
@@ -254,7 +260,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     pub(crate) fn alone_sent(&mut self, message: &Message, time: Time, stretch: u32) {
         let at = self.alone[message.from].at;
         let id = self.leaving.insert((message.sender, at, stretch));
-        self.calendar.at(time, Kind::Sent as u8, message.key, id, 0);
+        self.calendar.at(time, EventKind::Sent as u8, message.key, id, 0);
         let span = self.transfer(message.sender, at, (message.sent, time), message.bytes);
         self.alone[message.from].span = span;
     }

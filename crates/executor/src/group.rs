@@ -14,7 +14,7 @@ use syncline_membership::message::Progress;
 use syncline_protocol::extract::take_out;
 use syncline_protocol::fault::{Blame, Fault, Task, Trouble};
 use syncline_protocol::lane::transfers::{Label, Transfer};
-use syncline_protocol::lane::{Job, MOST_GROUPS, Opening};
+use syncline_protocol::lane::{MOST_GROUPS, Opening, StartedOperation};
 use syncline_protocol::memory::Region;
 use syncline_protocol::operation::Operation;
 use syncline_protocol::shape::PlanBook;
@@ -524,7 +524,7 @@ impl Group {
                 && !input.is_empty(),
         };
         state.operations.insert((slot, sequence), running);
-        let job = Arc::new(Job { sequence, shape, input, output, keep });
+        let job = Arc::new(StartedOperation { sequence, shape, input, output, keep });
         // Hold the lock until every lane has this command, so that all lanes get operations in the same
         // order.
         for lane in &self.shared.lanes {

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use syncline_membership::arbiter::Arbiter;
 use syncline_membership::judge::{Act, Judge, Late, Oldest};
-use syncline_protocol::fault::{Blame, Fault, Kind, Task, Trouble};
+use syncline_protocol::fault::{Blame, Fault, FaultKind, Task, Trouble};
 
 /// The monitor of a communicator's lanes.
 pub(super) struct Monitor {
@@ -152,7 +152,7 @@ impl Monitor {
                 format!("has not sent what rank {us} waits for from any rank, after {seconds:.1} s")
             }
         };
-        let trouble = Trouble { kind: Kind::Deadline, what };
+        let trouble = Trouble { kind: FaultKind::Deadline, what };
         Some(LateTransfer { slot: group.slot, trouble, peer })
     }
 
@@ -160,7 +160,7 @@ impl Monitor {
     fn close_deserted_group(&self, slot: u32, member: u32) {
         let rank = self.job.book.name(member);
         let what = "has left the group and is needed".to_owned();
-        let trouble = Trouble { kind: Kind::Left, what };
+        let trouble = Trouble { kind: FaultKind::Left, what };
         let fault = Arc::new(Fault { blame: Blame::Rank(rank), trouble, during: None });
         self.shared.close_group(slot, &fault, Some(member));
     }

@@ -9,10 +9,10 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::Instant;
 use syncline_protocol::extract::take_out;
-use syncline_protocol::fault::{Blame, Fault, Kind, Task, Trouble};
+use syncline_protocol::fault::{Blame, Fault, FaultKind, Task, Trouble};
 use syncline_protocol::heartbeat::Patience;
 use syncline_protocol::lane::transfers::{Label, Mismatch, Transfer};
-use syncline_protocol::lane::{Job, Lane, Opening, key};
+use syncline_protocol::lane::{Lane, Opening, StartedOperation, key};
 use syncline_protocol::machine::Machine;
 use syncline_transport::Connection;
 use syncline_transport::affinity;
@@ -23,7 +23,7 @@ use syncline_transport::lane_waker::LaneWaker;
 #[derive(Debug)]
 pub(super) enum Command {
     /// Begin an operation of a group.
-    Start { slot: u32, job: Arc<Job>, completion: Arc<Completion> },
+    Start { slot: u32, job: Arc<StartedOperation>, completion: Arc<Completion> },
     /// Drop the saved input of an operation, by the operation's [key].
     Forget(u64),
     /// Take part in a group.
@@ -188,7 +188,7 @@ impl Worker {
             self.report_groups_and_counters();
             if let Err(error) = self.connections.wait(&self.lane) {
                 let what = format!("cannot wait for its connections: {error}");
-                _ = self.reports.send(Report::Failed(Trouble { kind: Kind::Closed, what }));
+                _ = self.reports.send(Report::Failed(Trouble { kind: FaultKind::Closed, what }));
                 return;
             }
         }
@@ -210,7 +210,7 @@ impl Worker {
                     {
                         let what = "no longer waits for it".to_owned();
                         let blame = Blame::Rank(transfer.group.own_name());
-                        transfer.fail(blame, Trouble { kind: Kind::Deadline, what });
+                        transfer.fail(blame, Trouble { kind: FaultKind::Deadline, what });
                     }
                 }
                 Ok(Command::Open(opening)) => {
@@ -241,7 +241,7 @@ impl Worker {
     }
 
     /// Begins an operation. Does nothing after an abort: the monitor fails the operation.
-    fn start(&mut self, slot: u32, job: Arc<Job>, completion: Arc<Completion>) {
+    fn start(&mut self, slot: u32, job: Arc<StartedOperation>, completion: Arc<Completion>) {
         if self.aborted {
             return;
         }
@@ -267,7 +267,7 @@ impl Worker {
     /// Reports a lost peer, unless it has left and is not needed.
     fn report_if_missed(&self, peer: u32) {
         if let Some(trouble) = self.lost.get(&peer)
-            && (trouble.kind != Kind::Left || self.lane.needs(peer))
+            && (trouble.kind != FaultKind::Left || self.lane.needs(peer))
         {
             _ = self.reports.send(Report::Trouble { peer, trouble: trouble.clone() });
         }
@@ -334,7 +334,7 @@ impl Worker {
     /// needed.
     fn lose_peer(&mut self, peer: u32, trouble: Trouble) {
         let trouble = self.lane.reason(peer, trouble);
-        if trouble.kind != Kind::Left || self.lane.needs(peer) {
+        if trouble.kind != FaultKind::Left || self.lane.needs(peer) {
             _ = self.reports.send(Report::Trouble { peer, trouble: trouble.clone() });
         }
         self.lost.insert(peer, trouble);
@@ -362,7 +362,7 @@ impl LaneTransfer {
                 let (sent, expected) = (mismatch.sent, mismatch.expected);
                 let what = format!("sends {sent} bytes where rank {} expects {expected} bytes", name(to));
                 let blame = Blame::Rank(name(from));
-                self.fail(blame, Trouble { kind: Kind::Differs, what });
+                self.fail(blame, Trouble { kind: FaultKind::Differs, what });
             }
         }
     }

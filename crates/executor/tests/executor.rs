@@ -12,14 +12,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use syncline_executor::Communicator;
 use syncline_plan::by_name;
-use syncline_protocol::fault::{Blame, Kind};
+use syncline_protocol::fault::{Blame, FaultKind};
 use syncline_protocol::heartbeat::Patience;
 use syncline_protocol::lane::Pace;
 use syncline_protocol::memory::{Buffer, Region};
 use syncline_protocol::operation::{Association, Operation};
 use syncline_protocol::settings::Settings;
 use syncline_protocol::shape::{PlanBook, Rule};
-use syncline_protocol::wire::{Header, Kind as Frame};
+use syncline_protocol::wire::{FrameKind as Frame, Header};
 use syncline_reduction::{Element, Reduction};
 use syncline_transport::shared::Agreement;
 use syncline_transport::socket::{Socket, Stream};
@@ -213,7 +213,7 @@ fn a_member_leaves(join: Join) {
     // Without a coordinator each member decides by itself, and the second may only see that the first has
     // given up.
     let faults: Vec<_> = outcomes.iter().map(|outcome| outcome.wait(WAIT).unwrap().unwrap_err()).collect();
-    assert_eq!((faults[0].blame, faults[0].trouble.kind), (Blame::Rank(2), Kind::Left), "{}", faults[0]);
+    assert_eq!((faults[0].blame, faults[0].trouble.kind), (Blame::Rank(2), FaultKind::Left), "{}", faults[0]);
     for (rank, buffer) in (0u32..).zip(&mut buffers) {
         let mut before = Buffer::new(4000);
         fill(&mut before, rank);
@@ -261,7 +261,7 @@ fn a_rank_that_began_a_different_operation_and_left_is_named_with_both_operation
             let pending = members[0].begin(&all_reduce(100_000), region, region, true).unwrap();
             let fault = pending.wait(WAIT).unwrap().unwrap_err();
             assert!(began.elapsed() < Duration::from_secs(2), "{join:?}: {fault}");
-            assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(1), Kind::Differs), "{fault}");
+            assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(1), FaultKind::Differs), "{fault}");
             let text = fault.to_string();
             assert!(text.contains("100000 i32") && text.contains("100001 i32"), "{text}");
             assert!(theirs.wait(WAIT).unwrap().is_err());
@@ -290,7 +290,7 @@ fn a_lane_thread_that_panics_restores_inputs() {
     assert_eq!(fault.blame, Blame::Rank(0), "{fault}");
     assert!(fault.to_string().contains("a bug of syncline"), "{fault}");
     let fault = pending[1].wait(WAIT).unwrap().unwrap_err();
-    assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(0), Kind::Closed), "{fault}");
+    assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(0), FaultKind::Closed), "{fault}");
     let mut before = Buffer::new(400_000);
     fill(&mut before, 1);
     assert!(buffers.iter().all(|buffer| buffer.as_slice() == before.as_slice()));
@@ -402,7 +402,7 @@ fn a_replayed_frame_is_reported_as_corruption() {
         let frames = [beat.encode(0, &[]), beat.encode(1, &[]), beat.encode(1, &[])];
         peer.send(&frames.each_ref().map(|frame| IoSlice::new(frame))).unwrap();
         let fault = pending.wait(WAIT).unwrap().unwrap_err();
-        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Link(0, 1), Kind::Corrupt), "{fault}");
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Link(0, 1), FaultKind::Corrupt), "{fault}");
     }
 }
 
@@ -436,7 +436,7 @@ fn a_message_that_stops_in_the_middle_is_found_while_heartbeats_go_on() {
             let beat = Header { kind: Frame::Heartbeat, epoch: 0, sequence: 0, chunk: 0 }.encode(2, &[]);
             _ = peer.send(&[IoSlice::new(&beat)]);
         };
-        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Link(0, 1), Kind::Silent), "{fault}");
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Link(0, 1), FaultKind::Silent), "{fault}");
         assert!(fault.to_string().contains("in the middle of a message"), "{fault}");
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     }
@@ -476,7 +476,7 @@ fn a_peer_that_dies_in_the_middle_of_a_frame_is_found_at_once() {
         let died = Instant::now();
         drop(peer);
         let fault = pending.wait(WAIT).unwrap().unwrap_err();
-        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(1), Kind::Closed), "{fault}");
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(1), FaultKind::Closed), "{fault}");
         assert!(died.elapsed() < Duration::from_secs(1));
     }
 }
@@ -491,7 +491,7 @@ fn garbage_is_reported_as_corruption() {
         let pending = member.begin(&all_reduce(1000), region, region, true).unwrap();
         peer.send(&[IoSlice::new(&[0xee; 1000])]).unwrap();
         let fault = pending.wait(WAIT).unwrap().unwrap_err();
-        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Link(0, 1), Kind::Corrupt), "{fault}");
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Link(0, 1), FaultKind::Corrupt), "{fault}");
     }
 }
 
@@ -508,7 +508,7 @@ fn a_peer_that_goes_silent_is_found_over_any_transport() {
         let beat = Header { kind: Frame::Heartbeat, epoch: 0, sequence: 0, chunk: 0 }.encode(0, &[]);
         peer.send(&[IoSlice::new(&beat)]).unwrap();
         let fault = pending.wait(WAIT).unwrap().unwrap_err();
-        assert_eq!(fault.trouble.kind, Kind::Silent, "{fault}");
+        assert_eq!(fault.trouble.kind, FaultKind::Silent, "{fault}");
         drop(peer);
     }
 }
@@ -523,7 +523,7 @@ fn a_member_that_never_begins_is_found_by_the_deadline() {
     let began = Instant::now();
     let fault =
         members[0].begin(&all_reduce(1000), region, region, false).unwrap().wait(WAIT).unwrap().unwrap_err();
-    assert_eq!(fault.trouble.kind, Kind::Deadline, "{fault}");
+    assert_eq!(fault.trouble.kind, FaultKind::Deadline, "{fault}");
     assert!(began.elapsed() < Duration::from_secs(5));
     let again = members[0].begin(&all_reduce(1000), region, region, false).unwrap().wait(WAIT).unwrap();
     assert!(again.is_err());
@@ -683,6 +683,6 @@ fn a_peer_that_left_before_its_connection_broke_counts_as_left() {
         std::thread::sleep(Duration::from_millis(100));
         drop(peer);
         let fault = pending.wait(WAIT).unwrap().unwrap_err();
-        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(1), Kind::Left), "{fault}");
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(1), FaultKind::Left), "{fault}");
     }
 }

@@ -10,7 +10,7 @@ use syncline_executor::pending::Pending;
 use syncline_executor::session::{Session, join, join_with};
 use syncline_membership::hooks::Hooks;
 use syncline_membership::place::{Interface, JoinError, Place};
-use syncline_protocol::fault::{Blame, Kind};
+use syncline_protocol::fault::{Blame, FaultKind};
 use syncline_protocol::handshake::{Acceptor, Authentication, Key, Next};
 use syncline_protocol::lane::Pace;
 use syncline_protocol::memory::{Buffer, Region};
@@ -198,7 +198,7 @@ fn all_ranks_get_the_same_error_if_one_does_not_begin() {
     }
     for pending in pending {
         let fault = pending.wait(WAIT).unwrap().unwrap_err();
-        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(3), Kind::Deadline), "{fault}");
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(3), FaultKind::Deadline), "{fault}");
         assert!(fault.to_string().contains("has not begun operation 1"), "{fault}");
     }
 }
@@ -216,7 +216,7 @@ fn all_ranks_get_both_operations_in_the_error_if_they_differ() {
     let texts: Vec<String> = (pending.into_iter())
         .map(|pending| {
             let fault = pending.wait(WAIT).unwrap().unwrap_err();
-            assert_eq!(fault.trouble.kind, Kind::Differs, "{fault}");
+            assert_eq!(fault.trouble.kind, FaultKind::Differs, "{fault}");
             format!("{} {}", fault.blame, fault.trouble)
         })
         .collect();
@@ -371,7 +371,7 @@ fn all_ranks_blame_a_rank_that_leaves_while_they_wait_for_it() {
     drop(members.pop());
     for pending in pending {
         let fault = pending.wait(WAIT).unwrap().unwrap_err();
-        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(2), Kind::Left), "{fault}");
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(2), FaultKind::Left), "{fault}");
     }
 }
 
@@ -424,7 +424,7 @@ fn a_rank_that_is_lost_after_the_coordinator_has_left_is_named_at_once() {
     let began = Instant::now();
     drop(members.pop());
     let fault = pending.wait(WAIT).unwrap().unwrap_err();
-    assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(2), Kind::Left), "{fault}");
+    assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(2), FaultKind::Left), "{fault}");
     assert!(began.elapsed() < Duration::from_millis(1500), "after {:?}", began.elapsed());
 }
 

@@ -70,7 +70,7 @@ pub struct Link {
 #[derive(Clone, Debug)]
 pub struct Fabric {
     npus: u32,
-    kind: Kind,
+    kind: Structure,
     damage: Option<Box<Damage>>,
     built: Option<Arc<Built>>,
 }
@@ -83,7 +83,7 @@ struct Built {
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum Structure {
     Regular(Vec<Dimension>),
     Graph(Box<Graph>),
 }
@@ -144,12 +144,12 @@ impl Fabric {
             }
         }
         errors.into_result()?;
-        Ok(Self { npus, kind: Kind::Regular(dims), damage: None, built: None })
+        Ok(Self { npus, kind: Structure::Regular(dims), damage: None, built: None })
     }
 
     /// A fabric given link by link.
     pub fn graph(graph: Graph) -> Self {
-        Self { npus: graph.npus(), kind: Kind::Graph(Box::new(graph)), damage: None, built: None }
+        Self { npus: graph.npus(), kind: Structure::Graph(Box::new(graph)), damage: None, built: None }
     }
 
     /// A graph with further knowledge.
@@ -162,8 +162,8 @@ impl Fabric {
     pub fn parts(&self) -> Cow<'_, Parts> {
         match (&self.built, &self.kind) {
             (Some(built), _) => Cow::Borrowed(&built.parts),
-            (None, Kind::Regular(dims)) => Cow::Owned(Parts::regular(self.npus, dims)),
-            (None, Kind::Graph(_)) => {
+            (None, Structure::Regular(dims)) => Cow::Owned(Parts::regular(self.npus, dims)),
+            (None, Structure::Graph(_)) => {
                 Cow::Owned(Parts::unknown(self.npus, self.vertices() - self.npus, self.links()))
             }
         }
@@ -196,8 +196,8 @@ impl Fabric {
     pub fn reach(&self, npu: NpuId, back: bool) -> Option<Vec<bool>> {
         match (self.damage.as_ref().and_then(|damage| damage.rest()), &self.kind) {
             (Some(rest), _) => Some(rest.reach(npu.0, back)),
-            (None, Kind::Graph(graph)) => Some(graph.reach(npu.0, back)),
-            (None, Kind::Regular(_)) => None,
+            (None, Structure::Graph(graph)) => Some(graph.reach(npu.0, back)),
+            (None, Structure::Regular(_)) => None,
         }
     }
 
@@ -209,94 +209,94 @@ impl Fabric {
     /// Returns the number of vertices: NPUs and switches.
     pub fn vertices(&self) -> u32 {
         match &self.kind {
-            Kind::Regular(dims) => {
+            Structure::Regular(dims) => {
                 dims.last().map_or(self.npus, |dim| dim.first_switch + dim.switches(self.npus))
             }
-            Kind::Graph(graph) => graph.vertices(),
+            Structure::Graph(graph) => graph.vertices(),
         }
     }
 
     /// Returns its dimensions, lowest first; empty for a graph.
     pub fn dims(&self) -> &[Dimension] {
         match &self.kind {
-            Kind::Regular(dims) => dims,
-            Kind::Graph(_) => &[],
+            Structure::Regular(dims) => dims,
+            Structure::Graph(_) => &[],
         }
     }
 
     /// Whether it is a graph, which is stored link by link.
     pub fn is_graph(&self) -> bool {
-        matches!(self.kind, Kind::Graph(_))
+        matches!(self.kind, Structure::Graph(_))
     }
 
     /// Returns the seed by which switches hash flows; `None` if they do not.
     pub fn ecmp(&self) -> Option<u64> {
         match &self.kind {
-            Kind::Regular(_) => None,
-            Kind::Graph(graph) => graph.ecmp(),
+            Structure::Regular(_) => None,
+            Structure::Graph(graph) => graph.ecmp(),
         }
     }
 
     /// Whether routes take the dimensions of a grid in order, as they do in every regular fabric.
     pub fn in_dimension_order(&self) -> bool {
         match &self.kind {
-            Kind::Regular(_) => true,
-            Kind::Graph(graph) => graph.in_dimension_order(),
+            Structure::Regular(_) => true,
+            Structure::Graph(graph) => graph.in_dimension_order(),
         }
     }
 
     /// Returns what may pass through each vertex; empty if everything may.
     fn passages(&self) -> &[Passage] {
         match &self.kind {
-            Kind::Regular(_) => &[],
-            Kind::Graph(graph) => graph.passages(),
+            Structure::Regular(_) => &[],
+            Structure::Graph(graph) => graph.passages(),
         }
     }
 
     /// Returns the node of each vertex; empty if there are no nodes.
     fn nodes(&self) -> &[u32] {
         match &self.kind {
-            Kind::Regular(_) => &[],
-            Kind::Graph(graph) => graph.nodes(),
+            Structure::Regular(_) => &[],
+            Structure::Graph(graph) => graph.nodes(),
         }
     }
 
     /// Returns the number of NPU pairs with an explicit path.
     pub fn explicit_paths(&self) -> usize {
         match &self.kind {
-            Kind::Regular(_) => 0,
-            Kind::Graph(graph) => graph.explicit_paths(),
+            Structure::Regular(_) => 0,
+            Structure::Graph(graph) => graph.explicit_paths(),
         }
     }
 
     /// Returns its shape, such as `Ring(4)_FC(2)`; `None` for a graph.
     pub fn shape(&self) -> Option<Shape> {
         match &self.kind {
-            Kind::Regular(dims) => {
+            Structure::Regular(dims) => {
                 Some(Shape(dims.iter().map(|d| ShapeDim { kind: d.kind, size: d.size }).collect()))
             }
-            Kind::Graph(_) => None,
+            Structure::Graph(_) => None,
         }
     }
 
     /// Returns the number of directed links.
     pub fn links(&self) -> u32 {
         match &self.kind {
-            Kind::Regular(dims) => {
+            Structure::Regular(dims) => {
                 dims.last().map_or(0, |dim| dim.first_link + self.npus * dim.links_per_npu())
             }
-            Kind::Graph(graph) => graph.links().len() as u32,
+            Structure::Graph(graph) => graph.links().len() as u32,
         }
     }
 
     /// Returns link `id`; the rate of a dead link is zero.
     pub fn link(&self, id: LinkId) -> Link {
         let link = match &self.kind {
-            Kind::Regular(dims) => {
+            Structure::Regular(dims) => {
                 let index = dims.partition_point(|dim| dim.first_link <= id.0) - 1;
                 dims[index].link(id, index as u16)
             }
-            Kind::Graph(graph) => graph.link(id),
+            Structure::Graph(graph) => graph.link(id),
         };
         match &self.damage {
             Some(damage) => Link { rate: damage.rate(id, link.rate), ..link },
@@ -308,12 +308,12 @@ impl Fabric {
     #[inline]
     pub fn speed(&self, id: LinkId) -> (Rate, Time) {
         let (rate, latency) = match &self.kind {
-            Kind::Regular(dims) => {
+            Structure::Regular(dims) => {
                 let dim =
                     dims.iter().rev().find(|dim| dim.first_link <= id.0).expect("link numbers start at 0");
                 (dim.rate, dim.latency)
             }
-            Kind::Graph(graph) => {
+            Structure::Graph(graph) => {
                 let link = &graph.links()[id.index()];
                 (link.rate, link.latency)
             }
@@ -357,8 +357,8 @@ impl Fabric {
     pub fn routes(&self, from: NpuId, to: NpuId, lane: u32, limit: u32) -> Vec<Vec<LinkId>> {
         let limit = limit.min(MOST_ROUTES);
         let routes = match &self.kind {
-            Kind::Graph(graph) => graph.routes(from, to, lane, limit),
-            Kind::Regular(_) => {
+            Structure::Graph(graph) => graph.routes(from, to, lane, limit),
+            Structure::Regular(_) => {
                 let mut routes: Vec<Vec<LinkId>> = Vec::new();
                 for further in 0..LANES {
                     if routes.len() == limit as usize {
@@ -384,7 +384,7 @@ impl Fabric {
     #[inline]
     fn built_route(&self, from: NpuId, to: NpuId, lane: u32, path: &mut Vec<LinkId>) -> bool {
         match &self.kind {
-            Kind::Regular(dims) => {
+            Structure::Regular(dims) => {
                 // Coordinates of this dimension and those above; those below are already correct.
                 let (mut at, mut ahead, mut target) = (from.0, from.0, to.0);
                 for dim in dims {
@@ -400,15 +400,15 @@ impl Fabric {
                 }
                 true
             }
-            Kind::Graph(graph) => graph.route(from, to, lane, path),
+            Structure::Graph(graph) => graph.route(from, to, lane, path),
         }
     }
 
     /// Returns the names given to vertices, NPUs first; empty if there are none.
     pub fn names(&self) -> &[String] {
         match &self.kind {
-            Kind::Graph(graph) => graph.names(),
-            Kind::Regular(_) => &[],
+            Structure::Graph(graph) => graph.names(),
+            Structure::Regular(_) => &[],
         }
     }
 
@@ -417,7 +417,7 @@ impl Fabric {
         if let Some(built) = &self.built {
             return built.parts.vertex_name(vertex);
         }
-        if let Kind::Graph(graph) = &self.kind {
+        if let Structure::Graph(graph) = &self.kind {
             return graph.vertex_name(vertex);
         }
         if vertex < self.npus { format!("NPU {vertex}") } else { format!("switch {}", vertex - self.npus) }

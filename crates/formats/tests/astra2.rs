@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use syncline_formats::astra2::{
-    Algorithm, Groups, Memory, MemoryKind, Network, Optimization, Scheduling, Source, System, Topology,
+    Algorithm, Groups, Memory, MemoryKind, NetworkFile, Optimization, Scheduling, Source, System, Topology,
 };
 
 fn source(text: &str) -> Source {
@@ -13,7 +13,7 @@ fn source(text: &str) -> Source {
 fn a_network() {
     let text = "# speeds are a guess\ntopology: [ Ring, FullyConnected, Switch ]\nnpus_count: [ 8, 4, 2 ]\n\
                 bandwidth: [ 200, 100.5, 5e1 ]  # GB/s\nlatency: [ 0, 0.5, 2000.0 ]\n";
-    let (network, warnings) = Network::parse(source(text)).expect("a network");
+    let (network, warnings) = NetworkFile::parse(source(text)).expect("a network");
     assert!(warnings.0.is_empty());
     assert_eq!(network.npus(), 64);
     let dim = network.dims[1];
@@ -33,7 +33,7 @@ fn byte_order_marks_are_ignored() {
 
 #[test]
 fn invalid_yaml_has_reworded_errors() {
-    let told = |text: &str| Network::parse(source(text)).expect_err("no YAML").to_string();
+    let told = |text: &str| NetworkFile::parse(source(text)).expect_err("no YAML").to_string();
     for (text, expected) in [
         ("latency: [ 1 ]\nlatency: [ 2 ]\n", "is not valid YAML: key `latency` is given twice"),
         ("latency: [ .nan ]\n", "is not valid YAML: `.nan` is not a finite number"),
@@ -46,7 +46,7 @@ fn invalid_yaml_has_reworded_errors() {
 
 #[test]
 fn missing_files_are_reported_without_an_error_number() {
-    let told = Network::read(std::path::Path::new("no/such/file")).expect_err("no file").to_string();
+    let told = NetworkFile::read(std::path::Path::new("no/such/file")).expect_err("no file").to_string();
     assert!(told.contains("the file cannot be read: no such file"), "{told}");
     assert!(!told.contains("os error"), "{told}");
 }
@@ -100,7 +100,7 @@ fn a_key_is_found_in_the_outermost_object_only() {
 proptest! {
     #[test]
     fn no_text_makes_them_panic(text in r#"[\[\]{}:,"0-9a-z\n .&*!|>-]{0,80}"#) {
-        let _ = Network::parse(source(&text));
+        let _ = NetworkFile::parse(source(&text));
         let _ = System::parse(source(&text));
         let _ = Memory::parse(source(&text));
         let _ = Groups::parse(source(&text));

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use syncline_formats::astra1::TextWorkload;
-use syncline_formats::astra2::{Groups, Memory, Network, Source, System};
+use syncline_formats::astra2::{Groups, Memory, NetworkFile, Source, System};
 use syncline_formats::chakra::{CollectiveType, Graph, IoInfo, Metadata, Node, NodeKind, Reader, write_file};
 use syncline_formats::msccl;
 use syncline_plan::{Custom, PlanFile, by_name};
@@ -223,7 +223,7 @@ fn astra_configuration() {
     let network = "# speeds\ntopology: [ Ring, FullyConnected, Switch ]\nnpus_count: [ 8, 4, 2 ]\n\
                    bandwidth: [ 200, 100.5, 5e1 ]  # GB/s\nlatency: [ 0, 0.5, 2000.0 ]\n";
     torment("network", &[network.into()], FREE, |bytes| {
-        as_text(bytes, |source| Network::parse(source).is_ok())
+        as_text(bytes, |source| NetworkFile::parse(source).is_ok())
     });
     let system = r#"{"scheduling-policy": "LIFO", "endpoint-delay": 12, "active-chunks-per-dimension": 2,
         "preferred-dataset-splits": 64, "all-reduce-implementation": ["ring", "direct"],

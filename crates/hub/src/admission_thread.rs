@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use syncline_protocol::fault::{Kind, Trouble};
+use syncline_protocol::fault::{FaultKind, Trouble};
 use syncline_protocol::handshake::{Hello, Role};
 use syncline_transport::congestion;
 use syncline_transport::control_connection::ControlConnection;
@@ -336,7 +336,7 @@ impl AdmissionThread {
                 }
                 Err(why) => {
                     let what = format!("cannot be reached: {why}");
-                    self.register.rack_lost(job, rack, Trouble { kind: Kind::Closed, what });
+                    self.register.rack_lost(job, rack, Trouble { kind: FaultKind::Closed, what });
                 }
             }
         }
@@ -360,7 +360,7 @@ impl AdmissionThread {
                     }
                     Ok((None, _)) => break,
                     Err(what) => {
-                        self.register.disconnected(number, Trouble { kind: Kind::Corrupt, what });
+                        self.register.disconnected(number, Trouble { kind: FaultKind::Corrupt, what });
                         self.connections.remove(&number);
                     }
                 }

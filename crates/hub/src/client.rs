@@ -12,7 +12,7 @@ use syncline_protocol::link::{Event, Landing, Link};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::{Buffer, Pool, Region};
 use syncline_protocol::operation::Request;
-use syncline_protocol::wire::{Header, Kind};
+use syncline_protocol::wire::{FrameKind, Header};
 
 /// Returns the frame's verb for a request.
 const fn verb(request: Request) -> Verb {
@@ -26,7 +26,7 @@ const fn verb(request: Request) -> Verb {
 
 /// One exchange of a vector that a worker orders.
 #[derive(Clone, Copy, Debug)]
-pub struct Order {
+pub struct HubExchange {
     /// Counts the worker's orders.
     pub sequence: u64,
     /// The vector.
@@ -92,7 +92,7 @@ impl Routes {
 /// An order that has begun.
 #[derive(Debug)]
 struct Open {
-    order: Order,
+    order: HubExchange,
     /// The number of chunks that are not complete.
     left: usize,
     contributors: u16,
@@ -163,7 +163,7 @@ impl Client {
     }
 
     /// Begins an order. A region that the request uses is as long as the vector.
-    pub fn start(&mut self, order: Order) {
+    pub fn start(&mut self, order: HubExchange) {
         let step = &mut self.steps[order.key as usize];
         if matches!(order.request, Request::Push | Request::PushPull) {
             *step += 1;
@@ -215,12 +215,12 @@ impl Client {
 
     fn send_notice(&mut self, notice: Notice) {
         for core in 0..self.routes.cores() {
-            let header = Header { kind: Kind::Begin, epoch: self.epoch(core), sequence: 0, chunk: 0 };
+            let header = Header { kind: FrameKind::Begin, epoch: self.epoch(core), sequence: 0, chunk: 0 };
             self.links[core as usize].control(header, &notice.encode());
         }
     }
 
-    fn send_control(&mut self, core: u32, kind: Kind) {
+    fn send_control(&mut self, core: u32, kind: FrameKind) {
         let header = Header { kind, epoch: self.epoch(core), sequence: 0, chunk: 0 };
         self.links[core as usize].control(header, &[]);
     }
@@ -276,21 +276,21 @@ impl Client {
             }
             Event::Header(header) => {
                 let (length, landing) = match header.kind {
-                    Kind::Heartbeat | Kind::Leave => (0, Landing::Nothing),
-                    Kind::Message(_) => self.landing(core, header)?,
+                    FrameKind::Heartbeat | FrameKind::Leave => (0, Landing::Nothing),
+                    FrameKind::Message(_) => self.landing(core, header)?,
                     _ => return Err(Broken::Unknown(header)),
                 };
                 self.links[core as usize].land(length, landing);
                 Ok(())
             }
-            Event::Frame(Header { kind: Kind::Message(contributors), chunk, .. }, _) => {
+            Event::Frame(Header { kind: FrameKind::Message(contributors), chunk, .. }, _) => {
                 let awaited = self.awaited.get_mut(&chunk).and_then(VecDeque::pop_front);
                 if let Some((sequence, _)) = awaited {
                     self.chunk_complete(sequence, contributors);
                 }
                 Ok(())
             }
-            Event::Frame(Header { kind: Kind::Leave, .. }, _) => {
+            Event::Frame(Header { kind: FrameKind::Leave, .. }, _) => {
                 self.left.insert(core);
                 Ok(())
             }
@@ -372,12 +372,12 @@ impl Machine for Client {
 
     fn beat(&mut self, peer: u32) {
         if self.waiting(peer) == 0 {
-            self.send_control(peer, Kind::Heartbeat);
+            self.send_control(peer, FrameKind::Heartbeat);
         }
     }
 
     fn leave(&mut self, peer: u32) {
-        self.send_control(peer, Kind::Leave);
+        self.send_control(peer, FrameKind::Leave);
     }
 
     fn has_left(&self, peer: u32) -> bool {

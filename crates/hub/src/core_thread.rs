@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use syncline_protocol::fault::{Kind, Trouble};
+use syncline_protocol::fault::{FaultKind, Trouble};
 use syncline_protocol::heartbeat::Patience;
 use syncline_transport::Connection;
 use syncline_transport::affinity;
@@ -156,7 +156,7 @@ impl Core {
             for (connection, trouble) in self.connections.work(&mut self.shard, |_| {}) {
                 let Some((job, peer)) = self.shard.detach(connection) else { continue };
                 // A worker that leaves tells the admission thread itself.
-                if trouble.kind != Kind::Left {
+                if trouble.kind != FaultKind::Left {
                     self.report(Report::Lost { job, peer, trouble });
                 }
             }

@@ -1,7 +1,7 @@
 //! The frames of connections that carry chunks, on top of [`syncline_protocol::wire`]. The number in a frame's header
 //! is the worker's request, or the number of workers that contributed to a hub's value.
 
-use syncline_protocol::wire::{Header, Kind};
+use syncline_protocol::wire::{FrameKind, Header};
 
 /// A worker's request about a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Verb {
     /// Returns the header of a request about a chunk. `step` is the step that the worker pushes; for a pull, the least
     /// step that it wants.
     pub(super) const fn header(self, epoch: u16, step: u64, chunk: u32) -> Header {
-        Header { kind: Kind::Message(self.number()), epoch, sequence: step as u32, chunk }
+        Header { kind: FrameKind::Message(self.number()), epoch, sequence: step as u32, chunk }
     }
 }
 

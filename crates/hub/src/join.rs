@@ -4,7 +4,7 @@
 //! all workers have joined.
 
 use super::assignment::Cores;
-use super::client::{Client, Order, Routes};
+use super::client::{Client, HubExchange, Routes};
 use super::message::{FromHub, FromWorker};
 use super::optimizer::Optimizers;
 use super::register::MOST_CORES;
@@ -630,7 +630,7 @@ impl Hub {
         if matches!(request, Request::Push | Request::PushPull) {
             submitted.steps[key as usize] += 1;
         }
-        let order = Order { sequence, key, request, input, output, keep };
+        let order = HubExchange { sequence, key, request, input, output, keep };
         let contributors = Arc::clone(&exchange.contributors);
         let start = Command::Start { order, completion: Arc::clone(&completion), contributors };
         if submitted.commands.send(start).is_ok() {

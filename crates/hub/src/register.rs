@@ -101,7 +101,7 @@ impl State {
 }
 
 #[derive(Debug)]
-struct Job {
+struct RegisteredJob {
     number: u32,
     contract: Arc<Contract>,
     epoch: u16,
@@ -131,7 +131,7 @@ struct Job {
     lost_connections: BTreeMap<u32, LostConnection>,
 }
 
-impl Job {
+impl RegisteredJob {
     /// Whether no worker has a control connection.
     fn is_deserted(&self) -> bool {
         self.workers.iter().all(|state| state.connection().is_none())
@@ -154,7 +154,7 @@ pub struct Register {
     interfaces: Vec<SocketAddr>,
     optimizers: Optimizers,
     limits: Limits,
-    jobs: BTreeMap<String, Job>,
+    jobs: BTreeMap<String, RegisteredJob>,
     connections: BTreeMap<u32, Connection>,
     heartbeats: Heartbeats,
     /// How many jobs were opened so far.
@@ -297,7 +297,7 @@ impl Register {
 
     /// Returns whether no job has a connected worker. Jobs that wait for lost workers to come back do not count.
     pub fn idle(&self) -> bool {
-        self.jobs.values().all(Job::is_deserted)
+        self.jobs.values().all(RegisteredJob::is_deserted)
     }
 
     /// Takes the actions to carry out, in this order.
@@ -307,7 +307,7 @@ impl Register {
 
     /// Summarises the jobs.
     pub fn jobs(&self) -> Vec<JobSummary> {
-        let summary = |(name, job): (&String, &Job)| JobSummary {
+        let summary = |(name, job): (&String, &RegisteredJob)| JobSummary {
             number: job.number,
             job: name.clone(),
             keys: job.contract.catalogue.keys().len(),

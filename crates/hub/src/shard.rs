@@ -12,7 +12,7 @@ use syncline_protocol::fault::Broken;
 use syncline_protocol::link::{Event, Landing, Link};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::{Buffer, Pool};
-use syncline_protocol::wire::{Digest, Header, Kind};
+use syncline_protocol::wire::{Digest, FrameKind, Header};
 
 /// How much data a core has moved for a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -141,7 +141,7 @@ const PART: usize = 1 << 11;
 
 /// A job's chunks on this core.
 #[derive(Debug)]
-struct Job {
+struct ShardJob {
     contract: Arc<Contract>,
     epoch: u16,
     slots: BTreeMap<u32, Slot>,
@@ -195,7 +195,7 @@ impl Outgoing {
 /// The chunks of one core, and its connections.
 #[derive(Debug, Default)]
 pub struct Shard {
-    jobs: BTreeMap<u32, Job>,
+    jobs: BTreeMap<u32, ShardJob>,
     /// The counters of jobs that have ended, added up.
     ended: Counters,
     endpoints: BTreeMap<u32, Endpoint>,
@@ -215,7 +215,7 @@ impl Shard {
     /// Opens a job.
     pub fn open(&mut self, number: u32, contract: Arc<Contract>, epoch: u16) {
         let workers = contract.terms.workers as usize;
-        let job = Job {
+        let job = ShardJob {
             contract,
             epoch,
             slots: BTreeMap::new(),
@@ -345,13 +345,13 @@ impl Shard {
             .partition(|(_, peer)| matches!(peer, Peer::Worker(_)));
         let workers: Vec<u32> = workers.into_iter().map(|(connection, _)| connection).collect();
         workers.iter().for_each(|&connection| _ = self.detach(connection));
-        racks.into_iter().for_each(|(connection, _)| self.send_control(connection, Kind::Leave));
+        racks.into_iter().for_each(|(connection, _)| self.send_control(connection, FrameKind::Leave));
         workers
     }
 
     /// Returns the jobs whose workers have finished, and whether other racks have received what they need.
     pub fn retired(&self) -> Vec<(u32, bool)> {
-        let owes = |number: u32, job: &Job| {
+        let owes = |number: u32, job: &ShardJob| {
             job.racks.iter().any(|path| !path.waiting.is_empty())
                 || self
                     .endpoints
@@ -482,7 +482,7 @@ impl Shard {
         }
     }
 
-    fn send_control(&mut self, connection: u32, kind: Kind) {
+    fn send_control(&mut self, connection: u32, kind: FrameKind) {
         let Some(endpoint) = self.endpoints.get_mut(&connection) else { return };
         let Some(job) = self.jobs.get(&endpoint.job) else { return };
         let epoch = if matches!(endpoint.peer, Peer::Rack(_)) { PEERS } else { job.epoch };
@@ -567,7 +567,7 @@ impl Shard {
             else {
                 continue;
             };
-            let kind = Kind::Message(value.contributors);
+            let kind = FrameKind::Message(value.contributors);
             let header = Header { kind, epoch: known.epoch, sequence: value.version as u32, chunk };
             known.counters.bytes_out += slot.bytes() as u64;
             let digest = match last.take() {
@@ -618,7 +618,7 @@ impl Shard {
         buffer: Arc<Buffer>,
     ) {
         let Some(known) = self.jobs.get_mut(&job) else { return };
-        let header = Header { kind: Kind::Message(number), epoch: PEERS, sequence: step as u32, chunk };
+        let header = Header { kind: FrameKind::Message(number), epoch: PEERS, sequence: step as u32, chunk };
         known.counters.bytes_out += buffer.as_slice().len() as u64;
         let path = &mut known.racks[to as usize];
         match path.connection.and_then(|connection| self.endpoints.get_mut(&connection)) {
@@ -644,26 +644,26 @@ impl Shard {
             Event::Header(header) if header.epoch != job.epoch => Err(Broken::Epoch(header, job.epoch)),
             Event::Header(header) => {
                 let (length, landing) = match header.kind {
-                    Kind::Heartbeat | Kind::Leave => (0, Landing::Nothing),
-                    Kind::Begin => (NOTICE, Landing::Aside(job.pool.take(NOTICE))),
-                    Kind::Message(verb) => landing(job, worker, verb, header)?,
+                    FrameKind::Heartbeat | FrameKind::Leave => (0, Landing::Nothing),
+                    FrameKind::Begin => (NOTICE, Landing::Aside(job.pool.take(NOTICE))),
+                    FrameKind::Message(verb) => landing(job, worker, verb, header)?,
                     _ => return Err(Broken::Unknown(header)),
                 };
                 endpoint.link.land(length, landing);
                 Ok(())
             }
             Event::Frame(header, landing) => match (header.kind, landing) {
-                (Kind::Leave, _) => {
+                (FrameKind::Leave, _) => {
                     endpoint.left = true;
                     Ok(())
                 }
-                (Kind::Begin, Landing::Aside(buffer)) => {
+                (FrameKind::Begin, Landing::Aside(buffer)) => {
                     let notice = buffer.as_slice().try_into().ok().and_then(Notice::decode);
                     job.pool.give(buffer);
                     let notice = notice.ok_or(Broken::Unknown(header))?;
                     self.handle_notice(number, worker, notice, header)
                 }
-                (Kind::Message(verb), landing) => {
+                (FrameKind::Message(verb), landing) => {
                     let verb = Verb::of(verb).ok_or(Broken::Unknown(header))?;
                     self.handle_request(connection, number, worker, verb, header, landing);
                     Ok(())
@@ -682,8 +682,8 @@ impl Shard {
             Event::Header(header) if header.epoch != PEERS => Err(Broken::Epoch(header, PEERS)),
             Event::Header(header) => {
                 let (length, landing) = match header.kind {
-                    Kind::Heartbeat | Kind::Leave => (0, Landing::Nothing),
-                    Kind::Message(count) => {
+                    FrameKind::Heartbeat | FrameKind::Leave => (0, Landing::Nothing),
+                    FrameKind::Message(count) => {
                         let slot = job.slots.get(&header.chunk).ok_or(Broken::Unknown(header))?;
                         let given = count == GIVEN && slot.version() == 0;
                         let next = header.sequence == (slot.version() + 1) as u32;
@@ -702,11 +702,11 @@ impl Shard {
             }
             Event::Frame(header, landing) => {
                 match (header.kind, landing) {
-                    (Kind::Leave, _) => endpoint.left = true,
-                    (Kind::Message(GIVEN), Landing::Aside(buffer)) => {
+                    (FrameKind::Leave, _) => endpoint.left = true,
+                    (FrameKind::Message(GIVEN), Landing::Aside(buffer)) => {
                         self.update(number, header.chunk, |slot, context| slot.set(buffer, context));
                     }
-                    (Kind::Message(count), Landing::Aside(buffer)) => {
+                    (FrameKind::Message(count), Landing::Aside(buffer)) => {
                         let (total, sum) = (count & TOTAL != 0, (buffer, count & !TOTAL));
                         job.counters.bytes_in += sum.0.as_slice().len() as u64;
                         let chunk = header.chunk;
@@ -819,7 +819,7 @@ impl Shard {
 }
 
 /// Returns the length of the payload that a worker is about to send for a chunk, and where to put it.
-fn landing(job: &mut Job, worker: u32, verb: u16, header: Header) -> Result<(usize, Landing), Broken> {
+fn landing(job: &mut ShardJob, worker: u32, verb: u16, header: Header) -> Result<(usize, Landing), Broken> {
     let slot = job.slots.get(&header.chunk).ok_or(Broken::Unknown(header))?;
     let mut aside = || (slot.bytes(), Landing::Aside(job.pool.take(slot.bytes())));
     match Verb::of(verb).ok_or(Broken::Unknown(header))? {
@@ -909,12 +909,12 @@ impl Machine for Shard {
 
     fn beat(&mut self, peer: u32) {
         if self.waiting(peer) == 0 {
-            self.send_control(peer, Kind::Heartbeat);
+            self.send_control(peer, FrameKind::Heartbeat);
         }
     }
 
     fn leave(&mut self, peer: u32) {
-        self.send_control(peer, Kind::Leave);
+        self.send_control(peer, FrameKind::Leave);
     }
 
     fn has_left(&self, peer: u32) -> bool {

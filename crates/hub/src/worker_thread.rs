@@ -1,7 +1,7 @@
 //! A worker's thread: moves bytes between the worker's vectors and the cores of its hubs, and serves the control
 //! connections to the hubs.
 
-use super::client::{Client, Order};
+use super::client::{Client, HubExchange};
 use super::join::Place;
 use super::message::{FromHub, FromWorker};
 use super::terms::{Contract, Policy};
@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use syncline_executor::pending::Completion;
-use syncline_protocol::fault::{Blame, Fault, Kind, Task, Trouble};
+use syncline_protocol::fault::{Blame, Fault, FaultKind, Task, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::operation::Request;
 use syncline_transport::connections::Connections;
@@ -25,14 +25,14 @@ use syncline_transport::control_connection::ControlConnection;
 #[derive(Debug)]
 pub(super) enum Command {
     /// Begin an exchange.
-    Start { order: Order, completion: Arc<Completion>, contributors: Arc<AtomicU16> },
+    Start { order: HubExchange, completion: Arc<Completion>, contributors: Arc<AtomicU16> },
     /// Change the learning rate of one vector, or of all.
     Rate { rate: f64, key: Option<u32> },
 }
 
 /// An exchange that is not complete.
 struct InFlight {
-    order: Order,
+    order: HubExchange,
     /// The step of its vector that the exchange waits for.
     step: u64,
     completion: Arc<Completion>,
@@ -218,7 +218,7 @@ impl WorkerThread {
     }
 
     fn task(&self, exchange: &InFlight) -> (u64, Task, Duration) {
-        let Order { sequence, key, request, .. } = exchange.order;
+        let HubExchange { sequence, key, request, .. } = exchange.order;
         let key = &self.contract.catalogue.keys()[key as usize];
         let task = Task::Exchange(request, key.name.clone(), key.bytes().unwrap_or(0));
         (sequence, task, exchange.began.elapsed())
@@ -248,13 +248,13 @@ impl WorkerThread {
                     }
                     Ok(None) => break,
                     Err(what) => {
-                        self.lose_hub(hub, Kind::Corrupt, what);
+                        self.lose_hub(hub, FaultKind::Corrupt, what);
                         break;
                     }
                 }
             }
             if let Err(how) = closed {
-                self.lose_hub(hub, Kind::Closed, format!("closed its connection ({how})"));
+                self.lose_hub(hub, FaultKind::Closed, format!("closed its connection ({how})"));
             }
         }
     }
@@ -262,13 +262,13 @@ impl WorkerThread {
     fn received(&mut self, hub: usize, message: FromHub) {
         match message {
             FromHub::Verdict { blame, trouble } => self.fail(blame, trouble),
-            FromHub::Leave => self.lose_hub(hub, Kind::Left, "is shutting down".to_owned()),
+            FromHub::Leave => self.lose_hub(hub, FaultKind::Left, "is shutting down".to_owned()),
             FromHub::Newcomer { worker, incarnation } => self.client.admit(worker, incarnation),
             FromHub::Alive | FromHub::Opened { .. } | FromHub::Refused { .. } | FromHub::Begin { .. } => {}
         }
     }
 
-    fn lose_hub(&mut self, hub: usize, kind: Kind, what: String) {
+    fn lose_hub(&mut self, hub: usize, kind: FaultKind, what: String) {
         self.heartbeats.leave(hub);
         let what = format!("at {} {what}", self.hubs[hub]);
         self.fail(Blame::Hub(hub as u32), Trouble { kind, what });

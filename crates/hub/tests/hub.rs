@@ -7,7 +7,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
 use syncline_hub::assignment::Cores;
-use syncline_hub::client::{Client, Order, Routes};
+use syncline_hub::client::{Client, HubExchange, Routes};
 use syncline_hub::optimizer::Optimizers;
 use syncline_hub::shard::{Attempt, Bounds, Joined, Peer, Shard, Waits};
 use syncline_hub::terms::{Contract, Terms};
@@ -224,7 +224,7 @@ impl World {
         let region = vector.region();
         let input = if request.sends() { region } else { Region::EMPTY };
         let output = if request.receives() { region } else { Region::EMPTY };
-        self.client(worker).start(Order { sequence, key, request, input, output, keep });
+        self.client(worker).start(HubExchange { sequence, key, request, input, output, keep });
         sequence
     }
 

@@ -12,7 +12,7 @@ use syncline_hub::register::Limits;
 use syncline_hub::serve::{Service, Setup};
 use syncline_hub::terms::Terms;
 use syncline_membership::place::JoinError;
-use syncline_protocol::fault::{Blame, Fault, Kind};
+use syncline_protocol::fault::{Blame, Fault, FaultKind};
 use syncline_protocol::handshake::{Authentication, Initiator, Key, Next, Role};
 use syncline_protocol::heartbeat::Patience;
 use syncline_protocol::memory::{Buffer, Region};
@@ -348,7 +348,7 @@ fn a_rank_that_does_not_join_or_push_is_at_fault() {
     });
     let mut buffer = vector(1.0, 10);
     let fault = exchange(&workers[1], 0, Request::PushPull, &mut buffer).unwrap_err();
-    assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(0), Kind::Deadline));
+    assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(0), FaultKind::Deadline));
     assert!(fault.trouble.what.contains("has not pushed `k0` (step 1)"), "{fault}");
     workers.clear();
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// The next step towards an epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Decision {
     /// The epoch begins.
     Begin {
         /// Its number.
@@ -39,9 +39,9 @@ pub struct Assembly {
     ready: BTreeMap<u32, Listens>,
     /// The ranks of the last epoch that have asked for the next one.
     requests: BTreeMap<u32, Request>,
-    /// Whether [`Step::Missing`] was returned.
+    /// Whether [`Decision::Missing`] was returned.
     reported_missing: bool,
-    /// When to return [`Step::Awaited`] next.
+    /// When to return [`Decision::Awaited`] next.
     next_notice: Duration,
 }
 
@@ -96,7 +96,7 @@ impl Assembly {
     }
 
     /// Returns the next step, if there is one now. `here` are all connected ranks, ready or not.
-    pub fn step(&mut self, here: &[u32], now: Duration) -> Option<Step> {
+    pub fn step(&mut self, here: &[u32], now: Duration) -> Option<Decision> {
         let complete = self.ready.len() == self.world as usize;
         if !self.begun {
             if complete {
@@ -106,11 +106,11 @@ impl Assembly {
                 |assembly: &Self| (0..assembly.world).filter(|rank| !assembly.waits(*rank)).collect();
             if now > self.wait && !self.reported_missing {
                 self.reported_missing = true;
-                return Some(Step::Missing(missing(self)));
+                return Some(Decision::Missing(missing(self)));
             }
             let notice_is_due = now >= self.next_notice && !self.reported_missing;
             self.next_notice = if notice_is_due { 2 * now } else { self.next_notice };
-            return notice_is_due.then(|| Step::Awaited(missing(self)));
+            return notice_is_due.then(|| Decision::Awaited(missing(self)));
         }
         let first = self.requests.values().map(|request| request.when).min()?;
         let patience = self.requests.values().map(|request| request.patience).max()?;
@@ -118,16 +118,16 @@ impl Assembly {
         let slow: Vec<u32> = here.iter().copied().filter(|&rank| !self.waits(rank)).collect();
         match slow.is_empty() {
             true if complete || waited >= patience => Some(self.begin()),
-            false if waited > self.wait => Some(Step::Slow(slow)),
+            false if waited > self.wait => Some(Decision::Slow(slow)),
             _ => None,
         }
     }
 
-    fn begin(&mut self) -> Step {
+    fn begin(&mut self) -> Decision {
         let epoch = self.next;
         (self.next, self.begun) = (self.next.wrapping_add(1), true);
         self.requests.clear();
-        Step::Begin { epoch, members: std::mem::take(&mut self.ready).into_iter().collect() }
+        Decision::Begin { epoch, members: std::mem::take(&mut self.ready).into_iter().collect() }
     }
 }
 
@@ -146,9 +146,9 @@ mod tests {
     }
 
     /// The epoch that begins, and its ranks.
-    fn epoch_of(step: Option<Step>) -> (u16, Vec<u32>) {
+    fn epoch_of(step: Option<Decision>) -> (u16, Vec<u32>) {
         match step {
-            Some(Step::Begin { epoch, members }) => {
+            Some(Decision::Begin { epoch, members }) => {
                 (epoch, members.into_iter().map(|(rank, _)| rank).collect())
             }
             other => panic!("{other:?}"),
@@ -170,10 +170,10 @@ mod tests {
         assert_eq!(assembly.step(&[0, 2], s(2)), None);
         // Ranks that wait get a notice soon, and again later.
         for (now, notice) in [(3, true), (4, false), (5, false), (6, true), (10, false)] {
-            let awaited = notice.then(|| Step::Awaited(vec![1]));
+            let awaited = notice.then(|| Decision::Awaited(vec![1]));
             assert_eq!(assembly.step(&[0, 2], s(now)), awaited, "{now}");
         }
-        assert_eq!(assembly.step(&[0, 2], s(11)), Some(Step::Missing(vec![1])));
+        assert_eq!(assembly.step(&[0, 2], s(11)), Some(Decision::Missing(vec![1])));
         assert_eq!(assembly.step(&[0, 2], s(12)), None);
     }
 
@@ -229,7 +229,7 @@ mod tests {
         assembly.ask(0, listens(), s(0), s(20));
         assembly.ask(2, listens(), s(0), s(21));
         assert_eq!(assembly.step(&[0, 1, 2], s(30)), None);
-        assert_eq!(assembly.step(&[0, 1, 2], s(31)), Some(Step::Slow(vec![1])));
+        assert_eq!(assembly.step(&[0, 1, 2], s(31)), Some(Decision::Slow(vec![1])));
         assembly.forget(1);
         assert_eq!(epoch_of(assembly.step(&[0, 2], s(31))), (1, vec![0, 2]));
     }

@@ -3,7 +3,7 @@
 use super::message::{FromCoordinator, FromMember, Progress};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use syncline_protocol::fault::{Blame, Kind, Trouble};
+use syncline_protocol::fault::{Blame, FaultKind, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
 
 /// How long members have to answer a roll call. After that, members that have not answered are at fault.
@@ -70,7 +70,7 @@ impl Investigation {
     /// Whether a member may be unable to answer, because another member does not hear it or saw it close its
     /// connections.
     fn may_be_unable_to_answer(&self, member: u32) -> bool {
-        let silent = |report: &Report| report.peer == member && report.trouble.kind == Kind::Silent;
+        let silent = |report: &Report| report.peer == member && report.trouble.kind == FaultKind::Silent;
         self.unreachable.contains_key(&member)
             || self.closed_elsewhere(member)
             || self.reports.iter().any(silent)
@@ -81,7 +81,7 @@ impl Investigation {
     fn closed_elsewhere(&self, member: u32) -> bool {
         let saw = |reporter: u32| {
             self.reports.iter().any(|report| {
-                (report.reporter, report.peer, report.trouble.kind) == (reporter, member, Kind::Closed)
+                (report.reporter, report.peer, report.trouble.kind) == (reporter, member, FaultKind::Closed)
             })
         };
         let mut others = self.answers.keys().filter(|&&other| other != 0 && other != member).peekable();
@@ -145,7 +145,7 @@ impl Coordinator {
             }
             FromMember::Trouble { peer, .. } => {
                 let what = format!("reported trouble with rank {peer}, which takes no part in this epoch");
-                self.decide(Blame::Rank(member), Trouble { kind: Kind::Corrupt, what });
+                self.decide(Blame::Rank(member), Trouble { kind: FaultKind::Corrupt, what });
             }
             FromMember::Late { group, ranks, sequence, trouble } => {
                 self.late(Late { group, ranks, sequence, trouble }, now);
@@ -198,7 +198,7 @@ impl Coordinator {
     /// Notes that a member sent something invalid. `what` is a clause about it.
     pub fn received_invalid(&mut self, member: u32, what: String) {
         if self.has(member) {
-            self.lose(member, Trouble { kind: Kind::Corrupt, what });
+            self.lose(member, Trouble { kind: FaultKind::Corrupt, what });
         }
     }
 
@@ -224,7 +224,7 @@ impl Coordinator {
         // Wait for a while even if all have answered: another report may be on its way.
         let waited = now.saturating_sub(investigation.opened);
         // Members notice a silence one after the other. Only all of their reports together show which rank is silent.
-        let silence = investigation.reports.iter().any(|report| report.trouble.kind == Kind::Silent);
+        let silence = investigation.reports.iter().any(|report| report.trouble.kind == FaultKind::Silent);
         let unseen: Vec<u32> = self.members.keys().copied().filter(|&member| self.unseen(member)).collect();
         let least = if !unseen.is_empty() {
             // The packet that ends the coordinator's connection may have been lost. TCP sends it again after 200 ms.
@@ -385,7 +385,7 @@ impl Coordinator {
             return (Blame::Rank(report.peer), report.trouble.clone());
         }
         // A rank that reports that its own memory changed is at fault. Reports of other ranks are consequences of that.
-        let own = investigation.reports.iter().find(|report| report.trouble.kind == Kind::Changed);
+        let own = investigation.reports.iter().find(|report| report.trouble.kind == FaultKind::Changed);
         if let Some(report) = own {
             return (Blame::Rank(report.reporter), report.trouble.clone());
         }
@@ -407,7 +407,7 @@ impl Coordinator {
         }
         if let Some(Report { reporter, peer, trouble }) = reports.first() {
             // Trouble of these kinds is the fault of a rank, and not of a connection.
-            let of_rank = matches!(trouble.kind, Kind::Differs | Kind::Left | Kind::Deadline);
+            let of_rank = matches!(trouble.kind, FaultKind::Differs | FaultKind::Left | FaultKind::Deadline);
             let blame = if of_rank { Blame::Rank(*peer) } else { Blame::link(*reporter, *peer) };
             return (blame, trouble.clone());
         }
@@ -428,7 +428,7 @@ impl Coordinator {
                     format!(" of a group of ranks {}", listed(&ranks))
                 };
                 let what = format!("has not begun operation {sequence}{of}, for which others wait");
-                (Blame::Rank(rank), Trouble { kind: Kind::Deadline, what })
+                (Blame::Rank(rank), Trouble { kind: FaultKind::Deadline, what })
             }
             None => (Blame::Nobody, trouble),
         }
@@ -444,14 +444,14 @@ fn listed(ranks: &[u32]) -> String {
 }
 
 /// How much a kind of trouble reveals about the cause: the report with the highest value counts.
-const fn significance(kind: Kind) -> u32 {
+const fn significance(kind: FaultKind) -> u32 {
     match kind {
-        Kind::Changed => 5,
-        Kind::Differs => 4,
-        Kind::Corrupt => 3,
-        Kind::Left => 2,
-        Kind::Silent | Kind::Deadline => 1,
-        Kind::Closed => 0,
+        FaultKind::Changed => 5,
+        FaultKind::Differs => 4,
+        FaultKind::Corrupt => 3,
+        FaultKind::Left => 2,
+        FaultKind::Silent | FaultKind::Deadline => 1,
+        FaultKind::Closed => 0,
     }
 }
 
@@ -519,7 +519,7 @@ mod tests {
     #[test]
     fn a_rank_that_does_not_send_what_another_waits_for_is_named() {
         let mut four = coordinator(4);
-        let trouble = Trouble { kind: Kind::Deadline, what: "has not sent it".to_owned() };
+        let trouble = Trouble { kind: FaultKind::Deadline, what: "has not sent it".to_owned() };
         four.receive(0, FromMember::Trouble { peer: 2, trouble }, ms(100));
         assert_eq!(run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap().0, Blame::Rank(2));
     }
@@ -724,7 +724,8 @@ mod tests {
     #[test]
     fn a_rank_that_runs_another_operation_is_named_with_both_operations() {
         let mut two = coordinator(2);
-        let trouble = Trouble { kind: Kind::Differs, what: "asks for 3, where rank 0 asks for 4".to_owned() };
+        let trouble =
+            Trouble { kind: FaultKind::Differs, what: "asks for 3, where rank 0 asks for 4".to_owned() };
         two.receive(0, FromMember::Trouble { peer: 1, trouble }, ms(10));
         assert_eq!(run(&mut two, &[0, 1], 10, 5000).unwrap().0, Blame::Rank(1));
         assert!(two.verdict().unwrap().1.what.contains("rank 0 asks for 4"));
@@ -734,7 +735,7 @@ mod tests {
     fn a_rank_that_changed_memory_while_it_was_sent_is_at_fault() {
         let mut four = coordinator(4);
         let corrupt =
-            Trouble { kind: Kind::Corrupt, what: "sent a frame that changed on its way".to_owned() };
+            Trouble { kind: FaultKind::Corrupt, what: "sent a frame that changed on its way".to_owned() };
         four.receive(3, FromMember::Trouble { peer: 1, trouble: corrupt }, ms(10));
         four.receive(1, FromMember::Trouble { peer: 3, trouble: Trouble::changed(7, 2) }, ms(15));
         assert_eq!(run(&mut four, &[0, 1, 2, 3], 20, 5000).unwrap().0, Blame::Rank(1));

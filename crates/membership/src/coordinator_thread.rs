@@ -1,7 +1,7 @@
 //! The coordinator's thread: admits members, begins epochs, tells members where the others listen, and detects faults.
 
 use crate::admission::Members;
-use crate::assembly::Step;
+use crate::assembly::Decision;
 use crate::message::{FromCoordinator, FromMember, Listens};
 use crate::place::{JoinError, Place};
 use crate::{Assembly, Coordinator};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use syncline_protocol::fault::{Blame, Kind, Trouble};
+use syncline_protocol::fault::{Blame, FaultKind, Trouble};
 use syncline_protocol::handshake::{Hello, Role};
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::settings::Settings;
@@ -263,12 +263,12 @@ impl CoordinatorLoop {
     /// rank. The lower rank stays.
     fn unreachable(&self, rank: u32) -> Option<String> {
         match self.coordinator.as_ref()?.verdict()? {
-            (Blame::Link(lower, higher), trouble) if *higher == rank && trouble.kind == Kind::Silent => {
+            (Blame::Link(lower, higher), trouble) if *higher == rank && trouble.kind == FaultKind::Silent => {
                 Some(format!("cannot be reached from rank {lower}"))
             }
             // The verdict was that none of the other ranks can reach it.
             (Blame::Rank(silent), trouble)
-                if *silent == rank && rank != 0 && trouble.kind == Kind::Silent =>
+                if *silent == rank && rank != 0 && trouble.kind == FaultKind::Silent =>
             {
                 Some("cannot be reached from the other ranks".to_owned())
             }
@@ -310,23 +310,23 @@ impl CoordinatorLoop {
         }
         let here: Vec<u32> = self.connections.keys().copied().collect();
         match self.assembly.step(&here, now) {
-            Some(Step::Begin { epoch, members }) => {
+            Some(Decision::Begin { epoch, members }) => {
                 let ranks: Vec<u32> = members.iter().map(|&(rank, _)| rank).collect();
                 ranks.iter().for_each(|&rank| self.heartbeats.leave(rank as usize));
                 self.coordinator = Some(Coordinator::new(&ranks, self.patience, now));
                 self.announced_waiting.clear();
                 self.send_to(&ranks, &FromCoordinator::Meet { epoch, members });
             }
-            Some(Step::Awaited(ranks)) => self.send_to(&here, &FromCoordinator::Missing { ranks }),
-            Some(Step::Missing(missing)) => {
+            Some(Decision::Awaited(ranks)) => self.send_to(&here, &FromCoordinator::Missing { ranks }),
+            Some(Decision::Missing(missing)) => {
                 let others = missing[1..].iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
                 let seconds = self.place.wait.as_secs_f64();
                 let others = if others.is_empty() { others } else { format!(" (also missing: {others})") };
                 let what = format!("did not join within {seconds:.0} s{others}");
-                let trouble = Trouble { kind: Kind::Silent, what };
+                let trouble = Trouble { kind: FaultKind::Silent, what };
                 self.send_to(&here, &FromCoordinator::Verdict { blame: Blame::Rank(missing[0]), trouble });
             }
-            Some(Step::Slow(slow)) => {
+            Some(Decision::Slow(slow)) => {
                 let seconds = self.place.wait.as_secs_f64();
                 let why =
                     format!("did not ask for the next epoch within {seconds:.0} s after other ranks did");

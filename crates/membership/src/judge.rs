@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
-use syncline_protocol::fault::{Blame, Kind, Trouble};
+use syncline_protocol::fault::{Blame, FaultKind, Trouble};
 use syncline_protocol::heartbeat::Patience;
 
 /// How a member reacts to trouble.
@@ -82,8 +82,8 @@ impl Judge {
     /// of which it has two or more.
     pub fn trouble(&mut self, peer: u32, trouble: Trouble, cut_off: bool, now: Duration) -> Option<Act> {
         let blame = match trouble.kind {
-            Kind::Silent | Kind::Corrupt => Blame::link(self.own_rank, peer),
-            Kind::Changed => Blame::Rank(self.own_rank),
+            FaultKind::Silent | FaultKind::Corrupt => Blame::link(self.own_rank, peer),
+            FaultKind::Changed => Blame::Rank(self.own_rank),
             _ => Blame::Rank(peer),
         };
         if !self.has_coordinator {
@@ -159,7 +159,7 @@ impl Judge {
         self.reported = None;
         // A member that hears none of its peers is more likely at fault than all of them.
         let own_decision = !self.has_coordinator || blame == Blame::Coordinator;
-        Some(match own_decision && cut_off && trouble.kind == Kind::Silent {
+        Some(match own_decision && cut_off && trouble.kind == FaultKind::Silent {
             true => Act::Abort(Blame::Rank(self.own_rank), Trouble::cut_off()),
             false => Act::Abort(blame, trouble),
         })

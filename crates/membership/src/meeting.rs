@@ -12,7 +12,7 @@ use socket2::{Domain, Protocol, SockRef, Type};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
-use syncline_protocol::fault::{Kind, Trouble};
+use syncline_protocol::fault::{FaultKind, Trouble};
 use syncline_protocol::handshake::{Hello, Role};
 use syncline_transport::Connection;
 use syncline_transport::affinity;
@@ -118,7 +118,7 @@ pub fn join(
             // the two.
             if roster.epoch > 0 && !coordinator.has_reported() {
                 let what = format!("could not be connected{why}");
-                coordinator.report(rank, Trouble { kind: Kind::Silent, what });
+                coordinator.report(rank, Trouble { kind: FaultKind::Silent, what });
                 deadline = Instant::now() + place.wait;
                 continue;
             }

@@ -2,7 +2,7 @@
 
 use super::message::{FromCoordinator, FromMember, Progress};
 use std::time::Duration;
-use syncline_protocol::fault::{Blame, Kind, Trouble};
+use syncline_protocol::fault::{Blame, FaultKind, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
 
 /// One member. All times count from one common moment.
@@ -80,7 +80,7 @@ impl Member {
             FromCoordinator::Waiting { ranks } => self.waiting = ranks,
             FromCoordinator::Dismissed { why } => {
                 self.lose_coordinator(Trouble {
-                    kind: Kind::Closed,
+                    kind: FaultKind::Closed,
                     what: format!("says that this rank {why}"),
                 });
                 self.dismissed = Some(why);

@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use syncline_protocol::fault::{Blame, Kind, Trouble};
+use syncline_protocol::fault::{Blame, FaultKind, Trouble};
 use syncline_protocol::handshake::Role;
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::settings::Settings;
@@ -511,7 +511,7 @@ impl MemberLoop {
                     }
                     Ok(None) => break,
                     Err(what) => {
-                        lost = Some(Trouble { kind: Kind::Corrupt, what });
+                        lost = Some(Trouble { kind: FaultKind::Corrupt, what });
                         break;
                     }
                 }

@@ -169,15 +169,15 @@ pub(crate) mod tests {
     }
 
     fn troubles() -> impl Strategy<Value = Trouble> {
-        use syncline_protocol::fault::Kind;
+        use syncline_protocol::fault::FaultKind;
         let kinds = [
-            Kind::Closed,
-            Kind::Left,
-            Kind::Silent,
-            Kind::Corrupt,
-            Kind::Changed,
-            Kind::Differs,
-            Kind::Deadline,
+            FaultKind::Closed,
+            FaultKind::Left,
+            FaultKind::Silent,
+            FaultKind::Corrupt,
+            FaultKind::Changed,
+            FaultKind::Differs,
+            FaultKind::Deadline,
         ];
         (prop::sample::select(kinds.to_vec()), ".{0,20}").prop_map(|(kind, what)| Trouble { kind, what })
     }

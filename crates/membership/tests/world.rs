@@ -17,9 +17,9 @@ use syncline_membership::message::{FromCoordinator, FromMember, Progress};
 use syncline_membership::{Coordinator, Judge, Member};
 use syncline_plan::by_name;
 use syncline_protocol::codec::{Decoder, LONGEST, encode};
-use syncline_protocol::fault::{Blame, Broken, Kind, Trouble};
+use syncline_protocol::fault::{Blame, Broken, FaultKind, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
-use syncline_protocol::lane::{Job, Lane, Pace};
+use syncline_protocol::lane::{Lane, Pace, StartedOperation};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::operation::{Association, Operation};
@@ -269,7 +269,7 @@ impl Rank {
         self.buffer.as_mut_slice().copy_from_slice(&input(self.rank, self.begun));
         let region = self.buffer.region();
         let (sequence, shape) = (self.begun, Arc::clone(&self.shape));
-        let job = Arc::new(Job { sequence, shape, input: region, output: region, keep: true });
+        let job = Arc::new(StartedOperation { sequence, shape, input: region, output: region, keep: true });
         if let Err((peer, broken)) = self.lane.start(job) {
             self.trouble(peer, broken.into(), now);
         }
@@ -332,7 +332,7 @@ impl Rank {
                 Ok(Some(message)) => self.member.receive(message, |_| progress, now),
                 Ok(None) => break,
                 Err(what) => {
-                    self.member.lose_coordinator(Trouble { kind: Kind::Corrupt, what });
+                    self.member.lose_coordinator(Trouble { kind: FaultKind::Corrupt, what });
                     break;
                 }
             }
@@ -516,7 +516,7 @@ type Exceptions = Vec<(u32, Option<Blame>)>;
 #[derive(Debug)]
 struct Expected {
     blame: Blame,
-    kinds: &'static [Kind],
+    kinds: &'static [FaultKind],
     exceptions: Exceptions,
 }
 
@@ -529,8 +529,8 @@ impl InjectedFault {
         // The others lose the coordinator together with rank 0.
         let lost_process = |rank: u32| if rank == 0 { Coordinator } else { Rank(rank) };
         let others_lose_it = || others(0).map(|rank| (rank, Some(Coordinator))).collect();
-        let (silent, closed) = (&[Kind::Silent], &[Kind::Closed]);
-        let (blame, kinds, exceptions): (Blame, &[Kind], Exceptions) = match self {
+        let (silent, closed) = (&[FaultKind::Silent], &[FaultKind::Closed]);
+        let (blame, kinds, exceptions): (Blame, &[FaultKind], Exceptions) = match self {
             Self::Killed(rank) => {
                 world.places(rank).for_each(|place| world.network.kill(place as usize));
                 (lost_process(rank), closed, vec![(rank, None)])
@@ -584,7 +584,7 @@ impl InjectedFault {
                 let ranks = world.ranks as usize;
                 let lanes = |from: End, to: End| from.0 < ranks && to.0 < ranks;
                 let (from, to) = world.network.mishap_on(mishap, lanes)?;
-                let kinds = &[Kind::Corrupt, Kind::Silent, Kind::Differs];
+                let kinds = &[FaultKind::Corrupt, FaultKind::Silent, FaultKind::Differs];
                 (Blame::link(from.0 as u32, to.0 as u32), kinds, vec![])
             }
         };

@@ -1,7 +1,7 @@
 //! Sends and receives on both models, compared with calculations by hand: times, matching, deadlocks.
 
 use syncline_engine::Ended;
-use syncline_engine::{Engine, Job, Lanes, Record, Schedule, Step};
+use syncline_engine::{Engine, Job, Lanes, Record, Schedule, StepOutcome};
 use syncline_fabric::{Dimension, Direction, Fabric, Graph, GraphLink, Routing, Symmetry};
 use syncline_net_analytical::{Links, Model};
 use syncline_net_api::Measurements;
@@ -73,7 +73,7 @@ fn simulate_with(
     let mut engine = Engine::new(&job, Links::new(fabric, Symmetry::none(fabric), model));
     loop {
         match engine.step(10, Time::MAX).map_err(|e| e.to_string())? {
-            Step::Finished => return engine.finish(Ended::Finished).map_err(|e| e.to_string()),
+            StepOutcome::Finished => return engine.finish(Ended::Finished).map_err(|e| e.to_string()),
             _ => continue,
         }
     }

@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use syncline_net_packet::packet::Packet;
-use syncline_net_packet::queue::{Event, Kind, Queue};
+use syncline_net_packet::queue::{Event, EventKind, Queue};
 
 /// Number of events that come out of each queue.
 const EVENTS: u32 = 2_000_000;
@@ -158,7 +158,7 @@ fn later(random: &mut ChaCha8Rng) -> u64 {
 fn hold(queue: &mut impl Pending, pending: u32) -> (f64, u64) {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let steps: Vec<u64> = (0..4096).map(|_| later(&mut random)).collect();
-    let event = |time, port| Event { time, port, kind: Kind::Arrive, packet: Packet::default() };
+    let event = |time, port| Event { time, port, kind: EventKind::Arrive, packet: Packet::default() };
     (0..pending).for_each(|port| queue.put(event(steps[port as usize % steps.len()], port)));
     // Time-outs of connections, which wait all the time and rarely fire.
     (0..pending / 4).for_each(|port| queue.put(event(50_000_000_000 + u64::from(port), port)));

@@ -5,7 +5,7 @@ use syncline_net_api::radix::{Radix, Timed};
 
 /// What happens at an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EventKind {
     /// The packet reaches the end of the port's link.
     Arrive,
     /// The last bit of the packet that the port is sending has left.
@@ -28,7 +28,7 @@ pub struct Event {
     /// The port it concerns.
     pub port: u32,
     /// What happens.
-    pub kind: Kind,
+    pub kind: EventKind,
     /// The packet; in events of a connection, only `flow` is used.
     pub packet: Packet,
 }
@@ -90,7 +90,7 @@ mod tests {
             let mut queue = Queue::default();
             let (mut now, mut out) = (0, Vec::new());
             for (number, &(ahead, pops)) in (0u32..).zip(&steps) {
-                queue.push(Event { time: now + ahead * ahead * ahead, port: number, kind: Kind::Arrive, packet: Packet::default() });
+                queue.push(Event { time: now + ahead * ahead * ahead, port: number, kind: EventKind::Arrive, packet: Packet::default() });
                 for _ in 0..pops {
                     let next = queue.next_time();
                     let event = queue.pop(u64::MAX);
@@ -112,7 +112,7 @@ mod tests {
         fn nothing_comes_out_too_early(times in prop::collection::vec(0u64..1000, 1..50), until in 0u64..1000) {
             let mut queue = Queue::default();
             for &time in &times {
-                queue.push(Event { time, port: 0, kind: Kind::Arrive, packet: Packet::default() });
+                queue.push(Event { time, port: 0, kind: EventKind::Arrive, packet: Packet::default() });
             }
             let out = std::iter::from_fn(|| queue.pop(until)).count();
             prop_assert_eq!(out, times.iter().filter(|&&time| time <= until).count());

@@ -9,7 +9,7 @@ use crate::packet::Packet;
 use crate::parameters::{Parameters, Sharing, Transport};
 use crate::port::{Count, NONE, Port, Taken};
 use crate::profile::Profile;
-use crate::queue::{Event, Kind, Queue};
+use crate::queue::{Event, EventKind, Queue};
 use crate::stalls::Stalls;
 use crate::tcp::ranges::Blocks;
 use crate::ways::Ways;
@@ -196,7 +196,7 @@ impl Simulation {
         let Some(Event { time, port, kind, packet }) = self.queue.pop(until.0) else { return false };
         self.now = self.now.max(time);
         self.events += 1;
-        if kind == Kind::Arrive {
+        if kind == EventKind::Arrive {
             self.arrive(port, packet, sink);
         } else {
             self.other(port, kind, packet.flow, sink);
@@ -206,14 +206,14 @@ impl Simulation {
 
     /// Handles an event other than the arrival of a packet.
     #[inline(never)]
-    fn other(&mut self, port: u32, kind: Kind, flow: u32, sink: &mut impl Sink) {
+    fn other(&mut self, port: u32, kind: EventKind, flow: u32, sink: &mut impl Sink) {
         match kind {
-            Kind::Arrive => {}
-            Kind::Left => self.left(port, sink),
-            Kind::Pause => self.pause(port),
-            Kind::Resume => self.resume(port),
-            Kind::Timer => self.timer(flow, sink),
-            Kind::Paced => self.paced(flow),
+            EventKind::Arrive => {}
+            EventKind::Left => self.left(port, sink),
+            EventKind::Pause => self.pause(port),
+            EventKind::Resume => self.resume(port),
+            EventKind::Timer => self.timer(flow, sink),
+            EventKind::Paced => self.paced(flow),
         }
     }
 
@@ -312,7 +312,7 @@ impl Simulation {
     #[inline]
     fn arrive(&mut self, port: u32, mut packet: Packet, sink: &mut impl Sink) {
         if let Some((time, next)) = self.ports[port as usize].next(self.now) {
-            self.queue.push(Event { time, port, kind: Kind::Arrive, packet: next });
+            self.queue.push(Event { time, port, kind: EventKind::Arrive, packet: next });
         }
         let flow = &self.flows[packet.flow as usize];
         let acknowledges = packet.is(Packet::ACKNOWLEDGES);
@@ -369,7 +369,7 @@ impl Simulation {
             Taken::Queued => self.activity.book(port as usize, &mut state.recent, Time(before), Time(after)),
             Taken::Sent(time) => {
                 self.activity.book(port as usize, &mut state.recent, Time(before), Time(after));
-                self.queue.push(Event { time, port, kind: Kind::Arrive, packet });
+                self.queue.push(Event { time, port, kind: EventKind::Arrive, packet });
             }
         }
     }
@@ -418,7 +418,7 @@ impl Simulation {
         if due < state.timer {
             state.timer = due;
             let packet = Packet { flow, ..Packet::default() };
-            self.queue.push(Event { time: due.max(self.now), port: NONE, kind: Kind::Timer, packet });
+            self.queue.push(Event { time: due.max(self.now), port: NONE, kind: EventKind::Timer, packet });
         }
     }
 

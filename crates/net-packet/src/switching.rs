@@ -4,7 +4,7 @@
 use crate::gate::{Gate, Waiting};
 use crate::packet::Packet;
 use crate::port::NONE;
-use crate::queue::{Event, Kind};
+use crate::queue::{Event, EventKind};
 use crate::round_robin::Next;
 use crate::simulation::{Simulation, Sink};
 use syncline_units::Time;
@@ -56,14 +56,14 @@ impl Simulation {
             if buffer.pauses && !ingress.pausing && buffer.is_too_much(ingress.bytes) {
                 ingress.pausing = true;
                 let time = now.saturating_add(ingress.delay);
-                self.tell(time, from, Kind::Pause);
+                self.tell(time, from, EventKind::Pause);
             }
         }
         self.start(port);
     }
 
     /// Schedules a port's pause, or its end.
-    fn tell(&mut self, time: u64, port: u32, kind: Kind) {
+    fn tell(&mut self, time: u64, port: u32, kind: EventKind) {
         self.queue.push(Event { time, port, kind, packet: Packet::default() });
     }
 
@@ -94,8 +94,8 @@ impl Simulation {
         }
         self.gate(port).sending = Some(waiting);
         // In this order, so that a departure is reported before an arrival at the same time.
-        self.queue.push(Event { time: left, port, kind: Kind::Left, packet: Packet::default() });
-        self.queue.push(Event { time: there, port, kind: Kind::Arrive, packet: waiting.packet });
+        self.queue.push(Event { time: left, port, kind: EventKind::Left, packet: Packet::default() });
+        self.queue.push(Event { time: there, port, kind: EventKind::Arrive, packet: waiting.packet });
         if self.is_begun(waiting.packet) {
             self.list(waiting.packet.flow);
         }
@@ -170,7 +170,7 @@ impl Simulation {
         if ingress.pausing && self.buffers[switch as usize].is_little(ingress.bytes, packet) {
             ingress.pausing = false;
             let time = self.now.saturating_add(ingress.delay);
-            self.tell(time, link, Kind::Resume);
+            self.tell(time, link, EventKind::Resume);
         }
     }
 

@@ -54,7 +54,7 @@ pub enum Wiring {
 
 /// The network between the ranks of a group, as far as estimates depend on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Network {
+pub struct GroupNetwork {
     /// How ranks are connected.
     pub wiring: Wiring,
     /// Rate of one link; on a graph, the rate at which each rank sends to the next one while all ranks do.
@@ -137,7 +137,7 @@ pub struct Work<'a> {
     /// How the vector is cut into chunks.
     pub chunking: Chunking,
     /// The network between the ranks.
-    pub network: &'a Network,
+    pub network: &'a GroupNetwork,
 }
 
 /// A phase of a collective, with the algorithms that may run it.
@@ -250,8 +250,8 @@ mod tests {
     use super::*;
     use crate::registry::check;
 
-    fn switch(buffer: Option<Bytes>) -> Network {
-        Network {
+    fn switch(buffer: Option<Bytes>) -> GroupNetwork {
+        GroupNetwork {
             wiring: Wiring::Switch,
             rate: Rate::from_bytes_per_s(50_000_000_000),
             count: 1,
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn candidates_of_unknown_cost_are_not_chosen() {
-        let ring = Network { wiring: Wiring::Ring { both: true }, ..switch(None) };
+        let ring = GroupNetwork { wiring: Wiring::Ring { both: true }, ..switch(None) };
         for kind in [CollectiveKind::AllToAll, CollectiveKind::AllReduce] {
             let chunking = Chunking::Fixed(Pieces::ONE);
             let work = Work { kind, ranks: 8, bytes: Bytes(1000), chunking, network: &ring };
@@ -280,7 +280,7 @@ mod tests {
         }
     }
 
-    fn name(kind: CollectiveKind, ranks: u32, bytes: u64, network: &Network) -> String {
+    fn name(kind: CollectiveKind, ranks: u32, bytes: u64, network: &GroupNetwork) -> String {
         let pieces = Pieces { chunks: (bytes / 4096).clamp(1, 16) as u32, active: 4, lanes: 1 };
         alone(Work { kind, ranks, bytes: Bytes(bytes), chunking: Chunking::Fixed(pieces), network })
             .algorithm()
@@ -303,7 +303,7 @@ mod tests {
         ];
         for wiring in wirings {
             for buffer in [None, Some(Bytes(0)), Some(Bytes(1 << 20))] {
-                let network = Network { wiring, ..switch(buffer) };
+                let network = GroupNetwork { wiring, ..switch(buffer) };
                 for &kind in CollectiveKind::ALL {
                     for ranks in (1..=20).chain([31, 32, 33, 64, 65, 66, 100, 128, 130]) {
                         for bytes in [0, 4, 1 << 14, 1 << 26, u64::MAX] {
@@ -334,9 +334,9 @@ mod tests {
         assert_eq!(of(AllToAll, 256, 1 << 20), "direct");
         assert_eq!(of(Broadcast, 8, 4), "direct");
         assert!(of(Broadcast, 256, 4).starts_with("tree"));
-        let full = Network { wiring: Wiring::Full, ..switch(None) };
+        let full = GroupNetwork { wiring: Wiring::Full, ..switch(None) };
         assert_eq!(name(AllReduce, 8, 1 << 30, &full), "direct");
-        let ring = Network { wiring: Wiring::Ring { both: true }, ..switch(None) };
+        let ring = GroupNetwork { wiring: Wiring::Ring { both: true }, ..switch(None) };
         assert_eq!(name(AllReduce, 16, 1 << 30, &ring), "ring");
     }
 

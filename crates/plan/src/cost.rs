@@ -17,7 +17,7 @@ pub use chain::chain;
 use crate::compose::{Grid, Phase};
 use crate::program::{Algorithm, Blocks, ClosedForm, Op, Seat, program};
 use crate::verify::diagnostics;
-use crate::walk::{Fault, Order, Received, Site, Visit, walk};
+use crate::walk::{Fault, Received, Site, StreamOrder, Visit, walk};
 use std::sync::Arc;
 use syncline_diagnostics::Diagnostics;
 use syncline_units::{Bytes, CollectiveKind, Extent, Rate, Time};
@@ -74,7 +74,7 @@ pub fn count(
             ..Count::default()
         },
     };
-    walk(algorithm, kind, ranks, false, Order::First, &mut counter).map_err(|f| diagnostics(&f))?;
+    walk(algorithm, kind, ranks, false, StreamOrder::First, &mut counter).map_err(|f| diagnostics(&f))?;
     Ok(counter.found)
 }
 
@@ -189,7 +189,7 @@ pub fn least_bytes(kind: CollectiveKind, ranks: u32, helpers: bool, vector: Byte
     match kind {
         CollectiveKind::AllReduce if !helpers => share(2),
         CollectiveKind::ReduceScatter | CollectiveKind::AllGather | CollectiveKind::AllToAll => share(1),
-        _ => vector,
+        CollectiveKind::AllReduce | CollectiveKind::Broadcast | CollectiveKind::Reduce => vector,
     }
 }
 

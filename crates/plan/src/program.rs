@@ -134,7 +134,11 @@ impl Seat {
         match self.kind {
             _ if none => Extent { start: whole.start, end: whole.start },
             CollectiveKind::AllGather => whole.blocks(self.index, 1, self.ranks),
-            _ => whole,
+            CollectiveKind::AllReduce
+            | CollectiveKind::ReduceScatter
+            | CollectiveKind::AllToAll
+            | CollectiveKind::Broadcast
+            | CollectiveKind::Reduce => whole,
         }
     }
 
@@ -147,7 +151,10 @@ impl Seat {
             _ if none => Extent { start: whole.start, end: whole.start },
             CollectiveKind::ReduceScatter => whole.blocks(self.index, 1, self.ranks),
             CollectiveKind::AllToAll => self.space(Buffer::Output, whole),
-            _ => whole,
+            CollectiveKind::AllReduce
+            | CollectiveKind::AllGather
+            | CollectiveKind::Broadcast
+            | CollectiveKind::Reduce => whole,
         }
     }
 

@@ -22,7 +22,7 @@ pub use grid::verify_composition;
 use crate::causality::Causality;
 use crate::program::{Algorithm, Blocks, Buffer, Op, Seat, program};
 use crate::symbolic::{MOST_WORDS, Storage, Values, Want};
-use crate::walk::{Fault, Order, Received, Site, Visit, walk};
+use crate::walk::{Fault, Received, Site, StreamOrder, Visit, walk};
 use std::collections::BTreeSet;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_units::{CollectiveKind, Extent};
@@ -78,8 +78,11 @@ fn prove(
 ) -> Result<(), Diagnostics> {
     let seats = algorithm.seats(ranks);
     check_size(u64::from(seats), ranks, elements, most)?;
-    let orders: &[Order] =
-        if algorithm.streams(kind, ranks) > 1 { &[Order::First, Order::Last] } else { &[Order::First] };
+    let orders: &[StreamOrder] = if algorithm.streams(kind, ranks) > 1 {
+        &[StreamOrder::First, StreamOrder::Last]
+    } else {
+        &[StreamOrder::First]
+    };
     for &order in orders {
         let mut storage = flat(kind, ranks, seats, elements).within(most);
         let run = Run { algorithm, kind, ranks, reverse, whole: Extent::whole(elements) };
@@ -197,7 +200,9 @@ pub(crate) fn check_result(
                 }
                 // Block `i` of the output is rank `i`'s block for this rank.
                 CollectiveKind::AllToAll => (own.start + at % own.len(), Want::Only((at / own.len()) as u32)),
-                _ => (at, Want::All),
+                CollectiveKind::AllReduce | CollectiveKind::ReduceScatter | CollectiveKind::Reduce => {
+                    (at, Want::All)
+                }
             };
             let expected = storage.expect(index as usize, buffer, at, origin, want, ranks);
             expected.err().map(|what| Fault { site: None, sentence: format!("rank {index} {what}") })
@@ -231,7 +236,7 @@ pub(crate) struct Run<'a> {
 
 impl Run<'_> {
     /// Runs all programs; `members` gives the storage of each seat.
-    fn execute(self, storage: &mut Storage, members: &[usize], order: Order) -> Result<(), Vec<Fault>> {
+    fn execute(self, storage: &mut Storage, members: &[usize], order: StreamOrder) -> Result<(), Vec<Fault>> {
         let streams = self.algorithm.streams(self.kind, self.ranks);
         let mut visit = Symbolic {
             run: self,

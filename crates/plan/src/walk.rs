@@ -42,7 +42,7 @@ impl Fault {
 
 /// Which of the ready streams runs next. Two opposite orders find faults that depend on the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum StreamOrder {
     /// The stream that has been ready longest.
     First,
     /// The stream that became ready last.
@@ -141,7 +141,7 @@ pub(crate) fn walk<V: Visit>(
     kind: CollectiveKind,
     ranks: u32,
     reverse: bool,
-    order: Order,
+    order: StreamOrder,
     visit: &mut V,
 ) -> Result<(), Vec<Fault>> {
     let (seats, streams) = (algorithm.seats(ranks), algorithm.streams(kind, ranks));
@@ -158,7 +158,7 @@ pub(crate) fn walk<V: Visit>(
     let ready = (0..all.len()).collect();
     let mut walk = Walk { algorithm, seats, streams, all, ready, mail: BTreeMap::new(), visit };
     while let Some(stream) =
-        if order == Order::First { walk.ready.pop_front() } else { walk.ready.pop_back() }
+        if order == StreamOrder::First { walk.ready.pop_front() } else { walk.ready.pop_back() }
     {
         walk.run(stream).map_err(|fault| vec![fault])?;
     }

@@ -59,12 +59,12 @@ pub fn workload(file: &str, iterations: u32, axes: &[Axis]) -> Result<Workload> 
     problems.into_result()?;
     let graph = match text.policy {
         Policy::Micro => micro(&steps, iterations)?,
-        Policy::Data => training(&steps, Order::WeightFirst { last_bottom: None }, iterations)?,
+        Policy::Data => training(&steps, GradientOrder::WeightFirst { last_bottom: None }, iterations)?,
         Policy::HybridDlrm => {
             let last_bottom = text.header.last_bottom.map(|last| last as usize);
-            training(&steps, Order::WeightFirst { last_bottom }, iterations)?
+            training(&steps, GradientOrder::WeightFirst { last_bottom }, iterations)?
         }
-        _ => training(&steps, Order::InputFirst, iterations)?,
+        _ => training(&steps, GradientOrder::InputFirst, iterations)?,
     };
     let name =
         Path::new(file).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
@@ -108,7 +108,7 @@ fn runnable(text: &TextWorkload) -> Result<()> {
 type Among = (RoleId, Comm);
 
 /// A layer: the times of its passes, and its exchanges within groups.
-struct Step {
+struct TextLayer {
     forward: Time,
     input_grad: Time,
     weight_grad: Time,
@@ -189,7 +189,7 @@ impl Layout {
         (RoleId(index as u16), self.roles[index].1.size())
     }
 
-    fn step(&mut self, text: &TextWorkload, index: usize, layer: &Layer) -> Boxed<Step> {
+    fn step(&mut self, text: &TextWorkload, index: usize, layer: &Layer) -> Boxed<TextLayer> {
         let at = Site { text, index, layer };
         let policy = layer.policy.unwrap_or(text.policy);
         let own = [Policy::Data, Policy::Model, Policy::HybridDataModel, Policy::HybridModelData];
@@ -215,7 +215,7 @@ impl Layout {
                     .note("ASTRA-sim silently ignores any other collective there"),
             ));
         }
-        Ok(Step {
+        Ok(TextLayer {
             forward: at.time("forward", layer.forward.cycles)?,
             input_grad: at.time("input gradient", layer.input_grad.cycles)?,
             weight_grad: at.time("weight gradient", layer.weight_grad.cycles)?,
@@ -291,7 +291,7 @@ impl Site<'_> {
 
 /// The order in which a loop computes the two gradients of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+enum GradientOrder {
     /// The weight gradient, then the input gradient. In the loop of recommendation models, `last_bottom` is the last
     /// layer of the bottom MLP.
     WeightFirst { last_bottom: Option<usize> },
@@ -300,11 +300,11 @@ enum Order {
 }
 
 /// The training loop over `steps`.
-fn training(steps: &[Step], order: Order, iterations: u32) -> Result<TaskGraph> {
+fn training(steps: &[TextLayer], order: GradientOrder, iterations: u32) -> Result<TaskGraph> {
     let mut training = Training { graph: GraphBuilder::new(), chain: None, awaited: Vec::new() };
     let last_bottom = match order {
-        Order::WeightFirst { last_bottom } => last_bottom,
-        Order::InputFirst => None,
+        GradientOrder::WeightFirst { last_bottom } => last_bottom,
+        GradientOrder::InputFirst => None,
     };
     let mut forwards = Vec::with_capacity(steps.len());
     let mut embedding = None;
@@ -322,7 +322,7 @@ fn training(steps: &[Step], order: Order, iterations: u32) -> Result<TaskGraph> 
     training.awaited.extend(embedding.take());
     for (index, step) in steps.iter().enumerate().rev() {
         match order {
-            Order::WeightFirst { .. } => {
+            GradientOrder::WeightFirst { .. } => {
                 training.weight_gradient(index, step, forwards[index]);
                 if index > 0 {
                     training.compute(index, Part::InputGrad, step.input_grad);
@@ -335,7 +335,7 @@ fn training(steps: &[Step], order: Order, iterations: u32) -> Result<TaskGraph> 
                     training.awaited.extend(embedding.take());
                 }
             }
-            Order::InputFirst => {
+            GradientOrder::InputFirst => {
                 training.compute(index, Part::InputGrad, step.input_grad);
                 let comm = step.input_grad_comm.filter(|_| index > 0);
                 let exchange = training.exchange(index, Part::InputGrad, step, comm, true);
@@ -354,7 +354,7 @@ fn training(steps: &[Step], order: Order, iterations: u32) -> Result<TaskGraph> 
 }
 
 /// The micro-benchmark: layer 0's weight-gradient collective once an iteration, all of them at once.
-fn micro(steps: &[Step], iterations: u32) -> Result<TaskGraph> {
+fn micro(steps: &[TextLayer], iterations: u32) -> Result<TaskGraph> {
     let mut training = Training { graph: GraphBuilder::new(), chain: None, awaited: Vec::new() };
     // An empty task lets the next iteration begin at once.
     let start = training.compute(0, Part::WeightGrad, Time::ZERO);
@@ -394,7 +394,7 @@ impl Training {
         &mut self,
         layer: usize,
         part: Part,
-        step: &Step,
+        step: &TextLayer,
         comm: Option<Among>,
         blocking: bool,
     ) -> Option<u32> {
@@ -411,7 +411,7 @@ impl Training {
         Some(update)
     }
 
-    fn weight_gradient(&mut self, index: usize, step: &Step, forward: u32) {
+    fn weight_gradient(&mut self, index: usize, step: &TextLayer, forward: u32) {
         self.compute(index, Part::WeightGrad, step.weight_grad);
         if let Some(last) = self.exchange(index, Part::WeightGrad, step, step.weight_grad_comm, false) {
             self.graph.after_previous(forward, last);

@@ -28,7 +28,7 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{CollectivePlan, Lanes, PhasePlan, Schedule};
 use syncline_fabric::Fabric;
 use syncline_plan::{Algorithm, Grid, choice, registry};
-use syncline_scenario::{Collectives, Network, Order, Schedulers};
+use syncline_scenario::{Collectives, NetworkSettings};
 use syncline_units::{Bytes, CollectiveKind, Extent, NpuId, Rate, Turn};
 use syncline_workload::{Role, RoleId, TaskKind, Workload};
 use turns::Turns;
@@ -74,7 +74,7 @@ struct Planner<'a> {
     /// The turn that the algorithms along each axis share.
     turns: Turns,
     /// The network along each axis of a role's groups, for the choice of algorithms.
-    along: BTreeMap<RoleId, Vec<choice::Network>>,
+    along: BTreeMap<RoleId, Vec<choice::GroupNetwork>>,
     bounds: Bounds,
     /// Keys of `collectives` that plans have used.
     used: BTreeSet<String>,
@@ -92,7 +92,7 @@ pub fn plans(
     workload: &Workload,
     fabric: &Fabric,
     placement: &[NpuId],
-    network: &Network,
+    network: &NetworkSettings,
     watch: &Watch<'_>,
 ) -> Result<Plans> {
     let mut planner = Planner::new(Context::new(spec, fabric, placement, network))?;
@@ -134,7 +134,7 @@ pub fn plans(
 ///
 /// # Errors
 /// Those errors of [`plans`] that do not depend on the job.
-pub fn check(spec: &Collectives, fabric: &Fabric, network: &Network) -> Result<()> {
+pub fn check(spec: &Collectives, fabric: &Fabric, network: &NetworkSettings) -> Result<()> {
     Planner::new(Context::new(spec, fabric, &[], network)).map(drop)
 }
 
@@ -156,15 +156,8 @@ pub fn without_use(keys: &BTreeSet<String>) -> Diagnostics {
 /// The endpoints' scheduling settings.
 pub fn schedule(spec: &Collectives) -> Schedule {
     Schedule {
-        order: match spec.order {
-            Order::Fifo => syncline_engine::Order::Fifo,
-            Order::Lifo => syncline_engine::Order::Lifo,
-            Order::Priority => syncline_engine::Order::Priority,
-        },
-        schedulers: match spec.schedulers() {
-            Schedulers::PerGroup => syncline_engine::Schedulers::PerGroup,
-            Schedulers::PerRank => syncline_engine::Schedulers::PerRank,
-        },
+        order: spec.order,
+        schedulers: spec.schedulers(),
         issue_threshold: spec.issue_threshold,
         issue_batch: spec.issue_batch,
         active_chunks: spec.active_chunks,
@@ -358,13 +351,12 @@ impl<'a> Planner<'a> {
             }
             let lower =
                 |axes: usize| (0..axes).filter(|&a| sizes[a] > 1).map(|a| (weights[a], sizes[a])).collect();
-            let gated = matches!(kind, CollectiveKind::Broadcast | CollectiveKind::Reduce);
             phases.push(PhasePlan {
                 kind: phase.kind,
                 size: phase.size,
                 weight: weights[phase.axis],
                 cuts: lower(phase.cut),
-                gates: if gated { lower(phase.axis) } else { Vec::new() },
+                gates: if kind.has_root() { lower(phase.axis) } else { Vec::new() },
                 dim: role.axes[phase.axis]
                     .dim
                     .unwrap_or_else(|| self.tier(role, weights[phase.axis], phase.size)),

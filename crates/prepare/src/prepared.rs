@@ -11,7 +11,9 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{Jitter, Job, Lanes};
 use syncline_fabric::cost::{Bill, bill};
 use syncline_fabric::{Fabric, Symmetry};
-use syncline_scenario::{NamedRanks, Network, Scenario, TRACED_CLASSES, TRACED_FAULTS, Traced, Workload};
+use syncline_scenario::{
+    NamedRanks, NetworkSettings, Scenario, TRACED_CLASSES, TRACED_FAULTS, Traced, Workload,
+};
 use syncline_units::{NpuId, Time};
 use syncline_workload::memory::Footprint;
 use syncline_workload::{TaskKind, Work, matching};
@@ -112,9 +114,9 @@ pub fn in_any_memory(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared>
     };
     let planned = plans.map_err(|found| errors.extend(found));
     match &scenario.network {
-        Network::Flow(settings) => errors.extend(settings.check(&fabric)),
-        Network::Packet(settings) => errors.extend(settings.check(&fabric)),
-        Network::Analytical | Network::Queued => {}
+        NetworkSettings::Flow(settings) => errors.extend(settings.check(&fabric)),
+        NetworkSettings::Packet(settings) => errors.extend(settings.check(&fabric)),
+        NetworkSettings::Analytical | NetworkSettings::Queued => {}
     }
     let durations = durations(&workload, &compute, &mut errors);
     for (index, rank) in
@@ -140,7 +142,7 @@ pub fn in_any_memory(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared>
     let (symmetry, why) = match (&scenario.network, scenario.quotient) {
         // Which packet is lost depends on the order of packets that arrive at the same time, and no symmetry preserves
         // it.
-        (Network::Packet(_), _) => (
+        (NetworkSettings::Packet(_), _) => (
             Symmetry::none(&fabric),
             "the results of `packet` depend on the order of packets, which no symmetry preserves".to_owned(),
         ),

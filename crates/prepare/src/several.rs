@@ -8,7 +8,7 @@ use crate::watch::Watch;
 use crate::{Prepared, jitter, network, plans, prepare, shared_memory, size};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_fabric::{Fabric, Symmetry};
-use syncline_scenario::{Fault, Job, Scenario, Traced, Workload};
+use syncline_scenario::{Fault, JobEntry, Scenario, Traced, Workload};
 use syncline_units::{NpuId, Time};
 use syncline_workload::{Share, join};
 
@@ -25,7 +25,7 @@ pub struct Member {
 }
 
 /// The scenario in which one of several jobs runs alone on the fabric, from time zero.
-pub fn alone(scenario: &Scenario, job: &Job) -> Scenario {
+pub fn alone(scenario: &Scenario, job: &JobEntry) -> Scenario {
     let mut alone = scenario.clone();
     alone.workload = (*job.workload).clone();
     alone.compute = job.compute.clone();
@@ -41,7 +41,7 @@ pub fn alone(scenario: &Scenario, job: &Job) -> Scenario {
 ///
 /// # Errors
 /// Everything that is wrong with any of them, or with all of them together.
-pub fn prepare_all(scenario: &Scenario, jobs: &[Job], watch: &Watch<'_>) -> Result<Prepared> {
+pub fn prepare_all(scenario: &Scenario, jobs: &[JobEntry], watch: &Watch<'_>) -> Result<Prepared> {
     let mut errors = check(scenario, jobs);
     errors = errors.into_result()?;
     let mut prepared: Vec<Prepared> = Vec::new();
@@ -68,7 +68,7 @@ pub fn prepare_all(scenario: &Scenario, jobs: &[Job], watch: &Watch<'_>) -> Resu
 }
 
 /// Checks the jobs as far as possible before they are built.
-fn check(scenario: &Scenario, jobs: &[Job]) -> Diagnostics {
+fn check(scenario: &Scenario, jobs: &[JobEntry]) -> Diagnostics {
     let mut errors = Diagnostics::new();
     if jobs.is_empty() || jobs.len() > MOST {
         errors.push(
@@ -107,7 +107,7 @@ fn check(scenario: &Scenario, jobs: &[Job]) -> Diagnostics {
 }
 
 /// Prefixes the keys of a job's own diagnostics with the job's key.
-fn keyed(mut found: Diagnostics, index: usize, job: &Job) -> Diagnostics {
+fn keyed(mut found: Diagnostics, index: usize, job: &JobEntry) -> Diagnostics {
     for each in &mut found.0 {
         let Some(key) = &each.key else { continue };
         let first = key.split('.').next().unwrap_or_default();
@@ -137,7 +137,7 @@ fn dedup(errors: &mut Diagnostics) {
 /// Joins several prepared jobs into one, whose ranks are numbered job after job.
 fn joined(
     scenario: &Scenario,
-    jobs: &[Job],
+    jobs: &[JobEntry],
     mut prepared: Vec<Prepared>,
     mut warnings: Diagnostics,
 ) -> Result<Prepared> {

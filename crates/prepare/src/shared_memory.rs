@@ -3,7 +3,7 @@
 use crate::Prepared;
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
-use syncline_scenario::Job;
+use syncline_scenario::JobEntry;
 use syncline_units::{Bytes, NpuId};
 use syncline_workload::remedy::said;
 
@@ -16,7 +16,7 @@ type Held = Vec<(usize, Bytes)>;
 ///
 /// `place` returns the NPU of a rank of a job.
 pub(crate) fn check(
-    jobs: &[Job],
+    jobs: &[JobEntry],
     prepared: &[Prepared],
     place: impl Fn(&Prepared, u32) -> NpuId,
 ) -> Diagnostics {

@@ -23,7 +23,7 @@ use crate::plans::Plans;
 use std::collections::{BTreeMap, BTreeSet};
 use syncline_engine::{CollectivePlan, PhasePlan, Slowdowns};
 use syncline_fabric::{Dimension, Fabric, Inside, NpuAxis, Symmetry, Unlike};
-use syncline_scenario::Network;
+use syncline_scenario::NetworkSettings;
 use syncline_units::{DimKind, NpuId, RankId, Turn, Turned};
 use syncline_workload::{Axis, Peer, Role, TaskGraph, TaskKind, Workload};
 
@@ -44,7 +44,7 @@ pub(crate) struct Subject<'a> {
     pub workload: &'a Workload,
     pub placement: &'a [NpuId],
     pub slow: &'a Slowdowns,
-    pub network: &'a Network,
+    pub network: &'a NetworkSettings,
 }
 
 /// Finds the axes that can be turned, and marks the phases that run along them. Also returns why other axes cannot.
@@ -423,13 +423,13 @@ impl<'a> Search<'a> {
     fn by_routes(mut self, plans: &Plans, roles: &[&Role]) -> (Symmetry, String) {
         let fabric = self.subject.fabric;
         let inside = match self.subject.network {
-            Network::Analytical => Inside::Passed,
-            Network::Queued => Inside::Queued,
-            Network::Flow(settings) if settings.paths > 1 => {
+            NetworkSettings::Analytical => Inside::Passed,
+            NetworkSettings::Queued => Inside::Queued,
+            NetworkSettings::Flow(settings) if settings.paths > 1 => {
                 self.keep_all("messages take several paths");
                 return (Symmetry::none(fabric), self.why());
             }
-            Network::Flow(_) | Network::Packet(_) => Inside::Shared,
+            NetworkSettings::Flow(_) | NetworkSettings::Packet(_) => Inside::Shared,
         };
         let stays = |axis: &Candidate| NpuAxis { size: axis.size, stride: axis.stride, turned: None };
         let mut axes: Vec<NpuAxis> = self.axes.iter().map(stays).collect();

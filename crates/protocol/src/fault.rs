@@ -118,7 +118,7 @@ impl std::error::Error for Fault {}
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trouble {
     /// The kind of trouble.
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// A clause that describes it. Its subject is the party at fault.
     pub what: String,
 }
@@ -126,7 +126,7 @@ pub struct Trouble {
 /// Kinds of trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum FaultKind {
     /// A connection was closed, for example because a process ended.
     Closed,
     /// A member has announced that it leaves, and is still needed.
@@ -146,29 +146,32 @@ pub enum Kind {
 impl Trouble {
     /// A connection was closed; `how` is the system's description.
     pub fn closed(how: &str) -> Self {
-        Self { kind: Kind::Closed, what: format!("closed its connection ({how})") }
+        Self { kind: FaultKind::Closed, what: format!("closed its connection ({how})") }
     }
 
     /// A member has left and is still needed.
     pub fn left() -> Self {
-        Self { kind: Kind::Left, what: "has left and is needed".to_owned() }
+        Self { kind: FaultKind::Left, what: "has left and is needed".to_owned() }
     }
 
     /// Nothing arrived for this long.
     pub fn silent(silence: Duration) -> Self {
-        Self { kind: Kind::Silent, what: format!("gave no sign of life for {:.1} s", silence.as_secs_f64()) }
+        Self {
+            kind: FaultKind::Silent,
+            what: format!("gave no sign of life for {:.1} s", silence.as_secs_f64()),
+        }
     }
 
     /// Part of a message arrived, and then nothing more for this long.
     pub fn stuck(silence: Duration) -> Self {
         let what = format!("stopped in the middle of a message for {:.1} s", silence.as_secs_f64());
-        Self { kind: Kind::Silent, what }
+        Self { kind: FaultKind::Silent, what }
     }
 
     /// All others are silent: either this rank is cut off, or all others are gone. It cannot tell which.
     pub fn cut_off() -> Self {
         let what = "hears nobody: it is cut off from all others, or they are all gone".to_owned();
-        Self { kind: Kind::Silent, what }
+        Self { kind: FaultKind::Silent, what }
     }
 
     /// Other ranks saw a rank close its connections, and the coordinator did not.
@@ -177,13 +180,13 @@ impl Trouble {
             "carries nothing: other ranks saw rank {rank} close its connections, but the coordinator, on rank 0's \
              host, did not"
         );
-        Self { kind: Kind::Silent, what }
+        Self { kind: FaultKind::Silent, what }
     }
 
     /// A thread of this program failed, which is always a bug.
     pub fn bug() -> Self {
         let what = "failed, which is a bug of syncline: please report it".to_owned();
-        Self { kind: Kind::Closed, what }
+        Self { kind: FaultKind::Closed, what }
     }
 
     /// Memory of an operation changed while it was being sent: the rank at fault wrote to it before the operation
@@ -193,7 +196,7 @@ impl Trouble {
             "changed the memory of an operation while it was being sent (operation {sequence}, chunk {chunk}): \
              wait for the operation before you write to its memory"
         );
-        Self { kind: Kind::Changed, what }
+        Self { kind: FaultKind::Changed, what }
     }
 
     /// The memory of a send changed while it was being sent: this rank wrote to it before the send ended.
@@ -202,13 +205,13 @@ impl Trouble {
             "changed the memory of a send to rank {to} (tag {tag}) while it was being sent: wait for the send before \
              you write to its memory"
         );
-        Self { kind: Kind::Changed, what }
+        Self { kind: FaultKind::Changed, what }
     }
 
     /// An operation has not ended after this long.
     pub fn deadline(elapsed: Duration) -> Self {
         Self {
-            kind: Kind::Deadline,
+            kind: FaultKind::Deadline,
             what: format!("was not through with the operation after {:.1} s", elapsed.as_secs_f64()),
         }
     }
@@ -217,9 +220,9 @@ impl Trouble {
 impl From<Broken> for Trouble {
     fn from(broken: Broken) -> Self {
         let kind = if matches!(broken, Broken::Differs(..) | Broken::NoPlan(..)) {
-            Kind::Differs
+            FaultKind::Differs
         } else {
-            Kind::Corrupt
+            FaultKind::Corrupt
         };
         Self { kind, what: broken.to_string() }
     }
@@ -235,7 +238,7 @@ impl fmt::Display for Trouble {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// The frame is of an unknown kind, with this code.
-    Kind(u16),
+    UnknownFrame(u16),
     /// The checksum of this frame is wrong: the frame changed on its way, or another should have come before it.
     Checksum(Header),
     /// The frame belongs to another epoch than this one.
@@ -245,7 +248,7 @@ pub enum Broken {
     /// The same message has come before.
     Twice(Header),
     /// Bytes of collectives that this rank has not begun: more than a peer sends that obeys
-    /// [`Hold`](crate::wire::Kind::Hold).
+    /// [`Hold`](crate::wire::FrameKind::Hold).
     Flood(usize),
     /// A gradient for the vector with this name, whose parameters have not been set.
     NoParameters(String),
@@ -259,7 +262,7 @@ pub enum Broken {
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Kind(code) => write!(f, "sent a frame of unknown kind {code:#06x}"),
+            Self::UnknownFrame(code) => write!(f, "sent a frame of unknown kind {code:#06x}"),
             Self::Checksum(header) => {
                 let Header { sequence, chunk, .. } = header;
                 write!(f, "sent a frame that changed on its way or is out of order ")?;

@@ -31,7 +31,7 @@ use crate::machine::Machine;
 use crate::memory::{Pool, Region};
 use crate::operation::Asked;
 use crate::shape::{PlanBook, Shape};
-use crate::wire::{Digest, Header, Kind};
+use crate::wire::{Digest, FrameKind, Header};
 use chunk::{Chunk, Trigger};
 use early::Early;
 pub use group::Opening;
@@ -74,7 +74,7 @@ const SPAN: u64 = 16;
 /// Memory that stayed unused for this many calls of [`Machine::rest`] is freed: five seconds by default.
 const IDLE: u32 = 50;
 
-/// The chunk of a [`Kind::Close`] that answers another one, from a member that has not opened the group. The frame
+/// The chunk of a [`FrameKind::Close`] that answers another one, from a member that has not opened the group. The frame
 /// then has the receiver's number of the group.
 const NEVER: u32 = u32::MAX;
 
@@ -102,12 +102,13 @@ const fn closing(slot: u32) -> Owner {
 
 /// Whether a frame belongs to a plan of a group, given by its number on this rank.
 fn is_of(slot: u32, header: Header) -> bool {
-    matches!(header.kind, Kind::Message(_) | Kind::Begin) && header.sequence >> SEQUENCE_BITS == slot
+    matches!(header.kind, FrameKind::Message(_) | FrameKind::Begin)
+        && header.sequence >> SEQUENCE_BITS == slot
 }
 
 /// A collective that this rank has begun, with its input and output.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct StartedOperation {
     /// The operation's number in its group, the same on all ranks.
     pub sequence: u64,
     /// How the operation is run.
@@ -222,7 +223,7 @@ impl Lane {
     ///
     /// # Errors
     /// The rank that has announced another operation under this number, and both operations.
-    pub fn start(&mut self, job: Arc<Job>) -> Result<(), (u32, Broken)> {
+    pub fn start(&mut self, job: Arc<StartedOperation>) -> Result<(), (u32, Broken)> {
         self.start_in(0, job)
     }
 
@@ -230,7 +231,7 @@ impl Lane {
     ///
     /// # Errors
     /// As for [`Lane::start`].
-    pub fn start_in(&mut self, slot: u32, job: Arc<Job>) -> Result<(), (u32, Broken)> {
+    pub fn start_in(&mut self, slot: u32, job: Arc<StartedOperation>) -> Result<(), (u32, Broken)> {
         let Some(group) = self.groups.get_mut(slot as usize).and_then(Option::as_mut) else { return Ok(()) };
         let sequence = job.sequence;
         assert!(sequence > group.newest, "operation {sequence} begins after operation {}", group.newest);
@@ -292,7 +293,7 @@ impl Lane {
             group.closed_to.insert(key.1);
         }
         let header =
-            Header { kind: Kind::Open, epoch: self.epoch, sequence: slot << SEQUENCE_BITS, chunk: 0 };
+            Header { kind: FrameKind::Open, epoch: self.epoch, sequence: slot << SEQUENCE_BITS, chunk: 0 };
         for &member in &group.absent {
             self.links[member as usize].urge(header, &id.to_le_bytes());
         }
@@ -323,13 +324,14 @@ impl Lane {
             let routes = &self.routes;
             link.divert(|header| {
                 let number = header.sequence >> SEQUENCE_BITS;
-                matches!(header.kind, Kind::Message(_)) && routes.get(&(member, number)) == Some(&slot)
+                matches!(header.kind, FrameKind::Message(_)) && routes.get(&(member, number)) == Some(&slot)
             });
         }
         self.early.forget(&keys, &mut self.pool);
         group.abort(&mut self.pool);
         let chunk = lost.map_or(0, |member| member + 1);
-        let header = Header { kind: Kind::Close, epoch: self.epoch, sequence: slot << SEQUENCE_BITS, chunk };
+        let header =
+            Header { kind: FrameKind::Close, epoch: self.epoch, sequence: slot << SEQUENCE_BITS, chunk };
         let others: BTreeSet<u32> = group.others().collect();
         for &member in others.difference(&group.closed_to) {
             group.close_unwritten.insert(member);
@@ -356,7 +358,7 @@ impl Lane {
         }
     }
 
-    /// A [`Kind::Close`] of a group has been written to a member.
+    /// A [`FrameKind::Close`] of a group has been written to a member.
     fn close_written(&mut self, slot: u32, member: u32) {
         if let Some(group) = self.groups.get_mut(slot as usize).and_then(Option::as_mut) {
             group.close_unwritten.remove(&member);
@@ -475,11 +477,11 @@ impl Lane {
                 (Digest::of_region(sent) != digest).then(|| Trouble::changed(sequence, number))
             })
         };
-        let changed = if trouble.kind == fault::Kind::Closed { changed() } else { None };
+        let changed = if trouble.kind == fault::FaultKind::Closed { changed() } else { None };
         changed.unwrap_or(trouble)
     }
 
-    fn signal(&mut self, rank: u32, kind: Kind) {
+    fn signal(&mut self, rank: u32, kind: FrameKind) {
         let header = Header { kind, epoch: self.epoch, sequence: 0, chunk: 0 };
         self.links[rank as usize].urge(header, &[]);
     }
@@ -522,23 +524,25 @@ impl Lane {
             Event::Header(header) => {
                 let aside = |pool: &mut Pool, length| (length, Landing::Aside(pool.take(length)));
                 let (length, landing) = match header.kind {
-                    Kind::Message(number) => self.landing(rank, header, number)?,
-                    Kind::Begin => aside(&mut self.pool, Asked::ENCODED),
-                    Kind::Piece => self.transfers.landing(rank, header, &mut self.pool)?,
-                    Kind::Offer => aside(&mut self.pool, Label::OFFER),
-                    Kind::Open | Kind::Refuse => aside(&mut self.pool, OPEN),
-                    Kind::Heartbeat | Kind::Leave | Kind::Close => (0, Landing::Nothing),
-                    Kind::Hold | Kind::Resume | Kind::Ask | Kind::Taken => (0, Landing::Nothing),
+                    FrameKind::Message(number) => self.landing(rank, header, number)?,
+                    FrameKind::Begin => aside(&mut self.pool, Asked::ENCODED),
+                    FrameKind::Piece => self.transfers.landing(rank, header, &mut self.pool)?,
+                    FrameKind::Offer => aside(&mut self.pool, Label::OFFER),
+                    FrameKind::Open | FrameKind::Refuse => aside(&mut self.pool, OPEN),
+                    FrameKind::Heartbeat | FrameKind::Leave | FrameKind::Close => (0, Landing::Nothing),
+                    FrameKind::Hold | FrameKind::Resume | FrameKind::Ask | FrameKind::Taken => {
+                        (0, Landing::Nothing)
+                    }
                 };
                 self.links[rank as usize].land(length, landing);
                 Ok(())
             }
             Event::Frame(header, landing) => match (header.kind, landing) {
-                (Kind::Message(number), landing) => {
+                (FrameKind::Message(number), landing) => {
                     self.arrived(rank, header, number, landing);
                     Ok(())
                 }
-                (Kind::Piece, landing) => {
+                (FrameKind::Piece, landing) => {
                     self.transfers.arrived(&mut context!(self), rank, header, landing);
                     Ok(())
                 }
@@ -547,14 +551,14 @@ impl Lane {
                     self.pool.give(buffer);
                     outcome
                 }
-                (Kind::Ask, _) => self.transfers.asked(&mut context!(self), rank, header),
-                (Kind::Taken, _) => self.transfers.has_released(&mut context!(self), rank, header),
-                (Kind::Hold | Kind::Resume, _) => {
-                    self.links[rank as usize].hold(header.kind == Kind::Hold);
+                (FrameKind::Ask, _) => self.transfers.asked(&mut context!(self), rank, header),
+                (FrameKind::Taken, _) => self.transfers.has_released(&mut context!(self), rank, header),
+                (FrameKind::Hold | FrameKind::Resume, _) => {
+                    self.links[rank as usize].hold(header.kind == FrameKind::Hold);
                     Ok(())
                 }
-                (Kind::Close, _) => self.has_closed(rank, header),
-                (Kind::Leave, _) => {
+                (FrameKind::Close, _) => self.has_closed(rank, header),
+                (FrameKind::Leave, _) => {
                     self.left.insert(rank);
                     Ok(())
                 }
@@ -564,16 +568,22 @@ impl Lane {
     }
 
     /// Handles a frame with a payload that is neither a message nor a piece.
-    fn handle_notice(&mut self, rank: u32, header: Header, kind: Kind, payload: &[u8]) -> Result<(), Broken> {
+    fn handle_notice(
+        &mut self,
+        rank: u32,
+        header: Header,
+        kind: FrameKind,
+        payload: &[u8],
+    ) -> Result<(), Broken> {
         let unknown = Broken::Unknown(header);
         match kind {
-            Kind::Begin => {
+            FrameKind::Begin => {
                 let asked = payload.try_into().ok().and_then(Asked::decode);
                 self.announced(rank, header, asked.ok_or(unknown)?)
             }
-            Kind::Offer => self.transfers.offered(&mut context!(self), rank, header, payload),
-            Kind::Refuse => self.transfers.refused(&mut context!(self), rank, header, payload),
-            Kind::Open => {
+            FrameKind::Offer => self.transfers.offered(&mut context!(self), rank, header, payload),
+            FrameKind::Refuse => self.transfers.refused(&mut context!(self), rank, header, payload),
+            FrameKind::Open => {
                 let id = u64::from_le_bytes(payload.try_into().map_err(|_| unknown)?);
                 self.has_opened(rank, header, id)
             }
@@ -636,7 +646,7 @@ impl Lane {
             }
             if group.closed_to.insert(rank) {
                 let sequence = slot << SEQUENCE_BITS;
-                let header = Header { kind: Kind::Close, epoch: self.epoch, sequence, chunk: 0 };
+                let header = Header { kind: FrameKind::Close, epoch: self.epoch, sequence, chunk: 0 };
                 group.close_unwritten.insert(rank);
                 self.links[rank as usize].end(header, closing(slot), |waiting| is_of(slot, waiting));
             }
@@ -757,7 +767,7 @@ impl Lane {
     fn hold(&mut self, rank: u32) {
         if !self.held.contains(&rank) && !self.lacks(rank, false) {
             self.held.insert(rank);
-            self.signal(rank, Kind::Hold);
+            self.signal(rank, FrameKind::Hold);
         }
     }
 
@@ -770,7 +780,7 @@ impl Lane {
             self.held.iter().copied().filter(|&rank| room || self.lacks(rank, false)).collect();
         for rank in ready {
             self.held.remove(&rank);
-            self.signal(rank, Kind::Resume);
+            self.signal(rank, FrameKind::Resume);
         }
     }
 
@@ -841,9 +851,9 @@ impl Lane {
             let link = &mut self.links[rank as usize];
             let header = |kind| Header { kind, epoch: self.epoch, sequence: low, chunk: number };
             if announced_to.insert(rank) {
-                link.control(header(Kind::Begin), &shape.asked().encode());
+                link.control(header(FrameKind::Begin), &shape.asked().encode());
             }
-            link.message(header(Kind::Message(message)), payload, (key, number, step));
+            link.message(header(FrameKind::Message(message)), payload, (key, number, step));
         };
         let mut early = |seat: u32, message: u16| {
             let rank = members[shape.ranks()[seat as usize] as usize];
@@ -946,13 +956,13 @@ impl Machine for Lane {
 
     fn beat(&mut self, peer: u32) {
         if self.waiting(peer) == 0 {
-            self.signal(peer, Kind::Heartbeat);
+            self.signal(peer, FrameKind::Heartbeat);
         }
     }
 
     fn leave(&mut self, peer: u32) {
         // After all frames of plans.
-        let header = Header { kind: Kind::Leave, epoch: self.epoch, sequence: 0, chunk: 0 };
+        let header = Header { kind: FrameKind::Leave, epoch: self.epoch, sequence: 0, chunk: 0 };
         let link = &mut self.links[peer as usize];
         link.control(header, &[]);
         link.hold(false);
@@ -1006,7 +1016,7 @@ mod tests {
         for (sequence, buffer) in (1..).zip(&mut buffers) {
             let region = buffer.region();
             let shape = book.shape(&operation).unwrap();
-            let job = Job { sequence, shape, input: region, output: region, keep: false };
+            let job = StartedOperation { sequence, shape, input: region, output: region, keep: false };
             lane.start(Arc::new(job)).unwrap();
         }
         let whole =

@@ -400,7 +400,7 @@ impl Link {
                     *bytes = later;
                     if *have == HEADER {
                         let (header, checksum) =
-                            Header::decode(header, self.headers_arrived).map_err(Broken::Kind)?;
+                            Header::decode(header, self.headers_arrived).map_err(Broken::UnknownFrame)?;
                         self.headers_arrived = self.headers_arrived.wrapping_add(1);
                         // A header that has no summed payload is verified before it is acted upon.
                         let complete = header.kind.bare() || (header.kind.carries() && !self.checked);
@@ -535,11 +535,11 @@ impl Payload {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Kind;
+    use crate::wire::FrameKind;
     use proptest::prelude::*;
 
     fn header(number: u16) -> Header {
-        Header { kind: Kind::Message(number), epoch: 0, sequence: 1, chunk: 2 }
+        Header { kind: FrameKind::Message(number), epoch: 0, sequence: 1, chunk: 2 }
     }
 
     /// Everything that a link has to write, in writes of at most `step` bytes, and the owners of what was written.
@@ -579,7 +579,7 @@ mod tests {
             for mut bytes in wire.chunks(piece) {
                 while let Some(event) = receiver.take(&mut bytes).unwrap() {
                     match event {
-                        Event::Header(Header { kind: Kind::Message(number), .. }) => {
+                        Event::Header(Header { kind: FrameKind::Message(number), .. }) => {
                             let room = rooms[usize::from(number)].region();
                             let landing = match number % 3 {
                                 0 => Landing::Put(room),
@@ -588,7 +588,7 @@ mod tests {
                             };
                             receiver.land(room.len(), landing);
                         }
-                        Event::Frame(Header { kind: Kind::Message(number), .. }, landing) => {
+                        Event::Frame(Header { kind: FrameKind::Message(number), .. }, landing) => {
                             if let Landing::Aside(mut buffer) = landing {
                                 rooms[usize::from(number)].region().copy_from(buffer.region());
                             }
@@ -623,7 +623,7 @@ mod tests {
 
     #[test]
     fn a_duplicated_or_lost_frame_is_detected_by_the_next_one() {
-        let beat = Header { kind: Kind::Heartbeat, epoch: 0, sequence: 0, chunk: 0 };
+        let beat = Header { kind: FrameKind::Heartbeat, epoch: 0, sequence: 0, chunk: 0 };
         let mut sender = Link::default();
         (0..3).for_each(|_| sender.control(beat, &[]));
         let (wire, _) = written(&mut sender, 100);

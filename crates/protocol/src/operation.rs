@@ -54,19 +54,13 @@ impl Operation {
 
     /// Whether elements are combined.
     pub const fn reduces(&self) -> bool {
-        matches!(
-            self.kind,
-            CollectiveKind::AllReduce | CollectiveKind::ReduceScatter | CollectiveKind::Reduce
-        )
+        self.kind.reduces()
     }
 
     /// Whether ranks contribute or get blocks of their own, so that the length of the vector must be a multiple of
     /// the number of ranks.
     pub const fn by_rank(&self) -> bool {
-        matches!(
-            self.kind,
-            CollectiveKind::ReduceScatter | CollectiveKind::AllGather | CollectiveKind::AllToAll
-        )
+        self.kind.has_blocks()
     }
 
     /// Checks that the operation is valid for `ranks` ranks.

@@ -5,7 +5,7 @@ use crate::racks::Racks;
 use crate::shape::{PlanBook, Rule};
 use syncline_diagnostics::{Code, Diagnostic, Result};
 use syncline_plan::by_name;
-use syncline_plan::choice::Network;
+use syncline_plan::choice::GroupNetwork;
 use syncline_units::CollectiveKind;
 
 /// A rule by the name of its plan.
@@ -54,7 +54,7 @@ pub struct Policy {
     /// The first rule that fits an operation applies.
     pub rules: Vec<NamedRule>,
     /// The network on which the fastest plan is chosen if no rule fits.
-    pub network: Network,
+    pub network: GroupNetwork,
 }
 
 impl Policy {
@@ -115,7 +115,7 @@ mod tests {
                 by_rack,
                 message: 1 << 16,
             }],
-            network: Network {
+            network: GroupNetwork {
                 wiring: Wiring::Graph { far: rate, all: rate, far_latency: Time::ZERO },
                 rate,
                 count: 1,

@@ -49,7 +49,7 @@ pub(crate) struct Group {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Step {
+pub(crate) struct ScriptStep {
     pub act: Act,
     /// Number of steps that must be done before this one.
     pub missing: u32,
@@ -63,7 +63,7 @@ pub struct Script {
     streams: u32,
     split: bool,
     result: Buffer,
-    steps: Vec<Step>,
+    steps: Vec<ScriptStep>,
     followers: Vec<u32>,
     /// For each sending seat, the steps that take its messages, by message number.
     incoming: BTreeMap<u32, Vec<u32>>,
@@ -161,7 +161,7 @@ impl Script {
                 Action::Join => Act::Join,
                 Action::Deliver => Act::Deliver,
             };
-            self.steps.push(Step { act, missing: 0, followers: 0..0 });
+            self.steps.push(ScriptStep { act, missing: 0, followers: 0..0 });
         }
         Ok(())
     }
@@ -301,7 +301,7 @@ impl Script {
         self.seat
     }
 
-    pub(crate) fn steps(&self) -> &[Step] {
+    pub(crate) fn steps(&self) -> &[ScriptStep] {
         &self.steps
     }
 

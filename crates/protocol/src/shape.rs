@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use syncline_diagnostics::{Code, Diagnostic, Result};
 use syncline_plan::Algorithm;
-use syncline_plan::choice::{self, Candidate, Network, Phase, Work};
+use syncline_plan::choice::{self, Candidate, GroupNetwork, Phase, Work};
 use syncline_units::{Bytes, CollectiveKind};
 
 /// How one member runs a collective of some size.
@@ -115,7 +115,7 @@ pub struct PlanBook {
     names: Vec<u32>,
     rules: Vec<Rule>,
     /// The network for which plans are chosen if no rule fits; without it, every operation needs a rule.
-    network: Option<Network>,
+    network: Option<GroupNetwork>,
     scripts: Mutex<Scripts>,
     chosen: Mutex<Chosen>,
 }
@@ -154,7 +154,7 @@ impl PlanBook {
     /// Runs operations without a matching rule by the fastest plan on `network`, which must be the same on all
     /// members.
     #[must_use]
-    pub fn with_network(mut self, network: Network) -> Self {
+    pub fn with_network(mut self, network: GroupNetwork) -> Self {
         self.network = Some(network);
         self
     }
@@ -211,7 +211,7 @@ impl PlanBook {
         let first = self.order.iter().position(|&rank| rank == operation.root).expect("root is a rank");
         let mut ranks = self.order.clone();
         // A plan broadcasts from seat 0 and reduces to it.
-        if matches!(operation.kind, CollectiveKind::Broadcast | CollectiveKind::Reduce) {
+        if operation.kind.has_root() {
             ranks.rotate_left(first);
         }
         let seats = rule.algorithm.seats(self.ranks);
@@ -310,8 +310,8 @@ mod tests {
         PlanBook::new(member, ranks, (0..ranks).collect(), rules).unwrap()
     }
 
-    fn network() -> Network {
-        Network {
+    fn network() -> GroupNetwork {
+        GroupNetwork {
             wiring: choice::Wiring::Graph {
                 far: Rate::from_bytes_per_s(1_500_000_000),
                 all: Rate::from_bytes_per_s(1_500_000_000),

@@ -13,7 +13,7 @@
 //! | 0..2 | the message's number among those of the chunk between these two seats; values from [`LAST_MESSAGE`] on are other kinds of frame |
 //! | 2..4 | epoch: how often the membership has changed; a frame of another epoch is refused |
 //! | 4..8 | of a plan's frame: the sender's number of the group of ranks (upper 12 bits) and the lower 20 bits of the operation's sequence number in that group; of a transfer's frame: the offering side's number of the transfer |
-//! | 8..12 | of a plan's frame: the chunk of the operation; of a transfer's frame: see [`Kind`] |
+//! | 8..12 | of a plan's frame: the chunk of the operation; of a transfer's frame: see [`FrameKind`] |
 //! | 12..16 | CRC-32C of the payload, then the 12 bytes above, then the frame's place (from 0 on, 4 bytes); the payload comes first, so that one that goes to many peers is summed once |
 
 use crate::memory::Region;
@@ -26,7 +26,7 @@ pub const LAST_MESSAGE: u16 = 0xff00;
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     /// A message of a plan, by its number among those of a chunk from this sender to this receiver.
     Message(u16),
     /// Announces an operation, before its first message on a connection. Its description follows
@@ -42,10 +42,10 @@ pub enum Kind {
     /// or, if the group has lost a member, that member's rank in the job plus 1. A chunk of 2^32 - 1 answers the
     /// receiver's own `Close`: the sender has not opened the group, and the number is the receiver's.
     Close,
-    /// Asks the receiver to send no messages of plans until [`Kind::Resume`]: this side has no room for messages that
+    /// Asks the receiver to send no messages of plans until [`FrameKind::Resume`]: this side has no room for messages that
     /// it does not need yet.
     Hold,
-    /// Ends [`Kind::Hold`].
+    /// Ends [`FrameKind::Hold`].
     Resume,
     /// Offers a transfer; its label and length follow (32 bytes). If the chunk is 1, its only piece comes without
     /// being asked for.
@@ -62,7 +62,7 @@ pub enum Kind {
     Taken,
 }
 
-impl Kind {
+impl FrameKind {
     const fn code(self) -> u16 {
         match self {
             Self::Message(number) => number,
@@ -120,13 +120,13 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// What the frame is.
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// How often the membership has changed.
     pub epoch: u16,
     /// The sender's number of the group and the lower bits of the operation's sequence number, or the number of a
     /// transfer.
     pub sequence: u32,
-    /// The chunk of an operation; of other frames see [`Kind`].
+    /// The chunk of an operation; of other frames see [`FrameKind`].
     pub chunk: u32,
 }
 
@@ -156,7 +156,7 @@ impl Header {
     pub fn decode(bytes: &[u8; HEADER], place: u32) -> Result<(Self, Checksum), u16> {
         let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let kind = Kind::of(half(0)).ok_or(half(0))?;
+        let kind = FrameKind::of(half(0)).ok_or(half(0))?;
         let header = Self { kind, epoch: half(2), sequence: word(4), chunk: word(8) };
         let head = summed_header(bytes, place);
         Ok((header, Checksum { payload: Digest::NOTHING, head, promised: word(12) }))
@@ -225,15 +225,15 @@ mod tests {
     #[test]
     fn every_code_decodes_to_its_kind() {
         for code in 0..OTHERS {
-            assert_eq!(Kind::of(LAST_MESSAGE + code).map(Kind::code), Some(LAST_MESSAGE + code));
+            assert_eq!(FrameKind::of(LAST_MESSAGE + code).map(FrameKind::code), Some(LAST_MESSAGE + code));
         }
-        assert_eq!(Kind::of(LAST_MESSAGE + OTHERS), None);
+        assert_eq!(FrameKind::of(LAST_MESSAGE + OTHERS), None);
     }
 
-    fn kinds() -> impl Strategy<Value = Kind> {
+    fn kinds() -> impl Strategy<Value = FrameKind> {
         prop_oneof![
-            (0..LAST_MESSAGE).prop_map(Kind::Message),
-            (0..OTHERS).prop_map(|code| { Kind::of(LAST_MESSAGE + code).unwrap() })
+            (0..LAST_MESSAGE).prop_map(FrameKind::Message),
+            (0..OTHERS).prop_map(|code| { FrameKind::of(LAST_MESSAGE + code).unwrap() })
         ]
     }
 
@@ -260,7 +260,7 @@ mod tests {
 
         #[test]
         fn every_flipped_bit_is_detected(payload in prop::collection::vec(any::<u8>(), 1..100), bit: usize) {
-            let header = Header { kind: Kind::Message(3), epoch: 1, sequence: 2, chunk: 3 };
+            let header = Header { kind: FrameKind::Message(3), epoch: 1, sequence: 2, chunk: 3 };
             let mut frame = header.encode(7, &payload).to_vec();
             frame.extend(&payload);
             let bit = bit % (8 * frame.len());

@@ -9,16 +9,16 @@ use std::time::Duration;
 use syncline_plan::custom::{Custom, PlanFile};
 use syncline_plan::registry::ENTRIES;
 use syncline_plan::{Algorithm, by_name};
-use syncline_protocol::fault::{Broken, Kind, Trouble};
+use syncline_protocol::fault::{Broken, FaultKind, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::lane::transfers::{Label, Transfer};
-use syncline_protocol::lane::{Job, Lane, Pace};
+use syncline_protocol::lane::{Lane, Pace, StartedOperation};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::{Buffer, Region};
 use syncline_protocol::operation::{Association, Operation};
 use syncline_protocol::shape::{PlanBook, Rule, Shape};
 use syncline_protocol::virtual_network::{Mishap, VirtualNetwork};
-use syncline_protocol::wire::{HEADER, Header, Kind as Frame};
+use syncline_protocol::wire::{FrameKind as Frame, HEADER, Header};
 use syncline_reduction::{Element, Reduction};
 use syncline_units::CollectiveKind;
 
@@ -139,7 +139,7 @@ fn check(
                 None => (Region::EMPTY, Region::EMPTY),
             };
             let sequence = number as u64 + 1;
-            let job = Arc::new(Job { sequence, shape, input, output, keep: ask.keep });
+            let job = Arc::new(StartedOperation { sequence, shape, input, output, keep: ask.keep });
             for network in &mut networks {
                 network.machine(member as usize).start(Arc::clone(&job)).unwrap();
             }
@@ -196,11 +196,7 @@ fn operations(kind: CollectiveKind, ranks: u32) -> impl Strategy<Value = Ask> {
                 elements,
                 element,
                 reduction: Reduction::Sum,
-                root: if matches!(kind, CollectiveKind::Broadcast | CollectiveKind::Reduce) {
-                    root
-                } else {
-                    0
-                },
+                root: if kind.has_root() { root } else { 0 },
                 association: if seats { Association::Seats } else { Association::Arrival },
             };
             if operation.by_rank() {
@@ -343,8 +339,13 @@ fn in_seat_order_a_hub_and_direct_add_from_the_first_rank_to_the_last() {
                     buffer.as_mut_slice().copy_from_slice(input);
                 }
                 let region = if member < 7 { buffer.region() } else { Region::EMPTY };
-                let job =
-                    Job { sequence: 1, shape: Arc::clone(shape), input: region, output: region, keep: false };
+                let job = StartedOperation {
+                    sequence: 1,
+                    shape: Arc::clone(shape),
+                    input: region,
+                    output: region,
+                    keep: false,
+                };
                 network.machine(member).start(Arc::new(job)).unwrap();
             }
             network.run().unwrap();
@@ -369,7 +370,7 @@ fn under_way(
     for ((rank, buffer), shape) in (0u32..).zip(&mut buffers).zip(shapes) {
         buffer.as_mut_slice().copy_from_slice(&interpreter::vector(operation, rank, 1));
         let region = buffer.region();
-        let job = Job { sequence: 1, shape, input: region, output: region, keep: true };
+        let job = StartedOperation { sequence: 1, shape, input: region, output: region, keep: true };
         network.machine(rank as usize).start(Arc::new(job)).unwrap();
     }
     for _ in 0..steps {
@@ -388,7 +389,7 @@ fn blocks_without_elements_are_not_sent() {
         for ((rank, buffer), shape) in (0..4).zip(&mut buffers).zip(shapes) {
             buffer.as_mut_slice().copy_from_slice(&interpreter::vector(&operation, rank as u32, 1));
             let region = buffer.region();
-            let job = Job { sequence: 1, shape, input: region, output: region, keep: false };
+            let job = StartedOperation { sequence: 1, shape, input: region, output: region, keep: false };
             network.machine(rank).start(Arc::new(job)).unwrap();
         }
         // At the first step of a ring every rank sends a block to its neighbour. If the vector is empty, ranks still
@@ -498,8 +499,13 @@ fn a_repeated_message_is_detected() {
     let (mut lanes, shapes) = lanes_of("ring", 2, &operation, 512);
     let start = |lane: &mut Lane, rank: usize, buffer: &mut Buffer| {
         let region = buffer.region();
-        let job =
-            Job { sequence: 1, shape: Arc::clone(&shapes[rank]), input: region, output: region, keep: true };
+        let job = StartedOperation {
+            sequence: 1,
+            shape: Arc::clone(&shapes[rank]),
+            input: region,
+            output: region,
+            keep: true,
+        };
         lane.start(Arc::new(job)).unwrap();
     };
     let (mut here, mut there) = (Buffer::new(1024), Buffer::new(1024));
@@ -563,7 +569,8 @@ fn frames() -> impl Strategy<Value = Vec<Header>> {
 fn announcement(lane: &mut Lane, shape: &Arc<Shape>, bytes: usize) -> Vec<u8> {
     let mut buffer = Buffer::new(bytes);
     let region = buffer.region();
-    let job = Job { sequence: 1, shape: Arc::clone(shape), input: region, output: region, keep: true };
+    let job =
+        StartedOperation { sequence: 1, shape: Arc::clone(shape), input: region, output: region, keep: true };
     lane.start(Arc::new(job)).unwrap();
     let mut slices = Vec::new();
     lane.gather(0, &mut slices, 2);
@@ -612,7 +619,7 @@ proptest! {
         for (sequence, buffer) in (1..).zip(&mut buffers) {
             buffer.as_mut_slice().copy_from_slice(&interpreter::vector(&operation, 0, sequence));
             let region = buffer.region();
-            let job = Job { sequence, shape: Arc::clone(&shapes[0]), input: region, output: region, keep: true };
+            let job = StartedOperation { sequence, shape: Arc::clone(&shapes[0]), input: region, output: region, keep: true };
             lane.start(Arc::new(job)).unwrap();
         }
         let begin = |sequence| Header { kind: Frame::Begin, epoch: 0, sequence, chunk: 0 };
@@ -650,7 +657,7 @@ proptest! {
         let mut buffer = Buffer::new(4 * 1024);
         let region = buffer.region();
         let job =
-            Arc::new(Job { sequence: 1, shape: Arc::clone(&shapes[0]), input: region, output: region, keep: true });
+            Arc::new(StartedOperation { sequence: 1, shape: Arc::clone(&shapes[0]), input: region, output: region, keep: true });
         let header = |kind, chunk| Header { kind, epoch: 0, sequence: 1, chunk };
         prop_assert_eq!(give(lane, 0, header(Frame::Begin, 0), &asked), Ok(()));
         for (place, &(chunk, number)) in (0..).zip(&order) {
@@ -692,7 +699,13 @@ fn frames_of_another_epoch_are_refused() {
     let mut network = VirtualNetwork::mesh(lanes.collect(), 1, 300);
     let mut buffer = Buffer::new(4000);
     let region = buffer.region();
-    let job = Job { sequence: 1, shape: Arc::clone(&shapes[0]), input: region, output: region, keep: true };
+    let job = StartedOperation {
+        sequence: 1,
+        shape: Arc::clone(&shapes[0]),
+        input: region,
+        output: region,
+        keep: true,
+    };
     network.machine(0).start(Arc::new(job)).unwrap();
     let (place, peer, broken) = network.run().unwrap_err();
     assert_eq!((place, peer), (1, 0));
@@ -710,7 +723,7 @@ fn memory_that_changes_while_it_is_sent_is_distinguished_from_a_bad_link() {
         for rank in 0..2 {
             let region = buffers[rank].region();
             let shape = Arc::clone(&shapes[rank]);
-            let job = Job { sequence: 1, shape, input: region, output: region, keep: true };
+            let job = StartedOperation { sequence: 1, shape, input: region, output: region, keep: true };
             network.machine(rank).start(Arc::new(job)).unwrap();
         }
         // Some bytes of the first frames are in transit, and most are not.
@@ -723,7 +736,7 @@ fn memory_that_changes_while_it_is_sent_is_distinguished_from_a_bad_link() {
         assert_eq!((place, peer), (1, 0));
         let closed = Trouble::closed("end of file");
         let reason = network.machine(0).reason(1, closed.clone());
-        let kind = if changes { Kind::Changed } else { Kind::Closed };
+        let kind = if changes { FaultKind::Changed } else { FaultKind::Closed };
         assert_eq!(reason.kind, kind, "{plan}: {reason}");
         assert_eq!(network.machine(1).reason(0, closed.clone()), closed);
     }
@@ -765,8 +778,13 @@ fn an_error_about_different_operations_names_both() {
             let region = buffers[rank as usize].region();
             let shape = if rank == 2 { &others[2] } else { &shapes[rank as usize] };
             let region = region.part(0..if rank == 2 { 4004 } else { 4000 });
-            let job =
-                Job { sequence: 1, shape: Arc::clone(shape), input: region, output: region, keep: false };
+            let job = StartedOperation {
+                sequence: 1,
+                shape: Arc::clone(shape),
+                input: region,
+                output: region,
+                keep: false,
+            };
             network.machine(rank as usize).start(Arc::new(job))
         };
         (0..2).for_each(|rank| start(&mut network, rank).unwrap());
@@ -792,7 +810,13 @@ fn a_rank_that_has_not_begun_names_both_ranks_that_differ() {
     for (rank, shape) in [(0, &shapes[0]), (2, &others[2])] {
         let mut buffer = Buffer::new(4 * shape.operation.elements as usize);
         let region = buffer.region();
-        let job = Job { sequence: 1, shape: Arc::clone(shape), input: region, output: region, keep: false };
+        let job = StartedOperation {
+            sequence: 1,
+            shape: Arc::clone(shape),
+            input: region,
+            output: region,
+            keep: false,
+        };
         lanes[rank].start(Arc::new(job)).unwrap();
         let mut slices = Vec::new();
         lanes[rank].gather(1, &mut slices, 2);
@@ -818,7 +842,7 @@ fn a_sender_that_is_far_ahead_is_held() {
     let regions: Vec<Region> = buffers.iter_mut().map(Lent::region).collect();
     let start = |network: &mut VirtualNetwork<Lane>, rank: u32, sequence| {
         let (shape, region) = (Arc::clone(&shapes[rank as usize]), regions[rank as usize]);
-        let job = Job { sequence, shape, input: region, output: region, keep: false };
+        let job = StartedOperation { sequence, shape, input: region, output: region, keep: false };
         network.machine(rank as usize).start(Arc::new(job)).unwrap();
     };
     for sequence in 1..=40 {

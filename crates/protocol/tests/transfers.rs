@@ -10,13 +10,13 @@ use syncline_plan::by_name;
 use syncline_protocol::fault;
 use syncline_protocol::fault::Trouble;
 use syncline_protocol::lane::transfers::{KEPT, Label, MOST_OFFERS, Mismatch, PIECE, SMALL, Transfer};
-use syncline_protocol::lane::{Job, Lane, Opening, Pace, key};
+use syncline_protocol::lane::{Lane, Opening, Pace, StartedOperation, key};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::operation::{Association, Operation};
 use syncline_protocol::shape::{PlanBook, Rule};
 use syncline_protocol::virtual_network::{Mishap, VirtualNetwork};
-use syncline_protocol::wire::{Header, Kind};
+use syncline_protocol::wire::{FrameKind, Header};
 use syncline_reduction::{Element, Reduction};
 use syncline_units::CollectiveKind;
 
@@ -142,8 +142,14 @@ fn check(
         if !begun[me] && next(&mut turn).is_multiple_of(4) {
             let region = vectors[me].region();
             let shape = book(rank, ranks).shape(&operation(CollectiveKind::AllReduce, 3000)).unwrap();
-            lane.start(Arc::new(Job { sequence: 1, shape, input: region, output: region, keep: true }))
-                .unwrap();
+            lane.start(Arc::new(StartedOperation {
+                sequence: 1,
+                shape,
+                input: region,
+                output: region,
+                keep: true,
+            }))
+            .unwrap();
             begun[me] = true;
             left -= 1;
         } else if !todo[me].is_empty() {
@@ -335,7 +341,7 @@ fn unmatched_sends_are_kept_up_to_a_limit_and_the_rest_waits_at_the_sender() {
 }
 
 /// A frame from rank 1 to rank 0.
-fn frame(kind: Kind, sequence: u32, chunk: u32, place: u32, payload: &[u8]) -> Vec<u8> {
+fn frame(kind: FrameKind, sequence: u32, chunk: u32, place: u32, payload: &[u8]) -> Vec<u8> {
     let header = Header { kind, epoch: 0, sequence, chunk };
     [&header.encode(place, payload)[..], payload].concat()
 }
@@ -351,25 +357,25 @@ fn a_peer_that_offers_too_much_is_at_fault() {
     };
     let mut lane = lanes(2).remove(0);
     for number in 0..MOST_OFFERS {
-        lane.received(1, &frame(Kind::Offer, number, 0, number, &offer(1 << 30, 0))).unwrap();
+        lane.received(1, &frame(FrameKind::Offer, number, 0, number, &offer(1 << 30, 0))).unwrap();
     }
-    let one_more = frame(Kind::Offer, MOST_OFFERS, 0, MOST_OFFERS, &offer(1, 0));
+    let one_more = frame(FrameKind::Offer, MOST_OFFERS, 0, MOST_OFFERS, &offer(1, 0));
     assert!(lane.received(1, &one_more).unwrap_err().to_string().contains("unexpected message"));
     let mut lane = lanes(2).remove(0);
     let mut place = 0;
     for number in 0..(KEPT / SMALL) as u32 {
-        lane.received(1, &frame(Kind::Offer, number, 1, place, &offer(SMALL as u64, 0))).unwrap();
-        lane.received(1, &frame(Kind::Piece, number, 0, place + 1, &vec![1; SMALL])).unwrap();
+        lane.received(1, &frame(FrameKind::Offer, number, 1, place, &offer(SMALL as u64, 0))).unwrap();
+        lane.received(1, &frame(FrameKind::Piece, number, 0, place + 1, &vec![1; SMALL])).unwrap();
         place += 2;
     }
     assert_eq!(lane.kept().2, KEPT);
-    let one_more = frame(Kind::Offer, (KEPT / SMALL) as u32, 1, place, &offer(1, 0));
+    let one_more = frame(FrameKind::Offer, (KEPT / SMALL) as u32, 1, place, &offer(1, 0));
     assert!(lane.received(1, &one_more).is_err());
     for (what, bytes) in [("long", SMALL as u64 + 1), ("absurd", u64::MAX)] {
         let mut lane = lanes(2).remove(0);
-        assert!(lane.received(1, &frame(Kind::Offer, 0, 1, 0, &offer(bytes, 0))).is_err(), "{what}");
+        assert!(lane.received(1, &frame(FrameKind::Offer, 0, 1, 0, &offer(bytes, 0))).is_err(), "{what}");
     }
-    for kind in [Kind::Ask, Kind::Taken, Kind::Piece, Kind::Close] {
+    for kind in [FrameKind::Ask, FrameKind::Taken, FrameKind::Piece, FrameKind::Close] {
         let mut lane = lanes(2).remove(0);
         assert!(lane.received(1, &frame(kind, 1 << 20 | 1, 1, 0, &[])).is_err(), "{kind:?}");
     }
@@ -411,7 +417,7 @@ fn a_long_transfer_lets_collectives_pass() {
     for (rank, vector) in (0..2).zip(&mut vectors) {
         let shape = book(rank, 2).shape(&operation(CollectiveKind::AllReduce, 100)).unwrap();
         let region = vector.region();
-        let job = Job { sequence: 1, shape, input: region, output: region, keep: false };
+        let job = StartedOperation { sequence: 1, shape, input: region, output: region, keep: false };
         network.machine(rank as usize).start(Arc::new(job)).unwrap();
     }
     let mut sweeps = 0;
@@ -459,7 +465,7 @@ fn a_send_whose_memory_changes_is_distinguished_from_a_bad_link() {
         let (place, peer, _) = network.run().unwrap_err();
         assert_eq!((place, peer), (1, 0));
         let reason = network.machine(0).reason(1, Trouble::closed("end of file"));
-        let kind = if changes { fault::Kind::Changed } else { fault::Kind::Closed };
+        let kind = if changes { fault::FaultKind::Changed } else { fault::FaultKind::Closed };
         assert_eq!(reason.kind, kind, "{bytes} bytes: {reason}");
         assert!(!changes || reason.to_string().contains("send to rank 1 (tag 7)"), "{reason}");
     }
@@ -517,7 +523,7 @@ fn start(
     let place = members.iter().position(|&member| member == rank).unwrap() as u32;
     let shape = book(place, members.len() as u32).shape(what).unwrap();
     let region = vector.region();
-    let job = Job { sequence, shape, input: region, output: region, keep: true };
+    let job = StartedOperation { sequence, shape, input: region, output: region, keep: true };
     network.machine(rank as usize).start_in(slot, Arc::new(job)).unwrap();
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use syncline_astra_compat::{Backend, Ended, Inputs, Options, Outcome};
 use syncline_convert::AstraFiles;
 use syncline_diagnostics::Diagnostics;
-use syncline_scenario::Network;
+use syncline_scenario::NetworkSettings;
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(astra_sim, module)?)?;
@@ -30,8 +30,8 @@ fn astra_scenario(
     model: &str,
 ) -> PyResult<(String, String)> {
     let model = match model {
-        "analytical" => Network::Analytical,
-        "queued" => Network::Queued,
+        "analytical" => NetworkSettings::Analytical,
+        "queued" => NetworkSettings::Queued,
         other => return Err(PyValueError::new_err(format!("no network model is called {other}"))),
     };
     let groups = groups.map(|path| path.to_string_lossy().into_owned());

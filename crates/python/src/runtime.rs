@@ -31,7 +31,7 @@ use syncline_executor::group::Group;
 use syncline_executor::session::{Session, join_with};
 use syncline_membership::hooks::Hooks;
 use syncline_membership::place::{Interface, JoinError, Place};
-use syncline_plan::choice::{Network, Wiring};
+use syncline_plan::choice::{GroupNetwork, Wiring};
 use syncline_protocol::fault::Fault;
 use syncline_protocol::heartbeat::Patience;
 use syncline_protocol::lane::Pace;
@@ -96,10 +96,10 @@ struct Link {
 }
 
 impl Link {
-    fn network(self) -> Network {
+    fn network(self) -> GroupNetwork {
         let latency = Time::from_ns(self.latency_ns);
         let far = Rate::from_bytes_per_s(self.far_bytes_per_s);
-        Network {
+        GroupNetwork {
             wiring: Wiring::Graph { far, all: far, far_latency: latency },
             rate: Rate::from_bytes_per_s(self.near_bytes_per_s),
             count: 1,

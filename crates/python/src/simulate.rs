@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use std::time::Duration;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_scenario::Scenario;
-use syncline_scenario::{Collectives, Limits, Network, Trace};
+use syncline_scenario::{Collectives, Limits, NetworkSettings, Trace};
 use syncline_simulate::{Control, Progress, Show};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -112,7 +112,7 @@ fn defaults() -> PyResult<String> {
         "collectives": Collectives::default(),
         "limits": Limits::default(),
         "trace": Trace::default(),
-        "network": Network::Packet(Default::default()),
+        "network": NetworkSettings::Packet(Default::default()),
     });
     serde_json::to_string(&all).map_err(|error| PyValueError::new_err(error.to_string()))
 }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use syncline_net_api::{Contention, Owner};
 use syncline_prepare::{Prepared, tiers};
-use syncline_timeline::Table;
+use syncline_timeline::{Table, tables};
 use syncline_units::LinkId;
 
 /// Largest number of rows of the table. If there are more, the rows with the least waiting are left out.
@@ -41,40 +41,18 @@ pub(crate) fn table(prepared: &Prepared, mut found: Vec<Contention>) -> Table {
     let symmetry = &prepared.symmetry;
     let alike: Vec<i64> =
         found.iter().map(|row| i64::from(symmetry.links_of(symmetry.port(row.link)))).collect();
-    Table::new(
-        "contention",
-        "A link and the messages that it held back, with `flow`; one row for all links that are alike",
-    )
-    .with("link", "Number of the link", found.iter().map(|row| i64::from(row.link.0)).collect::<Vec<i64>>())
-    .with("links", "How many links are like it", alike)
-    .with(
-        "dimension",
-        "Dimension or tier that it belongs to",
-        found.iter().map(|row| names[dim_of(row.link)].clone()).collect::<Vec<String>>(),
-    )
-    .with("from", "Vertex that sends", links.iter().map(|link| link.0.clone()).collect::<Vec<String>>())
-    .with("to", "Vertex that receives", links.iter().map(|link| link.1.clone()).collect::<Vec<String>>())
-    .with(
-        "layer",
-        "Layer that the messages are for",
-        found.iter().map(|row| layer(prepared, row.owner)).collect::<Vec<String>>(),
-    )
-    .with(
-        "kind",
-        "Collective that they belong to, or `point_to_point`",
-        found.iter().map(|row| kind(row.owner).to_owned()).collect::<Vec<String>>(),
-    )
-    .with(
-        "messages",
-        "Number of messages whose last bytes it delayed",
-        found.iter().map(|row| row.messages as i64).collect::<Vec<i64>>(),
-    )
-    .with("sent_bytes", "Their bytes", found.iter().map(|row| row.bytes as i64).collect::<Vec<i64>>())
-    .with(
-        "waiting_s",
-        "How much later they arrived than if each had been alone on its path, summed over messages",
-        found.iter().map(|row| row.delay.as_s()).collect::<Vec<f64>>(),
-    )
+    Table::from(tables::Contention {
+        link: found.iter().map(|row| i64::from(row.link.0)).collect(),
+        links: alike,
+        dimension: found.iter().map(|row| names[dim_of(row.link)].clone()).collect(),
+        from: links.iter().map(|link| link.0.clone()).collect(),
+        to: links.iter().map(|link| link.1.clone()).collect(),
+        layer: found.iter().map(|row| layer(prepared, row.owner)).collect(),
+        kind: found.iter().map(|row| kind(row.owner).to_owned()).collect(),
+        messages: found.iter().map(|row| row.messages as i64).collect(),
+        sent_bytes: found.iter().map(|row| row.bytes as i64).collect(),
+        waiting_s: found.iter().map(|row| row.delay.as_s()).collect(),
+    })
 }
 
 /// Which link messages waited for most, and which messages that were: a sentence with a space before it, or nothing.

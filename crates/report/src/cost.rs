@@ -4,7 +4,7 @@ use syncline_diagnostics::Result;
 use syncline_fabric::cost::{Bill, Item, bill};
 use syncline_prepare::Prepared;
 use syncline_scenario::{Fabric as Spec, PriceList};
-use syncline_timeline::{Summary, Table};
+use syncline_timeline::{Summary, Table, tables};
 
 /// The bill of the fabric of a resolved scenario.
 ///
@@ -18,30 +18,15 @@ pub fn cost(fabric: &Spec, prices: &PriceList) -> Result<Bill> {
 pub fn table(bill: &Bill) -> Table {
     let items = &bill.items;
     let text = |of: fn(&Item) -> String| items.iter().map(of).collect::<Vec<String>>();
-    Table::new("costs", "A line of the bill for the fabric, where the scenario has `prices`")
-        .with(
-            "component",
-            "Kind of component, such as `nic`, `switch`, `link`",
-            text(|item| item.component.name().to_owned()),
-        )
-        .with(
-            "part",
-            "Which part of the fabric it is for: a dimension, a tier of links or a level of switches",
-            text(|item| item.part.clone()),
-        )
-        .with(
-            "description",
-            "Which item of the price list it is, and the rule that selects it",
-            text(|item| item.description.clone()),
-        )
-        .with("quantity", "How many", items.iter().map(|item| item.quantity as i64).collect::<Vec<i64>>())
-        .with("unit_usd", "Price of one", items.iter().map(|item| item.unit_usd).collect::<Vec<f64>>())
-        .with("cost_usd", "Price of all of them", items.iter().map(|item| item.usd).collect::<Vec<f64>>())
-        .with(
-            "power_w",
-            "Power of all of them; empty if the price list does not give it",
-            items.iter().map(|item| item.watts).collect::<Vec<Option<f64>>>(),
-        )
+    Table::from(tables::Costs {
+        component: text(|item| item.component.name().to_owned()),
+        part: text(|item| item.part.clone()),
+        description: text(|item| item.description.clone()),
+        quantity: items.iter().map(|item| item.quantity as i64).collect(),
+        unit_usd: items.iter().map(|item| item.unit_usd).collect(),
+        cost_usd: items.iter().map(|item| item.usd).collect(),
+        power_w: items.iter().map(|item| item.watts).collect(),
+    })
 }
 
 /// Writes into the summary what the fabric costs, and the training iterations per second for each dollar and watt.

@@ -26,7 +26,7 @@ use crate::loss;
 use syncline_engine::Record;
 use syncline_net_api::Stall;
 use syncline_prepare::Prepared;
-use syncline_timeline::{Ended, PathKind, PathPart, Summary};
+use syncline_timeline::{Bottleneck, Ended, PathKind, Summary};
 use worth::Worth;
 
 /// Why a faster part may save more or less than predicted.
@@ -38,48 +38,15 @@ pub(crate) struct Doubts {
     pub windows: bool,
 }
 
-/// The bottleneck of a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Bottleneck {
-    /// No time passes.
-    Nothing,
-    /// The links of a tier.
-    Tier(String),
-    /// A part of the critical path other than links.
-    Part(PathKind),
-}
-
-impl Bottleneck {
-    /// The bottleneck of a critical path.
-    fn of(worth: &Worth<'_>) -> Self {
-        let tier = || worth.most(|part| !part.tier.is_empty());
-        match worth.most(|_| true) {
-            None => Self::Nothing,
-            // If several tiers are equally busy, each one saves little, but all of them together save much.
-            Some(part) if part.tier.is_empty() && worth.of(part) < worth.of_all_links() => {
-                tier().map_or(Self::Part(part.kind), |tier| Self::Tier(tier.tier.clone()))
-            }
-            Some(part) if part.tier.is_empty() => Self::Part(part.kind),
-            Some(part) => Self::Tier(part.tier.clone()),
+/// The bottleneck of a critical path.
+fn bottleneck(worth: &Worth<'_>) -> Bottleneck {
+    match worth.most(|_| true) {
+        None => Bottleneck::Nothing,
+        // If several tiers are equally busy, each one saves little, but all of them together save much.
+        Some(part) if part.tier.is_empty() && worth.of(part) < worth.of_all_links() => {
+            worth.most(|part| !part.tier.is_empty()).unwrap_or(part).into()
         }
-    }
-
-    /// Whether `part` belongs to the bottleneck.
-    fn is(&self, part: &PathPart) -> bool {
-        match self {
-            Self::Nothing => false,
-            Self::Tier(name) => part.tier == *name,
-            Self::Part(kind) => part.tier.is_empty() && part.kind == *kind,
-        }
-    }
-
-    /// Its name in the summary.
-    fn name(&self) -> &str {
-        match self {
-            Self::Nothing => "nothing",
-            Self::Tier(name) => name,
-            Self::Part(kind) => kind.name(),
-        }
+        Some(part) => part.into(),
     }
 }
 
@@ -95,7 +62,7 @@ pub(crate) fn diagnose(
     let lost = loss::Cost::of(stalls, &parts::under_way(&record.path));
     let parts = parts::parts(prepared, &record.path, lost.all());
     let worth = Worth::new(&parts, summary, (busy, doubts), prepared, record);
-    let bottleneck = Bottleneck::of(&worth);
+    let bottleneck = bottleneck(&worth);
     let reason = match bottleneck {
         Bottleneck::Nothing if summary.ended != Ended::Finished => {
             "The run was cut off before anything finished.".to_owned()
@@ -109,7 +76,7 @@ pub(crate) fn diagnose(
     if parts.iter().any(|part| part.kind == PathKind::Timeout) {
         summary.reason.push_str(&loss::sentence(prepared, &lost, record.finish));
     }
-    summary.bottleneck = bottleneck.name().to_owned();
+    summary.bottleneck = bottleneck;
     summary.critical_path = parts;
     for (part, saves) in summary.critical_path.iter_mut().zip(saves) {
         part.saves_s = saves;

@@ -5,7 +5,7 @@ use syncline_engine::Record;
 use syncline_engine::record::RankRecord;
 use syncline_prepare::Prepared;
 use syncline_prepare::several::Member;
-use syncline_timeline::{Ended, JobSummary, Table, Timeline};
+use syncline_timeline::{Ended, JobSummary, Table, Timeline, tables};
 
 /// The summary of each of several jobs.
 pub(crate) fn jobs(prepared: &Prepared, record: &Record) -> Vec<JobSummary> {
@@ -68,43 +68,20 @@ pub fn interference(timeline: &mut Timeline, alone: &[Option<f64>]) {
     let float = |of: fn(&JobSummary) -> f64| jobs.iter().map(of).collect::<Vec<f64>>();
     let int = |of: fn(&JobSummary) -> u64| jobs.iter().map(|job| of(job) as i64).collect::<Vec<i64>>();
     let known = |of: fn(&JobSummary) -> Option<f64>| jobs.iter().map(of).collect::<Vec<Option<f64>>>();
-    let table = Table::new("jobs", "One job of a scenario with several; times are means over its ranks")
-        .with("job", "Name of the job", jobs.iter().map(|job| job.name.clone()).collect::<Vec<_>>())
-        .with(
-            "ranks",
-            "Number of its ranks. Ranks are numbered job by job, in this order",
-            int(|job| job.ranks),
-        )
-        .with("iterations", "Training iterations that its ranks completed", int(|job| job.iterations))
-        .with("start_s", "When the job began", float(|job| job.start_s))
-        .with("finish_s", "When its last rank finished", float(|job| job.finish_s))
-        .with(
-            "step_time_s",
-            "Time from start to finish, divided by the number of iterations",
-            float(|job| job.step_time_s),
-        )
-        .with("compute_s", "Time in which compute was busy", float(|job| job.compute_s))
-        .with(
-            "exposed_communication_s",
-            "Time in which compute was idle only because it waited for communication",
-            float(|job| job.exposed_communication_s),
-        )
-        .with(
-            "communication_s",
-            "Time in which at least one communication was in progress",
-            float(|job| job.communication_s),
-        )
-        .with("sent_bytes", "Bytes that its ranks sent", int(|job| job.sent_bytes))
-        .with(
-            "alone_step_time_s",
-            "Step time of the same job alone on the fabric; empty if a limit stopped that simulation",
-            known(|job| job.alone_step_time_s),
-        )
-        .with("slowdown", "`step_time_s` divided by `alone_step_time_s`", known(|job| job.slowdown))
-        .with(
-            "iterations_per_s_per_usd",
-            "Training iterations per second, divided by the price of the whole fabric; empty without prices",
-            known(|job| job.iterations_per_s_per_usd),
-        );
+    let table = Table::from(tables::Jobs {
+        job: jobs.iter().map(|job| job.name.clone()).collect(),
+        ranks: int(|job| job.ranks),
+        iterations: int(|job| job.iterations),
+        start_s: float(|job| job.start_s),
+        finish_s: float(|job| job.finish_s),
+        step_time_s: float(|job| job.step_time_s),
+        compute_s: float(|job| job.compute_s),
+        exposed_communication_s: float(|job| job.exposed_communication_s),
+        communication_s: float(|job| job.communication_s),
+        sent_bytes: int(|job| job.sent_bytes),
+        alone_step_time_s: known(|job| job.alone_step_time_s),
+        slowdown: known(|job| job.slowdown),
+        iterations_per_s_per_usd: known(|job| job.iterations_per_s_per_usd),
+    });
     timeline.tables.push(table);
 }

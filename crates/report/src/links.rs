@@ -5,7 +5,7 @@ use syncline_engine::Record;
 use syncline_fabric::parts::Way;
 use syncline_net_api::Measurements;
 use syncline_prepare::{Prepared, tiers};
-use syncline_timeline::{DimSummary, Table};
+use syncline_timeline::{DimSummary, Table, tables};
 use syncline_units::LinkId;
 
 /// Picoseconds in a second.
@@ -129,42 +129,19 @@ pub(crate) fn dim_summaries(prepared: &Prepared, record: &Record, links: &[LinkR
 pub(crate) fn link_table(links: &[LinkRow], total: f64, prepared: &Prepared) -> Table {
     let names = prepared.dim_names();
     let parts = prepared.fabric.parts();
-    Table::new("links", "A directed link of the fabric")
-        .with("link", "Its number", links.iter().map(|l| i64::from(l.id)).collect::<Vec<i64>>())
-        .with(
-            "dimension",
-            "Dimension that it belongs to; in a graph with several tiers of links, its tier",
-            links.iter().map(|l| names[l.dim].clone()).collect::<Vec<_>>(),
-        )
-        .with("from", "Vertex that sends", links.iter().map(|l| l.from.clone()).collect::<Vec<_>>())
-        .with("to", "Vertex that receives", links.iter().map(|l| l.to.clone()).collect::<Vec<_>>())
-        .with("rate_bytes_per_s", "Payload rate", links.iter().map(|l| l.rate).collect::<Vec<_>>())
-        .with("carried_bytes", "Bytes that passed it", links.iter().map(|l| l.bytes as i64).collect::<Vec<i64>>())
-        .with("messages", "Messages that passed it", links.iter().map(|l| l.messages as i64).collect::<Vec<i64>>())
-        .with("busy_s", "Time in which it was sending. With `analytical`, a message counts only on the first and the last link of its path", links.iter().map(|l| l.busy_s).collect::<Vec<_>>())
-        .with(
-            "utilization",
-            "Fraction of the run in which it was sending; empty if `busy_s` does not count all its messages",
-            links.iter().map(|l| l.busy(total)).collect::<Vec<_>>(),
-        )
-        .with(
-            "waiting_s",
-            "Time that messages waited for it, summed over messages",
-            links.iter().map(|l| l.waited_s).collect::<Vec<_>>(),
-        )
-        .with(
-            "links",
-            "Links that this row represents; more than 1 only where one row for each would make the table too long",
-            links.iter().map(|l| i64::from(l.links)).collect::<Vec<i64>>(),
-        )
-        .with(
-            "tier",
-            "Tier of links that it belongs to, such as `leaf-spine`; in a fabric of dimensions, its dimension",
-            links.iter().map(|l| parts.tier(LinkId(l.id)).name.clone()).collect::<Vec<_>>(),
-        )
-        .with(
-            "way",
-            "`up` (away from NPUs) or `down`; empty between vertices of the same level",
-            links.iter().map(|l| l.way.name().to_owned()).collect::<Vec<_>>(),
-        )
+    Table::from(tables::Links {
+        link: links.iter().map(|l| i64::from(l.id)).collect(),
+        dimension: links.iter().map(|l| names[l.dim].clone()).collect(),
+        from: links.iter().map(|l| l.from.clone()).collect(),
+        to: links.iter().map(|l| l.to.clone()).collect(),
+        rate_bytes_per_s: links.iter().map(|l| l.rate).collect(),
+        carried_bytes: links.iter().map(|l| l.bytes as i64).collect(),
+        messages: links.iter().map(|l| l.messages as i64).collect(),
+        busy_s: links.iter().map(|l| l.busy_s).collect(),
+        utilization: links.iter().map(|l| l.busy(total)).collect(),
+        waiting_s: links.iter().map(|l| l.waited_s).collect(),
+        links: links.iter().map(|l| i64::from(l.links)).collect(),
+        tier: links.iter().map(|l| parts.tier(LinkId(l.id)).name.clone()).collect(),
+        way: links.iter().map(|l| l.way.name().to_owned()).collect(),
+    })
 }

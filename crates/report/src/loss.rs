@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use syncline_net_api::Stall;
 use syncline_prepare::Prepared;
-use syncline_timeline::Table;
+use syncline_timeline::{Table, tables};
 use syncline_units::Time;
 
 /// Time of some spans of a run in which a connection waited for its time-out and no link on its ways sent anything.
@@ -106,26 +106,16 @@ pub(crate) fn sentence(prepared: &Prepared, cost: &Cost, total: Time) -> String 
 pub(crate) fn table(stalls: &[Stall]) -> Table {
     let time = |of: fn(&Stall) -> Time| stalls.iter().map(|stall| of(stall).as_s()).collect::<Vec<f64>>();
     let whole = |of: fn(&Stall) -> u32| stalls.iter().map(|stall| i64::from(of(stall))).collect::<Vec<i64>>();
-    Table::new(
-        "timeouts",
-        "A retransmission time-out, with `packet`: a connection sent nothing until its timer expired; the 65,536 longest",
-    )
-    .with("from", "NPU that sends", whole(|stall| stall.from.0))
-    .with("to", "NPU that receives", whole(|stall| stall.to.0))
-    .with("lane", "Lane of the connection, which selects its path", whole(|stall| stall.lane))
-    .with("start_s", "When its timer was last started", time(|stall| stall.start))
-    .with("end_s", "When the timer expired", time(|stall| stall.end))
-    .with(
-        "idle_s",
-        "How long, until then, no link on the connection's paths in either direction had sent anything: at least this much time was lost",
-        time(|stall| stall.end.saturating_sub(stall.idle_from)),
-    )
-    .with(
-        "initial",
-        "Whether no round trip had been measured, so that the time-out was `initial_timeout`",
-        stalls.iter().map(|stall| stall.initial).collect::<Vec<bool>>(),
-    )
-    .with("in_a_row", "Consecutive time-outs without progress between them, including this one", whole(|stall| stall.in_a_row))
+    Table::from(tables::Timeouts {
+        from: whole(|stall| stall.from.0),
+        to: whole(|stall| stall.to.0),
+        lane: whole(|stall| stall.lane),
+        start_s: time(|stall| stall.start),
+        end_s: time(|stall| stall.end),
+        idle_s: time(|stall| stall.end.saturating_sub(stall.idle_from)),
+        initial: stalls.iter().map(|stall| stall.initial).collect(),
+        in_a_row: whole(|stall| stall.in_a_row),
+    })
 }
 
 /// Formats a share. Shares just below all or just above nothing are not rounded to 100 % or 0 %.

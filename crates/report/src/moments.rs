@@ -8,7 +8,7 @@ use syncline_engine::{Job, Record, task_name};
 use syncline_fabric::parts::Way;
 use syncline_net_api::Measurements;
 use syncline_prepare::{Prepared, tiers};
-use syncline_timeline::{PathKind, Table};
+use syncline_timeline::{PathKind, Table, tables};
 use syncline_units::LinkId;
 
 /// A link counts as full in a slice if it is busy for this part of it. Less than 1, because messages begin and end
@@ -50,25 +50,13 @@ pub(crate) fn activity(prepared: &Prepared, record: &Record, network: &mut dyn M
     }
     let starts: Vec<f64> = slices.iter().map(|slice| slice.start.as_s()).collect();
     let ends: Vec<f64> = slices.iter().map(|slice| slice.end.as_s()).collect();
-    Table::new("activity", "A time slice of compute, or of a dimension or tier of links, in the first two iterations")
-        .with(
-            "dimension",
-            "`compute`, or the name of a dimension or tier",
-            lanes.iter().flat_map(|lane| vec![lane.name.clone(); slices.len()]).collect::<Vec<_>>(),
-        )
-        .with("start_s", "Start of the slice", starts.repeat(lanes.len()))
-        .with("end_s", "End of the slice", ends.repeat(lanes.len()))
-        .with(
-            "utilization",
-            "Bytes sent, divided by the bytes that all links of the dimension could have carried; for compute, the \
-             mean share of the time in which a rank's compute was busy",
-            lanes.iter().flat_map(|lane| lane.utilization.clone()).collect::<Vec<_>>(),
-        )
-        .with(
-            "busiest_utilization",
-            "Utilization of the busiest link; for compute, of the busiest rank",
-            lanes.iter().flat_map(|lane| lane.busiest.clone()).collect::<Vec<_>>(),
-        )
+    Table::from(tables::Activity {
+        dimension: lanes.iter().flat_map(|lane| vec![lane.name.clone(); slices.len()]).collect(),
+        start_s: starts.repeat(lanes.len()),
+        end_s: ends.repeat(lanes.len()),
+        utilization: lanes.iter().flat_map(|lane| lane.utilization.clone()).collect(),
+        busiest_utilization: lanes.iter().flat_map(|lane| lane.busiest.clone()).collect(),
+    })
 }
 
 /// The table of tiers of links, with each direction separate, for a fabric that is a graph. `None` for other fabrics,
@@ -103,30 +91,16 @@ pub(crate) fn tiers(prepared: &Prepared, record: &Record, network: &mut dyn Meas
     };
     let starts: Vec<f64> = slices.iter().map(|slice| slice.start.as_s()).collect();
     let ends: Vec<f64> = slices.iter().map(|slice| slice.end.as_s()).collect();
-    let table = Table::new(
-        "tiers",
-        "A time slice of a tier of links in one direction, in the first two iterations; for fabrics that are built or given link by link",
-    )
-    .with("tier", "Name of the tier, such as `leaf-spine`", text(|lane| lane.0.to_owned()))
-    .with("way", "`up` (away from NPUs) or `down`; empty between vertices of the same level", text(|lane| lane.1.name().to_owned()))
-    .with("links", "Links of the tier in this direction", lanes.iter().flat_map(|lane| vec![lane.2; slices.len()]).collect::<Vec<i64>>())
-    .with("start_s", "Start of the slice", starts.repeat(lanes.len()))
-    .with("end_s", "End of the slice", ends.repeat(lanes.len()))
-    .with(
-        "utilization",
-        "Bytes sent, divided by the bytes that all these links could have carried",
-        lanes.iter().flat_map(|lane| lane.3.utilization.clone()).collect::<Vec<_>>(),
-    )
-    .with(
-        "busiest_utilization",
-        "Utilization of the busiest of them",
-        lanes.iter().flat_map(|lane| lane.3.busiest.clone()).collect::<Vec<_>>(),
-    )
-    .with(
-        "full_links",
-        "How many of them are full: busy for at least 99 % of the slice",
-        lanes.iter().flat_map(|lane| lane.3.full.iter().map(|&full| full as i64)).collect::<Vec<i64>>(),
-    );
+    let table = Table::from(tables::Tiers {
+        tier: text(|lane| lane.0.to_owned()),
+        way: text(|lane| lane.1.name().to_owned()),
+        links: lanes.iter().flat_map(|lane| vec![lane.2; slices.len()]).collect(),
+        start_s: starts.repeat(lanes.len()),
+        end_s: ends.repeat(lanes.len()),
+        utilization: lanes.iter().flat_map(|lane| lane.3.utilization.clone()).collect(),
+        busiest_utilization: lanes.iter().flat_map(|lane| lane.3.busiest.clone()).collect(),
+        full_links: lanes.iter().flat_map(|lane| lane.3.full.iter().map(|&full| full as i64)).collect(),
+    });
     Some(table)
 }
 
@@ -188,26 +162,17 @@ pub(crate) fn critical_path(prepared: &Prepared, job: &Job<'_>, path: &[Segment]
         let known = names.entry((class, segment.task));
         known.or_insert_with(|| task_name(job, segment.rank, segment.task)).clone()
     };
-    Table::new(
-        "critical_path",
-        "A segment of the critical path of the first iterations. The path leads back from the task that ended last, each time to \
-         the activity that it waited for last. Messages of one phase of a collective are added up, whichever ranks send them",
-    )
-    .with("start_s", "When the segment starts", path.iter().map(|s| s.start.as_s()).collect::<Vec<f64>>())
-    .with("end_s", "When the segment ends", path.iter().map(|s| s.end.as_s()).collect::<Vec<f64>>())
-    .with("rank", "Rank that executes the task", path.iter().map(|s| i64::from(s.rank)).collect::<Vec<i64>>())
-    .with(
-        "kind",
-        "`compute`, `memory`, `reduction`; for messages `bytes`, `latency`, or `queueing` behind others on shared links",
-        text(&|segment| kind(segment.spent).name().to_owned()),
-    )
-    .with(
-        "layer",
-        "Layer that it belongs to",
-        text(&|segment| workload.layers.get(task(segment).layer as usize).cloned().unwrap_or_default()),
-    )
-    .with("part", "Part of the layer", text(&|segment| task(segment).part.name().to_owned()))
-    .with("what", "Name of the task", path.iter().map(&mut name).collect::<Vec<String>>())
-    .with("dimension", "Dimension of the phase of the collective that it belongs to", text(&|segment| dim(segment.dim)))
-    .with("tier", "Tier of links that the bytes pass or wait for", text(&|segment| tier(segment.spent)))
+    Table::from(tables::CriticalPath {
+        start_s: path.iter().map(|s| s.start.as_s()).collect(),
+        end_s: path.iter().map(|s| s.end.as_s()).collect(),
+        rank: path.iter().map(|s| i64::from(s.rank)).collect(),
+        kind: text(&|segment| kind(segment.spent).name().to_owned()),
+        layer: text(&|segment| {
+            workload.layers.get(task(segment).layer as usize).cloned().unwrap_or_default()
+        }),
+        part: text(&|segment| task(segment).part.name().to_owned()),
+        what: path.iter().map(&mut name).collect(),
+        dimension: text(&|segment| dim(segment.dim)),
+        tier: text(&|segment| tier(segment.spent)),
+    })
 }

@@ -5,12 +5,13 @@ use crate::jobs::jobs;
 use crate::links::{LinkRow, PS, dim_summaries, share};
 use crate::{contention, cost, diagnosis, loss, vocabulary, work_rates};
 use syncline_critical_path::{watched, watched_by_path};
+use syncline_engine::QueueOrder;
 use syncline_engine::Record;
 use syncline_engine::record::{MAX_COLLECTIVES, RankRecord};
 use syncline_net_api::{Contention, Stall};
 use syncline_prepare::{Prepared, jitter};
-use syncline_scenario::{Network, Order, Scenario, Workload};
-use syncline_timeline::{Ended, Packets, Summary};
+use syncline_scenario::{NetworkSettings, Scenario, Workload};
+use syncline_timeline::{Bottleneck, Ended, Packets, Summary};
 use syncline_units::Time;
 
 /// Derives the summary.
@@ -65,7 +66,7 @@ pub(crate) fn summary(
         events: record.events,
         dims,
         packets,
-        bottleneck: String::new(),
+        bottleneck: Bottleneck::Nothing,
         reason: String::new(),
         network_model: scenario.network.name().to_owned(),
         compute_model: prepared.compute_label.clone(),
@@ -83,11 +84,11 @@ pub(crate) fn summary(
         |dim| links.iter().filter(|link| link.dim == dim).map(|link| link.busy_s).fold(0.0, f64::max);
     let busy: Vec<f64> = (0..summary.dims.len()).map(|dim| share(longest(dim), total)).collect();
     let doubts = Doubts {
-        reorders: scenario.collectives.order != Order::Fifo,
-        windows: matches!(scenario.network, Network::Packet(_)),
+        reorders: scenario.collectives.order != QueueOrder::Fifo,
+        windows: matches!(scenario.network, NetworkSettings::Packet(_)),
     };
     diagnosis::diagnose(&mut summary, (&busy, doubts), prepared, record, stalls);
-    if summary.dims.iter().any(|dim| dim.name == summary.bottleneck) {
+    if matches!(summary.bottleneck, Bottleneck::Links { .. }) {
         summary.reason.push_str(&contention::sentence(prepared, contention));
     }
     summary

@@ -7,7 +7,7 @@ use syncline_engine::Record;
 use syncline_engine::record::{CollectiveRecord, RankRecord};
 use syncline_prepare::Prepared;
 use syncline_prepare::several::Member;
-use syncline_timeline::Table;
+use syncline_timeline::{Table, tables};
 use syncline_workload::Part;
 
 /// The table `layers`.
@@ -38,59 +38,25 @@ pub(crate) fn layers(prepared: &Prepared, record: &Record) -> Table {
     let sum = |of: fn(&syncline_engine::record::LayerRecord) -> &[u128; 5]| -> Vec<f64> {
         rows.iter().map(|layer| of(layer).iter().sum()).enumerate().map(per).collect()
     };
-    Table::new("layers", "A layer; times are means over ranks and iterations")
-        .with("layer", "Name of the layer", (0..rows.len()).map(name).collect::<Vec<_>>())
-        .with("forward_compute_s", "Compute of the forward pass", parts(|l| &l.compute, Part::Forward))
-        .with(
-            "input_grad_compute_s",
-            "Compute of the gradient with respect to the input",
-            parts(|l| &l.compute, Part::InputGrad),
-        )
-        .with(
-            "weight_grad_compute_s",
-            "Compute of the gradient with respect to the parameters",
-            parts(|l| &l.compute, Part::WeightGrad),
-        )
-        .with("update_compute_s", "Compute of the parameter update", parts(|l| &l.compute, Part::Update))
-        .with("compute_s", "All compute of the layer", sum(|l| &l.compute))
-        .with(
-            "forward_communication_s",
-            "Raw time (from issue to result) of collectives after the forward pass",
-            parts(|l| &l.communication, Part::Forward),
-        )
-        .with(
-            "input_grad_communication_s",
-            "Raw time of collectives of input gradients",
-            parts(|l| &l.communication, Part::InputGrad),
-        )
-        .with(
-            "weight_grad_communication_s",
-            "Raw time of collectives of weight gradients",
-            parts(|l| &l.communication, Part::WeightGrad),
-        )
-        .with(
-            "communication_s",
-            "Raw time of all collectives of the layer; may overlap compute and other layers",
-            sum(|l| &l.communication),
-        )
-        .with(
-            "exposed_communication_s",
-            "Time in which compute was idle only because it waited for this layer's communication",
-            rows.iter().map(|l| l.exposed).enumerate().map(per).collect::<Vec<_>>(),
-        )
-        .with(
-            "collective_bytes",
-            "Size of the layer's collectives, per rank and iteration",
-            rows.iter()
-                .zip(&means)
-                .map(|(l, &(ranks, iterations))| (l.bytes / u128::from(ranks) / u128::from(iterations)) as i64)
-                .collect::<Vec<i64>>(),
-        )
-        .with(
-            "exposed_at_end_s",
-            "Part of `exposed_communication_s` after a rank's last forward or backward compute. It occurs once per run, because no further iteration hides it",
-            rows.iter().map(|l| l.exposed_at_end).enumerate().map(per).collect::<Vec<_>>(),
-        )
+    Table::from(tables::Layers {
+        layer: (0..rows.len()).map(name).collect(),
+        forward_compute_s: parts(|l| &l.compute, Part::Forward),
+        input_grad_compute_s: parts(|l| &l.compute, Part::InputGrad),
+        weight_grad_compute_s: parts(|l| &l.compute, Part::WeightGrad),
+        update_compute_s: parts(|l| &l.compute, Part::Update),
+        compute_s: sum(|l| &l.compute),
+        forward_communication_s: parts(|l| &l.communication, Part::Forward),
+        input_grad_communication_s: parts(|l| &l.communication, Part::InputGrad),
+        weight_grad_communication_s: parts(|l| &l.communication, Part::WeightGrad),
+        communication_s: sum(|l| &l.communication),
+        exposed_communication_s: rows.iter().map(|l| l.exposed).enumerate().map(per).collect(),
+        collective_bytes: rows
+            .iter()
+            .zip(&means)
+            .map(|(l, &(ranks, iterations))| (l.bytes / u128::from(ranks) / u128::from(iterations)) as i64)
+            .collect(),
+        exposed_at_end_s: rows.iter().map(|l| l.exposed_at_end).enumerate().map(per).collect(),
+    })
 }
 
 /// The table `collectives`.
@@ -116,32 +82,33 @@ pub(crate) fn collectives(prepared: &Prepared, finished: &[Row<CollectiveRecord>
         let n = f64::from(ranks(row));
         match plan(row).kind {
             syncline_units::CollectiveKind::AllReduce => 2.0 * (n - 1.0) / n,
-            syncline_units::CollectiveKind::Broadcast | syncline_units::CollectiveKind::Reduce => 1.0,
+            kind if kind.has_root() => 1.0,
             _ => (n - 1.0) / n,
         }
     };
-    Table::new("collectives", "One collective of one group, over all its ranks, in the order in which they finished")
-        .with("layer", "Layer that it belongs to", text(&|r| workload.layers.get(r.layer as usize).cloned().unwrap_or_default()))
-        .with("part", "Part of the layer", text(&|r| r.part.name().to_owned()))
-        .with("iteration", "Training iteration, from 0", int(&|r| i64::from(r.iteration)))
-        .with("kind", "Which collective it is, such as `all_reduce`", text(&|r| plan(r).kind.name().to_owned()))
-        .with("group", "Role of its group, and the group's number within the role", text(&|r| format!("{}.{}", workload.roles[usize::from(r.role)].name, r.group)))
-        .with("group_ranks", "Ranks that take part", int(&|r| i64::from(ranks(r))))
-        .with("size_bytes", "Its size: the full vector (all-reduce, all-gather, broadcast, reduce) or one rank's input (reduce-scatter, all-to-all)", int(&|r| plan(r).bytes.0 as i64))
-        .with("algorithm", "Algorithm and collective of each phase", text(&algorithm))
-        .with("chunks", "Number of chunks into which its data is cut", int(&|r| plan(r).chunks.len() as i64))
-        .with("issue_s", "When the first rank issued it", float(&|r| r.first_issue.as_s()))
-        .with("last_issue_s", "When the last rank issued it", float(&|r| r.last_issue.as_s()))
-        .with("finish_s", "When the last rank had its result", float(&|r| r.finish.as_s()))
-        .with("duration_s", "From first issue to last result", float(&span))
-        .with("mean_duration_s", "From issue to result, mean over ranks", float(&|r| r.duration_sum as f64 / PS / f64::from(ranks(r))))
-        .with("ready_queue_delay_s", "Mean time of a chunk in the ready queue (P0 of astra2020 Fig. 12b)", float(&mean_wait))
-        .with("algorithm_bytes_per_s", "Size over duration (`algbw` of nccl-tests)", float(&rate))
-        .with("bus_bytes_per_s", "Algorithm bandwidth times the collective's factor, comparable with link rates (`busbw` of nccl-tests)", float(&|r| rate(r) * factor(r)))
-        .with("bound_s", "Lower bound on the plan's time", float(&|r| plan(r).bound.as_s()))
-        .with("groups", "Groups that this row represents; more than 1 only where one row for each would make the table too long", finished.iter().map(|r| i64::from(r.members)).collect::<Vec<i64>>())
-        .with("job", "Job that it belongs to; empty if the scenario has only one", text(&|r| job_of(prepared, workload.roles[usize::from(r.role)].rank(r.group, 0))))
-        .with("chosen", "Whether syncline chose the algorithm of at least one phase as the quickest; false if the scenario names them all", rows.iter().map(|r| prepared.plans.chosen[r.plan as usize].contains(&true)).collect::<Vec<bool>>())
+    Table::from(tables::Collectives {
+        layer: text(&|r| workload.layers.get(r.layer as usize).cloned().unwrap_or_default()),
+        part: text(&|r| r.part.name().to_owned()),
+        iteration: int(&|r| i64::from(r.iteration)),
+        kind: text(&|r| plan(r).kind.name().to_owned()),
+        group: text(&|r| format!("{}.{}", workload.roles[usize::from(r.role)].name, r.group)),
+        group_ranks: int(&|r| i64::from(ranks(r))),
+        size_bytes: int(&|r| plan(r).bytes.0 as i64),
+        algorithm: text(&algorithm),
+        chunks: int(&|r| plan(r).chunks.len() as i64),
+        issue_s: float(&|r| r.first_issue.as_s()),
+        last_issue_s: float(&|r| r.last_issue.as_s()),
+        finish_s: float(&|r| r.finish.as_s()),
+        duration_s: float(&span),
+        mean_duration_s: float(&|r| r.duration_sum as f64 / PS / f64::from(ranks(r))),
+        ready_queue_delay_s: float(&mean_wait),
+        algorithm_bytes_per_s: float(&rate),
+        bus_bytes_per_s: float(&|r| rate(r) * factor(r)),
+        bound_s: float(&|r| plan(r).bound.as_s()),
+        groups: finished.iter().map(|r| i64::from(r.members)).collect(),
+        job: text(&|r| job_of(prepared, workload.roles[usize::from(r.role)].rank(r.group, 0))),
+        chosen: rows.iter().map(|r| prepared.plans.chosen[r.plan as usize].contains(&true)).collect(),
+    })
 }
 
 /// The table `phases`.
@@ -156,131 +123,48 @@ pub(crate) fn phases(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) ->
     let plan = |row: &CollectiveRecord, phase: usize| &prepared.plans.plans[row.plan as usize].phases[phase];
     let mean = |sum: u128, count: u64| sum as f64 / PS / count.max(1) as f64;
     let workload = &prepared.workload;
-    Table::new("phases", "One phase of one collective, over all its ranks and chunks")
-        .with(
-            "collective",
-            "Row of `collectives.parquet`, from 0",
-            rows.iter().map(|r| r.0 as i64).collect::<Vec<i64>>(),
-        )
-        .with(
-            "layer",
-            "Layer that it belongs to",
-            rows.iter()
-                .map(|r| workload.layers.get(r.2.layer as usize).cloned().unwrap_or_default())
-                .collect::<Vec<_>>(),
-        )
-        .with(
-            "phase",
-            "Number of the phase, from 1 (P1 of astra2020 Fig. 12b)",
-            rows.iter().map(|r| r.1 as i64 + 1).collect::<Vec<i64>>(),
-        )
-        .with(
-            "dimension",
-            "Dimension in which it runs; in a graph with several tiers of links, the tier of the slowest links that it uses",
-            rows.iter().map(|r| names[usize::from(plan(r.2, r.1).dim)].clone()).collect::<Vec<_>>(),
-        )
-        .with(
-            "kind",
-            "Collective that the phase runs along its dimension",
-            rows.iter().map(|r| plan(r.2, r.1).kind.name().to_owned()).collect::<Vec<_>>(),
-        )
-        .with(
-            "algorithm",
-            "Algorithm of the phase",
-            rows.iter().map(|r| plan(r.2, r.1).algorithm.name().to_owned()).collect::<Vec<_>>(),
-        )
-        .with(
-            "ranks",
-            "Ranks along the dimension",
-            rows.iter().map(|r| i64::from(plan(r.2, r.1).size)).collect::<Vec<i64>>(),
-        )
-        .with(
-            "queue_delay_s",
-            "Mean time of a chunk in the phase's scheduling queue",
-            rows.iter().map(|r| mean(r.2.phases[r.1].queue_wait, r.2.phases[r.1].chunks)).collect::<Vec<_>>(),
-        )
-        .with(
-            "network_delay_s",
-            "Mean time of a message from send to arrival",
-            rows.iter()
-                .map(|r| mean(r.2.phases[r.1].network_delay, r.2.phases[r.1].messages))
-                .collect::<Vec<_>>(),
-        )
-        .with(
-            "reduction_s",
-            "Mean time to combine a received message with local data",
-            rows.iter()
-                .map(|r| mean(r.2.phases[r.1].reduction, r.2.phases[r.1].messages))
-                .collect::<Vec<_>>(),
-        )
-        .with(
-            "messages",
-            "Messages received",
-            rows.iter().map(|r| r.2.phases[r.1].messages as i64).collect::<Vec<i64>>(),
-        )
-        .with(
-            "message_bytes",
-            "Bytes received",
-            rows.iter().map(|r| r.2.phases[r.1].bytes as i64).collect::<Vec<i64>>(),
-        )
-        .with(
-            "chosen",
-            "Whether syncline chose the algorithm as the quickest; false if the scenario names it",
-            rows.iter().map(|r| prepared.plans.chosen[r.2.plan as usize][r.1]).collect::<Vec<bool>>(),
-        )
+    Table::from(tables::Phases {
+        collective: rows.iter().map(|r| r.0 as i64).collect(),
+        layer: rows
+            .iter()
+            .map(|r| workload.layers.get(r.2.layer as usize).cloned().unwrap_or_default())
+            .collect(),
+        phase: rows.iter().map(|r| r.1 as i64 + 1).collect(),
+        dimension: rows.iter().map(|r| names[usize::from(plan(r.2, r.1).dim)].clone()).collect(),
+        kind: rows.iter().map(|r| plan(r.2, r.1).kind.name().to_owned()).collect(),
+        algorithm: rows.iter().map(|r| plan(r.2, r.1).algorithm.name().to_owned()).collect(),
+        ranks: rows.iter().map(|r| i64::from(plan(r.2, r.1).size)).collect(),
+        queue_delay_s: rows
+            .iter()
+            .map(|r| mean(r.2.phases[r.1].queue_wait, r.2.phases[r.1].chunks))
+            .collect(),
+        network_delay_s: rows
+            .iter()
+            .map(|r| mean(r.2.phases[r.1].network_delay, r.2.phases[r.1].messages))
+            .collect(),
+        reduction_s: rows.iter().map(|r| mean(r.2.phases[r.1].reduction, r.2.phases[r.1].messages)).collect(),
+        messages: rows.iter().map(|r| r.2.phases[r.1].messages as i64).collect(),
+        message_bytes: rows.iter().map(|r| r.2.phases[r.1].bytes as i64).collect(),
+        chosen: rows.iter().map(|r| prepared.plans.chosen[r.2.plan as usize][r.1]).collect(),
+    })
 }
 
 /// The table `ranks`.
 pub(crate) fn ranks(prepared: &Prepared, record: &Record) -> Table {
     let unfolded = unfold::ranks(prepared, &record.ranks);
     let rows: Vec<&RankRecord> = unfolded.iter().map(|row| row.what).collect();
-    Table::new("ranks", "A rank")
-        .with("rank", "Its number", unfolded.iter().map(|r| i64::from(r.number)).collect::<Vec<i64>>())
-        .with("finish_s", "When it finished", rows.iter().map(|r| r.finish.as_s()).collect::<Vec<_>>())
-        .with(
-            "compute_s",
-            "Time in which compute was busy",
-            rows.iter().map(|r| r.compute.as_s()).collect::<Vec<_>>(),
-        )
-        .with(
-            "exposed_communication_s",
-            "Time in which compute was idle only because it waited for the network",
-            rows.iter().map(|r| r.exposed_communication.as_s()).collect::<Vec<_>>(),
-        )
-        .with(
-            "exposed_memory_s",
-            "Time in which compute was idle only because it waited for memory operations or the host",
-            rows.iter().map(|r| r.exposed_memory.as_s()).collect::<Vec<_>>(),
-        )
-        .with(
-            "communication_s",
-            "Time in which at least one communication was in progress",
-            rows.iter().map(|r| r.communication.as_s()).collect::<Vec<_>>(),
-        )
-        .with("sent_bytes", "Bytes sent", rows.iter().map(|r| r.sent as i64).collect::<Vec<i64>>())
-        .with(
-            "received_bytes",
-            "Bytes received",
-            rows.iter().map(|r| r.received as i64).collect::<Vec<i64>>(),
-        )
-        .with(
-            "ranks",
-            "Ranks that this row represents; more than 1 only where one row for each would make the table too long",
-            unfolded.iter().map(|r| i64::from(r.members)).collect::<Vec<i64>>(),
-        )
-        .with(
-            "exposed_at_end_s",
-            "Part of `exposed_communication_s` after the rank's last forward or backward compute",
-            rows.iter().map(|r| r.exposed_at_end.as_s()).collect::<Vec<_>>(),
-        )
-        .with(
-            "bubble_s",
-            "Time in which compute was idle because another rank had not yet sent a message that it waited for",
-            rows.iter().map(|r| r.bubble.as_s()).collect::<Vec<_>>(),
-        )
-        .with(
-            "skew_s",
-            "Time in which compute was idle because another rank had not yet begun a collective that it waited for",
-            rows.iter().map(|r| r.skew.as_s()).collect::<Vec<_>>(),
-        )
+    Table::from(tables::Ranks {
+        rank: unfolded.iter().map(|r| i64::from(r.number)).collect(),
+        finish_s: rows.iter().map(|r| r.finish.as_s()).collect(),
+        compute_s: rows.iter().map(|r| r.compute.as_s()).collect(),
+        exposed_communication_s: rows.iter().map(|r| r.exposed_communication.as_s()).collect(),
+        exposed_memory_s: rows.iter().map(|r| r.exposed_memory.as_s()).collect(),
+        communication_s: rows.iter().map(|r| r.communication.as_s()).collect(),
+        sent_bytes: rows.iter().map(|r| r.sent as i64).collect(),
+        received_bytes: rows.iter().map(|r| r.received as i64).collect(),
+        ranks: unfolded.iter().map(|r| i64::from(r.members)).collect(),
+        exposed_at_end_s: rows.iter().map(|r| r.exposed_at_end.as_s()).collect(),
+        bubble_s: rows.iter().map(|r| r.bubble.as_s()).collect(),
+        skew_s: rows.iter().map(|r| r.skew.as_s()).collect(),
+    })
 }

@@ -8,7 +8,7 @@ use crate::{contention, cost, diagnosis, loss, moments, overload};
 use syncline_engine::{Job, Record};
 use syncline_net_api::Measurements;
 use syncline_prepare::Prepared;
-use syncline_scenario::{Network, Scenario};
+use syncline_scenario::{NetworkSettings, Scenario};
 use syncline_timeline::{Ended, Timeline};
 
 /// Derives the timeline: summary, tables and spans.
@@ -28,7 +28,7 @@ pub fn timeline(
     let mut summary = summary(scenario, prepared, &record, &links, observed);
     // In a run that was cut off, `analytical` may have booked inner links for times after the end, so only look at runs
     // that finished.
-    if let (Network::Analytical, Ended::Finished) = (&scenario.network, record.ended) {
+    if let (NetworkSettings::Analytical, Ended::Finished) = (&scenario.network, record.ended) {
         summary.overload = overload::found(prepared, &record, &links, network);
     }
     diagnosis::trace_ends(prepared, &mut record, job.max_spans);
@@ -42,11 +42,11 @@ pub fn timeline(
         moments::critical_path(prepared, job, &record.path.segments),
     ];
     tables.extend(moments::tiers(prepared, &record, network));
-    if matches!(scenario.network, Network::Flow(_)) {
+    if matches!(scenario.network, NetworkSettings::Flow(_)) {
         tables.push(contention::table(prepared, contention));
     }
     tables.extend(network.tables(record.finish));
-    if matches!(scenario.network, Network::Packet(_)) {
+    if matches!(scenario.network, NetworkSettings::Packet(_)) {
         tables.push(loss::table(&stalls));
     }
     tables.extend(prepared.bill.as_ref().map(cost::table));

@@ -2,7 +2,9 @@
 
 use crate::table::OwnedTable;
 use proptest::prelude::*;
-use syncline_timeline::{Column, Data, DimSummary, Flow, Span, Spans, Summary, Table, Timeline, Track};
+use syncline_timeline::{
+    Bottleneck, Column, Data, DimSummary, Flow, Span, Spans, Summary, Table, Timeline, Track,
+};
 use syncline_units::{Bytes, RankId, Time};
 
 /// A run of two ranks.
@@ -13,7 +15,7 @@ pub(crate) fn timeline() -> Timeline {
         iterations: 1,
         total_time_s: 0.1 + 0.2,
         dims: vec![DimSummary { name: "local".into(), utilization: 0.7, ..DimSummary::default() }],
-        bottleneck: "local".into(),
+        bottleneck: Bottleneck::Links { tier: "local".into() },
         network_model: "queued".into(),
         ..Summary::default()
     };

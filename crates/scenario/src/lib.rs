@@ -8,6 +8,7 @@ mod limit;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use syncline_engine::{QueueOrder, Schedulers};
 pub use syncline_fabric::build::Spec as Built;
 pub use syncline_fabric::cost::PriceList;
 pub use syncline_fabric::{Direction, Spread};
@@ -52,7 +53,7 @@ pub struct Scenario {
     pub collectives: Collectives,
     /// What turns messages into delivery times.
     #[serde(default)]
-    pub network: Network,
+    pub network: NetworkSettings,
     /// When to stop early.
     #[serde(default)]
     pub limits: Limits,
@@ -140,7 +141,7 @@ pub enum Workload {
     /// Several jobs, which may share NPUs.
     Jobs {
         /// The jobs, at least one.
-        jobs: Vec<Job>,
+        jobs: Vec<JobEntry>,
     },
     /// An ASTRA-sim 1 text workload.
     AstraText {
@@ -155,7 +156,7 @@ pub enum Workload {
 /// One of several jobs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Job {
+pub struct JobEntry {
     /// Its name, different from those of all others.
     pub name: String,
     /// What it does.
@@ -494,7 +495,7 @@ pub struct Collectives {
     /// Size of the elements at whose borders data is cut.
     pub element: Bytes,
     /// Which collective's chunks go first.
-    pub order: Order,
+    pub order: QueueOrder,
     /// Which chunks share the limits that follow. If absent, see [`Collectives::schedulers`].
     pub schedulers: Option<Schedulers>,
     /// T of astra2020 IV-B: new chunks are issued while fewer than this many are in their first phase; 0 means no
@@ -536,7 +537,7 @@ impl Default for Collectives {
             chunks_of: BTreeMap::new(),
             min_chunk: Bytes(4096),
             element: Bytes(4),
-            order: Order::Fifo,
+            order: QueueOrder::Fifo,
             schedulers: None,
             issue_threshold: 8,
             issue_batch: 16,
@@ -556,40 +557,16 @@ impl Collectives {
     /// compares collectives of different groups, all chunks of a rank.
     pub fn schedulers(&self) -> Schedulers {
         self.schedulers.unwrap_or(match self.order {
-            Order::Fifo => Schedulers::PerGroup,
-            Order::Lifo | Order::Priority => Schedulers::PerRank,
+            QueueOrder::Fifo => Schedulers::PerGroup,
+            QueueOrder::Lifo | QueueOrder::Priority => Schedulers::PerRank,
         })
     }
-}
-
-/// Which chunks share `order`, `issue_threshold`, `issue_batch` and `active_chunks`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Schedulers {
-    /// The chunks of one process group.
-    PerGroup,
-    /// All chunks of a rank.
-    PerRank,
-}
-
-/// Which collective goes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Order {
-    /// The collective that was issued first.
-    #[default]
-    Fifo,
-    /// The collective that was issued last.
-    Lifo,
-    /// All-to-alls before all others, then collectives that block the forward pass before those that do not; among
-    /// equal ones, the one issued last (dlrm2020 III-C.1).
-    Priority,
 }
 
 /// What turns messages into delivery times.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "model", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Network {
+pub enum NetworkSettings {
     /// Latency times hops plus bytes over rate, with busy ports.
     #[default]
     Analytical,
@@ -601,7 +578,7 @@ pub enum Network {
     Packet(Box<Settings>),
 }
 
-impl Network {
+impl NetworkSettings {
     /// Name for reports.
     pub fn name(&self) -> &'static str {
         match self {

@@ -3,14 +3,14 @@
 use crate::{Control, Progress, Run};
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
-use syncline_engine::{Engine, Job, Record, Step};
+use syncline_engine::{Engine, Job, Record, StepOutcome};
 use syncline_net_analytical::{Links, Model};
 use syncline_net_api::{Measurements, NetworkModel};
 use syncline_net_flow::Flows;
 use syncline_net_packet::Packets;
 use syncline_prepare::watch::{Stop, Watch};
 use syncline_prepare::{Prepared, prepare, several, size};
-use syncline_scenario::{Network, Scenario, Traced, Workload};
+use syncline_scenario::{NetworkSettings, Scenario, Traced, Workload};
 use syncline_timeline::Ended;
 use syncline_units::Time;
 use syncline_workload::TaskGraph;
@@ -47,11 +47,11 @@ pub fn run(scenario: &Scenario, mut control: Control<'_>) -> Result<Run> {
 /// Simulates each of several jobs alone on the fabric and returns its step time; `None` if a limit stopped that run.
 fn each_alone(
     scenario: &Scenario,
-    jobs: &[syncline_scenario::Job],
+    jobs: &[syncline_scenario::JobEntry],
     watch: &Watch<'_>,
     control: &mut Control<'_>,
 ) -> Result<Vec<Option<f64>>> {
-    let alone = |job: &syncline_scenario::Job| {
+    let alone = |job: &syncline_scenario::JobEntry| {
         let summary = once(&several::alone(scenario, job), watch, control)?.timeline.summary;
         Ok((summary.ended == Ended::Finished).then_some(summary.step_time_s))
     };
@@ -120,12 +120,12 @@ fn execute_dyn(
     let links = |model| Links::new(&prepared.fabric, prepared.symmetry.clone(), model);
     let run = Ready { scenario, prepared, job: &job, watch };
     match &scenario.network {
-        Network::Analytical => run.on(links(Model::Analytical), control, read),
-        Network::Queued => run.on(links(Model::Queued), control, read),
-        Network::Flow(settings) => {
+        NetworkSettings::Analytical => run.on(links(Model::Analytical), control, read),
+        NetworkSettings::Queued => run.on(links(Model::Queued), control, read),
+        NetworkSettings::Flow(settings) => {
             run.on(Flows::new(&prepared.fabric, prepared.symmetry.clone(), settings), control, read)
         }
-        Network::Packet(settings) => {
+        NetworkSettings::Packet(settings) => {
             run.on(Packets::new(&prepared.fabric, &settings.seeded(scenario.seed)), control, read)
         }
     }
@@ -181,9 +181,9 @@ fn drive(
             return limit("events", engine.events().to_string());
         }
         match engine.step(left, until)? {
-            Step::Finished => return Ok((Ended::Finished, Diagnostics::new())),
-            Step::TimeLimit => return limit("simulated time", until.to_string()),
-            Step::More => {}
+            StepOutcome::Finished => return Ok((Ended::Finished, Diagnostics::new())),
+            StepOutcome::TimeLimit => return limit("simulated time", until.to_string()),
+            StepOutcome::More => {}
         }
         let now = Instant::now();
         match watch.stop(now) {

@@ -98,7 +98,7 @@ fn a_fabric_with_one_tier_has_one_name_in_tables_and_sentence() {
     let timeline = run(&serde_json::from_str(text).unwrap(), Control::default()).unwrap().timeline;
     let summary = &timeline.summary;
     let names: Vec<_> = summary.dims.iter().map(|dim| dim.name.as_str()).collect();
-    assert_eq!((names, summary.bottleneck.as_str()), (vec!["host-leaf"], "host-leaf"), "{}", summary.reason);
+    assert_eq!((names, summary.bottleneck.name()), (vec!["host-leaf"], "host-leaf"), "{}", summary.reason);
     for table in ["links", "phases", "activity"] {
         let Data::Text(names) = &timeline.table(table).unwrap().column("dimension").unwrap().data else {
             panic!()

@@ -287,7 +287,7 @@ fn waiting_for_a_slow_rank_is_not_booked_to_the_network() {
     let summary = simulate(&value).summary;
     assert!(summary.skew_s / summary.total_time_s > 0.3, "{summary:?}");
     assert!(summary.exposed_fraction < 0.05, "{summary:?}");
-    assert_eq!(summary.bottleneck, "compute", "{}", summary.reason);
+    assert_eq!(summary.bottleneck.name(), "compute", "{}", summary.reason);
     assert!(summary.reason.contains("the same work spread evenly over ranks by 36."), "{}", summary.reason);
     // One rank takes twice as long as the three others: 2 / (5 / 4) times the mean.
     assert!(
@@ -299,10 +299,10 @@ fn waiting_for_a_slow_rank_is_not_booked_to_the_network() {
     value["faults"] =
         json!([{"rank": [2], "factor": 2.0, "until": "4ms"}, {"rank": [1], "factor": 2.0, "from": "4ms"}]);
     let summary = simulate(&value).summary;
-    assert_eq!(summary.bottleneck, "compute", "{}", summary.reason);
+    assert_eq!(summary.bottleneck.name(), "compute", "{}", summary.reason);
     assert!(summary.reason.contains("the same work spread evenly over ranks by 36."), "{}", summary.reason);
     value["faults"] = json!([]);
-    assert_eq!(simulate(&value).summary.bottleneck, "compute");
+    assert_eq!(simulate(&value).summary.bottleneck.name(), "compute");
 }
 
 #[test]
@@ -314,9 +314,9 @@ fn the_bottleneck_is_where_the_time_goes() {
         "collectives": {"reduction_rate": "10GB/s"},
     });
     let summary = simulate(&value).summary;
-    assert_eq!(summary.bottleneck, "reduction", "{}", summary.reason);
+    assert_eq!(summary.bottleneck.name(), "reduction", "{}", summary.reason);
     value["collectives"]["reduction_rate"] = json!("10TB/s");
-    assert_eq!(simulate(&value).summary.bottleneck, "d");
+    assert_eq!(simulate(&value).summary.bottleneck.name(), "d");
 }
 
 /// A dimension that is busy only while compute is, is not the one to make faster.

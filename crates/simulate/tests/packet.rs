@@ -189,7 +189,7 @@ fn the_most_expensive_time_out_is_named() {
     let slow = run("1s");
     let packets = slow.summary.packets.as_ref().unwrap();
     assert!(packets.initial_timeouts > 0 && packets.initial_timeouts <= packets.timeouts);
-    assert_eq!(slow.summary.bottleneck, "timeout");
+    assert_eq!(slow.summary.bottleneck.name(), "timeout");
     let reason = &slow.summary.reason;
     assert!(
         reason.contains("waited 1s for its first retransmission time-out (`network.initial_timeout`)"),

@@ -1,7 +1,9 @@
 //! The results of a run as data: spans, tables and a summary. Every report is derived from them, so no two outputs of a
 //! run can disagree.
 //!
+//! - [`schema`]: all names that results contain, with types, units and meanings;
 //! - [`table`]: self-describing columns, with the unit in the name and a sentence of meaning;
+//! - [`tables`]: every table of a run;
 //! - [`span`]: what each traced rank did when, and which send led to which receive;
 //! - [`outline`]: spans merged into blocks for display;
 //! - [`counter`]: numbers over time, from tables of slices;
@@ -10,15 +12,18 @@
 
 pub mod counter;
 pub mod outline;
+pub mod schema;
 pub mod span;
 pub mod summary;
 pub mod table;
+pub mod tables;
 
 pub use counter::Counter;
 pub use outline::Outline;
 pub use span::{Flow, Span, Spans, Track};
 pub use summary::{
-    AxisSummary, DimSummary, Ended, JobSummary, Overload, Packets, PathKind, PathPart, Summary, WorkRates,
+    AxisSummary, Bottleneck, DimSummary, Ended, JobSummary, Overload, Packets, PathKind, PathPart, Summary,
+    WorkRates,
 };
 pub use table::{Column, Data, Table};
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use syncline_protocol::fault::{Kind, Trouble};
+use syncline_protocol::fault::{FaultKind, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::machine::Machine;
 
@@ -242,7 +242,7 @@ impl Connections {
                     let last = std::iter::repeat_with(more).take(LAST_READS).find(|more| *more != Ok(true));
                     Err(last
                         .and_then(Result::err)
-                        .filter(|last| last.kind != Kind::Closed)
+                        .filter(|last| last.kind != FaultKind::Closed)
                         .unwrap_or(trouble))
                 }
             });

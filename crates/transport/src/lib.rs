@@ -40,7 +40,7 @@ use mio::event::Event;
 use mio::{Registry, Token};
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
-use syncline_protocol::fault::{Broken, Kind, Trouble};
+use syncline_protocol::fault::{Broken, FaultKind, Trouble};
 
 /// A connection between a lane of this member and the same lane of a peer. It carries two streams of bytes, one in each
 /// direction, in order and without gaps. No call blocks. A lane's thread owns its connections and serves them in turn.
@@ -189,7 +189,7 @@ impl From<Halt> for Trouble {
         match halt {
             Halt::Broken(broken) => broken.into(),
             Halt::System(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-                Self { kind: Kind::Corrupt, what: error.to_string() }
+                Self { kind: FaultKind::Corrupt, what: error.to_string() }
             }
             Halt::System(error) => Self::closed(&error.to_string()),
         }

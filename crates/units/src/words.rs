@@ -71,6 +71,32 @@ named! {
     }
 }
 
+impl CollectiveKind {
+    /// Whether elements of different ranks are combined.
+    pub const fn reduces(self) -> bool {
+        match self {
+            Self::AllReduce | Self::ReduceScatter | Self::Reduce => true,
+            Self::AllGather | Self::AllToAll | Self::Broadcast => false,
+        }
+    }
+
+    /// Whether one rank sends or gets the whole vector, so that ranks play different roles.
+    pub const fn has_root(self) -> bool {
+        match self {
+            Self::Broadcast | Self::Reduce => true,
+            Self::AllReduce | Self::ReduceScatter | Self::AllGather | Self::AllToAll => false,
+        }
+    }
+
+    /// Whether each rank contributes or gets blocks of its own, so that the vector has a block for each rank.
+    pub const fn has_blocks(self) -> bool {
+        match self {
+            Self::ReduceScatter | Self::AllGather | Self::AllToAll => true,
+            Self::AllReduce | Self::Broadcast | Self::Reduce => false,
+        }
+    }
+}
+
 named! {
     /// Element type of tensors.
     DataType, "data type" {

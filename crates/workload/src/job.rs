@@ -6,12 +6,12 @@ use crate::classes::{Class, Classes};
 use crate::division::{Division, Group};
 use crate::exchange::{Comm, Exchange};
 use crate::layer::{Layer, Sharding};
+use crate::layer_share::{LayerShare, divide};
 use crate::mesh::{FabricAxis, Mesh};
 use crate::parallel::{DATA, PIPELINE, Parallel, Recompute, TENSOR};
 use crate::pipeline::Stages;
 use crate::roles::Roles;
 use crate::schedule::Pipeline;
-use crate::step::{Step, divide};
 use crate::training::{Rules, training_loop};
 use crate::types::Types;
 use std::borrow::Cow;
@@ -178,18 +178,18 @@ impl<'a> Training<'a> {
     }
 
     /// The steps of a rank that has the layers of `present`.
-    fn steps(&self, layers: &[Cow<'_, Layer>], present: &[bool]) -> Vec<Step> {
+    fn steps(&self, layers: &[Cow<'_, Layer>], present: &[bool]) -> Vec<LayerShare> {
         let step = |(at, layer): (usize, &Cow<'_, Layer>)| {
             if !present[at] {
-                return Step {
+                return LayerShare {
                     name: layer.name.clone(),
                     absent: true,
                     block: layer.block,
-                    ..Step::default()
+                    ..LayerShare::default()
                 };
             }
             let divided = divide(layer, &self.divisions[at], self.given[at].clone());
-            Step { needed_by: self.needed_by[at], ..divided }
+            LayerShare { needed_by: self.needed_by[at], ..divided }
         };
         layers.iter().enumerate().map(step).collect()
     }

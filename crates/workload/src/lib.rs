@@ -13,7 +13,7 @@
 //! - [`parallel`]: how a job divides its work, as scenarios give it;
 //! - [`mesh`]: ranks along named axes, and their place on the fabric;
 //! - [`division`]: how a mesh divides a layer;
-//! - [`step`]: a layer on one rank, with its share of the work and its exchanges;
+//! - [`layer_share`]: a layer on one rank, with its share of the work and its exchanges;
 //! - [`batch`]: the samples of a step, and their micro-batches;
 //! - [`training`]: the task graph for ranks that each have a part of every layer;
 //! - [`schedule`]: the order in which a stage of a pipeline works;
@@ -32,6 +32,7 @@ pub mod graph;
 pub mod job;
 pub mod join;
 pub mod layer;
+pub mod layer_share;
 pub mod matching;
 pub mod memory;
 pub mod mesh;
@@ -45,7 +46,6 @@ mod roles;
 #[cfg(test)]
 mod samples;
 pub mod schedule;
-pub mod step;
 pub mod training;
 pub mod types;
 

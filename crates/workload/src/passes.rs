@@ -9,8 +9,8 @@
 use crate::exchange::{Comm, Exchange, When};
 use crate::graph::{GraphBuilder, NO_LAYER, Part, Peer, Task, TaskKind};
 use crate::layer::Work;
+use crate::layer_share::LayerShare;
 use crate::parallel::{BackwardOrder, Overlap, Recompute};
-use crate::step::Step;
 use crate::training::Rules;
 use std::ops::Range;
 use syncline_units::Bytes;
@@ -54,7 +54,7 @@ struct Deferred {
 pub(crate) struct Passes<'a> {
     pub(crate) graph: GraphBuilder,
     /// All layers of the model.
-    pub(crate) steps: &'a [Step],
+    pub(crate) steps: &'a [LayerShare],
     backward: BackwardOrder,
     recompute: Recompute,
     overlap: Overlap,
@@ -83,7 +83,7 @@ pub(crate) struct Passes<'a> {
 }
 
 impl<'a> Passes<'a> {
-    pub(crate) fn new(steps: &'a [Step], rules: Rules) -> Self {
+    pub(crate) fn new(steps: &'a [LayerShare], rules: Rules) -> Self {
         Self {
             graph: GraphBuilder::new(),
             steps,
@@ -443,7 +443,7 @@ impl<'a> Passes<'a> {
 }
 
 /// The blocks among `layers`, in order; a layer without a block is a block by itself.
-pub(crate) fn blocks(steps: &[Step], layers: Range<usize>) -> Vec<Range<usize>> {
+pub(crate) fn blocks(steps: &[LayerShare], layers: Range<usize>) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     for layer in layers {
         match found.last_mut() {

@@ -9,9 +9,9 @@
 use crate::division::Division;
 use crate::graph::{Part, Peer, TaskGraph};
 use crate::layer::Layer;
+use crate::layer_share::LayerShare;
 use crate::passes::{Message, Passes, Reduction, Shared};
 use crate::schedule::{Pipeline, Turn};
-use crate::step::Step;
 use crate::training::Rules;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -115,7 +115,7 @@ impl Stages {
     /// As [`GraphBuilder::build`](crate::GraphBuilder::build).
     pub(crate) fn graph<'a>(
         &self,
-        steps: &[Step],
+        steps: &[LayerShare],
         layers: &[Layer],
         division: &dyn Fn(usize) -> &'a Division,
         rules: Rules,

@@ -3,9 +3,9 @@
 //! An iteration of the graph is a micro-batch: all of the forward pass, then all of the backward pass.
 
 use crate::graph::TaskGraph;
+use crate::layer_share::LayerShare;
 use crate::parallel::{BackwardOrder, Overlap, Parallel, Recompute};
 use crate::passes::{Passes, Reduction};
-use crate::step::Step;
 use syncline_diagnostics::Diagnostic;
 
 /// The settings of a training loop.
@@ -32,7 +32,7 @@ impl From<&Parallel> for Rules {
 /// # Errors
 /// As [`GraphBuilder::build`](crate::GraphBuilder::build).
 pub fn training_loop(
-    steps: &[Step],
+    steps: &[LayerShare],
     rules: Rules,
     (iterations, micro_batches): (u32, u32),
 ) -> Result<TaskGraph, Diagnostic> {
@@ -49,9 +49,9 @@ mod tests {
     use crate::exchange::{Exchange, When};
     use crate::graph::{Part, Task};
     use crate::layer::{Layer, Sharding};
+    use crate::layer_share::divide;
     use crate::role::RoleId;
     use crate::samples::{by, layer};
-    use crate::step::divide;
     use syncline_units::{Bytes, CollectiveKind};
 
     /// The tasks that `name` waits for, as `layer part kind`, with `'` for the previous iteration.
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn data_parallel_training_blocks_where_the_paper_says() {
-        let steps: Vec<Step> =
+        let steps: Vec<LayerShare> =
             ["a", "b"].iter().map(|name| divide(&layer(name), &by(1, 4, 4), None)).collect();
         let graph = training_loop(&steps, Rules::default(), (2, 1)).unwrap();
         assert_eq!(waits(&graph, 0, Part::Forward, false), ["0weight grad comm'", "0weight grad compute'"]);
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn transformer_order_overlaps_the_input_exchange_with_the_weight_gradient() {
-        let steps: Vec<Step> =
+        let steps: Vec<LayerShare> =
             ["a", "b"].iter().map(|name| divide(&layer(name), &by(2, 4, 4), None)).collect();
         let rules = Rules { backward: BackwardOrder::InputFirst, ..Rules::default() };
         let graph = training_loop(&steps, rules, (1, 1)).unwrap();
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn without_overlap_gradients_are_reduced_when_the_backward_pass_is_over() {
-        let steps: Vec<Step> =
+        let steps: Vec<LayerShare> =
             ["a", "b"].iter().map(|name| divide(&layer(name), &by(1, 4, 4), None)).collect();
         let rules = Rules { overlap: Overlap::None, ..Rules::default() };
         let graph = training_loop(&steps, rules, (2, 1)).unwrap();
@@ -120,7 +120,7 @@ mod tests {
 
     fn recommendation_loop(backward: BackwardOrder) -> TaskGraph {
         let divided = |layer: &Layer| divide(layer, &by(1, 4, 4), None);
-        let mut steps: Vec<Step> = recommendation().iter().map(divided).collect();
+        let mut steps: Vec<LayerShare> = recommendation().iter().map(divided).collect();
         steps[0].needed_by = Some(2);
         training_loop(&steps, Rules { backward, ..Rules::default() }, (1, 1)).unwrap()
     }
@@ -167,8 +167,8 @@ mod tests {
     }
 
     /// Three layers; the second has this exchange.
-    fn with(exchange: &[Exchange]) -> Vec<Step> {
-        let mut steps: Vec<Step> =
+    fn with(exchange: &[Exchange]) -> Vec<LayerShare> {
+        let mut steps: Vec<LayerShare> =
             ["a", "b", "c"].iter().map(|name| divide(&layer(name), &by(1, 1, 4), None)).collect();
         steps[1].exchanges = exchange.to_vec();
         steps
@@ -218,12 +218,13 @@ mod tests {
     #[test]
     fn a_rank_skips_layers_that_it_does_not_have() {
         let mut steps = with(&[]);
-        steps[1] = Step { name: "b".to_owned(), absent: true, ..Step::default() };
+        steps[1] = LayerShare { name: "b".to_owned(), absent: true, ..LayerShare::default() };
         let graph = training_loop(&steps, Rules::default(), (1, 1)).unwrap();
         assert!(graph.tasks.iter().all(|task| task.layer != 1));
         assert_eq!(waits(&graph, 2, Part::Forward, false), ["0forward compute", "2weight grad compute'"]);
         assert_eq!(waits(&graph, 0, Part::WeightGrad, false), ["2input grad compute"]);
-        let none: Vec<Step> = (0..3).map(|_| Step { absent: true, ..Step::default() }).collect();
+        let none: Vec<LayerShare> =
+            (0..3).map(|_| LayerShare { absent: true, ..LayerShare::default() }).collect();
         assert_eq!(training_loop(&none, Rules::default(), (1, 1)).unwrap().tasks.len(), 1);
     }
 }

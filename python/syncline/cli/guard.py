@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.cli.stdout import StdoutError, watched
+from syncline.codes import Code
 from syncline.errors import SynclineError
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error as diagnostic
@@ -95,7 +96,7 @@ def _run(arguments: Sequence[str]) -> int:
         try:
             each.encode()
         except UnicodeEncodeError:
-            refuse(diagnostic("SL0102", "an argument is not UTF-8 text", found=ascii(each)[1:-1]))
+            refuse(diagnostic(Code.BAD_VALUE, "an argument is not UTF-8 text", found=ascii(each)[1:-1]))
     import typer
 
     from syncline.cli.app import CtrlC, command
@@ -129,20 +130,20 @@ def _misused(wrong: Any) -> Diagnostic:
     remedy = f"`{path} --help` explains how to use it" if context else None
     if hasattr(wrong, "possibilities"):
         near = next(iter(wrong.possibilities or ()), None)
-        return diagnostic("SL0101", "no such option", found=wrong.option_name, nearest=near, help=remedy)
+        return diagnostic(Code.UNKNOWN_KEY, "no such option", found=wrong.option_name, nearest=near, help=remedy)
     said = " ".join(wrong.format_message().replace("Value error, ", "").split()).rstrip(".")
     if match := re.match(r"No such command '([^']*)'", said):
         known = context.command.list_commands(context)
         near = nearest(match[1], known)
-        return diagnostic("SL0101", "no such command", found=match[1], allowed=", ".join(known), nearest=near)
+        return diagnostic(Code.UNKNOWN_KEY, "no such command", found=match[1], allowed=", ".join(known), nearest=near)
     if match := re.fullmatch(r"Invalid value for '([^']*)': '(.*)' is not one of (.*)", said):
         name, found, allowed = match[1], match[2], match[3].replace("'", "")
         near = nearest(found, allowed.split(", "))
         message = f"value not allowed for `{name}`"
-        return diagnostic("SL0102", message, found=found, allowed=allowed, nearest=near, help=remedy)
+        return diagnostic(Code.BAD_VALUE, message, found=found, allowed=allowed, nearest=near, help=remedy)
     message = re.sub("'([^']*)'", r"`\1`", said.replace(": Input should", ": it should"))
     missing = type(wrong).__name__ == "MissingParameter"
-    return diagnostic("SL0103" if missing else "SL0102", message[:1].lower() + message[1:], help=remedy)
+    return diagnostic(Code.MISSING_KEY if missing else Code.BAD_VALUE, message[:1].lower() + message[1:], help=remedy)
 
 
 def _lost(problem: BaseException | None) -> int:
@@ -151,7 +152,7 @@ def _lost(problem: BaseException | None) -> int:
         # The reader of our output closed the pipe, as `head` does: that is no error.
         return 0
     reason = (getattr(problem, "strerror", None) or str(problem)).lower()
-    complain([diagnostic("SL0801", f"cannot be written: {reason}", mark=Mark(Text("stdout", ()), 0, 0, 0))])
+    complain([diagnostic(Code.CANNOT_WRITE, f"cannot be written: {reason}", mark=Mark(Text("stdout", ()), 0, 0, 0))])
     return UNWRITABLE
 
 

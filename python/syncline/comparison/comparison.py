@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from syncline.codes import Code
 from syncline.comparison import facts, inputs, pairs, verdict
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error, refuse
@@ -176,7 +177,7 @@ def compare(a: Result | str | Path, b: Result | str | Path) -> Comparison:
     if a is b or (_folder(a) is not None and _folder(a) == _folder(b)):
         name = str(_folder(a) or "the same result")
         mark = Mark(Text(name if isinstance(a, Result) else str(a), ()), 0, 0, 0)
-        refuse(error("SL0102", "a run is compared with itself", mark=mark, help="name two different runs"))
+        refuse(error(Code.BAD_VALUE, "a run is compared with itself", mark=mark, help="name two different runs"))
     return Comparison(*(each if isinstance(each, Result) else Result.load(each, verify=True) for each in (a, b)))
 
 

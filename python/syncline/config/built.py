@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
+from syncline.codes import Code
 from syncline.input.base import Strict, either, wrong
 from syncline.input.problem import shown
 from syncline.input.units import Rate, Time
@@ -146,7 +147,7 @@ class Expander(Wired):
                 if getattr(self, key) is None:
                     raise wrong(
                         f"missing key `{key}`",
-                        code="SL0103",
+                        code=Code.MISSING_KEY,
                         help="give `switches` and `hosts_per_switch`, or `hosts` for a graph of hosts",
                     )
         return self
@@ -216,7 +217,7 @@ class Nodes(Strict):
     @model_validator(mode="after")
     def _consistent(self) -> Nodes:
         if self.rate is None and self.rate_per_npu is None:
-            raise wrong("missing key `rate`", code="SL0103", help="give either `rate` or `rate_per_npu`")
+            raise wrong("missing key `rate`", code=Code.MISSING_KEY, help="give either `rate` or `rate_per_npu`")
         if self.rate is not None and self.rate_per_npu is not None:
             raise wrong(
                 "both `rate` and `rate_per_npu` are given", help="keep one: the rate of a link, or an NPU's total"

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from syncline.codes import Code
 from syncline.input import limits
 from syncline.input.base import Strict, either, wrong
 from syncline.input.units import Bytes, FlopRate, Flops, Frequency, Rate, Time
@@ -68,7 +69,7 @@ class Roofline(Strict):
             lacking = [key for key in ("peak", "memory") if getattr(self, key) is None]
             raise wrong(
                 f"missing key `{lacking[0]}`",
-                code="SL0103",
+                code=Code.MISSING_KEY,
                 help="give `accelerator`, or both `peak` and `memory`",
             )
         return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.config.built import Ecmp
 from syncline.config.edges_csv import read
 from syncline.config.fabric import FileFabric, GraphFabric, Link
@@ -38,7 +39,7 @@ def graph(
         names = ", ".join(numbers) if listed else f"{next(iter(numbers))} to {next(reversed(numbers))}"
         problems.append(
             error(
-                "SL0201",
+                Code.BAD_FABRIC,
                 "no such vertex",
                 mark=source.mark(path),
                 key=dotted(path),
@@ -60,7 +61,7 @@ def graph(
             to = (*path, "to")
             problems.append(
                 error(
-                    "SL0201",
+                    Code.BAD_FABRIC,
                     "a link joins a vertex with itself",
                     mark=source.mark(to),
                     key=dotted(to),
@@ -81,7 +82,7 @@ def graph(
         links_at = (*at, "links")
         problems.append(
             error(
-                "SL0201",
+                Code.BAD_FABRIC,
                 "a fabric has too many links",
                 mark=source.mark(links_at, key=True),
                 key=dotted(links_at),
@@ -122,7 +123,7 @@ def _again(source: Source, path: Path, before: Path) -> Diagnostic:
     earlier = source.mark(before)
     line = f"line {earlier.line}" if earlier is not None and earlier.line else dotted(before)
     return error(
-        "SL0201",
+        Code.BAD_FABRIC,
         "a link is given twice",
         mark=source.mark(path),
         key=dotted(path),
@@ -143,7 +144,7 @@ def read_edges(fabric: FileFabric, origins: Origins) -> dict[str, Any]:
             if getattr(fabric, key) is not None:
                 at = ("fabric", key)
                 mark = origins.source.mark(at, key=True)
-                refuse(error("SL0102", f"a YAML file gives its own `{key}`", mark=mark, key=dotted(at)))
+                refuse(error(Code.BAD_VALUE, f"a YAML file gives its own `{key}`", mark=mark, key=dotted(at)))
         source = from_file(path)
     else:
         source = read(path, fabric)

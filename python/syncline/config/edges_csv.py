@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from syncline.codes import Code
 from syncline.input import limits
 from syncline.input.check import in_order
 from syncline.input.csv_rows import Form, read_rows
@@ -37,7 +38,9 @@ def _value(key: str, cell: str, mark: Mark, problems: list[Diagnostic]) -> str |
     if key == "duplex":
         if cell.lower() not in _DUPLEX:
             problem = "not a value of `duplex`"
-            problems.append(error("SL0102", problem, mark=mark, key=key, found=shown(cell), allowed=", ".join(_DUPLEX)))
+            problems.append(
+                error(Code.BAD_VALUE, problem, mark=mark, key=key, found=shown(cell), allowed=", ".join(_DUPLEX))
+            )
         return _DUPLEX.get(cell.lower(), True)
     whole = key in ("from", "to", "count") and cell.isascii() and cell.isdigit() and len(cell) < 11
     return int(cell) if whole else cell
@@ -73,7 +76,7 @@ def _vertices(links: list[Node], word: str, given: list[str] | None, problems: l
         beyond = first[min(number for number in first if number > gap)]
         problems.append(
             error(
-                "SL0201",
+                Code.BAD_FABRIC,
                 f"no link joins {word}{gap}",
                 mark=beyond.mark,
                 found=str(beyond.value),

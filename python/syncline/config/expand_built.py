@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncline.codes import Code
 from syncline.config.built import BuiltFabric, Ecmp
 from syncline.config.shape import sizes
 from syncline.input.problem import error, refuse
@@ -24,7 +25,7 @@ def expand(fabric: BuiltFabric, origins: Origins) -> dict[str, Any]:
             at = ("fabric", "routing")
             refuse(
                 error(
-                    "SL0102",
+                    Code.BAD_VALUE,
                     f"a {family} without nodes supports only dimension-order routing",
                     mark=origins.source.mark(at),
                     key="fabric.routing",

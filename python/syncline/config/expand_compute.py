@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.config.compute import Given, Roofline, Systolic, Table, Throughput
 from syncline.input.node import dotted
 from syncline.input.problem import error, refuse, shown
@@ -63,7 +64,7 @@ def _roofline(compute: Roofline, workload: Expanded, origins: Origins) -> dict[s
                 _refuse_type("the accelerator does not compute with this data type", problem, origins)
             refuse(
                 error(
-                    "SL0102",
+                    Code.BAD_VALUE,
                     "no such accelerator",
                     mark=origins.source.mark(("compute", "accelerator")),
                     key="compute.accelerator",
@@ -107,7 +108,7 @@ def _own_peaks(compute: Roofline, workload: Expanded, origins: Origins) -> dict[
             if data_type not in rates:
                 message = "the compute model has no peak rate for this data type"
                 mark, allowed = origins.source.mark(path), ", ".join(rates)
-                refuse(error("SL0102", message, mark=mark, key=dotted(path), found=data_type, allowed=allowed))
+                refuse(error(Code.BAD_VALUE, message, mark=mark, key=dotted(path), found=data_type, allowed=allowed))
             own[data_type] = rates[data_type]
     return own
 
@@ -132,7 +133,7 @@ def _refuse_type(message: str, problem: ModelError, origins: Origins) -> NoRetur
     mark = origins.source.mark(path) or origins.source.mark(("compute",))
     key, found = ".".join(path), shown(problem.found)
     help = "or give `peak` and `memory` yourself"
-    refuse(error("SL0102", message, mark=mark, key=key, found=found, allowed=problem.allowed, help=help))
+    refuse(error(Code.BAD_VALUE, message, mark=mark, key=key, found=found, allowed=problem.allowed, help=help))
 
 
 def _types(workload: Expanded) -> Types:
@@ -166,7 +167,7 @@ def _table(compute: Table, workload: Expanded, origins: Origins) -> dict[str, An
         if measured is not None and wanted is not None and measured != wanted:
             refuse(
                 error(
-                    "SL0301",
+                    Code.BAD_WORKLOAD,
                     f"the table was measured with a different {key} than the workload's",
                     mark=origins.source.mark(at),
                     key=".".join(at),

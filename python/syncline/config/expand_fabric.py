@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.config import expand_built
 from syncline.config.built import BuiltFabric
 from syncline.config.edges import graph, read_edges
@@ -94,7 +95,7 @@ def _given(name: str, size: int, links: L | None, key: str, origins: Origins) ->
     if links is None:
         refuse(
             error(
-                "SL0103",
+                Code.MISSING_KEY,
                 f"missing key `{key}`",
                 mark=origins.source.mark(("fabric",), key=True),
                 key=f"fabric.{key}",

@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
+from syncline.codes import Code
 from syncline.config.prices import ChosenPrices, PriceList, Prices
 from syncline.input import limits, yaml
 from syncline.input.check import Whole, check
@@ -90,7 +91,7 @@ def _shipped(name: str) -> dict[str, Any]:
 def _unknown(name: str, at: Path = (), origins: Origins | None = None) -> dict[str, Any]:
     refuse(
         error(
-            "SL0102",
+            Code.BAD_VALUE,
             "no price list with this name",
             mark=origins.source.mark(at) if origins else None,
             key=".".join(map(str, at)) or None,

@@ -9,6 +9,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, cast
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.config import model_file, other_tools
 from syncline.config.workload import (
     AstraTextWorkload,
@@ -95,7 +96,7 @@ def model(source: Source) -> tuple[Built | None, list[Diagnostic]]:
             hint = _OTHER_MODELS
         problems.append(
             error(
-                "SL0101" if unknown else "SL0102",
+                Code.UNKNOWN_KEY if unknown else Code.BAD_VALUE,
                 f"unknown key `{key}`" if unknown else "value not allowed",
                 mark=source.mark(path_of, key=unknown),
                 key=".".join(str(part) for part in path_of),
@@ -189,14 +190,14 @@ def _module(workload: ModuleWorkload, origins: Origins) -> Expanded:
                 "add `inputs`, such as [{ shape: [3, 224, 224] }], "
                 "or let the factory return a pair of module and inputs"
             )
-            refuse(error("SL0103", "the inputs of the module are unknown", key="workload.inputs", help=help))
+            refuse(error(Code.MISSING_KEY, "the inputs of the module are unknown", key="workload.inputs", help=help))
         traced = from_torch(
             module, inputs, sharding=workload.sharding, precision=workload.precision, costs=workload.costs
         )
         if batch not in (None, traced.batch_per_npu):
             refuse(
                 error(
-                    "SL0102",
+                    Code.BAD_VALUE,
                     "the factory's inputs have a different batch",
                     key="workload.batch_per_npu",
                     found=str(batch),

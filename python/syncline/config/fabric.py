@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
+from syncline.codes import Code
 from syncline.config.built import BuiltFabric, Ecmp, Efficiency, Vertex, routing_form
 from syncline.config.shape import check_shape, check_sizes
 from syncline.input import limits
@@ -96,7 +97,9 @@ class ShapeFabric(Strict):
             value = getattr(self, key)
             if isinstance(value, list) and len(value) != dims:
                 raise wrong(
-                    f"`{key}` has {len(value)} entries for {dims} dimensions", code="SL0201", help="give one for each"
+                    f"`{key}` has {len(value)} entries for {dims} dimensions",
+                    code=Code.BAD_FABRIC,
+                    help="give one for each",
                 )
         return self
 
@@ -258,6 +261,6 @@ Fabric = Annotated[
 def one_rate(rate: object, rate_per_npu: object) -> None:
     """Raises an error unless exactly one of the rates is given."""
     if rate is None and rate_per_npu is None:
-        raise wrong("missing key `rate`", code="SL0103", help="give either `rate` or `rate_per_npu`")
+        raise wrong("missing key `rate`", code=Code.MISSING_KEY, help="give either `rate` or `rate_per_npu`")
     if rate is not None and rate_per_npu is not None:
         raise wrong("both `rate` and `rate_per_npu` are given", help="keep one: the rate of a link, or an NPU's total")

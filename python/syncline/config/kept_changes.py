@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.config.network import NAMES
 from syncline.config.scenario import Scenario
 from syncline.errors import Diagnostic, SynclineError
@@ -81,7 +82,7 @@ def _problem(
     if here is None and holder is not None and isinstance(holder.value, dict):
         instead = _instead(source, change, key, resolved)
         return error(
-            "SL0101",
+            Code.UNKNOWN_KEY,
             f"unknown key `{key}` in the scenario of a run, which has all keys written out",
             mark=change.mark,
             key=change.path,
@@ -91,7 +92,7 @@ def _problem(
             help=instead or _in_the_file(change),
         )
     return error(
-        "SL0102",
+        Code.BAD_VALUE,
         f"the scenario of a run cannot have this value: {said}",
         mark=change.mark,
         key=change.path,

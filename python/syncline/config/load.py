@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Any
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.config import (
     expand_compute,
     expand_fabric,
@@ -98,7 +99,7 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
     elif not isinstance(given, str | FilePath):
         refuse(
             error(
-                "SL0102",
+                Code.BAD_VALUE,
                 "not a scenario",
                 found=type(given).__name__,
                 allowed="the path of a file or of a run's folder, or a mapping with the keys of a file",
@@ -110,7 +111,11 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
     if not isinstance(source.root.value, dict):
         refuse(
             error(
-                "SL0102", "not a scenario", mark=source.root.mark, found=shown(source.root.plain()), allowed="a mapping"
+                Code.BAD_VALUE,
+                "not a scenario",
+                mark=source.root.mark,
+                found=shown(source.root.plain()),
+                allowed="a mapping",
             )
         )
     if source.root.at(("workload", "source")):
@@ -128,7 +133,7 @@ def _check_kind(source: Source) -> None:
     if schema is not None and schema.value == SEARCH:
         refuse(
             error(
-                "SL0102",
+                Code.BAD_VALUE,
                 "this is a file for a search, not a scenario: it has no rates yet",
                 mark=schema.mark,
                 key="schema",
@@ -146,7 +151,7 @@ def _of_run(folder: FilePath) -> FilePath:
         there = sorted(each.as_posix() for each in folder.iterdir() if each.suffix in (".yaml", ".yml"))
         refuse(
             error(
-                "SL0105",
+                Code.UNREADABLE,
                 f"this folder holds no results: it has no {RESOLVED_FILE}",
                 mark=Mark(Text(folder.as_posix(), ()), 0, 0, 0),
                 help=f"name a file, such as {' or '.join(there[:3])}" if there else "name a scenario's file",

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from syncline.codes import Code
 from syncline.input import limits
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error, refuse, shown
@@ -35,20 +36,24 @@ def read(path: str) -> tuple[str, ModelInfo]:
         config = json.loads(text)
     except json.JSONDecodeError as problem:
         mark = Mark(file, problem.lineno, problem.colno, 1)
-        refuse(error("SL0106", f"not well-formed JSON: {problem.msg[:1].lower()}{problem.msg[1:]}", mark=mark))
+        refuse(error(Code.BAD_SYNTAX, f"not well-formed JSON: {problem.msg[:1].lower()}{problem.msg[1:]}", mark=mark))
     except (ValueError, RecursionError):  # integers of thousands of digits, or brackets nested thousands deep
         refuse(
-            error("SL0106", "not well-formed JSON: a number is too long, or values are nested too deeply", mark=whole)
+            error(
+                Code.BAD_SYNTAX,
+                "not well-formed JSON: a number is too long, or values are nested too deeply",
+                mark=whole,
+            )
         )
     if not isinstance(config, dict):
         help = "give the path of a model's `config.json`"
-        refuse(error("SL0106", "not a model's configuration", mark=whole, found=shown(config), help=help))
+        refuse(error(Code.BAD_SYNTAX, "not a model's configuration", mark=whole, found=shown(config), help=help))
     try:
         called = name(path, config)
         return called, model(config, called)
     except ModelError as problem:
         wrong = error(
-            "SL0103" if problem.problem == MISSING else "SL0102",
+            Code.MISSING_KEY if problem.problem == MISSING else Code.BAD_VALUE,
             f"missing key `{problem.key}`"
             if problem.problem == MISSING
             else problem.problem or f"`{problem.key}` of this model is not supported",

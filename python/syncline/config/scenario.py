@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from syncline.codes import Code
 from syncline.config.collectives import Collectives
 from syncline.config.compute import Compute
 from syncline.config.fabric import Fabric
@@ -88,7 +89,9 @@ class Scenario(Strict):
     def _some_job(self) -> Scenario:
         if self.workload is None and not self.jobs:
             raise wrong(
-                "missing key `workload`", code="SL0103", help="add `workload` to the scenario, or several `jobs`"
+                "missing key `workload`",
+                code=Code.MISSING_KEY,
+                help="add `workload` to the scenario, or several `jobs`",
             )
         if self.workload is not None and self.jobs:
             raise wrong("both `workload` and `jobs` are given", help="one job is a `workload`; several are `jobs`")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.design import schemes
 from syncline.design.demand import Demand, Known, check_job, demand_of, together
 from syncline.design.held import Held, chosen
@@ -275,7 +276,7 @@ def _case(request: Request, candidate: Candidate, known: Known, warn: Warned | N
         check_job(loaded)
         if warn is not None and candidate.npus > _MANY:
             # Ignore errors here: the first simulation raises them.
-            warn([each for each in loaded.check() if each["code"] == "SL0505"])
+            warn([each for each in loaded.check() if each["code"] == Code.MANY_RANKS])
         if priced is None and request.spec.prices is not None:
             priced = price_of(loaded, request.source.mark(("prices",)))
     whole = request.spec.budget.rate_per_npu
@@ -287,7 +288,7 @@ def _case(request: Request, candidate: Candidate, known: Known, warn: Warned | N
     if (free := bounds.unbounded(used)) is not None:
         refuse(
             error(
-                "SL0102",
+                Code.BAD_VALUE,
                 f"nothing limits the rate of dimension {free} of {candidate.shape}, which costs nothing",
                 mark=request.source.mark(("budget",), key=True),
                 key="budget",
@@ -471,7 +472,7 @@ def _refuse(request: Request, reasons: Sequence[tuple[str, str]], refused: Seque
         path.pop()
     refuse(
         error(
-            "SL1001",
+            Code.INFEASIBLE,
             "no bandwidths meet all constraints",
             mark=request.source.mark(tuple(path), key=True),
             key=key,

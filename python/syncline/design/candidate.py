@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.config.load import Loaded, resolve
 from syncline.design.held import Held, entries
 from syncline.design.spec import MOST_CANDIDATES, Spec, WeightedJob
@@ -74,7 +75,7 @@ class Request:
             at = list(self.spec.fabric.shape or ()).index(other.shape)
             refuse(
                 error(
-                    "SL0201",
+                    Code.BAD_FABRIC,
                     "shapes with different numbers of NPUs cannot be compared: their steps do different work",
                     mark=self.source.mark(("fabric", "shape", at)),
                     key="fabric.shape",
@@ -90,7 +91,7 @@ class Request:
         if names is not None and len(names) != len(sizes):
             refuse(
                 error(
-                    "SL0201",
+                    Code.BAD_FABRIC,
                     f"{len(names)} names for the {len(sizes)} dimensions of {shape}",
                     mark=self.source.mark(("fabric", "names")),
                     key="fabric.names",
@@ -113,7 +114,7 @@ class Request:
                     if found > MOST_CANDIDATES:
                         refuse(
                             error(
-                                "SL0102",
+                                Code.BAD_VALUE,
                                 "the search has too many shapes",
                                 mark=self.source.mark(("fabric",), key=True),
                                 key="fabric",
@@ -125,7 +126,7 @@ class Request:
         if not found:
             refuse(
                 error(
-                    "SL0201",
+                    Code.BAD_FABRIC,
                     "no shape has this number of NPUs and dimensions with at least two NPUs each",
                     mark=self.source.mark(("fabric", "npus")),
                     key="fabric.npus",
@@ -183,7 +184,7 @@ def read(path: str, overrides: Iterable[Override] = ()) -> Request:
 def request(source: Source, overrides: Iterable[Override] = ()) -> Request:
     """Checks a spec that has been read. Raises :class:`SynclineError` with all errors in it."""
     if not isinstance(source.root.value, dict):
-        refuse(error("SL0102", "not a design", mark=source.root.mark, allowed="a mapping"))
+        refuse(error(Code.BAD_VALUE, "not a design", mark=source.root.mark, allowed="a mapping"))
     source.override(overrides)
     spec = check(source, Spec, Whole("the design"))
     jobs = spec.jobs or [WeightedJob(name="job", workload=None)]

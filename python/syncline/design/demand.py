@@ -21,6 +21,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.design import spanned
 from syncline.design.held import Held, chosen, entries
 from syncline.input.problem import error, refuse
@@ -144,7 +145,7 @@ def check_job(loaded: Loaded) -> None:
     if source not in ("layers", "collectives"):
         refuse(
             error(
-                "SL0102",
+                Code.BAD_VALUE,
                 "a search does not support this kind of workload",
                 mark=loaded.origins.source.mark(("workload",), key=True),
                 key="workload",
@@ -158,7 +159,7 @@ def check_job(loaded: Loaded) -> None:
         if parallel.get(key):
             refuse(
                 error(
-                    "SL0102",
+                    Code.BAD_VALUE,
                     "a search supports no axes but `tensor` and `data`",
                     mark=loaded.origins.source.mark(("workload", "parallel", key)),
                     key=f"workload.parallel.{key}",
@@ -169,7 +170,7 @@ def check_job(loaded: Loaded) -> None:
     if parallel.get("pipeline", "none") != "none":
         refuse(
             error(
-                "SL0102",
+                Code.BAD_VALUE,
                 "a search does not support pipelines: it cannot predict how stages wait for each other",
                 mark=loaded.origins.source.mark(("workload", "parallel", "pipeline")),
                 key="workload.parallel.pipeline",

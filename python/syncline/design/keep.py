@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.design import plot, portable
 from syncline.design.held import entries
 from syncline.input.dump import dump
@@ -40,7 +41,7 @@ def check_folder(folder: str) -> None:
     if foreign is not None:
         refuse(
             error(
-                "SL0801",
+                Code.CANNOT_WRITE,
                 "the folder is not empty and does not hold results that may be replaced",
                 mark=Mark(Text(folder, ()), 0, 0, 0),
                 found=foreign,
@@ -83,7 +84,7 @@ def keep(found: Found, folder: str) -> list[str]:
             shutil.rmtree(aside, ignore_errors=True)
     except OSError as problem:
         reason = (problem.strerror or str(problem)).lower()
-        refuse(error("SL0801", f"cannot be written: {reason}", mark=Mark(Text(folder, ()), 0, 0, 0)))
+        refuse(error(Code.CANNOT_WRITE, f"cannot be written: {reason}", mark=Mark(Text(folder, ()), 0, 0, 0)))
     return names
 
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.input.problem import error, refuse
 from syncline.quantity import listed
 from syncline.quantity import rate as shown
@@ -161,7 +162,7 @@ def check_names(request: Request, candidates: Sequence[Candidate]) -> None:
     allowed = [*known, "last"]
     problems: list[Diagnostic] = [
         error(
-            "SL0102",
+            Code.BAD_VALUE,
             "no dimension has this name",
             mark=request.source.mark(("bandwidth", name), key=True),
             key=f"bandwidth.{name}",

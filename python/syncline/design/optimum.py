@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncline.codes import Code
 from syncline.design.limits import MOST
 from syncline.extras import install
 from syncline.input.problem import error, refuse
@@ -30,7 +31,7 @@ def solver() -> Any:
     except ImportError:
         refuse(
             error(
-                "SL0902",
+                Code.MISSING_PACKAGE,
                 "the search for the optimum needs cvxpy, which is not installed",
                 help=install("design"),
             )

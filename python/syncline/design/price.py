@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.input.problem import error, refuse
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def price_of(loaded: Loaded, where: Any = None) -> Price:
     if abs(found.usd(odd) - _usd(loaded, odd)) > 1e-6 * max(found.usd(odd), 1.0) or found.fixed < -1e-6 * all_usd:
         refuse(
             error(
-                "SL0102",
+                Code.BAD_VALUE,
                 "this price list has parts of certain rates, and a search needs prices per GB/s",
                 mark=where,
                 key="prices",

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.config.fabric import Efficiencies, Times
 from syncline.config.shape import check_shape
 from syncline.input.base import Strict, either, wrong
@@ -54,7 +55,7 @@ class Shapes(Strict):
         if (self.shape is None) == (self.npus is None):
             raise wrong(
                 "give exactly one of `shape` and `npus`",
-                code="SL0103" if self.shape is None else "SL0102",
+                code=Code.MISSING_KEY if self.shape is None else Code.BAD_VALUE,
                 help="write shape: Ring(8)_Switch(128), or npus: 1024 and dims: [2, 3]",
             )
         if self.npus is None:
@@ -92,7 +93,9 @@ class Budget(Strict):
     def _some(self) -> Budget:
         if self.rate_per_npu is None and self.usd is None:
             raise wrong(
-                "the budget is empty", code="SL0103", help="give `rate_per_npu`, such as 300GB/s, or `usd`, or both"
+                "the budget is empty",
+                code=Code.MISSING_KEY,
+                help="give `rate_per_npu`, such as 300GB/s, or `usd`, or both",
             )
         if self.rate_per_npu is not None and _core.parse_quantity("rate", self.rate_per_npu) == 0:
             raise wrong("the budget is 0", found=self.rate_per_npu, allowed="a rate above 0")
@@ -176,7 +179,10 @@ class Spec(Strict):
     def _some_job(self) -> Spec:
         if self.workload is None and not self.jobs:
             raise wrong(
-                "missing key `workload`", code="SL0103", at=("workload",), help="add `workload`, or several `jobs`"
+                "missing key `workload`",
+                code=Code.MISSING_KEY,
+                at=("workload",),
+                help="add `workload`, or several `jobs`",
             )
         if self.workload is not None and self.jobs:
             raise wrong(
@@ -195,15 +201,18 @@ class Spec(Strict):
         remedy = "add prices: hier2021, or your own list"
         if self.prices is None:
             if self.budget.usd is not None:
-                raise wrong("`budget.usd` needs `prices`", code="SL0103", at=("budget", "usd"), help=remedy)
+                raise wrong("`budget.usd` needs `prices`", code=Code.MISSING_KEY, at=("budget", "usd"), help=remedy)
             if self.objective != "time":
                 raise wrong(
-                    f"`objective: {self.objective}` needs `prices`", code="SL0103", at=("objective",), help=remedy
+                    f"`objective: {self.objective}` needs `prices`",
+                    code=Code.MISSING_KEY,
+                    at=("objective",),
+                    help=remedy,
                 )
             if self.npu_usd:
                 raise wrong(
                     "`npu_usd` needs `prices`",
-                    code="SL0103",
+                    code=Code.MISSING_KEY,
                     at=("npu_usd",),
                     help=f"{remedy}; or remove `npu_usd`",
                 )
@@ -218,7 +227,7 @@ class Spec(Strict):
         if self.objective == "performance_per_cost" and not self.npu_usd and not bounded:
             raise wrong(
                 "if only the network has a price, the slowest network has the most performance per cost",
-                code="SL0103",
+                code=Code.MISSING_KEY,
                 at=("objective",),
                 help="add `npu_usd`, the price of an NPU, or lower bounds in `bandwidth`",
             )

@@ -9,6 +9,7 @@ import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from syncline.codes import Code
 from syncline.files import write_whole
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error, refuse
@@ -34,7 +35,7 @@ class Folder:
         if not self._new and any(path.iterdir()) and not (path / SUMMARY_FILE).is_file():
             refuse(
                 error(
-                    "SL0801",
+                    Code.CANNOT_WRITE,
                     f"the folder {path.as_posix()} holds files that no run of several seeds wrote",
                     help="choose another folder, or remove this one",
                 )
@@ -88,4 +89,6 @@ class Folder:
 
     def _refuse(self, problem: OSError) -> NoReturn:
         reason = (problem.strerror or str(problem)).lower()
-        refuse(error("SL0801", f"cannot be written: {reason}", mark=Mark(Text(self.path.as_posix(), ()), 0, 0, 0)))
+        refuse(
+            error(Code.CANNOT_WRITE, f"cannot be written: {reason}", mark=Mark(Text(self.path.as_posix(), ()), 0, 0, 0))
+        )

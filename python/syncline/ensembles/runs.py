@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
+from syncline.codes import Code
 from syncline.ensembles.drawn import HINT, drawn
 from syncline.ensembles.folder import Folder
 from syncline.ensembles.spread import Spread
@@ -203,7 +204,7 @@ def check(loaded: Loaded, seeds: int) -> None:
     """Raises an error if the number of seeds is out of range, or nothing in the scenario depends on its seed."""
     if isinstance(seeds, bool) or not isinstance(seeds, int) or not 1 <= seeds <= MOST_SEEDS:
         allowed = f"a whole number from 1 to {MOST_SEEDS}"
-        refuse(error("SL0102", "not a valid number of seeds", key="seeds", found=str(seeds), allowed=allowed))
+        refuse(error(Code.BAD_VALUE, "not a valid number of seeds", key="seeds", found=str(seeds), allowed=allowed))
     found = list(drawn(loaded.resolved))
     if any(follows for _, follows in found):
         return
@@ -212,7 +213,7 @@ def check(loaded: Loaded, seeds: int) -> None:
         message, remedy = f"all runs would be the same: {places} fixes the random parts", f"leave {places} out"
     else:
         message, remedy = "all runs would be the same: nothing in the scenario depends on its seed", HINT
-    refuse(error("SL0102", message, key="seeds", found=str(seeds), help=remedy))
+    refuse(error(Code.BAD_VALUE, message, key="seeds", found=str(seeds), help=remedy))
 
 
 def _cores() -> int:
@@ -240,7 +241,7 @@ class _Together:
 
 def _row(summary: Summary, numbers: Sequence[str]) -> dict[str, Any]:
     """The row of one run in the table."""
-    row: dict[str, Any] = {"ended": summary.ended, "bottleneck": summary.bottleneck}
+    row: dict[str, Any] = {"ended": summary.ended, "bottleneck": summary.bottleneck.name}
     for name in numbers:
         first, _, second = name.partition(".")
         value = getattr(summary, first)

@@ -50,7 +50,7 @@ def _parts(ensemble: Ensemble) -> Iterator[RenderableType]:
     yield Padding(_table(ensemble), (0, 0, 0, 2))
     yield ""
     yield Text(groups(ensemble.spread("total_time_s"), time, finished))
-    bounds = Counter(each.bottleneck for each in ensemble.finished).most_common()
+    bounds = Counter(each.bottleneck.name for each in ensemble.finished).most_common()
     said = [f"{name} in {counted(count, 'run')}" for name, count in bounds]
     yield Text(f"Bottleneck: {bounds[0][0]}." if len(bounds) == 1 else f"Bottleneck: {listed(said)}.")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from syncline.codes import Code
 from syncline.errors import SynclineError
 from syncline.extras import install
 from syncline.runtime.addresses import resolve, with_port
@@ -88,7 +89,7 @@ def tell(service: Service, address: str) -> str:
         raise SynclineError(
             [
                 {
-                    "code": "SL0103",
+                    "code": Code.MISSING_KEY,
                     "severity": "error",
                     "message": "metrics need the package prometheus-client",
                     "help": install("metrics"),
@@ -103,7 +104,7 @@ def tell(service: Service, address: str) -> str:
         raise SynclineError(
             [
                 {
-                    "code": "SL1201",
+                    "code": Code.NO_MEETING,
                     "severity": "error",
                     "message": "metrics cannot be served at this address",
                     "found": f"{with_port(host, port)}: {error.strerror}",

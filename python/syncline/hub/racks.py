@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from syncline.codes import Code
 from syncline.hub.service import PORT
 from syncline.input.problem import error, refuse
 from syncline.runtime.addresses import resolve, with_port
@@ -44,7 +45,7 @@ class Racks:
         if bare is not None:
             ranks = " ".join(map(str, bare.ranks))
             allowed = f"HUBS : RANKS, such as 10.0.0.9 : {ranks}"
-            refuse(error("SL0102", "this rack has no hubs", mark=bare.mark, allowed=allowed))
+            refuse(error(Code.BAD_VALUE, "this rack has no hubs", mark=bare.mark, allowed=allowed))
         return cls(places(racks), [rack.hubs for rack in racks])
 
     def plain(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, WrapValidator
 from pydantic_core import PydanticCustomError
 
+from syncline.codes import Code
 from syncline.input.problem import nearest, shown
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=False, allow_inf_nan=False)
 
 
-def wrong(message: str, *, code: str = "SL0102", **context: str | list[int] | Path | None) -> PydanticCustomError:
+def wrong(message: str, *, code: str = Code.BAD_VALUE, **context: str | list[int] | Path | None) -> PydanticCustomError:
     """A validation error with its own message; ``context`` may hold ``allowed``, ``nearest``, ``found`` and ``help``.
 
     ``part`` marks the wrong part of a text: the index of its first character, and its length. ``at`` marks the wrong

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, ge
 
 from pydantic import BaseModel, Tag, ValidationError
 
+from syncline.codes import Code
 from syncline.input import limits
 from syncline.input.node import Path, dotted
 from syncline.input.problem import error, nearest, refuse, shown
@@ -54,7 +55,7 @@ def collect(source: Source, model: type[M], whole: Whole) -> tuple[M | None, lis
     except ValidationError as problem:
         return None, [_diagnostic(source, model, details, whole) for details in problem.errors(include_url=False)]
     except RecursionError:
-        return None, [error("SL0106", "nested too deep")]
+        return None, [error(Code.BAD_SYNTAX, "nested too deep")]
 
 
 def in_order(problems: Iterable[Diagnostic]) -> list[Diagnostic]:
@@ -154,7 +155,7 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, w
         deeper = [] if len(path) > 1 else _below(model, bad)
         known = None if whole.hint is None or bad in names else whole.hint(path)
         return error(
-            "SL0101",
+            Code.UNKNOWN_KEY,
             f"unknown key `{bad}`",
             mark=source.mark(path, key=True),
             key=key,
@@ -168,7 +169,7 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, w
     if kind == "missing":
         where = f"`{dotted(path[:-1])}`" if path[:-1] else whole.name
         return error(
-            "SL0103",
+            Code.MISSING_KEY,
             f"missing key `{path[-1]}`",
             mark=source.mark(path[:-1], key=True),
             key=key,
@@ -177,7 +178,7 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, w
     if kind == "syncline":
         context = dict(context)
         message, code = context.pop("message"), context.pop("code")
-        found = context.pop("found", None) or (None if code == "SL0103" else _found(details["input"]))
+        found = context.pop("found", None) or (None if code == Code.MISSING_KEY else _found(details["input"]))
         part = context.pop("part", None)
         if value and part:
             value = value.part(details["input"], *part)
@@ -191,7 +192,7 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, w
         names = re.findall(r"'([^']*)'", context["expected"])
         text = shown(details["input"])
         return error(
-            "SL0102",
+            Code.BAD_VALUE,
             "value not allowed",
             mark=source.mark(path, key=place.is_key),
             key=key,
@@ -200,7 +201,12 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, w
             nearest=nearest(text, names) if isinstance(details["input"], str) else None,
         )
     return error(
-        "SL0102", "value not allowed", mark=value, key=key, found=shown(details["input"]), allowed=_allowed(details)
+        Code.BAD_VALUE,
+        "value not allowed",
+        mark=value,
+        key=key,
+        found=shown(details["input"]),
+        allowed=_allowed(details),
     )
 
 
@@ -212,7 +218,7 @@ def _empty(source: Source, place: _Place, whole: Whole) -> Diagnostic:
     needed = [field.alias or key for key, field in holder.model_fields.items() if field.is_required()]
     start = None if inside else whole.when_empty
     return error(
-        "SL0103",
+        Code.MISSING_KEY,
         f"{name} is empty",
         mark=source.mark(inside, key=True),
         key=dotted(inside) or None,
@@ -255,7 +261,7 @@ def _no_form(source: Source, place: _Place, details: ErrorDetails, key: str) -> 
     if isinstance(value, dict):
         near = next((each for bad in value if (each := nearest(str(bad), known))), None)
         return error(
-            "SL0103",
+            Code.MISSING_KEY,
             f"`{key}` has none of the keys that select its form",
             mark=source.mark(path, key=True),
             key=key,
@@ -263,7 +269,7 @@ def _no_form(source: Source, place: _Place, details: ErrorDetails, key: str) -> 
             nearest=near,
         )
     return error(
-        "SL0102",
+        Code.BAD_VALUE,
         "value not allowed",
         mark=source.mark(path),
         key=key,

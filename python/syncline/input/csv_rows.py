@@ -7,6 +7,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from syncline.codes import Code
 from syncline.input.check import in_order
 from syncline.input.node import Mark, Node, Text
 from syncline.input.problem import error, nearest, refuse
@@ -72,19 +73,19 @@ def read_rows(path: str, form: Form) -> tuple[list[Node], Mark, list[Diagnostic]
                 header = _header(row, mark, form)
             elif len(row) != len(header):
                 many = f"{len(row)} cells under {len(header)} columns"
-                problems.append(error("SL0106", many, mark=mark, help=f"the columns are {','.join(header)}"))
+                problems.append(error(Code.BAD_SYNTAX, many, mark=mark, help=f"the columns are {','.join(header)}"))
             elif len(found) == form.max_rows:
-                refuse(error("SL0106", f"more than {form.max_rows} {form.row}s", mark=mark))
+                refuse(error(Code.BAD_SYNTAX, f"more than {form.max_rows} {form.row}s", mark=mark))
             else:
                 found.append(_row(header, row, mark, problems, form))
     except csv.Error as problem:
-        refuse(error("SL0106", f"not well-formed CSV: {problem}", mark=Mark(file, rows.line_num, 1, 0)))
+        refuse(error(Code.BAD_SYNTAX, f"not well-formed CSV: {problem}", mark=Mark(file, rows.line_num, 1, 0)))
     start = Mark(file, 0, 0, 0)
     if header is None:
-        refuse(error("SL0106", "the file is empty", mark=start, help=form.help))
+        refuse(error(Code.BAD_SYNTAX, "the file is empty", mark=start, help=form.help))
     if not found and not problems:
         message = f"the file has no {form.row} below its header"
-        problems.append(error("SL0201", message, mark=start, help=f"write a line for each {form.row}"))
+        problems.append(error(Code.BAD_FABRIC, message, mark=start, help=f"write a line for each {form.row}"))
     return found, start, problems
 
 
@@ -92,7 +93,7 @@ def _header(row: list[str], mark: Mark, form: Form) -> list[str]:
     names = [cell.strip() for cell in row]
     problems = [
         error(
-            "SL0101",
+            Code.UNKNOWN_KEY,
             f"unknown column `{name}`",
             mark=Cell(mark.text, mark.line, 1, 0, index),
             key=name,
@@ -104,12 +105,12 @@ def _header(row: list[str], mark: Mark, form: Form) -> list[str]:
         if name not in form.columns
     ]
     problems += [
-        error("SL0103", f"missing column `{name}`", mark=mark, key=name, help=form.help)
+        error(Code.MISSING_KEY, f"missing column `{name}`", mark=mark, key=name, help=form.help)
         for name in form.required
         if name not in names
     ]
     problems += [
-        error("SL0102", f"column `{name}` is given twice", mark=Cell(mark.text, mark.line, 1, 0, index), key=name)
+        error(Code.BAD_VALUE, f"column `{name}` is given twice", mark=Cell(mark.text, mark.line, 1, 0, index), key=name)
         for index, name in enumerate(names)
         if name in names[:index] and name in form.columns
     ]

@@ -86,4 +86,4 @@ def shown(value: object) -> str:
 
 @cache
 def _statuses() -> dict[str, int]:
-    return {code: status for code, _, _, status in _core.codes()}
+    return {code: status for code, *_, status in _core.codes()}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
+from syncline.codes import Code
 from syncline.input import limits, yaml
 from syncline.input.node import Mark, Node, Path, Text, dotted, from_python, undotted
 from syncline.input.problem import error, refuse, shown
@@ -39,7 +40,12 @@ class Override:
         if not equals or not path.strip(".") or "" in path.split("."):
             mark = Mark(Text("--set", [text]), 1, 1, 0)
             refuse(
-                error("SL0102", "not of the form KEY=VALUE", mark=mark, help="write it like fabric.dims.2.rate=50GB/s")
+                error(
+                    Code.BAD_VALUE,
+                    "not of the form KEY=VALUE",
+                    mark=mark,
+                    help="write it like fabric.dims.2.rate=50GB/s",
+                )
             )
         return cls(path, value)
 
@@ -107,7 +113,7 @@ def _put(root: Node, change: Override) -> Diagnostic | None:
             index = _index(node, str(key))
             if index is None:
                 message = f"`{dotted(path[:depth])}` has {len(node.value)} entries, and none is `{key}`"
-                return error("SL0102", message, mark=change.mark, key=change.path)
+                return error(Code.BAD_VALUE, message, mark=change.mark, key=change.path)
             if last:
                 node.value[index] = value
             else:
@@ -134,7 +140,7 @@ def _no_inside(change: Override, path: Path, depth: int, node: Node) -> Diagnost
     for key in reversed(path[depth:]):
         inner = f"{{{key}: {inner}}}"
     return error(
-        "SL0102",
+        Code.BAD_VALUE,
         f"`{whole}` is neither a mapping nor a list",
         mark=change.mark,
         key=change.path,
@@ -189,12 +195,12 @@ def read_file(path: str, limit: int = limits.MAX_BYTES) -> str:
             size = os.fstat(file.fileno()).st_size
             content = b"" if size > limit else file.read(limit + 1)
     except FileNotFoundError:
-        refuse(error("SL0105", "no such file", mark=place, help=_similar(path)))
+        refuse(error(Code.UNREADABLE, "no such file", mark=place, help=_similar(path)))
     except IsADirectoryError:
-        refuse(error("SL0105", "this is a folder, not a file", mark=place))
+        refuse(error(Code.UNREADABLE, "this is a folder, not a file", mark=place))
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
-        refuse(error("SL0105", f"cannot be read: {reason.lower()}", mark=place))
+        refuse(error(Code.UNREADABLE, f"cannot be read: {reason.lower()}", mark=place))
     return _text(content, max(size, len(content)), limit, place)
 
 
@@ -206,18 +212,18 @@ def _read_standard_input() -> tuple[str, str]:
         content = sys.stdin.buffer.read(limits.MAX_BYTES + 1)
     except (AttributeError, OSError, ValueError):
         # If the process was started without stdin, Python has no stdin, or one without a buffer.
-        refuse(error("SL0105", "standard input cannot be read", mark=place, help="name a file"))
+        refuse(error(Code.UNREADABLE, "standard input cannot be read", mark=place, help="name a file"))
     return _text(content, len(content), limits.MAX_BYTES, place), name
 
 
 def _text(content: bytes, size: int, limit: int, place: Mark) -> str:
     """Decodes what was read. Raises :class:`SynclineError` if ``size`` is above ``limit``, or for bad UTF-8."""
     if size > limit:
-        refuse(error("SL0106", f"larger than {limit >> 20} MiB", mark=place))
+        refuse(error(Code.BAD_SYNTAX, f"larger than {limit >> 20} MiB", mark=place))
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
-        refuse(error("SL0106", f"not UTF-8 text: byte {problem.start} is not part of any character", mark=place))
+        refuse(error(Code.BAD_SYNTAX, f"not UTF-8 text: byte {problem.start} is not part of any character", mark=place))
 
 
 def _similar(path: str) -> str | None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, WithJsonSchema
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.input.base import wrong
 from syncline.input.problem import shown
 
@@ -24,12 +25,14 @@ def _quantity(kind: str, unit: str, example: str) -> tuple[BeforeValidator, With
         text = shown(value) if number else value.strip()
         if _BARE.fullmatch(text):
             remedy = f'say the unit: "{text}{example.lstrip("0123456789.")}", for example'
-            raise wrong("a number without a unit", code="SL0104", found=text, help=remedy)
+            raise wrong("a number without a unit", code=Code.BAD_UNIT, found=text, help=remedy)
         try:
             _core.parse_quantity(kind, text)
         except ValueError as refusal:
             problem, remedy = refusal.args
-            raise wrong(problem, code="SL0104", found=text if len(text) <= 60 else shown(text), help=remedy) from None
+            raise wrong(
+                problem, code=Code.BAD_UNIT, found=text if len(text) <= 60 else shown(text), help=remedy
+            ) from None
         return str(text)
 
     schema = {"type": "string", "pattern": f"{_NUMBER}{unit}\\s*$", "examples": [example]}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.input import limits
 from syncline.input.node import Mark, Node, Scalar, Text
 from syncline.input.problem import error, refuse
@@ -41,12 +42,12 @@ def read(content: str, file: str) -> Node:
     if stop:
         line, column, why = stop
         if tab := _tab(text, line):
-            refuse(error("SL0106", "a tab in the indentation", mark=tab, help="indent with spaces"))
-        refuse(error("SL0106", f"not well-formed YAML: {why}", mark=Mark(text, line, column, 1)))
+            refuse(error(Code.BAD_SYNTAX, "a tab in the indentation", mark=tab, help="indent with spaces"))
+        refuse(error(Code.BAD_SYNTAX, f"not well-formed YAML: {why}", mark=Mark(text, line, column, 1)))
     if reader.problems:
         refuse(*reader.problems)
     if reader.root is None:
-        refuse(error("SL0106", "the file is empty", mark=Mark(text, 0, 0, 0)))
+        refuse(error(Code.BAD_SYNTAX, "the file is empty", mark=Mark(text, 0, 0, 0)))
     return reader.root
 
 
@@ -143,7 +144,7 @@ class _Reader:
             first = top.node.keys[key].line
             self.problems.append(
                 error(
-                    "SL0102",
+                    Code.BAD_VALUE,
                     f"key `{key}` is given twice",
                     mark=mark,
                     help=f"keep one of the two; the first is in line {first}",
@@ -186,4 +187,4 @@ class _Reader:
             self._stop(mark, f"more than {limits.MAX_NODES} values", "give a large fabric as a CSV edge list")
 
     def _stop(self, mark: Mark | None, message: str, help_text: str) -> None:
-        refuse(*self.problems, error("SL0106", message, mark=mark, help=help_text))
+        refuse(*self.problems, error(Code.BAD_SYNTAX, message, mark=mark, help=help_text))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
+from syncline.codes import Code
 from syncline.input import limits
 from syncline.input.base import Strict
 from syncline.input.check import Whole, check, in_order
@@ -109,7 +110,7 @@ def _once(times: Times, source: Source) -> None:
         if (each.layer, each.pass_) in seen:
             message = f"the {each.pass_} of layer `{each.layer}` is given twice"
             mark = source.mark(("times", index))
-            problems.append(error("SL0102", message, mark=mark, key=f"times.{index}", help="keep one of the two"))
+            problems.append(error(Code.BAD_VALUE, message, mark=mark, key=f"times.{index}", help="keep one of the two"))
         seen.add((each.layer, each.pass_))
     if problems:
         refuse(*in_order(problems))

@@ -57,9 +57,9 @@ def steps(summary: Summary) -> str:
 
 def bottleneck(summary: Summary) -> tuple[str, str, str] | None:
     """The bottleneck in words, as three parts: the words before its name, the name, and the words after it."""
-    name = summary.bottleneck
-    match name:
-        case "" | "nothing":
+    name = summary.bottleneck.name
+    match summary.bottleneck.kind:
+        case "nothing":
             return None
         case "skew":
             return "the ", name, " between ranks"
@@ -71,11 +71,11 @@ def bottleneck(summary: Summary) -> tuple[str, str, str] | None:
             return "local ", name, ""
         case "timeout":
             return "a retransmission ", name, ""
-        case "compute" | "latency":
+        case "compute" | "latency" | "communication":
             return "", name, ""
-        case "network" if len(summary.dims) == 1:
+        case "links" if name == "network" and len(summary.dims) == 1:
             return "the ", name, ""
-        case _:
+        case "links":
             return "the network's ", name, ""
 
 

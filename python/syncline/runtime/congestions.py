@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from syncline.codes import Code
 from syncline.input.problem import error, nearest, refuse
 
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -17,7 +18,7 @@ def available() -> list[str] | None:
         return None
 
 
-def check(name: str | None, *, key: str = "congestion", code: str = "SL0102") -> None:
+def check(name: str | None, *, key: str = "congestion", code: str = Code.BAD_VALUE) -> None:
     """Raises :class:`SynclineError` if this kernel has no congestion control of that name."""
     known = available()
     if name is None or known is None or name in known:

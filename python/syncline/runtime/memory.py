@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from syncline._core import Memory
+from syncline.codes import Code
 from syncline.errors import SynclineError
 
 __all__ = ["Memory", "memory", "refusal"]
@@ -13,7 +14,7 @@ __all__ = ["Memory", "memory", "refusal"]
 def refusal(message: str, found: str, allowed: str) -> SynclineError:
     """Returns the error for an argument that cannot be used."""
     return SynclineError(
-        [{"code": "SL0102", "severity": "error", "message": message, "found": found, "allowed": allowed}]
+        [{"code": Code.BAD_VALUE, "severity": "error", "message": message, "found": found, "allowed": allowed}]
     )
 
 

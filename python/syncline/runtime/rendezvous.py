@@ -17,6 +17,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from syncline.codes import Code
 from syncline.errors import SynclineError
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Meeting:
 
 def failure(message: str) -> SynclineError:
     """Returns the error of ranks that cannot meet (SL1201)."""
-    return SynclineError([{"code": "SL1201", "severity": "error", "message": message}], 6)
+    return SynclineError([{"code": Code.NO_MEETING, "severity": "error", "message": message}], 6)
 
 
 class Answers:

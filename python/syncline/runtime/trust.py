@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.errors import Diagnostic, SynclineError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ KEY_BYTES = 32
 
 def _refuse(message: str, found: str, remedy: str) -> SynclineError:
     diagnostic: Diagnostic = {
-        "code": "SL0102",
+        "code": Code.BAD_VALUE,
         "severity": "error",
         "message": message,
         "found": found,

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from syncline.codes import Code
 from syncline.input.problem import error, refuse
 from syncline.quantity import counted, duration, size
 from syncline.quantity import time as shown_time
@@ -180,7 +181,12 @@ def require(layout: Layout, seconds: float = SECONDS) -> float:
     if not any(True for _ in trips(layout)):
         found = counted(len(layout.hosts), "host")
         refuse(
-            error("SL1103", "there is nothing to measure", found=found, allowed="two hosts or more, joined by links")
+            error(
+                Code.WHICH_TESTBED,
+                "there is nothing to measure",
+                found=found,
+                allowed="two hosts or more, joined by links",
+            )
         )
     whole = sum(_durations(layout, seconds))
     if whole > LONGEST_S:
@@ -198,7 +204,7 @@ def _too_long(layout: Layout, seconds: float, whole: float) -> NoReturn:
     queue = f"a shorter queue, such as `queue: {size(shorter).replace(' ', '')}`, or " if shorter >= LEAST_BURST else ""
     refuse(
         error(
-            "SL0102",
+            Code.BAD_VALUE,
             f"measuring this testbed would take {duration(whole)}, which is too long",
             key="queue",
             found=size(layout.queue_bytes),
@@ -328,7 +334,9 @@ def finish(process: subprocess.Popen[str], patience_s: float = PATIENCE_S, *, si
             process.wait()
     if process.returncode or not (out or silent):
         last = (problem.strip().splitlines() or [f"status {process.returncode}"])[-1]
-        refuse(error("SL1104", "a measurement between hosts failed", notes=[last], help="syncline testbed status"))
+        refuse(
+            error(Code.HOST_FAILED, "a measurement between hosts failed", notes=[last], help="syncline testbed status")
+        )
     return out
 
 

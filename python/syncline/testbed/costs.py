@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 from pydantic import Field
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.files import write_whole
 from syncline.input.base import Strict
 from syncline.input.check import Whole, check
@@ -109,7 +110,7 @@ def require_writable(path: Path) -> None:
 
 
 def _unwritable(path: Path, reason: str) -> NoReturn:
-    refuse(error("SL0801", f"cannot be written: {reason.lower()}", mark=Mark(Text(str(path), ()), 0, 0, 0)))
+    refuse(error(Code.CANNOT_WRITE, f"cannot be written: {reason.lower()}", mark=Mark(Text(str(path), ()), 0, 0, 0)))
 
 
 def read(path: str | Path) -> HostCosts:
@@ -135,7 +136,11 @@ def measure(layout: Layout, checked: Checked) -> HostCosts:
     """
     pair = next(trips(layout), None)
     if pair is None:
-        refuse(error("SL1103", "measuring host costs needs two hosts", found="1 host", allowed="two hosts or more"))
+        refuse(
+            error(
+                Code.WHICH_TESTBED, "measuring host costs needs two hosts", found="1 host", allowed="two hosts or more"
+            )
+        )
     what, flow = pair
     way_s = next(each.least_s for each in checked.latencies if each.what == what) / 2
     exchange_s = statistics.median(_pair(layout, "exchange", flow.receiver, flow.sender))

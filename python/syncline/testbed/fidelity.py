@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from syncline.codes import Code
 from syncline.input.problem import error
 from syncline.quantity import percent, time
 from syncline.testbed.layout import PAYLOAD
@@ -23,7 +24,7 @@ def warnings(request: Request, layout: Layout) -> Iterator[Diagnostic]:
     if longest:
         yield {
             **error(
-                "SL1102",
+                Code.BAD_TESTBED,
                 "latencies of links are not emulated: packets take only the kernel's own time",
                 mark=mark,
                 key="fabric",
@@ -35,7 +36,7 @@ def warnings(request: Request, layout: Layout) -> Iterator[Diagnostic]:
     if request.least_efficiency < 1:
         yield {
             **error(
-                "SL1102",
+                Code.BAD_TESTBED,
                 "`efficiency` is not emulated: links have their full rate, and packets have real headers",
                 mark=mark,
                 key="fabric",

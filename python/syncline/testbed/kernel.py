@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from syncline.codes import Code
 from syncline.input.problem import error, refuse
 from syncline.runtime import congestions
 
@@ -29,12 +30,12 @@ CONTAINER = (
 def require() -> None:
     """Raises :class:`SynclineError` if this machine or user cannot create network namespaces."""
     if not Path("/proc/self/ns/net").exists():
-        refuse(error("SL1101", "a testbed needs network namespaces, which only Linux has"))
+        refuse(error(Code.NO_TESTBED, "a testbed needs network namespaces, which only Linux has"))
     missing = [tool for tool in ("ip", "tc") if shutil.which(tool) is None]
     if missing:
         refuse(
             error(
-                "SL1101",
+                Code.NO_TESTBED,
                 f"a testbed needs {' and '.join(missing)}",
                 help="install iproute2: sudo apt-get install iproute2",
             )
@@ -42,7 +43,7 @@ def require() -> None:
     if os.geteuid() != 0:
         refuse(
             error(
-                "SL1101",
+                Code.NO_TESTBED,
                 "a testbed needs root: it makes network namespaces, links and queues",
                 help=f"sudo -E env PATH=$PATH syncline testbed ..; {CONTAINER}",
             )
@@ -51,7 +52,7 @@ def require() -> None:
 
 def require_congestion_control(name: str) -> None:
     """Raises :class:`SynclineError` if the kernel has no congestion control of that name."""
-    congestions.check(name, key="congestion_control", code="SL1101")
+    congestions.check(name, key="congestion_control", code=Code.NO_TESTBED)
 
 
 def namespaces(prefix: str) -> list[str]:
@@ -138,7 +139,7 @@ def _do(command: list[str], text: str | None = None, lines: Sequence[str] = ()) 
     notes = [f"{command[0]} says: {each}" for each in words[:MOST_REASONS]]
     refuse(
         error(
-            "SL1101",
+            Code.NO_TESTBED,
             f"cannot {_deed(what)}",
             found=what,
             help=_remedy(" ".join(words)) if words else _remedy_without_words(command[0]),

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from syncline.codes import Code
 from syncline.input.problem import error, refuse
 from syncline.testbed import commands, guardian, kernel, state
 from syncline.testbed.layout import layout, namespace
@@ -80,7 +81,7 @@ def down(name: str, maker: int | None = None) -> bool:
         where = f"host {inside.rpartition('.h')[2]} of {name}"
         refuse(
             error(
-                "SL1103",
+                Code.WHICH_TESTBED,
                 "a testbed cannot be taken down from one of its hosts",
                 found=where,
                 help="leave the host: exit",

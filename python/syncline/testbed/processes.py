@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from syncline.codes import Code
 from syncline.input.problem import error, refuse
 from syncline.testbed import guardian
 
@@ -131,7 +132,7 @@ def require_host(layout: Layout, host: int, *, key: str | None = None) -> None:
     """Raises :class:`SynclineError` if a testbed does not have this host."""
     if not 0 <= host < len(layout.hosts):
         allowed = f"0 to {len(layout.hosts) - 1}"
-        refuse(error("SL1103", "there is no such host", key=key, found=str(host), allowed=allowed))
+        refuse(error(Code.WHICH_TESTBED, "there is no such host", key=key, found=str(host), allowed=allowed))
 
 
 def _start(layout: Layout, command: Sequence[str], hosts: Sequence[int], rank: int, port: int) -> _Process:
@@ -177,7 +178,7 @@ def _wait(running: Sequence[_Process], timeout_s: float | None) -> Diagnostic | 
                 if failed is None:
                     ranks = ", ".join(str(each.rank) for each in late)
                     found = f"still running: rank {ranks}"
-                    return error("SL1104", f"the command timed out after {timeout_s:g} s", found=found)
+                    return error(Code.HOST_FAILED, f"the command timed out after {timeout_s:g} s", found=found)
                 _end(late, signal.SIGTERM)
         for key in list(selector.get_map().values()):
             _drain(key.data, key.fd)
@@ -185,7 +186,7 @@ def _wait(running: Sequence[_Process], timeout_s: float | None) -> Diagnostic | 
         return None
     others = sum(1 for each in running if each.child.returncode) - 1
     return error(
-        "SL1104",
+        Code.HOST_FAILED,
         f"rank {failed.rank} on host {failed.host} {_ended(failed.child.returncode or 0)}",
         notes=[f"{others} others failed or were ended after it"] if others else [],
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 from pydantic import AfterValidator, Field
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.config.load import resolve
 from syncline.input.base import Strict, wrong
 from syncline.input.check import Whole, check
@@ -99,7 +100,7 @@ class Request:
 
     def refuse(self, message: str, **context: Any) -> NoReturn:
         """Raises an error about the fabric."""
-        refuse(error("SL1102", message, mark=self.source.mark(("fabric",), key=True), key="fabric", **context))
+        refuse(error(Code.BAD_TESTBED, message, mark=self.source.mark(("fabric",), key=True), key="fabric", **context))
 
 
 def read(path: str, overrides: Iterable[Override] = ()) -> Request:
@@ -109,7 +110,7 @@ def read(path: str, overrides: Iterable[Override] = ()) -> Request:
     """
     source = from_argument(path)
     if not isinstance(source.root.value, dict):
-        refuse(error("SL0102", "not a testbed", mark=source.root.mark, allowed="a mapping"))
+        refuse(error(Code.BAD_VALUE, "not a testbed", mark=source.root.mark, allowed="a mapping"))
     source.override(overrides)
     keys = dict(source.root.value)
     schema = source.root.at(("schema",))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from syncline.codes import Code
 from syncline.input.problem import error, nearest, refuse
 from syncline.testbed import kernel
 from syncline.testbed.difference import difference
@@ -102,7 +103,7 @@ def _taken(known: Known, message: str, notes: list[str]) -> NoReturn:
     name = known.layout.name
     refuse(
         error(
-            "SL1103",
+            Code.WHICH_TESTBED,
             message,
             found=name,
             help=f"take it down: syncline testbed down {name}; or give this one another `name`",
@@ -115,7 +116,7 @@ def _unknown(name: str) -> NoReturn:
     there = [each for each in names() if (other := find(each)) is not None and other.complete]
     refuse(
         error(
-            "SL1103",
+            Code.WHICH_TESTBED,
             "there is no such testbed",
             found=name,
             allowed=", ".join(there) or None,

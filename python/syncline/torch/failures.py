@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch.distributed as dist
 
+from syncline.codes import Code
 from syncline.errors import Diagnostic, SynclineError
 
 LATE = ("has not begun operation", "was not through", "has not sent", "has not taken")
@@ -34,9 +35,9 @@ def failure(error: SynclineError) -> BackendError:
 
 def late(message: str) -> BackendError:
     """Returns the error for a wait that timed out; ``message`` describes it."""
-    return BackendError([{"code": "SL1202", "severity": "error", "message": message}], 6)
+    return BackendError([{"code": Code.PEER_FAILED, "severity": "error", "message": message}], 6)
 
 
 def closed() -> BackendError:
     """Returns the error for an operation of a closed group."""
-    return BackendError([{"code": "SL1202", "severity": "error", "message": "the group is closed"}], 6)
+    return BackendError([{"code": Code.PEER_FAILED, "severity": "error", "message": "the group is closed"}], 6)

@@ -6,7 +6,7 @@ use super::channel::Sent;
 use super::{bytes_per_ns, whole_ns};
 use crate::slab::Slab;
 use crate::table::Table;
-use syncline_formats::astra2::{Network, Topology};
+use syncline_formats::astra2::{NetworkFile, Topology};
 
 /// A message in flight.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,7 +56,7 @@ pub(crate) struct Aware {
 
 impl Aware {
     /// Returns `None` unless there is exactly one dimension.
-    pub(crate) fn new(network: &Network) -> Option<Self> {
+    pub(crate) fn new(network: &NetworkFile) -> Option<Self> {
         let [dim] = network.dims.as_slice() else { return None };
         let links = match dim.topology {
             Topology::FullyConnected => 0,

@@ -3,7 +3,7 @@
 //! ASTRA-sim 2, `congestion_unaware/basic-topology/*.cpp`, `MultiDimTopology.cpp`.
 
 use super::{bytes_per_ns, whole_ns};
-use syncline_formats::astra2::{Network, Topology};
+use syncline_formats::astra2::{NetworkFile, Topology};
 
 /// A dimension as seen by the sender.
 struct Dim {
@@ -19,7 +19,7 @@ pub(crate) struct Unaware {
 }
 
 impl Unaware {
-    pub(crate) fn new(network: &Network) -> Self {
+    pub(crate) fn new(network: &NetworkFile) -> Self {
         let dims = network
             .dims
             .iter()

@@ -6,7 +6,7 @@
 //! one entry, otherwise `ring`.
 
 use crate::algorithms::Pattern;
-use syncline_formats::astra2::{Algorithm, Implementation, Network, System};
+use syncline_formats::astra2::{Algorithm, Implementation, NetworkFile, System};
 
 /// The ranks that take part in a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(crate) fn implementations(system: &System, pattern: Pattern) -> Option<&[Imp
 impl Layout {
     /// Returns the layout of a collective in a group of `(number, size)`, or of all ranks.
     pub(crate) fn new(
-        network: &Network,
+        network: &NetworkFile,
         system: &System,
         pattern: Pattern,
         group: Option<(u32, u32)>,

@@ -1,9 +1,9 @@
 //! Advances the engine over iterations that are skipped.
 
-use crate::event::Kind;
+use crate::event::EventKind;
 use crate::record::CollectiveRecord;
 use crate::state::{At, Before, NONE, Resource};
-use crate::{Engine, Order};
+use crate::{Engine, QueueOrder};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use syncline_net_api::NetworkModel;
@@ -54,8 +54,8 @@ impl<N: NetworkModel> Engine<'_, N> {
             self.classes.iter().map(|class| self.numbers.issued_in(class, start, iterations)).collect();
         let order = self.job.schedule.order;
         let shift_priority = |priority: &mut u64, issued: u64| match order {
-            Order::Fifo => *priority = priority.wrapping_add(issued),
-            Order::Lifo | Order::Priority => *priority = priority.wrapping_sub(issued),
+            QueueOrder::Fifo => *priority = priority.wrapping_add(issued),
+            QueueOrder::Lifo | QueueOrder::Priority => *priority = priority.wrapping_sub(issued),
         };
 
         self.calendar.overflow |= self.now.0.saturating_add(by.0) > u64::MAX / 4;
@@ -140,14 +140,20 @@ impl<N: NetworkModel> Engine<'_, N> {
         let messages = &self.messages;
         let of_message = |id: u32, key: u64| if messages[id].target == NONE { key } else { shift_key(key) };
         let network = self.network.repeats();
-        self.calendar.shift(by, |event| match Kind::of(event) {
-            Kind::Network | Kind::NetworkLast => {
+        self.calendar.shift(by, |event| match EventKind::of(event) {
+            EventKind::Network | EventKind::NetworkLast => {
                 network.map_or(event.key(), |network| of_message(network.message(event.subject), event.key()))
             }
-            Kind::Deliver | Kind::Inject | Kind::Left => of_message(event.subject, event.key()),
-            Kind::Reduced | Kind::PhaseEnd => shift_key(event.key()),
+            EventKind::Deliver | EventKind::Inject | EventKind::Left => {
+                of_message(event.subject, event.key())
+            }
+            EventKind::Reduced | EventKind::PhaseEnd => shift_key(event.key()),
             // Notifications are handled at the time at which they are made, so none is pending here.
-            Kind::Admit | Kind::ComputeDone | Kind::MemoryDone | Kind::Sent | Kind::Begin => event.key(),
+            EventKind::Admit
+            | EventKind::ComputeDone
+            | EventKind::MemoryDone
+            | EventKind::Sent
+            | EventKind::Begin => event.key(),
         });
         if let Some(network) = self.network.repeats_mut() {
             network.shift(by, &mut |id| messages[id].key);

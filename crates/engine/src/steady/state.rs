@@ -4,10 +4,10 @@
 //! such a time is the same at both ends of a period, the activity lasts through the whole period and through every
 //! repetition.
 
-use crate::event::Kind;
+use crate::event::EventKind;
 use crate::record::CollectiveRecord;
 use crate::state::{At, Before, Cause, DONE, Message, NONE, Piece, Rank, Resource, Run, Set};
-use crate::{Engine, Order};
+use crate::{Engine, QueueOrder};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use syncline_net_api::NetworkModel;
@@ -79,8 +79,8 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
     fn priority(&self, rank: u32, priority: u64) -> u64 {
         let issued = self.engine.ranks[rank as usize].issued;
         match self.engine.job.schedule.order {
-            Order::Fifo => issued.wrapping_sub(priority),
-            Order::Lifo | Order::Priority => priority.wrapping_add(issued),
+            QueueOrder::Fifo => issued.wrapping_sub(priority),
+            QueueOrder::Lifo | QueueOrder::Priority => priority.wrapping_add(issued),
         }
     }
 
@@ -266,24 +266,28 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
     }
 
     fn event(&mut self, event: &Event) {
-        let kind = Kind::of(event);
+        let kind = EventKind::of(event);
         self.push([self.ahead(event.time), u64::from(event.kind()), u64::from(event.detail)]);
         match kind {
-            Kind::Network | Kind::NetworkLast => {
+            EventKind::Network | EventKind::NetworkLast => {
                 if let Some(network) = self.engine.network.repeats() {
                     let id = network.pending(self.engine.now, event.subject, &mut self.out);
                     self.message(&self.engine.messages[id]);
                 }
             }
-            Kind::Deliver | Kind::Inject | Kind::Left => self.message(&self.engine.messages[event.subject]),
-            Kind::Reduced | Kind::PhaseEnd => self.run_name(event.subject),
-            Kind::ComputeDone | Kind::MemoryDone | Kind::Begin => self.push([u64::from(event.subject)]),
-            Kind::Sent => {
+            EventKind::Deliver | EventKind::Inject | EventKind::Left => {
+                self.message(&self.engine.messages[event.subject])
+            }
+            EventKind::Reduced | EventKind::PhaseEnd => self.run_name(event.subject),
+            EventKind::ComputeDone | EventKind::MemoryDone | EventKind::Begin => {
+                self.push([u64::from(event.subject)])
+            }
+            EventKind::Sent => {
                 let (rank, at, _) = self.engine.leaving[event.subject];
                 self.push([u64::from(rank)]);
                 self.push(self.at(at));
             }
-            Kind::Admit => {
+            EventKind::Admit => {
                 let begun = &self.engine.to_tell[event.subject];
                 let sequence = self.sequence(usize::from(begun.role), begun.sequence);
                 self.push([u64::from(begun.role), u64::from(begun.group), sequence]);

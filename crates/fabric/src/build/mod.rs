@@ -40,7 +40,7 @@ pub const MOST_LINKS: u64 = 1 << 24;
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// The network that joins the hosts.
-    pub network: Network,
+    pub network: Family,
     /// What the hosts are, if not single NPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Nodes>,
@@ -52,7 +52,7 @@ pub struct Spec {
 /// A family with its numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Network {
+pub enum Family {
     /// Three levels of equal switches.
     FatTree(FatTree),
     /// Two or three levels of switches.
@@ -71,7 +71,7 @@ pub enum Network {
     Switch(Star),
 }
 
-impl Network {
+impl Family {
     /// Returns the family's name, which is its key in a scenario.
     pub fn name(&self) -> &'static str {
         match self {
@@ -129,16 +129,16 @@ pub fn build(spec: &Spec, seed: u64) -> Result<Fabric> {
     blueprint.into_fabric(spec.routing.as_ref(), seed)
 }
 
-fn draw(network: &Network, seed: u64) -> Drawn {
+fn draw(network: &Family, seed: u64) -> Drawn {
     match network {
-        Network::FatTree(spec) => fat_tree::draw(spec),
-        Network::LeafSpine(spec) => leaf_spine::draw(spec),
-        Network::Dragonfly(spec) => dragonfly::draw(spec),
-        Network::Expander(spec) => expander::draw(spec, seed),
-        Network::Torus(spec) => grid::draw_torus(spec),
-        Network::Mesh(spec) => grid::draw_mesh(spec),
-        Network::Hypercube(spec) => grid::draw_hypercube(spec),
-        Network::Switch(spec) => star::draw(spec),
+        Family::FatTree(spec) => fat_tree::draw(spec),
+        Family::LeafSpine(spec) => leaf_spine::draw(spec),
+        Family::Dragonfly(spec) => dragonfly::draw(spec),
+        Family::Expander(spec) => expander::draw(spec, seed),
+        Family::Torus(spec) => grid::draw_torus(spec),
+        Family::Mesh(spec) => grid::draw_mesh(spec),
+        Family::Hypercube(spec) => grid::draw_hypercube(spec),
+        Family::Switch(spec) => star::draw(spec),
     }
 }
 

@@ -108,7 +108,7 @@ pub(super) fn fill(outer: Blueprint, spec: &Nodes) -> Drawn {
             .help("the nodes' cards are the hosts of the network: change the network's sizes, or the number of cards"));
     }
     let count = hosts / nics;
-    let order = Order::new(&outer, nics, rails)?;
+    let order = CardOrder::new(&outer, nics, rails)?;
     let cards = if spec.pcie_rate.is_some() { hosts } else { 0 };
     let all = product(&[count, npus]);
     let more =
@@ -190,13 +190,13 @@ pub(super) fn fill(outer: Blueprint, spec: &Nodes) -> Drawn {
 }
 
 /// Which card is which host.
-struct Order {
+struct CardOrder {
     nics: u32,
     /// Hosts per leaf, if cards are on rails.
     rail: Option<u32>,
 }
 
-impl Order {
+impl CardOrder {
     fn new(outer: &Blueprint, nics: u32, rails: bool) -> std::result::Result<Self, super::Diagnostic> {
         if !rails {
             return Ok(Self { nics, rail: None });

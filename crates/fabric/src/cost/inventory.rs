@@ -2,7 +2,7 @@
 //! otherwise by counting links.
 
 use crate::parts::{LinkKind, Parts, VertexKind};
-use crate::{Dimension, Fabric, Kind};
+use crate::{Dimension, Fabric, Structure};
 use std::collections::BTreeMap;
 use syncline_units::{DimKind, LinkId, Rate};
 
@@ -64,8 +64,8 @@ impl Inventory {
     /// Returns the inventory of `fabric`, including broken links.
     pub(super) fn of(fabric: &Fabric) -> Self {
         match &fabric.kind {
-            Kind::Regular(dims) => Self::regular(fabric.npus, dims),
-            Kind::Graph(_) => Self::counted(fabric),
+            Structure::Regular(dims) => Self::regular(fabric.npus, dims),
+            Structure::Graph(_) => Self::counted(fabric),
         }
     }
 
@@ -184,7 +184,7 @@ struct Found {
 /// Returns all cables of a graph. Links between the same two vertices with the same rate form pairs, one in
 /// each direction; an unpaired link is a one-way cable.
 fn found(fabric: &Fabric, parts: &Parts) -> Vec<Found> {
-    let Kind::Graph(graph) = &fabric.kind else { return Vec::new() };
+    let Structure::Graph(graph) = &fabric.kind else { return Vec::new() };
     let mut all = Vec::with_capacity(graph.links().len() / 2);
     for (tier, sort) in parts.tiers.iter().enumerate() {
         let links = (sort.first..sort.first + sort.links).map(|id| graph.links()[LinkId(id).index()]);

@@ -243,7 +243,7 @@ pub struct Spec {
     pub length_m: Option<f64>,
     /// Prices of the kinds on sale.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub by_rate: Option<Vec<Kind>>,
+    pub by_rate: Option<Vec<Offer>>,
     /// Power per piece.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watts: Option<f64>,
@@ -276,7 +276,7 @@ pub enum At {
 /// A kind of a component on sale.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Kind {
+pub struct Offer {
     /// Its rate; the rate per port of a switch or card with several ports.
     pub rate: Rate,
     /// Its price.
@@ -428,41 +428,41 @@ fn check(spec: &Spec, component: Component, key: &str, errors: &mut Diagnostics)
                 .help("give each entry of `by_rate` its `watts`"),
         );
     }
-    if let Some(kinds) = &spec.by_rate {
-        check_kinds(kinds, component, &format!("{key}.by_rate"), errors);
+    if let Some(offers) = &spec.by_rate {
+        check_offers(offers, component, &format!("{key}.by_rate"), errors);
     }
 }
 
-fn check_kinds(kinds: &[Kind], component: Component, key: &str, errors: &mut Diagnostics) {
-    if kinds.is_empty() {
+fn check_offers(offers: &[Offer], component: Component, key: &str, errors: &mut Diagnostics) {
+    if offers.is_empty() {
         errors.push(
             bad(key, "`by_rate` has no entries").help("give entries such as `{rate: 100Gb/s, usd: 660}`"),
         );
     }
     let mut known = BTreeSet::new();
-    for (index, kind) in kinds.iter().enumerate() {
+    for (index, offer) in offers.iter().enumerate() {
         let key = format!("{key}.{index}");
-        amount(kind.usd, &format!("{key}.usd"), errors);
-        if let Some(watts) = kind.watts {
+        amount(offer.usd, &format!("{key}.usd"), errors);
+        if let Some(watts) = offer.watts {
             amount(watts, &format!("{key}.watts"), errors);
         }
-        if kind.rate.is_zero() {
+        if offer.rate.is_zero() {
             errors
-                .push(bad(&format!("{key}.rate"), "a rate must be above zero").found(kind.rate.to_string()));
+                .push(bad(&format!("{key}.rate"), "a rate must be above zero").found(offer.rate.to_string()));
         }
         let several = matches!(component, Component::Nic | Component::Switch | Component::SwitchPort);
-        if kind.ports == 0 || kind.ports > MOST_PORTS || (kind.ports > 1 && !several) {
+        if offer.ports == 0 || offer.ports > MOST_PORTS || (offer.ports > 1 && !several) {
             let allowed = if several { format!("1 to {MOST_PORTS}") } else { "1".to_owned() };
             errors.push(
                 bad(
                     &format!("{key}.ports"),
                     format!("number of ports of a {} out of range", component.name()),
                 )
-                .found(kind.ports.to_string())
+                .found(offer.ports.to_string())
                 .allowed(allowed),
             );
         }
-        if !known.insert((kind.rate, kind.ports)) {
+        if !known.insert((offer.rate, offer.ports)) {
             errors.push(
                 bad(&key, "two entries for the same rate and number of ports").help("leave one of them out"),
             );

@@ -5,7 +5,7 @@
 //! on the cheapest card that has enough ports. A switch is the cheapest box with enough ports that are fast
 //! enough.
 
-use super::list::{Kind, Spec};
+use super::list::{Offer, Spec};
 use std::cmp::Ordering;
 use std::fmt::Write as _;
 use syncline_diagnostics::{Code, Diagnostic};
@@ -14,7 +14,7 @@ use syncline_units::Rate;
 /// A part that is bought.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Piece {
-    /// Which kind it is, and why that one.
+    /// Which offer it is, and why that one.
     pub(super) said: String,
     pub(super) usd: f64,
     pub(super) watts: Option<f64>,
@@ -61,19 +61,19 @@ pub(super) fn piece(spec: &Spec, rate: Rate) -> Piece {
         let said = format!("{} m at ${} a metre", number(length), number(each));
         return Piece { said, usd: each * length, watts, parallel: 1 };
     }
-    if let Some(kinds) = &spec.by_rate {
-        let (class, parallel) = class(kinds, rate);
+    if let Some(offers) = &spec.by_rate {
+        let (class, parallel) = class(offers, rate);
         // At equal rate, the cheapest per port.
-        let mut alike = kinds.iter().filter(|kind| kind.rate == class);
+        let mut alike = offers.iter().filter(|offer| offer.rate == class);
         let Some(first) = alike.next() else { return nothing() };
-        let kind = alike.fold(first, |best, kind| if by_port(kind, best).is_lt() { kind } else { best });
-        let share = f64::from(kind.ports);
+        let offer = alike.fold(first, |best, offer| if by_port(offer, best).is_lt() { offer } else { best });
+        let share = f64::from(offer.ports);
         let mut said = named(class, parallel, rate);
-        if kind.ports > 1 {
-            let _ = write!(said, ", 1/{} of ${}", kind.ports, number(kind.usd));
+        if offer.ports > 1 {
+            let _ = write!(said, ", 1/{} of ${}", offer.ports, number(offer.usd));
         }
-        let watts = kind.watts.map(|watts| watts / share).or(watts);
-        return Piece { said, usd: kind.usd / share, watts, parallel };
+        let watts = offer.watts.map(|watts| watts / share).or(watts);
+        return Piece { said, usd: offer.usd / share, watts, parallel };
     }
     Piece { said: "any rate".to_owned(), usd: spec.usd.unwrap_or(0.0), watts, parallel: 1 }
 }
@@ -83,9 +83,9 @@ fn nothing() -> Piece {
 }
 
 /// Returns the rate of the parts that carry `rate`, and how many are needed in parallel.
-fn class(kinds: &[Kind], rate: Rate) -> (Rate, u32) {
-    let next = kinds.iter().map(|kind| kind.rate).filter(|&class| class >= rate).min();
-    let largest = kinds.iter().map(|kind| kind.rate).max().unwrap_or(Rate(1));
+fn class(offers: &[Offer], rate: Rate) -> (Rate, u32) {
+    let next = offers.iter().map(|offer| offer.rate).filter(|&class| class >= rate).min();
+    let largest = offers.iter().map(|offer| offer.rate).max().unwrap_or(Rate(1));
     match next {
         Some(class) => (class, 1),
         None => (largest, u32::try_from(rate.0.div_ceil(largest.0)).unwrap_or(u32::MAX)),
@@ -94,7 +94,7 @@ fn class(kinds: &[Kind], rate: Rate) -> (Rate, u32) {
 
 /// Returns how many parts carry `rate` in parallel; 1 if they are not made for certain rates.
 pub(super) fn parallel(spec: &Spec, rate: Rate) -> u32 {
-    spec.by_rate.as_deref().map_or(1, |kinds| class(kinds, rate).1)
+    spec.by_rate.as_deref().map_or(1, |offers| class(offers, rate).1)
 }
 
 /// Names a part, and says why it was chosen if that is not obvious.
@@ -107,43 +107,45 @@ fn named(class: Rate, parallel: u32, rate: Rate) -> String {
 }
 
 /// Orders by price per port, then by fewer ports.
-fn by_port(a: &Kind, b: &Kind) -> Ordering {
-    let each = |kind: &Kind| kind.usd / f64::from(kind.ports);
+fn by_port(a: &Offer, b: &Offer) -> Ordering {
+    let each = |offer: &Offer| offer.usd / f64::from(offer.ports);
     each(a).total_cmp(&each(b)).then(a.ports.cmp(&b.ports))
 }
 
-/// Chooses cards for `ports` ports of one host, one kind after the other.
+/// Chooses cards for `ports` ports of one host, one offer after the other.
 pub(super) fn cards_for(spec: &Spec, rate: Rate, ports: u32) -> Vec<(Piece, u64)> {
-    let Some(kinds) = &spec.by_rate else { return vec![(piece(spec, rate), u64::from(ports))] };
-    let (class, parallel) = class(kinds, rate);
-    let mut offered: Vec<&Kind> = kinds.iter().filter(|kind| kind.rate == class).collect();
+    let Some(offers) = &spec.by_rate else { return vec![(piece(spec, rate), u64::from(ports))] };
+    let (class, parallel) = class(offers, rate);
+    let mut offered: Vec<&Offer> = offers.iter().filter(|offer| offer.rate == class).collect();
     offered.sort_by(|a, b| by_port(a, b));
     let mut left = u64::from(ports) * u64::from(parallel);
     let mut bought: Vec<(Piece, u64)> = Vec::new();
-    let mut buy = |kind: &Kind, cards: u64| {
+    let mut buy = |offer: &Offer, cards: u64| {
         let mut said = named(class, parallel, rate);
-        if kind.ports > 1 {
-            let _ = write!(said, ", {} ports", kind.ports);
+        if offer.ports > 1 {
+            let _ = write!(said, ", {} ports", offer.ports);
         }
-        bought.push((Piece { said, usd: kind.usd, watts: kind.watts, parallel: 1 }, cards));
+        bought.push((Piece { said, usd: offer.usd, watts: offer.watts, parallel: 1 }, cards));
     };
     while left > 0 {
         // Use cards that would be filled, cheapest per port first, unless one card that is not filled costs
         // less for all.
-        let filled = offered.iter().find(|kind| u64::from(kind.ports) <= left);
+        let filled = offered.iter().find(|offer| u64::from(offer.ports) <= left);
         let whole = offered
             .iter()
-            .filter(|kind| u64::from(kind.ports) >= left)
+            .filter(|offer| u64::from(offer.ports) >= left)
             .min_by(|a, b| a.usd.total_cmp(&b.usd));
         match (filled, whole) {
-            (Some(kind), Some(one)) if one.usd <= kind.usd * left.div_ceil(u64::from(kind.ports)) as f64 => {
+            (Some(offer), Some(one))
+                if one.usd <= offer.usd * left.div_ceil(u64::from(offer.ports)) as f64 =>
+            {
                 buy(one, 1);
                 left = 0;
             }
-            (Some(kind), _) => {
-                let cards = left / u64::from(kind.ports);
-                buy(kind, cards);
-                left -= cards * u64::from(kind.ports);
+            (Some(offer), _) => {
+                let cards = left / u64::from(offer.ports);
+                buy(offer, cards);
+                left -= cards * u64::from(offer.ports);
             }
             (None, Some(one)) => {
                 buy(one, 1);
@@ -157,27 +159,27 @@ pub(super) fn cards_for(spec: &Spec, rate: Rate, ports: u32) -> Vec<(Piece, u64)
 
 /// Chooses the box with these numbers of ports of these rates.
 pub(super) fn box_for(spec: &Spec, wanted: &[(Rate, u32)]) -> Result<Piece, Diagnostic> {
-    let kinds = spec.by_rate.as_deref().unwrap_or_default();
+    let offers = spec.by_rate.as_deref().unwrap_or_default();
     let fastest = wanted.iter().map(|each| each.0).max().unwrap_or(Rate(0));
-    let (least, _) = class(kinds, fastest);
+    let (least, _) = class(offers, fastest);
     let ports: u64 =
-        wanted.iter().map(|&(rate, count)| u64::from(count) * u64::from(class(kinds, rate).1)).sum();
-    let fits = kinds.iter().filter(|kind| kind.rate >= least && u64::from(kind.ports) >= ports);
+        wanted.iter().map(|&(rate, count)| u64::from(count) * u64::from(class(offers, rate).1)).sum();
+    let fits = offers.iter().filter(|offer| offer.rate >= least && u64::from(offer.ports) >= ports);
     let found =
         fits.min_by(|a, b| a.usd.total_cmp(&b.usd).then(a.rate.cmp(&b.rate)).then(a.ports.cmp(&b.ports)));
     let rates: Vec<String> =
         wanted.iter().map(|(rate, count)| format!("{count} x {}", bits(*rate))).collect();
     let rates = rates.join(" + ");
     match found {
-        Some(kind) => Ok(Piece {
-            said: format!("{} ports of {} for {rates}", kind.ports, bits(kind.rate)),
-            usd: kind.usd,
-            watts: kind.watts,
+        Some(offer) => Ok(Piece {
+            said: format!("{} ports of {} for {rates}", offer.ports, bits(offer.rate)),
+            usd: offer.usd,
+            watts: offer.watts,
             parallel: 1,
         }),
         None => {
             let largest =
-                kinds.iter().filter(|kind| kind.rate >= least).map(|kind| kind.ports).max().unwrap_or(0);
+                offers.iter().filter(|offer| offer.rate >= least).map(|offer| offer.ports).max().unwrap_or(0);
             Err(Diagnostic::error(Code::NoPrice, "no switch of the list has enough ports")
                 .found(format!("{ports} ports of {} ({rates})", bits(least)))
                 .allowed(format!("at most {largest} ports of {}", bits(least)))

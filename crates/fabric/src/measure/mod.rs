@@ -8,7 +8,7 @@ mod bisection;
 mod flow;
 
 use crate::graph::{Graph, NOWHERE};
-use crate::{Dimension, Direction, Fabric, Kind, Parts};
+use crate::{Dimension, Direction, Fabric, Parts, Structure};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use syncline_units::{DimKind, LinkId, Rate};
@@ -67,7 +67,7 @@ impl Fabric {
     /// Returns the degrees, level by level.
     pub fn degrees(&self) -> Vec<Degree> {
         let parts = self.parts();
-        if let Kind::Regular(dims) = &self.kind {
+        if let Structure::Regular(dims) = &self.kind {
             return regular_degrees(dims, &parts);
         }
         let mut out = vec![0u32; self.vertices() as usize];
@@ -92,10 +92,10 @@ impl Fabric {
         match (&self.kind, self.built.as_ref().and_then(|built| built.known.diameter)) {
             _ if self.is_damaged() => None,
             (_, Some(diameter)) => Some(diameter),
-            (Kind::Regular(dims), _) => {
+            (Structure::Regular(dims), _) => {
                 Some(dims.iter().map(|dim| farthest(dim.kind, dim.size, dim.direction)).sum())
             }
-            (Kind::Graph(graph), _) => walked(graph),
+            (Structure::Graph(graph), _) => walked(graph),
         }
     }
 

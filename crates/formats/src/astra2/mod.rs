@@ -2,7 +2,7 @@
 //! (ASTRA-sim silently uses the default of a misspelt key). An absent key gets ASTRA-sim's default and a warning. A
 //! value that ASTRA-sim cannot run with is an error.
 //!
-//! - [`Network`]: the YAML of the analytical backends, `NetworkParser.cpp`;
+//! - [`NetworkFile`]: the YAML of the analytical backends, `NetworkParser.cpp`;
 //! - [`System`]: the JSON of the system layer, `Sys.cc:initialize_sys`;
 //! - [`Memory`]: the JSON of remote memory, `AnalyticalRemoteMemory.cc`;
 //! - [`Groups`]: the JSON of communicator groups, `Workload.cc:initialize_comm_groups`;
@@ -18,6 +18,6 @@ pub mod system;
 
 pub use groups::Groups;
 pub use memory::{Memory, MemoryKind};
-pub use network::{Dimension, Network, Topology};
+pub use network::{Dimension, NetworkFile, Topology};
 pub use source::Source;
 pub use system::{Algorithm, Custom, Implementation, Optimization, Scheduling, SharedBus, System};

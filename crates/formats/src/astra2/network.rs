@@ -44,7 +44,7 @@ pub struct Dimension {
 
 /// The network, lowest dimension first.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Network {
+pub struct NetworkFile {
     /// Its dimensions.
     pub dims: Vec<Dimension>,
     /// Where it was read.
@@ -147,7 +147,7 @@ impl Yaml {
     }
 }
 
-impl Network {
+impl NetworkFile {
     /// Number of NPUs.
     pub fn npus(&self) -> u32 {
         self.dims.iter().map(|dim| dim.npus).product()

@@ -2,7 +2,7 @@
 //!
 //! Blocks are converted to the least common multiple of all numbers of blocks that occur.
 
-use super::program::{Chunks, Space, has_shares};
+use super::program::{Chunks, Space};
 use super::xml::{MAX_CHUNKS, MAX_GPUS};
 use std::collections::BTreeSet;
 use syncline_diagnostics::{Code, Diagnostic, Result};
@@ -56,7 +56,7 @@ impl Layout {
                 .into());
         }
         let mut counts = BTreeSet::from([plan.blocks]);
-        if has_shares(kind) {
+        if kind.has_blocks() {
             counts.insert(plan.ranks);
         }
         let ops = plan.seats.iter().flat_map(|seat| &seat.streams).flat_map(|stream| &stream.ops);

@@ -163,9 +163,3 @@ pub const COLLECTIVES: [(CollectiveKind, &[&str]); 6] = [
     (CollectiveKind::Broadcast, &["broadcast"]),
     (CollectiveKind::Reduce, &["reduce"]),
 ];
-
-/// Whether a collective gives each GPU a share of the vector, so that the number of chunks must be a multiple of the
-/// GPUs.
-pub const fn has_shares(kind: CollectiveKind) -> bool {
-    matches!(kind, CollectiveKind::AllGather | CollectiveKind::ReduceScatter | CollectiveKind::AllToAll)
-}

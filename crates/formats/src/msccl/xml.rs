@@ -1,7 +1,7 @@
 //! The XML reader: checks elements and attributes one by one. It accepts no document type, no custom entities, and at
 //! most four levels. Anything that MSCCL's runtimes ignore gets a warning.
 
-use super::program::{COLLECTIVES, Chunks, Gpu, Program, Space, Step, StepKind, ThreadBlock, has_shares};
+use super::program::{COLLECTIVES, Chunks, Gpu, Program, Space, Step, StepKind, ThreadBlock};
 use crate::astra2::Source;
 use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
@@ -416,7 +416,7 @@ impl Fields<'_> {
             let name = if count == 0 { "ngpus" } else { "nchunksperloop" };
             return Err(self.wrong(name, "must be at least 1", "1 or more"));
         }
-        if has_shares(*kind) && !chunks.is_multiple_of(count) {
+        if kind.has_blocks() && !chunks.is_multiple_of(count) {
             let allowed = format!("a multiple of the {count} GPUs");
             return Err(self.wrong(
                 "nchunksperloop",

@@ -1,6 +1,6 @@
 //! Admits workers and jobs.
 
-use super::{Action, Connection, HubList, Job, MOST_CORES, MOST_HUBS, Register, Shares, State};
+use super::{Action, Connection, HubList, MOST_CORES, MOST_HUBS, Register, RegisteredJob, Shares, State};
 use crate::assignment::Cores;
 use crate::message::FromHub;
 use crate::terms::{Policy, Terms};
@@ -162,7 +162,7 @@ impl Register {
         self.opened += 1;
         let (number, epoch) = (self.opened, self.opened as u16);
         self.actions.push(Action::OpenJob { job: number, contract: Arc::clone(&contract), epoch });
-        let job = Job {
+        let job = RegisteredJob {
             number,
             contract,
             epoch,
@@ -268,7 +268,7 @@ impl Register {
                 self.enlist(connection, &name, worker);
             }
         }
-        let waits = |job: &Job| {
+        let waits = |job: &RegisteredJob| {
             let is_ready = |(&worker, &connection)| job.workers[worker as usize] == State::Ready(connection);
             !job.begun && late.iter().any(is_ready)
         };

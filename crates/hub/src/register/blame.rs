@@ -1,11 +1,11 @@
 //! Decides who is at fault when a worker or a hub is lost, or an exchange takes too long.
 
-use super::{Action, Connection, Job, Register, State};
+use super::{Action, Connection, Register, RegisteredJob, State};
 use crate::shard::{Blocked, Waits};
 use crate::terms::Policy;
 use std::collections::btree_map::Entry;
 use std::time::Duration;
-use syncline_protocol::fault::{Blame, Kind, Trouble};
+use syncline_protocol::fault::{Blame, FaultKind, Trouble};
 
 /// The most characters of a worker's description of a trouble.
 const LONGEST_WHAT: usize = 1 << 10;
@@ -49,7 +49,7 @@ impl Register {
         if let Some(known) = known
             && known.begun
             && known.contract.terms.policy == Policy::Fail
-            && trouble.kind == Kind::Closed
+            && trouble.kind == FaultKind::Closed
         {
             known.lost_connections.entry(worker).or_insert(LostConnection { hub: None, trouble, since: now });
         } else {
@@ -169,7 +169,7 @@ impl Register {
         if job.workers[worker as usize] != State::Active(connection) {
             // A worker that does not take part yet blocks no other.
             let what = "was not admitted in time by the ranks that take part in the job".to_owned();
-            let trouble = Trouble { kind: Kind::Deadline, what };
+            let trouble = Trouble { kind: FaultKind::Deadline, what };
             self.send_verdict(connection, Blame::Rank(worker), trouble);
             return self.remove_worker(connection, name, worker, State::Left);
         }
@@ -193,7 +193,7 @@ impl Register {
             Some(what) => format!("has come with other terms: {what}"),
             None => "has not come".to_owned(),
         };
-        let trouble = Trouble { kind: Kind::Deadline, what };
+        let trouble = Trouble { kind: FaultKind::Deadline, what };
         let blame = absent.map_or(Blame::Nobody, |(worker, _)| Blame::Rank(worker));
         self.fail(name, blame, trouble);
     }
@@ -231,7 +231,7 @@ impl Register {
                 State::Left => "has left and is needed".to_owned(),
                 _ => format!("has not pushed `{key}` (step {step}), and other ranks wait for it"),
             };
-            (worker, Trouble { kind: Kind::Deadline, what })
+            (worker, Trouble { kind: FaultKind::Deadline, what })
         };
         let at_fault: Vec<_> = at_fault.into_iter().map(trouble).collect();
         if job.contract.terms.policy == Policy::Shrink {
@@ -243,7 +243,7 @@ impl Register {
 
     /// Ends a job, and tells all its workers why.
     pub(super) fn fail(&mut self, name: &str, blame: Blame, trouble: Trouble) {
-        let Some(Job { number, workers, .. }) = self.jobs.remove(name) else { return };
+        let Some(RegisteredJob { number, workers, .. }) = self.jobs.remove(name) else { return };
         for connection in workers.iter().filter_map(State::connection) {
             self.send_verdict(connection, blame, trouble.clone());
         }

@@ -5,7 +5,7 @@ use crate::flow::{Connection, NEVER};
 use crate::gate::Waiting;
 use crate::packet::{Packet, age, offset, stamp};
 use crate::port::NONE;
-use crate::queue::{Event, Kind};
+use crate::queue::{Event, EventKind};
 use crate::simulation::{Simulation, Sink};
 
 /// Bytes of the extended transport header of an acknowledgement (AETH; InfiniBand 1.4, 9.2.8).
@@ -32,7 +32,7 @@ impl Simulation {
             if due < sender.due {
                 sender.due = due;
                 let packet = Packet { flow, ..Packet::default() };
-                self.queue.push(Event { time: due, port: NONE, kind: Kind::Paced, packet });
+                self.queue.push(Event { time: due, port: NONE, kind: EventKind::Paced, packet });
             }
             return;
         }

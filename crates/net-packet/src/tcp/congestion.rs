@@ -9,11 +9,11 @@ pub(crate) struct Control {
     pub(crate) window: u64,
     /// ssthresh
     pub(crate) threshold: u64,
-    kind: Kind,
+    kind: Controller,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum Controller {
     Reno,
     Cubic(Box<Cubic>),
     Dctcp(Box<Dctcp>),
@@ -79,26 +79,30 @@ pub(crate) struct Acknowledged {
 impl Control {
     pub(crate) fn new(congestion: Congestion, initial: u64) -> Self {
         let kind = match congestion {
-            Congestion::Cubic => Kind::Cubic(Box::default()),
+            Congestion::Cubic => Controller::Cubic(Box::default()),
             // Alpha is initially 1 (RFC 8257, 4.2).
-            Congestion::Dctcp => {
-                Kind::Dctcp(Box::new(Dctcp { alpha: 1.0, acknowledged: 0, marked: 0, end: 0, answered: 0 }))
-            }
+            Congestion::Dctcp => Controller::Dctcp(Box::new(Dctcp {
+                alpha: 1.0,
+                acknowledged: 0,
+                marked: 0,
+                end: 0,
+                answered: 0,
+            })),
             // The other variants belong to RDMA.
-            _ => Kind::Reno,
+            _ => Controller::Reno,
         };
         Self { window: initial, threshold: u64::MAX, kind }
     }
 
     /// Whether it responds to a mark as to a loss (RFC 3168).
     pub(crate) fn answers_marks_as_losses(&self) -> bool {
-        !matches!(self.kind, Kind::Dctcp(_))
+        !matches!(self.kind, Controller::Dctcp(_))
     }
 
     /// Handles an acknowledgement of new data. `grow` is false while losses are repaired.
     #[inline]
     pub(crate) fn acknowledged(&mut self, ack: Acknowledged, mss: u64, grow: bool) {
-        if let Kind::Dctcp(state) = &mut self.kind
+        if let Controller::Dctcp(state) = &mut self.kind
             && let Some(alpha) = state.observe(&ack)
         {
             // RFC 8257, 3.3: once per window, in proportion to the extent of congestion.
@@ -113,7 +117,7 @@ impl Control {
         // A flow limited by the receiver or the application learns nothing about the network (RFC 9438, 5.8;
         // RFC 7661). In slow start, where the window doubles each round trip, using half of it is enough.
         if ack.flight.saturating_add(mss) <= if slow_start { self.window / 2 } else { self.window } {
-            if let Kind::Cubic(state) = &mut self.kind {
+            if let Controller::Cubic(state) = &mut self.kind {
                 state.rest(ack.now);
             }
             return;
@@ -124,8 +128,8 @@ impl Control {
             return;
         }
         match &mut self.kind {
-            Kind::Reno | Kind::Dctcp(_) => self.window += (mss * mss / self.window).max(1),
-            Kind::Cubic(state) => {
+            Controller::Reno | Controller::Dctcp(_) => self.window += (mss * mss / self.window).max(1),
+            Controller::Cubic(state) => {
                 let target = state.target(&ack, self.window as f64 / mss as f64, mss);
                 self.window = self.window.max((target * mss as f64) as u64);
             }
@@ -134,7 +138,7 @@ impl Control {
 
     /// Called when the application writes again after nothing was in flight.
     pub(crate) fn resume(&mut self, now: u64) {
-        if let Kind::Cubic(state) = &mut self.kind {
+        if let Controller::Cubic(state) = &mut self.kind {
             state.rest(now);
         }
     }
@@ -143,8 +147,8 @@ impl Control {
     /// eq. 4).
     pub(crate) fn lost(&mut self, flight: u64, mss: u64, timed_out: bool) {
         let left = match &mut self.kind {
-            Kind::Reno | Kind::Dctcp(_) => flight / 2,
-            Kind::Cubic(state) => {
+            Controller::Reno | Controller::Dctcp(_) => flight / 2,
+            Controller::Cubic(state) => {
                 let window = self.window as f64 / mss as f64;
                 // Fast convergence (RFC 9438, 4.7).
                 state.most = if window < state.most { window * (1.0 + BETA) / 2.0 } else { window };
@@ -305,7 +309,7 @@ mod tests {
         control.lost(1_000 * MSS, MSS, false);
         control.window = 700 * MSS;
         control.lost(700 * MSS, MSS, false);
-        let Kind::Cubic(state) = &control.kind else { panic!() };
+        let Controller::Cubic(state) = &control.kind else { panic!() };
         assert!((state.most - 595.0).abs() < 1e-9, "fast convergence: {}", state.most);
         control.lost(490 * MSS, MSS, true);
         control.window = control.threshold;
@@ -349,7 +353,7 @@ mod tests {
                 true,
             );
         }
-        let Kind::Dctcp(state) = &control.kind else { panic!() };
+        let Controller::Dctcp(state) = &control.kind else { panic!() };
         let alpha = state.alpha;
         assert!((alpha - 0.25).abs() < 0.03, "{alpha}");
         // The next window's first mark takes alpha / 2; later marks in it take nothing.

@@ -69,7 +69,7 @@ impl Algorithm for Direct {
 
     fn turn(&self, kind: CollectiveKind, _ranks: u32) -> Option<Turn> {
         // Broadcast and reduce have a root, rank 0, so their ranks are not alike.
-        (!matches!(kind, CollectiveKind::Broadcast | CollectiveKind::Reduce)).then_some(Turn::Cyclic)
+        (!kind.has_root()).then_some(Turn::Cyclic)
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! The algorithms to choose from.
 //!
 //! Two rules exclude candidates. First, a rank exchanges messages with at most [`MOST_PEERS`] others at once, unless
-//! it has a link to each. Second, on a network that drops packets ([`Network::buffer`](super::Network::buffer)),
+//! it has a link to each. Second, on a network that drops packets ([`GroupNetwork::buffer`](super::Network::buffer)),
 //! several ranks send to one rank at the same time only if the buffer holds everything that they can have in flight.
 //! Otherwise they overflow the receiver's port and wait for retransmission time-outs (incast; Phanishayee et al.,
 //! FAST 2008).
@@ -87,7 +87,7 @@ impl Candidate {
     pub(super) fn parts(self, kind: CollectiveKind, ranks: u32) -> u64 {
         match (self, kind) {
             (Self::DoubleBinaryTree, _) => 2,
-            (_, CollectiveKind::Broadcast | CollectiveKind::Reduce) => 1,
+            (_, kind) if kind.has_root() => 1,
             (Self::HalvingDoubling, _) if ranks.is_power_of_two() => 2,
             // A rank that acts for another receives the other's whole chunk.
             (Self::HalvingDoubling, _) => 1,

@@ -8,7 +8,7 @@
 //!
 //! [`super::tree`] has the times along trees and chains.
 
-use super::{Candidate, Network, Pieces, Wiring, Work};
+use super::{Candidate, GroupNetwork, Pieces, Wiring, Work};
 use syncline_units::{Bytes, CollectiveKind, Rate, Time};
 
 /// The time of a collective whose ranks all begin at once.
@@ -61,7 +61,7 @@ pub fn estimate(candidate: Candidate, work: &Work<'_>) -> Option<Cost> {
         return Some(Cost::default());
     }
     let case = Case { kind, ranks, chunk: bytes.0.div_ceil(pieces.chunks.max(1).into()), pieces, network };
-    if candidate.is_tree() || matches!(kind, CollectiveKind::Broadcast | CollectiveKind::Reduce) {
+    if candidate.is_tree() || kind.has_root() {
         case.along_tree(candidate)
     } else {
         Some(case.waves(candidate, &case.rounds(candidate)?))
@@ -75,7 +75,7 @@ pub(super) struct Case<'a> {
     /// Bytes of a chunk.
     pub(super) chunk: u64,
     pub(super) pieces: Pieces,
-    pub(super) network: &'a Network,
+    pub(super) network: &'a GroupNetwork,
 }
 
 /// Transfer time of `bytes` at `rate`, in picoseconds; 0 at a rate of zero, which other checks refuse.
@@ -97,7 +97,7 @@ impl Case<'_> {
 
     /// Latency of a message to the rank `distance` places on.
     pub(super) fn latency(&self, distance: u32) -> u64 {
-        let Network { latency, overhead, .. } = self.network;
+        let GroupNetwork { latency, overhead, .. } = self.network;
         let links = match self.network.wiring {
             Wiring::Ring { both: true } => distance.min(self.ranks - distance),
             Wiring::Ring { both: false } => distance,
@@ -313,7 +313,7 @@ mod tests {
     /// The rounds of a ring of millions of ranks are taken together; their sum is close to that of the closed form.
     #[test]
     fn a_large_ring_has_few_rounds() {
-        let network = Network {
+        let network = GroupNetwork {
             wiring: Wiring::Ring { both: false },
             rate: Rate::from_bytes_per_s(1_000_000_000_000),
             count: 1,
@@ -344,7 +344,7 @@ mod tests {
     fn one_chunk_takes_as_long_as_in_the_literature() {
         use CollectiveKind::{AllGather, AllReduce, Broadcast, ReduceScatter};
         let (alpha, beta, gamma) = (1_000_000, 20, 10);
-        let network = Network {
+        let network = GroupNetwork {
             wiring: Wiring::Switch,
             rate: Rate::from_bytes_per_s(1_000_000_000_000 / beta),
             count: 1,

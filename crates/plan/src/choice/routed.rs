@@ -129,18 +129,18 @@ impl Case<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::choice::{Candidate, Chunking, Groups, Network, Paths, Pieces, Wiring, Work, estimate};
+    use crate::choice::{Candidate, Chunking, GroupNetwork, Groups, Paths, Pieces, Wiring, Work, estimate};
     use std::sync::Arc;
     use syncline_units::{Bytes, Rate};
 
     const RATE: Rate = Rate::from_bytes_per_s(50_000_000_000);
 
-    fn network(paths: Option<Paths>) -> Network {
+    fn network(paths: Option<Paths>) -> GroupNetwork {
         let wiring = match &paths {
             Some(_) => Wiring::Graph { far: RATE, all: RATE, far_latency: Time::from_ns(1000) },
             None => Wiring::Switch,
         };
-        Network {
+        GroupNetwork {
             wiring,
             rate: RATE,
             count: 1,
@@ -166,7 +166,13 @@ mod tests {
         })
     }
 
-    fn time(candidate: Candidate, kind: CollectiveKind, chunks: u32, network: &Network, ranks: u32) -> u64 {
+    fn time(
+        candidate: Candidate,
+        kind: CollectiveKind,
+        chunks: u32,
+        network: &GroupNetwork,
+        ranks: u32,
+    ) -> u64 {
         let pieces = Pieces { chunks, active: 0, lanes: 1 };
         let bytes = Bytes(1_000_000 * u64::from(chunks));
         let work = Work { kind, ranks, bytes, chunking: Chunking::Fixed(pieces), network };

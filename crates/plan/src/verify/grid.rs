@@ -4,7 +4,7 @@ use super::{Run, check_size, diagnostics, granularity, lcm};
 use crate::compose::{Composition, Grid};
 use crate::program::{Algorithm, Buffer};
 use crate::symbolic::{MOST_WORDS, Storage, Want};
-use crate::walk::{Fault, Order, Site};
+use crate::walk::{Fault, Site, StreamOrder};
 use std::sync::Arc;
 use syncline_diagnostics::Diagnostics;
 use syncline_units::{CollectiveKind, Extent};
@@ -67,7 +67,7 @@ pub fn verify_composition(
                 let place = format!("phase {number} ({} on axis {})", phase.kind.name(), phase.axis);
                 Diagnostics(found.0.into_iter().map(|d| d.note(place.clone())).collect())
             };
-            run.execute(&mut storage, &members, Order::First).map_err(|f| note(diagnostics(&f)))?;
+            run.execute(&mut storage, &members, StreamOrder::First).map_err(|f| note(diagnostics(&f)))?;
             run.settle(&mut storage, &members[..phase.size as usize]).map_err(|f| note(diagnostics(&[f])))?;
             // Helpers of the next group start with empty storage.
             storage.seats.truncate(positions as usize);

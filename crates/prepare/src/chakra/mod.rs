@@ -73,8 +73,14 @@ pub fn workload(
     for rank in 0..ranks {
         sharers[traces.graph_index(rank)].push(rank);
     }
-    let mut job =
-        Job { traces: &traces, sharers: &sharers, axes, ranks, roles: Vec::new(), along: BTreeMap::new() };
+    let mut job = TraceJob {
+        traces: &traces,
+        sharers: &sharers,
+        axes,
+        ranks,
+        roles: Vec::new(),
+        along: BTreeMap::new(),
+    };
     let teams = job.teams(&groups, &mut problems);
     problems = problems.into_result()?;
     let orders = job.orders(&teams);
@@ -198,7 +204,7 @@ enum Team {
     Listed(RoleId, u32),
 }
 
-struct Job<'a> {
+struct TraceJob<'a> {
     traces: &'a Traces,
     /// The ranks that have each graph.
     sharers: &'a [Vec<u32>],
@@ -209,7 +215,7 @@ struct Job<'a> {
     along: BTreeMap<Vec<usize>, RoleId>,
 }
 
-impl Job<'_> {
+impl TraceJob<'_> {
     /// The role of the groups along `axes` of the grid.
     fn along(&mut self, axes: Vec<usize>) -> RoleId {
         if let Some(&role) = self.along.get(&axes) {
@@ -229,7 +235,7 @@ impl Job<'_> {
     fn class(
         &mut self,
         index: usize,
-        order: &pairing::Order,
+        order: &pairing::NodeOrder,
         teams: &[Team],
         problems: &mut Diagnostics,
     ) -> Boxed<TaskGraph> {

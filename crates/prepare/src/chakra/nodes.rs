@@ -1,6 +1,6 @@
 //! Converts nodes to tasks, and refuses nodes that cannot be simulated.
 
-use super::{Boxed, Job, Team};
+use super::{Boxed, Team, TraceJob};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_formats::chakra::{
     Collective, CollectiveType, Compute, Graph, NodeKind, Op, Traces, Work as NodeWork,
@@ -8,7 +8,7 @@ use syncline_formats::chakra::{
 use syncline_units::{Bytes, CollectiveKind, Flops, RankId, Time};
 use syncline_workload::{Peer, TaskKind, Work};
 
-impl Job<'_> {
+impl TraceJob<'_> {
     /// The task of a node.
     pub(super) fn task(&mut self, site: Site<'_>, op: &Op, teams: &[Team]) -> Boxed<TaskKind> {
         match op.work {

@@ -5,18 +5,19 @@
 //! the same collectives in another order, and each has a unique name, collectives with equal names belong together:
 //! this module then reorders the collectives of that rank.
 
-use super::{Job, Team};
+use super::{Team, TraceJob};
 use std::collections::BTreeMap;
 use syncline_formats::chakra::{Graph, Work};
 
 /// The nodes of a graph in the order of its tasks.
-pub(super) type Order = Vec<u32>;
+pub(super) type NodeOrder = Vec<u32>;
 
-impl Job<'_> {
+impl TraceJob<'_> {
     /// For each graph, an order of its nodes in which the k-th collectives of a group belong together.
-    pub(super) fn orders(&self, teams: &[Vec<Team>]) -> Vec<Order> {
+    pub(super) fn orders(&self, teams: &[Vec<Team>]) -> Vec<NodeOrder> {
         let graphs = self.traces.graphs();
-        let mut orders: Vec<Order> = graphs.iter().map(|graph| (0..graph.len() as u32).collect()).collect();
+        let mut orders: Vec<NodeOrder> =
+            graphs.iter().map(|graph| (0..graph.len() as u32).collect()).collect();
         for (index, graph) in graphs.iter().enumerate() {
             for (team, nodes) in by_team(graph, &teams[index]) {
                 let Some(first) = self.first_of(team, self.sharers[index][0]) else { continue };

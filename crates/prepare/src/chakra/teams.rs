@@ -1,6 +1,6 @@
 //! Process groups: which ranks each name in the nodes means, and roles for the groups in use.
 
-use super::{Boxed, Job, Team};
+use super::{Boxed, Team, TraceJob};
 use std::collections::{BTreeMap, BTreeSet};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_formats::astra2::Groups;
@@ -35,7 +35,7 @@ impl Known<'_> {
     }
 }
 
-impl Job<'_> {
+impl TraceJob<'_> {
     /// Finds the group that every `pg_name` of every graph means, and adds the roles of the groups in use.
     pub(super) fn teams(&mut self, groups: &Groups, problems: &mut Diagnostics) -> Vec<Vec<Team>> {
         let mut known = Known { file: groups, members: groups.members.clone(), numbers: BTreeMap::new() };

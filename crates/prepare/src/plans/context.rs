@@ -6,7 +6,7 @@ use syncline_engine::Lanes;
 use syncline_fabric::{Dimension, Direction, Fabric, Spread};
 use syncline_net_packet::{Parameters, Sharing};
 use syncline_plan::choice::{self, Groups, Paths, Wiring};
-use syncline_scenario::{Collectives, Network};
+use syncline_scenario::{Collectives, NetworkSettings};
 use syncline_units::{Bytes, DimKind, LinkId, NpuId, Rate, Time};
 use syncline_workload::{Axis, Role};
 
@@ -32,7 +32,7 @@ pub(super) struct Context<'a> {
     pub(super) fabric: &'a Fabric,
     /// NPU of each rank; empty where rank `i` is on NPU `i`.
     placement: &'a [NpuId],
-    network: &'a Network,
+    network: &'a NetworkSettings,
     /// Whether rank `i` is on NPU `i`.
     pub(super) linear: bool,
 }
@@ -43,7 +43,7 @@ impl<'a> Context<'a> {
         spec: &'a Collectives,
         fabric: &'a Fabric,
         placement: &'a [NpuId],
-        network: &'a Network,
+        network: &'a NetworkSettings,
     ) -> Self {
         let linear = (0..).zip(placement).all(|(rank, npu)| npu.0 == rank);
         Self { spec, fabric, placement, network, linear }
@@ -61,17 +61,17 @@ impl<'a> Context<'a> {
 
     /// Whether a message may wait for links between the first and the last link of its path.
     pub(super) fn waits_inside(&self) -> bool {
-        !matches!(self.network, Network::Analytical)
+        !matches!(self.network, NetworkSettings::Analytical)
     }
 
     /// Numbers of paths over which messages are spread; several numbers if dimensions differ.
     pub(super) fn path_counts(&self) -> Vec<u32> {
         let mut counts = match self.network {
-            Network::Flow(settings) => vec![settings.paths.max(1)],
-            Network::Packet(settings) => {
+            NetworkSettings::Flow(settings) => vec![settings.paths.max(1)],
+            NetworkSettings::Packet(settings) => {
                 settings.dims.values().chain([&settings.all]).map(|set| set.spray.max(1)).collect()
             }
-            Network::Analytical | Network::Queued => vec![1],
+            NetworkSettings::Analytical | NetworkSettings::Queued => vec![1],
         };
         counts.sort_unstable();
         counts.dedup();
@@ -79,7 +79,7 @@ impl<'a> Context<'a> {
     }
 
     /// The network along axis `index` of a role's groups. `others` are the queues of phases that run in no dimension.
-    pub(super) fn along(&self, role: &Role, index: usize, others: Lanes) -> choice::Network {
+    pub(super) fn along(&self, role: &Role, index: usize, others: Lanes) -> choice::GroupNetwork {
         let axis = role.axes[index];
         let ends = self.spec.injection_latency.saturating_add(self.spec.injection_latency);
         let overhead = ends.saturating_add(self.spec.endpoint_delay);
@@ -99,7 +99,7 @@ impl<'a> Context<'a> {
                     Spread::Lane => dim.count,
                 };
                 let buffer = self.buffer(&dim.name, if dim.kind == DimKind::Switch { dim.size } else { 4 });
-                choice::Network {
+                choice::GroupNetwork {
                     wiring,
                     rate: dim.rate,
                     count,
@@ -120,7 +120,7 @@ impl<'a> Context<'a> {
                 let near = self.sends(role, index, &[(1, 0), (size - 1, 1)]);
                 let far = self.sends(role, index, &[(half, 0), (half, 1)]);
                 let all = self.sends(role, index, &others.collect::<Vec<_>>());
-                choice::Network {
+                choice::GroupNetwork {
                     wiring: Wiring::Graph { far: far.rate, all: all.rate, far_latency: far.longest },
                     rate: near.rate,
                     count: 1,
@@ -198,7 +198,7 @@ impl<'a> Context<'a> {
 
     /// Bytes that one port of a switch with `ports` ports can hold; `None` if the network drops no packets.
     fn buffer(&self, dim: &str, ports: u32) -> Option<Bytes> {
-        let Network::Packet(settings) = self.network else { return None };
+        let NetworkSettings::Packet(settings) = self.network else { return None };
         let set: &Parameters = settings.dims.get(dim).unwrap_or(&settings.all);
         let shared = set.buffer.filter(|_| !set.pfc())?;
         Some(match set.sharing {

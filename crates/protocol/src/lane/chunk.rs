@@ -1,6 +1,6 @@
 //! One chunk on its way through the script.
 
-use super::Job;
+use super::StartedOperation;
 use crate::link::Landing;
 use crate::memory::{Buffer, Pool, Region};
 use crate::script::{Act, Part};
@@ -24,7 +24,7 @@ pub(super) enum Trigger {
 
 /// The parts of a lane that a chunk uses.
 pub(super) struct Context<'a> {
-    pub job: &'a Arc<Job>,
+    pub job: &'a Arc<StartedOperation>,
     pub number: u32,
     pub pool: &'a mut Pool,
     /// Parts of the input from before they were overwritten.
@@ -73,13 +73,13 @@ pub(super) struct Chunk {
 }
 
 /// Whether a chunk is worked on in the caller's own memory.
-fn in_place(job: &Job) -> bool {
+fn in_place(job: &StartedOperation) -> bool {
     job.shape.cut.contiguous() && !job.output.is_empty() && job.shape.script.result() == Storage::Data
 }
 
 impl Chunk {
     /// Makes a chunk of a job, before its first step.
-    pub(super) fn begin(job: &Job, number: u32, before: u64, pool: &mut Pool) -> Self {
+    pub(super) fn begin(job: &StartedOperation, number: u32, before: u64, pool: &mut Pool) -> Self {
         let Shape { script, cut, operation, .. } = &*job.shape;
         let width = operation.element.bytes();
         let elements = cut.elements(number);
@@ -112,12 +112,12 @@ impl Chunk {
     }
 
     /// Bytes of the part of the vector that the chunk works on.
-    pub(super) fn bytes(&self, job: &Job) -> usize {
+    pub(super) fn bytes(&self, job: &StartedOperation) -> usize {
         self.elements as usize * job.shape.operation.element.bytes()
     }
 
     /// Bytes of the chunk's largest message.
-    pub(super) fn message(&self, job: &Job) -> usize {
+    pub(super) fn message(&self, job: &StartedOperation) -> usize {
         job.shape.cut.largest(self.elements) as usize * job.shape.operation.element.bytes()
     }
 
@@ -288,7 +288,7 @@ impl Chunk {
 
     /// Copies the caller's input to where the script works on it.
     fn fetch(&mut self, context: &mut Context<'_>) {
-        let Job { shape, input, output, keep, .. } = &**context.job;
+        let StartedOperation { shape, input, output, keep, .. } = &**context.job;
         let width = shape.operation.element.bytes();
         if in_place(context.job) {
             let run = shape.cut.runs(context.number).next().expect("a contiguous chunk is one run");
@@ -321,7 +321,7 @@ impl Chunk {
 
     /// Copies the result to the caller's output. Saves what that overwrites of an input that is to be kept.
     fn deliver(&self, context: &mut Context<'_>) {
-        let Job { shape, input, output, keep, .. } = &**context.job;
+        let StartedOperation { shape, input, output, keep, .. } = &**context.job;
         if in_place(context.job) || output.is_empty() {
             return;
         }

@@ -2,7 +2,7 @@
 
 use super::chunk::Chunk;
 use super::early::Early;
-use super::{Job, key};
+use super::{StartedOperation, key};
 use crate::memory::{Buffer, Pool, Region};
 use crate::script::Act;
 use crate::shape::{PlanBook, Shape};
@@ -34,7 +34,7 @@ pub(super) struct Known {
 /// An operation that this rank has begun, and its progress on this lane.
 #[derive(Debug)]
 pub(super) struct Running {
-    pub job: Arc<Job>,
+    pub job: Arc<StartedOperation>,
     /// The next chunk to begin, and the number of this lane's chunks that have not completed.
     pub next: u32,
     pub left: u32,
@@ -71,7 +71,7 @@ pub(super) struct Group {
     pub gone: BTreeSet<u32>,
     /// Members that have this rank's close of the group, or do not need it.
     pub closed_to: BTreeSet<u32>,
-    /// Members to which the [`Close`](crate::wire::Kind::Close) has not been written yet.
+    /// Members to which the [`Close`](crate::wire::FrameKind::Close) has not been written yet.
     pub close_unwritten: BTreeSet<u32>,
     /// Whether this rank has left the group.
     pub closed: bool,

@@ -14,7 +14,7 @@ use crate::extract::take_out;
 use crate::fault::Broken;
 use crate::link::{Landing, Link, Owner};
 use crate::memory::{Buffer, Pool, Region};
-use crate::wire::{Digest, Header, Kind};
+use crate::wire::{Digest, FrameKind, Header};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Most bytes of a transfer that comes with its offer.
@@ -116,12 +116,12 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    fn header(&self, kind: Kind, sequence: u32, chunk: u32) -> Header {
+    fn header(&self, kind: FrameKind, sequence: u32, chunk: u32) -> Header {
         Header { kind, epoch: self.epoch, sequence, chunk }
     }
 
     /// Queues an urgent frame, which is not a piece.
-    fn send_frame(&mut self, peer: u32, (kind, sequence, chunk): (Kind, u32, u32), payload: &[u8]) {
+    fn send_frame(&mut self, peer: u32, (kind, sequence, chunk): (FrameKind, u32, u32), payload: &[u8]) {
         let header = self.header(kind, sequence, chunk);
         self.links[peer as usize].urge(header, payload);
     }
@@ -272,7 +272,7 @@ impl Transfers {
             let room = SMALL.min(KEPT - peer.used_bytes);
             let small = label.space == 0 && region.len() <= room;
             let payload = label.encode(region.len() as u64);
-            context.send_frame(to, (Kind::Offer, number, u32::from(small)), &payload);
+            context.send_frame(to, (FrameKind::Offer, number, u32::from(small)), &payload);
             if !small {
                 peer.offered.insert(number, (label.group, Some(transfer)));
             } else if region.is_empty() {
@@ -280,7 +280,7 @@ impl Transfers {
             } else {
                 peer.used_bytes += region.len();
                 peer.leaving.insert(number, transfer);
-                let header = context.header(Kind::Piece, number, 0);
+                let header = context.header(FrameKind::Piece, number, 0);
                 context.links[to as usize].piece(header, region, (OWNER | LAST | UNASKED, 0, number));
             }
         }
@@ -293,7 +293,7 @@ impl Transfers {
             && let Some(Moving { number, transfer, next }) = peer.moving.pop_front()
         {
             let length = transfer.region.len() as u64;
-            let header = context.header(Kind::Piece, number, next);
+            let header = context.header(FrameKind::Piece, number, next);
             let region = transfer.region.part(piece(next, length));
             let last = u64::from(next) + 1 == pieces(length);
             context.links[to as usize].piece(
@@ -389,10 +389,10 @@ impl Transfers {
             if length == expected { Ok(from) } else { Err(Mismatch { peer: from, sent: length, expected }) };
         match content {
             None if outcome.is_err() => {
-                context.send_frame(from, (Kind::Refuse, number, 0), &expected.to_le_bytes());
+                context.send_frame(from, (FrameKind::Refuse, number, 0), &expected.to_le_bytes());
             }
             None => {
-                context.send_frame(from, (Kind::Ask, number, 0), &[]);
+                context.send_frame(from, (FrameKind::Ask, number, 0), &[]);
                 if length > 0 {
                     let place = Place::Awaited(transfer);
                     let label = transfer.label;
@@ -435,7 +435,7 @@ impl Transfers {
         if peer.unreported >= REPORT_AFTER.0 || peer.unreported_bytes >= REPORT_AFTER.1 {
             let (released, bytes) =
                 (std::mem::take(&mut peer.unreported), std::mem::take(&mut peer.unreported_bytes));
-            context.send_frame(from, (Kind::Taken, released, bytes as u32), &[]);
+            context.send_frame(from, (FrameKind::Taken, released, bytes as u32), &[]);
         }
     }
 
@@ -632,7 +632,7 @@ impl Transfers {
             let arriving = &peer.arriving;
             context.links[from as usize].divert(|header| {
                 let of = |arriving: &Arriving| arriving.label.group == group;
-                header.kind == Kind::Piece && arriving.get(&header.sequence).is_some_and(of)
+                header.kind == FrameKind::Piece && arriving.get(&header.sequence).is_some_and(of)
             });
             for (_, transfer) in peer.offered.values_mut().filter(|(of, _)| *of == group) {
                 *transfer = None;

@@ -198,7 +198,7 @@ pub(crate) fn run(
 ) -> Vec<Vec<u8>> {
     let ranks = order.len() as u32;
     let mut order = order.to_vec();
-    if matches!(operation.kind, CollectiveKind::Broadcast | CollectiveKind::Reduce) {
+    if operation.kind.has_root() {
         let first = order.iter().position(|&rank| rank == operation.root).unwrap();
         order.rotate_left(first);
     }

@@ -1,11 +1,10 @@
 //! The sentence about the bottleneck.
 
-use super::Bottleneck;
 use super::worth::{Worth, is_relieved_with};
 use std::cmp::Reverse;
 use syncline_engine::Record;
 use syncline_prepare::Prepared;
-use syncline_timeline::{PathKind, PathPart, Summary};
+use syncline_timeline::{Bottleneck, PathKind, PathPart, Summary};
 
 /// The sentence says "most" for shares above this.
 const MOST: f64 = 0.5;
@@ -32,7 +31,7 @@ pub(super) fn reason(
     record: &Record,
 ) -> String {
     let mut sentence = format!("Of the critical path, {}.", listed(parts));
-    let first = parts.iter().find(|part| bottleneck.is(part));
+    let first = parts.iter().find(|part| Bottleneck::from(*part) == *bottleneck);
     let is_much =
         |part: &&PathPart| part.per_mille >= MUCH || first.is_some_and(|first| first.kind == part.kind);
     let skew = parts.iter().filter(|part| part.kind == PathKind::Skew).find(is_much);
@@ -76,7 +75,7 @@ pub(super) fn reason(
     if skew.is_some() {
         sentence.push_str(&busiest_rank(prepared, record));
     }
-    if *bottleneck != Bottleneck::Part(PathKind::Compute) {
+    if *bottleneck != Bottleneck::Compute {
         sentence.push_str(&blame(summary, prepared, record));
     }
     sentence

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.cli.commands.folder import chosen, of_traces
+from syncline.codes import Code
 from syncline.input.dump import dump
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error, exit_status, nearest, refuse
@@ -103,7 +104,11 @@ def _native(options: dict[str, Any], model: str, folder: str, *, as_json: bool) 
     refused = [name for name in ("queues_per_dim", "injection_scale", "rendezvous", "logs") if name in options]
     if refused:
         flags = ", ".join(f"--{name}" for name, (key, *_) in _FLAGS.items() if key in refused)
-        refuse(error("SL0702", f"{flags} has no meaning with --native", help="drop either the flag or --native"))
+        refuse(
+            error(
+                Code.ASTRA_UNSUPPORTED, f"{flags} has no meaning with --native", help="drop either the flag or --native"
+            )
+        )
     text, found = _core.astra_scenario(
         options["workload"],
         options["system"],
@@ -147,7 +152,7 @@ def _log(folder: Path, lines: str) -> None:
         (folder / "log.log").write_text(lines, "utf-8")
     except OSError as problem:
         reason = (problem.strerror or str(problem)).lower()
-        refuse(error("SL0801", f"cannot be written: {reason}", mark=Mark(Text(str(folder), ()), 0, 0, 0)))
+        refuse(error(Code.CANNOT_WRITE, f"cannot be written: {reason}", mark=Mark(Text(str(folder), ()), 0, 0, 0)))
 
 
 def _options(arguments: Sequence[str]) -> tuple[dict[str, Any], set[str]]:
@@ -166,11 +171,13 @@ def _options(arguments: Sequence[str]) -> tuple[dict[str, Any], set[str]]:
             known = [f"--{each}" for each in (*_FLAGS, *_IGNORED, *_SWITCHES)]
             near = nearest(f"--{name}", known)
             # ASTRA-sim silently accepts unknown flags, so that a misspelt one would leave the default in place.
-            problems.append(error("SL0101", "unknown flag", mark=mark, allowed=", ".join(known), nearest=near))
+            problems.append(error(Code.UNKNOWN_KEY, "unknown flag", mark=mark, allowed=", ".join(known), nearest=near))
             continue
         if not equals:
             if not rest or rest[0].startswith("--"):
-                problems.append(error("SL0103", "flag without a value", mark=mark, help=f"write --{name}=VALUE"))
+                problems.append(
+                    error(Code.MISSING_KEY, "flag without a value", mark=mark, help=f"write --{name}=VALUE")
+                )
                 continue
             value = rest.pop(0)
         if name in _IGNORED:
@@ -179,11 +186,13 @@ def _options(arguments: Sequence[str]) -> tuple[dict[str, Any], set[str]]:
         try:
             options[key] = parse(value)
         except (KeyError, ValueError):
-            problems.append(error("SL0102", "value not allowed", mark=mark, found=value, allowed=allowed))
+            problems.append(error(Code.BAD_VALUE, "value not allowed", mark=mark, found=value, allowed=allowed))
     missing = [name for name in _REQUIRED if _FLAGS[name][0] not in options]
     if missing and not problems:
         what = ", ".join(f"--{name}" for name in missing)
-        problems.append(error("SL0103", f"missing flag {what}", help="syncline astra-sim --help lists all flags"))
+        problems.append(
+            error(Code.MISSING_KEY, f"missing flag {what}", help="syncline astra-sim --help lists all flags")
+        )
     if problems:
         refuse(*problems)
     return options, switches

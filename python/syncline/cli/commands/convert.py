@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.files import write_whole
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error, refuse
@@ -31,7 +32,7 @@ def convert(
         option = "--dims" if dims is not None else "--iterations"
         refuse(
             error(
-                "SL0102",
+                Code.BAD_VALUE,
                 f"{option} applies only to converting ASTRA-sim 1 text workloads into traces",
                 help="leave it out",
             )
@@ -50,7 +51,7 @@ def convert(
         kind = "a folder" if path.is_dir() else path.suffix or "a file without an ending"
         refuse(
             error(
-                "SL0102",
+                Code.BAD_VALUE,
                 "no such conversion",
                 mark=Mark(Text(source, ()), 0, 0, 0),
                 found=f"{kind} -> {ending or 'a file without an ending'}",
@@ -72,13 +73,13 @@ def _spare(source: str, target: Path, *, force: bool) -> None:
         return
     place = Mark(Text(target.as_posix(), ()), 0, 0, 0)
     if target.samefile(source):
-        refuse(error("SL0102", "OUT is the same file as IN", mark=place, help="choose another name"))
+        refuse(error(Code.BAD_VALUE, "OUT is the same file as IN", mark=place, help="choose another name"))
     if not force:
-        refuse(error("SL0102", "the file exists already", mark=place, help="choose another name, or add --force"))
+        refuse(error(Code.BAD_VALUE, "the file exists already", mark=place, help="choose another name, or add --force"))
 
 
 def _cannot_write(target: str, reason: str) -> NoReturn:
-    refuse(error("SL0801", f"cannot be written: {reason}", mark=Mark(Text(target, ()), 0, 0, 0)))
+    refuse(error(Code.CANNOT_WRITE, f"cannot be written: {reason}", mark=Mark(Text(target, ()), 0, 0, 0)))
 
 
 def _traces(source: str, target: str, dims: str | None, iterations: int | None, *, force: bool) -> int:
@@ -94,7 +95,11 @@ def _traces(source: str, target: str, dims: str | None, iterations: int | None, 
         if dims is not None or iterations is not None:
             option = "--dims" if dims is not None else "--iterations"
             refuse(
-                error("SL0102", f"{option} has no meaning for a scenario, which states it itself", help="leave it out")
+                error(
+                    Code.BAD_VALUE,
+                    f"{option} has no meaning for a scenario, which states it itself",
+                    help="leave it out",
+                )
             )
         from tempfile import TemporaryDirectory
 
@@ -114,7 +119,7 @@ def _sizes(dims: str | None) -> list[int]:
     if not parts or not all(part.isdecimal() and 0 < int(part) < 2**31 for part in parts):
         refuse(
             error(
-                "SL0102" if dims else "SL0103",
+                Code.BAD_VALUE if dims else Code.MISSING_KEY,
                 "not a valid value of --dims: sizes of the dimensions, lowest first"
                 if dims
                 else "missing option --dims: sizes of the dimensions, lowest first",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error, nearest, refuse
 from syncline.terminal.streams import console, show, show_json
@@ -36,7 +37,8 @@ def explain(what: str, *, as_json: bool) -> int:
     # The digits of a code are enough: 104 means SL0104.
     code = f"SL{what:0>4}" if what.isdecimal() else what.upper()
     if code in codes:
-        return _code(*codes[code], as_json=as_json)
+        identity, _, title, text, status = codes[code]
+        return _code(identity, title, text, status, as_json=as_json)
     if not _is_path(what):
         from syncline.explanation import meanings
 
@@ -57,11 +59,13 @@ def _unknown(what: str, code: str, codes: list[str], names: list[str]) -> None:
     mark = Mark(Text("RUN|COLUMN|CODE", [what]), 1, 1, 0)
     if code.startswith("SL") and code[2:].isdecimal():
         allowed = f"{codes[0]} to {codes[-1]}"
-        refuse(error("SL0102", "no such code", mark=mark, found=what, allowed=allowed, nearest=nearest(code, codes)))
+        refuse(
+            error(Code.BAD_VALUE, "no such code", mark=mark, found=what, allowed=allowed, nearest=nearest(code, codes))
+        )
     run = Path("runs") / what
     refuse(
         error(
-            "SL0102",
+            Code.BAD_VALUE,
             "neither a run, nor a name in the results, nor an error code",
             mark=mark,
             found=what,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
+from syncline.codes import Code
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error, refuse
 
@@ -14,7 +15,10 @@ def chosen(out: str | None, default: str) -> str:
     if out == "":
         refuse(
             error(
-                "SL0102", "--out is empty", mark=Mark(Text("--out", ()), 0, 0, 0), help="name a folder, or leave it out"
+                Code.BAD_VALUE,
+                "--out is empty",
+                mark=Mark(Text("--out", ()), 0, 0, 0),
+                help="name a folder, or leave it out",
             )
         )
     return default if out is None else out

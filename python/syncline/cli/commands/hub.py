@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.input.problem import error, refuse
 from syncline.terminal.streams import say, show, show_json
 
@@ -46,7 +47,7 @@ def serve(
         resources["memory"] = _bytes("--memory", text)
         if resources["memory"] < LEAST_MEMORY:
             allowed = f"at least {LEAST_MEMORY // 1024} KiB"
-            refuse(error("SL0102", "too little memory for a hub", key="--memory", found=text, allowed=allowed))
+            refuse(error(Code.BAD_VALUE, "too little memory for a hub", key="--memory", found=text, allowed=allowed))
     with Service(listen, port=port, security=Security(**security), resources=HubResources(**resources)) as service:
         asked: list[float] = []
 
@@ -172,7 +173,7 @@ def _measurable(world: int, nbytes: int, chunk: int, sizes: tuple[str, str]) -> 
     if nbytes < FLOAT or nbytes % FLOAT:
         refuse(
             error(
-                "SL0102",
+                Code.BAD_VALUE,
                 "the vector's elements are floats of 4 bytes",
                 key="--size",
                 found=sizes[0],
@@ -181,13 +182,15 @@ def _measurable(world: int, nbytes: int, chunk: int, sizes: tuple[str, str]) -> 
         )
     if world * nbytes > (memory := available_memory()):
         allowed = f"{size(memory)} for the vectors of {counted(world, 'rank')}, which are all in this process"
-        refuse(error("SL0102", "this machine has too little memory", key="--size", found=sizes[0], allowed=allowed))
+        refuse(
+            error(Code.BAD_VALUE, "this machine has too little memory", key="--size", found=sizes[0], allowed=allowed)
+        )
     if chunk not in CHUNKS:
         allowed = f"{size(CHUNKS[0])} to {size(CHUNKS[-1])}"
-        refuse(error("SL0102", "not a valid size for chunks", key="--chunk", found=sizes[1], allowed=allowed))
+        refuse(error(Code.BAD_VALUE, "not a valid size for chunks", key="--chunk", found=sizes[1], allowed=allowed))
     if (chunks := -(-nbytes // chunk)) > MOST_CHUNKS:
         allowed = f"at most {MOST_CHUNKS} chunks; this size makes {chunks}"
-        refuse(error("SL0102", "too many chunks", key="--chunk", found=sizes[1], allowed=allowed))
+        refuse(error(Code.BAD_VALUE, "too many chunks", key="--chunk", found=sizes[1], allowed=allowed))
 
 
 def _bytes(option: str, text: str) -> int:
@@ -196,7 +199,7 @@ def _bytes(option: str, text: str) -> int:
         return int(_core.parse_quantity("bytes", text))
     except ValueError as problem:
         message, remedy = problem.args
-        refuse(error("SL0104", message, key=option, found=text, help=remedy))
+        refuse(error(Code.BAD_UNIT, message, key=option, found=text, help=remedy))
 
 
 def doctor(

@@ -8,6 +8,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from syncline.codes import Code
 from syncline.files import write_whole
 from syncline.input import yaml
 from syncline.input.node import Mark, Text
@@ -98,8 +99,8 @@ def _argument(text: str) -> tuple[str, Any]:
 
 
 def _refuse(message: str, **more: Any) -> NoReturn:
-    refuse(error("SL0102", message, **more))
+    refuse(error(Code.BAD_VALUE, message, **more))
 
 
 def _cannot_write(path: str, reason: str) -> NoReturn:
-    refuse(error("SL0801", f"cannot be written: {reason}", mark=Mark(Text(path, ()), 0, 0, 0)))
+    refuse(error(Code.CANNOT_WRITE, f"cannot be written: {reason}", mark=Mark(Text(path, ()), 0, 0, 0)))

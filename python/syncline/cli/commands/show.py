@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.cli.commands.options import overrides
+from syncline.codes import Code
 from syncline.config.load import load
 from syncline.files import write_whole
 from syncline.input.node import Mark, Text
@@ -27,7 +28,10 @@ def show(
     if picture is not None and part != "fabric":
         refuse(
             error(
-                "SL0102", "only a fabric has a picture", key="--svg", help=f"syncline show fabric {scenario} --svg FILE"
+                Code.BAD_VALUE,
+                "only a fabric has a picture",
+                key="--svg",
+                help=f"syncline show fabric {scenario} --svg FILE",
             )
         )
     loaded = load(scenario, overrides(sets, {"--network": ("network", network)}))
@@ -57,7 +61,7 @@ def _keep(view: dict[str, Any], name: str, file: str) -> None:
     if view["links"] > MOST_LINKS:
         refuse(
             error(
-                "SL0102",
+                Code.BAD_VALUE,
                 "the fabric has too many links for a picture",
                 found=str(view["links"]),
                 allowed=f"at most {MOST_LINKS}",
@@ -68,5 +72,5 @@ def _keep(view: dict[str, Any], name: str, file: str) -> None:
         write_whole(file, svg(view, name))
     except OSError as problem:
         reason = (problem.strerror or str(problem)).lower()
-        refuse(error("SL0801", f"cannot be written: {reason}", mark=Mark(Text(file, ()), 0, 0, 0)))
+        refuse(error(Code.CANNOT_WRITE, f"cannot be written: {reason}", mark=Mark(Text(file, ()), 0, 0, 0)))
     say(f"Wrote the picture to {file}")

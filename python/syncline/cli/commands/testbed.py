@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from syncline import _core
 from syncline.cli.commands.options import overrides
+from syncline.codes import Code
 from syncline.errors import SynclineError
 from syncline.input.problem import error, refuse, shown
 from syncline.terminal.progress import Waiting
@@ -51,7 +52,7 @@ def down(which: Sequence[str], *, every: bool) -> int:
 
     kernel.require()
     if not which and not every:
-        refuse(error("SL0103", "no testbed is named", help="syncline testbed down NAME, or --all"))
+        refuse(error(Code.MISSING_KEY, "no testbed is named", help="syncline testbed down NAME, or --all"))
     names = state.names() if every else [_name(each) for each in which]
     for name in names:
         if lifecycle.down(name):
@@ -94,7 +95,7 @@ def run(which: str, command: Sequence[str], hosts: str | None, timeout: str | No
 
     command = command[1:] if command[:1] == ["--"] else command
     if not command:
-        refuse(error("SL0103", "no command is given", help=f"syncline testbed run {which} -- COMMAND"))
+        refuse(error(Code.MISSING_KEY, "no command is given", help=f"syncline testbed run {which} -- COMMAND"))
     chosen = None if hosts is None else _ranges(hosts)
     timeout_s = None if timeout is None else _seconds(timeout)
     order: list[int] = []
@@ -169,7 +170,7 @@ def _testbed(
     kernel.require()
     if not _is_file(which):
         if list(sets):
-            refuse(error("SL0102", "--set needs a testbed's file, not its name", key="--set", found=which))
+            refuse(error(Code.BAD_VALUE, "--set needs a testbed's file, not its name", key="--set", found=which))
         there = state.known(which)
         expect(there.layout)
         yield there.layout, []
@@ -220,7 +221,7 @@ def _ranges(text: str) -> list[tuple[int, int]]:
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if last < first:
             allowed = "such as 0,4,1,5 or 0-3"
-            refuse(error("SL0102", "not a list of hosts", key="--hosts", found=shown(text), allowed=allowed))
+            refuse(error(Code.BAD_VALUE, "not a list of hosts", key="--hosts", found=shown(text), allowed=allowed))
         found.append((first, last))
     return found
 
@@ -236,7 +237,7 @@ def _numbers(layout: Layout, ranges: Iterable[tuple[int, int]]) -> list[int]:
     if len(found) > processes.MOST_RANKS:
         ranks = f"{len(found)} ranks"
         allowed = f"at most {processes.MOST_RANKS}"
-        refuse(error("SL0102", "too many ranks", key="--hosts", found=ranks, allowed=allowed))
+        refuse(error(Code.BAD_VALUE, "too many ranks", key="--hosts", found=ranks, allowed=allowed))
     return found
 
 
@@ -245,4 +246,4 @@ def _seconds(text: str) -> float:
         return float(_core.parse_quantity("time", text)) / 1e12
     except ValueError as problem:
         message, remedy = problem.args
-        refuse(error("SL0104", message, key="--timeout", found=text, help=remedy))
+        refuse(error(Code.BAD_UNIT, message, key="--timeout", found=text, help=remedy))

@@ -12,6 +12,7 @@ from importlib import import_module
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
+from syncline.codes import Code
 from syncline.input.problem import error, nearest, refuse
 from syncline.models.traced.package import torch as package
 
@@ -38,7 +39,7 @@ def build(reference: str, arguments: Mapping[str, Any], folder: str, *, meta: bo
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - it may raise anything
             refuse(
                 error(
-                    "SL0307",
+                    Code.BAD_MODULE,
                     f"{reference} fails: {_said(problem)}",
                     help=_WITHOUT_VALUES if meta else None,
                 )
@@ -47,7 +48,7 @@ def build(reference: str, arguments: Mapping[str, Any], folder: str, *, meta: bo
     if not isinstance(module, torch.nn.Module):
         refuse(
             error(
-                "SL0307",
+                Code.BAD_MODULE,
                 f"{reference} does not return a PyTorch module",
                 found=type(made).__name__,
                 allowed="an instance of torch.nn.Module, or a pair of one and its example inputs",
@@ -89,7 +90,7 @@ def _find(reference: str) -> Any:
     if not colon or not all(part.isidentifier() for part in [*name.split("."), *path.split(".")]):
         refuse(
             error(
-                "SL0307",
+                Code.BAD_MODULE,
                 "not a valid name of a factory",
                 found=reference,
                 allowed="a Python module and a function or class in it, such as `models.vision:resnet50`",
@@ -99,24 +100,24 @@ def _find(reference: str) -> Any:
         found: Any = import_module(name)
     except ModuleNotFoundError as problem:
         if problem.name is None or not (name == problem.name or name.startswith(f"{problem.name}.")):
-            refuse(error("SL0307", f"importing {name} fails: {_said(problem)}"))
+            refuse(error(Code.BAD_MODULE, f"importing {name} fails: {_said(problem)}"))
         refuse(
             error(
-                "SL0307",
+                Code.BAD_MODULE,
                 f"there is no Python module `{problem.name}`",
                 found=reference,
                 help="syncline searches the scenario's folder, and the folders that Python searches (PYTHONPATH)",
             )
         )
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - it may raise anything
-        refuse(error("SL0307", f"importing {name} fails: {_said(problem)}"))
+        refuse(error(Code.BAD_MODULE, f"importing {name} fails: {_said(problem)}"))
     for part in path.split("."):
         if not hasattr(found, part):
             names = _offered(found)
             more = [f"{len(names) - _LISTED} more"] if len(names) > _LISTED else []
             refuse(
                 error(
-                    "SL0307",
+                    Code.BAD_MODULE,
                     f"{name} has no `{path}`",
                     found=reference,
                     allowed=", ".join([*names[:_LISTED], *more]) or None,
@@ -126,7 +127,12 @@ def _find(reference: str) -> Any:
         found = getattr(found, part)
     if not callable(found):
         refuse(
-            error("SL0307", f"{reference} cannot be called", found=type(found).__name__, allowed="a function or class")
+            error(
+                Code.BAD_MODULE,
+                f"{reference} cannot be called",
+                found=type(found).__name__,
+                allowed="a function or class",
+            )
         )
     return found
 
@@ -155,7 +161,7 @@ def _check_arguments(reference: str, factory: Any, arguments: Mapping[str, Any])
         wrong = next((name for name in arguments if name not in takes), None)
         refuse(
             error(
-                "SL0307",
+                Code.BAD_MODULE,
                 f"{reference} does not take these arguments: {problem}",
                 key="arguments" if arguments else "module",
                 found=wrong or ", ".join(arguments) or "no argument",

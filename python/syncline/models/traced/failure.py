@@ -8,6 +8,7 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
+from syncline.codes import Code
 from syncline.errors import SynclineError
 from syncline.input.problem import error, refuse
 
@@ -61,7 +62,7 @@ def check_module(torch: Any, module: Any) -> None:
     if not isinstance(module, torch.nn.Module):
         refuse(
             error(
-                "SL0307",
+                Code.BAD_MODULE,
                 "not a PyTorch module",
                 found=name,
                 allowed="an instance of torch.nn.Module",
@@ -86,7 +87,7 @@ def check_module(torch: Any, module: Any) -> None:
 
 
 def _unfit(message: str, remedy: str) -> None:
-    refuse(error("SL0307", message, help=remedy))
+    refuse(error(Code.BAD_MODULE, message, help=remedy))
 
 
 @contextmanager
@@ -109,7 +110,7 @@ def running(name: str, recorder: Recorder) -> Iterator[None]:
         reason = " ".join(str(problem).split())[:300]
         refuse(
             error(
-                "SL0307",
+                Code.BAD_MODULE,
                 f"the forward pass of {where} fails on the example inputs: {type(problem).__name__}: {reason}",
                 help="give inputs of the shapes and types that the module takes; they have no values (`.numpy()`)"
                 if "numpy" in reason
@@ -121,7 +122,7 @@ def running(name: str, recorder: Recorder) -> Iterator[None]:
 
 def _untraceable(where: str, operator: str, reason: str, remedy: str, problem: BaseException) -> None:
     message = f"operator {operator} in submodule {where} cannot be traced: {reason}"
-    refuse(error("SL0306", message, found=operator, help=remedy, notes=_called(problem)))
+    refuse(error(Code.UNTRACEABLE, message, found=operator, help=remedy, notes=_called(problem)))
 
 
 def _where(name: str, submodule: str) -> str:

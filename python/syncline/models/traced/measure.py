@@ -13,6 +13,7 @@ from statistics import median, quantiles
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from syncline.codes import Code
 from syncline.input.problem import error, refuse
 from syncline.models.times import PASSES, MeasuredTime, Times
 from syncline.models.traced.failure import check_module, running
@@ -88,7 +89,7 @@ def _layer(
     if opaque := next((step for step in recorded.steps if step.function._schema.name in _OPAQUE), None):  # noqa: SLF001
         refuse(
             error(
-                "SL0306",
+                Code.UNTRACEABLE,
                 "a recurrent network runs as one operator, which cannot be measured layer by layer",
                 found=str(opaque.function._schema.name),  # noqa: SLF001
                 help="write its steps out, or give times that you measured by other means",
@@ -188,7 +189,7 @@ def _device(torch: Any, name: str) -> Any:
     there = ["cpu", *(["cuda"] if count else []), *(f"cuda:{index}" for index in range(count))]
     if name not in there:
         message = "no such device" if kind != "cuda" or number else "PyTorch sees no CUDA device"
-        refuse(error("SL0102", message, key="--device", found=name, allowed=", ".join(there)))
+        refuse(error(Code.BAD_VALUE, message, key="--device", found=name, allowed=", ".join(there)))
     return torch.device(name)
 
 

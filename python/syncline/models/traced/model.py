@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, cast
 
+from syncline.codes import Code
 from syncline.input.problem import error, nearest, refuse, shown
 from syncline.models.data_types import bytes_of
 from syncline.models.registry import countable
@@ -108,7 +109,7 @@ def from_torch(
     if chosen not in PRECISIONS:
         refuse(
             error(
-                "SL0102",
+                Code.BAD_VALUE,
                 "unknown precision",
                 key="precision",
                 found=str(chosen),
@@ -124,7 +125,7 @@ def from_torch(
     _all_called(costs or {}, recorder.costed)
     layers = recorder.layers()
     if not layers:
-        refuse(error("SL0301", f"{type(module).__name__} computes nothing on these inputs"))
+        refuse(error(Code.BAD_WORKLOAD, f"{type(module).__name__} computes nothing on these inputs"))
     layers = _sharded(layers, sharding or {})
     _check_size(type(module).__name__, layers)
     return Traced(type(module).__name__, tuple(layers), chosen, batch_of(torch, [*arguments, *named.values()]))
@@ -229,7 +230,7 @@ def data_type_of(torch: Any, module: Any) -> str:
     if found not in _TYPES:
         refuse(
             error(
-                "SL0307",
+                Code.BAD_MODULE,
                 "the parameters have a type that scenarios do not support",
                 found=found,
                 allowed=", ".join(_TYPES),
@@ -256,7 +257,7 @@ def _checked(costs: Mapping[str, float]) -> Mapping[str, float]:
     for name, flop in costs.items():
         if isinstance(flop, bool) or not isinstance(flop, (int, float)) or not 0 <= flop <= MOST_FLOP:
             allowed = f"a number from 0 to {MOST_FLOP}: FLOP per element of the result"
-            refuse(error("SL0102", "value not allowed", key=f"costs.{name}", found=shown(flop), allowed=allowed))
+            refuse(error(Code.BAD_VALUE, "value not allowed", key=f"costs.{name}", found=shown(flop), allowed=allowed))
     return costs
 
 
@@ -275,7 +276,7 @@ def _all_called(costs: Mapping[str, float], called: set[str]) -> None:
             some = sorted(called)
             refuse(
                 error(
-                    "SL0301",
+                    Code.BAD_WORKLOAD,
                     f"the module calls no operator `{name}`",
                     key=f"costs.{name}",
                     found=name,
@@ -292,7 +293,7 @@ def _sharded(layers: list[Layer], sharding: Mapping[str, str]) -> list[Layer]:
         if word not in SHARDINGS:
             refuse(
                 error(
-                    "SL0102",
+                    Code.BAD_VALUE,
                     "value not allowed",
                     key=f"sharding.{pattern}",
                     found=str(word),
@@ -303,7 +304,7 @@ def _sharded(layers: list[Layer], sharding: Mapping[str, str]) -> list[Layer]:
         if not any(fnmatchcase(name, pattern) for name in names):
             refuse(
                 error(
-                    "SL0301",
+                    Code.BAD_WORKLOAD,
                     f"no layer matches `{pattern}`",
                     key=f"sharding.{pattern}",
                     found=pattern,
@@ -321,4 +322,4 @@ def _sharded(layers: list[Layer], sharding: Mapping[str, str]) -> list[Layer]:
 
 def _check_size(name: str, layers: list[Layer]) -> None:
     if not countable(layers):
-        refuse(error("SL0301", f"the work of {name} reaches 2^63 FLOP or bytes in one iteration"))
+        refuse(error(Code.BAD_WORKLOAD, f"the work of {name} reaches 2^63 FLOP or bytes in one iteration"))

@@ -57,7 +57,7 @@ def _parts(result: Run, width: int, *, ascii_only: bool) -> Iterator[RenderableT
         yield ""
         yield Padding(_dimensions(summary, width, ascii_only=ascii_only), (0, 0, 0, 2))
     yield ""
-    bottleneck = Text.assemble("Bottleneck: ", (summary.bottleneck, "bold"))
+    bottleneck = Text.assemble("Bottleneck: ", (summary.bottleneck.name, "bold"))
     yield bottleneck.append(f". {summary.reason}")
     if summary.cost_usd is not None:
         said = Text(subject.cost(summary))
@@ -166,7 +166,7 @@ def _dimensions(summary: Summary, width: int, *, ascii_only: bool) -> Table:
     table.add_column("while busy", justify="right", no_wrap=True)
     table.add_column("carried", justify="right", no_wrap=True)
     for dim in summary.dims:
-        bound = dim.name == summary.bottleneck
+        bound = dim.name == summary.bottleneck.tier
         cells: list[RenderableType] = [Text(dim.name, "bold" if bound else ""), percent(dim.utilization)]
         if bars:
             cells.append(Text(bar(dim.utilization, bars, ascii_only=ascii_only), "red" if bound else "blue"))

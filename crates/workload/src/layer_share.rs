@@ -16,7 +16,7 @@ use crate::layer::{Layer, Work};
 
 /// A layer with its share of work and its exchanges.
 #[derive(Clone, Debug, PartialEq, Default)]
-pub struct Step {
+pub struct LayerShare {
     /// Name of the layer.
     pub name: String,
     /// Whether the rank skips the layer, because only other ranks have it.
@@ -41,7 +41,7 @@ pub struct Step {
     pub selective: bool,
 }
 
-impl Step {
+impl LayerShare {
     /// The exchanges at one moment, in order.
     pub fn at(&self, when: When) -> impl Iterator<Item = &Exchange> {
         self.exchanges.iter().filter(move |exchange| exchange.when == when)
@@ -49,8 +49,8 @@ impl Step {
 }
 
 /// A rank's step of a layer under a division. `given` are the exchanges that replace those of the division.
-pub fn divide(layer: &Layer, by: &Division, given: Option<Vec<Exchange>>) -> Step {
-    let mut step = Step {
+pub fn divide(layer: &Layer, by: &Division, given: Option<Vec<Exchange>>) -> LayerShare {
+    let mut step = LayerShare {
         name: layer.name.clone(),
         block: layer.block,
         selective: layer.selective,
@@ -80,7 +80,7 @@ mod tests {
             let layer = Layer { sharding, ..layer("l") };
             divide(&layer, &by(4, 2, 2), None)
         };
-        let kinds = |step: &Step| {
+        let kinds = |step: &LayerShare| {
             [When::AfterForward, When::AfterInputGrad, When::AfterWeightGrad]
                 .map(|when| step.at(when).map(|e| (e.role.0, e.comm.kind.name(), e.comm.bytes.0)).next())
         };

@@ -3,7 +3,7 @@
 //! The exchanges of sequence parallelism are those of Korthikanti et al. 2022, 4.2.2: an all-reduce becomes a
 //! reduce-scatter, plus an all-gather on the other side of the part that is divided by tokens.
 
-use super::Step;
+use super::LayerShare;
 use crate::division::{Division, Portion};
 use crate::exchange::{Exchange, When};
 use crate::layer::{Layer, Sharding, Work};
@@ -51,7 +51,7 @@ pub(super) fn exchanges(layer: &Layer, by: &Division) -> Vec<Exchange> {
 }
 
 /// One rank's share of a layer's work.
-pub(super) fn share(layer: &Layer, by: &Division) -> Step {
+pub(super) fn share(layer: &Layer, by: &Division) -> LayerShare {
     let portion = (by.tensor.size, by.portion(layer));
     let whole = by.tensor.size == 1 || layer.sharding == Sharding::Replicated && !by.sequence;
     let share = |pass: &Work, outputs: Cut, inputs: Cut| match layer.sharding {
@@ -61,12 +61,12 @@ pub(super) fn share(layer: &Layer, by: &Division) -> Step {
         Sharding::Divided | Sharding::Replicated | Sharding::Exchange => work(pass, portion, Cut::Count),
     };
     let update = &layer.update;
-    Step {
+    LayerShare {
         forward: share(&layer.forward, Cut::N, Cut::K),
         input_grad: share(&layer.input_grad, Cut::K, Cut::N),
         weight_grad: share(&layer.weight_grad, Cut::N, Cut::M),
         update: if by.divides(layer) { work(update, portion, Cut::Count) } else { update.clone() },
-        ..Step::default()
+        ..LayerShare::default()
     }
 }
 
