@@ -422,7 +422,7 @@ fn name(workload: &Workload, task: &Task) -> String {
     if !task.name.is_empty() {
         return task.name.clone();
     }
-    let layer = workload.layers.get(task.layer as usize).map_or("", String::as_str);
+    let layer = workload.layer_name(task.layer);
     let mut words = vec![layer, task.part.name()];
     if let TaskKind::Collective { kind, .. } = task.kind {
         words.push(kind.name());

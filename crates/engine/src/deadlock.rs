@@ -1,7 +1,7 @@
 //! The deadlock report: what each rank waits for when no event is left and some ranks have not finished.
 
 use crate::Engine;
-use crate::state::{At, DONE, NONE};
+use crate::state::At;
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_net_api::NetworkModel;
@@ -167,15 +167,12 @@ impl<N: NetworkModel> Engine<'_, N> {
         let mut lines = Vec::new();
         let roles = self.job.workload.roles.iter().enumerate();
         for (((index, role), place), windows) in roles.zip(&state.places).zip(&self.windows) {
-            if place.group == NONE {
-                continue;
-            }
-            for &id in windows[place.group as usize].instances.iter().filter(|&&id| id < DONE) {
+            let Some(place) = place else { continue };
+            for id in windows[place.group as usize].instances.iter().filter_map(|life| life.under_way()) {
                 let sets = &self.instances[id].sets;
                 let set = sets[place.slot as usize];
-                let Some((at, _)) = (set < DONE).then(|| self.sets[set].issued).flatten() else { continue };
-                let issued = |&set: &u32| set == DONE || set != NONE && self.sets[set].issued.is_some();
-                let absent = sets.iter().enumerate().filter(|(_, set)| !issued(set));
+                let Some((at, _)) = set.under_way().and_then(|set| self.sets[set].issued) else { continue };
+                let absent = sets.iter().enumerate().filter(|&(_, &set)| !self.has_issued(set));
                 let position = |slot: usize| self.quotient.position(index as u16, slot as u32);
                 let mut absent: Vec<u32> =
                     absent.map(|(slot, _)| role.rank(place.group, position(slot))).collect();

@@ -50,9 +50,9 @@ use numbers::{ClassIndex, Numbers};
 use prefetch::prefetch;
 use quotient::Quotient;
 use record::{DimRecord, Label, LayerRecord, RankRecord, Tracer};
-use slab::Slab;
+use slab::{Id, Slab};
 use state::{
-    Alone, At, Begun, Cause, Instance, Message, NONE, Place, Rank, Run, Scheduler, Set, Waits, Window,
+    Alone, At, Begun, Cause, Instance, Message, MessageOf, Place, Rank, Run, Scheduler, Set, Waits, Window,
 };
 use std::collections::VecDeque;
 use steady::Steady;
@@ -95,7 +95,7 @@ pub struct Engine<'a, N> {
     /// Tasks that may start now.
     startable: VecDeque<(u32, At, Cause, u32)>,
     /// Runs whose program has ended.
-    ended: VecDeque<(u32, u32)>,
+    ended: VecDeque<(Id<Run>, u32)>,
     /// Ranks whose compute or memory unit may start its next task.
     to_start: VecDeque<u32>,
     record: Record,
@@ -117,22 +117,25 @@ pub struct Engine<'a, N> {
 }
 
 /// The place of `rank` in each role, and its number of schedulers. `scheduled` says which roles have collectives.
-fn places(job: &Job<'_>, quotient: &Quotient<'_>, scheduled: &[bool], rank: u32) -> (Vec<Place>, u32) {
+fn places(
+    job: &Job<'_>,
+    quotient: &Quotient<'_>,
+    scheduled: &[bool],
+    rank: u32,
+) -> (Vec<Option<Place>>, u32) {
     let mut schedulers = 0;
     let mut place = |number: u16, Seating { group, position }| {
         let scheduler = match job.schedule.schedulers {
-            _ if !scheduled[usize::from(number)] => NONE,
-            Schedulers::PerGroup => schedulers,
-            Schedulers::PerRank => 0,
+            Schedulers::PerGroup if scheduled[usize::from(number)] => schedulers,
+            Schedulers::PerGroup | Schedulers::PerRank => 0,
         };
-        // `NONE` wraps to 0, because it needs no scheduler.
-        schedulers = schedulers.max(scheduler.wrapping_add(1));
+        if scheduled[usize::from(number)] {
+            schedulers = schedulers.max(scheduler + 1);
+        }
         Place { group, slot: quotient.slot(number, position), scheduler }
     };
-    let nowhere = Place { group: NONE, slot: NONE, scheduler: NONE };
     let roles = (0..).zip(&job.workload.roles);
-    let places =
-        roles.map(|(number, role)| role.seat(rank).map_or(nowhere, |seat| place(number, seat))).collect();
+    let places = roles.map(|(number, role)| role.seat(rank).map(|seat| place(number, seat))).collect();
     (places, schedulers)
 }
 
@@ -306,28 +309,30 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
                     let call = Call { subject: event.subject, detail: event.detail };
                     self.network.call(self.now, call, &mut self.calendar);
                 }
-                EventKind::Deliver => self.deliver(event.subject),
-                EventKind::Reduced => self.reduced(event.subject, event.detail),
+                EventKind::Deliver => self.deliver(Id::new(event.subject)),
+                EventKind::Reduced => self.reduced(Id::new(event.subject), event.detail),
                 EventKind::PhaseEnd => {
-                    let Run { last_left, reached, .. } = self.runs[event.subject];
+                    let run = Id::new(event.subject);
+                    let Run { last_left, reached, .. } = self.runs[run];
                     self.after = self.calendar.trail.meet(last_left, self.now, reached);
-                    self.end_phase(event.subject);
+                    self.end_phase(run);
                 }
                 EventKind::ComputeDone => self.compute_done(event.subject),
                 EventKind::MemoryDone => self.memory_done(event.subject),
-                EventKind::Inject => self.inject(event.subject),
-                EventKind::Left => self.has_left(event.subject),
+                EventKind::Inject => self.inject(Id::new(event.subject)),
+                EventKind::Left => self.has_left(Id::new(event.subject)),
                 EventKind::Admit => {
                     self.generation = keys::generation(event.key()).saturating_add(1);
-                    self.admit_begun(event.subject);
+                    self.admit_begun(Id::new(event.subject));
                 }
                 EventKind::Begin => {
                     self.after = START;
                     self.open_iteration(event.subject, Cause::Start);
                 }
                 EventKind::Sent => {
-                    let (rank, at, stretch) = self.leaving[event.subject];
-                    self.leaving.remove(event.subject);
+                    let id = Id::new(event.subject);
+                    let (rank, at, stretch) = self.leaving[id];
+                    self.leaving.remove(id);
                     self.after = stretch;
                     let now = self.now;
                     self.communication_done(rank, at, Waits { since: now, ready: Time::ZERO, role: None });
@@ -344,17 +349,18 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     fn read_ahead(&self) {
         if let Some(event) = self.calendar.peek(24).filter(|event| EventKind::of(event) == EventKind::Deliver)
         {
-            prefetch(&self.messages[event.subject]);
+            prefetch(&self.messages[Id::new(event.subject)]);
         }
         let Some(event) = self.calendar.peek(12) else { return };
         let run = match EventKind::of(event) {
-            EventKind::Deliver => self.messages[event.subject].target,
-            EventKind::Reduced | EventKind::PhaseEnd => event.subject,
+            EventKind::Deliver => match self.messages[Id::new(event.subject)].of {
+                MessageOf::Collective { target, .. } => target,
+                MessageOf::Alone(_) => return,
+            },
+            EventKind::Reduced | EventKind::PhaseEnd => Id::new(event.subject),
             _ => return,
         };
-        if run != NONE {
-            prefetch(&self.runs[run]);
-        }
+        prefetch(&self.runs[run]);
     }
 
     /// Does everything that takes no time. Units pick their next tasks last, from everything that the event has made
@@ -526,9 +532,9 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             mark.end = mark.end.min(now);
         }
         let under_way = self.windows.iter().flatten().flat_map(|window| &window.instances);
-        let instances = under_way.filter(|&&id| id < state::DONE).map(|&id| &self.instances[id]);
+        let instances = under_way.filter_map(|life| life.under_way()).map(|id| &self.instances[id]);
         let runs = instances.flat_map(|instance| &instance.chunks).flat_map(|chunk| &chunk.runs);
-        for &run in runs.filter(|&&run| run < state::DONE) {
+        for run in runs.filter_map(|life| life.under_way()) {
             let Run { rank, tally, .. } = &self.runs[run];
             let row = &mut self.record.ranks[*rank as usize];
             row.sent += tally.sent;
@@ -576,7 +582,6 @@ fn unless_said<'a>(name: &str, what: &'a str) -> &'a str {
 
 /// The text of a span's label.
 fn label_text(job: &Job<'_>, label: Label) -> String {
-    let layer_name = |layer: u32| job.workload.layers.get(layer as usize).map_or("", String::as_str);
     match label {
         Label::Task { class, task } => {
             let index = task;
@@ -591,16 +596,16 @@ fn label_text(job: &Job<'_>, label: Label) -> String {
                 _ => "",
             };
             let part = if task.part == Part::Other { "" } else { task.part.name() };
-            match layer_name(task.layer) {
+            match job.workload.layer_name(task.layer) {
                 "" => words(&[&format!("task {index}"), what]),
                 name => words(&[name, part, unless_said(name, what)]),
             }
         }
-        Label::Chunk { kind, layer } => match layer_name(layer) {
+        Label::Chunk { kind, layer } => match job.workload.layer_name(layer) {
             "" => kind.name().to_owned(),
             name => words(&[name, unless_said(name, kind.name())]),
         },
-        Label::Wait { layer } => match layer_name(layer) {
+        Label::Wait { layer } => match job.workload.layer_name(layer) {
             "" => "waits for communication".to_owned(),
             name => format!("waits for {name}"),
         },

@@ -125,7 +125,8 @@ mod tests {
                     bytes: Bytes(8),
                     blocking: false,
                 };
-                let task = builder.task(Task { kind, layer: 0, part: Part::Other, name: String::new() });
+                let task =
+                    builder.task(Task { kind, layer: Some(0), part: Part::Other, name: String::new() });
                 if only_last {
                     builder.only_in_last(task);
                 }

@@ -2,13 +2,13 @@
 
 use crate::Engine;
 use crate::event::EventKind;
-use crate::state::{Early, Message, NONE, Receive, Stage, Stream};
+use crate::slab::Id;
+use crate::state::{Early, Message, MessageOf, Receive, Run, Stage, Stream};
 use syncline_critical_path::{NO_TIER, Origin, Purpose, START};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_net_api::{NetworkModel, Owner, Sent, Transfer};
 use syncline_plan::{Blocks, Buffer, Op, Seat};
 use syncline_units::{Bytes, Extent, Time};
-use syncline_workload::graph::NO_LAYER;
 
 /// Bits for the distance from receiver to sender, which orders messages at the same place of a plan.
 const DISTANCE_BITS: u32 = 18;
@@ -17,7 +17,7 @@ const PLACES: u32 = (1 << (32 - DISTANCE_BITS)) - 1;
 
 impl<N: NetworkModel> Engine<'_, N> {
     /// The seat of a stream of `run` in its phase.
-    fn seat(&self, run_id: u32, stream: u32) -> Seat {
+    fn seat(&self, run_id: Id<Run>, stream: u32) -> Seat {
         let phase = self.phase(run_id);
         let run = &self.runs[run_id];
         let lanes = self.job.dims[usize::from(phase.dim)];
@@ -31,7 +31,7 @@ impl<N: NetworkModel> Engine<'_, N> {
     }
 
     /// Executes instructions of one stream until it must wait.
-    pub(crate) fn advance(&mut self, run_id: u32, stream: u32) {
+    pub(crate) fn advance(&mut self, run_id: Id<Run>, stream: u32) {
         let phase = self.phase(run_id);
         let algorithm = &*phase.algorithm;
         let seat = self.seat(run_id, stream);
@@ -90,7 +90,15 @@ impl<N: NetworkModel> Engine<'_, N> {
     }
 
     /// Sends a message of a run.
-    fn send_blocks(&mut self, run_id: u32, seat: &Seat, channel: u32, to: u32, blocks: Blocks, part: Extent) {
+    fn send_blocks(
+        &mut self,
+        run_id: Id<Run>,
+        seat: &Seat,
+        channel: u32,
+        to: u32,
+        blocks: Blocks,
+        part: Extent,
+    ) {
         let run = &mut self.runs[run_id];
         let plan = &self.job.plans[run.plan as usize];
         let phase = &plan.phases[usize::from(run.phase)];
@@ -112,25 +120,24 @@ impl<N: NetworkModel> Engine<'_, N> {
         let order = self.keys.order(instance.number, run.chunk, run.phase);
         let key = self.keys.message(order, channel, distance);
         let slot = self.quotient.slot(instance.record.role, position);
-        let mut message = Message {
+        // The receiver's representative sees the sender at the coordinate that the turn moves it to.
+        let from = phase.turned.map_or(seat.index, |turn| turn.seen_from(seat.index, to, phase.size));
+        let (instance, chunk) = (run.instance, run.chunk);
+        let (phase, lane, sender) = (run.phase, run.lane, run.rank);
+        // The receiver's run cannot end before this message arrives: verified plans receive everything that is sent.
+        let target = self.run_of(instance, chunk, slot);
+        self.enter(Message {
             bytes,
             sent: self.now,
             key,
-            target: NONE,
-            // The receiver's representative sees the sender at the coordinate that the turn moves it to.
-            from: phase.turned.map_or(seat.index, |turn| turn.seen_from(seat.index, to, phase.size)),
+            of: MessageOf::Collective { run: run_id, target, from },
             channel,
-            phase: run.phase,
-            lane: run.lane,
-            run: run_id,
-            sender: run.rank,
+            phase,
+            lane,
+            sender,
             receiver,
             after: self.after,
-        };
-        let (instance, chunk) = (run.instance, run.chunk);
-        // The receiver's run cannot end before this message arrives: verified plans receive everything that is sent.
-        message.target = self.run_of(instance, chunk, slot);
-        self.enter(message);
+        });
     }
 
     /// Hands a message to the network, after the injection latency.
@@ -142,43 +149,44 @@ impl<N: NetworkModel> Engine<'_, N> {
             return;
         }
         let (mut key, mut place) = (message.key, 0);
-        if message.run != NONE {
-            let run = &mut self.runs[message.run];
+        if let Some(run) = message.of.run() {
+            let run = &mut self.runs[run];
             // Messages that a rank sends at one time enter the network in the order of its plan, as they do without
             // the latency.
             (key, place) = (self.keys.of_phase(message.key), run.unsent.min(PLACES) << DISTANCE_BITS);
             place |= message.key as u32 & ((1 << DISTANCE_BITS) - 1);
             run.unsent += 1;
         }
-        self.calendar.at(self.now.saturating_add(latency), EventKind::Inject as u8, key, id, place);
+        self.calendar.at(self.now.saturating_add(latency), EventKind::Inject as u8, key, id.number(), place);
     }
 
     /// The injection latency of a message has passed.
-    pub(crate) fn inject(&mut self, id: u32) {
+    pub(crate) fn inject(&mut self, id: Id<Message>) {
         let message = self.messages[id];
         self.after = message.after;
         self.give(id, &message);
-        if message.run != NONE && self.failure.is_none() {
-            self.entered_or_left(message.run);
+        if let Some(run) = message.of.run().filter(|_| self.failure.is_none()) {
+            self.entered_or_left(run);
         }
     }
 
     /// A message has left its NPU now.
-    pub(crate) fn has_left(&mut self, id: u32) {
+    pub(crate) fn has_left(&mut self, id: Id<Message>) {
         let message = self.messages[id];
         self.after = self.known_stretch(id);
-        self.calendar.trail.arrives(id, self.after);
-        if message.run == NONE {
-            self.alone_sent(&message, self.now, self.after);
-        } else {
-            let run = &mut self.runs[message.run];
-            (run.last_sent, run.last_left) = (self.now, self.after);
-            self.entered_or_left(message.run);
+        self.calendar.trail.arrives(id.number(), self.after);
+        match message.of {
+            MessageOf::Alone(alone) => self.alone_sent(alone, &message, self.now, self.after),
+            MessageOf::Collective { run: id, .. } => {
+                let run = &mut self.runs[id];
+                (run.last_sent, run.last_left) = (self.now, self.after);
+                self.entered_or_left(id);
+            }
         }
     }
 
     /// Counts a send as entered or left; the run's phase ends after the last one.
-    fn entered_or_left(&mut self, id: u32) {
+    fn entered_or_left(&mut self, id: Id<Run>) {
         let run = &mut self.runs[id];
         run.unsent -= 1;
         if run.stage == Stage::Leaving && run.unsent == 0 {
@@ -188,14 +196,17 @@ impl<N: NetworkModel> Engine<'_, N> {
 
     /// The layer and collective that a message belongs to.
     fn owner(&self, message: &Message) -> Owner {
-        let owner = |layer, kind| Owner { layer: (layer != NO_LAYER).then_some(layer), kind };
-        if message.run == NONE {
-            let task = self.alone[message.from].at.task;
-            return owner(self.task(message.sender, task).layer, None);
+        match message.of {
+            MessageOf::Alone(alone) => {
+                let task = self.alone[alone].at.task;
+                Owner { layer: self.task(message.sender, task).layer, kind: None }
+            }
+            MessageOf::Collective { run, .. } => {
+                let run = &self.runs[run];
+                let kind = self.job.plans[run.plan as usize].kind;
+                Owner { layer: self.instances[run.instance].record.layer, kind: Some(kind) }
+            }
         }
-        let run = &self.runs[message.run];
-        let kind = self.job.plans[run.plan as usize].kind;
-        owner(self.instances[run.instance].record.layer, Some(kind))
     }
 
     /// The origin of a message on the critical path.
@@ -204,11 +215,12 @@ impl<N: NetworkModel> Engine<'_, N> {
         if !self.calendar.trail.is_on() {
             return Origin::UNKNOWN;
         }
-        let of = if message.run == NONE {
-            let task = self.alone[message.from].at.task;
-            Purpose::message(message.sender, task, self.calendar.trail.visit())
-        } else {
-            self.runs[message.run].purpose
+        let of = match message.of {
+            MessageOf::Alone(alone) => {
+                let task = self.alone[alone].at.task;
+                Purpose::message(message.sender, task, self.calendar.trail.visit())
+            }
+            MessageOf::Collective { run, .. } => self.runs[run].purpose,
         };
         Origin { after: message.after, since: message.sent, of }
     }
@@ -216,8 +228,8 @@ impl<N: NetworkModel> Engine<'_, N> {
     /// The stretch of a message that has left or arrived. If the network model records none, the whole time counts as
     /// queueing.
     #[inline]
-    fn known_stretch(&mut self, id: u32) -> u32 {
-        match self.calendar.trail.take(id) {
+    fn known_stretch(&mut self, id: Id<Message>) -> u32 {
+        match self.calendar.trail.take(id.number()) {
             START if self.calendar.trail.is_on() => self.unknown_stretch(id),
             stretch => stretch,
         }
@@ -225,7 +237,7 @@ impl<N: NetworkModel> Engine<'_, N> {
 
     /// A stretch for a message of which the network model records none.
     #[cold]
-    fn unknown_stretch(&mut self, id: u32) -> u32 {
+    fn unknown_stretch(&mut self, id: Id<Message>) -> u32 {
         let message = self.messages[id];
         let origin = self.origin_of(&message);
         let time = self.now.saturating_sub(message.sent);
@@ -234,10 +246,10 @@ impl<N: NetworkModel> Engine<'_, N> {
 
     /// Sends a message into the network now.
     #[inline]
-    fn give(&mut self, id: u32, message: &Message) {
+    fn give(&mut self, id: Id<Message>, message: &Message) {
         let sender = self.quotient.rank(message.sender);
         let transfer = Transfer {
-            id,
+            id: id.number(),
             from: self.job.npu(sender),
             to: self.job.npu(message.receiver),
             lane: message.lane,
@@ -248,17 +260,17 @@ impl<N: NetworkModel> Engine<'_, N> {
             origin: self.origin_of(message),
         };
         self.record.sent += message.bytes;
-        match self.network.send(self.now, &transfer, &mut self.calendar) {
-            Sent::NoRoute => self.failure = Some(no_route(&transfer, message)),
-            Sent::TooFar => self.failure = Some(too_far(&transfer, self.network.name())),
-            Sent::Later if message.run == NONE => {}
-            Sent::Later => self.runs[message.run].unsent += 1,
-            Sent::At(time) if message.run == NONE => {
-                self.alone_sent(message, time, self.calendar.trail.left());
+        match (self.network.send(self.now, &transfer, &mut self.calendar), message.of) {
+            (Sent::NoRoute, _) => self.failure = Some(no_route(&transfer, message)),
+            (Sent::TooFar, _) => self.failure = Some(too_far(&transfer, self.network.name())),
+            (Sent::Later, MessageOf::Alone(_)) => {}
+            (Sent::Later, MessageOf::Collective { run, .. }) => self.runs[run].unsent += 1,
+            (Sent::At(time), MessageOf::Alone(alone)) => {
+                self.alone_sent(alone, message, time, self.calendar.trail.left());
             }
-            Sent::At(time) => {
+            (Sent::At(time), MessageOf::Collective { run, .. }) => {
                 let left = self.calendar.trail.left();
-                let run = &mut self.runs[message.run];
+                let run = &mut self.runs[run];
                 if time >= run.last_sent {
                     (run.last_sent, run.last_left) = (time, left);
                 }
@@ -267,17 +279,17 @@ impl<N: NetworkModel> Engine<'_, N> {
     }
 
     /// A message has reached its endpoint.
-    pub(crate) fn deliver(&mut self, id: u32) {
-        let Message { bytes, sent, target, from, channel, phase, .. } = self.messages[id];
+    pub(crate) fn deliver(&mut self, id: Id<Message>) {
+        let message = self.messages[id];
+        let Message { bytes, sent, of, channel, phase, .. } = message;
         self.after = self.known_stretch(id);
         self.messages.remove(id);
         self.record.messages += 1;
         self.record.delivered += bytes;
-        if target == NONE {
-            let message = self.messages[id];
-            self.alone_arrived(&message);
-            return;
-        }
+        let (target, from) = match of {
+            MessageOf::Collective { target, from, .. } => (target, from),
+            MessageOf::Alone(alone) => return self.alone_arrived(alone, &message),
+        };
         let delay = self.now.saturating_sub(self.calendar.endpoint).saturating_sub(sent);
         let run = &mut self.runs[target];
         let waiting = if run.phase == phase {
@@ -306,7 +318,7 @@ impl<N: NetworkModel> Engine<'_, N> {
     }
 
     /// A stream expects a message. Returns true if it is there already and combined.
-    fn expect(&mut self, run_id: u32, channel: u32, from: u32, stream: u32, reduce: bool) -> bool {
+    fn expect(&mut self, run_id: Id<Run>, channel: u32, from: u32, stream: u32, reduce: bool) -> bool {
         let run = &mut self.runs[run_id];
         let phase = run.phase;
         let there = run.early.iter().position(|e| e.phase == phase && e.channel == channel && e.from == from);
@@ -332,7 +344,7 @@ impl<N: NetworkModel> Engine<'_, N> {
 
     /// Combines a received message with local data if the plan says so. Returns false if that takes time; the stream
     /// goes on when [`EventKind::Reduced`] is handled.
-    fn combine(&mut self, run_id: u32, stream: u32, reduce: bool, bytes: u64) -> bool {
+    fn combine(&mut self, run_id: Id<Run>, stream: u32, reduce: bool, bytes: u64) -> bool {
         let run = &mut self.runs[run_id];
         run.tally.messages += 1;
         run.tally.received += bytes;
@@ -361,12 +373,12 @@ impl<N: NetworkModel> Engine<'_, N> {
         self.calendar.overflow |= end.0 > u64::MAX / 4;
         state.reducer_free = end;
         let key = self.keys.order(self.instances[run.instance].number, run.chunk, run.phase);
-        self.calendar.at(end, EventKind::Reduced as u8, key, run_id, stream);
+        self.calendar.at(end, EventKind::Reduced as u8, key, run_id.number(), stream);
         false
     }
 
     /// A received message has been combined with local data.
-    pub(crate) fn reduced(&mut self, run_id: u32, stream: u32) {
+    pub(crate) fn reduced(&mut self, run_id: Id<Run>, stream: u32) {
         if self.calendar.trail.is_on() {
             let rank = self.runs[run_id].rank as usize;
             self.after = self.ranks[rank].reducing.pop_front().unwrap_or(START);
@@ -374,7 +386,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         self.receive_complete(run_id, stream);
     }
 
-    fn receive_complete(&mut self, run_id: u32, stream: u32) {
+    fn receive_complete(&mut self, run_id: Id<Run>, stream: u32) {
         let state = &mut self.runs[run_id].streams[stream as usize];
         let now = self.calendar.trail.moment(self.after, self.now);
         state.reached = self.calendar.trail.later(state.reached, now);
@@ -391,7 +403,7 @@ impl<N: NetworkModel> Engine<'_, N> {
     }
 
     /// Advances every stream as far as possible.
-    fn wake_streams(&mut self, run_id: u32, streams: u32) {
+    fn wake_streams(&mut self, run_id: Id<Run>, streams: u32) {
         loop {
             let before: u32 = self.runs[run_id].streams.iter().map(|s| s.pc).sum();
             for stream in 0..streams {

@@ -16,7 +16,7 @@ pub struct CollectiveRecord {
     /// Which plan.
     pub plan: u32,
     /// The layer that it belongs to.
-    pub layer: u32,
+    pub layer: Option<u32>,
     /// The part of the layer.
     pub part: Part,
     /// Iteration of training, from 0. While the job runs: its micro-batch, counted from the start of the run.
@@ -227,9 +227,9 @@ pub(crate) enum Label {
     /// A task of a class of ranks.
     Task { class: u32, task: u32 },
     /// A chunk in a phase.
-    Chunk { kind: CollectiveKind, layer: u32 },
+    Chunk { kind: CollectiveKind, layer: Option<u32> },
     /// Compute waits for this layer's communication.
-    Wait { layer: u32 },
+    Wait { layer: Option<u32> },
 }
 
 /// Collects spans up to a limit.

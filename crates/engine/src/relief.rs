@@ -7,7 +7,8 @@
 //! the one with the lowest number begins, on every rank.
 
 use crate::Engine;
-use crate::state::{DONE, NONE, Stage};
+use crate::slab::{Id, Life, Status};
+use crate::state::{Instance, Run, Set, Stage};
 use std::cmp::Reverse;
 use syncline_net_api::NetworkModel;
 
@@ -15,11 +16,11 @@ use syncline_net_api::NetworkModel;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Begins {
     /// A run that waits in a queue.
-    Run(u32),
+    Run(Id<Run>),
     /// The next chunk of a set in a ready queue.
-    Chunk(u32),
+    Chunk(Id<Set>),
     /// A set that waits for the limit on concurrent sets.
-    Set(u32),
+    Set(Id<Set>),
 }
 
 impl<N: NetworkModel> Engine<'_, N> {
@@ -78,9 +79,17 @@ impl<N: NetworkModel> Engine<'_, N> {
     }
 
     /// The number of the collective, if all of its ranks have issued it.
-    fn number_if_complete(&self, instance: u32) -> Option<u64> {
+    fn number_if_complete(&self, instance: Id<Instance>) -> Option<u64> {
         let instance = &self.instances[instance];
-        let issued = |&set: &u32| set == DONE || set != NONE && self.sets[set].issued.is_some();
-        instance.sets.iter().all(issued).then_some(instance.number)
+        instance.sets.iter().all(|&set| self.has_issued(set)).then_some(instance.number)
+    }
+
+    /// Whether a rank has issued its set of a collective.
+    pub(crate) fn has_issued(&self, set: Life<Set>) -> bool {
+        match set.status() {
+            Status::NotBegun => false,
+            Status::UnderWay(set) => self.sets[set].issued.is_some(),
+            Status::Over => true,
+        }
     }
 }

@@ -11,9 +11,8 @@ use crate::event::EventKind;
 use crate::job::{PhasePlan, QueueOrder};
 use crate::quotient::Line;
 use crate::record::{CollectiveRecord, Label, Mark, PhaseRecord};
-use crate::state::{
-    At, Begun, Chunk, DONE, Instance, NONE, Run, Scheduler, Set, Stage, Stream, Tally, Waits,
-};
+use crate::slab::{Id, Life, Slab, Status};
+use crate::state::{At, Begun, Chunk, Instance, Run, Scheduler, Set, Stage, Stream, Tally, Waits};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -25,7 +24,7 @@ use syncline_workload::TaskKind;
 
 impl<'a, N: NetworkModel> Engine<'a, N> {
     /// The phase that `run` is in.
-    pub(crate) fn phase(&self, run: u32) -> &'a PhasePlan {
+    pub(crate) fn phase(&self, run: Id<Run>) -> &'a PhasePlan {
         let run = &self.runs[run];
         &self.job.plans[run.plan as usize].phases[usize::from(run.phase)]
     }
@@ -35,7 +34,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let class = self.ranks[rank as usize].class as usize;
         let TaskKind::Collective { role, kind, blocking, .. } = self.task(rank, at.task).kind else { return };
         let plan = self.job.plan_of[class][at.task as usize];
-        let place = self.ranks[rank as usize].places[role.index()];
+        let place = self.ranks[rank as usize].place(role.index());
         let numbers = self.numbers.of(&self.classes[class], role.index(), at.iteration, at.task);
         let instance = self.instance((role.0, place.group), numbers, plan, rank, at);
         let id = self.set_of(instance, place.slot);
@@ -70,10 +69,9 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// The set of a collective at `slot`; created if it does not exist. The collective must not be over at that slot.
-    fn set_of(&mut self, instance: u32, slot: u32) -> u32 {
+    fn set_of(&mut self, instance: Id<Instance>, slot: u32) -> Id<Set> {
         let known = &self.instances[instance];
-        let id = known.sets[slot as usize];
-        if id != NONE {
+        if let Some(id) = known.sets[slot as usize].under_way() {
             return id;
         }
         let record = &known.record;
@@ -88,7 +86,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             plan: record.plan,
             issued: None,
             active: false,
-            scheduler: self.ranks[rank as usize].places[role].scheduler,
+            scheduler: self.ranks[rank as usize].place(role).scheduler,
             priority: 0,
             next_chunk: 0,
             left: known.chunks.len() as u32,
@@ -97,7 +95,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             reached: Moment::NONE,
         };
         let id = self.sets.insert(set);
-        self.instances[instance].sets[slot as usize] = id;
+        self.instances[instance].sets[slot as usize] = id.into();
         id
     }
 
@@ -109,22 +107,21 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         plan: u32,
         rank: u32,
         at: At,
-    ) -> u32 {
+    ) -> Id<Instance> {
         let task = self.task(rank, at.task);
         let window = &mut self.windows[usize::from(role)][group as usize];
         let offset = (sequence - window.base) as usize;
         if window.instances.len() <= offset {
-            window.instances.resize(offset + 1, NONE);
+            window.instances.resize(offset + 1, Life::NOT_BEGUN);
         }
-        let mut id = window.instances[offset];
-        if id == NONE {
+        let id = window.instances[offset].under_way().unwrap_or_else(|| {
             let slots = self.quotient.slots(role);
             let plan_of_it = &self.job.plans[plan as usize];
-            id = self.instances.insert(Instance {
+            let id = self.instances.insert(Instance {
                 sequence,
                 visit: self.calendar.trail.visit(),
                 number,
-                sets: vec![NONE; slots as usize],
+                sets: vec![Life::NOT_BEGUN; slots as usize],
                 chunks: vec![
                     Chunk { runs: Vec::new(), begun: Vec::new(), left: slots };
                     plan_of_it.chunks.len()
@@ -146,8 +143,9 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
                     phases: vec![PhaseRecord::default(); plan_of_it.phases.len()],
                 },
             });
-            window.instances[offset] = id;
-        }
+            window.instances[offset] = id.into();
+            id
+        });
         let record = &mut self.instances[id].record;
         record.first_issue = record.first_issue.min(self.now);
         record.last_issue = record.last_issue.max(self.now);
@@ -155,13 +153,13 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// The collective of a group with this sequence number; `None` if it is over or has not begun.
-    fn instance_under_way(&self, role: u16, group: u32, sequence: u32) -> Option<u32> {
+    fn instance_under_way(&self, role: u16, group: u32, sequence: u32) -> Option<Id<Instance>> {
         let window = &self.windows[usize::from(role)][group as usize];
         let offset = sequence.checked_sub(window.base)?;
-        window.instances.get(offset as usize).copied().filter(|&id| id < DONE)
+        window.instances.get(offset as usize)?.under_way()
     }
 
-    pub(crate) fn activate(&mut self, id: u32) {
+    pub(crate) fn activate(&mut self, id: Id<Set>) {
         let set = &mut self.sets[id];
         set.active = true;
         let (rank, priority, slot, scheduler) = (set.rank, set.priority, set.slot, set.scheduler);
@@ -169,7 +167,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         if set.begun > 0 {
             let instance = &self.instances[set.instance];
             let runs = (0..instance.chunks.len() as u32).map(|chunk| instance.run(chunk, slot));
-            begun.extend(runs.filter(|&run| run < DONE && self.runs[run].begun != 0));
+            begun.extend(runs.filter_map(Life::under_way).filter(|&run| self.runs[run].begun != 0));
         }
         self.ranks[rank as usize].active_sets += 1;
         self.scheduler(rank, scheduler).ready.push(Reverse((priority, id)));
@@ -203,7 +201,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// Issues the next chunk of a set in a ready queue, regardless of the order of sets.
-    pub(crate) fn issue_first(&mut self, id: u32) {
+    pub(crate) fn issue_first(&mut self, id: Id<Set>) {
         let set = &mut self.sets[id];
         let (rank, instance, scheduler) = (set.rank, set.instance, set.scheduler);
         let chunks = self.instances[instance].chunks.len() as u32;
@@ -212,15 +210,14 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         if set.next_chunk == chunks {
             self.scheduler(rank, scheduler).ready.retain(|&Reverse((_, ready))| ready != id);
         }
-        let run = if chunk < chunks { self.instances[instance].run(chunk, self.sets[id].slot) } else { DONE };
         // The chunk may have been issued already because another rank had begun it.
-        if run == NONE || run != DONE && self.runs[run].stage == Stage::Unissued {
+        if chunk < chunks && !is_issued(self.instances[instance].run(chunk, self.sets[id].slot), &self.runs) {
             self.issue_chunk(id, chunk);
         }
     }
 
     /// Starts a run that waits in a queue.
-    pub(crate) fn start_waiting(&mut self, run_id: u32) {
+    pub(crate) fn start_waiting(&mut self, run_id: Id<Run>) {
         let run = &self.runs[run_id];
         let key = (self.sets[run.set].priority, self.instances[run.instance].sequence, run.chunk, run_id);
         let (rank, queue, scheduler) = (run.rank, run.queue as usize, self.sets[run.set].scheduler);
@@ -237,11 +234,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             // Skip chunks that were issued early because another rank had begun them.
             while set.begun > 0
                 && set.next_chunk < chunks
-                && match instance.run(set.next_chunk, set.slot) {
-                    NONE => false,
-                    DONE => true,
-                    run => self.runs[run].stage != Stage::Unissued,
-                }
+                && is_issued(instance.run(set.next_chunk, set.slot), &self.runs)
             {
                 set.next_chunk += 1;
             }
@@ -261,15 +254,15 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
 
     /// The run of a chunk at `slot`; created if it does not exist. The chunk must not be over at that slot.
     #[inline]
-    pub(crate) fn run_of(&mut self, instance: u32, chunk: u32, slot: u32) -> u32 {
-        match self.instances[instance].run(chunk, slot) {
-            NONE => self.make_run(instance, chunk, slot),
-            run => run,
+    pub(crate) fn run_of(&mut self, instance: Id<Instance>, chunk: u32, slot: u32) -> Id<Run> {
+        match self.instances[instance].run(chunk, slot).under_way() {
+            Some(run) => run,
+            None => self.make_run(instance, chunk, slot),
         }
     }
 
     #[cold]
-    fn make_run(&mut self, instance: u32, chunk: u32, slot: u32) -> u32 {
+    fn make_run(&mut self, instance: Id<Instance>, chunk: u32, slot: u32) -> Id<Run> {
         let set_id = self.set_of(instance, slot);
         let set = &self.sets[set_id];
         let run = self.runs.insert(Run {
@@ -295,7 +288,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             early: Vec::new(),
             unsent: 0,
             begun: 0,
-            queue: NONE,
+            queue: 0,
             entered: self.now,
             reached: Moment::NONE,
         });
@@ -303,14 +296,14 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let size = instance.sets.len();
         let chunk = &mut instance.chunks[chunk as usize];
         if chunk.runs.is_empty() {
-            chunk.runs = vec![NONE; size];
+            chunk.runs = vec![Life::NOT_BEGUN; size];
         }
-        chunk.runs[slot as usize] = run;
+        chunk.runs[slot as usize] = run.into();
         run
     }
 
     /// Moves a chunk from a ready queue into its first phase.
-    pub(crate) fn issue_chunk(&mut self, set_id: u32, chunk: u32) {
+    pub(crate) fn issue_chunk(&mut self, set_id: Id<Set>, chunk: u32) {
         let set = &self.sets[set_id];
         let run = self.run_of(set.instance, chunk, set.slot);
         let set = &self.sets[set_id];
@@ -329,7 +322,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
 
     /// Moves a run to the next phase that its rank takes part in, starting with the run's current phase number. If
     /// there is none, ends the chunk.
-    fn enter_phase(&mut self, run_id: u32) {
+    fn enter_phase(&mut self, run_id: Id<Run>) {
         let run = &self.runs[run_id];
         let set_id = run.set;
         let set = &self.sets[set_id];
@@ -353,7 +346,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let (chunk, instance) = (run.chunk, run.instance);
         self.runs.remove(run_id);
         let chunk = &mut self.instances[instance].chunks[chunk as usize];
-        chunk.runs[slot as usize] = DONE;
+        chunk.runs[slot as usize] = Life::OVER;
         chunk.left -= 1;
         if chunk.left == 0 {
             (chunk.runs, chunk.begun) = Default::default();
@@ -369,7 +362,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// Puts a run into the scheduling queue of its phase, and starts it if limits allow.
-    fn enqueue(&mut self, run_id: u32) {
+    fn enqueue(&mut self, run_id: Id<Run>) {
         let phase = self.phase(run_id);
         let run = &self.runs[run_id];
         let set = &self.sets[run.set];
@@ -410,7 +403,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// The number of ranks on the line through `slot` that have begun a phase of a chunk.
-    fn begun(&mut self, instance: u32, chunk: u32, phase: u8, slot: u32) -> &mut u32 {
+    fn begun(&mut self, instance: Id<Instance>, chunk: u32, phase: u8, slot: u32) -> &mut u32 {
         let instance = &mut self.instances[instance];
         let slots = instance.sets.len() as u32;
         let all = self.quotient.lines(instance.record.plan);
@@ -426,7 +419,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// Counts a rank on the line along the phase's axis as begun. The first one notifies the others.
-    fn tell_begun(&mut self, run_id: u32) {
+    fn tell_begun(&mut self, run_id: Id<Run>) {
         let run = &self.runs[run_id];
         let set = &self.sets[run.set];
         let (instance, chunk, phase, position, slot) =
@@ -443,12 +436,12 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             let after = self.after;
             let id =
                 self.to_tell.insert(Begun { role, group, sequence, chunk, phase, position, slot, after });
-            self.calendar.at(self.now, EventKind::Admit as u8, key, id, 0);
+            self.calendar.at(self.now, EventKind::Admit as u8, key, id.number(), 0);
         }
     }
 
     /// The other ranks along the phase's axis begin the phase now, or when they reach it.
-    pub(crate) fn admit_begun(&mut self, id: u32) {
+    pub(crate) fn admit_begun(&mut self, id: Id<Begun>) {
         let Begun { role, group, sequence, chunk, phase: phase_index, position, slot, after } =
             self.to_tell[id];
         self.after = after;
@@ -466,7 +459,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             let other = position + there * phase.weight - here * phase.weight;
             let other = self.quotient.slot(role, other);
             // Ranks of one slot begin together.
-            if other == slot || self.instances[instance].run(chunk, other) == DONE {
+            if other == slot || self.instances[instance].run(chunk, other).is_over() {
                 continue;
             }
             let run_id = self.run_of(instance, chunk, other);
@@ -488,13 +481,13 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// Begins the phase of a run that has waited for its turn and for the current event.
-    fn start(&mut self, run_id: u32) {
+    fn start(&mut self, run_id: Id<Run>) {
         let now = self.after;
         self.begin_phase(run_id);
         self.after = now;
     }
 
-    fn begin_phase(&mut self, run_id: u32) {
+    fn begin_phase(&mut self, run_id: Id<Run>) {
         let phase = self.phase(run_id);
         let dim = usize::from(phase.dim);
         let run = &mut self.runs[run_id];
@@ -540,7 +533,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// A run's program has ended. The run leaves its phase when its last send has left.
-    pub(crate) fn program_ended(&mut self, run_id: u32) {
+    pub(crate) fn program_ended(&mut self, run_id: Id<Run>) {
         let run = &mut self.runs[run_id];
         let trail = &mut self.calendar.trail;
         if run.stage != Stage::Leaving {
@@ -552,7 +545,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         }
         if run.last_sent > self.now {
             let key = self.keys.order(self.instances[run.instance].number, run.chunk, run.phase);
-            self.calendar.at(run.last_sent, EventKind::PhaseEnd as u8, key, run_id, 0);
+            self.calendar.at(run.last_sent, EventKind::PhaseEnd as u8, key, run_id.number(), 0);
         } else {
             let sent = trail.moment(run.last_left, run.last_sent);
             let after = trail.meet(self.after, self.now, run.reached);
@@ -560,7 +553,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         }
     }
 
-    pub(crate) fn end_phase(&mut self, run_id: u32) {
+    pub(crate) fn end_phase(&mut self, run_id: Id<Run>) {
         let phase = self.phase(run_id);
         let dim = usize::from(phase.dim);
         let run = &mut self.runs[run_id];
@@ -650,7 +643,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         Some((scheduler, queue))
     }
 
-    fn set_done(&mut self, id: u32) {
+    fn set_done(&mut self, id: Id<Set>) {
         let set = &self.sets[id];
         let (rank, slot, instance, scheduler) = (set.rank, set.slot, set.instance, set.scheduler);
         let was_active = set.active;
@@ -660,7 +653,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         }
         let (at, issued) = self.sets[id].issued.expect("a set that is done was issued");
         self.sets.remove(id);
-        self.instances[instance].sets[slot as usize] = DONE;
+        self.instances[instance].sets[slot as usize] = Life::OVER;
 
         let duration = self.now.saturating_sub(issued);
         let slots = self.instances[instance].sets.len() as u32;
@@ -702,20 +695,29 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         }
     }
 
-    fn instance_done(&mut self, id: u32) {
+    fn instance_done(&mut self, id: Id<Instance>) {
         let instance = &mut self.instances[id];
         let (mut record, sequence) = (instance.record.clone(), instance.sequence);
         let slots = instance.sets.len() as u32;
         (instance.sets, instance.chunks) = Default::default();
         self.instances.remove(id);
         let window = &mut self.windows[usize::from(record.role)][record.group as usize];
-        window.instances[(sequence - window.base) as usize] = DONE;
-        while window.instances.front() == Some(&DONE) {
+        window.instances[(sequence - window.base) as usize] = Life::OVER;
+        while window.instances.front().is_some_and(|first| first.is_over()) {
             window.instances.pop_front();
             window.base += 1;
         }
         self.check_collective(&record);
         record.multiply(self.job.workload.roles[usize::from(record.role)].size() / slots);
         self.record.finished(record);
+    }
+}
+
+/// Whether a chunk has left the ready queue.
+fn is_issued(run: Life<Run>, runs: &Slab<Run>) -> bool {
+    match run.status() {
+        Status::NotBegun => false,
+        Status::UnderWay(run) => runs[run].stage != Stage::Unissued,
+        Status::Over => true,
     }
 }

@@ -1,15 +1,13 @@
 //! The state of a run: ranks, collective sets, chunks, messages.
 
 use crate::record::CollectiveRecord;
+use crate::slab::{Id, Life};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use syncline_critical_path::{Moment, Purpose};
 use syncline_net_api::activity::Recent;
 use syncline_units::{Extent, Time};
-
-/// No index.
-pub(crate) const NONE: u32 = u32::MAX;
 
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -20,7 +18,7 @@ pub(crate) enum Cause {
     /// A compute task of the rank.
     Compute,
     /// A communication of this layer.
-    Communication(u32),
+    Communication(Option<u32>),
     /// A memory operation.
     Memory,
 }
@@ -28,7 +26,7 @@ pub(crate) enum Cause {
 /// A part of the time in which a rank's compute was idle, and the reason.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Piece {
-    pub(crate) layer: u32,
+    pub(crate) layer: Option<u32>,
     /// The role of a collective; the number of roles for messages outside collectives; `None` for a memory operation.
     pub(crate) axis: Option<u16>,
     /// Time spent waiting for the network.
@@ -115,20 +113,17 @@ pub(crate) struct Resource {
 pub(crate) struct Place {
     pub(crate) group: u32,
     pub(crate) slot: u32,
-    /// Index of the group's scheduler in [`Rank::schedulers`]; [`NONE`] if the role has no collective.
+    /// Index of the group's scheduler in [`Rank::schedulers`]; 0 if the role has no collective, and needs none.
     pub(crate) scheduler: u32,
 }
-
-/// Index of a finished collective, set or run.
-pub(crate) const DONE: u32 = u32::MAX - 1;
 
 /// The collectives of one group that are under way.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     /// Sequence number of the first entry.
     pub(crate) base: u32,
-    /// Instances by sequence number; `NONE` if not begun, `DONE` if finished.
-    pub(crate) instances: VecDeque<u32>,
+    /// Instances by sequence number.
+    pub(crate) instances: VecDeque<Life<Instance>>,
 }
 
 /// A collective of one group, over all its ranks.
@@ -139,21 +134,21 @@ pub(crate) struct Instance {
     pub(crate) visit: u32,
     /// Orders collectives of all roles.
     pub(crate) number: u64,
-    /// Set at each slot; `NONE` if not begun, `DONE` if finished.
-    pub(crate) sets: Vec<u32>,
+    /// Set at each slot.
+    pub(crate) sets: Vec<Life<Set>>,
     pub(crate) chunks: Vec<Chunk>,
     pub(crate) record: CollectiveRecord,
 }
 
 impl Instance {
-    /// The run of `chunk` at `slot`, or `NONE` or `DONE`.
+    /// The run of `chunk` at `slot`.
     #[inline]
-    pub(crate) fn run(&self, chunk: u32, slot: u32) -> u32 {
+    pub(crate) fn run(&self, chunk: u32, slot: u32) -> Life<Run> {
         let chunk = &self.chunks[chunk as usize];
         match chunk.runs.get(slot as usize) {
             Some(&run) => run,
-            None if chunk.left == 0 => DONE,
-            None => NONE,
+            None if chunk.left == 0 => Life::OVER,
+            None => Life::NOT_BEGUN,
         }
     }
 }
@@ -162,7 +157,7 @@ impl Instance {
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
     /// Run at each slot; empty before the first has begun and after the last has ended.
-    pub(crate) runs: Vec<u32>,
+    pub(crate) runs: Vec<Life<Run>>,
     /// By phase and line along its axis: how many ranks have begun. Used only if endpoints have limits.
     pub(crate) begun: Vec<u32>,
     /// Number of runs that have not ended.
@@ -177,14 +172,14 @@ pub(crate) struct Queue {
     pub(crate) freed: Moment,
     /// `(priority, sequence, chunk, run)`; the first entry goes first. A set, because other ranks make runs begin out
     /// of turn.
-    pub(crate) waiting: BTreeSet<(u64, u32, u32, u32)>,
+    pub(crate) waiting: BTreeSet<(u64, u32, u32, Id<Run>)>,
 }
 
 /// Schedules the chunks of one process group of a rank, or of all its groups ([`crate::Schedulers`]).
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
     /// Ready queue: sets with chunks that are not issued yet, as `(priority, set)`.
-    pub(crate) ready: BinaryHeap<Reverse<(u64, u32)>>,
+    pub(crate) ready: BinaryHeap<Reverse<(u64, Id<Set>)>>,
     /// Number of chunks in their first phase.
     pub(crate) first_phase: u32,
     /// When a chunk last left its first phase.
@@ -219,10 +214,10 @@ pub(crate) struct Rank {
     pub(crate) tasks_left: u64,
     pub(crate) compute: Resource,
     pub(crate) memory: Resource,
-    /// By role.
-    pub(crate) places: Vec<Place>,
+    /// By role; `None` if it has no place in the role.
+    pub(crate) places: Vec<Option<Place>>,
     /// Sets that wait because of the limit on concurrent sets: `(priority, set)`.
-    pub(crate) held: BinaryHeap<Reverse<(u64, u32)>>,
+    pub(crate) held: BinaryHeap<Reverse<(u64, Id<Set>)>>,
     pub(crate) schedulers: Vec<Scheduler>,
     pub(crate) active_sets: u32,
     /// Sets issued so far.
@@ -250,6 +245,12 @@ pub(crate) struct Rank {
 }
 
 impl Rank {
+    /// Its place in a role of which it has groups.
+    #[inline]
+    pub(crate) fn place(&self, role: usize) -> Place {
+        self.places[role].expect("a rank takes part only in groups that have it")
+    }
+
     /// The entry that ended at `now` because of `cause`, if `cause` is a communication or a memory operation.
     pub(crate) fn waited_for(&self, cause: Cause, now: Time) -> Option<&Waited> {
         if matches!(cause, Cause::Start | Cause::Compute) {
@@ -266,7 +267,7 @@ pub(crate) struct Set {
     pub(crate) rank: u32,
     pub(crate) position: u32,
     pub(crate) slot: u32,
-    pub(crate) instance: u32,
+    pub(crate) instance: Id<Instance>,
     pub(crate) plan: u32,
     /// The task that issued it, and when; `None` if only other ranks have begun it.
     pub(crate) issued: Option<(At, Time)>,
@@ -291,11 +292,11 @@ pub(crate) struct Set {
 pub(crate) struct Run {
     pub(crate) phase: u8,
     pub(crate) stage: Stage,
-    pub(crate) instance: u32,
+    pub(crate) instance: Id<Instance>,
     pub(crate) plan: u32,
     pub(crate) chunk: u32,
     pub(crate) rank: u32,
-    pub(crate) set: u32,
+    pub(crate) set: Id<Set>,
     /// Position of coordinate 0 along the phase's axis.
     pub(crate) first: u32,
     /// Coordinate along the phase's axis.
@@ -400,6 +401,33 @@ pub(crate) struct Stream {
     pub(crate) reached: Moment,
 }
 
+/// What a message belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum MessageOf {
+    /// A collective.
+    Collective {
+        /// The sending run.
+        run: Id<Run>,
+        /// The receiving run.
+        target: Id<Run>,
+        /// Coordinate of the sender.
+        from: u32,
+    },
+    /// No collective.
+    Alone(Id<Alone>),
+}
+
+impl MessageOf {
+    /// The sending run, if the message belongs to a collective.
+    #[inline]
+    pub(crate) fn run(&self) -> Option<Id<Run>> {
+        match self {
+            Self::Collective { run, .. } => Some(*run),
+            Self::Alone(_) => None,
+        }
+    }
+}
+
 /// A message under way. Fits in one cache line, because a large run spends most of its time on cache misses for
 /// messages.
 #[derive(Clone, Copy, Debug)]
@@ -408,15 +436,11 @@ pub(crate) struct Message {
     pub(crate) bytes: u64,
     pub(crate) sent: Time,
     pub(crate) key: u64,
-    /// The receiving run; `NONE` if the message belongs to no collective.
-    pub(crate) target: u32,
-    /// Coordinate of the sender; for messages outside collectives, the index in the slab `Engine::alone`.
-    pub(crate) from: u32,
+    /// What it belongs to.
+    pub(crate) of: MessageOf,
     pub(crate) channel: u32,
     pub(crate) phase: u8,
     pub(crate) lane: u32,
-    /// The sending run.
-    pub(crate) run: u32,
     /// Index of the sender in the engine's tables.
     pub(crate) sender: u32,
     /// Rank number of the receiver.

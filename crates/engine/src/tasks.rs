@@ -3,14 +3,14 @@
 use crate::Engine;
 use crate::event::EventKind;
 use crate::record::{Label, Mark};
-use crate::state::{Alone, At, Cause, Iteration, Message, NONE, Waits};
+use crate::slab::Id;
+use crate::state::{Alone, At, Cause, Iteration, Message, MessageOf, Waits};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use syncline_critical_path::{Purpose, START};
 use syncline_net_api::NetworkModel;
 use syncline_timeline::{Flow, Track};
 use syncline_units::{Bytes, Time};
-use syncline_workload::graph::NO_LAYER;
 use syncline_workload::{Part, Task, TaskGraph, TaskKind};
 
 impl<'a, N: NetworkModel> Engine<'a, N> {
@@ -20,15 +20,16 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     pub(crate) fn task(&self, rank: u32, task: u32) -> &'a Task {
         &self.graph(rank).tasks[task as usize]
     }
-    /// Index into the record's layers.
+    /// The row of a task in the record's layers.
     pub(crate) fn layer(&self, rank: u32, task: u32) -> usize {
-        match self.task(rank, task).layer {
-            NO_LAYER => self.record.layers.len() - 1,
-            layer => layer as usize,
-        }
+        self.row_of(self.task(rank, task).layer)
     }
 
     /// Opens the next iteration of `rank`: its tasks without dependencies may start.
+    /// The row of a layer in the record's layers; the last one is for tasks without a layer.
+    pub(crate) fn row_of(&self, layer: Option<u32>) -> usize {
+        layer.map_or(self.record.layers.len() - 1, |layer| layer as usize)
+    }
     pub(crate) fn open_iteration(&mut self, rank: u32, cause: Cause) {
         let graph = self.graph(rank);
         let state = &mut self.ranks[rank as usize];
@@ -243,12 +244,10 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             bytes: bytes.0,
             sent: self.now,
             key: u64::from(tag & 0xf_ffff) << 20 | u64::from(rank & 0xf_ffff),
-            target: NONE,
-            from: self.alone.insert(Alone { at, from: rank, to, tag, span: None }),
+            of: MessageOf::Alone(self.alone.insert(Alone { at, from: rank, to, tag, span: None })),
             channel: 0,
             phase: 0,
             lane: 0,
-            run: NONE,
             sender: rank,
             receiver: to,
             after: self.after,
@@ -257,21 +256,21 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// A point-to-point message has entered the network. It leaves its NPU at `time`, when `stretch` ends.
-    pub(crate) fn alone_sent(&mut self, message: &Message, time: Time, stretch: u32) {
-        let at = self.alone[message.from].at;
+    pub(crate) fn alone_sent(&mut self, alone: Id<Alone>, message: &Message, time: Time, stretch: u32) {
+        let at = self.alone[alone].at;
         let id = self.leaving.insert((message.sender, at, stretch));
-        self.calendar.at(time, EventKind::Sent as u8, message.key, id, 0);
+        self.calendar.at(time, EventKind::Sent as u8, message.key, id.number(), 0);
         let span = self.transfer(message.sender, at, (message.sent, time), message.bytes);
-        self.alone[message.from].span = span;
+        self.alone[alone].span = span;
     }
 
-    pub(crate) fn alone_arrived(&mut self, message: &Message) {
+    pub(crate) fn alone_arrived(&mut self, alone: Id<Alone>, message: &Message) {
         let Message { sender, bytes, .. } = *message;
         let receiver = self.quotient.index(message.receiver);
         self.record.ranks[sender as usize].sent += bytes;
         self.record.ranks[receiver as usize].received += bytes;
-        let Alone { tag, span, .. } = self.alone[message.from];
-        self.alone.remove(message.from);
+        let Alone { tag, span, .. } = self.alone[alone];
+        self.alone.remove(alone);
         let channel = self.ranks[receiver as usize].channels.entry((sender, tag)).or_default();
         let arrived = self.calendar.trail.moment(self.after, self.now);
         let Some((at, since, posted)) = channel.posted.pop_front() else {

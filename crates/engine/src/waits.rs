@@ -12,7 +12,6 @@ use syncline_net_api::NetworkModel;
 use syncline_timeline::Track;
 use syncline_units::Time;
 use syncline_workload::TaskKind;
-use syncline_workload::graph::NO_LAYER;
 
 impl<N: NetworkModel> Engine<'_, N> {
     /// A collective, send or receive task of `rank` begins because of `cause`.
@@ -58,7 +57,7 @@ impl<N: NetworkModel> Engine<'_, N> {
     /// A memory task of `rank` has ended. Notes why compute was idle if it waited for this task.
     pub(crate) fn memory_noted(&mut self, rank: u32, at: At) {
         let waits = Waits { since: self.now, ready: Time::ZERO, role: None };
-        self.note(rank, at, (Cause::Memory, NO_LAYER, None), waits);
+        self.note(rank, at, (Cause::Memory, None, None), waits);
     }
 
     /// Notes why compute of `rank` was idle if it waited for the task that ends now.
@@ -66,7 +65,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         &mut self,
         rank: u32,
         at: At,
-        (cause, layer, axis): (Cause, u32, Option<u16>),
+        (cause, layer, axis): (Cause, Option<u32>, Option<u16>),
         Waits { since, ready, role }: Waits,
     ) {
         let now = self.now;
@@ -113,7 +112,7 @@ impl<N: NetworkModel> Engine<'_, N> {
             Cause::Communication(_) | Cause::Memory => {
                 let (layer, axis) = match cause {
                     Cause::Communication(layer) => (layer, Some(self.job.workload.roles.len() as u16)),
-                    _ => (NO_LAYER, None),
+                    _ => (None, None),
                 };
                 let unknown = Piece { layer, axis, exposed: idle, first: idle, ..Piece::default() };
                 let pieces = state.waited_for(cause, self.now).map(|waited| waited.pieces.clone());
@@ -138,8 +137,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         record.exposed_communication += exposed;
         record.bubble += bubble;
         record.skew += skew;
-        let last = self.record.layers.len() - 1;
-        let index = if layer == NO_LAYER { last } else { layer as usize };
+        let index = self.row_of(layer);
         self.record.layers[index].exposed += u128::from(exposed.0);
         self.record.axes[usize::from(axis)] += u128::from(exposed.0);
         self.ranks[rank as usize].tail.push((index, exposed));

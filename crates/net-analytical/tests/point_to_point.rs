@@ -6,7 +6,6 @@ use syncline_fabric::{Dimension, Direction, Fabric, Graph, GraphLink, Routing, S
 use syncline_net_analytical::{Links, Model};
 use syncline_net_api::Measurements;
 use syncline_units::{Bytes, DimKind, NpuId, RankId, Rate, Time};
-use syncline_workload::graph::NO_LAYER;
 use syncline_workload::{GraphBuilder, Part, Peer, Task, TaskGraph, TaskKind, Workload};
 
 /// Tasks of one rank, each after the previous one.
@@ -15,7 +14,7 @@ fn chain(kinds: &[TaskKind]) -> TaskGraph {
     for (index, kind) in kinds.iter().enumerate() {
         let task = builder.task(Task {
             kind: kind.clone(),
-            layer: NO_LAYER,
+            layer: None,
             part: Part::Other,
             name: format!("t{index}"),
         });

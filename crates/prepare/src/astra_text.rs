@@ -374,7 +374,7 @@ struct Training {
 
 impl Training {
     fn add(&mut self, layer: usize, part: Part, kind: TaskKind) -> u32 {
-        self.graph.task(Task { kind, layer: layer as u32, part, name: String::new() })
+        self.graph.task(Task { kind, layer: Some(layer as u32), part, name: String::new() })
     }
 
     /// Adds the next compute task. A task that takes no time is added too, to keep the order.

@@ -282,7 +282,8 @@ fn bare_collectives(collectives: &[Comm], iterations: u32, axes: &[Axis]) -> Res
         names.push(format!("{} {}", comm.kind, comm.bytes));
         let kind =
             TaskKind::Collective { role: RoleId(0), kind: comm.kind, bytes: comm.bytes, blocking: true };
-        let task = builder.task(Task { kind, layer: index as u32, part: Part::Other, name: String::new() });
+        let task =
+            builder.task(Task { kind, layer: Some(index as u32), part: Part::Other, name: String::new() });
         if index > 0 {
             builder.after(task, task - 1);
         }

@@ -167,9 +167,7 @@ pub(crate) fn critical_path(prepared: &Prepared, job: &Job<'_>, path: &[Segment]
         end_s: path.iter().map(|s| s.end.as_s()).collect(),
         rank: path.iter().map(|s| i64::from(s.rank)).collect(),
         kind: text(&|segment| kind(segment.spent).name().to_owned()),
-        layer: text(&|segment| {
-            workload.layers.get(task(segment).layer as usize).cloned().unwrap_or_default()
-        }),
+        layer: text(&|segment| workload.layer_name(task(segment).layer).to_owned()),
         part: text(&|segment| task(segment).part.name().to_owned()),
         what: path.iter().map(&mut name).collect(),
         dimension: text(&|segment| dim(segment.dim)),

@@ -87,7 +87,7 @@ pub(crate) fn collectives(prepared: &Prepared, finished: &[Row<CollectiveRecord>
         }
     };
     Table::from(tables::Collectives {
-        layer: text(&|r| workload.layers.get(r.layer as usize).cloned().unwrap_or_default()),
+        layer: text(&|r| workload.layer_name(r.layer).to_owned()),
         part: text(&|r| r.part.name().to_owned()),
         iteration: int(&|r| i64::from(r.iteration)),
         kind: text(&|r| plan(r).kind.name().to_owned()),
@@ -125,10 +125,7 @@ pub(crate) fn phases(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) ->
     let workload = &prepared.workload;
     Table::from(tables::Phases {
         collective: rows.iter().map(|r| r.0 as i64).collect(),
-        layer: rows
-            .iter()
-            .map(|r| workload.layers.get(r.2.layer as usize).cloned().unwrap_or_default())
-            .collect(),
+        layer: rows.iter().map(|r| workload.layer_name(r.2.layer).to_owned()).collect(),
         phase: rows.iter().map(|r| r.1 as i64 + 1).collect(),
         dimension: rows.iter().map(|r| names[usize::from(plan(r.2, r.1).dim)].clone()).collect(),
         kind: rows.iter().map(|r| plan(r.2, r.1).kind.name().to_owned()).collect(),

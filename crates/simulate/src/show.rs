@@ -410,11 +410,10 @@ fn class_view(prepared: &Prepared, class: usize) -> ClassView {
             _ => {}
         }
     }
-    let layer = |index: u32| workload.layers.get(index as usize).cloned().unwrap_or_default();
     let label = |task: u32| {
         let at = &graph.tasks[task as usize];
         if at.name.is_empty() {
-            format!("{} {}", layer(at.layer), at.part.name())
+            format!("{} {}", workload.layer_name(at.layer), at.part.name())
         } else {
             describe(at, task)
         }
@@ -442,7 +441,7 @@ fn class_view(prepared: &Prepared, class: usize) -> ClassView {
         TaskView {
             task: label(index as u32),
             what,
-            layer: layer(task.layer),
+            layer: workload.layer_name(task.layer).to_owned(),
             duration_s: durations[index].as_s(),
             times: (graph.micro_batches > 1).then(|| graph.times_a_step(index as u32)),
             bytes,

@@ -125,16 +125,13 @@ impl TaskKind {
     }
 }
 
-/// No layer.
-pub const NO_LAYER: u32 = u32::MAX;
-
 /// One task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     /// What it does.
     pub kind: TaskKind,
-    /// Index into the workload's layers, or [`NO_LAYER`].
-    pub layer: u32,
+    /// Index into the workload's layers; `None` if it belongs to no layer.
+    pub layer: Option<u32>,
     /// Part of the layer.
     pub part: Part,
     /// Name for people; if empty, layer and part are the name.
@@ -390,7 +387,7 @@ mod tests {
     use super::*;
 
     fn join(name: &str) -> Task {
-        Task { kind: TaskKind::Join, layer: NO_LAYER, part: Part::Other, name: name.to_owned() }
+        Task { kind: TaskKind::Join, layer: None, part: Part::Other, name: name.to_owned() }
     }
 
     #[test]

@@ -99,9 +99,7 @@ fn moved(graph: &TaskGraph, ranks: u32, roles: u16, layers: u32) -> TaskGraph {
             }
             TaskKind::Compute(_) | TaskKind::Memory(_) | TaskKind::Join => {}
         }
-        if task.layer != crate::graph::NO_LAYER {
-            task.layer += layers;
-        }
+        task.layer = task.layer.map(|layer| layer + layers);
     }
     graph
 }
@@ -116,7 +114,7 @@ fn moved_role(role: &Role, job: &str, first: u32, ranks: u32) -> Result<Role, Di
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{NO_LAYER, Part, Peer};
+    use crate::graph::{Part, Peer};
     use crate::{GraphBuilder, Task};
     use syncline_units::{Bytes, CollectiveKind};
 
@@ -132,7 +130,7 @@ mod tests {
             TaskKind::Send { to: Peer::Rank(RankId(peer)), bytes: Bytes(8), tag: 0 },
             TaskKind::Join,
         ];
-        for (layer, kind) in [0, 0, NO_LAYER].into_iter().zip(kinds) {
+        for (layer, kind) in [Some(0), Some(0), None].into_iter().zip(kinds) {
             builder.task(Task { kind, layer, part: Part::Other, name: String::new() });
         }
         let role = Role::grid("all", &[ranks], &[None], &[0]);
@@ -154,7 +152,7 @@ mod tests {
         let second = &all.classes[1].tasks;
         assert!(matches!(second[0].kind, TaskKind::Collective { role: RoleId(1), .. }));
         assert!(matches!(second[1].kind, TaskKind::Send { to: Peer::Rank(RankId(4)), .. }));
-        assert_eq!((second[1].layer, second[2].layer), (1, NO_LAYER));
+        assert_eq!((second[1].layer, second[2].layer), (Some(1), None));
         assert_eq!((all.roles[1].ranks(0), all.roles[1].seat(1)), (vec![2, 3, 4], None));
         assert_eq!(all.roles[0].seat(4), None);
     }
@@ -162,7 +160,7 @@ mod tests {
     #[test]
     fn jobs_that_cannot_be_joined_are_refused() {
         let mut builder = GraphBuilder::new();
-        builder.task(Task { kind: TaskKind::Join, layer: NO_LAYER, part: Part::Other, name: String::new() });
+        builder.task(Task { kind: TaskKind::Join, layer: None, part: Part::Other, name: String::new() });
         let graph = builder.build_steps(1, 4).unwrap();
         let four = Workload::uniform(String::new(), 2, graph, Vec::new(), Vec::new());
         let error = join(&[("a", job(2, 1)), ("b", four)]).unwrap_err();

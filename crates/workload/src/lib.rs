@@ -103,6 +103,11 @@ pub struct Workload {
 }
 
 impl Workload {
+    /// The name of a layer; empty for no layer.
+    pub fn layer_name(&self, layer: Option<u32>) -> &str {
+        layer.and_then(|layer| self.layers.get(layer as usize)).map_or("", String::as_str)
+    }
+
     /// Creates a job whose ranks all do the same.
     pub fn uniform(
         name: String,

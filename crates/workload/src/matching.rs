@@ -215,19 +215,14 @@ fn bad_peer(workload: &Workload, rank: u32, task: u32, peer: u32) -> Diagnostic 
 mod tests {
     use super::*;
     use crate::Source;
-    use crate::graph::{GraphBuilder, NO_LAYER, Part, Peer, Task};
+    use crate::graph::{GraphBuilder, Part, Peer, Task};
     use crate::role::{Role, RoleId};
     use syncline_units::RankId;
 
     fn graph(kinds: &[TaskKind]) -> TaskGraph {
         let mut builder = GraphBuilder::new();
         for kind in kinds {
-            builder.task(Task {
-                kind: kind.clone(),
-                layer: NO_LAYER,
-                part: Part::Other,
-                name: String::new(),
-            });
+            builder.task(Task { kind: kind.clone(), layer: None, part: Part::Other, name: String::new() });
         }
         builder.build(1).unwrap()
     }

@@ -7,7 +7,7 @@
 //! computed. Without overlap every exchange blocks, and gradients are reduced after the backward pass.
 
 use crate::exchange::{Comm, Exchange, When};
-use crate::graph::{GraphBuilder, NO_LAYER, Part, Peer, Task, TaskKind};
+use crate::graph::{GraphBuilder, Part, Peer, Task, TaskKind};
 use crate::layer::Work;
 use crate::layer_share::LayerShare;
 use crate::parallel::{BackwardOrder, Overlap, Recompute};
@@ -108,7 +108,8 @@ impl<'a> Passes<'a> {
         self.awaited.extend(std::mem::take(&mut self.late).into_iter().map(|(_, end)| end));
         if self.graph.is_empty() {
             // This rank has none of the layers.
-            self.add(NO_LAYER as usize, Part::Other, TaskKind::Join);
+            let nothing = Task { kind: TaskKind::Join, layer: None, part: Part::Other, name: String::new() };
+            self.graph.task(nothing);
         }
         for task in self.first.into_iter().chain(self.early) {
             for on in self.chain.into_iter().chain(self.awaited.iter().copied()) {
@@ -119,7 +120,7 @@ impl<'a> Passes<'a> {
     }
 
     pub(crate) fn add(&mut self, layer: usize, part: Part, kind: TaskKind) -> u32 {
-        self.graph.task(Task { kind, layer: layer as u32, part, name: String::new() })
+        self.graph.task(Task { kind, layer: Some(layer as u32), part, name: String::new() })
     }
 
     /// Adds the next compute task. Work that takes no time gets a task too, so that the order is kept.

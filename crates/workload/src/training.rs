@@ -56,7 +56,8 @@ mod tests {
 
     /// The tasks that `name` waits for, as `layer part kind`, with `'` for the previous iteration.
     fn waits(graph: &TaskGraph, layer: u32, part: Part, collective: bool) -> Vec<String> {
-        let is = |t: &Task| t.layer == layer && t.part == part && t.kind.is_communication() == collective;
+        let is =
+            |t: &Task| t.layer == Some(layer) && t.part == part && t.kind.is_communication() == collective;
         let at = graph.tasks.iter().position(is).unwrap() as u32;
         let mut names: Vec<String> = graph
             .dependencies(at)
@@ -64,7 +65,12 @@ mod tests {
             .map(|d| {
                 let task = &graph.tasks[d.task as usize];
                 let kind = if task.kind.is_communication() { "comm" } else { "compute" };
-                format!("{}{} {kind}{}", task.layer, task.part.name(), if d.lag == 1 { "'" } else { "" })
+                format!(
+                    "{}{} {kind}{}",
+                    task.layer.expect("a layer"),
+                    task.part.name(),
+                    if d.lag == 1 { "'" } else { "" }
+                )
             })
             .collect();
         names.sort();
@@ -81,7 +87,7 @@ mod tests {
         assert_eq!(waits(&graph, 1, Part::WeightGrad, false), ["1forward compute"]);
         assert_eq!(waits(&graph, 1, Part::InputGrad, false), ["1weight grad compute"]);
         assert_eq!(waits(&graph, 0, Part::WeightGrad, false), ["1input grad compute"]);
-        assert!(!graph.tasks.iter().any(|t| t.layer == 0 && t.part == Part::InputGrad));
+        assert!(!graph.tasks.iter().any(|t| t.layer == Some(0) && t.part == Part::InputGrad));
     }
 
     #[test]
@@ -141,7 +147,7 @@ mod tests {
             !graph
                 .tasks
                 .iter()
-                .any(|t| t.layer == 0 && t.part == Part::WeightGrad && t.kind.is_communication())
+                .any(|t| t.layer == Some(0) && t.part == Part::WeightGrad && t.kind.is_communication())
         );
         // The next lookup waits only for the end of this iteration, because no gradient of a table is reduced.
         assert_eq!(waits(&graph, 0, Part::Forward, false), ["0weight grad compute'"]);
@@ -220,7 +226,7 @@ mod tests {
         let mut steps = with(&[]);
         steps[1] = LayerShare { name: "b".to_owned(), absent: true, ..LayerShare::default() };
         let graph = training_loop(&steps, Rules::default(), (1, 1)).unwrap();
-        assert!(graph.tasks.iter().all(|task| task.layer != 1));
+        assert!(graph.tasks.iter().all(|task| task.layer != Some(1)));
         assert_eq!(waits(&graph, 2, Part::Forward, false), ["0forward compute", "2weight grad compute'"]);
         assert_eq!(waits(&graph, 0, Part::WeightGrad, false), ["2input grad compute"]);
         let none: Vec<LayerShare> =

@@ -2,7 +2,8 @@
 
 use crate::event::EventKind;
 use crate::record::CollectiveRecord;
-use crate::state::{At, Before, NONE, Resource};
+use crate::slab::Id;
+use crate::state::{At, Before, MessageOf, Resource, Run};
 use crate::{Engine, QueueOrder};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -75,7 +76,7 @@ impl<N: NetworkModel> Engine<'_, N> {
                 shift_heap(&mut scheduler.ready, |(priority, _)| shift_priority(priority, own));
             }
             for queue in rank.schedulers.iter_mut().flat_map(|scheduler| &mut scheduler.queues) {
-                let shift = |(mut priority, sequence, chunk, run): (u64, u32, u32, u32)| {
+                let shift = |(mut priority, sequence, chunk, run): (u64, u32, u32, Id<Run>)| {
                     let instance = self.runs[run].instance;
                     let role = usize::from(self.instances[instance].record.role);
                     shift_priority(&mut priority, own);
@@ -133,12 +134,15 @@ impl<N: NetworkModel> Engine<'_, N> {
         let shift_key = |key: u64| keys.later(key, numbers);
         for message in self.messages.slots_mut() {
             later(&mut message.sent, by);
-            if message.target != NONE {
+            if matches!(message.of, MessageOf::Collective { .. }) {
                 message.key = shift_key(message.key);
             }
         }
         let messages = &self.messages;
-        let of_message = |id: u32, key: u64| if messages[id].target == NONE { key } else { shift_key(key) };
+        let of_message = |number: u32, key: u64| match messages[Id::new(number)].of {
+            MessageOf::Alone(_) => key,
+            MessageOf::Collective { .. } => shift_key(key),
+        };
         let network = self.network.repeats();
         self.calendar.shift(by, |event| match EventKind::of(event) {
             EventKind::Network | EventKind::NetworkLast => {
@@ -156,7 +160,7 @@ impl<N: NetworkModel> Engine<'_, N> {
             | EventKind::Begin => event.key(),
         });
         if let Some(network) = self.network.repeats_mut() {
-            network.shift(by, &mut |id| messages[id].key);
+            network.shift(by, &mut |number| messages[Id::new(number)].key);
         }
     }
 }

@@ -6,7 +6,8 @@
 
 use crate::event::EventKind;
 use crate::record::CollectiveRecord;
-use crate::state::{At, Before, Cause, DONE, Message, NONE, Piece, Rank, Resource, Run, Set};
+use crate::slab::{Id, Status};
+use crate::state::{At, Before, Cause, Message, MessageOf, Piece, Rank, Resource, Run, Set};
 use crate::{Engine, QueueOrder};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -114,7 +115,7 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
             self.push([self.past(*until), pieces.len() as u64]);
             for &Piece { layer, axis, exposed, first, bubble, skew } in pieces {
                 let axis = axis.map_or(u64::MAX, u64::from);
-                self.push([u64::from(layer), axis, exposed.0, first.0, bubble.0, skew.0]);
+                self.push([layer_name(layer), axis, exposed.0, first.0, bubble.0, skew.0]);
             }
         }
         // Lists of variable length start with their length, so that different states cannot give the same numbers.
@@ -129,7 +130,7 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
     }
 
     /// Sets in the order in which they are issued.
-    fn sets(&mut self, heap: &BinaryHeap<Reverse<(u64, u32)>>) {
+    fn sets(&mut self, heap: &BinaryHeap<Reverse<(u64, Id<Set>)>>) {
         let mut sets: Vec<_> = heap.iter().map(|entry| entry.0).collect();
         sets.sort_unstable();
         self.push([sets.len() as u64]);
@@ -161,28 +162,31 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
         for window in &engine.windows[role] {
             self.push([self.sequence(role, window.base), window.instances.len() as u64]);
             for &id in &window.instances {
-                if id >= DONE {
-                    self.push([u64::from(id)]);
-                    continue;
-                }
+                let id = match id.status() {
+                    Status::UnderWay(id) => id,
+                    status => {
+                        self.push([absent(status)]);
+                        continue;
+                    }
+                };
                 let instance = &engine.instances[id];
                 // The queue of a chunk depends on the sequence number itself.
                 let queues = engine.job.dims.iter().map(|dim| u64::from(instance.sequence % dim.queues));
                 self.push(queues);
                 self.record(&instance.record);
                 for &set in &instance.sets {
-                    match set {
-                        NONE | DONE => self.push([u64::from(set)]),
-                        set => self.set(&engine.sets[set]),
+                    match set.status() {
+                        Status::UnderWay(set) => self.set(&engine.sets[set]),
+                        status => self.push([absent(status)]),
                     }
                 }
                 for chunk in &instance.chunks {
                     self.push([u64::from(chunk.left), chunk.runs.len() as u64, chunk.begun.len() as u64]);
                     self.push(chunk.begun.iter().map(|&begun| u64::from(begun)));
                     for &run in &chunk.runs {
-                        match run {
-                            NONE | DONE => self.push([u64::from(run)]),
-                            run => self.run(&engine.runs[run]),
+                        match run.status() {
+                            Status::UnderWay(run) => self.run(&engine.runs[run]),
+                            status => self.push([absent(status)]),
                         }
                     }
                 }
@@ -194,7 +198,7 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
     }
 
     fn record(&mut self, record: &CollectiveRecord) {
-        let of = [u64::from(record.plan), u64::from(record.layer), record.part as u64];
+        let of = [u64::from(record.plan), layer_name(record.layer), record.part as u64];
         let times = [record.first_issue, record.last_issue, record.finish].map(|time| self.past(time));
         self.push(of.into_iter().chain(times));
         let iteration = u64::from(record.iteration.wrapping_sub(self.base));
@@ -231,7 +235,7 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
         self.push([role as u64, u64::from(instance.record.group), sequence, u64::from(set.slot)]);
     }
 
-    fn run_name(&mut self, run: u32) {
+    fn run_name(&mut self, run: Id<Run>) {
         let run = &self.engine.runs[run];
         self.set_name(&self.engine.sets[run.set]);
         self.push([u64::from(run.chunk)]);
@@ -272,23 +276,23 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
             EventKind::Network | EventKind::NetworkLast => {
                 if let Some(network) = self.engine.network.repeats() {
                     let id = network.pending(self.engine.now, event.subject, &mut self.out);
-                    self.message(&self.engine.messages[id]);
+                    self.message(&self.engine.messages[Id::new(id)]);
                 }
             }
             EventKind::Deliver | EventKind::Inject | EventKind::Left => {
-                self.message(&self.engine.messages[event.subject])
+                self.message(&self.engine.messages[Id::new(event.subject)])
             }
-            EventKind::Reduced | EventKind::PhaseEnd => self.run_name(event.subject),
+            EventKind::Reduced | EventKind::PhaseEnd => self.run_name(Id::new(event.subject)),
             EventKind::ComputeDone | EventKind::MemoryDone | EventKind::Begin => {
                 self.push([u64::from(event.subject)])
             }
             EventKind::Sent => {
-                let (rank, at, _) = self.engine.leaving[event.subject];
+                let (rank, at, _) = self.engine.leaving[Id::new(event.subject)];
                 self.push([u64::from(rank)]);
                 self.push(self.at(at));
             }
             EventKind::Admit => {
-                let begun = &self.engine.to_tell[event.subject];
+                let begun = &self.engine.to_tell[Id::new(event.subject)];
                 let sequence = self.sequence(usize::from(begun.role), begun.sequence);
                 self.push([u64::from(begun.role), u64::from(begun.group), sequence]);
                 self.push([u64::from(begun.chunk), u64::from(begun.phase), u64::from(begun.slot)]);
@@ -304,14 +308,17 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
             u64::from(message.phase),
         ]);
         self.push([message.channel, message.sender, message.receiver].map(u64::from));
-        if message.target == NONE {
-            let alone = &self.engine.alone[message.from];
-            self.push(self.at(alone.at));
-            self.push([u64::from(alone.tag), message.key]);
-        } else {
-            // The part of the key below the collective's number is the same in every iteration.
-            self.push([u64::from(message.from), self.engine.keys.within(message.key)]);
-            self.run_name(message.target);
+        match message.of {
+            MessageOf::Alone(alone) => {
+                let alone = &self.engine.alone[alone];
+                self.push(self.at(alone.at));
+                self.push([u64::from(alone.tag), message.key]);
+            }
+            MessageOf::Collective { target, from, .. } => {
+                // The part of the key below the collective's number is the same in every iteration.
+                self.push([u64::from(from), self.engine.keys.within(message.key)]);
+                self.run_name(target);
+            }
         }
     }
 }
@@ -325,6 +332,19 @@ fn cause(cause: Cause) -> u64 {
         Cause::Start => 0,
         Cause::Compute => 1,
         Cause::Memory => 2,
-        Cause::Communication(layer) => 3 + u64::from(layer),
+        Cause::Communication(layer) => 3 + layer_name(layer),
+    }
+}
+
+/// A number for a layer, or for none.
+fn layer_name(layer: Option<u32>) -> u64 {
+    layer.map_or(u64::from(u32::MAX), u64::from)
+}
+
+/// What represents something that has not begun, or is over.
+fn absent<I>(status: Status<I>) -> u64 {
+    match status {
+        Status::Over => u64::MAX - 1,
+        Status::NotBegun | Status::UnderWay(_) => u64::MAX,
     }
 }

@@ -40,7 +40,6 @@ use syncline_formats::astra2::Groups;
 use syncline_formats::chakra::load::rank_file;
 use syncline_formats::chakra::{Graph, Loading, Traces};
 use syncline_units::Time;
-use syncline_workload::graph::NO_LAYER;
 use syncline_workload::{
     GraphBuilder, Part, Role, RoleId, Source, Task, TaskGraph, TaskKind, Work, Workload,
 };
@@ -255,7 +254,7 @@ impl TraceJob<'_> {
                 "" => format!("node {}", graph.id(node)),
                 name => name.to_owned(),
             };
-            builder.task(Task { kind, layer: NO_LAYER, part: Part::Other, name });
+            builder.task(Task { kind, layer: None, part: Part::Other, name });
         }
         let mut task_of = vec![0; graph.len()];
         for (task, &node) in (0u32..).zip(order) {
