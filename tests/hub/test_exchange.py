@@ -13,6 +13,7 @@ import pytest
 from syncline import SynclineError
 from syncline.hub import Adam, Hub, HubResources, Service, Sgd, Terms, status, two_levels
 from syncline.hub.worker import CHUNKS, MOST_CHUNKS
+from syncline.runtime import addresses
 from tests.options import of_worker
 
 
@@ -63,6 +64,27 @@ def test_all_ranks_get_the_mean(hubs):
 
     for vectors in together(3, act):
         assert all(set(vector) == {1.0} for vector in vectors.values())
+
+
+def test_all_addresses_of_a_hub_are_tried(hubs, monkeypatch):
+    """A name may have an address at which nothing listens, and cores are where the hub was reached."""
+    original = addresses.socket.getaddrinfo
+
+    def getaddrinfo(host, port, **options):
+        found = ["127.0.0.9", "127.0.0.1"] if host == "hub" else [host]
+        return [each for address in found for each in original(address, port, **options)]
+
+    monkeypatch.setattr(addresses.socket, "getaddrinfo", getaddrinfo)
+    named = [hub.replace("127.0.0.1", "hub") for hub in hubs]
+    assert named != hubs
+
+    def act(rank):
+        with Hub.join(named, KEYS, rank=rank, world=2) as hub:
+            vector = array("f", [float(rank)] * 30_000)
+            hub.push_pull("weights", vector).wait()
+            return set(vector)
+
+    assert together(2, act) == [{0.5}, {0.5}]
 
 
 def test_push_and_pull_may_be_separate_calls(hubs):

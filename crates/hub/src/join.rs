@@ -11,6 +11,7 @@ use super::register::MOST_CORES;
 use super::terms::{Contract, Mapping, Terms};
 use super::worker_thread::{Command, Failure, WorkerThread};
 use socket2::SockRef;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -45,6 +46,8 @@ pub struct Place {
     /// An address of each hub, in the same order for all workers. If the terms have racks, [`join`] takes the hubs of
     /// the worker's rack instead.
     pub hubs: Vec<SocketAddr>,
+    /// Further addresses of a hub, by its address in `hubs` or in the racks. They are tried in turn with that one.
+    pub elsewhere: BTreeMap<SocketAddr, Vec<SocketAddr>>,
     /// How worker and hubs authenticate each other.
     pub trust: Trust,
     /// How long to wait until all workers have joined.
@@ -121,6 +124,8 @@ impl Exchange {
 /// A hub that has admitted the worker.
 struct OpenedHub {
     connection: ControlConnection,
+    /// The address at which it was reached.
+    reached: SocketAddr,
     number: u32,
     epoch: u16,
     ticket: u64,
@@ -232,7 +237,7 @@ fn attempt(
         let mut address = hub.interfaces[number as usize % hub.interfaces.len()];
         if address.ip().is_unspecified() {
             // A hub that listens on all interfaces has the address at which it was reached.
-            address.set_ip(place.hubs[way.hub as usize].ip());
+            address.set_ip(hub.reached.ip());
         }
         let (number, ticket) = (hub.number, hub.ticket);
         let role = Role::Core { rank: place.rank, number, ticket, core: way.core };
@@ -389,12 +394,16 @@ fn open_hub(
     stop: &mut dyn FnMut() -> Result<(), String>,
 ) -> Result<OpenedHub, String> {
     let role = Role::Worker { rank: place.rank };
+    let further = place.elsewhere.get(&address).into_iter().flatten();
+    let addresses: Vec<SocketAddr> = [address].into_iter().chain(further.copied()).collect();
     let mut before: Option<String> = None;
     loop {
         let trust = (&place.trust, place.job.as_str());
-        let socket = Handshaking::reach(&[address], trust, &role, deadline, stop).map_err(|shut| shut.why);
+        let socket = Handshaking::reach(&addresses, trust, &role, deadline, stop).map_err(|shut| shut.why);
         // An earlier refusal says more than the timeout that followed.
-        let mut connection = ControlConnection::new(socket.map_err(|why| before.take().unwrap_or(why))?);
+        let socket = socket.map_err(|why| before.take().unwrap_or(why))?;
+        let reached = socket.peer().unwrap_or(address);
+        let mut connection = ControlConnection::new(socket);
         connection.send(open);
         let why = loop {
             let closed = connection.write().and_then(|()| connection.read()).err();
@@ -407,7 +416,15 @@ fn open_hub(
                         ));
                     }
                     let cores = Cores { cores, interfaces: count };
-                    return Ok(OpenedHub { connection, number: job, epoch, ticket, cores, interfaces });
+                    return Ok(OpenedHub {
+                        connection,
+                        reached,
+                        number: job,
+                        epoch,
+                        ticket,
+                        cores,
+                        interfaces,
+                    });
                 }
                 Some(FromHub::Refused { why, lasts: true }) => return Err(format!("refused: {why}")),
                 Some(FromHub::Refused { why, .. }) => break format!("refused: {why}"),

@@ -13,7 +13,7 @@ from syncline.hub.racks import Racks
 from syncline.hub.service import PORT
 from syncline.hub.terms import Terms
 from syncline.runtime import congestions, leaving
-from syncline.runtime.addresses import resolve, setting, with_port
+from syncline.runtime.addresses import resolve_all, setting, with_port
 from syncline.runtime.communicator import Pending
 from syncline.runtime.memory import Memory, memory, refusal
 from syncline.runtime.settings import TimeLimits
@@ -105,13 +105,16 @@ class Hub:
         racks = hubs if isinstance(hubs, Racks) else None
         found = _hubs(environment, hubs)
         key = security.secret((f"rank-{rank}", "rank"))
-        security.check([host for host, _ in found], key)
+        security.check([host for addresses in found for host, _ in addresses], key)
         vectors = {name: _vector(name, each) for name, each in keys.items()}
         of_all, own = _optimizers(optimizer, vectors)
         worker = {
             "rank": rank,
             "job": job,
-            "hubs": [with_port(host, port) for host, port in found],
+            "hubs": [with_port(*first) for first, *_ in found],
+            "elsewhere": {
+                with_port(*first): [with_port(*each) for each in further] for first, *further in found if further
+            },
             "congestion": congestion,
             **asdict(limits),
             "terms": {
@@ -220,12 +223,12 @@ class Hub:
             raise _closed(error) from None
 
 
-def _hubs(environment: Mapping[str, str], hubs: str | Sequence[str] | Racks | None) -> list[tuple[str, int]]:
-    """Returns the addresses and ports of all hubs."""
+def _hubs(environment: Mapping[str, str], hubs: str | Sequence[str] | Racks | None) -> list[list[tuple[str, int]]]:
+    """Returns all addresses and ports of each hub."""
     if isinstance(hubs, Racks):
-        return [resolve(each, PORT) for rack in hubs.hubs for each in rack]
+        return [resolve_all(each, PORT) for rack in hubs.hubs for each in rack]
     given = environment.get("SYNCLINE_HUBS", f"127.0.0.1:{PORT}").split(",") if hubs is None else hubs
-    return [resolve(each, PORT) for each in ([given] if isinstance(given, str) else given)]
+    return [resolve_all(each, PORT) for each in ([given] if isinstance(given, str) else given)]
 
 
 def _unknown(key: str, known: Mapping[str, Any]) -> SynclineError:

@@ -9,6 +9,7 @@ use crate::errors::{detached, to_python};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -30,6 +31,7 @@ struct Worker {
     rank: u32,
     job: String,
     hubs: Vec<SocketAddr>,
+    elsewhere: BTreeMap<SocketAddr, Vec<SocketAddr>>,
     wait_s: f64,
     congestion: Option<String>,
     deadline_s: f64,
@@ -72,6 +74,7 @@ impl Hub {
                 rank: worker.rank,
                 job: worker.job,
                 hubs: worker.hubs,
+                elsewhere: worker.elsewhere,
                 trust: trust(key),
                 wait: seconds("wait_s", worker.wait_s)?,
                 congestion: worker.congestion,
