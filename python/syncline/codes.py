@@ -64,7 +64,7 @@ class Code(StrEnum):
     OVERFLOW = "SL0504"
     """Simulated time overflows."""
     MANY_RANKS = "SL0505"
-    """Many ranks are simulated one by one."""
+    """Many ranks are simulated individually."""
     TOO_LARGE = "SL0506"
     """Run needs too much memory."""
     BAD_CHAKRA = "SL0601"

@@ -226,7 +226,7 @@ def test_invalid_arguments_of_join_are_reported(hubs):
     refused(join(rank=3), "there is no rank 3 of 1")
     refused(lambda: Hub.join("no.such.host.invalid", KEYS, rank=0, world=1), "the host's address cannot be found")
     refused(lambda: Hub.join("192.0.2.1", KEYS, rank=0, world=1), "anybody who reaches this address", "key_file")
-    absent = refused(join(world=2), "rank 1 has not come")
+    absent = refused(join(world=2), "rank 1 has not joined")
     assert (absent.exit_status, absent.diagnostics[0]["code"]) == (6, "SL1201")
 
 

@@ -30,7 +30,7 @@ def settings(hub, **others):
 
 
 @pytest.mark.parametrize(
-    ("number", "what"), [(signal.SIGKILL, "closed its connection"), (signal.SIGSTOP, "gave no sign of life")]
+    ("number", "what"), [(signal.SIGKILL, "closed its connection"), (signal.SIGSTOP, "sent nothing")]
 )
 def test_a_lost_rank_is_named_by_all(hub, number, what):
     """Fault: a rank is killed or stopped (policy `fail`) -> all others name it within 2 s; inputs are as they were"""
@@ -109,7 +109,7 @@ def test_a_second_process_of_a_rank_is_refused_and_the_first_goes_on(hub):
         with job(2, settings(hub, steps=1, wait_s=0.3), ranks=[1], worker=WORKER) as twice:
             refused = twice.outcome(0)
         outcomes = [running.outcome(rank) for rank in range(2)]
-    assert "rank 1 of job `job` is here already" in refused["error"]["message"]
+    assert "rank 1 of job `job` has already joined" in refused["error"]["message"]
     assert [outcome["last"] for outcome in outcomes] == [[400.0, 400.0]] * 2, outcomes
 
 
@@ -127,7 +127,7 @@ def test_other_jobs_are_not_disturbed(hub):
 
 
 @pytest.mark.parametrize(
-    ("number", "what"), [(signal.SIGKILL, "closed its connection"), (signal.SIGSTOP, "gave no sign of life")]
+    ("number", "what"), [(signal.SIGKILL, "closed its connection"), (signal.SIGSTOP, "sent nothing")]
 )
 def test_a_lost_hub_is_named(number, what):
     """Fault: the hub is killed or stopped -> all ranks name it within 2 s; inputs are as they were"""
@@ -188,7 +188,7 @@ def test_a_hub_that_stops_before_the_job_begins_is_named():
                 outcome = running.outcome(0)
         finally:
             served.kill()
-    assert re.search(f"lost the hub {address}: it gave no sign of life", outcome["error"]["message"]), outcome
+    assert re.search(f"lost the hub {address}: it sent nothing", outcome["error"]["message"]), outcome
     since.found(outcome["at"])
 
 

@@ -43,7 +43,7 @@ def test_a_stopped_rank_is_named_by_all(shared_memory):
     with job(4, json.dumps({"shared_memory": shared_memory})) as running:
         running.wait_for_steps()
         since = running.kill(2, signal.SIGSTOP)
-        check_error("rank 2 gave no sign of life", since, [0, 1, 3], running)
+        check_error("rank 2 sent nothing", since, [0, 1, 3], running)
 
 
 def test_all_ranks_report_that_the_coordinator_is_lost():
@@ -59,7 +59,7 @@ def test_all_ranks_report_a_stopped_coordinator():
     with job(4) as running:
         running.wait_for_steps()
         since = running.kill(0, signal.SIGSTOP)
-        check_error("the coordinator gave no sign of life", since, [1, 2, 3], running)
+        check_error("the coordinator sent nothing", since, [1, 2, 3], running)
 
 
 def test_a_coordinator_stopped_before_all_ranks_have_joined_is_reported():
@@ -69,7 +69,7 @@ def test_a_coordinator_stopped_before_all_ranks_have_joined_is_reported():
         signal.sigtimedwait([], 3.0)
         since = running.kill(0, signal.SIGSTOP)
         outcome = running.outcome(1)
-    assert "lost the coordinator: it gave no sign of life" in outcome["error"]["message"], outcome
+    assert "lost the coordinator: it sent nothing" in outcome["error"]["message"], outcome
     since.found(outcome["at"])
 
 

@@ -106,7 +106,7 @@ def test_a_lost_rank_is_named_by_all_and_parameters_are_unchanged(hub):
 
 
 @pytest.mark.parametrize(
-    ("number", "what"), [(signal.SIGKILL, "closed its connection"), (signal.SIGSTOP, "gave no sign of life")]
+    ("number", "what"), [(signal.SIGKILL, "closed its connection"), (signal.SIGSTOP, "sent nothing")]
 )
 @pytest.mark.parametrize("way", ["optimizer", "hook"])
 def test_a_lost_hub_is_named(way, number, what):

@@ -117,7 +117,7 @@ codes! {
         "A check of the result failed: a link carried more than its capacity, the bytes sent and received differ, or a time is below its lower bound. This is a bug; please report it.";
     Overflow = "0504", Config, "simulated time overflows",
         "Simulated time exceeds 213 days, the range of 64-bit picoseconds. Rates are too low or sizes too large.";
-    ManyRanks = "0505", Done, "many ranks are simulated one by one",
+    ManyRanks = "0505", Done, "many ranks are simulated individually",
         "Ranks that do the same are simulated once. Here something makes so many ranks differ that the run takes long and needs much memory. The message says what it is. Without it, or on a smaller fabric, the run is short.";
     TooLarge = "0506", Config, "run needs too much memory",
         "The run needs more memory than `limits.memory` allows, as estimated from its ranks, links, chunks and messages. It is refused before it begins.";

@@ -14,7 +14,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         let spent = record.finish.saturating_sub(record.first_issue);
         if spent < plan.bound && self.failure.is_none() {
             self.failure = Some(
-                impossible("a collective was faster than any plan can be")
+                impossible("a collective finished faster than the lower bound of its plan")
                     .key(format!("{} of {}", plan.kind, plan.bytes))
                     .found(format!("{spent}, bound {}", plan.bound)),
             );

@@ -61,7 +61,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         if waits.len() > LISTED {
             report = report.note(format!("and {} more waits", waits.len() - LISTED));
         }
-        let sent = self.sent_in_vain(&stuck);
+        let sent = self.undelivered(&stuck);
         for line in sent.iter().take(LISTED_SENT) {
             report = report.note(line.clone());
         }
@@ -73,7 +73,7 @@ impl<N: NetworkModel> Engine<'_, N> {
     }
 
     /// Messages between two ranks that never arrive, or have arrived and that no receive has taken yet.
-    fn sent_in_vain(&self, stuck: &[u32]) -> Vec<String> {
+    fn undelivered(&self, stuck: &[u32]) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         for alone in self.alone.alive() {
             let (rank, name) = (self.quotient.rank(alone.from), self.name(alone.from, alone.at));

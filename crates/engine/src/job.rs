@@ -22,8 +22,8 @@ pub struct Job<'a> {
     pub jitter: Jitter,
     /// Distinct plans.
     pub plans: Vec<CollectivePlan>,
-    /// Plan of each collective task, by class and task; entries of other tasks are unused.
-    pub plan_of: Vec<Vec<u32>>,
+    /// By class and task, the index of its plan; `None` for tasks that are not collectives.
+    pub plan_of: Vec<Vec<Option<u32>>>,
     /// NPU of each rank; if empty, rank `i` is on NPU `i`.
     pub placement: Vec<NpuId>,
     /// When each rank begins; if empty, at time zero.

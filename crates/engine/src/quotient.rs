@@ -68,7 +68,7 @@ impl<'a> Quotient<'a> {
         let mut role_of = vec![0; job.plans.len()];
         for (graph, plans) in job.workload.classes.iter().zip(&job.plan_of) {
             for (task, &plan) in graph.tasks.iter().zip(plans) {
-                if let TaskKind::Collective { role, .. } = task.kind {
+                if let (TaskKind::Collective { role, .. }, Some(plan)) = (&task.kind, plan) {
                     role_of[plan as usize] = role.index();
                 }
             }

@@ -33,7 +33,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     pub(crate) fn issue(&mut self, rank: u32, at: At) {
         let class = self.ranks[rank as usize].class as usize;
         let TaskKind::Collective { role, kind, blocking, .. } = self.task(rank, at.task).kind else { return };
-        let plan = self.job.plan_of[class][at.task as usize];
+        let plan = self.job.plan_of[class][at.task as usize].expect("every collective has a plan");
         let place = self.ranks[rank as usize].place(role.index());
         let numbers = self.numbers.of(&self.classes[class], role.index(), at.iteration, at.task);
         let instance = self.instance((role.0, place.group), numbers, plan, rank, at);

@@ -23,12 +23,23 @@ pub(crate) enum Cause {
     Memory,
 }
 
+/// What compute waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum WaitedFor {
+    /// A memory operation.
+    #[default]
+    Memory,
+    /// A collective of a group of this role.
+    Collective(u16),
+    /// A message outside collectives.
+    PointToPoint,
+}
+
 /// A part of the time in which a rank's compute was idle, and the reason.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Piece {
     pub(crate) layer: Option<u32>,
-    /// The role of a collective; the number of roles for messages outside collectives; `None` for a memory operation.
-    pub(crate) axis: Option<u16>,
+    pub(crate) of: WaitedFor,
     /// Time spent waiting for the network.
     pub(crate) exposed: Time,
     /// The part of `exposed` that precedes waiting for others.

@@ -25,11 +25,12 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         self.row_of(self.task(rank, task).layer)
     }
 
-    /// Opens the next iteration of `rank`: its tasks without dependencies may start.
     /// The row of a layer in the record's layers; the last one is for tasks without a layer.
     pub(crate) fn row_of(&self, layer: Option<u32>) -> usize {
         layer.map_or(self.record.layers.len() - 1, |layer| layer as usize)
     }
+
+    /// Opens the next iteration of `rank`: its tasks without dependencies may start.
     pub(crate) fn open_iteration(&mut self, rank: u32, cause: Cause) {
         let graph = self.graph(rank);
         let state = &mut self.ranks[rank as usize];

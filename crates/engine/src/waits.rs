@@ -7,7 +7,7 @@
 
 use crate::Engine;
 use crate::record::{Label, Mark};
-use crate::state::{At, Before, Cause, Piece, Waited, Waits};
+use crate::state::{At, Before, Cause, Piece, Waited, WaitedFor, Waits};
 use syncline_net_api::NetworkModel;
 use syncline_timeline::Track;
 use syncline_units::Time;
@@ -43,8 +43,8 @@ impl<N: NetworkModel> Engine<'_, N> {
     /// A collective, send or receive task of `rank` is done.
     pub(crate) fn communication_done(&mut self, rank: u32, at: At, waits: Waits) {
         let layer = self.task(rank, at.task).layer;
-        let axis = waits.role.unwrap_or(self.job.workload.roles.len() as u16);
-        self.note(rank, at, (Cause::Communication(layer), layer, Some(axis)), waits);
+        let of = waits.role.map_or(WaitedFor::PointToPoint, WaitedFor::Collective);
+        self.note(rank, at, (Cause::Communication(layer), layer, of), waits);
         let state = &mut self.ranks[rank as usize];
         state.communicating -= 1;
         if state.communicating == 0 {
@@ -57,7 +57,7 @@ impl<N: NetworkModel> Engine<'_, N> {
     /// A memory task of `rank` has ended. Notes why compute was idle if it waited for this task.
     pub(crate) fn memory_noted(&mut self, rank: u32, at: At) {
         let waits = Waits { since: self.now, ready: Time::ZERO, role: None };
-        self.note(rank, at, (Cause::Memory, None, None), waits);
+        self.note(rank, at, (Cause::Memory, None, WaitedFor::Memory), waits);
     }
 
     /// Notes why compute of `rank` was idle if it waited for the task that ends now.
@@ -65,7 +65,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         &mut self,
         rank: u32,
         at: At,
-        (cause, layer, axis): (Cause, Option<u32>, Option<u16>),
+        (cause, layer, of): (Cause, Option<u32>, WaitedFor),
         Waits { since, ready, role }: Waits,
     ) {
         let now = self.now;
@@ -90,13 +90,13 @@ impl<N: NetworkModel> Engine<'_, N> {
         let exposed = all.saturating_sub(late);
         let first = if late.is_zero() { exposed } else { since.saturating_sub(begin) };
         match pieces.last_mut() {
-            Some(last) if (last.layer, last.axis) == (layer, axis) => {
+            Some(last) if (last.layer, last.of) == (layer, of) => {
                 last.exposed += exposed;
                 last.bubble += bubble;
                 last.skew += skew;
             }
             Some(_) if all.is_zero() => {}
-            _ => pieces.push(Piece { layer, axis, exposed, first, bubble, skew }),
+            _ => pieces.push(Piece { layer, of, exposed, first, bubble, skew }),
         }
         state.waited.push(Waited { until: now, cause, pieces });
     }
@@ -110,11 +110,11 @@ impl<N: NetworkModel> Engine<'_, N> {
         let state = &mut self.ranks[rank as usize];
         match cause {
             Cause::Communication(_) | Cause::Memory => {
-                let (layer, axis) = match cause {
-                    Cause::Communication(layer) => (layer, Some(self.job.workload.roles.len() as u16)),
-                    _ => (None, None),
+                let (layer, of) = match cause {
+                    Cause::Communication(layer) => (layer, WaitedFor::PointToPoint),
+                    _ => (None, WaitedFor::Memory),
                 };
-                let unknown = Piece { layer, axis, exposed: idle, first: idle, ..Piece::default() };
+                let unknown = Piece { layer, of, exposed: idle, first: idle, ..Piece::default() };
                 let pieces = state.waited_for(cause, self.now).map(|waited| waited.pieces.clone());
                 let mut start = since;
                 for piece in pieces.unwrap_or_else(|| [unknown].into_iter().collect()) {
@@ -128,18 +128,22 @@ impl<N: NetworkModel> Engine<'_, N> {
 
     /// Books the part of the idle time of `rank` that has one reason.
     fn book(&mut self, rank: u32, start: Time, piece: &Piece) {
-        let Piece { layer, axis, exposed, first, bubble, skew } = *piece;
+        let Piece { layer, of, exposed, first, bubble, skew } = *piece;
         let record = &mut self.record.ranks[rank as usize];
-        let Some(axis) = axis else {
-            record.exposed_memory += exposed;
-            return;
+        let axis = match of {
+            WaitedFor::Memory => {
+                record.exposed_memory += exposed;
+                return;
+            }
+            WaitedFor::Collective(role) => usize::from(role),
+            WaitedFor::PointToPoint => self.job.workload.roles.len(),
         };
         record.exposed_communication += exposed;
         record.bubble += bubble;
         record.skew += skew;
         let index = self.row_of(layer);
         self.record.layers[index].exposed += u128::from(exposed.0);
-        self.record.axes[usize::from(axis)] += u128::from(exposed.0);
+        self.record.axes[axis] += u128::from(exposed.0);
         self.ranks[rank as usize].tail.push((index, exposed));
         let (from, others) = (start + first, if bubble.is_zero() { Track::Skew } else { Track::Bubble });
         let (goes_on, end) = (from + bubble + skew, start + piece.length());

@@ -320,7 +320,7 @@ mod tests {
         for pending in pending.into_iter().chain([begin()]) {
             let fault = pending.wait(Duration::from_secs(60)).unwrap().unwrap_err();
             assert_eq!(fault.blame, Blame::Rank(0), "{fault}");
-            assert!(fault.to_string().contains("which is a bug of syncline"), "{fault}");
+            assert!(fault.to_string().contains("which is a bug in syncline"), "{fault}");
         }
     }
 

@@ -10,7 +10,7 @@ use syncline_membership::coordinator_thread::{self, CoordinatorThread};
 use syncline_membership::hooks::{Hooks, Wanted};
 use syncline_membership::meeting::{self, Listeners};
 use syncline_membership::member_connection::{self, MemberConnection, MemberThread, Roster};
-use syncline_membership::place::{JoinError, Place};
+use syncline_membership::place::{JoinError, MemberSettings};
 use syncline_protocol::settings::Settings;
 use syncline_protocol::shape::PlanBook;
 use syncline_transport::affinity;
@@ -24,7 +24,7 @@ pub type Books<'a> = dyn FnMut(u32, &[u32]) -> syncline_diagnostics::Result<Plan
 pub struct Session {
     communicator: Communicator,
     member_thread: Arc<MemberThread>,
-    place: Place,
+    place: MemberSettings,
     settings: Settings,
     ranks: Vec<u32>,
     epoch: u16,
@@ -51,7 +51,7 @@ impl Deref for Session {
 /// # Errors
 /// A member does not come in time or is refused, or a connection cannot be made. The error says which, and
 /// why.
-pub fn join(place: &Place, books: &mut Books<'_>, settings: Settings) -> Result<Session, JoinError> {
+pub fn join(place: &MemberSettings, books: &mut Books<'_>, settings: Settings) -> Result<Session, JoinError> {
     let (announce, wanted, notice) = (&mut |_: &[SocketAddr]| Ok(()), &mut || true, &mut |_: &str| {});
     join_with(place, books, settings, Hooks { announce, wanted, notice })
 }
@@ -61,7 +61,7 @@ pub fn join(place: &Place, books: &mut Books<'_>, settings: Settings) -> Result<
 /// # Errors
 /// As [`join`]; the error of [`Hooks::announce`]; and if [`Hooks::wanted`] returns false.
 pub fn join_with(
-    place: &Place,
+    place: &MemberSettings,
     books: &mut Books<'_>,
     settings: Settings,
     hooks: Hooks<'_>,
@@ -71,7 +71,7 @@ pub fn join_with(
     let mut place = place.clone();
     // Find invalid plans before the first connection.
     let all: Vec<u32> = (0..place.world).collect();
-    books(place.rank, &all).map_err(|error| JoinError::nonsense(error.to_string()))?;
+    books(place.rank, &all).map_err(|error| JoinError::invalid(error.to_string()))?;
     let mut wanted = check_wanted(&place, wanted);
     let coordinator = (place.rank == 0).then(|| coordinator_thread::open(&place, settings)).transpose()?;
     if let Some(coordinator) = &coordinator {
@@ -136,7 +136,7 @@ impl Session {
         wanted: &mut dyn FnMut() -> bool,
     ) -> Result<Self, JoinError> {
         if let Some(why) = self.binds() {
-            return Err(JoinError::nonsense(format!("no other epoch can begin: {why}")));
+            return Err(JoinError::invalid(format!("no other epoch can begin: {why}")));
         }
         let Self { communicator, member_thread, place, settings, .. } = self;
         drop(communicator);
@@ -152,7 +152,7 @@ impl Session {
 
 /// Turns [`Hooks::wanted`] into a check that fails once the caller no longer wants to join.
 fn check_wanted<'a>(
-    place: &Place,
+    place: &MemberSettings,
     wanted: &'a mut dyn FnMut() -> bool,
 ) -> impl FnMut() -> Result<(), JoinError> + use<'a> {
     let stopped = JoinError::here(place.rank, "stopped joining, as its caller asked");
@@ -161,7 +161,7 @@ fn check_wanted<'a>(
 
 /// A member between two epochs.
 struct Rejoining {
-    place: Place,
+    place: MemberSettings,
     settings: Settings,
     connection: MemberConnection,
     /// The coordinator's thread, on rank 0.
@@ -194,7 +194,7 @@ impl Rejoining {
 }
 
 /// Chooses a CPU for each lane of a member. Empty if lanes are not pinned, or there are too few CPUs.
-fn cpus(place: &Place, roster: &Roster, lanes: usize) -> Vec<usize> {
+fn cpus(place: &MemberSettings, roster: &Roster, lanes: usize) -> Vec<usize> {
     let (neighbours, which) = roster.neighbours(place.rank).filter(|_| place.pin).unzip();
     let chosen = neighbours.zip(which).and_then(|(neighbours, which)| {
         affinity::choose(&affinity::allowed(), neighbours, which, lanes, crc32c::crc32c(place.job.as_bytes()))
@@ -213,7 +213,7 @@ struct ConnectedEpoch {
 /// Connects this member with the others of an epoch. On failure, returns the connection to the coordinator
 /// with the error.
 fn connect_members(
-    place: &Place,
+    place: &MemberSettings,
     books: &mut Books<'_>,
     (mut connection, roster, listeners): (MemberConnection, Roster, Listeners),
     wanted: &mut Wanted<'_>,
@@ -222,7 +222,7 @@ fn connect_members(
     let seat = roster.seat(place.rank).unwrap_or_default() as u32;
     let book = match books(seat, &ranks) {
         Ok(book) => book.called(ranks),
-        Err(error) => return Err((connection, JoinError::nonsense(error.to_string()))),
+        Err(error) => return Err((connection, JoinError::invalid(error.to_string()))),
     };
     match meeting::join(place, &roster, listeners, &mut connection, wanted) {
         Ok(connections) => Ok(ConnectedEpoch { connection, roster, book, connections }),
@@ -234,7 +234,7 @@ impl ConnectedEpoch {
     /// Starts the communicator's threads, and hands the connection to the coordinator to a thread.
     fn into_session(
         self,
-        place: Place,
+        place: MemberSettings,
         settings: Settings,
         coordinator: Option<CoordinatorThread>,
     ) -> Result<Session, JoinError> {

@@ -6,14 +6,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 use syncline_executor::pending::Pending;
 use syncline_executor::session::Session;
-use syncline_membership::place::{JoinError, Place};
+use syncline_membership::place::{JoinError, MemberSettings};
 use syncline_protocol::fault::Blame;
 use syncline_protocol::memory::Buffer;
 
 const AT_ONCE: Duration = Duration::ZERO;
 
-fn elastic(rank: u32, world: u32, port: u16) -> Place {
-    Place { elastic: true, ..place(rank, world, port) }
+fn elastic(rank: u32, world: u32, port: u16) -> MemberSettings {
+    MemberSettings { elastic: true, ..place(rank, world, port) }
 }
 
 fn meet(world: u32) -> (u16, Vec<Session>) {
@@ -141,7 +141,7 @@ fn a_newcomer_gives_up_if_no_epoch_begins() {
     let (port, mut members) = meet(2);
     drop(members.pop());
     let members = all(renew(members, AT_ONCE));
-    let hasty = Place { wait: Duration::from_millis(300), ..elastic(1, 2, port) };
+    let hasty = MemberSettings { wait: Duration::from_millis(300), ..elastic(1, 2, port) };
     let why = enter(hasty, settings()).join().unwrap().unwrap_err().why;
     assert!(why.contains("waits for the job to begin another epoch"), "{why}");
     sums(&members);
@@ -150,7 +150,7 @@ fn a_newcomer_gives_up_if_no_epoch_begins() {
 #[test]
 fn a_rank_that_does_not_ask_for_the_next_epoch_is_left_behind() {
     let port = free_port();
-    let hasty = |rank| Place { wait: Duration::from_secs(1), ..elastic(rank, 3, port) };
+    let hasty = |rank| MemberSettings { wait: Duration::from_secs(1), ..elastic(rank, 3, port) };
     let mut members = members::meet((0..3).map(hasty).collect(), settings());
     let slow = members.remove(1);
     let members = all(renew(members, AT_ONCE));
@@ -175,7 +175,7 @@ fn a_job_has_one_epoch_if_it_is_not_elastic_or_lost_an_input() {
     let port = free_port();
     let members = members::meet((0..2).map(|rank| place(rank, 2, port)).collect(), settings());
     let error = renew(members, AT_ONCE).pop().unwrap().unwrap_err();
-    assert!(error.nonsense && error.why.contains("not elastic"), "{error}");
+    assert!(error.invalid && error.why.contains("not elastic"), "{error}");
 
     let (_, mut members) = meet(2);
     let mut buffer = vector(1.0, ELEMENTS);
@@ -184,7 +184,7 @@ fn a_job_has_one_epoch_if_it_is_not_elastic_or_lost_an_input() {
     drop(members.pop());
     assert!(pending.wait(WAIT).unwrap().is_err());
     let error = renew(members, AT_ONCE).pop().unwrap().unwrap_err();
-    assert!(error.nonsense && error.why.contains("is lost"), "{error}");
+    assert!(error.invalid && error.why.contains("is lost"), "{error}");
 }
 
 #[test]

@@ -288,7 +288,7 @@ fn a_lane_thread_that_panics_restores_inputs() {
     let pending = [begin(0), begin(1)];
     let fault = pending[0].wait(WAIT).unwrap().unwrap_err();
     assert_eq!(fault.blame, Blame::Rank(0), "{fault}");
-    assert!(fault.to_string().contains("a bug of syncline"), "{fault}");
+    assert!(fault.to_string().contains("a bug in syncline"), "{fault}");
     let fault = pending[1].wait(WAIT).unwrap().unwrap_err();
     assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(0), FaultKind::Closed), "{fault}");
     let mut before = Buffer::new(400_000);
@@ -663,9 +663,9 @@ fn a_rank_that_hears_nobody_reports_that_it_is_cut_off() {
     let fault = pending.wait(WAIT).unwrap().unwrap_err();
     assert_eq!(fault.blame, Blame::Rank(2), "{fault}");
     assert!(
-        fault
-            .to_string()
-            .starts_with("rank 2 hears nobody: it is cut off from all others, or they are all gone"),
+        fault.to_string().starts_with(
+            "rank 2 receives nothing from any peer: its network is down, or all others have ended"
+        ),
         "{fault}"
     );
 }

@@ -9,7 +9,7 @@ use syncline_executor::Communicator;
 use syncline_executor::pending::Pending;
 use syncline_executor::session::{Session, join, join_with};
 use syncline_membership::hooks::Hooks;
-use syncline_membership::place::{Interface, JoinError, Place};
+use syncline_membership::place::{Interface, JoinError, MemberSettings};
 use syncline_protocol::fault::{Blame, FaultKind};
 use syncline_protocol::handshake::{Acceptor, Authentication, Key, Next};
 use syncline_protocol::lane::Pace;
@@ -41,8 +41,8 @@ fn members_on_one_machine_share_memory_unless_one_refuses() {
     let other = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
     let places = [
         place(0, 3, port),
-        Place { interfaces: vec![other.into()], ..place(1, 3, port) },
-        Place { shared_memory: false, ..place(2, 3, port) },
+        MemberSettings { interfaces: vec![other.into()], ..place(1, 3, port) },
+        MemberSettings { shared_memory: false, ..place(2, 3, port) },
     ];
     let members = members::meet(places.into(), settings());
     let shared = if cfg!(target_os = "linux") { "shared memory" } else { "TCP" };
@@ -69,17 +69,17 @@ fn rank_0_listens_at_a_free_port_and_announces_it() {
 #[test]
 fn joining_fails_if_rank_0_cannot_announce_or_another_rank_has_port_0() {
     let announce =
-        &mut |_: &[SocketAddr]| Err(JoinError { why: "nobody listens".to_owned(), nonsense: false });
+        &mut |_: &[SocketAddr]| Err(JoinError { why: "nobody listens".to_owned(), invalid: false });
     let hooks = Hooks { announce, wanted: &mut || true, notice: &mut |_| {} };
     let refused = join_with(&place(0, 2, 0), &mut book, settings(), hooks);
     assert_eq!(refused.unwrap_err().why, "nobody listens");
     let lost = join(&place(1, 2, 0), &mut book, settings()).unwrap_err();
-    assert!(lost.nonsense && lost.why.contains("give the port on which rank 0 listens"), "{}", lost.why);
+    assert!(lost.invalid && lost.why.contains("give the port on which rank 0 listens"), "{}", lost.why);
 }
 
 /// The notices of a member that waits in vain, with the seconds after which each came. The member gives up
 /// after `most`.
-fn notices(place: &Place, most: Duration) -> Vec<(f64, String)> {
+fn notices(place: &MemberSettings, most: Duration) -> Vec<(f64, String)> {
     let (began, mut said) = (Instant::now(), Vec::new());
     let notice = &mut |what: &str| said.push((began.elapsed().as_secs_f64(), what.to_owned()));
     let hooks = Hooks { announce: &mut |_| Ok(()), wanted: &mut || began.elapsed() < most, notice };
@@ -110,10 +110,11 @@ fn all_addresses_of_the_coordinator_are_tried() {
     let elsewhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), port);
     let here = SocketAddr::new(other, port);
     let places = [vec![elsewhere, here], vec![nobody, here], vec![here]];
-    let places =
-        (0u32..).zip(places).map(|(rank, coordinator)| Place { coordinator, ..place(rank, 3, port) });
+    let places = (0u32..)
+        .zip(places)
+        .map(|(rank, coordinator)| MemberSettings { coordinator, ..place(rank, 3, port) });
     assert_eq!(members::meet(places.collect(), settings()).len(), 3);
-    let places = [0, 1].map(|rank| Place { coordinator: vec![elsewhere], ..place(rank, 2, port) });
+    let places = [0, 1].map(|rank| MemberSettings { coordinator: vec![elsewhere], ..place(rank, 2, port) });
     let error = join(&places[0], &mut book, settings()).unwrap_err();
     assert!(error.why.contains("cannot listen on 192.0.2.1"), "{error}");
 }
@@ -123,9 +124,9 @@ fn members_listen_at_the_ports_and_addresses_that_they_are_given() {
     // Three members with two lanes each, and the coordinator.
     let first = 20_000 + (std::process::id() % 20_000) as u16;
     let told = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let any = Interface { listen: IpAddr::V4(Ipv4Addr::UNSPECIFIED), told };
+    let any = Interface { listen: IpAddr::V4(Ipv4Addr::UNSPECIFIED), advertised: told };
     let ports = move |count: u16| Some((first, first + count - 1));
-    let of = move |rank, port, count| Place {
+    let of = move |rank, port, count| MemberSettings {
         ports: ports(count),
         interfaces: vec![any],
         shared_memory: false,
@@ -165,7 +166,7 @@ fn members_join_and_sum() {
 
 fn join_and_sum(shared_memory: bool) {
     let port = free_port();
-    let places = (0..4).map(|rank| Place { shared_memory, ..place(rank, 4, port) });
+    let places = (0..4).map(|rank| MemberSettings { shared_memory, ..place(rank, 4, port) });
     let members = members::meet(places.collect(), settings());
     let mut buffers: Vec<Buffer> = (0..4).map(|_| Buffer::new(4 * 100_000)).collect();
     for round in 1..=20 {
@@ -228,7 +229,7 @@ fn all_ranks_get_both_operations_in_the_error_if_they_differ() {
 #[test]
 fn missing_ranks_are_named() {
     let port = free_port();
-    let short = |rank| Place { wait: Duration::from_millis(500), ..place(rank, 4, port) };
+    let short = |rank| MemberSettings { wait: Duration::from_millis(500), ..place(rank, 4, port) };
     let members = [enter(short(0), settings()), enter(short(2), settings())];
     for member in members {
         let error = member.join().unwrap().unwrap_err();
@@ -246,22 +247,23 @@ fn strangers_and_duplicate_ranks_are_refused_and_the_others_join() {
     let first = enter(place(0, 3, port), settings());
     let second = enter(place(1, 3, port), settings());
     thread::sleep(Duration::from_millis(300));
-    let refused = |place: Place, settings: Settings| {
-        let place = Place { wait: Duration::from_secs(2), ..place };
+    let refused = |place: MemberSettings, settings: Settings| {
+        let place = MemberSettings { wait: Duration::from_secs(2), ..place };
         enter(place, settings).join().unwrap().unwrap_err().why
     };
     let why = refused(place(1, 3, port), settings());
     assert!(why.contains("rank 1 has already joined"), "{why}");
     let why = refused(place(2, 4, port), settings());
-    assert!(why.contains("this job has 3 ranks, and not 4"), "{why}");
-    let why = refused(Place { trust: Trust::Key(Key::new([4; 32])), ..place(2, 3, port) }, settings());
+    assert!(why.contains("this job has 3 ranks, not 4"), "{why}");
+    let why =
+        refused(MemberSettings { trust: Trust::Key(Key::new([4; 32])), ..place(2, 3, port) }, settings());
     assert!(why.contains("key"), "{why}");
-    let why = refused(Place { trust: Trust::Everybody, ..place(2, 3, port) }, settings());
+    let why = refused(MemberSettings { trust: Trust::Everybody, ..place(2, 3, port) }, settings());
     assert!(why.contains("`none` there and `key` here"), "{why}");
-    let why = refused(Place { job: "other".to_owned(), ..place(2, 3, port) }, settings());
+    let why = refused(MemberSettings { job: "other".to_owned(), ..place(2, 3, port) }, settings());
     assert!(why.contains("another name"), "{why}");
     let why = refused(place(2, 3, port), Settings::default());
-    assert!(why.contains("this job has 2 lanes, and not 1"), "{why}");
+    assert!(why.contains("this job has 2 lanes, not 1"), "{why}");
     // Garbage, and a connection that sends nothing.
     let silent = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     for _ in 0..100 {
@@ -338,7 +340,7 @@ fn a_coordinator_that_goes_silent_before_the_first_epoch_is_found() {
     }
     let began = Instant::now();
     let error = second.join().unwrap().unwrap_err();
-    assert!(error.why.contains("lost the coordinator: it gave no sign of life"), "{error}");
+    assert!(error.why.contains("lost the coordinator: it sent nothing"), "{error}");
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
 }
 
@@ -501,16 +503,16 @@ fn the_connection_that_is_silent_longest_is_dropped_first() {
 
 #[test]
 fn invalid_places_are_refused_before_any_connection() {
-    let alone = |place: Place| join(&place, &mut book, settings()).unwrap_err();
+    let alone = |place: MemberSettings| join(&place, &mut book, settings()).unwrap_err();
     let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    let error = alone(Place { interfaces: vec![any.into()], ..place(0, 2, free_port()) });
+    let error = alone(MemberSettings { interfaces: vec![any.into()], ..place(0, 2, free_port()) });
     assert!(
-        error.nonsense && error.why.contains("give the addresses at which others reach this host"),
+        error.invalid && error.why.contains("give the addresses at which others reach this host"),
         "{error}"
     );
     let congestion = Some("no-such-thing".to_owned());
-    let error = alone(Place { congestion, ..place(0, 2, free_port()) });
-    assert!(error.nonsense && error.why.contains("`no-such-thing`"), "{error}");
+    let error = alone(MemberSettings { congestion, ..place(0, 2, free_port()) });
+    assert!(error.invalid && error.why.contains("`no-such-thing`"), "{error}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ struct PanicReporter(SharedState);
 impl Drop for PanicReporter {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let what = "it failed, which is a bug of syncline: please report it".to_owned();
+            let what = "it failed, which is a bug in syncline: please report it".to_owned();
             self.0.status.lock().unwrap_or_else(PoisonError::into_inner).failure = Some(what);
         }
     }

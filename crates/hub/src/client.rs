@@ -7,7 +7,7 @@ use super::terms::{Contract, Pace};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
-use syncline_protocol::fault::Broken;
+use syncline_protocol::fault::ProtocolError;
 use syncline_protocol::link::{Event, Landing, Link};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::{Buffer, Pool, Region};
@@ -269,16 +269,16 @@ impl Client {
         self.finish_if_complete(sequence);
     }
 
-    fn handle(&mut self, core: u32, event: Event) -> Result<(), Broken> {
+    fn handle(&mut self, core: u32, event: Event) -> Result<(), ProtocolError> {
         match event {
             Event::Header(header) if header.epoch != self.epoch(core) => {
-                Err(Broken::Epoch(header, self.epoch(core)))
+                Err(ProtocolError::Epoch(header, self.epoch(core)))
             }
             Event::Header(header) => {
                 let (length, landing) = match header.kind {
                     FrameKind::Heartbeat | FrameKind::Leave => (0, Landing::Nothing),
                     FrameKind::Message(_) => self.landing(core, header)?,
-                    _ => return Err(Broken::Unknown(header)),
+                    _ => return Err(ProtocolError::Unknown(header)),
                 };
                 self.links[core as usize].land(length, landing);
                 Ok(())
@@ -299,9 +299,9 @@ impl Client {
     }
 
     /// Returns the length of a value that a hub is about to send, and where to put it.
-    fn landing(&mut self, core: u32, header: Header) -> Result<(usize, Landing), Broken> {
+    fn landing(&mut self, core: u32, header: Header) -> Result<(usize, Landing), ProtocolError> {
         let chunk = header.chunk;
-        let unknown = Broken::Unknown(header);
+        let unknown = ProtocolError::Unknown(header);
         let ours = chunk < self.contract.catalogue.chunks() && self.routes.core(chunk) == core;
         let awaited = self.awaited.get(&chunk).and_then(VecDeque::front).filter(|_| ours);
         let Some(&(sequence, version)) = awaited else { return Err(unknown) };
@@ -352,22 +352,22 @@ impl Machine for Client {
         self.links[peer as usize].direct()
     }
 
-    fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), Broken> {
+    fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), ProtocolError> {
         match self.links[peer as usize].read_directly(bytes)? {
             Some(event) => self.handle(peer, event),
             None => Ok(()),
         }
     }
 
-    fn received(&mut self, peer: u32, mut bytes: &[u8]) -> Result<(), Broken> {
+    fn received(&mut self, peer: u32, mut bytes: &[u8]) -> Result<(), ProtocolError> {
         while let Some(event) = self.links[peer as usize].take(&mut bytes)? {
             self.handle(peer, event)?;
         }
         Ok(())
     }
 
-    fn believe(&mut self, peer: u32) {
-        self.links[peer as usize].believe();
+    fn disable_checksums(&mut self, peer: u32) {
+        self.links[peer as usize].disable_checksums();
     }
 
     fn beat(&mut self, peer: u32) {

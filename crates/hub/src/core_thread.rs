@@ -83,7 +83,7 @@ struct PanicReporter {
 impl Drop for PanicReporter {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let what = "a core failed, which is a bug of syncline: please report it".to_owned();
+            let what = "a core failed, which is a bug in syncline: please report it".to_owned();
             _ = self.reports.send(Report::Failed(what));
             _ = self.admission.wake();
         }

@@ -38,7 +38,7 @@ use syncline_transport::trust::Trust;
 
 /// A worker's rank, its hubs, and how it connects to them.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct WorkerSettings {
     /// The worker's rank.
     pub rank: u32,
     /// The job's name, the same for all workers.
@@ -138,26 +138,26 @@ struct OpenedHub {
 /// # Errors
 /// The terms are invalid, a hub cannot be reached or refuses the worker, or some worker does not join in time.
 pub fn join(
-    place: &Place,
+    place: &WorkerSettings,
     terms: Terms,
     optimizers: &Optimizers,
     stop: &mut dyn FnMut() -> Result<(), String>,
 ) -> Result<Hub, JoinError> {
     let here = |what: String| JoinError::here(place.rank, &what);
-    let nonsense = |what: String| JoinError { nonsense: true, ..JoinError::new(what) };
-    let contract = Arc::new(terms.clone().contract(optimizers).map_err(nonsense)?);
+    let invalid = |what: String| JoinError { invalid: true, ..JoinError::new(what) };
+    let contract = Arc::new(terms.clone().contract(optimizers).map_err(invalid)?);
     let mut place = place.clone();
     if let Some(racks) = &terms.racks {
         let own = racks.of.get(place.rank as usize);
-        let rack = own.ok_or_else(|| nonsense(format!("rank {} is in no rack", place.rank)))?;
+        let rack = own.ok_or_else(|| invalid(format!("rank {} is in no rack", place.rank)))?;
         place.hubs.clone_from(&racks.hubs[*rack as usize]);
     }
     let place = &place;
     if let Some(twice) = (1..place.hubs.len()).find(|&hub| place.hubs[..hub].contains(&place.hubs[hub])) {
-        return Err(nonsense(format!("the hub {} is named twice", place.hubs[twice])));
+        return Err(invalid(format!("the hub {} is named twice", place.hubs[twice])));
     }
     if place.hubs.is_empty() {
-        return Err(nonsense("no hub is given".to_owned()));
+        return Err(invalid("no hub is given".to_owned()));
     }
     let deadline = Instant::now() + place.wait;
     let incarnation = random().map_err(here)?;
@@ -166,7 +166,7 @@ pub fn join(
     let length = encode(&open).len();
     if length > LONGEST {
         let keys = terms.keys.len();
-        return Err(nonsense(format!(
+        return Err(invalid(format!(
             "{keys} vectors take {length} bytes to name, and {LONGEST} are allowed: put several parameters into \
              one vector"
         )));
@@ -194,7 +194,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// Tries to join once.
 fn attempt(
-    place: &Place,
+    place: &WorkerSettings,
     contract: &Arc<Contract>,
     open: &FromWorker,
     deadline: Instant,
@@ -221,7 +221,7 @@ fn attempt(
                 .map_err(|what| AttemptError::Unreached(here(format!("cannot join: {what}"))))?;
             std::thread::sleep(Duration::from_millis(1));
         }
-        finding.join().map_err(|_| AttemptError::from(here("failed, which is a bug of syncline".to_owned())))
+        finding.join().map_err(|_| AttemptError::from(here("failed, which is a bug in syncline".to_owned())))
     })?;
     let routes = Arc::new(routes);
     let epochs = opened.iter().map(|hub| hub.epoch).collect();
@@ -332,7 +332,7 @@ impl HubHeartbeats {
     fn keep_alive(
         &mut self,
         opened: &mut [OpenedHub],
-        place: &Place,
+        place: &WorkerSettings,
         stop: &mut dyn FnMut() -> Result<(), String>,
     ) -> Result<(), String> {
         let (ends, silent) = self.exchange(opened.iter_mut().map(|hub| &mut hub.connection));
@@ -387,7 +387,7 @@ fn prepare(socket: Socket, congestion: Option<&str>) -> Result<Socket, String> {
 
 /// Connects to a hub and opens the job. Retries until the hub admits the worker.
 fn open_hub(
-    place: &Place,
+    place: &WorkerSettings,
     address: SocketAddr,
     open: &FromWorker,
     deadline: Instant,
@@ -463,7 +463,7 @@ struct Begun {
 
 /// Waits until all hubs say that the worker may begin.
 fn begin(
-    place: &Place,
+    place: &WorkerSettings,
     contract: &Contract,
     (connections, heartbeats): (&mut [ControlConnection], &mut HubHeartbeats),
     deadline: Instant,

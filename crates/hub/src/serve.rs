@@ -55,7 +55,7 @@ impl Service {
         let interfaces = setup.interfaces.len();
         if interfaces == 0 || interfaces > setup.cores as usize {
             return Err(format!(
-                "{interfaces} interfaces for {} cores: 1 to as many as cores are allowed",
+                "{interfaces} interfaces for {} cores: give at least 1, and at most one for each core",
                 setup.cores
             ));
         }

@@ -8,7 +8,7 @@ use super::terms::{Contract, Pace, Policy};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
-use syncline_protocol::fault::Broken;
+use syncline_protocol::fault::ProtocolError;
 use syncline_protocol::link::{Event, Landing, Link};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::{Buffer, Pool};
@@ -628,7 +628,7 @@ impl Shard {
         }
     }
 
-    fn handle(&mut self, connection: u32, event: Event) -> Result<(), Broken> {
+    fn handle(&mut self, connection: u32, event: Event) -> Result<(), ProtocolError> {
         match self.endpoints.get(&connection).map(|endpoint| endpoint.peer) {
             Some(Peer::Worker(worker)) => self.handle_worker(connection, worker, event),
             Some(Peer::Rack(rack)) => self.handle_rack(connection, rack, event),
@@ -636,18 +636,20 @@ impl Shard {
         }
     }
 
-    fn handle_worker(&mut self, connection: u32, worker: u32, event: Event) -> Result<(), Broken> {
+    fn handle_worker(&mut self, connection: u32, worker: u32, event: Event) -> Result<(), ProtocolError> {
         let Some(endpoint) = self.endpoints.get_mut(&connection) else { return Ok(()) };
         let number = endpoint.job;
         let Some(job) = self.jobs.get_mut(&number) else { return Ok(()) };
         match event {
-            Event::Header(header) if header.epoch != job.epoch => Err(Broken::Epoch(header, job.epoch)),
+            Event::Header(header) if header.epoch != job.epoch => {
+                Err(ProtocolError::Epoch(header, job.epoch))
+            }
             Event::Header(header) => {
                 let (length, landing) = match header.kind {
                     FrameKind::Heartbeat | FrameKind::Leave => (0, Landing::Nothing),
                     FrameKind::Begin => (NOTICE, Landing::Aside(job.pool.take(NOTICE))),
                     FrameKind::Message(verb) => landing(job, worker, verb, header)?,
-                    _ => return Err(Broken::Unknown(header)),
+                    _ => return Err(ProtocolError::Unknown(header)),
                 };
                 endpoint.link.land(length, landing);
                 Ok(())
@@ -660,11 +662,11 @@ impl Shard {
                 (FrameKind::Begin, Landing::Aside(buffer)) => {
                     let notice = buffer.as_slice().try_into().ok().and_then(Notice::decode);
                     job.pool.give(buffer);
-                    let notice = notice.ok_or(Broken::Unknown(header))?;
+                    let notice = notice.ok_or(ProtocolError::Unknown(header))?;
                     self.handle_notice(number, worker, notice, header)
                 }
                 (FrameKind::Message(verb), landing) => {
-                    let verb = Verb::of(verb).ok_or(Broken::Unknown(header))?;
+                    let verb = Verb::of(verb).ok_or(ProtocolError::Unknown(header))?;
                     self.handle_request(connection, number, worker, verb, header, landing);
                     Ok(())
                 }
@@ -674,28 +676,28 @@ impl Shard {
     }
 
     /// Handles what the same core of a hub in another rack has sent.
-    fn handle_rack(&mut self, connection: u32, rack: u32, event: Event) -> Result<(), Broken> {
+    fn handle_rack(&mut self, connection: u32, rack: u32, event: Event) -> Result<(), ProtocolError> {
         let Some(endpoint) = self.endpoints.get_mut(&connection) else { return Ok(()) };
         let number = endpoint.job;
         let Some(job) = self.jobs.get_mut(&number) else { return Ok(()) };
         match event {
-            Event::Header(header) if header.epoch != PEERS => Err(Broken::Epoch(header, PEERS)),
+            Event::Header(header) if header.epoch != PEERS => Err(ProtocolError::Epoch(header, PEERS)),
             Event::Header(header) => {
                 let (length, landing) = match header.kind {
                     FrameKind::Heartbeat | FrameKind::Leave => (0, Landing::Nothing),
                     FrameKind::Message(count) => {
-                        let slot = job.slots.get(&header.chunk).ok_or(Broken::Unknown(header))?;
+                        let slot = job.slots.get(&header.chunk).ok_or(ProtocolError::Unknown(header))?;
                         let given = count == GIVEN && slot.version() == 0;
                         let next = header.sequence == (slot.version() + 1) as u32;
                         let bridge = job.bridge.as_ref().filter(|_| next);
                         let expected_sum = bridge
                             .is_some_and(|bridge| bridge.expects(rack, header.chunk, count & TOTAL != 0));
                         if !expected_sum && !given {
-                            return Err(Broken::Unknown(header));
+                            return Err(ProtocolError::Unknown(header));
                         }
                         (slot.bytes(), Landing::Aside(job.pool.take(slot.bytes())))
                     }
-                    _ => return Err(Broken::Unknown(header)),
+                    _ => return Err(ProtocolError::Unknown(header)),
                 };
                 endpoint.link.land(length, landing);
                 Ok(())
@@ -778,7 +780,13 @@ impl Shard {
     }
 
     /// Handles a notice that holds from here on.
-    fn handle_notice(&mut self, job: u32, worker: u32, notice: Notice, header: Header) -> Result<(), Broken> {
+    fn handle_notice(
+        &mut self,
+        job: u32,
+        worker: u32,
+        notice: Notice,
+        header: Header,
+    ) -> Result<(), ProtocolError> {
         let Some(known) = self.jobs.get_mut(&job) else { return Ok(()) };
         match notice {
             Notice::Rate { rate, key } => {
@@ -790,7 +798,7 @@ impl Shard {
             }
             Notice::Admit { worker: newcomer, incarnation } => {
                 if newcomer >= known.contract.terms.workers || newcomer == worker {
-                    return Err(Broken::Unknown(header));
+                    return Err(ProtocolError::Unknown(header));
                 }
                 // Ignore an outdated announcement: the worker may be gone again, or it may have pushed since another
                 // leader announced it.
@@ -819,24 +827,29 @@ impl Shard {
 }
 
 /// Returns the length of the payload that a worker is about to send for a chunk, and where to put it.
-fn landing(job: &mut ShardJob, worker: u32, verb: u16, header: Header) -> Result<(usize, Landing), Broken> {
-    let slot = job.slots.get(&header.chunk).ok_or(Broken::Unknown(header))?;
+fn landing(
+    job: &mut ShardJob,
+    worker: u32,
+    verb: u16,
+    header: Header,
+) -> Result<(usize, Landing), ProtocolError> {
+    let slot = job.slots.get(&header.chunk).ok_or(ProtocolError::Unknown(header))?;
     let mut aside = || (slot.bytes(), Landing::Aside(job.pool.take(slot.bytes())));
-    match Verb::of(verb).ok_or(Broken::Unknown(header))? {
-        Verb::Pull if slot.has_too_many_pulls(worker) => Err(Broken::Unknown(header)),
+    match Verb::of(verb).ok_or(ProtocolError::Unknown(header))? {
+        Verb::Pull if slot.has_too_many_pulls(worker) => Err(ProtocolError::Unknown(header)),
         Verb::Pull => Ok((0, Landing::Nothing)),
         // Racks would end up with different values if they took this one in at different steps.
-        Verb::Set if job.bridge.is_some() && slot.version() > 0 => Err(Broken::Unknown(header)),
+        Verb::Set if job.bridge.is_some() && slot.version() > 0 => Err(ProtocolError::Unknown(header)),
         Verb::Set => Ok(aside()),
         Verb::Push | Verb::PushPull if slot.lacks_parameters() => {
-            Err(Broken::NoParameters(job.contract.name(header.chunk).to_owned()))
+            Err(ProtocolError::NoParameters(job.contract.name(header.chunk).to_owned()))
         }
         Verb::Push | Verb::PushPull => {
             let resumed = job.resumed.contains(&worker);
             match slot.expects(worker, header.sequence, job.contract.terms.pace, resumed) {
                 Expectation::New => Ok(aside()),
                 Expectation::Again => Ok((slot.bytes(), Landing::Nothing)),
-                Expectation::Unexpected => Err(Broken::Unknown(header)),
+                Expectation::Unexpected => Err(ProtocolError::Unknown(header)),
             }
         }
     }
@@ -885,7 +898,7 @@ impl Machine for Shard {
         self.endpoints.get_mut(&peer).and_then(|endpoint| endpoint.link.direct())
     }
 
-    fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), Broken> {
+    fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), ProtocolError> {
         let Some(endpoint) = self.endpoints.get_mut(&peer) else { return Ok(()) };
         match endpoint.link.read_directly(bytes)? {
             Some(event) => self.handle(peer, event),
@@ -893,7 +906,7 @@ impl Machine for Shard {
         }
     }
 
-    fn received(&mut self, peer: u32, mut bytes: &[u8]) -> Result<(), Broken> {
+    fn received(&mut self, peer: u32, mut bytes: &[u8]) -> Result<(), ProtocolError> {
         while let Some(endpoint) = self.endpoints.get_mut(&peer) {
             let Some(event) = endpoint.link.take(&mut bytes)? else { return Ok(()) };
             self.handle(peer, event)?;
@@ -901,9 +914,9 @@ impl Machine for Shard {
         Ok(())
     }
 
-    fn believe(&mut self, peer: u32) {
+    fn disable_checksums(&mut self, peer: u32) {
         if let Some(endpoint) = self.endpoints.get_mut(&peer) {
-            endpoint.link.believe();
+            endpoint.link.disable_checksums();
         }
     }
 

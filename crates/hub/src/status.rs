@@ -4,7 +4,7 @@ use super::shard::Counters;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use syncline_protocol::handshake::{Role, Shut};
+use syncline_protocol::handshake::{HandshakeError, Role};
 use syncline_transport::control_connection::ControlConnection;
 use syncline_transport::handshaking::Handshaking;
 use syncline_transport::trust::Trust;
@@ -74,7 +74,7 @@ pub fn ask(
     stop: &mut dyn FnMut() -> Result<(), String>,
 ) -> Result<Status, String> {
     let deadline = Instant::now() + wait;
-    let cannot = |shut: Shut| format!("cannot be asked: {}", shut.why);
+    let cannot = |shut: HandshakeError| format!("cannot be asked: {}", shut.why);
     let socket =
         Handshaking::reach(&[address], (trust, ""), &Role::Visitor, deadline, stop).map_err(cannot)?;
     let mut connection = ControlConnection::new(socket);

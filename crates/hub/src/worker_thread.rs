@@ -2,7 +2,7 @@
 //! connections to the hubs.
 
 use super::client::{Client, HubExchange};
-use super::join::Place;
+use super::join::WorkerSettings;
 use super::message::{FromHub, FromWorker};
 use super::terms::{Contract, Policy};
 use mio::Token;
@@ -93,7 +93,7 @@ const CONTROLS: usize = 1 << 32;
 
 impl WorkerThread {
     pub(super) fn new(
-        place: &Place,
+        place: &WorkerSettings,
         contract: Arc<Contract>,
         client: Client,
         cores: Connections,

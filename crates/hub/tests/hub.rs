@@ -11,7 +11,7 @@ use syncline_hub::client::{Client, HubExchange, Routes};
 use syncline_hub::optimizer::Optimizers;
 use syncline_hub::shard::{Attempt, Bounds, Joined, Peer, Shard, Waits};
 use syncline_hub::terms::{Contract, Terms};
-use syncline_protocol::fault::Broken;
+use syncline_protocol::fault::ProtocolError;
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::{Buffer, Region};
@@ -71,16 +71,16 @@ impl Machine for Party {
         self.machine().direct(peer)
     }
 
-    fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), Broken> {
+    fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), ProtocolError> {
         self.machine().read_directly(peer, bytes)
     }
 
-    fn received(&mut self, peer: u32, bytes: &[u8]) -> Result<(), Broken> {
+    fn received(&mut self, peer: u32, bytes: &[u8]) -> Result<(), ProtocolError> {
         self.machine().received(peer, bytes)
     }
 
-    fn believe(&mut self, peer: u32) {
-        self.machine().believe(peer);
+    fn disable_checksums(&mut self, peer: u32) {
+        self.machine().disable_checksums(peer);
     }
 
     fn beat(&mut self, peer: u32) {
@@ -229,7 +229,7 @@ impl World {
     }
 
     /// Moves some bytes, and notes orders that are complete.
-    fn run(&mut self, steps: u64) -> Result<(), (usize, u32, Broken)> {
+    fn run(&mut self, steps: u64) -> Result<(), (usize, u32, ProtocolError)> {
         for _ in 0..steps {
             if !self.network.step()? {
                 break;
@@ -732,7 +732,7 @@ fn a_push_without_parameters_or_out_of_order_is_an_error() {
     let mut world = World::new(terms(2, &[4], ""), &one, 1);
     world.client(0).set_steps(&[4]);
     world.order(0, 0, Request::Push, &mut vector, false);
-    assert!(matches!(world.run(u64::MAX), Err((_, 0, Broken::Unknown(_)))));
+    assert!(matches!(world.run(u64::MAX), Err((_, 0, ProtocolError::Unknown(_)))));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use syncline_hub::join::{Hub, Place, join};
+use syncline_hub::join::{Hub, WorkerSettings, join};
 use syncline_hub::message::FromWorker;
 use syncline_hub::optimizer::Optimizers;
 use syncline_hub::register::Limits;
@@ -42,8 +42,8 @@ fn serve_with(cores: u32, interfaces: usize, trust: Trust, limits: Limits) -> Se
     Service::open(setup).unwrap()
 }
 
-fn place(hubs: &[&Service], rank: u32) -> Place {
-    Place {
+fn place(hubs: &[&Service], rank: u32) -> WorkerSettings {
+    WorkerSettings {
         rank,
         job: "job".to_owned(),
         hubs: hubs.iter().map(|hub| hub.interfaces()[0]).collect(),
@@ -65,7 +65,7 @@ fn terms(workers: u32, elements: &[u64], rest: &str) -> Terms {
     serde_json::from_str(&text).unwrap()
 }
 
-fn enter(place: &Place, terms: Terms) -> Result<Hub, JoinError> {
+fn enter(place: &WorkerSettings, terms: Terms) -> Result<Hub, JoinError> {
     join(place, terms, &Optimizers::default(), &mut || Ok(()))
 }
 
@@ -334,7 +334,7 @@ fn a_rank_that_does_not_join_or_push_is_at_fault() {
     let mut alone = place(&[&hub], 0);
     alone.wait = Duration::from_millis(300);
     let error = enter(&alone, terms(2, &[10], "")).unwrap_err();
-    assert_eq!(error.why, "rank 1 has not come");
+    assert_eq!(error.why, "rank 1 has not joined");
     let terms = terms(2, &[10], "");
     let mut workers = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..2)
@@ -360,14 +360,14 @@ fn wrong_keys_ranks_and_terms_are_refused() {
     let hub = serve(1, 1, key(7));
     let mut quick = place(&[&hub], 0);
     quick.wait = Duration::from_millis(300);
-    let refused = |place: &Place, terms: Terms| enter(place, terms).unwrap_err().why;
+    let refused = |place: &WorkerSettings, terms: Terms| enter(place, terms).unwrap_err().why;
     let one = terms(1, &[10], "");
     assert!(refused(&quick, one.clone()).contains("authentication is `none` there and `key` here"));
     quick.trust = key(8);
     assert!(refused(&quick, one.clone()).contains("does not have the key"), "wrong key");
     quick.trust = key(7);
     let first = enter(&quick, one.clone()).unwrap();
-    assert!(refused(&quick, one.clone()).contains("rank 0 of job `job` is here already"));
+    assert!(refused(&quick, one.clone()).contains("rank 0 of job `job` has already joined"));
     assert!(refused(&quick, terms(1, &[11], "")).contains("`k0` of 11 f32 there and `k0` of 10 f32 here"));
     quick.rank = 1;
     assert!(refused(&quick, one.clone()).contains("there is no rank 1 of 1"));

@@ -13,7 +13,7 @@ use syncline_hub::optimizer::Optimizers;
 use syncline_hub::register::Limits;
 use syncline_hub::serve::{Service, Setup};
 use syncline_hub::status::ask;
-use syncline_membership::place::{JoinError, Place};
+use syncline_membership::place::{JoinError, MemberSettings};
 use syncline_protocol::fault::Blame;
 use syncline_protocol::handshake::Key;
 use syncline_protocol::heartbeat::Patience;
@@ -38,19 +38,19 @@ fn fresh() -> (Trust, Trust) {
     both(&issue(None, 0, 1).unwrap())
 }
 
-fn place(rank: u32, world: u32, port: u16, trust: &Trust) -> Place {
-    Place { trust: trust.clone(), shared_memory: false, ..members::place(rank, world, port) }
+fn place(rank: u32, world: u32, port: u16, trust: &Trust) -> MemberSettings {
+    MemberSettings { trust: trust.clone(), shared_memory: false, ..members::place(rank, world, port) }
 }
 
 fn settings() -> Settings {
     Settings { deadline: Duration::from_secs(20), ..members::settings() }
 }
 
-fn enter(place: Place) -> thread::JoinHandle<Result<Session, JoinError>> {
+fn enter(place: MemberSettings) -> thread::JoinHandle<Result<Session, JoinError>> {
     members::enter(place, settings())
 }
 
-fn meet(places: Vec<Place>) -> Vec<Session> {
+fn meet(places: Vec<MemberSettings>) -> Vec<Session> {
     members::meet(places, settings())
 }
 
@@ -88,7 +88,7 @@ fn collectives_of_many_bytes_run_over_tls() {
 fn members_with_certificates_share_memory_on_one_machine() {
     let (_, trust) = fresh();
     let port = free_port();
-    let near = |rank| Place { shared_memory: true, ..place(rank, 2, port, &trust) };
+    let near = |rank| MemberSettings { shared_memory: true, ..place(rank, 2, port, &trust) };
     let members = meet((0..2).map(near).collect());
     assert!(members.iter().all(|member| member.transports().iter().any(|words| words == "shared memory")));
     sums(&members, 500_000);
@@ -139,14 +139,14 @@ fn a_certificate_of_a_rank_or_job_is_refused_for_others() {
     let first = enter(place(0, 2, port, &trusts[0]));
     let why = enter(place(1, 2, port, &trusts[0])).join().unwrap().unwrap_err().why;
     assert!(why.contains("the certificate is for rank 0, and this is rank 1"), "{why}");
-    let other = Place { job: "other".to_owned(), ..place(1, 2, port, &trusts[1]) };
+    let other = MemberSettings { job: "other".to_owned(), ..place(1, 2, port, &trusts[1]) };
     let why = enter(other).join().unwrap().unwrap_err().why;
     assert!(why.contains("the certificate is for job `test`, and this is job `other`"), "{why}");
     let second = enter(place(1, 2, port, &trusts[1]));
     sums(&[first.join().unwrap().unwrap(), second.join().unwrap().unwrap()], 1000);
     // The CA is the same, but the certificate is for another job. Rank 0 finds that when it connects to its own
     // coordinator.
-    let first = Place { job: "other".to_owned(), ..place(0, 2, free_port(), &trusts[0]) };
+    let first = MemberSettings { job: "other".to_owned(), ..place(0, 2, free_port(), &trusts[0]) };
     let why = enter(first).join().unwrap().unwrap_err().why;
     assert!(why.contains("the certificate is for job `test`, and this is job `other`"), "{why}");
 }
@@ -171,7 +171,7 @@ fn serve(cores: u32, interfaces: usize, trust: &Trust) -> Service {
 }
 
 fn work(hub: SocketAddr, rank: u32, workers: u32, elements: u64, trust: &Trust) -> Result<Hub, JoinError> {
-    let place = hub_join::Place {
+    let place = hub_join::WorkerSettings {
         rank,
         job: "job".to_owned(),
         hubs: vec![hub],
@@ -242,7 +242,7 @@ fn hubs_of_racks_authenticate_with_certificates() {
         for rank in 0..4 {
             let (trust, addresses) = (&trust, &addresses);
             scope.spawn(move || {
-                let place = hub_join::Place {
+                let place = hub_join::WorkerSettings {
                     rank,
                     job: "racks".to_owned(),
                     hubs: Vec::new(),

@@ -38,13 +38,13 @@ impl Members {
                 Err(Refusal { why, later: true })
             }
             Role::Member { world: theirs, .. } if theirs != world => {
-                Err(format!("this job has {world} ranks, and not {theirs}").into())
+                Err(format!("this job has {world} ranks, not {theirs}").into())
             }
             Role::Member { rank, .. } if rank >= world => {
                 Err(format!("there is no rank {rank} of {world}: ranks are 0 to {}", world - 1).into())
             }
             Role::Member { lanes: theirs, .. } if theirs != lanes => {
-                Err(format!("this job has {lanes} lanes, and not {theirs}").into())
+                Err(format!("this job has {lanes} lanes, not {theirs}").into())
             }
             // A process that was started again may connect before the coordinator knows that its predecessor was lost.
             Role::Member { rank, .. } if here(rank) => {
@@ -89,7 +89,7 @@ impl Lanes {
         if to != rank || from <= rank || !takes_part(from) || lane >= lanes {
             Err(format!("rank {rank} expects no lane {lane} from rank {from} to rank {to}").into())
         } else if theirs != epoch {
-            Err(format!("this is epoch {epoch}, and not {theirs}").into())
+            Err(format!("this is epoch {epoch}, not {theirs}").into())
         } else if here(from, lane) {
             Err(format!("lane {lane} of rank {from} is already connected").into())
         } else {
@@ -116,7 +116,7 @@ mod tests {
             (lane(1, 1, 0, 5), "from rank 1"),
             (lane(4, 1, 0, 5), "from rank 4"),
             (lane(2, 1, 2, 5), "no lane 2"),
-            (lane(2, 1, 0, 4), "this is epoch 5, and not 4"),
+            (lane(2, 1, 0, 4), "this is epoch 5, not 4"),
             (lane(3, 1, 1, 5), "lane 1 of rank 3 is already connected"),
             (lanes.admit(&Role::Visitor, |_| true, |_, _| false), "only lanes"),
         ] {

@@ -1,6 +1,6 @@
 //! Decides who takes part in the next epoch, and when it begins.
 
-use super::message::Listens;
+use super::message::ListenAddresses;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub enum Decision {
         /// Its number.
         epoch: u16,
         /// The ranks that take part, in ascending order, and where each listens.
-        members: Vec<(u32, Listens)>,
+        members: Vec<(u32, ListenAddresses)>,
     },
     /// The job cannot begin yet, because these ranks have not joined so far.
     Awaited(Vec<u32>),
@@ -24,7 +24,7 @@ pub enum Decision {
 }
 
 /// How long ranks wait before they first report which ranks are missing. Each later report takes twice as long.
-pub const LONELY: Duration = Duration::from_secs(3);
+pub const FIRST_NOTICE_AFTER: Duration = Duration::from_secs(3);
 
 /// Gathers ranks for each epoch. The first epoch begins once all ranks of the job have joined. A later one begins
 /// once all connected ranks have asked for it; if some rank wants to wait for lost ranks, it begins only after that
@@ -36,7 +36,7 @@ pub struct Assembly {
     next: u16,
     begun: bool,
     /// The ranks that are ready for the next epoch, and where they listen.
-    ready: BTreeMap<u32, Listens>,
+    ready: BTreeMap<u32, ListenAddresses>,
     /// The ranks of the last epoch that have asked for the next one.
     requests: BTreeMap<u32, Request>,
     /// Whether [`Decision::Missing`] was returned.
@@ -58,7 +58,7 @@ impl Assembly {
     /// Creates the assembly of a job of `world` ranks, which have to join within `wait`.
     pub fn new(world: u32, wait: Duration) -> Self {
         let (ready, requests) = (BTreeMap::new(), BTreeMap::new());
-        let (next, begun, reported_missing, next_notice) = (0, false, false, LONELY);
+        let (next, begun, reported_missing, next_notice) = (0, false, false, FIRST_NOTICE_AFTER);
         Self { world, wait, next, begun, ready, requests, reported_missing, next_notice }
     }
 
@@ -68,13 +68,13 @@ impl Assembly {
     }
 
     /// Notes that a rank has joined and is ready for the next epoch.
-    pub fn add(&mut self, rank: u32, listens: Listens) {
+    pub fn add(&mut self, rank: u32, listens: ListenAddresses) {
         self.ready.insert(rank, listens);
     }
 
     /// Notes that a rank of the last epoch asks for the next one. `patience` is how long it is willing to wait for
     /// lost ranks.
-    pub fn ask(&mut self, rank: u32, listens: Listens, patience: Duration, now: Duration) {
+    pub fn ask(&mut self, rank: u32, listens: ListenAddresses, patience: Duration, now: Duration) {
         self.add(rank, listens);
         self.requests.insert(rank, Request { when: now, patience });
     }
@@ -141,8 +141,8 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn listens() -> Listens {
-        Listens { lanes: Vec::new(), door: None, machine: None }
+    fn listens() -> ListenAddresses {
+        ListenAddresses { lanes: Vec::new(), unix_socket: None, machine: None }
     }
 
     /// The epoch that begins, and its ranks.

@@ -124,7 +124,7 @@ impl Coordinator {
         }
         self.heartbeats.heard(member as usize, now);
         match message {
-            FromMember::Alive | FromMember::Listens(_) => {}
+            FromMember::Alive | FromMember::ListenAddresses(_) => {}
             FromMember::Leave | FromMember::Again { .. } => {
                 self.members.insert(member, State::Left);
                 self.heartbeats.leave(member as usize);
@@ -560,7 +560,7 @@ mod tests {
         let mut four = coordinator(4);
         let (blame, when) = run(&mut four, &[0], 0, 10_000).unwrap();
         // All others may have died at once, so the message says that too.
-        assert!(four.verdict().unwrap().1.what.contains("or they are all gone"));
+        assert!(four.verdict().unwrap().1.what.contains("or all others have ended"));
         assert_eq!(blame, Blame::Rank(0));
         assert!(when <= 2000, "{when}");
         assert_eq!(run(&mut coordinator(2), &[0], 0, 10_000).unwrap().0, Blame::Rank(1));
@@ -576,9 +576,10 @@ mod tests {
         assert!(when <= 2000, "{when}");
         assert_eq!((four.has(2), four.take_lost()), (false, vec![2]), "the coordinator cannot reach it");
         // Nothing that rank 0's host sends reaches rank 2, which gives up and tells the coordinator.
-        for (hears, blame, kind) in
-            [(vec![1, 3], Blame::Link(0, 2), "no sign of life"), (vec![], Blame::Rank(2), "hears nobody")]
-        {
+        for (hears, blame, kind) in [
+            (vec![1, 3], Blame::Link(0, 2), "sent nothing"),
+            (vec![], Blame::Rank(2), "receives nothing from any peer"),
+        ] {
             let mut four = coordinator(4);
             four.receive(2, FromMember::Deaf { hears, trouble: Trouble::silent(ms(1600)) }, ms(100));
             four.closed(2, "end of file");

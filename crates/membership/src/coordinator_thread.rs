@@ -2,8 +2,8 @@
 
 use crate::admission::Members;
 use crate::assembly::Decision;
-use crate::message::{FromCoordinator, FromMember, Listens};
-use crate::place::{JoinError, Place};
+use crate::message::{FromCoordinator, FromMember, ListenAddresses};
+use crate::place::{JoinError, MemberSettings};
 use crate::{Assembly, Coordinator};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Token, Waker};
@@ -60,7 +60,7 @@ impl Drop for CoordinatorThread {
 ///
 /// # Errors
 /// A clause: why it cannot listen on any of them.
-fn bind(place: &Place) -> Result<Vec<TcpListener>, String> {
+fn bind(place: &MemberSettings) -> Result<Vec<TcpListener>, String> {
     let listen = |address: SocketAddr, port: u16| TcpListener::bind(SocketAddr::new(address.ip(), port));
     let [first, others @ ..] = &place.coordinator[..] else {
         return Err("has no address of the coordinator".to_owned());
@@ -82,7 +82,7 @@ fn bind(place: &Place) -> Result<Vec<TcpListener>, String> {
 }
 
 /// Starts the coordinator: listens on its addresses, and starts its thread.
-pub fn open(place: &Place, settings: Settings) -> Result<CoordinatorThread, JoinError> {
+pub fn open(place: &MemberSettings, settings: Settings) -> Result<CoordinatorThread, JoinError> {
     let fault = |what: String| JoinError::here(place.rank, &what);
     let mut listeners = bind(place).map_err(fault)?;
     let addresses: Vec<SocketAddr> =
@@ -118,7 +118,7 @@ pub fn open(place: &Place, settings: Settings) -> Result<CoordinatorThread, Join
 }
 
 struct CoordinatorLoop {
-    place: Place,
+    place: MemberSettings,
     lanes: u32,
     patience: Patience,
     closing: Arc<AtomicBool>,
@@ -237,12 +237,12 @@ impl CoordinatorLoop {
         if !in_epoch {
             self.heartbeats.heard(rank as usize, now);
         }
-        let fits = |listens: &Listens| listens.lanes.len() == self.lanes as usize;
+        let fits = |listens: &ListenAddresses| listens.lanes.len() == self.lanes as usize;
         match message {
-            FromMember::Listens(listens) | FromMember::Again { listens, .. } if !fits(&listens) => {
+            FromMember::ListenAddresses(listens) | FromMember::Again { listens, .. } if !fits(&listens) => {
                 self.dismiss(rank, "has a different number of lanes than the others".to_owned());
             }
-            FromMember::Listens(listens) if !in_epoch => self.assembly.add(rank, listens),
+            FromMember::ListenAddresses(listens) if !in_epoch => self.assembly.add(rank, listens),
             FromMember::Again { .. } if !self.place.elastic => {
                 self.dismiss(rank, "asked for another epoch, but the job is not elastic".to_owned());
             }

@@ -4,8 +4,8 @@
 use crate::admission::Lanes;
 use crate::hooks::Wanted;
 use crate::member_connection::{MemberConnection, Roster};
-use crate::message::Listens;
-use crate::place::{Interface, JoinError, Place};
+use crate::message::ListenAddresses;
+use crate::place::{Interface, JoinError, MemberSettings};
 use mio::net::{TcpListener, TcpStream, UnixListener};
 use mio::{Events, Interest, Token};
 use socket2::{Domain, Protocol, SockRef, Type};
@@ -25,7 +25,7 @@ use syncline_transport::same_host::Agreement;
 use syncline_transport::socket::{Socket, Stream};
 
 /// Sets the options that all TCP connections between members have.
-fn set_options(stream: &TcpStream, place: &Place) -> Result<(), String> {
+fn set_options(stream: &TcpStream, place: &MemberSettings) -> Result<(), String> {
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     if let Some(name) = &place.congestion {
         congestion::choose(&SockRef::from(stream), name)?;
@@ -38,28 +38,28 @@ fn set_options(stream: &TcpStream, place: &Place) -> Result<(), String> {
 pub struct Listeners {
     lanes: Vec<TcpListener>,
     /// The listener for members that may share memory ([`same_host`]).
-    door: Option<UnixListener>,
+    unix_socket: Option<UnixListener>,
     /// The addresses of the listeners, for other members.
-    pub listens: Listens,
+    pub listens: ListenAddresses,
 }
 
-/// Opens a listener for each lane, on the member's interfaces in turn, and a door if memory may be shared.
-pub fn listen(place: &Place, lanes: u32) -> Result<Listeners, JoinError> {
+/// Opens a listener for each lane, on the member's interfaces in turn, and a Unix socket if memory may be shared.
+pub fn listen(place: &MemberSettings, lanes: u32) -> Result<Listeners, JoinError> {
     let fault = |what: String| JoinError::here(place.rank, &what);
     let (listeners, addresses) = (0..lanes as usize)
         .map(|lane| {
-            let Interface { listen, told } = place.interfaces[lane % place.interfaces.len()];
+            let Interface { listen, advertised } = place.interfaces[lane % place.interfaces.len()];
             let listener = place
                 .listen(listen, lane as u32)
                 .map_err(|why| fault(format!("cannot listen on {listen}: {why}")))?;
             let address = listener.local_addr().map_err(|error| fault(error.to_string()))?;
-            Ok((listener, SocketAddr::new(told, address.port())))
+            Ok((listener, SocketAddr::new(advertised, address.port())))
         })
         .collect::<Result<(Vec<_>, Vec<_>), JoinError>>()?;
-    // If the door cannot be opened, other members connect over TCP.
-    let (door, name) = place.shared_memory.then(|| same_host::open().ok()).flatten().unzip();
-    let listens = Listens { lanes: addresses, door: name, machine: affinity::machine() };
-    Ok(Listeners { lanes: listeners, door, listens })
+    // If the socket cannot be opened, other members connect over TCP.
+    let (unix_socket, name) = place.shared_memory.then(|| same_host::open().ok()).flatten().unzip();
+    let listens = ListenAddresses { lanes: addresses, unix_socket: name, machine: affinity::machine() };
+    Ok(Listeners { lanes: listeners, unix_socket, listens })
 }
 
 /// The error of a non-blocking `connect` that has begun.
@@ -91,7 +91,7 @@ const LATER_EPOCH_WAIT: Duration = Duration::from_secs(10);
 
 /// Connects this member's lanes with all members of the epoch. Returns the connections by lane and seat.
 pub fn join(
-    place: &Place,
+    place: &MemberSettings,
     roster: &Roster,
     listeners: Listeners,
     coordinator: &mut MemberConnection,
@@ -173,7 +173,7 @@ struct LaneAgreement {
 
 /// The state while this member's lanes are being connected.
 struct Meeting<'a> {
-    place: &'a Place,
+    place: &'a MemberSettings,
     roster: &'a Roster,
     listeners: Listeners,
     poll: Watcher,
@@ -195,7 +195,11 @@ struct Meeting<'a> {
 }
 
 impl<'a> Meeting<'a> {
-    fn new(place: &'a Place, roster: &'a Roster, mut listeners: Listeners) -> Result<Self, JoinError> {
+    fn new(
+        place: &'a MemberSettings,
+        roster: &'a Roster,
+        mut listeners: Listeners,
+    ) -> Result<Self, JoinError> {
         let fault = |error: std::io::Error| {
             JoinError::here(place.rank, &format!("cannot wait for connections: {error}"))
         };
@@ -203,8 +207,8 @@ impl<'a> Meeting<'a> {
         for listener in &mut listeners.lanes {
             poll.registry().register(listener, LISTENERS, Interest::READABLE).map_err(fault)?;
         }
-        if let Some(door) = &mut listeners.door {
-            poll.registry().register(door, LISTENERS, Interest::READABLE).map_err(fault)?;
+        if let Some(unix_socket) = &mut listeners.unix_socket {
+            poll.registry().register(unix_socket, LISTENERS, Interest::READABLE).map_err(fault)?;
         }
         let lanes = listeners.lanes.len() as u32;
         let to_connect = (roster.ranks().filter(|&rank| rank < place.rank))
@@ -237,12 +241,12 @@ impl<'a> Meeting<'a> {
         }
     }
 
-    /// The name of the door of a lane's member, if memory may be shared with it.
-    fn door(&self, PeerLane { rank, lane }: PeerLane) -> Option<&'a str> {
+    /// The name of the Unix socket of a lane's member, if memory may be shared with it.
+    fn unix_socket(&self, PeerLane { rank, lane }: PeerLane) -> Option<&'a str> {
         let (ours, theirs) = (self.roster.listens(self.place.rank)?, self.roster.listens(rank)?);
-        let address = |listens: &Listens| listens.lanes[lane as usize].ip();
+        let address = |listens: &ListenAddresses| listens.lanes[lane as usize].ip();
         let near = self.place.shared_memory && same_host::same_machine(address(ours), address(theirs));
-        theirs.door.as_deref().filter(|_| near && !self.unshared.contains_key(&rank))
+        theirs.unix_socket.as_deref().filter(|_| near && !self.unshared.contains_key(&rank))
     }
 
     /// Begins the connections that are due.
@@ -253,7 +257,7 @@ impl<'a> Meeting<'a> {
         for (target, _) in due {
             let PeerLane { rank, lane } = target;
             let role = Role::Lane { from: self.place.rank, to: rank, lane, epoch: self.roster.epoch };
-            let unix = self.door(target).and_then(|name| {
+            let unix = self.unix_socket(target).and_then(|name| {
                 let socket = same_host::connect(name).map_err(|error| error.to_string());
                 match socket.and_then(|socket| same_host::check_same_user(&socket).map(|()| socket)) {
                     Ok(socket) => Some(Socket::Unix(socket)),
@@ -309,8 +313,8 @@ impl<'a> Meeting<'a> {
             .flat_map(|listener| std::iter::from_fn(|| listener.accept().ok()))
             .take(handshaking::MOST)
             .map(|(stream, _)| Socket::Tcp(stream));
-        let unix = (self.listeners.door.iter())
-            .flat_map(|door| std::iter::from_fn(|| door.accept().ok()))
+        let unix = (self.listeners.unix_socket.iter())
+            .flat_map(|unix_socket| std::iter::from_fn(|| unix_socket.accept().ok()))
             .take(handshaking::MOST)
             .filter(|(stream, _)| same_host::check_same_user(stream).is_ok())
             .map(|(stream, _)| Socket::Unix(stream));
@@ -423,7 +427,7 @@ impl<'a> Meeting<'a> {
                     Ok(()) => {
                         let ours = self.unshared.get(&peer.rank).cloned();
                         let theirs = || format!("rank {} could not share memory", peer.rank);
-                        let why = ours.or_else(|| self.door(peer).map(|_| theirs()));
+                        let why = ours.or_else(|| self.unix_socket(peer).map(|_| theirs()));
                         let stream = Stream::new(socket).because(why);
                         self.connected(target, peer, Box::new(stream), made);
                     }

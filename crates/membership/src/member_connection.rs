@@ -2,13 +2,13 @@
 
 use crate::Member;
 use crate::arbiter::{Arbiter, Executor};
-use crate::assembly::LONELY;
+use crate::assembly::FIRST_NOTICE_AFTER;
 use crate::coordinator_thread::CoordinatorThread;
 use crate::hooks::{Notice, Wanted};
 use crate::meeting;
 use crate::meeting::Listeners;
-use crate::message::{FromCoordinator, FromMember, Listens, Progress};
-use crate::place::{JoinError, Place};
+use crate::message::{FromCoordinator, FromMember, ListenAddresses, Progress};
+use crate::place::{JoinError, MemberSettings};
 use mio::{Events, Token, Waker};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -34,7 +34,7 @@ pub struct Roster {
     /// The number of the epoch.
     pub epoch: u16,
     /// The ranks in ascending order, and where each listens. A rank's seat is its position in this list.
-    pub members: Vec<(u32, Listens)>,
+    pub members: Vec<(u32, ListenAddresses)>,
 }
 
 impl Roster {
@@ -49,7 +49,7 @@ impl Roster {
     }
 
     /// Where a rank listens; `None` if the rank does not take part.
-    pub fn listens(&self, rank: u32) -> Option<&Listens> {
+    pub fn listens(&self, rank: u32) -> Option<&ListenAddresses> {
         self.seat(rank).map(|seat| &self.members[seat].1)
     }
 
@@ -79,7 +79,7 @@ pub struct MemberConnection {
 
 /// Joins at the coordinator, and waits until an epoch begins.
 pub fn enter(
-    place: &Place,
+    place: &MemberSettings,
     settings: Settings,
     wanted: &mut Wanted<'_>,
     notice: &mut Notice<'_>,
@@ -88,7 +88,7 @@ pub fn enter(
     let listeners = meeting::listen(place, settings.pace.lanes)?;
     loop {
         let mut connection = MemberConnection::connect(place, settings, deadline, wanted, notice)?;
-        connection.control.send(&FromMember::Listens(listeners.listens.clone()));
+        connection.control.send(&FromMember::ListenAddresses(listeners.listens.clone()));
         // `None` means that the coordinator disconnected this member without a message. Try again: it may then say why.
         if let Some(roster) =
             connection.wait_for_epoch(place, settings, Some(deadline), (&mut *wanted, notice))?
@@ -114,7 +114,7 @@ const RETRY: Duration = Duration::from_millis(100);
 
 /// Connects to the coordinator. Tries again until it listens, or until the deadline.
 fn connect_to_coordinator(
-    place: &Place,
+    place: &MemberSettings,
     lanes: u32,
     deadline: Instant,
     wanted: &mut Wanted<'_>,
@@ -130,7 +130,7 @@ fn connect_to_coordinator(
             why
         })
     };
-    let (began, mut wait) = (Instant::now(), LONELY);
+    let (began, mut wait) = (Instant::now(), FIRST_NOTICE_AFTER);
     loop {
         let until = deadline.min(began + wait);
         let trust = (&place.trust, place.job.as_str());
@@ -154,7 +154,7 @@ fn connect_to_coordinator(
 impl MemberConnection {
     /// Connects to the coordinator.
     fn connect(
-        place: &Place,
+        place: &MemberSettings,
         settings: Settings,
         deadline: Instant,
         wanted: &mut Wanted<'_>,
@@ -178,7 +178,7 @@ impl MemberConnection {
     /// come back.
     pub fn again(
         &mut self,
-        place: &Place,
+        place: &MemberSettings,
         settings: Settings,
         patience: Duration,
         wanted: &mut Wanted<'_>,
@@ -200,7 +200,7 @@ impl MemberConnection {
     /// once.
     fn wait_for_epoch(
         &mut self,
-        place: &Place,
+        place: &MemberSettings,
         settings: Settings,
         deadline: Option<Instant>,
         (wanted, notice): (&mut Wanted<'_>, &mut Notice<'_>),
@@ -322,7 +322,7 @@ impl MemberConnection {
     ///
     /// # Errors
     /// The coordinator is lost, has left, has dismissed this member, or has sent a verdict.
-    pub fn exchange(&mut self, place: &Place) -> Result<(), JoinError> {
+    pub fn exchange(&mut self, place: &MemberSettings) -> Result<(), JoinError> {
         self.send_heartbeat();
         let closed = self.control.write().and_then(|()| self.control.read()).err();
         let lost = |why: String| JoinError::here(place.rank, &format!("lost the coordinator: it {why}"));

@@ -15,13 +15,13 @@ pub struct Progress {
 
 /// Where a member listens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Listens {
+pub struct ListenAddresses {
     /// The address of each lane.
     pub lanes: Vec<SocketAddr>,
     /// The abstract name of a Unix socket, for members that may share memory with this one. Only processes on the same
     /// machine and in the same network namespace can connect to it.
     #[serde(default)]
-    pub door: Option<String>,
+    pub unix_socket: Option<String>,
     /// An identifier of the member's machine.
     #[serde(default)]
     pub machine: Option<String>,
@@ -32,7 +32,7 @@ pub struct Listens {
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum FromMember {
     /// Where the member listens. This is the first message of a member.
-    Listens(Listens),
+    ListenAddresses(ListenAddresses),
     /// A heartbeat.
     Alive,
     /// Something seems to be wrong with a peer, or is wrong with the member itself.
@@ -73,7 +73,7 @@ pub enum FromMember {
     /// The member has ended this epoch and asks for the next one.
     Again {
         /// Where it listens in the next epoch.
-        listens: Listens,
+        listens: ListenAddresses,
         /// How long it is willing to wait for ranks that were lost, in milliseconds.
         patience_ms: u64,
     },
@@ -90,7 +90,7 @@ pub enum FromCoordinator {
         /// The number of the epoch.
         epoch: u16,
         /// The ranks that take part, in ascending order, and where each listens.
-        members: Vec<(u32, Listens)>,
+        members: Vec<(u32, ListenAddresses)>,
     },
     /// The job has begun. The receiver joins it in the next epoch.
     Begun,
@@ -188,11 +188,12 @@ pub(crate) mod tests {
 
     /// Any message of a member, about ranks of the job and about others.
     pub(crate) fn member_messages() -> impl Strategy<Value = FromMember> {
-        let listens = Listens { lanes: Vec::new(), door: None, machine: Some("here".to_owned()) };
+        let listens =
+            ListenAddresses { lanes: Vec::new(), unix_socket: None, machine: Some("here".to_owned()) };
         let again = FromMember::Again { listens: listens.clone(), patience_ms: u64::MAX };
         let progress = (0..5u64, 0..5u64).prop_map(|(begun, over)| Progress { begun, over });
         prop_oneof![
-            Just(FromMember::Listens(listens)),
+            Just(FromMember::ListenAddresses(listens)),
             Just(again),
             Just(FromMember::Alive),
             Just(FromMember::Leave),

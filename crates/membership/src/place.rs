@@ -12,7 +12,7 @@ use syncline_transport::trust::Trust;
 
 /// A member's settings: its rank, its addresses and the coordinator's.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct MemberSettings {
     /// The rank of this member.
     pub rank: u32,
     /// The number of ranks of the job.
@@ -22,7 +22,7 @@ pub struct Place {
     /// How members authenticate each other.
     pub trust: Trust,
     /// The coordinator's addresses: the member tries one after the other. Rank 0 listens on all of them that its host
-    /// has. There, port 0 means any free port (of [`Place::ports`]).
+    /// has. There, port 0 means any free port (of [`MemberSettings::ports`]).
     pub coordinator: Vec<SocketAddr>,
     /// The interfaces on which this member listens. Lanes use them in turn.
     pub interfaces: Vec<Interface>,
@@ -50,23 +50,23 @@ pub struct Interface {
     /// addresses of the host.
     pub listen: IpAddr,
     /// The address to which others connect.
-    pub told: IpAddr,
+    pub advertised: IpAddr,
 }
 
 impl From<IpAddr> for Interface {
     fn from(address: IpAddr) -> Self {
-        Self { listen: address, told: address }
+        Self { listen: address, advertised: address }
     }
 }
 
 /// The most lanes of a member.
 const MOST_LANES: u32 = 1 << 12;
 
-impl Place {
+impl MemberSettings {
     /// Checks the place and the settings, before any connection is made.
     pub fn check(&self, settings: Settings) -> Result<(), JoinError> {
         let Settings { pace, patience, .. } = settings;
-        let fault = |what: String| Err(JoinError::nonsense(JoinError::here(self.rank, &what).why));
+        let fault = |what: String| Err(JoinError::invalid(JoinError::here(self.rank, &what).why));
         if self.rank >= self.world {
             return fault(format!("does not exist in a job of {} ranks, which count from 0", self.world));
         }
@@ -89,8 +89,8 @@ impl Place {
                     .to_owned(),
             );
         }
-        let told = self.interfaces.iter().map(|interface| interface.told);
-        if let Some(any) = told.clone().find(IpAddr::is_unspecified) {
+        let advertised = self.interfaces.iter().map(|interface| interface.advertised);
+        if let Some(any) = advertised.clone().find(IpAddr::is_unspecified) {
             return fault(format!(
                 "cannot tell others to connect to {any}, which stands for every address: \
                  give the addresses at which others reach this host"
@@ -123,7 +123,7 @@ impl Place {
         Ok(())
     }
 
-    /// Listens on an address, on a free port of [`Place::ports`]. Members on one host, and calls with different
+    /// Listens on an address, on a free port of [`MemberSettings::ports`]. Members on one host, and calls with different
     /// `turn`s, try the ports in different orders.
     ///
     /// # Errors
@@ -151,18 +151,18 @@ pub struct JoinError {
     /// A sentence that says which rank is missing or was refused, and why.
     pub why: String,
     /// Whether this member's settings are invalid, so it made no connection.
-    pub nonsense: bool,
+    pub invalid: bool,
 }
 
 impl JoinError {
     /// An error for a rank that is missing or was refused.
     pub fn new(why: impl Into<String>) -> Self {
-        Self { why: why.into(), nonsense: false }
+        Self { why: why.into(), invalid: false }
     }
 
     /// An error for invalid settings.
-    pub fn nonsense(why: impl Into<String>) -> Self {
-        Self { why: why.into(), nonsense: true }
+    pub fn invalid(why: impl Into<String>) -> Self {
+        Self { why: why.into(), invalid: true }
     }
 
     /// An error about this rank. `what` is a clause about it.

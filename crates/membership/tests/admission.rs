@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
 use syncline_membership::admission::Members;
-use syncline_protocol::fault::Broken;
+use syncline_protocol::fault::ProtocolError;
 use syncline_protocol::handshake::{Acceptor, Authentication, Initiator, Key, Next, PROTOCOL, Role};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::virtual_network::{End, VirtualNetwork};
@@ -93,17 +93,17 @@ impl Machine for Process {
         None
     }
 
-    fn read_directly(&mut self, _: u32, _: usize) -> Result<(), Broken> {
+    fn read_directly(&mut self, _: u32, _: usize) -> Result<(), ProtocolError> {
         unreachable!("`direct` returns no place")
     }
 
-    fn received(&mut self, peer: u32, bytes: &[u8]) -> Result<(), Broken> {
+    fn received(&mut self, peer: u32, bytes: &[u8]) -> Result<(), ProtocolError> {
         let Self { endpoints, members, here } = self;
         endpoints.get_mut(&peer).unwrap().receive(bytes, *members, here);
         Ok(())
     }
 
-    fn believe(&mut self, _: u32) {}
+    fn disable_checksums(&mut self, _: u32) {}
 
     fn beat(&mut self, _: u32) {}
 
@@ -178,12 +178,12 @@ impl Guest {
     fn refusal(&self) -> Option<&'static str> {
         match self {
             Self::Rank(_) | Self::Garbage(_) => None,
-            Self::WorldOf(_) => Some("this job has 3 ranks, and not"),
+            Self::WorldOf(_) => Some("this job has 3 ranks, not"),
             Self::NoSuchRank => Some("there is no rank 3 of 3"),
-            Self::Lanes(_) => Some("this job has 1 lanes, and not"),
+            Self::Lanes(_) => Some("this job has 1 lanes, not"),
             Self::AnotherKey => Some("does not have the key of this job"),
             Self::NoKey => Some("`none` there and `key` here"),
-            Self::AnotherJob => Some("the job has another name here"),
+            Self::AnotherJob => Some("this process serves a job of another name"),
             Self::NoMember => Some("only members can join at the coordinator"),
             Self::Version(_) => Some("use the same version of syncline everywhere"),
         }

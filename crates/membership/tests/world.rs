@@ -17,7 +17,7 @@ use syncline_membership::message::{FromCoordinator, FromMember, Progress};
 use syncline_membership::{Coordinator, Judge, Member};
 use syncline_plan::by_name;
 use syncline_protocol::codec::{Decoder, LONGEST, encode};
-use syncline_protocol::fault::{Blame, Broken, FaultKind, Trouble};
+use syncline_protocol::fault::{Blame, FaultKind, ProtocolError, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::lane::{Lane, Pace, StartedOperation};
 use syncline_protocol::machine::Machine;
@@ -194,13 +194,13 @@ impl Machine for Process {
         if self.control(peer).is_some() { None } else { self.rank().lane.direct(peer) }
     }
 
-    fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), Broken> {
+    fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), ProtocolError> {
         let rank = self.rank();
         rank.heard.push(peer);
         rank.lane.read_directly(peer, bytes)
     }
 
-    fn received(&mut self, peer: u32, bytes: &[u8]) -> Result<(), Broken> {
+    fn received(&mut self, peer: u32, bytes: &[u8]) -> Result<(), ProtocolError> {
         if let Some(control) = self.control_mut(peer) {
             control.decoder.feed(bytes);
             return Ok(());
@@ -210,8 +210,8 @@ impl Machine for Process {
         rank.lane.received(peer, bytes)
     }
 
-    fn believe(&mut self, peer: u32) {
-        self.rank().lane.believe(peer);
+    fn disable_checksums(&mut self, peer: u32) {
+        self.rank().lane.disable_checksums(peer);
     }
 
     fn beat(&mut self, peer: u32) {

@@ -56,7 +56,7 @@ fn simulate_with(
         slow: Default::default(),
         jitter: Default::default(),
         durations: workload.classes.iter().map(|g| vec![Time::ZERO; g.tasks.len()]).collect(),
-        plan_of: workload.classes.iter().map(|g| vec![u32::MAX; g.tasks.len()]).collect(),
+        plan_of: workload.classes.iter().map(|g| vec![None; g.tasks.len()]).collect(),
         workload: &workload,
         plans: Vec::new(),
         symmetry: Symmetry::none(fabric),

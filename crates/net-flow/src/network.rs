@@ -272,7 +272,7 @@ impl NetworkModel for Flows<'_> {
         let took = |used: &LinkUse, port| self.sharing.time_of(port, Bytes(used.bytes));
         let mut ports = (0..).zip(self.accounts.uses()).map(|(port, used)| (port, took(used, port)));
         let (port, took) = ports.find(|&(_, took)| took > allowed)?;
-        Some(format!("port {port} sent what takes it {took}, in {}", self.last))
+        Some(format!("port {port} sent within {} what takes it {took}", self.last))
     }
 
     fn stop_activity(&mut self, now: Time) {

@@ -152,14 +152,14 @@ fn of_fabric(
     links: &mut Links,
 ) -> std::result::Result<String, Diagnostic> {
     if fault.dead && fault.factor.is_some() {
-        return Err(Diagnostic::error(Code::BadValue, "a link is either slow or dead")
+        return Err(Diagnostic::error(Code::BadValue, "a link fault has both `factor` and `dead`")
             .key("factor")
             .help("give `factor` or `dead`, not both"));
     }
     let factor = if fault.dead { None } else { Some(factor(fault)?) };
     if let Some(key) = [("from", fault.from), ("until", fault.until)].into_iter().find(|(_, at)| at.is_some())
     {
-        return Err(Diagnostic::error(Code::BadValue, "a link is slow or dead for the whole run")
+        return Err(Diagnostic::error(Code::BadValue, "a link fault lasts the whole run")
             .key(key.0)
             .help("remove `from` and `until`: only slow ranks take them"));
     }

@@ -45,8 +45,8 @@ pub struct Plans {
     pub chosen: Vec<Vec<bool>>,
     /// Group of each plan: the name of its role.
     pub groups: Vec<String>,
-    /// By class and task, the index of its plan; `u32::MAX` for tasks that are not collectives.
-    pub plan_of: Vec<Vec<u32>>,
+    /// By class and task, the index of its plan; `None` for tasks that are not collectives.
+    pub plan_of: Vec<Vec<Option<u32>>>,
     /// Scheduling queues of each accounting dimension.
     pub dims: Vec<Lanes>,
     /// Keys of `collectives` that no plan has used.
@@ -102,14 +102,14 @@ pub fn plans(
     let mut errors = Diagnostics::new();
     let mut plan_of = Vec::new();
     for graph in &workload.classes {
-        let mut of = vec![u32::MAX; graph.tasks.len()];
+        let mut of = vec![None; graph.tasks.len()];
         for (index, task) in graph.tasks.iter().enumerate() {
             let TaskKind::Collective { role, kind, bytes, .. } = task.kind else { continue };
             if index % LOOK == 0 {
                 watch.look("planning the collectives")?;
             }
             let next = known.len() as u32;
-            of[index] = *known.entry((role.0, kind, bytes)).or_insert_with(|| {
+            let plan = *known.entry((role.0, kind, bytes)).or_insert_with(|| {
                 match planner.plan(&workload.roles[role.index()], role, kind, bytes) {
                     Ok((plan, is_chosen)) => {
                         plans.push(plan);
@@ -120,6 +120,7 @@ pub fn plans(
                 }
                 next
             });
+            of[index] = Some(plan);
         }
         plan_of.push(of);
     }

@@ -163,8 +163,7 @@ fn joined(
     for own in prepared {
         let before = plans.plans.len() as u32;
         plans.plans.extend(own.plans.plans);
-        let later =
-            |of: Vec<u32>| of.into_iter().map(|plan| if plan == u32::MAX { plan } else { before + plan });
+        let later = |of: Vec<Option<u32>>| of.into_iter().map(|plan| plan.map(|plan| before + plan));
         plans.chosen.extend(own.plans.chosen);
         plans.groups.extend(own.plans.groups);
         plans.plan_of.extend(own.plans.plan_of.into_iter().map(|of| later(of).collect()));

@@ -100,7 +100,7 @@ pub fn bytes(workload: &Workload) -> Diagnostics {
         .into()
 }
 
-/// Number of ranks that are simulated one by one.
+/// Number of ranks that are simulated individually.
 fn simulated(workload: &Workload, symmetry: &Symmetry) -> u32 {
     if symmetry.is_none() { workload.ranks } else { symmetry.classes() }
 }
@@ -158,7 +158,7 @@ pub fn sent(workload: &Workload, plans: &Plans) -> u128 {
         let graph = &workload.classes[class];
         let tasks = (0..).zip(&graph.tasks).zip(&plans.plan_of[class]);
         let sent = tasks.map(|((index, task), &plan)| match task.kind {
-            TaskKind::Collective { .. } => of_plans.get(plan as usize).copied().unwrap_or(0),
+            TaskKind::Collective { .. } => plan.map_or(0, |plan| of_plans[plan as usize]),
             TaskKind::Send { .. } => 1,
             _ => 0,
         } * u128::from(graph.times_a_step(index)));
@@ -180,7 +180,7 @@ fn sends(phase: &PhasePlan) -> u64 {
     [0, phase.size / 3, phase.size - 1].map(of_rank).iter().sum::<u64>().div_ceil(3)
 }
 
-/// A warning if more than [`MANY`] ranks are simulated one by one, or fewer that take long or much memory. `why` is the
+/// A warning if more than [`MANY`] ranks are simulated individually, or fewer that take long or much memory. `why` is the
 /// reason for simulating them one by one; `even` is a remedy if the sizes of collectives are the reason.
 pub fn many(
     workload: &Workload,
@@ -200,7 +200,7 @@ pub fn many(
     }
     let of = if ranks == workload.ranks { String::new() } else { format!(" of {}", workload.ranks) };
     let even = even.map_or_else(String::new, |even| format!("{even}, or "));
-    Diagnostic::warning(Code::ManyRanks, format!("{ranks}{of} ranks are simulated one by one: {why}"))
+    Diagnostic::warning(Code::ManyRanks, format!("{ranks}{of} ranks are simulated individually: {why}"))
         .help(format!(
             "this takes about {} of memory, and {:.0} million messages a step, at one or two seconds for each million; \
              {even}try a smaller fabric first",
@@ -249,11 +249,11 @@ pub fn memory(
             Diagnostic::error(Code::TooLarge, "the run needs more memory than `limits.memory` allows")
                 .key("limits.memory")
                 .found(format!(
-                    "about {:.0} GB for {ranks} ranks and {links} links that are simulated one by one",
+                    "about {:.0} GB for {ranks} ranks and {links} links that are simulated individually",
                     needed / 1e9
                 ))
                 .allowed(format!("at most {:.0} GB", limit.0 as f64 / 1e9))
-                .note(format!("ranks are simulated one by one: {why}"))
+                .note(format!("ranks are simulated individually: {why}"))
                 .help(format!(
                     "{}simulate a smaller fabric; or raise `limits.memory` if the machine has more memory",
                     even.map_or_else(String::new, |even| format!("{even}; or "))

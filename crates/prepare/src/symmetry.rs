@@ -97,7 +97,7 @@ fn roles_of(workload: &Workload, plans: &Plans) -> Vec<Option<usize>> {
     let mut roles = vec![None; plans.plans.len()];
     for (graph, of) in workload.classes.iter().zip(&plans.plan_of) {
         for (task, &plan) in graph.tasks.iter().zip(of) {
-            if let TaskKind::Collective { role, .. } = task.kind {
+            if let (TaskKind::Collective { role, .. }, Some(plan)) = (&task.kind, plan) {
                 roles[plan as usize] = Some(role.index());
             }
         }

@@ -1,6 +1,6 @@
 //! Faults: what went wrong, and who is at fault.
 
-use crate::operation::{Asked, Operation, Request};
+use crate::operation::{Announcement, Operation, Request};
 use crate::wire::Header;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -156,10 +156,7 @@ impl Trouble {
 
     /// Nothing arrived for this long.
     pub fn silent(silence: Duration) -> Self {
-        Self {
-            kind: FaultKind::Silent,
-            what: format!("gave no sign of life for {:.1} s", silence.as_secs_f64()),
-        }
+        Self { kind: FaultKind::Silent, what: format!("sent nothing for {:.1} s", silence.as_secs_f64()) }
     }
 
     /// Part of a message arrived, and then nothing more for this long.
@@ -170,7 +167,7 @@ impl Trouble {
 
     /// All others are silent: either this rank is cut off, or all others are gone. It cannot tell which.
     pub fn cut_off() -> Self {
-        let what = "hears nobody: it is cut off from all others, or they are all gone".to_owned();
+        let what = "receives nothing from any peer: its network is down, or all others have ended".to_owned();
         Self { kind: FaultKind::Silent, what }
     }
 
@@ -185,7 +182,7 @@ impl Trouble {
 
     /// A thread of this program failed, which is always a bug.
     pub fn bug() -> Self {
-        let what = "failed, which is a bug of syncline: please report it".to_owned();
+        let what = "failed, which is a bug in syncline: please report it".to_owned();
         Self { kind: FaultKind::Closed, what }
     }
 
@@ -212,14 +209,14 @@ impl Trouble {
     pub fn deadline(elapsed: Duration) -> Self {
         Self {
             kind: FaultKind::Deadline,
-            what: format!("was not through with the operation after {:.1} s", elapsed.as_secs_f64()),
+            what: format!("had not completed the operation after {:.1} s", elapsed.as_secs_f64()),
         }
     }
 }
 
-impl From<Broken> for Trouble {
-    fn from(broken: Broken) -> Self {
-        let kind = if matches!(broken, Broken::Differs(..) | Broken::NoPlan(..)) {
+impl From<ProtocolError> for Trouble {
+    fn from(broken: ProtocolError) -> Self {
+        let kind = if matches!(broken, ProtocolError::Differs(..) | ProtocolError::NoPlan(..)) {
             FaultKind::Differs
         } else {
             FaultKind::Corrupt
@@ -236,7 +233,7 @@ impl fmt::Display for Trouble {
 
 /// Why the bytes that arrive on a connection are invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Broken {
+pub enum ProtocolError {
     /// The frame is of an unknown kind, with this code.
     UnknownFrame(u16),
     /// The checksum of this frame is wrong: the frame changed on its way, or another should have come before it.
@@ -256,10 +253,10 @@ pub enum Broken {
     NoPlan(u32, Operation),
     /// The peer announces another operation under this number: the rank that it differs from, what that rank asks
     /// for, and what the peer asks for.
-    Differs(u32, Box<(Asked, Asked)>),
+    Differs(u32, Box<(Announcement, Announcement)>),
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownFrame(code) => write!(f, "sent a frame of unknown kind {code:#06x}"),
@@ -304,4 +301,4 @@ impl fmt::Display for Broken {
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for ProtocolError {}

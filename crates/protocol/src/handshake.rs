@@ -243,14 +243,14 @@ pub enum Next {
 
 /// Why a handshake failed, on the initiator's side.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shut {
+pub struct HandshakeError {
     /// A clause that says why.
     pub why: String,
     /// Whether another attempt would fail too: the acceptor refused for good, or cannot be authenticated.
     pub lasts: bool,
 }
 
-impl From<String> for Shut {
+impl From<String> for HandshakeError {
     fn from(why: String) -> Self {
         Self { why, lasts: false }
     }
@@ -314,20 +314,25 @@ impl Initiator {
     ///
     /// # Errors
     /// Why the acceptor refused, or cannot be authenticated.
-    pub fn received(&mut self, bytes: &[u8]) -> Result<Next, Shut> {
+    pub fn received(&mut self, bytes: &[u8]) -> Result<Next, HandshakeError> {
         self.decoder.feed(bytes);
         if self.decoder.gets_tls() {
             let why = "speaks TLS: use certificates everywhere, or nowhere".to_owned();
-            return Err(Shut { why, lasts: true });
+            return Err(HandshakeError { why, lasts: true });
         }
         let Some(answer) = self.decoder.message::<Answer>()? else { return Ok(Next::Wait) };
         match answer {
-            Answer::Refused { why, later } => Err(Shut { why: format!("refused: {why}"), lasts: !later }),
+            Answer::Refused { why, later } => {
+                Err(HandshakeError { why: format!("refused: {why}"), lasts: !later })
+            }
             Answer::Challenge { nonce, proof } if !self.proved => {
                 let transcript = transcript(&self.hello, &nonce);
                 let proof = unhex(&proof).unwrap_or_default();
                 if !self.authentication.verify("acceptor", &transcript, &proof) {
-                    return Err(Shut { why: "does not have the key of this job".to_owned(), lasts: true });
+                    return Err(HandshakeError {
+                        why: "does not have the key of this job".to_owned(),
+                        lasts: true,
+                    });
                 }
                 self.proved = true;
                 let proof = hex(&self.authentication.proof("initiator", &transcript));
@@ -427,7 +432,7 @@ impl Acceptor {
             ));
         }
         if self.job.as_ref().is_some_and(|job| *job != hello.job) {
-            return Err("the job has another name here".to_owned());
+            return Err("this process serves a job of another name".to_owned());
         }
         Ok(())
     }
@@ -556,7 +561,10 @@ mod tests {
         let refusal =
             serde_json::json!({ "is": "refused", "why": "protocol 1 meets protocol 9", "more": [] });
         let shut = initiator.received(&encode(&refusal)).unwrap_err();
-        assert_eq!(shut, Shut { why: "refused: protocol 1 meets protocol 9".to_owned(), lasts: true });
+        assert_eq!(
+            shut,
+            HandshakeError { why: "refused: protocol 1 meets protocol 9".to_owned(), lasts: true }
+        );
     }
 
     #[test]

@@ -25,11 +25,11 @@ pub mod transfers;
 
 use crate::extract::take_out;
 use crate::fault;
-use crate::fault::{Broken, Trouble};
+use crate::fault::{ProtocolError, Trouble};
 use crate::link::{Event, Landing, Link, Owner};
 use crate::machine::Machine;
 use crate::memory::{Pool, Region};
-use crate::operation::Asked;
+use crate::operation::Announcement;
 use crate::shape::{PlanBook, Shape};
 use crate::wire::{Digest, FrameKind, Header};
 use chunk::{Chunk, Trigger};
@@ -223,7 +223,7 @@ impl Lane {
     ///
     /// # Errors
     /// The rank that has announced another operation under this number, and both operations.
-    pub fn start(&mut self, job: Arc<StartedOperation>) -> Result<(), (u32, Broken)> {
+    pub fn start(&mut self, job: Arc<StartedOperation>) -> Result<(), (u32, ProtocolError)> {
         self.start_in(0, job)
     }
 
@@ -231,7 +231,7 @@ impl Lane {
     ///
     /// # Errors
     /// As for [`Lane::start`].
-    pub fn start_in(&mut self, slot: u32, job: Arc<StartedOperation>) -> Result<(), (u32, Broken)> {
+    pub fn start_in(&mut self, slot: u32, job: Arc<StartedOperation>) -> Result<(), (u32, ProtocolError)> {
         let Some(group) = self.groups.get_mut(slot as usize).and_then(Option::as_mut) else { return Ok(()) };
         let sequence = job.sequence;
         assert!(sequence > group.newest, "operation {sequence} begins after operation {}", group.newest);
@@ -518,14 +518,16 @@ impl Lane {
         begun
     }
 
-    fn handle(&mut self, rank: u32, event: Event) -> Result<(), Broken> {
+    fn handle(&mut self, rank: u32, event: Event) -> Result<(), ProtocolError> {
         match event {
-            Event::Header(header) if header.epoch != self.epoch => Err(Broken::Epoch(header, self.epoch)),
+            Event::Header(header) if header.epoch != self.epoch => {
+                Err(ProtocolError::Epoch(header, self.epoch))
+            }
             Event::Header(header) => {
                 let aside = |pool: &mut Pool, length| (length, Landing::Aside(pool.take(length)));
                 let (length, landing) = match header.kind {
                     FrameKind::Message(number) => self.landing(rank, header, number)?,
-                    FrameKind::Begin => aside(&mut self.pool, Asked::ENCODED),
+                    FrameKind::Begin => aside(&mut self.pool, Announcement::ENCODED),
                     FrameKind::Piece => self.transfers.landing(rank, header, &mut self.pool)?,
                     FrameKind::Offer => aside(&mut self.pool, Label::OFFER),
                     FrameKind::Open | FrameKind::Refuse => aside(&mut self.pool, OPEN),
@@ -574,11 +576,11 @@ impl Lane {
         header: Header,
         kind: FrameKind,
         payload: &[u8],
-    ) -> Result<(), Broken> {
-        let unknown = Broken::Unknown(header);
+    ) -> Result<(), ProtocolError> {
+        let unknown = ProtocolError::Unknown(header);
         match kind {
             FrameKind::Begin => {
-                let asked = payload.try_into().ok().and_then(Asked::decode);
+                let asked = payload.try_into().ok().and_then(Announcement::decode);
                 self.announced(rank, header, asked.ok_or(unknown)?)
             }
             FrameKind::Offer => self.transfers.offered(&mut context!(self), rank, header, payload),
@@ -592,11 +594,11 @@ impl Lane {
     }
 
     /// A peer has opened a group.
-    fn has_opened(&mut self, rank: u32, header: Header, id: u64) -> Result<(), Broken> {
+    fn has_opened(&mut self, rank: u32, header: Header, id: u64) -> Result<(), ProtocolError> {
         let numbered = (rank, header.sequence >> SEQUENCE_BITS);
         let known = self.routes.contains_key(&numbered) || self.opened.contains_key(&numbered);
         if numbered.1 == 0 || known {
-            return Err(Broken::Twice(header));
+            return Err(ProtocolError::Twice(header));
         }
         self.parted.remove(&(id, rank));
         let Some(&slot) = self.ids.get(&id) else {
@@ -604,7 +606,8 @@ impl Lane {
             return Ok(());
         };
         let group = self.groups[slot as usize].as_mut();
-        let group = group.filter(|group| group.absent.contains(&rank)).ok_or(Broken::Unknown(header))?;
+        let group =
+            group.filter(|group| group.absent.contains(&rank)).ok_or(ProtocolError::Unknown(header))?;
         group.absent.remove(&rank);
         self.routes.insert(numbered, slot);
         self.fill();
@@ -612,7 +615,7 @@ impl Lane {
     }
 
     /// A peer has left a group.
-    fn has_closed(&mut self, rank: u32, header: Header) -> Result<(), Broken> {
+    fn has_closed(&mut self, rank: u32, header: Header) -> Result<(), ProtocolError> {
         let numbered = (rank, header.sequence >> SEQUENCE_BITS);
         let never = header.chunk == NEVER;
         if !never && let Some(id) = self.opened.remove(&numbered) {
@@ -631,7 +634,7 @@ impl Lane {
             never && group.is_some_and(|group| group.closed && group.absent.contains(&rank))
         });
         let slot = if never { own } else { self.routes.remove(&numbered) };
-        let slot = slot.ok_or(Broken::Unknown(header))?;
+        let slot = slot.ok_or(ProtocolError::Unknown(header))?;
         let Some(group) = self.groups[slot as usize].as_mut() else { return Ok(()) };
         group.gone.insert(rank);
         let (id, closed) = (group.id, group.closed);
@@ -665,8 +668,8 @@ impl Lane {
     }
 
     /// A peer has announced an operation.
-    fn announced(&mut self, rank: u32, header: Header, asked: Asked) -> Result<(), Broken> {
-        let (slot, sequence) = self.group(rank, header).ok_or(Broken::Unknown(header))?;
+    fn announced(&mut self, rank: u32, header: Header, asked: Announcement) -> Result<(), ProtocolError> {
+        let (slot, sequence) = self.group(rank, header).ok_or(ProtocolError::Unknown(header))?;
         let group = self.groups[slot as usize].as_mut().expect("found just now");
         if let Some(known) = group.jobs.get_mut(&sequence) {
             // If this rank has not begun the operation, it was another rank that announced it first, and the error
@@ -674,13 +677,14 @@ impl Lane {
             let other = known.heard.first().filter(|_| known.job.is_none());
             let who = other.map_or(group.book.member(), |&other| group.places[other as usize].unwrap_or(0));
             check_same(group.book.name(who), &known.shape, &asked)?;
-            return if known.heard.insert(rank) { Ok(()) } else { Err(Broken::Twice(header)) };
+            return if known.heard.insert(rank) { Ok(()) } else { Err(ProtocolError::Twice(header)) };
         }
         if sequence <= group.newest || sequence > group.newest + MOST_AHEAD {
-            return Err(Broken::Unknown(header));
+            return Err(ProtocolError::Unknown(header));
         }
         let us = group.book.name(group.book.member());
-        let shape = group.book.shape(&asked.operation).map_err(|_| Broken::NoPlan(us, asked.operation))?;
+        let shape =
+            group.book.shape(&asked.operation).map_err(|_| ProtocolError::NoPlan(us, asked.operation))?;
         check_same(us, &shape, &asked)?;
         group.jobs.insert(sequence, Known { shape, heard: BTreeSet::from([rank]), job: None });
         if !group.closed {
@@ -693,8 +697,8 @@ impl Lane {
     }
 
     /// Decides where the message goes that is about to arrive, and how long it is.
-    fn landing(&mut self, rank: u32, header: Header, number: u16) -> Result<(usize, Landing), Broken> {
-        let unknown = Broken::Unknown(header);
+    fn landing(&mut self, rank: u32, header: Header, number: u16) -> Result<(usize, Landing), ProtocolError> {
+        let unknown = ProtocolError::Unknown(header);
         let Some((slot, sequence)) = self.group(rank, header) else { return Err(unknown) };
         let group = self.groups[slot as usize].as_mut().expect("found just now");
         let place = group.places[rank as usize];
@@ -720,17 +724,19 @@ impl Lane {
             }
         });
         let place = match chunk {
-            Some(Err(())) => return Err(Broken::Twice(header)),
-            Some(Ok(chunk)) => chunk.landing(&known.shape, step).map_err(|()| Broken::Twice(header))?,
+            Some(Err(())) => return Err(ProtocolError::Twice(header)),
+            Some(Ok(chunk)) => {
+                chunk.landing(&known.shape, step).map_err(|()| ProtocolError::Twice(header))?
+            }
             None => None,
         };
         match place {
             Some(landing) => Ok((length, landing)),
-            None if self.early.awaits(key) => Err(Broken::Twice(header)),
+            None if self.early.awaits(key) => Err(ProtocolError::Twice(header)),
             None => {
                 let of_peer = self.early.expect(key, length);
                 if of_peer > FLOOD.saturating_mul(self.pace.ahead).max(ON_ITS_WAY).max(2 * length) {
-                    return Err(Broken::Flood(of_peer));
+                    return Err(ProtocolError::Flood(of_peer));
                 }
                 if self.early.bytes().0 > self.pace.ahead {
                     self.hold(rank);
@@ -926,7 +932,7 @@ impl Machine for Lane {
         self.links[peer as usize].direct()
     }
 
-    fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), Broken> {
+    fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), ProtocolError> {
         if let Some(event) = self.links[peer as usize].read_directly(bytes)? {
             self.handle(peer, event)?;
             self.fill();
@@ -934,7 +940,7 @@ impl Machine for Lane {
         Ok(())
     }
 
-    fn received(&mut self, peer: u32, mut bytes: &[u8]) -> Result<(), Broken> {
+    fn received(&mut self, peer: u32, mut bytes: &[u8]) -> Result<(), ProtocolError> {
         while let Some(event) = self.links[peer as usize].take(&mut bytes)? {
             self.handle(peer, event)?;
         }
@@ -946,8 +952,8 @@ impl Machine for Lane {
         self.links[peer as usize].coming()
     }
 
-    fn believe(&mut self, peer: u32) {
-        self.links[peer as usize].believe();
+    fn disable_checksums(&mut self, peer: u32) {
+        self.links[peer as usize].disable_checksums();
         let others = (0u32..).zip(&self.links).filter(|&(other, _)| other != self.member);
         if others.into_iter().all(|(_, link)| !link.checked()) {
             self.most_running_bytes = NEAR;
@@ -982,9 +988,9 @@ impl Machine for Lane {
 }
 
 /// Checks that a peer asks for what this rank asks for.
-fn check_same(us: u32, shape: &Shape, theirs: &Asked) -> Result<(), Broken> {
+fn check_same(us: u32, shape: &Shape, theirs: &Announcement) -> Result<(), ProtocolError> {
     let ours = shape.asked();
-    if ours == *theirs { Ok(()) } else { Err(Broken::Differs(us, Box::new((ours, theirs.clone())))) }
+    if ours == *theirs { Ok(()) } else { Err(ProtocolError::Differs(us, Box::new((ours, theirs.clone())))) }
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@
 
 #![allow(unsafe_code)]
 
-use crate::fault::Broken;
+use crate::fault::ProtocolError;
 use crate::memory::{Buffer, Region};
-use crate::operation::Asked;
+use crate::operation::Announcement;
 use crate::wire::{Checksum, Digest, HEADER, Header};
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use syncline_reduction::{Element, Reduction};
 
 /// Bytes of the longest frame that carries no callers' data.
-const HEAD: usize = HEADER + Asked::ENCODED;
+const HEAD: usize = HEADER + Announcement::ENCODED;
 
 /// Frames get their places until they have this many bytes, so that little is gathered at once. A payload is summed
 /// when its frame gets its place, right before it is written; it is then still in the cache.
@@ -209,7 +209,7 @@ impl Default for Link {
 impl Link {
     /// Stops using checksums for payloads of messages, because the connection itself keeps them intact. Both sides
     /// call this before anything is written.
-    pub fn believe(&mut self) {
+    pub fn disable_checksums(&mut self) {
         self.checked = false;
     }
 
@@ -387,7 +387,7 @@ impl Link {
     ///
     /// # Errors
     /// If a frame is not what was sent.
-    pub fn take(&mut self, bytes: &mut &[u8]) -> Result<Option<Event>, Broken> {
+    pub fn take(&mut self, bytes: &mut &[u8]) -> Result<Option<Event>, ProtocolError> {
         loop {
             match &mut self.incoming {
                 Incoming::Header { bytes: header, have } => {
@@ -399,13 +399,13 @@ impl Link {
                     *have += now.len();
                     *bytes = later;
                     if *have == HEADER {
-                        let (header, checksum) =
-                            Header::decode(header, self.headers_arrived).map_err(Broken::UnknownFrame)?;
+                        let (header, checksum) = Header::decode(header, self.headers_arrived)
+                            .map_err(ProtocolError::UnknownFrame)?;
                         self.headers_arrived = self.headers_arrived.wrapping_add(1);
                         // A header that has no summed payload is verified before it is acted upon.
                         let complete = header.kind.bare() || (header.kind.carries() && !self.checked);
                         if complete && !checksum.holds() {
-                            return Err(Broken::Checksum(header));
+                            return Err(ProtocolError::Checksum(header));
                         }
                         self.incoming = Incoming::AwaitsLand(header, checksum);
                         return Ok(Some(Event::Header(header)));
@@ -461,7 +461,7 @@ impl Link {
     ///
     /// # Errors
     /// If the frame is not what was sent.
-    pub fn read_directly(&mut self, bytes: usize) -> Result<Option<Event>, Broken> {
+    pub fn read_directly(&mut self, bytes: usize) -> Result<Option<Event>, ProtocolError> {
         let Incoming::Payload(payload) = &mut self.incoming else { return Ok(None) };
         if let (Some(place), true) = (payload.landing.place(), payload.summed) {
             payload.checksum.add_region(place.part(payload.got..payload.got + bytes));
@@ -470,13 +470,13 @@ impl Link {
         if payload.got == payload.length { self.complete().map(Some) } else { Ok(None) }
     }
 
-    fn complete(&mut self) -> Result<Event, Broken> {
+    fn complete(&mut self) -> Result<Event, ProtocolError> {
         let next = Incoming::Header { bytes: [0; HEADER], have: 0 };
         let Incoming::Payload(payload) = std::mem::replace(&mut self.incoming, next) else {
             unreachable!("only payloads are completed")
         };
         if !payload.checksum.holds() {
-            return Err(Broken::Checksum(payload.header));
+            return Err(ProtocolError::Checksum(payload.header));
         }
         Ok(Event::Frame(payload.header, payload.landing))
     }
@@ -611,12 +611,12 @@ mod tests {
         let mut buffer = Buffer::new(8);
         for bit in 0..8 * HEADER {
             let mut sender = Link::default();
-            sender.believe();
+            sender.disable_checksums();
             sender.message(header(0), buffer.region(), (0, 0, 0));
             let (mut wire, _) = written(&mut sender, 100);
             wire[bit / 8] ^= 1 << (bit % 8);
             let mut receiver = Link::default();
-            receiver.believe();
+            receiver.disable_checksums();
             assert!(receiver.take(&mut &wire[..HEADER]).is_err(), "bit {bit}");
         }
     }
@@ -639,7 +639,7 @@ mod tests {
         };
         assert_eq!(outcome(&[0, 1, 2]), Ok(()));
         for order in [&[0, 0][..], &[0, 1, 1], &[1], &[0, 2], &[0, 1, 0]] {
-            assert_eq!(outcome(order), Err(Broken::Checksum(beat)), "{order:?}");
+            assert_eq!(outcome(order), Err(ProtocolError::Checksum(beat)), "{order:?}");
         }
     }
 
@@ -654,6 +654,6 @@ mod tests {
         let mut bytes = &wire[..];
         assert!(matches!(receiver.take(&mut bytes), Ok(Some(Event::Header(_)))));
         receiver.land(8, Landing::Nothing);
-        assert!(matches!(receiver.take(&mut bytes), Err(Broken::Checksum(_))));
+        assert!(matches!(receiver.take(&mut bytes), Err(ProtocolError::Checksum(_))));
     }
 }

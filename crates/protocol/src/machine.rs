@@ -1,6 +1,6 @@
 //! The interface between a transport and the state machines that it drives: lanes, cores of hubs and workers of hubs.
 
-use crate::fault::Broken;
+use crate::fault::ProtocolError;
 use std::io::IoSlice;
 
 /// A state machine that exchanges bytes with peers. The transport writes the bytes that it has, and gives it the
@@ -25,13 +25,13 @@ pub trait Machine {
     ///
     /// # Errors
     /// The bytes from the peer are invalid. Do not read from it again.
-    fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), Broken>;
+    fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), ProtocolError>;
 
     /// Takes in bytes from a peer.
     ///
     /// # Errors
     /// As [`Machine::read_directly`].
-    fn received(&mut self, peer: u32, bytes: &[u8]) -> Result<(), Broken>;
+    fn received(&mut self, peer: u32, bytes: &[u8]) -> Result<(), ProtocolError>;
 
     /// The message of which a part has arrived from a peer: its number among all frames of the connection, and how
     /// many of its bytes have arrived. None between frames.
@@ -41,7 +41,7 @@ pub trait Machine {
     }
 
     /// Stops using checksums for payloads to and from a peer, because the connection itself keeps them intact.
-    fn believe(&mut self, peer: u32);
+    fn disable_checksums(&mut self, peer: u32);
 
     /// Sends a heartbeat to a peer, unless other bytes wait to be written to it.
     fn beat(&mut self, peer: u32);

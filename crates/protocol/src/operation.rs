@@ -94,7 +94,7 @@ impl Operation {
 
 /// What a rank announces about an operation with a `Begin` frame: the collective, and how the rank runs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct Announcement {
     /// The collective.
     pub operation: Operation,
     /// Identifies the plan and the order of ranks.
@@ -103,8 +103,8 @@ pub struct Asked {
     pub chunks: u32,
 }
 
-impl Asked {
-    /// Bytes that [`Asked::encode`] returns.
+impl Announcement {
+    /// Bytes that [`Announcement::encode`] returns.
     pub const ENCODED: usize = 32;
 
     /// Encodes it, little-endian.
@@ -122,7 +122,7 @@ impl Asked {
         bytes
     }
 
-    /// Decodes what [`Asked::encode`] returned; none for other bytes.
+    /// Decodes what [`Announcement::encode`] returned; none for other bytes.
     pub fn decode(bytes: &[u8; Self::ENCODED]) -> Option<Self> {
         let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));

@@ -5,7 +5,7 @@
 //! them alike, so two bytes identify a message in a frame.
 
 use crate::operation::Association;
-use crate::wire::LAST_MESSAGE;
+use crate::wire::FIRST_CONTROL_CODE;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use syncline_diagnostics::{Code, Diagnostic, Result};
@@ -133,11 +133,11 @@ impl Script {
         let mut numbers: BTreeMap<u32, u16> = BTreeMap::new();
         for messages in sent.values_mut().chain(received.values_mut()) {
             messages.sort_unstable();
-            if messages.len() >= usize::from(LAST_MESSAGE) {
+            if messages.len() >= usize::from(FIRST_CONTROL_CODE) {
                 let message = format!("`{name}` sends too many messages between two ranks for one chunk");
                 return Err(Diagnostic::error(Code::BadValue, message)
                     .found(messages.len().to_string())
-                    .allowed(format!("at most {LAST_MESSAGE}"))
+                    .allowed(format!("at most {FIRST_CONTROL_CODE}"))
                     .into());
             }
             numbers.extend((0..).zip(messages.iter()).map(|(number, &(_, _, index))| (index, number)));

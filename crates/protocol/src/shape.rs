@@ -1,7 +1,7 @@
 //! Decides how a collective is run: which plan, which order of ranks, how many chunks.
 
 use crate::cut::{Cut, Grain};
-use crate::operation::{Asked, Association, Operation};
+use crate::operation::{Announcement, Association, Operation};
 use crate::script::{Act, Script};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -40,8 +40,8 @@ impl Shape {
     }
 
     /// The announcement to other members.
-    pub(crate) fn asked(&self) -> Asked {
-        Asked { operation: self.operation, digest: self.digest, chunks: self.cut.chunks() }
+    pub(crate) fn asked(&self) -> Announcement {
+        Announcement { operation: self.operation, digest: self.digest, chunks: self.cut.chunks() }
     }
 
     /// Whether a chunk skips the message of a step, because the message has no elements although the chunk has some.

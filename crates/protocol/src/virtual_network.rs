@@ -5,7 +5,7 @@
 //! ([`VirtualNetwork::turn`]). Machines can be slowed, stopped and killed; cables can be cut in either direction or
 //! reset; and bytes in transit can be damaged or lost ([`Mishap`]).
 
-use crate::fault::Broken;
+use crate::fault::ProtocolError;
 use crate::machine::Machine;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -162,7 +162,7 @@ pub struct VirtualNetwork<M> {
 }
 
 /// The machine that received invalid bytes, the peer that they came from, and why they are invalid.
-pub type Disbelief = (usize, u32, Broken);
+pub type Disbelief = (usize, u32, ProtocolError);
 
 impl<M: Machine> VirtualNetwork<M> {
     /// Connects machines by cables. At most `piece` bytes move at once.

@@ -10,7 +10,7 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..2 | the message's number among those of the chunk between these two seats; values from [`LAST_MESSAGE`] on are other kinds of frame |
+//! | 0..2 | the message's number among those of the chunk between these two seats; values from [`FIRST_CONTROL_CODE`] on are other kinds of frame |
 //! | 2..4 | epoch: how often the membership has changed; a frame of another epoch is refused |
 //! | 4..8 | of a plan's frame: the sender's number of the group of ranks (upper 12 bits) and the lower 20 bits of the operation's sequence number in that group; of a transfer's frame: the offering side's number of the transfer |
 //! | 8..12 | of a plan's frame: the chunk of the operation; of a transfer's frame: see [`FrameKind`] |
@@ -21,8 +21,8 @@ use crate::memory::Region;
 /// Bytes of a header.
 pub const HEADER: usize = 16;
 
-/// Most messages between two seats for one chunk; also the first code of other frames.
-pub const LAST_MESSAGE: u16 = 0xff00;
+/// First code that is not the number of a message; so also the limit on messages between two seats for one chunk.
+pub const FIRST_CONTROL_CODE: u16 = 0xff00;
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum FrameKind {
     /// A message of a plan, by its number among those of a chunk from this sender to this receiver.
     Message(u16),
     /// Announces an operation, before its first message on a connection. Its description follows
-    /// ([`Asked`](crate::operation::Asked)).
+    /// ([`Announcement`](crate::operation::Asked)).
     Begin,
     /// A heartbeat.
     Heartbeat,
@@ -66,24 +66,24 @@ impl FrameKind {
     const fn code(self) -> u16 {
         match self {
             Self::Message(number) => number,
-            Self::Begin => LAST_MESSAGE,
-            Self::Heartbeat => LAST_MESSAGE + 1,
-            Self::Leave => LAST_MESSAGE + 2,
-            Self::Open => LAST_MESSAGE + 3,
-            Self::Close => LAST_MESSAGE + 4,
-            Self::Hold => LAST_MESSAGE + 5,
-            Self::Resume => LAST_MESSAGE + 6,
-            Self::Offer => LAST_MESSAGE + 7,
-            Self::Ask => LAST_MESSAGE + 8,
-            Self::Piece => LAST_MESSAGE + 9,
-            Self::Refuse => LAST_MESSAGE + 10,
-            Self::Taken => LAST_MESSAGE + 11,
+            Self::Begin => FIRST_CONTROL_CODE,
+            Self::Heartbeat => FIRST_CONTROL_CODE + 1,
+            Self::Leave => FIRST_CONTROL_CODE + 2,
+            Self::Open => FIRST_CONTROL_CODE + 3,
+            Self::Close => FIRST_CONTROL_CODE + 4,
+            Self::Hold => FIRST_CONTROL_CODE + 5,
+            Self::Resume => FIRST_CONTROL_CODE + 6,
+            Self::Offer => FIRST_CONTROL_CODE + 7,
+            Self::Ask => FIRST_CONTROL_CODE + 8,
+            Self::Piece => FIRST_CONTROL_CODE + 9,
+            Self::Refuse => FIRST_CONTROL_CODE + 10,
+            Self::Taken => FIRST_CONTROL_CODE + 11,
         }
     }
 
     const fn of(code: u16) -> Option<Self> {
         match code {
-            LAST_MESSAGE.. => match code - LAST_MESSAGE {
+            FIRST_CONTROL_CODE.. => match code - FIRST_CONTROL_CODE {
                 0 => Some(Self::Begin),
                 1 => Some(Self::Heartbeat),
                 2 => Some(Self::Leave),
@@ -225,15 +225,18 @@ mod tests {
     #[test]
     fn every_code_decodes_to_its_kind() {
         for code in 0..OTHERS {
-            assert_eq!(FrameKind::of(LAST_MESSAGE + code).map(FrameKind::code), Some(LAST_MESSAGE + code));
+            assert_eq!(
+                FrameKind::of(FIRST_CONTROL_CODE + code).map(FrameKind::code),
+                Some(FIRST_CONTROL_CODE + code)
+            );
         }
-        assert_eq!(FrameKind::of(LAST_MESSAGE + OTHERS), None);
+        assert_eq!(FrameKind::of(FIRST_CONTROL_CODE + OTHERS), None);
     }
 
     fn kinds() -> impl Strategy<Value = FrameKind> {
         prop_oneof![
-            (0..LAST_MESSAGE).prop_map(FrameKind::Message),
-            (0..OTHERS).prop_map(|code| { FrameKind::of(LAST_MESSAGE + code).unwrap() })
+            (0..FIRST_CONTROL_CODE).prop_map(FrameKind::Message),
+            (0..OTHERS).prop_map(|code| { FrameKind::of(FIRST_CONTROL_CODE + code).unwrap() })
         ]
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use syncline_plan::custom::{Custom, PlanFile};
 use syncline_plan::registry::ENTRIES;
 use syncline_plan::{Algorithm, by_name};
-use syncline_protocol::fault::{Broken, FaultKind, Trouble};
+use syncline_protocol::fault::{FaultKind, ProtocolError, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::lane::transfers::{Label, Transfer};
 use syncline_protocol::lane::{Lane, Pace, StartedOperation};
@@ -539,7 +539,7 @@ fn a_repeated_message_is_detected() {
         };
         let last = frames.len() - 1;
         assert!((0..last).all(|place| take(place).is_ok()));
-        assert_eq!(take(last), Err(Broken::Twice(frames[last].0)), "{frames:?}");
+        assert_eq!(take(last), Err(ProtocolError::Twice(frames[last].0)), "{frames:?}");
     }
 }
 
@@ -587,7 +587,7 @@ fn four_chunks() -> (Operation, Vec<u8>) {
 }
 
 /// Passes a frame of the second of two ranks to the first.
-fn give(lane: &mut Lane, place: u32, header: Header, asked: &[u8]) -> Result<(), Broken> {
+fn give(lane: &mut Lane, place: u32, header: Header, asked: &[u8]) -> Result<(), ProtocolError> {
     let payload = match header.kind {
         Frame::Message(_) => &[0; 512][..],
         Frame::Begin => asked,
@@ -760,7 +760,7 @@ fn a_peer_that_does_not_hold_is_at_fault() {
         let frame = header(Frame::Message(number), chunk).encode(sent as u32 / MESSAGE as u32, &payload);
         lane.received(1, &frame).and_then(|()| lane.received(1, &payload)).err()
     });
-    assert_eq!(broken, Some(Broken::Flood(sent)));
+    assert_eq!(broken, Some(ProtocolError::Flood(sent)));
     assert!(sent > 64 << 20 && sent < 66 << 20 && lane.kept().1 == sent, "{sent}");
     assert!(lane.waiting(1) > 0, "the peer is asked to hold");
 }

@@ -30,7 +30,7 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_executor::group::Group;
 use syncline_executor::session::{Session, join_with};
 use syncline_membership::hooks::Hooks;
-use syncline_membership::place::{Interface, JoinError, Place};
+use syncline_membership::place::{Interface, JoinError, MemberSettings};
 use syncline_plan::choice::{GroupNetwork, Wiring};
 use syncline_protocol::fault::Fault;
 use syncline_protocol::heartbeat::Patience;
@@ -161,7 +161,7 @@ impl From<Plans> for Policy {
 
 /// Turns the error of a join into a diagnostic.
 fn join_diagnostics(error: JoinError) -> Diagnostics {
-    let code = if error.nonsense { Code::BadValue } else { Code::NoMeeting };
+    let code = if error.invalid { Code::BadValue } else { Code::NoMeeting };
     Diagnostic::error(code, error.why).into()
 }
 
@@ -245,14 +245,14 @@ impl Communicator {
                 raised.put(error);
                 JoinError {
                     why: "the coordinator's address could not be announced".to_owned(),
-                    nonsense: false,
+                    invalid: false,
                 }
             })
         };
         let joined = detached(py, || {
             let plans = Policy::from(member.plans);
             let mut left_out = Vec::new();
-            let place = Place {
+            let place = MemberSettings {
                 rank,
                 world,
                 job: member.job,
@@ -261,7 +261,7 @@ impl Communicator {
                 interfaces: member
                     .interfaces
                     .into_iter()
-                    .map(|(told, listen)| Interface { listen, told })
+                    .map(|(told, listen)| Interface { listen, advertised: told })
                     .collect(),
                 ports: member.ports,
                 wait: seconds("wait_s", member.wait_s)?,

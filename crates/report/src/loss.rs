@@ -89,14 +89,14 @@ pub(crate) fn sentence(prepared: &Prepared, cost: &Cost, total: Time) -> String 
     if cost.all() > idle {
         words.push_str(&match (cost.initial.is_zero(), cost.later.is_zero()) {
             (false, false) => format!(
-                " Together first time-outs idle for {} of the run, later ones for {} more.",
+                " All initial time-outs together left links idle for {} of the run, and later ones for {} more.",
                 share(cost.initial),
                 share(cost.later),
             ),
             (false, true) => {
-                format!(" Together first time-outs idle for {} of the run.", share(cost.initial))
+                format!(" All initial time-outs together left links idle for {} of the run.", share(cost.initial))
             }
-            _ => format!(" Together time-outs idle for {} of the run.", share(cost.later)),
+            _ => format!(" All time-outs together left links idle for {} of the run.", share(cost.later)),
         });
     }
     words

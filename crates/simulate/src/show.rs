@@ -536,7 +536,7 @@ fn plans(prepared: &Prepared) -> Vec<PlanView> {
                 chunks: plan.chunks.len(),
                 chunk_bytes: chunk.len() * plan.element,
                 bound_s: plan.bound.as_s(),
-                uses: plans.plan_of.iter().flatten().filter(|&&of| of as usize == index).count(),
+                uses: plans.plan_of.iter().flatten().filter(|&&of| of == Some(index as u32)).count(),
                 phases: phases.collect(),
             }
         })

@@ -411,7 +411,7 @@ fn simulating_many_ranks_gives_a_warning_with_the_reason() {
     let slow = |value: &mut Value| value["faults"] = json!([{"rank": [3], "factor": 2.0}]);
     assert_eq!(told(512, &|_| {}), "");
     assert_eq!(told(256, &slow), "");
-    let all = "131072 ranks are simulated one by one: ";
+    let all = "131072 ranks are simulated individually: ";
     assert_eq!(told(512, &slow), format!("{all}some ranks are slow (near, far)"));
     let dead = |value: &mut Value| value["faults"] = json!([{"random_links": 1, "factor": 2.0}]);
     assert_eq!(told(512, &dead), format!("{all}links are slow or dead"));
@@ -422,7 +422,7 @@ fn simulating_many_ranks_gives_a_warning_with_the_reason() {
     };
     assert_eq!(
         told(1 << 17, &at_once),
-        "131072 of 16777216 ranks are simulated one by one: shared links have no latency (far)"
+        "131072 of 16777216 ranks are simulated individually: shared links have no latency (far)"
     );
     let uneven = |value: &mut Value| value["workload"]["collectives"][0]["bytes"] = json!("1000B");
     assert_eq!(told(512, &uneven), format!("{all}data is not cut evenly (near, far)"));

@@ -112,7 +112,7 @@ impl Connections {
         connection.watch(self.poll.registry(), Token(peer as usize))?;
         self.heartbeats.join(peer as usize, self.started.elapsed());
         if !connection.checked() {
-            machine.believe(peer);
+            machine.disable_checksums(peer);
         }
         self.cheap_to_poll |= connection.cheap_to_poll();
         self.connections.insert(peer, connection);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use syncline_protocol::handshake::{Acceptor, Hello, Initiator, Next, Refusal, Role, Shut};
+use syncline_protocol::handshake::{Acceptor, HandshakeError, Hello, Initiator, Next, Refusal, Role};
 
 /// How long a handshake may take.
 pub const LONGEST: Duration = Duration::from_secs(5);
@@ -65,12 +65,12 @@ impl Handshaking {
         role: &Role,
         deadline: Instant,
         stop: &mut dyn FnMut() -> Result<(), String>,
-    ) -> Result<Socket, Shut> {
+    ) -> Result<Socket, HandshakeError> {
         const AGAIN: Duration = Duration::from_millis(50);
         let mut next = addresses.iter().cycle();
         // The latest error of each address.
         let mut whys: BTreeMap<SocketAddr, String> = BTreeMap::new();
-        let given_up = |why: String| Shut { why, lasts: true };
+        let given_up = |why: String| HandshakeError { why, lasts: true };
         loop {
             stop().map_err(given_up)?;
             let Some(&address) = next.next() else { return Err(given_up("has no address".to_owned())) };
@@ -128,7 +128,10 @@ impl Handshaking {
     ///
     /// # Errors
     /// Why the handshake failed.
-    pub fn advance(&mut self, mut admit: impl FnMut(&Hello) -> Result<(), Refusal>) -> Result<bool, Shut> {
+    pub fn advance(
+        &mut self,
+        mut admit: impl FnMut(&Hello) -> Result<(), Refusal>,
+    ) -> Result<bool, HandshakeError> {
         loop {
             while !self.out.is_empty() {
                 match self.socket.write(&self.out) {
@@ -144,7 +147,7 @@ impl Handshaking {
                 _ => {}
             }
             if let Some(result) = self.result.take() {
-                return result.map(|()| true).map_err(Shut::from);
+                return result.map(|()| true).map_err(HandshakeError::from);
             }
             let wants = match &self.side {
                 Side::Initiator(initiator) => initiator.wants(),
@@ -164,8 +167,10 @@ impl Handshaking {
                 Side::Initiator(initiator) => {
                     let next = initiator.received(&bytes[..read])?;
                     if let (Some(names), Some((role, job))) = (names, &self.own) {
-                        let shut =
-                            |why| Shut { why: format!("shows the wrong certificate: {why}"), lasts: true };
+                        let shut = |why| HandshakeError {
+                            why: format!("shows the wrong certificate: {why}"),
+                            lasts: true,
+                        };
                         names.serves(role, job).map_err(shut)?;
                     }
                     next
@@ -216,9 +221,9 @@ impl Handshaking {
 }
 
 /// Converts an error of the socket. A certificate that is rejected now will be rejected later too.
-fn shut(error: &std::io::Error) -> Shut {
+fn shut(error: &std::io::Error) -> HandshakeError {
     match rejection(error) {
-        Some(why) => Shut { why: why.to_owned(), lasts: true },
+        Some(why) => HandshakeError { why: why.to_owned(), lasts: true },
         None => error.to_string().into(),
     }
 }

@@ -40,7 +40,7 @@ use mio::event::Event;
 use mio::{Registry, Token};
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
-use syncline_protocol::fault::{Broken, FaultKind, Trouble};
+use syncline_protocol::fault::{FaultKind, ProtocolError, Trouble};
 
 /// A connection between a lane of this member and the same lane of a peer. It carries two streams of bytes, one in each
 /// direction, in order and without gaps. No call blocks. A lane's thread owns its connections and serves them in turn.
@@ -162,7 +162,7 @@ pub enum Halt {
     /// The system's error.
     System(io::Error),
     /// The received bytes are invalid.
-    Broken(Broken),
+    ProtocolError(ProtocolError),
 }
 
 impl From<io::Error> for Halt {
@@ -171,9 +171,9 @@ impl From<io::Error> for Halt {
     }
 }
 
-impl From<Broken> for Halt {
-    fn from(broken: Broken) -> Self {
-        Self::Broken(broken)
+impl From<ProtocolError> for Halt {
+    fn from(broken: ProtocolError) -> Self {
+        Self::ProtocolError(broken)
     }
 }
 
@@ -187,7 +187,7 @@ impl Halt {
 impl From<Halt> for Trouble {
     fn from(halt: Halt) -> Self {
         match halt {
-            Halt::Broken(broken) => broken.into(),
+            Halt::ProtocolError(broken) => broken.into(),
             Halt::System(error) if error.kind() == std::io::ErrorKind::InvalidData => {
                 Self { kind: FaultKind::Corrupt, what: error.to_string() }
             }

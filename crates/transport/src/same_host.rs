@@ -1,6 +1,6 @@
 //! How members on one machine find each other to share memory.
 //!
-//! A member that may share memory has a *door*: a listening Unix socket with an abstract name of 16 random bytes. The
+//! A member that may share memory has a listening Unix socket with an abstract name of 16 random bytes. The
 //! coordinator sends the name to the other members. Only processes of the same network namespace can connect to it,
 //! so hosts that a testbed emulates, and containers with a network of their own, cannot. A connecting process
 //! authenticates as on any connection, and must belong to the same user.
@@ -26,7 +26,7 @@ mod linux {
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net::SocketAddr;
 
-    /// Opens a door and returns it with its name.
+    /// Opens the socket and returns it with its name.
     pub fn open() -> io::Result<(UnixListener, String)> {
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
@@ -35,7 +35,7 @@ mod linux {
         Ok((UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?, name))
     }
 
-    /// Connects to the door of this name.
+    /// Connects to the socket of this name.
     pub fn connect(name: &str) -> io::Result<UnixStream> {
         UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)
     }
@@ -70,7 +70,7 @@ mod unsupported {
         }
 
         pub fn answer(_: UnixStream) -> Self {
-            unreachable!("members have no doors on this system")
+            unreachable!("members have no Unix sockets on this system")
         }
 
         pub fn go_on(&mut self) -> io::Result<bool> {
@@ -120,12 +120,12 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn both_sides_of_a_door_belong_to_one_user() {
-        let (door, name) = open().unwrap();
+    fn both_ends_belong_to_one_user() {
+        let (listener, name) = open().unwrap();
         let here = connect(&name).unwrap();
-        let (there, _) = door.accept().unwrap();
+        let (there, _) = listener.accept().unwrap();
         assert_eq!((check_same_user(&here), check_same_user(&there)), (Ok(()), Ok(())));
-        drop(door);
+        drop(listener);
         assert!(connect(&name).is_err());
     }
 }

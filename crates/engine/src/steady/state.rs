@@ -7,7 +7,7 @@
 use crate::event::EventKind;
 use crate::record::CollectiveRecord;
 use crate::slab::{Id, Status};
-use crate::state::{At, Before, Cause, Message, MessageOf, Piece, Rank, Resource, Run, Set};
+use crate::state::{At, Before, Cause, Message, MessageOf, Piece, Rank, Resource, Run, Set, WaitedFor};
 use crate::{Engine, QueueOrder};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -113,9 +113,13 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
         for (&at, Before { until, pieces }) in &rank.before {
             self.push(self.at(at));
             self.push([self.past(*until), pieces.len() as u64]);
-            for &Piece { layer, axis, exposed, first, bubble, skew } in pieces {
-                let axis = axis.map_or(u64::MAX, u64::from);
-                self.push([layer_name(layer), axis, exposed.0, first.0, bubble.0, skew.0]);
+            for &Piece { layer, of, exposed, first, bubble, skew } in pieces {
+                let of = match of {
+                    WaitedFor::Memory => u64::MAX,
+                    WaitedFor::PointToPoint => u64::MAX - 1,
+                    WaitedFor::Collective(role) => u64::from(role),
+                };
+                self.push([layer_name(layer), of, exposed.0, first.0, bubble.0, skew.0]);
             }
         }
         // Lists of variable length start with their length, so that different states cannot give the same numbers.

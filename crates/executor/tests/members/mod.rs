@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::thread;
 use std::time::Duration;
 use syncline_executor::session::{Session, join};
-use syncline_membership::place::{JoinError, Place};
+use syncline_membership::place::{JoinError, MemberSettings};
 use syncline_plan::by_name;
 use syncline_protocol::handshake::Key;
 use syncline_protocol::lane::Pace;
@@ -23,9 +23,9 @@ pub(crate) fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
-pub(crate) fn place(rank: u32, world: u32, port: u16) -> Place {
+pub(crate) fn place(rank: u32, world: u32, port: u16) -> MemberSettings {
     let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Place {
+    MemberSettings {
         rank,
         world,
         job: "test".to_owned(),
@@ -58,12 +58,15 @@ pub(crate) fn book(seat: u32, ranks: &[u32]) -> syncline_diagnostics::Result<Pla
     PlanBook::new(seat, world, (0..world).collect(), rules)
 }
 
-pub(crate) fn enter(place: Place, settings: Settings) -> thread::JoinHandle<Result<Session, JoinError>> {
+pub(crate) fn enter(
+    place: MemberSettings,
+    settings: Settings,
+) -> thread::JoinHandle<Result<Session, JoinError>> {
     thread::spawn(move || join(&place, &mut book, settings))
 }
 
 /// Joins members at the same time.
-pub(crate) fn meet(places: Vec<Place>, settings: Settings) -> Vec<Session> {
+pub(crate) fn meet(places: Vec<MemberSettings>, settings: Settings) -> Vec<Session> {
     let members: Vec<_> = places.into_iter().map(|place| enter(place, settings)).collect();
     members.into_iter().map(|member| member.join().unwrap().unwrap()).collect()
 }

@@ -108,7 +108,7 @@ impl Register {
             let job =
                 self.jobs.get_mut(name).filter(|job| !job.begun && (worker as usize) < job.workers.len());
             job.and_then(|job| job.different.insert(worker, what.clone()));
-            return self.refuse(connection, format!("job `{name}` has other terms: {what}"), true);
+            return self.refuse(connection, format!("job `{name}` has different terms: {what}"), true);
         }
         let job = self.jobs.get_mut(name).expect("put there above");
         let policy = job.contract.terms.policy;
@@ -126,7 +126,7 @@ impl Register {
                 return self.refuse(connection, why, false);
             }
             _ => {
-                let why = format!("rank {worker} of job `{name}` is here already");
+                let why = format!("rank {worker} of job `{name}` has already joined");
                 return self.refuse(connection, why, false);
             }
         }
@@ -334,13 +334,13 @@ mod tests {
             let actions = hub.0.actions();
             Hub::sent(&actions, 0).into_iter().map(|message| format!("{message:?}")).collect::<Vec<_>>()
         };
-        // The job is refused, needs a rank that has not come, or begins after all.
+        // The job is refused, needs a rank that has not joined, or begins after all.
         let [refused, absent, begun] = [(1, 17), (2, 9), (1, 9)].map(|(ranks, elements)| {
             let messages = opened(&mut Hub::new(), ranks, elements);
             messages.last().unwrap().clone()
         });
         assert!(refused.starts_with("Refused"), "{refused}");
-        assert!(absent.contains("Rank(1)") && absent.contains("has not come"), "{absent}");
+        assert!(absent.contains("Rank(1)") && absent.contains("has not joined"), "{absent}");
         assert!(begun.starts_with("Begin"), "{begun}");
     }
 

@@ -190,8 +190,8 @@ impl Register {
             .find(|(_, state)| !matches!(state, State::Ready(_) | State::Elsewhere));
         let different = absent.and_then(|(worker, _)| job.different.get(&worker));
         let what = match different {
-            Some(what) => format!("has come with other terms: {what}"),
-            None => "has not come".to_owned(),
+            Some(what) => format!("asked to join with different terms: {what}"),
+            None => "has not joined".to_owned(),
         };
         let trouble = Trouble { kind: FaultKind::Deadline, what };
         let blame = absent.map_or(Blame::Nobody, |(worker, _)| Blame::Rank(worker));
@@ -227,7 +227,7 @@ impl Register {
         let key = job.contract.name(chunk);
         let trouble = |worker: u32| {
             let what = match &job.workers[worker as usize] {
-                State::Lost(trouble) => format!("{trouble}, and has not come back"),
+                State::Lost(trouble) => format!("{trouble}, and has not rejoined"),
                 State::Left => "has left and is needed".to_owned(),
                 _ => format!("has not pushed `{key}` (step {step}), and other ranks wait for it"),
             };

@@ -78,7 +78,7 @@ fn a_port_that_sent_more_than_it_can_is_reported() {
     flows.accounts.uses_mut()[0].bytes += 2;
     assert!(flows.overbooked().is_some());
     flows.accounts.uses_mut()[0].bytes += 2_498;
-    assert_eq!(flows.overbooked().unwrap(), "port 0 sent what takes it 1.602ms, in 1.6ms");
+    assert_eq!(flows.overbooked().unwrap(), "port 0 sent within 1.6ms what takes it 1.602ms");
     // A precision of a tenth tolerates a fifth.
     let mut flows = sent(&Settings { precision: 0.1, ..Settings::default() });
     flows.accounts.uses_mut()[0].bytes += 399_000;

@@ -147,12 +147,12 @@ impl Sharing {
         let passing = if others { self.held[number as usize] as usize } else { usize::MAX };
         for at in passing..self.nodes[number as usize].members.len() {
             let member = self.nodes[number as usize].members[at];
-            let homeless = member.bottleneck == NOWHERE;
-            let had = if homeless { NONE } else { self.shares.level(member.bottleneck) };
-            if !homeless && had < level || homeless && !asked {
+            let unplaced = member.bottleneck == NOWHERE;
+            let had = if unplaced { NONE } else { self.shares.level(member.bottleneck) };
+            if !unplaced && had < level || unplaced && !asked {
                 continue;
             }
-            let (lowest, bottleneck) = if homeless { self.lowest(&member, number) } else { (level, number) };
+            let (lowest, bottleneck) = if unplaced { self.lowest(&member, number) } else { (level, number) };
             let takes = u64::from(member.takes);
             if lowest == level {
                 sharers += takes;
@@ -160,7 +160,7 @@ impl Sharing {
             if bottleneck != number {
                 self.shares.raise_top(number, lowest);
             }
-            if homeless || had > level {
+            if unplaced || had > level {
                 more = more.wrapping_add(takes.wrapping_mul(lowest.wrapping_sub(rate(had))));
                 self.change_elsewhere(&member, had, lowest, number);
                 self.hand_over(member.connection, bottleneck, now);

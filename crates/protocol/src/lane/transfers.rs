@@ -11,7 +11,7 @@
 //! Sends above the limits wait in the sender's memory.
 
 use crate::extract::take_out;
-use crate::fault::Broken;
+use crate::fault::ProtocolError;
 use crate::link::{Landing, Link, Owner};
 use crate::memory::{Buffer, Pool, Region};
 use crate::wire::{Digest, FrameKind, Header};
@@ -446,8 +446,8 @@ impl Transfers {
         from: u32,
         header: Header,
         payload: &[u8],
-    ) -> Result<(), Broken> {
-        let unknown = Broken::Unknown(header);
+    ) -> Result<(), ProtocolError> {
+        let unknown = ProtocolError::Unknown(header);
         let (label, length) = Label::decode(payload.try_into().map_err(|_| unknown.clone())?);
         let (number, small) = (header.sequence, header.chunk == 1);
         let peer = &mut self.peers[from as usize];
@@ -505,9 +505,14 @@ impl Transfers {
     }
 
     /// A peer has asked for a transfer that was offered to it.
-    pub(super) fn asked(&mut self, context: &mut Context<'_>, to: u32, header: Header) -> Result<(), Broken> {
+    pub(super) fn asked(
+        &mut self,
+        context: &mut Context<'_>,
+        to: u32,
+        header: Header,
+    ) -> Result<(), ProtocolError> {
         let peer = &mut self.peers[to as usize];
-        let (_, transfer) = peer.offered.remove(&header.sequence).ok_or(Broken::Unknown(header))?;
+        let (_, transfer) = peer.offered.remove(&header.sequence).ok_or(ProtocolError::Unknown(header))?;
         peer.used -= 1;
         if let Some(transfer) = transfer {
             if transfer.region.is_empty() {
@@ -528,8 +533,8 @@ impl Transfers {
         to: u32,
         header: Header,
         payload: &[u8],
-    ) -> Result<(), Broken> {
-        let unknown = Broken::Unknown(header);
+    ) -> Result<(), ProtocolError> {
+        let unknown = ProtocolError::Unknown(header);
         let expected = u64::from_le_bytes(payload.try_into().map_err(|_| unknown.clone())?);
         let peer = &mut self.peers[to as usize];
         let (_, transfer) = peer.offered.remove(&header.sequence).ok_or(unknown)?;
@@ -548,11 +553,11 @@ impl Transfers {
         context: &mut Context<'_>,
         to: u32,
         header: Header,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ProtocolError> {
         let peer = &mut self.peers[to as usize];
         let (released, bytes) = (header.sequence, header.chunk as usize);
         if released > peer.used || bytes > peer.used_bytes {
-            return Err(Broken::Unknown(header));
+            return Err(ProtocolError::Unknown(header));
         }
         peer.used -= released;
         peer.used_bytes -= bytes;
@@ -566,10 +571,11 @@ impl Transfers {
         from: u32,
         header: Header,
         pool: &mut Pool,
-    ) -> Result<(usize, Landing), Broken> {
+    ) -> Result<(usize, Landing), ProtocolError> {
         let arriving = self.peers[from as usize].arriving.get_mut(&header.sequence);
-        let arriving =
-            arriving.filter(|arriving| arriving.next == header.chunk).ok_or(Broken::Unknown(header))?;
+        let arriving = arriving
+            .filter(|arriving| arriving.next == header.chunk)
+            .ok_or(ProtocolError::Unknown(header))?;
         let range = piece(arriving.next, arriving.length);
         arriving.next += 1;
         let length = range.len();

@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_hub::benefit::Racks;
-use syncline_hub::join::{Place, join};
+use syncline_hub::join::{WorkerSettings, join};
 use syncline_hub::optimizer::Optimizers;
 use syncline_hub::register::Limits;
 use syncline_hub::serve::{Service, Setup};
@@ -70,7 +70,7 @@ impl Hub {
         let worker: Worker = read(worker)?;
         let raised = Raised::default();
         let joined = detached(py, || {
-            let place = Place {
+            let place = WorkerSettings {
                 rank: worker.rank,
                 job: worker.job,
                 hubs: worker.hubs,

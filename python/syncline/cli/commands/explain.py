@@ -23,7 +23,7 @@ STATUSES = {
     4: "the simulated job deadlocks",
     5: "a limit was reached; partial results are valid",
     6: "a peer or host failed",
-    70: "a bug of syncline",
+    70: "a bug in syncline",
     130: "interrupted",
 }
 

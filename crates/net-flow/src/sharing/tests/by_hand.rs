@@ -145,18 +145,24 @@ fn links_have_carried_what_was_sent() {
 /// and the limits.
 #[test]
 fn too_much_weight_is_found() {
-    let mut sharing = Sharing::new([FAST, Rate(1)], 1, false, None);
-    assert_eq!((sharing.starved(), sharing.most(Rate(1))), (None, 4096));
-    let numbers = [4_000, 90, 6].map(|weight| sharing.open(&[(1, 1)], weight, 0));
-    for number in numbers {
-        sharing.start(Time(0), number, Bytes(1), number);
+    // A link of one class; the second link of several classes; connections that may split over links.
+    for (classes, split) in [(1, false), (3, false), (2, true)] {
+        let rate = Rate(if split { u64::from(PARTS) } else { 1 });
+        let class = classes - 1;
+        let mut sharing = Sharing::new([FAST, rate], classes, split, None);
+        let whole = sharing.whole();
+        assert_eq!((sharing.starved(), sharing.most(rate)), (None, 4096));
+        let numbers = [4_000, 90, 6].map(|weight| sharing.open(&[(1, whole)], weight, class));
+        for number in numbers {
+            sharing.start(Time(0), number, Bytes(1), number);
+        }
+        sharing.settle(Time(0), |_| {});
+        assert_eq!(sharing.starved(), None);
+        let more = sharing.open(&[(1, whole), (0, whole)], 1, class);
+        sharing.start(Time(0), more, Bytes(1), more);
+        sharing.settle(Time(0), |_| {});
+        assert_eq!((sharing.starved(), sharing.next()), (Some((1, numbers[0], 4_097)), None));
     }
-    sharing.settle(Time(0), |_| {});
-    assert_eq!(sharing.starved(), None);
-    let more = sharing.open(&[(1, 1), (0, 1)], 1, 0);
-    sharing.start(Time(0), more, Bytes(1), more);
-    sharing.settle(Time(0), |_| {});
-    assert_eq!((sharing.starved(), sharing.next()), (Some((1, numbers[0], 4_097)), None));
 }
 
 /// The load of a link is followed only while the link may be full.
