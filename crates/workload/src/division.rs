@@ -101,3 +101,37 @@ impl Portion {
         u64::try_from(part).unwrap_or(u64::MAX)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{by, layer};
+
+    #[test]
+    fn training_state_is_sharded_only_if_there_are_copies_gradients_and_a_stage() {
+        let zero = |stage, copies| Division { zero: stage, ..by(2, copies, 4) };
+        let dense = layer("dense");
+        for (stage, copies, sharded) in [(0, 4, false), (1, 1, false), (1, 2, true), (3, 4, true)] {
+            assert_eq!(zero(stage, copies).shards(&dense), sharded, "stage {stage}, {copies} copies");
+        }
+        let unlike = [
+            Layer { parameters: 0, ..dense.clone() },
+            Layer { exchanges: Some(Vec::new()), ..dense.clone() },
+            Layer { sharding: Sharding::Exchange, ..dense.clone() },
+        ];
+        assert!(unlike.iter().all(|layer| !zero(3, 4).shards(layer)));
+        assert!(zero(3, 4).shards(&Layer { parameters: 1, ..dense }));
+    }
+
+    #[test]
+    fn ranks_of_a_copy_divide_parameters_and_pad_vocabularies() {
+        let dense = layer("dense");
+        let replicated = Layer { sharding: Sharding::Replicated, ..dense.clone() };
+        assert_eq!([1, 2, 3].map(|ranks| by(ranks, 1, 4).parameters(&dense)), [100, 50, 34]);
+        assert!(!by(1, 1, 4).divides(&dense) && by(2, 1, 4).divides(&dense));
+        assert_eq!(by(4, 1, 4).parameters(&replicated), 100);
+        // 10 tokens of 10 parameters: two ranks of three have 4 tokens, and so has the third, with padding.
+        let embedding = Layer { vocabulary: Some(10), ..dense };
+        assert_eq!(by(3, 1, 4).parameters(&embedding), 40);
+    }
+}

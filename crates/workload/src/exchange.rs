@@ -116,3 +116,52 @@ pub struct GivenExchange {
 const fn is_false(yes: &bool) -> bool {
     !*yes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_moment_has_its_name_and_says_what_waits() {
+        // Name, whether the next compute waits unless told otherwise, and whether it always waits.
+        let moments = [
+            (When::BeforeUse, "before_use", true, true),
+            (When::BeforeForward, "before_forward", true, true),
+            (When::AfterForward, "after_forward", true, false),
+            (When::BeforeRecompute, "before_recompute", true, true),
+            (When::BeforeBackward, "before_backward", true, true),
+            (When::AfterInputGrad, "after_input_grad", true, false),
+            (When::BeforeWeightGrad, "before_weight_grad", true, true),
+            (When::AfterWeightGrad, "after_weight_grad", false, false),
+            (When::AfterUpdate, "after_update", false, false),
+        ];
+        for (when, name, blocks, provides) in moments {
+            assert_eq!((when.name(), when.blocks(), when.provides()), (name, blocks, provides));
+            assert_eq!(serde_json::to_value(when).unwrap(), name);
+        }
+    }
+
+    #[test]
+    fn only_what_differs_from_the_default_is_written() {
+        let given = |each_micro_batch| GivenExchange {
+            when: When::AfterWeightGrad,
+            axes: vec!["data".into()],
+            kind: CollectiveKind::AllReduce,
+            bytes: Bytes(4),
+            blocks: None,
+            each_micro_batch,
+        };
+        for (each, keys) in [(false, 4), (true, 5)] {
+            let written = serde_json::to_value(given(each)).unwrap();
+            assert_eq!(written.as_object().unwrap().len(), keys, "{written}");
+            assert_eq!(serde_json::from_value::<GivenExchange>(written).unwrap(), given(each));
+        }
+    }
+
+    #[test]
+    fn an_exchange_of_nothing_is_none() {
+        let of = |bytes| Exchange::new(When::AfterUpdate, RoleId(0), CollectiveKind::AllGather, Bytes(bytes));
+        assert_eq!(of(0), None);
+        assert!(of(1).is_some_and(|exchange| !exchange.blocks));
+    }
+}

@@ -141,6 +141,26 @@ fn links_have_carried_what_was_sent() {
     assert_eq!([0, 1].map(|link| sharing.time_of(link, Bytes(7))), [Time(7); 2]);
 }
 
+/// A full link has the level of each class that shares it; classes and links that hold nobody back have none.
+#[test]
+fn levels_belong_to_a_link_and_a_class() {
+    let rates = [1, 3, 8].map(|part| Rate(FAST.0 / part));
+    let mut sharing = Sharing::new(rates, 3, false, None);
+    for (link, class, weight) in [(1, 2, 4), (1, 2, 1), (2, 0, 1)] {
+        let number = sharing.open(&[(0, 1), (link, 1)], weight, class);
+        sharing.start(Time(0), number, Bytes(1_000), 0);
+    }
+    sharing.settle(Time(0), |_| {});
+    let levels: Vec<u64> = (0..3)
+        .flat_map(|link| (0..3).map(move |class| (link, class)))
+        .map(|(link, class)| sharing.level(link, class))
+        .collect();
+    let share = |part: u64, weights: u64| ((FAST.0 / part) << UNIT) / weights;
+    let mut expected = [u64::MAX; 9];
+    (expected[5], expected[6]) = (share(3, 5), share(8, 1));
+    assert_eq!(levels, expected);
+}
+
 /// On a link with more weight than units of rate, connections starve; the report gives the link, a connection
 /// and the limits.
 #[test]
