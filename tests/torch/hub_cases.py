@@ -339,7 +339,7 @@ def shapes():
         time.sleep(0.5)
     refused(
         lambda: HubOptimizer([torch.nn.Parameter(torch.ones(2, size))], Sgd(lr=0.1), limits=TimeLimits(wait_s=4)),
-        "other terms",
+        "different terms",
         "2x5",
         "2x6",
     )
@@ -347,7 +347,7 @@ def shapes():
         lambda: HubOptimizer(
             [torch.nn.Parameter(torch.ones(2))], Sgd(lr=0.1 * size), job="lr", limits=TimeLimits(wait_s=4)
         ),
-        "other terms",
+        "different terms",
         "0.5",
         "0.6",
     )
@@ -355,7 +355,7 @@ def shapes():
     vectors = syncline.torch.vectors(network)
     refused(
         lambda: Hub.join(None, vectors, job="hook", limits=TimeLimits(wait_s=4)),
-        "other terms",
+        "different terms",
         "`weight` of 10 f32",
         "of 12 f32",
     )

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use syncline_executor::Communicator;
 use syncline_plan::by_name;
-use syncline_protocol::lane::Pace;
+use syncline_protocol::lane::FlowControl;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::operation::{Association, Operation};
 use syncline_protocol::settings::Settings;
@@ -236,7 +236,7 @@ fn member(rank: u32, ranks: u32, folder: &Path) {
         message: number("message", 64 << 10) as u64,
     };
     let book = PlanBook::new(rank, ranks, (0..ranks).collect(), vec![rule]).expect("a book");
-    let pace = Pace { lanes, window: number("window", 512 << 10), ..Settings::default().pace };
+    let pace = FlowControl { lanes, window: number("window", 512 << 10), ..Settings::default().pace };
     let settings = Settings { pace, ..Settings::default() };
     let connections = connections(rank, ranks, lanes, folder);
     let communicator = Communicator::new(Arc::new(book), settings, 0, connections).expect("threads");

@@ -265,7 +265,7 @@ mod tests {
     use super::*;
     use mio::net::UnixStream;
     use std::io::Read;
-    use syncline_protocol::lane::Pace;
+    use syncline_protocol::lane::FlowControl;
     use syncline_protocol::memory::Region;
     use syncline_protocol::operation::Association;
     use syncline_protocol::shape::Rule;
@@ -335,7 +335,7 @@ mod tests {
     fn lane_threads_end_if_the_arbiter_cannot_start() {
         let (mut streams, connections): (Vec<_>, Vec<_>) = (0..2).map(|_| connection()).unzip();
         let settings =
-            Settings { pace: Pace { lanes: 2, ..Settings::default().pace }, ..Settings::default() };
+            Settings { pace: FlowControl { lanes: 2, ..Settings::default().pace }, ..Settings::default() };
         let book = PlanBook::new(0, 2, vec![0, 1], Vec::new()).unwrap();
         let refuse = |_: Box<dyn Executor>| Err::<SilentArbiter, _>(std::io::ErrorKind::OutOfMemory.into());
         assert!(

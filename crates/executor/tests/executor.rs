@@ -14,7 +14,7 @@ use syncline_executor::Communicator;
 use syncline_plan::by_name;
 use syncline_protocol::fault::{Blame, FaultKind};
 use syncline_protocol::heartbeat::Patience;
-use syncline_protocol::lane::Pace;
+use syncline_protocol::lane::FlowControl;
 use syncline_protocol::memory::{Buffer, Region};
 use syncline_protocol::operation::{Association, Operation};
 use syncline_protocol::settings::Settings;
@@ -67,7 +67,7 @@ fn pair(join: Join) -> (Connection, Connection) {
 fn settings(lanes: u32) -> Settings {
     let patience = Patience { interval: Duration::from_millis(50), silence: Duration::from_secs(5) };
     Settings {
-        pace: Pace { lanes, window: 256 << 10, ahead: 1 << 20 },
+        pace: FlowControl { lanes, window: 256 << 10, ahead: 1 << 20 },
         patience,
         deadline: Duration::from_secs(20),
     }

@@ -13,7 +13,7 @@ use syncline_executor::group::Group;
 use syncline_executor::pending::Pending;
 use syncline_executor::session::{Session, join};
 use syncline_protocol::heartbeat::Patience;
-use syncline_protocol::lane::Pace;
+use syncline_protocol::lane::FlowControl;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::settings::Settings;
 
@@ -110,7 +110,7 @@ fn rank(rank: u32, ranks: u32, port: u16) {
     here.shared_memory = false;
     // Many processes share few CPUs, so each runs seldom.
     let patience = Patience { interval: Duration::from_secs(5), silence: Duration::from_secs(120) };
-    let pace = Pace { lanes: 1, ..settings().pace };
+    let pace = FlowControl { lanes: 1, ..settings().pace };
     let session: Session =
         join(&here, &mut members::book, Settings { pace, patience, deadline: WAIT }).unwrap();
     meet(&session);

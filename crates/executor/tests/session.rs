@@ -12,7 +12,7 @@ use syncline_membership::hooks::Hooks;
 use syncline_membership::place::{Interface, JoinError, MemberSettings};
 use syncline_protocol::fault::{Blame, FaultKind};
 use syncline_protocol::handshake::{Acceptor, Authentication, Key, Next};
-use syncline_protocol::lane::Pace;
+use syncline_protocol::lane::FlowControl;
 use syncline_protocol::memory::{Buffer, Region};
 use syncline_protocol::operation::Operation;
 use syncline_protocol::settings::Settings;
@@ -447,7 +447,8 @@ fn a_rank_that_left_and_joins_again_waits_for_the_next_job_of_that_name() {
 
 #[test]
 fn messages_of_the_current_operation_are_read_behind_early_ones() {
-    let settings = Settings { pace: Pace { lanes: 1, ahead: 1 << 16, ..settings().pace }, ..settings() };
+    let settings =
+        Settings { pace: FlowControl { lanes: 1, ahead: 1 << 16, ..settings().pace }, ..settings() };
     let mut small: Vec<Buffer> = (0..2).map(|_| Buffer::new(8)).collect();
     let mut large: Vec<Buffer> = (0..2).map(|_| Buffer::new(16 << 20)).collect();
     let members = meet(2, settings);

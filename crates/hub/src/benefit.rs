@@ -3,7 +3,7 @@
 
 /// Racks, their workers and the rates of their network, in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Racks {
+pub struct RackModel {
     /// The number of racks.
     pub racks: u32,
     /// The number of workers in each rack.
@@ -16,7 +16,7 @@ pub struct Racks {
     pub worker_rate: f64,
 }
 
-impl Racks {
+impl RackModel {
     /// Returns the seconds per byte of a model between racks, if every worker exchanges with hubs in all racks: the
     /// left side of the condition, `N (R - 1) / (R B_core)`.
     pub fn flat(&self) -> f64 {
@@ -33,7 +33,7 @@ impl Racks {
     }
 
     /// Returns the seconds per byte with two levels, if the exchange among hubs takes `between` seconds per byte
-    /// (measured, or [`Racks::between`]): the right side of the condition, `max(N / B_hub, 1 / B_worker) + C`.
+    /// (measured, or [`RackModel::between`]): the right side of the condition, `max(N / B_hub, 1 / B_worker) + C`.
     pub fn two_level(&self, between: f64) -> f64 {
         (f64::from(self.workers) / self.hub_rate).max(1.0 / self.worker_rate) + between
     }
@@ -48,8 +48,8 @@ impl Racks {
 mod tests {
     use super::*;
 
-    const fn racks(racks: u32, core_rate: f64) -> Racks {
-        Racks { racks, workers: 8, hub_rate: 10.0, core_rate, worker_rate: 1.25 }
+    const fn racks(racks: u32, core_rate: f64) -> RackModel {
+        RackModel { racks, workers: 8, hub_rate: 10.0, core_rate, worker_rate: 1.25 }
     }
 
     #[test]

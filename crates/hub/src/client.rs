@@ -3,7 +3,7 @@
 
 use super::assignment::{Cores, Way, assign};
 use super::frame::{Notice, Verb};
-use super::terms::{Contract, Pace};
+use super::terms::{Contract, StepMode};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -306,7 +306,7 @@ impl Client {
         let awaited = self.awaited.get(&chunk).and_then(VecDeque::front).filter(|_| ours);
         let Some(&(sequence, version)) = awaited else { return Err(unknown) };
         let old = (header.sequence.wrapping_sub(version as u32) as i32) < 0;
-        if old && self.contract.terms.pace == Pace::Synchronous {
+        if old && self.contract.terms.pace == StepMode::Synchronous {
             return Err(unknown);
         }
         let Some(open) = self.open.get_mut(&sequence) else { return Err(unknown) };

@@ -24,7 +24,7 @@ pub use memory::{MemoryShare, Shares};
 use super::events::{Event, Events};
 use super::message::{FromHub, FromWorker};
 use super::optimizer::Optimizers;
-use super::terms::{Contract, Policy};
+use super::terms::{Contract, LossPolicy};
 use admission::Planning;
 use blame::{Inquiry, LostConnection};
 use rejoining::Rejoining;
@@ -369,7 +369,7 @@ impl Register {
         self.actions.push(removed);
         job.rejoining.remove(&worker);
         job.inquiries.remove(&worker);
-        let waits = policy == Policy::Wait
+        let waits = policy == LossPolicy::Wait
             && begun
             && job.workers.iter().any(|state| matches!(state, State::Lost(_)));
         let over = job.is_deserted() && !waits;
@@ -384,9 +384,11 @@ impl Register {
             return;
         }
         match (policy, state) {
-            (Policy::Fail, State::Lost(trouble)) if begun => self.fail(name, Blame::Rank(worker), trouble),
+            (LossPolicy::Fail, State::Lost(trouble)) if begun => {
+                self.fail(name, Blame::Rank(worker), trouble)
+            }
             // This may be the worker that was asked to announce others.
-            (Policy::Shrink, _) if begun => self.rejoin(name),
+            (LossPolicy::Shrink, _) if begun => self.rejoin(name),
             _ => {}
         }
     }

@@ -4,7 +4,7 @@
 use super::bridge::{Bridge, Output, Sum, Tools};
 use super::frame::{GIVEN, NOTICE, Notice, PEERS, TOTAL, Verb};
 use super::slot::{Context, Expectation, Reply, Slot};
-use super::terms::{Contract, Pace, Policy};
+use super::terms::{Contract, LossPolicy, StepMode};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -394,7 +394,7 @@ impl Shard {
             Peer::Worker(worker) => {
                 known.worker_connections[worker as usize] = Some(connection);
                 // In an asynchronous job a worker takes part once it is connected.
-                known.active[worker as usize] |= known.contract.terms.pace == Pace::Asynchronous;
+                known.active[worker as usize] |= known.contract.terms.pace == StepMode::Asynchronous;
             }
             Peer::Rack(rack) => {
                 let path = known.racks.get_mut(rack as usize).filter(|path| path.connection.is_none());
@@ -432,12 +432,12 @@ impl Shard {
         Some((endpoint.job, endpoint.peer))
     }
 
-    /// Takes in that a worker is lost or has left. Under [`Policy::Shrink`] the others go on without it.
+    /// Takes in that a worker is lost or has left. Under [`LossPolicy::Shrink`] the others go on without it.
     pub fn lose(&mut self, job: u32, worker: u32) {
         let Some(known) = self.jobs.get_mut(&job) else { return };
         known.gone.insert(worker);
         known.expected.remove(&worker);
-        known.active[worker as usize] = known.contract.terms.policy != Policy::Shrink;
+        known.active[worker as usize] = known.contract.terms.policy != LossPolicy::Shrink;
         self.sweep_all(job, Sweep::Advance);
     }
 
@@ -500,7 +500,7 @@ impl Shard {
         std::mem::take(&mut self.waits_reports)
     }
 
-    /// Returns a job that cannot go on without a worker that is gone, and the worker. Only under [`Policy::Fail`].
+    /// Returns a job that cannot go on without a worker that is gone, and the worker. Only under [`LossPolicy::Fail`].
     pub fn missed_worker(&mut self) -> Option<(u32, u32)> {
         self.missed.pop_first()
     }
@@ -547,7 +547,7 @@ impl Shard {
         };
         f(slot, &mut context);
         known.counters.steps += slot.version() - before;
-        if known.contract.terms.policy == Policy::Fail && !known.gone.is_empty() {
+        if known.contract.terms.policy == LossPolicy::Fail && !known.gone.is_empty() {
             let missing = slot.blocked(&known.active).map_or(Vec::new(), |(_, missing)| missing);
             let missed = missing.into_iter().filter(|worker| known.gone.contains(worker));
             self.missed.extend(missed.map(|worker| (job, worker)));
@@ -790,7 +790,7 @@ impl Shard {
         let Some(known) = self.jobs.get_mut(&job) else { return Ok(()) };
         match notice {
             Notice::Rate { rate, key } => {
-                let asynchronous = known.contract.terms.pace == Pace::Asynchronous;
+                let asynchronous = known.contract.terms.pace == StepMode::Asynchronous;
                 let of = |chunk: u32| known.contract.catalogue.piece(chunk).key;
                 let meant =
                     known.slots.iter_mut().filter(|(chunk, _)| key.is_none_or(|key| of(**chunk) == key));

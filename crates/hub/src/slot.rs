@@ -7,7 +7,7 @@
 
 use super::bridge::Sum;
 use super::optimizer::{Optimizer, Update};
-use super::terms::{Contract, Pace, Policy};
+use super::terms::{Contract, LossPolicy, StepMode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use syncline_protocol::memory::{Buffer, Pool};
@@ -139,10 +139,10 @@ impl Slot {
 
     /// Decides how to treat a contribution. `step` is the lower half of its step's number; `resumed` says that the
     /// worker was restarted and continues where it was.
-    pub(super) fn expects(&self, worker: u32, step: u32, pace: Pace, resumed: bool) -> Expectation {
+    pub(super) fn expects(&self, worker: u32, step: u32, pace: StepMode, resumed: bool) -> Expectation {
         let pushed = self.pushed[worker as usize];
         // In an asynchronous job, the steps of workers are independent.
-        if pace == Pace::Asynchronous {
+        if pace == StepMode::Asynchronous {
             return Expectation::New;
         }
         if step == (pushed + 1) as u32 {
@@ -165,7 +165,7 @@ impl Slot {
         let pushed = &mut self.pushed[worker as usize];
         *pushed += 1;
         let step = *pushed;
-        if context.contract.terms.pace == Pace::Asynchronous {
+        if context.contract.terms.pace == StepMode::Asynchronous {
             self.apply(buffer, 1, context);
             if asks {
                 self.pull(worker, 0, context);
@@ -308,7 +308,7 @@ impl Slot {
             let share = 1.0 / f64::from(contributors);
             scale_into(self.element, sum.as_mut_slice(), share).expect("checked with the terms");
         }
-        let asynchronous = contract.terms.pace == Pace::Asynchronous;
+        let asynchronous = contract.terms.pace == StepMode::Asynchronous;
         self.version += 1;
         let Some(optimizer) = self.optimizer.clone() else {
             // In an asynchronous job, contributions accumulate.
@@ -324,7 +324,7 @@ impl Slot {
         }
         let rate = self.rates.first().filter(|&&(from, _)| from <= self.version).map(|&(_, rate)| rate);
         let value = self.value.take().expect("nothing is pushed before parameters are set");
-        let keeps = contract.terms.policy == Policy::Wait;
+        let keeps = contract.terms.policy == LossPolicy::Wait;
         let mut parameters = if keeps { Err(value.buffer) } else { Arc::try_unwrap(value.buffer) }
             .unwrap_or_else(|buffer| {
                 // Connections that still send the old value need it unchanged.
@@ -355,7 +355,7 @@ impl Slot {
         let value = Value { buffer: Arc::new(buffer), version: self.version, contributors };
         let old = self.value.replace(value);
         // A value that was set replaces one of the same step, which is not the value before.
-        let keeps = context.contract.terms.policy == Policy::Wait
+        let keeps = context.contract.terms.policy == LossPolicy::Wait
             && old.as_ref().is_some_and(|old| old.version < self.version);
         let older = if keeps { std::mem::replace(&mut self.before, old) } else { old };
         if let Some(Ok(buffer)) = older.map(|value| Arc::try_unwrap(value.buffer)) {

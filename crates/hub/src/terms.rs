@@ -22,7 +22,7 @@ pub const MOST_WORKERS: u32 = 1 << 12;
 /// When a hub completes a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Pace {
+pub enum StepMode {
     /// Once all workers have pushed.
     Synchronous,
     /// With each push of any worker.
@@ -32,7 +32,7 @@ pub enum Pace {
 /// What happens to a job that loses a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Policy {
+pub enum LossPolicy {
     /// The job ends, and all its workers learn who is at fault.
     Fail,
     /// The job goes on without the worker. If the worker is restarted, it takes part again between two steps.
@@ -64,7 +64,7 @@ pub enum Between {
 /// Racks of workers, with hubs in each that exchange their sums.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Racks {
+pub struct RackTopology {
     /// The rack of each worker.
     pub of: Vec<u32>,
     /// The hubs of each rack. Racks have the same number of hubs, with the same cores and interfaces.
@@ -76,7 +76,7 @@ pub struct Racks {
 /// The most racks of a job.
 pub const MOST_RACKS: usize = 1 << 8;
 
-impl Racks {
+impl RackTopology {
     fn check(&self, workers: u32) -> Result<(), String> {
         let racks = self.hubs.len();
         if !(1..=MOST_RACKS).contains(&racks) {
@@ -138,13 +138,13 @@ pub struct Terms {
     pub in_order: bool,
     /// When the hub completes a step.
     #[serde(default = "synchronous")]
-    pub pace: Pace,
+    pub pace: StepMode,
     /// The optimizer of vectors without their own. Without any optimizer, the hub returns the combined contributions.
     #[serde(default)]
     pub optimizer: Option<Chosen>,
     /// What happens if a worker is lost.
     #[serde(default = "fail")]
-    pub policy: Policy,
+    pub policy: LossPolicy,
     /// Which interface of a hub a chunk uses.
     #[serde(default = "by_key")]
     pub mapping: Mapping,
@@ -154,7 +154,7 @@ pub struct Terms {
     pub together: Vec<String>,
     /// Present if there are hubs in several racks.
     #[serde(default)]
-    pub racks: Option<Racks>,
+    pub racks: Option<RackTopology>,
 }
 
 const fn chunk() -> u32 {
@@ -165,12 +165,12 @@ fn mean() -> String {
     "mean".to_owned()
 }
 
-const fn synchronous() -> Pace {
-    Pace::Synchronous
+const fn synchronous() -> StepMode {
+    StepMode::Synchronous
 }
 
-const fn fail() -> Policy {
-    Policy::Fail
+const fn fail() -> LossPolicy {
+    LossPolicy::Fail
 }
 
 const fn by_key() -> Mapping {
@@ -251,12 +251,12 @@ impl Terms {
         if (self.optimizer.is_some() || chosen.iter().any(Option::is_some)) && reduction != Reduction::Sum {
             return Err(format!("an optimizer needs a sum or a mean, not {}", self.reduction));
         }
-        if self.pace == Pace::Asynchronous && self.policy == Policy::Wait {
+        if self.pace == StepMode::Asynchronous && self.policy == LossPolicy::Wait {
             return Err("an asynchronous job cannot have policy wait: use fail or shrink".to_owned());
         }
         if let Some(racks) = &self.racks {
             racks.check(self.workers)?;
-            if self.policy != Policy::Fail || self.pace != Pace::Synchronous {
+            if self.policy != LossPolicy::Fail || self.pace != StepMode::Synchronous {
                 return Err(
                     "a job with hubs in several racks must be synchronous and have policy fail".to_owned()
                 );
@@ -327,7 +327,7 @@ impl Contract {
     /// one with racks also keeps the sums of other racks. Workers that are further ahead or read slowly need more, up
     /// to the hub's limit.
     pub fn needs<'a>(&self, chunks: impl IntoIterator<Item = &'a u32>) -> u64 {
-        let kept = 1 + u64::from(self.terms.policy == Policy::Wait);
+        let kept = 1 + u64::from(self.terms.policy == LossPolicy::Wait);
         let workers = u64::from(self.terms.workers);
         let in_order = self.association == Association::Seats;
         let pushed = 2 * if in_order { workers } else { 1 } + 2 * u64::from(self.terms.racks.is_some());
@@ -363,7 +363,7 @@ mod tests {
     fn absent_terms_have_defaults() {
         let contract = terms("").unwrap();
         assert!(contract.mean && contract.optimizer(0).is_none() && contract.catalogue.chunks() == 1);
-        assert_eq!((contract.terms.policy, contract.terms.pace), (Policy::Fail, Pace::Synchronous));
+        assert_eq!((contract.terms.policy, contract.terms.pace), (LossPolicy::Fail, StepMode::Synchronous));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::client::{Client, HubExchange};
 use super::join::WorkerSettings;
 use super::message::{FromHub, FromWorker};
-use super::terms::{Contract, Policy};
+use super::terms::{Contract, LossPolicy};
 use mio::Token;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -334,8 +334,8 @@ impl WorkerThread {
         self.end(blame, trouble.clone());
         // Tell hubs that still expect this worker. Under policy `fail` they pass the fault on to the other workers.
         let last = match self.contract.terms.policy {
-            Policy::Fail => FromWorker::GivesUp { blame, trouble },
-            Policy::Shrink | Policy::Wait => FromWorker::Leave,
+            LossPolicy::Fail => FromWorker::GivesUp { blame, trouble },
+            LossPolicy::Shrink | LossPolicy::Wait => FromWorker::Leave,
         };
         self.controls.iter_mut().for_each(|connection| connection.send(&last));
     }

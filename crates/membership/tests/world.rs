@@ -19,7 +19,7 @@ use syncline_plan::by_name;
 use syncline_protocol::codec::{Decoder, LONGEST, encode};
 use syncline_protocol::fault::{Blame, FaultKind, ProtocolError, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
-use syncline_protocol::lane::{Lane, Pace, StartedOperation};
+use syncline_protocol::lane::{FlowControl, Lane, StartedOperation};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::operation::{Association, Operation};
@@ -235,7 +235,7 @@ impl Rank {
         let shape = book.shape(&operation()).unwrap();
         let patience = Patience::default();
         let mut heartbeats = Heartbeats::new(patience, Duration::ZERO);
-        let mut lane = Lane::new(0, Pace { lanes: 1, window: 64 << 10, ahead: 1 << 20 }, 0, book);
+        let mut lane = Lane::new(0, FlowControl { lanes: 1, window: 64 << 10, ahead: 1 << 20 }, 0, book);
         for peer in (0..ranks).filter(|&peer| peer != rank) {
             heartbeats.join(peer as usize, Duration::ZERO);
             lane.beat(peer);

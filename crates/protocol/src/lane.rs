@@ -53,7 +53,7 @@ const MOST_AHEAD: u64 = 1 << 18;
 /// A peer that is more operations ahead than this is asked to hold.
 const HELD_AHEAD: u64 = 1 << 10;
 
-/// A peer may be ahead by at most this many times [`Pace::ahead`]. It is asked to hold long before, and less than the
+/// A peer may be ahead by at most this many times [`FlowControl::ahead`]. It is asked to hold long before, and less than the
 /// difference can be in transit then.
 const FLOOD: usize = 16;
 
@@ -124,7 +124,7 @@ pub struct StartedOperation {
 
 /// How many lanes there are, and how far each sends ahead.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct FlowControl {
     /// Number of lanes of a rank.
     pub lanes: u32,
     /// Bytes that a lane has in flight to each peer. A chunk begins if the largest messages of the running chunks
@@ -145,7 +145,7 @@ pub type Desertion = (u32, u32);
 #[derive(Debug)]
 pub struct Lane {
     index: u32,
-    pace: Pace,
+    pace: FlowControl,
     epoch: u16,
     /// This rank's index in the job, and the number of members.
     member: u32,
@@ -189,7 +189,7 @@ macro_rules! context {
 
 impl Lane {
     /// Lane `index` of a rank.
-    pub fn new(index: u32, pace: Pace, epoch: u16, book: Arc<PlanBook>) -> Self {
+    pub fn new(index: u32, pace: FlowControl, epoch: u16, book: Arc<PlanBook>) -> Self {
         let (member, world) = (book.member(), book.members());
         let whole = Opening { slot: 0, id: 0, book, members: (0..world).collect() };
         Self {
@@ -219,49 +219,53 @@ impl Lane {
         }
     }
 
-    /// Begins an operation of the whole job. The sequence numbers of jobs increase from 1 on.
+    /// Begins an operation of the whole job. Sequence numbers of operations increase from 1 on.
     ///
     /// # Errors
     /// The rank that has announced another operation under this number, and both operations.
-    pub fn start(&mut self, job: Arc<StartedOperation>) -> Result<(), (u32, ProtocolError)> {
-        self.start_in(0, job)
+    pub fn start(&mut self, started: Arc<StartedOperation>) -> Result<(), (u32, ProtocolError)> {
+        self.start_in(0, started)
     }
 
     /// Like [`Lane::start`], for a group given by its number on this rank.
     ///
     /// # Errors
     /// As for [`Lane::start`].
-    pub fn start_in(&mut self, slot: u32, job: Arc<StartedOperation>) -> Result<(), (u32, ProtocolError)> {
+    pub fn start_in(
+        &mut self,
+        slot: u32,
+        started: Arc<StartedOperation>,
+    ) -> Result<(), (u32, ProtocolError)> {
         let Some(group) = self.groups.get_mut(slot as usize).and_then(Option::as_mut) else { return Ok(()) };
-        let sequence = job.sequence;
+        let sequence = started.sequence;
         assert!(sequence > group.newest, "operation {sequence} begins after operation {}", group.newest);
         if group.closed {
             return Ok(());
         }
         group.newest = sequence;
         group.announced = group.announced.max(sequence);
-        let known = group.jobs.entry(sequence).or_insert_with(|| Known {
-            shape: Arc::clone(&job.shape),
+        let known = group.operations.entry(sequence).or_insert_with(|| Known {
+            shape: Arc::clone(&started.shape),
             heard: BTreeSet::new(),
-            job: None,
+            running: None,
         });
         if let Some(&rank) = known.heard.first() {
-            check_same(group.book.name(group.book.member()), &job.shape, &known.shape.asked())
+            check_same(group.book.name(group.book.member()), &started.shape, &known.shape.asked())
                 .map_err(|broken| (rank, broken))?;
         }
-        let chunks = job.shape.cut.chunks();
+        let chunks = started.shape.cut.chunks();
         let left = chunks.saturating_sub(self.index).div_ceil(self.pace.lanes);
-        known.shape = Arc::clone(&job.shape);
+        known.shape = Arc::clone(&started.shape);
         let gone = (!group.gone.is_empty())
             .then(|| {
-                let seats = job.shape.script.peers().into_iter();
-                let mut members = seats.map(|seat| group.member(job.shape.ranks()[seat as usize]));
+                let seats = started.shape.script.peers().into_iter();
+                let mut members = seats.map(|seat| group.member(started.shape.ranks()[seat as usize]));
                 members.find(|member| group.gone.contains(member))
             })
             .flatten();
-        let known = group.jobs.get_mut(&sequence).expect("put there above");
-        known.job = Some(Running {
-            job,
+        let known = group.operations.get_mut(&sequence).expect("put there above");
+        known.running = Some(Running {
+            started,
             next: self.index,
             left,
             chunks: BTreeMap::new(),
@@ -472,8 +476,8 @@ impl Lane {
                 let (owner, number, step) = owner;
                 let (slot, sequence) = parts(owner);
                 let group = self.groups.get(slot as usize)?.as_ref()?;
-                let running = group.jobs.get(&sequence)?.job.as_ref()?;
-                let sent = running.chunks.get(&number)?.untouched(&running.job.shape, step)?;
+                let running = group.operations.get(&sequence)?.running.as_ref()?;
+                let sent = running.chunks.get(&number)?.untouched(&running.started.shape, step)?;
                 (Digest::of_region(sent) != digest).then(|| Trouble::changed(sequence, number))
             })
         };
@@ -496,8 +500,9 @@ impl Lane {
     pub fn forget(&mut self, key: u64) {
         let (slot, sequence) = ((key >> 48) as usize, key & ((1 << 48) - 1));
         let group = self.groups.get_mut(slot).and_then(Option::as_mut);
-        let job = group.and_then(|group| group.jobs.remove(&sequence)).and_then(|known| known.job);
-        if let Some(running) = job {
+        let started =
+            group.and_then(|group| group.operations.remove(&sequence)).and_then(|known| known.running);
+        if let Some(running) = started {
             running.saved.into_iter().for_each(|(_, buffer)| self.pool.give(buffer));
         }
     }
@@ -513,7 +518,7 @@ impl Lane {
         for group in self.groups.iter_mut().flatten() {
             let slot = group.slot;
             begun.extend(group.abort(&mut self.pool).into_iter().map(|sequence| key(slot, sequence)));
-            group.jobs.clear();
+            group.operations.clear();
         }
         begun
     }
@@ -671,10 +676,10 @@ impl Lane {
     fn announced(&mut self, rank: u32, header: Header, asked: Announcement) -> Result<(), ProtocolError> {
         let (slot, sequence) = self.group(rank, header).ok_or(ProtocolError::Unknown(header))?;
         let group = self.groups[slot as usize].as_mut().expect("found just now");
-        if let Some(known) = group.jobs.get_mut(&sequence) {
+        if let Some(known) = group.operations.get_mut(&sequence) {
             // If this rank has not begun the operation, it was another rank that announced it first, and the error
             // names that rank.
-            let other = known.heard.first().filter(|_| known.job.is_none());
+            let other = known.heard.first().filter(|_| known.running.is_none());
             let who = other.map_or(group.book.member(), |&other| group.places[other as usize].unwrap_or(0));
             check_same(group.book.name(who), &known.shape, &asked)?;
             return if known.heard.insert(rank) { Ok(()) } else { Err(ProtocolError::Twice(header)) };
@@ -686,7 +691,7 @@ impl Lane {
         let shape =
             group.book.shape(&asked.operation).map_err(|_| ProtocolError::NoPlan(us, asked.operation))?;
         check_same(us, &shape, &asked)?;
-        group.jobs.insert(sequence, Known { shape, heard: BTreeSet::from([rank]), job: None });
+        group.operations.insert(sequence, Known { shape, heard: BTreeSet::from([rank]), running: None });
         if !group.closed {
             group.announced = group.announced.max(sequence);
             if group.announced - group.newest > HELD_AHEAD {
@@ -702,7 +707,8 @@ impl Lane {
         let Some((slot, sequence)) = self.group(rank, header) else { return Err(unknown) };
         let group = self.groups[slot as usize].as_mut().expect("found just now");
         let place = group.places[rank as usize];
-        let Some(known) = group.jobs.get_mut(&sequence).filter(|known| known.heard.contains(&rank)) else {
+        let Some(known) = group.operations.get_mut(&sequence).filter(|known| known.heard.contains(&rank))
+        else {
             return Err(unknown);
         };
         let Shape { script, cut, .. } = &*known.shape;
@@ -715,7 +721,7 @@ impl Lane {
             return Ok((length, Landing::Nothing));
         }
         let key = (key(slot, sequence), header.chunk, rank, number);
-        let chunk = known.job.as_mut().and_then(|running| {
+        let chunk = known.running.as_mut().and_then(|running| {
             let begun = running.next > header.chunk;
             match running.chunks.get_mut(&header.chunk) {
                 Some(chunk) => Some(Ok(chunk)),
@@ -751,7 +757,7 @@ impl Lane {
         let Some((slot, sequence)) = self.group(rank, header) else { return };
         let group = self.groups[slot as usize].as_mut().expect("found just now");
         let place = group.places[rank as usize];
-        let Some(known) = group.jobs.get_mut(&sequence).filter(|_| !group.closed) else { return };
+        let Some(known) = group.operations.get_mut(&sequence).filter(|_| !group.closed) else { return };
         let seat = place.and_then(|place| known.shape.seat(place)).expect("landing found it");
         let step = known.shape.script.incoming(seat, number).expect("landing found it");
         match landing {
@@ -760,7 +766,7 @@ impl Lane {
             }
             Landing::Aside(buffer) => {
                 self.early.put((key(slot, sequence), header.chunk, rank, number), buffer);
-                let chunk = known.job.as_mut().and_then(|running| running.chunks.get_mut(&header.chunk));
+                let chunk = known.running.as_mut().and_then(|running| running.chunks.get_mut(&header.chunk));
                 if chunk.is_some_and(|chunk| chunk.wants(step)) {
                     self.advance(slot, sequence, header.chunk, Trigger::Arrived(step));
                 }
@@ -822,11 +828,11 @@ impl Lane {
             return false;
         };
         let before = group.begun;
-        let known = group.jobs.get_mut(&sequence).expect("found just now");
-        let running = known.job.as_mut().expect("as above");
-        let chunk = Chunk::begin(&running.job, number, before, &mut self.pool);
-        let message = chunk.message(&running.job);
-        group.running_bytes += chunk.bytes(&running.job);
+        let known = group.operations.get_mut(&sequence).expect("found just now");
+        let running = known.running.as_mut().expect("as above");
+        let chunk = Chunk::begin(&running.started, number, before, &mut self.pool);
+        let message = chunk.message(&running.started);
+        group.running_bytes += chunk.bytes(&running.started);
         group.window_used += message;
         // No two chunks have the same position, not even chunks of zero bytes.
         group.begun += message.max(1) as u64;
@@ -840,12 +846,22 @@ impl Lane {
     /// Runs the steps of a chunk that are possible now.
     fn advance(&mut self, slot: u32, sequence: u64, number: u32, trigger: Trigger) {
         let Some(group) = self.groups.get_mut(slot as usize).and_then(Option::as_mut) else { return };
-        let Group { jobs, members, closed_to, running: under_way, running_bytes, window_used, spans, .. } =
-            group;
-        let Some(running) = jobs.get_mut(&sequence).and_then(|known| known.job.as_mut()) else { return };
-        let Running { job, chunks, announced_to, saved, .. } = running;
+        let Group {
+            operations,
+            members,
+            closed_to,
+            running: under_way,
+            running_bytes,
+            window_used,
+            spans,
+            ..
+        } = group;
+        let Some(running) = operations.get_mut(&sequence).and_then(|known| known.running.as_mut()) else {
+            return;
+        };
+        let Running { started, chunks, announced_to, saved, .. } = running;
         let Some(chunk) = chunks.get_mut(&number) else { return };
-        let shape = &job.shape;
+        let shape = &started.shape;
         let key = key(slot, sequence);
         let low = slot << SEQUENCE_BITS | sequence as u32 & ((1 << SEQUENCE_BITS) - 1);
         let mut output = |to: u32, message: u16, payload: Region, step: u32| {
@@ -865,14 +881,20 @@ impl Lane {
             let rank = members[shape.ranks()[seat as usize] as usize];
             self.early.take((key, number, rank, message))
         };
-        let mut context =
-            chunk::Context { job, number, pool: &mut self.pool, saved, send: &mut output, early: &mut early };
+        let mut context = chunk::Context {
+            started,
+            number,
+            pool: &mut self.pool,
+            saved,
+            send: &mut output,
+            early: &mut early,
+        };
         if !chunk.advance(&mut context, trigger) {
             return;
         }
         let chunk = chunks.remove(&number).expect("found above");
-        *running_bytes -= chunk.bytes(job);
-        *window_used -= chunk.message(job);
+        *running_bytes -= chunk.bytes(started);
+        *window_used -= chunk.message(started);
         spans.remove(&chunk.before);
         chunk.end(&mut self.pool);
         running.left -= 1;
@@ -885,9 +907,13 @@ impl Lane {
     /// All chunks of an operation on this lane have completed.
     fn end(&mut self, slot: u32, sequence: u64) {
         let Some(group) = self.groups[slot as usize].as_mut() else { return };
-        let kept = group.jobs.get(&sequence).and_then(|known| known.job.as_ref()).is_some_and(|r| r.job.keep);
+        let kept = group
+            .operations
+            .get(&sequence)
+            .and_then(|known| known.running.as_ref())
+            .is_some_and(|r| r.started.keep);
         if !kept {
-            group.jobs.remove(&sequence);
+            group.operations.remove(&sequence);
         }
         self.finished.push_back(key(slot, sequence));
     }
@@ -1017,13 +1043,13 @@ mod tests {
             root: 0,
             association: Association::Arrival,
         };
-        let mut lane = Lane::new(0, Pace { lanes: 1, window, ahead: 1 << 20 }, 0, Arc::clone(&book));
+        let mut lane = Lane::new(0, FlowControl { lanes: 1, window, ahead: 1 << 20 }, 0, Arc::clone(&book));
         let mut buffers: Vec<Buffer> = (0..operations).map(|_| Buffer::new(bytes)).collect();
         for (sequence, buffer) in (1..).zip(&mut buffers) {
             let region = buffer.region();
             let shape = book.shape(&operation).unwrap();
-            let job = StartedOperation { sequence, shape, input: region, output: region, keep: false };
-            lane.start(Arc::new(job)).unwrap();
+            let started = StartedOperation { sequence, shape, input: region, output: region, keep: false };
+            lane.start(Arc::new(started)).unwrap();
         }
         let whole =
             |lane: &Lane| lane.groups[0].as_ref().map(|group| (group.running, group.window_used)).unwrap();

@@ -27,7 +27,7 @@ const HEAD: usize = HEADER + Announcement::ENCODED;
 /// when its frame gets its place, right before it is written; it is then still in the cache.
 const GATHERED: usize = 256 << 10;
 
-/// The owner of a message: job, chunk and step.
+/// The owner of a message: operation, chunk and step.
 pub type Owner = (u64, u32, u32);
 
 /// Most messages whose digests are remembered: as many as may be in transit.

@@ -1,7 +1,7 @@
 //! The plans that a job requests: rules that name a plan, the order of the ranks or their racks, and a network. Each epoch
 //! makes a [`PlanBook`] from it for the ranks that remain.
 
-use crate::racks::Racks;
+use crate::racks::RackOrder;
 use crate::shape::{PlanBook, Rule};
 use syncline_diagnostics::{Code, Diagnostic, Result};
 use syncline_plan::by_name;
@@ -46,7 +46,7 @@ impl NamedRule {
 
 /// Which plans run which collectives, and in which order plans number the ranks.
 #[derive(Clone, Debug)]
-pub struct Policy {
+pub struct PlanPolicy {
     /// Ranks in the order in which plans number them.
     pub order: Vec<u32>,
     /// The rack of each rank, from which the order follows; replaces `order`.
@@ -57,7 +57,7 @@ pub struct Policy {
     pub network: GroupNetwork,
 }
 
-impl Policy {
+impl PlanPolicy {
     /// Checks that every rule's plan can run on all `world` ranks.
     ///
     /// # Errors
@@ -92,8 +92,8 @@ impl Policy {
     }
 
     /// The number of these ranks in each rack, and their order.
-    fn racks(&self, ranks: &[u32]) -> Option<Racks> {
-        self.racks.as_ref().map(|racks| Racks::of(racks, ranks))
+    fn racks(&self, ranks: &[u32]) -> Option<RackOrder> {
+        self.racks.as_ref().map(|racks| RackOrder::of(racks, ranks))
     }
 }
 
@@ -103,9 +103,9 @@ mod tests {
     use syncline_plan::choice::Wiring;
     use syncline_units::{Rate, Time};
 
-    fn policy(racks: Option<Vec<u32>>, algorithm: &str, by_rack: bool) -> Policy {
+    fn policy(racks: Option<Vec<u32>>, algorithm: &str, by_rack: bool) -> PlanPolicy {
         let rate = Rate::from_bytes_per_s(1_000_000_000);
-        Policy {
+        PlanPolicy {
             order: vec![0, 2, 1, 3],
             racks,
             rules: vec![NamedRule {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// The ranks that take part, arranged by rack.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Racks {
+pub struct RackOrder {
     /// Indices into the list of ranks that take part. Ranks of a rack are adjacent; larger racks come first, then
     /// lower rack numbers.
     pub order: Vec<u32>,
@@ -14,7 +14,7 @@ pub struct Racks {
     pub group: Option<u32>,
 }
 
-impl Racks {
+impl RackOrder {
     /// Arranges `ranks`, the ranks that take part; `racks` gives the rack of each rank of the job.
     pub fn of(racks: &[u32], ranks: &[u32]) -> Self {
         let rack = |place: u32| racks[ranks[place as usize] as usize];
@@ -36,18 +36,18 @@ mod tests {
 
     #[test]
     fn ranks_of_a_rack_are_adjacent() {
-        let two = Racks::of(&[0, 1, 0, 1, 0, 1, 0, 1], &[0, 1, 2, 3, 4, 5, 6, 7]);
-        assert_eq!(two, Racks { order: vec![0, 2, 4, 6, 1, 3, 5, 7], group: Some(4) });
+        let two = RackOrder::of(&[0, 1, 0, 1, 0, 1, 0, 1], &[0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(two, RackOrder { order: vec![0, 2, 4, 6, 1, 3, 5, 7], group: Some(4) });
         // Rank 2 is lost: the complete rack comes first, and racks can still be groups.
-        let left = Racks::of(&[0, 1, 0, 1, 0, 1, 0, 1], &[0, 1, 3, 4, 5, 6, 7]);
-        assert_eq!(left, Racks { order: vec![1, 2, 4, 6, 0, 3, 5], group: Some(4) });
+        let left = RackOrder::of(&[0, 1, 0, 1, 0, 1, 0, 1], &[0, 1, 3, 4, 5, 6, 7]);
+        assert_eq!(left, RackOrder { order: vec![1, 2, 4, 6, 0, 3, 5], group: Some(4) });
     }
 
     #[test]
     fn racks_of_different_sizes_cannot_be_groups() {
-        assert_eq!(Racks::of(&[0, 0, 0, 1, 1, 2], &[0, 1, 2, 3, 4, 5]).group, None);
-        assert_eq!(Racks::of(&[0, 0, 0, 1, 1, 2], &[0, 1, 3, 4, 5]).group, Some(2));
-        assert_eq!(Racks::of(&[7, 7, 7], &[0, 2]), Racks { order: vec![0, 1], group: Some(2) });
-        assert_eq!(Racks::of(&[], &[]), Racks { order: vec![], group: Some(1) });
+        assert_eq!(RackOrder::of(&[0, 0, 0, 1, 1, 2], &[0, 1, 2, 3, 4, 5]).group, None);
+        assert_eq!(RackOrder::of(&[0, 0, 0, 1, 1, 2], &[0, 1, 3, 4, 5]).group, Some(2));
+        assert_eq!(RackOrder::of(&[7, 7, 7], &[0, 2]), RackOrder { order: vec![0, 1], group: Some(2) });
+        assert_eq!(RackOrder::of(&[], &[]), RackOrder { order: vec![], group: Some(1) });
     }
 }

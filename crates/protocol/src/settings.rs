@@ -1,14 +1,14 @@
 //! How a communicator runs its operations.
 
 use crate::heartbeat::Patience;
-use crate::lane::Pace;
+use crate::lane::FlowControl;
 use std::time::Duration;
 
 /// Settings of a communicator.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Number of lanes, and how much they send ahead.
-    pub pace: Pace,
+    pub pace: FlowControl,
     /// How often heartbeats are sent, and how long to wait for one.
     pub patience: Patience,
     /// Longest time that an operation may take.
@@ -17,7 +17,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        let pace = Pace { lanes: 1, window: 512 << 10, ahead: 64 << 20 };
+        let pace = FlowControl { lanes: 1, window: 512 << 10, ahead: 64 << 20 };
         Self { pace, patience: Patience::default(), deadline: Duration::from_secs(300) }
     }
 }

@@ -12,7 +12,7 @@ use syncline_plan::{Algorithm, by_name};
 use syncline_protocol::fault::{FaultKind, ProtocolError, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::lane::transfers::{Label, Transfer};
-use syncline_protocol::lane::{Lane, Pace, StartedOperation};
+use syncline_protocol::lane::{FlowControl, Lane, StartedOperation};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::{Buffer, Region};
 use syncline_protocol::operation::{Association, Operation};
@@ -107,7 +107,7 @@ fn check(
     let books: Vec<Arc<PlanBook>> = (0..members)
         .map(|member| Arc::new(PlanBook::new(member, members, order.to_vec(), rules.clone()).unwrap()))
         .collect();
-    let pace = Pace { lanes: 2, window: window as usize * message as usize, ahead: 1 << 20 };
+    let pace = FlowControl { lanes: 2, window: window as usize * message as usize, ahead: 1 << 20 };
     let lanes = |index| books.iter().map(move |book| Lane::new(index, pace, 3, Arc::clone(book))).collect();
     let mut networks: Vec<VirtualNetwork<Lane>> = (0..pace.lanes)
         .map(|index| VirtualNetwork::mesh(lanes(index), seed + u64::from(index), 1 << (4 + seed % 9)))
@@ -295,7 +295,7 @@ fn lanes_of(name: &str, ranks: u32, operation: &Operation, message: u64) -> (Vec
     let algorithm = by_name(name).unwrap();
     let members = algorithm.seats(ranks);
     let rule = Rule { kind: operation.kind, up_to: None, algorithm, message };
-    let pace = Pace { lanes: 1, window: 4 * message as usize, ahead: 1 << 20 };
+    let pace = FlowControl { lanes: 1, window: 4 * message as usize, ahead: 1 << 20 };
     (0..members)
         .map(|member| {
             let book = PlanBook::new(member, members, (0..ranks).collect(), vec![rule.clone()]).unwrap();
@@ -686,7 +686,7 @@ proptest! {
 fn frames_of_another_epoch_are_refused() {
     let operation = all_reduce(1000, Element::F32, Association::Arrival);
     let (_, shapes) = lanes_of("ring", 2, &operation, 256);
-    let pace = Pace { lanes: 1, window: 64 << 10, ahead: 1 << 20 };
+    let pace = FlowControl { lanes: 1, window: 64 << 10, ahead: 1 << 20 };
     let lanes = (0..2u32).map(|rank| {
         let rule = Rule {
             kind: CollectiveKind::AllReduce,

@@ -10,7 +10,7 @@ use syncline_plan::by_name;
 use syncline_protocol::fault;
 use syncline_protocol::fault::Trouble;
 use syncline_protocol::lane::transfers::{KEPT, Label, MOST_OFFERS, Mismatch, PIECE, SMALL, Transfer};
-use syncline_protocol::lane::{Lane, Opening, Pace, StartedOperation, key};
+use syncline_protocol::lane::{FlowControl, Lane, Opening, StartedOperation, key};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::operation::{Association, Operation};
@@ -28,7 +28,7 @@ fn book(member: u32, ranks: u32) -> Arc<PlanBook> {
 }
 
 fn lanes(ranks: u32) -> Vec<Lane> {
-    let pace = Pace { lanes: 1, window: 64 << 10, ahead: 1 << 20 };
+    let pace = FlowControl { lanes: 1, window: 64 << 10, ahead: 1 << 20 };
     (0..ranks).map(|rank| Lane::new(0, pace, 0, book(rank, ranks))).collect()
 }
 

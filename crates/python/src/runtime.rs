@@ -34,9 +34,9 @@ use syncline_membership::place::{Interface, JoinError, MemberSettings};
 use syncline_plan::choice::{GroupNetwork, Wiring};
 use syncline_protocol::fault::Fault;
 use syncline_protocol::heartbeat::Patience;
-use syncline_protocol::lane::Pace;
+use syncline_protocol::lane::FlowControl;
 use syncline_protocol::operation::{Association, Operation};
-use syncline_protocol::policy::{NamedRule, Policy};
+use syncline_protocol::policy::{NamedRule, PlanPolicy};
 use syncline_protocol::settings::Settings;
 use syncline_reduction::Reduction;
 use syncline_units::{Bytes, CollectiveKind, Rate, Time};
@@ -141,7 +141,7 @@ impl Plans {
     }
 }
 
-impl From<Plans> for Policy {
+impl From<Plans> for PlanPolicy {
     fn from(plans: Plans) -> Self {
         let named = |Way { kind, up_to, algorithm, by_rack, message }| NamedRule {
             kind,
@@ -250,7 +250,7 @@ impl Communicator {
             })
         };
         let joined = detached(py, || {
-            let plans = Policy::from(member.plans);
+            let plans = PlanPolicy::from(member.plans);
             let mut left_out = Vec::new();
             let place = MemberSettings {
                 rank,
@@ -271,7 +271,7 @@ impl Communicator {
                 congestion: member.congestion,
             };
             let settings = Settings {
-                pace: Pace { lanes: member.lanes, window: member.window, ahead: member.ahead },
+                pace: FlowControl { lanes: member.lanes, window: member.window, ahead: member.ahead },
                 patience: Patience {
                     interval: seconds("interval_s", member.interval_s)?,
                     silence: seconds("silence_s", member.silence_s)?,
@@ -317,7 +317,7 @@ impl Communicator {
             return Err(PyValueError::new_err(why));
         }
         let patience = seconds_or_none("wait_s", patience_s).map_err(|error| to_python(py, &error))?;
-        let plans = Policy::from(plans);
+        let plans = PlanPolicy::from(plans);
         // Invalid plans raise here, before the epoch ends.
         detached(py, || plans.book(self.rank, &self.ranks, &mut Vec::new()).map(drop))?;
         let Some(Ranks::Session(session)) = self.operations.take() else {
@@ -408,7 +408,7 @@ impl Communicator {
         let plans: Plans = read(plans)?;
         let world = ranks.len() as u32;
         plans.check_lengths(world)?;
-        let plans = Policy::from(plans);
+        let plans = PlanPolicy::from(plans);
         let Some(place) = ranks.iter().position(|&rank| rank == self.rank) else {
             return Err(PyValueError::new_err(format!(
                 "rank {} is not in the group: its ranks are {ranks:?}",

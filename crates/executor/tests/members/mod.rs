@@ -7,7 +7,7 @@ use syncline_executor::session::{Session, join};
 use syncline_membership::place::{JoinError, MemberSettings};
 use syncline_plan::by_name;
 use syncline_protocol::handshake::Key;
-use syncline_protocol::lane::Pace;
+use syncline_protocol::lane::FlowControl;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::operation::{Association, Operation};
 use syncline_protocol::settings::Settings;
@@ -42,7 +42,7 @@ pub(crate) fn place(rank: u32, world: u32, port: u16) -> MemberSettings {
 }
 
 pub(crate) fn settings() -> Settings {
-    let pace = Pace { lanes: 2, ..Settings::default().pace };
+    let pace = FlowControl { lanes: 2, ..Settings::default().pace };
     Settings { pace, deadline: Duration::from_secs(6), ..Settings::default() }
 }
 

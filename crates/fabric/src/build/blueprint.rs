@@ -1,6 +1,6 @@
 //! What a family specifies: hosts, levels of switches and cables; and how this becomes a graph.
 
-use super::{Policy, Wire};
+use super::{RoutePolicy, Wire};
 use crate::measure::Known;
 use crate::parts::{Layout, Level, LinkKind, Parts, Tier, VertexKind};
 use crate::{Fabric, Graph, GraphLink, Passage, Routing};
@@ -68,7 +68,7 @@ impl Blueprint {
     }
 
     /// Builds the graph, with descriptions of its parts.
-    pub(super) fn into_fabric(self, routing: Option<&Policy>, seed: u64) -> Result<Fabric> {
+    pub(super) fn into_fabric(self, routing: Option<&RoutePolicy>, seed: u64) -> Result<Fabric> {
         let npus = self.hosts();
         let switches = self.levels[1..].iter().map(|level| level.count).sum();
         let mut links = Vec::with_capacity(2 * self.tiers.iter().map(|tier| tier.ends.len()).sum::<usize>());
@@ -96,12 +96,12 @@ impl Blueprint {
         let parts =
             Parts { family: self.family.to_owned(), levels, tiers, axes: self.axes, layout: self.layout };
         let routing = match (routing, self.grid) {
-            (Some(Policy::Shortest), _) => Routing::Shortest,
-            (Some(Policy::Ecmp { seed: own }), _) => Routing::Ecmp { seed: own.unwrap_or(seed) },
-            (Some(Policy::Explicit(paths)), _) => Routing::Explicit(named(paths, &parts)?),
-            (None | Some(Policy::DimensionOrder), Some(sizes)) => Routing::DimensionOrder(sizes),
+            (Some(RoutePolicy::Shortest), _) => Routing::Shortest,
+            (Some(RoutePolicy::Ecmp { seed: own }), _) => Routing::Ecmp { seed: own.unwrap_or(seed) },
+            (Some(RoutePolicy::Explicit(paths)), _) => Routing::Explicit(named(paths, &parts)?),
+            (None | Some(RoutePolicy::DimensionOrder), Some(sizes)) => Routing::DimensionOrder(sizes),
             (None, None) => Routing::Ecmp { seed },
-            (Some(Policy::DimensionOrder), None) => {
+            (Some(RoutePolicy::DimensionOrder), None) => {
                 let message = "this fabric does not support dimension-order routing";
                 return Err(Diagnostic::error(Code::BadFabric, message)
                     .key("fabric.built.routing")

@@ -46,7 +46,7 @@ pub struct Spec {
     pub nodes: Option<Nodes>,
     /// How paths are found; by default as usual for the family.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub routing: Option<Policy>,
+    pub routing: Option<RoutePolicy>,
 }
 
 /// A family with its numbers.
@@ -90,7 +90,7 @@ impl Family {
 /// How paths are found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Policy {
+pub enum RoutePolicy {
     /// Fewest links; ties go to smaller vertex numbers.
     Shortest,
     /// Fewest links; a hash of the flow breaks ties.

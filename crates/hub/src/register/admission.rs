@@ -3,7 +3,7 @@
 use super::{Action, Connection, HubList, MOST_CORES, MOST_HUBS, Register, RegisteredJob, Shares, State};
 use crate::assignment::Cores;
 use crate::message::FromHub;
-use crate::terms::{Policy, Terms};
+use crate::terms::{LossPolicy, Terms};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,7 +118,7 @@ impl Register {
                 let why = format!("rank {worker} is in another rack than this hub");
                 return self.refuse(connection, why, true);
             }
-            State::Lost(_) | State::Left if policy != Policy::Fail => {}
+            State::Lost(_) | State::Left if policy != LossPolicy::Fail => {}
             State::Lost(_) | State::Left => {
                 let why = format!(
                     "rank {worker} has already been part of job `{name}`, and ranks cannot rejoin under policy `fail`"

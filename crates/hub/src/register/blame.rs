@@ -2,7 +2,7 @@
 
 use super::{Action, Connection, Register, RegisteredJob, State};
 use crate::shard::{Blocked, Waits};
-use crate::terms::Policy;
+use crate::terms::LossPolicy;
 use std::collections::btree_map::Entry;
 use std::time::Duration;
 use syncline_protocol::fault::{Blame, FaultKind, Trouble};
@@ -42,13 +42,13 @@ impl Register {
         }
     }
 
-    /// Takes in that the connection between a worker and a core is lost. Under [`Policy::Fail`] the worker has a moment
+    /// Takes in that the connection between a worker and a core is lost. Under [`LossPolicy::Fail`] the worker has a moment
     /// to report why.
     pub fn core_connection_lost(&mut self, job: u32, worker: u32, trouble: Trouble, now: Duration) {
         let known = self.jobs.values_mut().find(|known| known.number == job);
         if let Some(known) = known
             && known.begun
-            && known.contract.terms.policy == Policy::Fail
+            && known.contract.terms.policy == LossPolicy::Fail
             && trouble.kind == FaultKind::Closed
         {
             known.lost_connections.entry(worker).or_insert(LostConnection { hub: None, trouble, since: now });
@@ -89,7 +89,7 @@ impl Register {
         self.remove_worker(connection, &name, worker, State::Lost(trouble));
     }
 
-    /// Takes in that a worker cannot go on. Under [`Policy::Fail`] the job fails, for the reason that the worker has
+    /// Takes in that a worker cannot go on. Under [`LossPolicy::Fail`] the job fails, for the reason that the worker has
     /// found or that another hub has told it; under other policies the worker leaves.
     pub(super) fn gives_up(
         &mut self,
@@ -100,7 +100,7 @@ impl Register {
         now: Duration,
     ) {
         let Some(job) = self.jobs.get_mut(name) else { return };
-        if !job.begun || job.contract.terms.policy != Policy::Fail {
+        if !job.begun || job.contract.terms.policy != LossPolicy::Fail {
             self.release(connection);
             return self.remove_worker(connection, name, worker, State::Left);
         }
@@ -234,7 +234,7 @@ impl Register {
             (worker, Trouble { kind: FaultKind::Deadline, what })
         };
         let at_fault: Vec<_> = at_fault.into_iter().map(trouble).collect();
-        if job.contract.terms.policy == Policy::Shrink {
+        if job.contract.terms.policy == LossPolicy::Shrink {
             at_fault.into_iter().for_each(|(worker, trouble)| self.expel(number, worker, trouble));
         } else if let Some((worker, trouble)) = at_fault.into_iter().next() {
             self.fail(name, Blame::Rank(worker), trouble);

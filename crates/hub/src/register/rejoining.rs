@@ -1,13 +1,13 @@
 //! Lets workers begin, and lets restarted workers take part again.
 //!
-//! Under [`Policy::Shrink`] a worker that takes part, the *leader*, announces a restarted worker to all cores of all
+//! Under [`LossPolicy::Shrink`] a worker that takes part, the *leader*, announces a restarted worker to all cores of all
 //! hubs, so that all cores admit it at the same step. Otherwise, and if no worker is left to announce it, the restarted
 //! worker continues where it was.
 
 use super::{Action, Register, State};
 use crate::message::FromHub;
 use crate::shard::{Attempt, Joined};
-use crate::terms::{Pace, Policy};
+use crate::terms::{LossPolicy, StepMode};
 use std::collections::BTreeMap;
 
 /// A restarted worker that wants to take part again.
@@ -31,7 +31,7 @@ impl Register {
                 job.begun = true;
                 (0..job.workers.len() as u32).for_each(|worker| self.begin(name, worker, true));
             }
-        } else if job.contract.terms.pace == Pace::Asynchronous {
+        } else if job.contract.terms.pace == StepMode::Asynchronous {
             self.begin(name, worker, false);
         } else {
             self.rejoin(name);
@@ -45,7 +45,7 @@ impl Register {
             State::Active(connection) => Some(*connection),
             _ => None,
         });
-        let leader = first_active.filter(|_| job.contract.terms.policy == Policy::Shrink);
+        let leader = first_active.filter(|_| job.contract.terms.policy == LossPolicy::Shrink);
         for (worker, state) in (0u32..).zip(&job.workers) {
             if !matches!(state, State::Ready(_)) {
                 continue;

@@ -24,7 +24,7 @@ pub(super) enum Trigger {
 
 /// The parts of a lane that a chunk uses.
 pub(super) struct Context<'a> {
-    pub job: &'a Arc<StartedOperation>,
+    pub started: &'a Arc<StartedOperation>,
     pub number: u32,
     pub pool: &'a mut Pool,
     /// Parts of the input from before they were overwritten.
@@ -73,14 +73,16 @@ pub(super) struct Chunk {
 }
 
 /// Whether a chunk is worked on in the caller's own memory.
-fn in_place(job: &StartedOperation) -> bool {
-    job.shape.cut.contiguous() && !job.output.is_empty() && job.shape.script.result() == Storage::Data
+fn in_place(started: &StartedOperation) -> bool {
+    started.shape.cut.contiguous()
+        && !started.output.is_empty()
+        && started.shape.script.result() == Storage::Data
 }
 
 impl Chunk {
-    /// Makes a chunk of a job, before its first step.
-    pub(super) fn begin(job: &StartedOperation, number: u32, before: u64, pool: &mut Pool) -> Self {
-        let Shape { script, cut, operation, .. } = &*job.shape;
+    /// Makes a chunk of an operation, before its first step.
+    pub(super) fn begin(started: &StartedOperation, number: u32, before: u64, pool: &mut Pool) -> Self {
+        let Shape { script, cut, operation, .. } = &*started.shape;
         let width = operation.element.bytes();
         let elements = cut.elements(number);
         let mut buffers = Vec::new();
@@ -94,9 +96,9 @@ impl Chunk {
             buffers.push(buffer);
             region
         };
-        let data = if in_place(job) {
+        let data = if in_place(started) {
             let run = cut.runs(number).next().expect("a contiguous chunk is one run");
-            job.output.part(bytes(run, width))
+            started.output.part(bytes(run, width))
         } else {
             room(Storage::Data)
         };
@@ -112,13 +114,13 @@ impl Chunk {
     }
 
     /// Bytes of the part of the vector that the chunk works on.
-    pub(super) fn bytes(&self, job: &StartedOperation) -> usize {
-        self.elements as usize * job.shape.operation.element.bytes()
+    pub(super) fn bytes(&self, started: &StartedOperation) -> usize {
+        self.elements as usize * started.shape.operation.element.bytes()
     }
 
     /// Bytes of the chunk's largest message.
-    pub(super) fn message(&self, job: &StartedOperation) -> usize {
-        job.shape.cut.largest(self.elements) as usize * job.shape.operation.element.bytes()
+    pub(super) fn message(&self, started: &StartedOperation) -> usize {
+        started.shape.cut.largest(self.elements) as usize * started.shape.operation.element.bytes()
     }
 
     /// Gives the buffers of the chunk back.
@@ -161,7 +163,7 @@ impl Chunk {
 
     /// Runs the steps that are possible now. Returns whether the chunk has completed.
     pub(super) fn advance(&mut self, context: &mut Context<'_>, trigger: Trigger) -> bool {
-        let shape = Arc::clone(&context.job.shape);
+        let shape = Arc::clone(&context.started.shape);
         let mut ready = VecDeque::new();
         match trigger {
             Trigger::Begin => {
@@ -288,9 +290,9 @@ impl Chunk {
 
     /// Copies the caller's input to where the script works on it.
     fn fetch(&mut self, context: &mut Context<'_>) {
-        let StartedOperation { shape, input, output, keep, .. } = &**context.job;
+        let StartedOperation { shape, input, output, keep, .. } = &**context.started;
         let width = shape.operation.element.bytes();
-        if in_place(context.job) {
+        if in_place(context.started) {
             let run = shape.cut.runs(context.number).next().expect("a contiguous chunk is one run");
             let from = input.part(bytes(run, width));
             if !input.same(*output) {
@@ -321,8 +323,8 @@ impl Chunk {
 
     /// Copies the result to the caller's output. Saves what that overwrites of an input that is to be kept.
     fn deliver(&self, context: &mut Context<'_>) {
-        let StartedOperation { shape, input, output, keep, .. } = &**context.job;
-        if in_place(context.job) || output.is_empty() {
+        let StartedOperation { shape, input, output, keep, .. } = &**context.started;
+        if in_place(context.started) || output.is_empty() {
             return;
         }
         let width = shape.operation.element.bytes();

@@ -28,13 +28,13 @@ pub(super) struct Known {
     pub shape: Arc<Shape>,
     /// Ranks whose announcements have arrived.
     pub heard: BTreeSet<u32>,
-    pub job: Option<Running>,
+    pub running: Option<Running>,
 }
 
 /// An operation that this rank has begun, and its progress on this lane.
 #[derive(Debug)]
 pub(super) struct Running {
-    pub job: Arc<StartedOperation>,
+    pub started: Arc<StartedOperation>,
     /// The next chunk to begin, and the number of this lane's chunks that have not completed.
     pub next: u32,
     pub left: u32,
@@ -54,7 +54,7 @@ pub(super) struct Group {
     /// The member of the job at each place in the group, and the place of each member.
     pub members: Vec<u32>,
     pub places: Vec<Option<u32>>,
-    pub jobs: BTreeMap<u64, Known>,
+    pub operations: BTreeMap<u64, Known>,
     /// The newest operation that has begun here, and the newest that any member has announced.
     pub newest: u64,
     pub announced: u64,
@@ -88,7 +88,7 @@ impl Group {
             book,
             members,
             places,
-            jobs: BTreeMap::new(),
+            operations: BTreeMap::new(),
             newest: 0,
             announced: 0,
             running: 0,
@@ -140,8 +140,8 @@ impl Group {
     /// Whether a running chunk misses a message from a member. With `all`, also whether a later chunk does, or
     /// whether a message to the member has not been written.
     pub(super) fn lacks(&self, member: u32, all: bool, (index, lanes): (u32, u32), early: &Early) -> bool {
-        self.jobs.iter().any(|(&sequence, known)| {
-            let Some(running) = &known.job else { return false };
+        self.operations.iter().any(|(&sequence, known)| {
+            let Some(running) = &known.running else { return false };
             let Some(seat) = self.seat(&known.shape, member) else { return false };
             let end = if all { known.shape.cut.chunks() } else { running.next.min(known.shape.cut.chunks()) };
             (index..end).step_by(lanes as usize).any(|number| {
@@ -167,8 +167,8 @@ impl Group {
 
     /// The next chunk to begin, and its operation.
     pub(super) fn next_chunk(&mut self, lanes: u32) -> Option<(u64, u32)> {
-        self.jobs.iter_mut().find_map(|(&sequence, known)| {
-            let running = known.job.as_mut()?;
+        self.operations.iter_mut().find_map(|(&sequence, known)| {
+            let running = known.running.as_mut()?;
             let chunk = running.next;
             (chunk < known.shape.cut.chunks()).then(|| {
                 running.next = running.next.saturating_add(lanes);
@@ -182,7 +182,10 @@ impl Group {
     pub(super) fn abort(&mut self, pool: &mut Pool) -> Vec<u64> {
         (self.running, self.running_bytes, self.window_used) = (0, 0, 0);
         self.spans.clear();
-        let begun = self.jobs.iter_mut().filter_map(|(&sequence, known)| Some((sequence, known.job.take()?)));
+        let begun = self
+            .operations
+            .iter_mut()
+            .filter_map(|(&sequence, known)| Some((sequence, known.running.take()?)));
         begun
             .map(|(sequence, running)| {
                 for (place, mut saved) in running.saved {

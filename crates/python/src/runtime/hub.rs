@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use syncline_diagnostics::{Code, Diagnostic};
-use syncline_hub::benefit::Racks;
+use syncline_hub::benefit::RackModel;
 use syncline_hub::join::{WorkerSettings, join};
 use syncline_hub::optimizer::Optimizers;
 use syncline_hub::register::Limits;
@@ -263,7 +263,7 @@ pub(crate) fn two_levels(
     if racks == 0 || workers == 0 || ![hub_rate, core_rate, worker_rate].into_iter().all(sane) {
         return Err(PyValueError::new_err("racks, workers and rates must be more than 0"));
     }
-    let racks = Racks { racks, workers, hub_rate, core_rate, worker_rate };
+    let racks = RackModel { racks, workers, hub_rate, core_rate, worker_rate };
     let between = between.unwrap_or_else(|| racks.between());
     Ok((racks.pays(between), racks.flat(), racks.two_level(between)))
 }
