@@ -429,4 +429,53 @@ mod tests {
         let plain = builder.build(2).unwrap();
         assert!(plain.is_done_in(b, 0) && !plain.is_like(RankId(0), &graph, RankId(0)));
     }
+
+    /// A graph in which a rank sends to `to`, receives from `from`, and waits for both.
+    fn neighbours(to: Peer, from: Peer) -> TaskGraph {
+        let mut builder = GraphBuilder::new();
+        assert!(builder.is_empty());
+        let of = |kind| Task { kind, layer: Some(1), part: Part::Forward, name: String::new() };
+        let send = builder.task(of(TaskKind::Send { to, bytes: Bytes(8), tag: 3 }));
+        let receive = builder.task(of(TaskKind::Receive { from, bytes: Bytes(8), tag: 3 }));
+        let end = builder.task(join("end"));
+        builder.after(end, send);
+        builder.after(end, receive);
+        assert_eq!((builder.len(), builder.is_empty()), (3, false));
+        builder.build(2).unwrap()
+    }
+
+    #[test]
+    fn ranks_whose_peers_are_equally_far_are_alike() {
+        let by_number = neighbours(Peer::Rank(RankId(5)), Peer::Rank(RankId(3)));
+        let by_distance = neighbours(Peer::Ahead(1), Peer::Ahead(-1));
+        assert!(by_number.is_like(RankId(4), &by_distance, RankId(9)));
+        assert!(!by_number.is_like(RankId(3), &by_distance, RankId(9)), "its peers are 2 and 0 ahead");
+        let changes: [fn(&mut TaskGraph); 9] = [
+            |graph| graph.tasks[0].kind = TaskKind::Send { to: Peer::Ahead(2), bytes: Bytes(8), tag: 3 },
+            |graph| graph.tasks[0].kind = TaskKind::Send { to: Peer::Ahead(1), bytes: Bytes(9), tag: 3 },
+            |graph| {
+                graph.tasks[1].kind = TaskKind::Receive { from: Peer::Ahead(-1), bytes: Bytes(8), tag: 4 }
+            },
+            |graph| graph.tasks[2].kind = graph.tasks[1].kind.clone(),
+            |graph| graph.tasks[2].layer = Some(0),
+            |graph| graph.iterations = 1,
+            |graph| graph.only_last[1] = true,
+            |graph| graph.waits[2] = [1, 1],
+            |graph| {
+                graph.tasks.pop();
+            },
+        ];
+        for (number, change) in changes.iter().enumerate() {
+            let mut other = by_distance.clone();
+            change(&mut other);
+            assert!(!by_number.is_like(RankId(4), &other, RankId(9)), "change {number}");
+        }
+    }
+
+    #[test]
+    fn peers_are_those_of_sends_and_receives() {
+        let graph = neighbours(Peer::Ahead(1), Peer::Rank(RankId(3)));
+        assert_eq!(graph.peers(), [Peer::Rank(RankId(3)), Peer::Ahead(1)]);
+        assert_eq!(neighbours(Peer::Ahead(1), Peer::Ahead(1)).peers(), [Peer::Ahead(1)]);
+    }
 }
