@@ -71,7 +71,7 @@ def outcomes(running):
 
 
 def test_a_host_that_is_cut_off_is_named_by_all_and_reports_it(cli, bed):
-    """Fault: the network of a host goes down -> the others name its rank within 2 s; it says that it receives nothing"""
+    """Fault: the network of a host goes down -> the others name its rank within 2 s; it says it receives nothing"""
     running = start(cli, bed)
     steps(running, 4)
     since = Since.now()
