@@ -1,7 +1,7 @@
 //! The deadlock report: what each rank waits for when no event is left and some ranks have not finished.
 
 use crate::Engine;
-use crate::state::At;
+use crate::state::{At, ChannelKey, Issue, PostedReceive};
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_net_api::NetworkModel;
@@ -75,23 +75,23 @@ impl<N: NetworkModel> Engine<'_, N> {
     /// Messages between two ranks that never arrive, or have arrived and that no receive has taken yet.
     fn undelivered(&self, stuck: &[u32]) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
-        for alone in self.alone.alive() {
-            let (rank, name) = (self.quotient.rank(alone.from), self.name(alone.from, alone.at));
+        for message in self.point_to_point.alive() {
+            let (rank, name) = (self.quotient.rank(message.from), self.name(message.from, message.at));
             lines.push(format!(
                 "rank {rank}: the message of {name} does not reach rank {} (tag {})",
-                alone.to, alone.tag
+                message.to, message.tag
             ));
         }
         lines.sort_unstable();
         for &index in stuck {
             let to = self.quotient.rank(index);
-            for (&(from, tag), channel) in &self.ranks[index as usize].channels {
+            for (&ChannelKey { sender, tag }, channel) in &self.ranks[index as usize].channels {
                 let (what, them) = match channel.arrived.len() {
                     0 => continue,
                     1 => ("a message".to_owned(), "it"),
                     count => (format!("{count} messages"), "them"),
                 };
-                let (rank, senders) = (self.quotient.rank(from), self.senders(from, to, tag));
+                let (rank, senders) = (self.quotient.rank(sender), self.senders(sender, to, tag));
                 lines.push(format!(
                     "rank {rank}: {senders} has sent {what} to rank {to} (tag {tag}), which has not received {them} yet"
                 ));
@@ -136,7 +136,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         let mut lines: Vec<String> =
             (0..longer).flat_map(|at| [collectives.get(at), receives.get(at)]).flatten().cloned().collect();
         // A rank may wait only for its own message to leave; that message is listed as sent.
-        if lines.is_empty() && !self.alone.alive().any(|alone| alone.from == rank) {
+        if lines.is_empty() && !self.point_to_point.alive().any(|message| message.from == rank) {
             lines.push(format!("{} tasks wait for each other", self.ranks[rank as usize].tasks_left));
         }
         lines.truncate(OF_A_RANK);
@@ -146,13 +146,13 @@ impl<N: NetworkModel> Engine<'_, N> {
     fn receives_of(&self, rank: u32) -> Vec<String> {
         let state = &self.ranks[rank as usize];
         let mut lines = Vec::new();
-        for (&(from, tag), channel) in &state.channels {
+        for (&ChannelKey { sender, tag }, channel) in &state.channels {
             if channel.posted.is_empty() {
                 continue;
             }
-            let senders = self.senders(from, self.quotient.rank(rank), tag);
-            let from = self.quotient.rank(from);
-            for &(at, ..) in &channel.posted {
+            let senders = self.senders(sender, self.quotient.rank(rank), tag);
+            let from = self.quotient.rank(sender);
+            for &PostedReceive { at, .. } in &channel.posted {
                 let name = self.name(rank, at);
                 lines.push(format!(
                     "{name} waits for a message from rank {from} (tag {tag}), to be sent by {senders}"
@@ -171,7 +171,9 @@ impl<N: NetworkModel> Engine<'_, N> {
             for id in windows[place.group as usize].instances.iter().filter_map(|life| life.under_way()) {
                 let sets = &self.instances[id].sets;
                 let set = sets[place.slot as usize];
-                let Some((at, _)) = set.under_way().and_then(|set| self.sets[set].issued) else { continue };
+                let Some(Issue { at, .. }) = set.under_way().and_then(|set| self.sets[set].issued) else {
+                    continue;
+                };
                 let absent = sets.iter().enumerate().filter(|&(_, &set)| !self.has_issued(set));
                 let position = |slot: usize| self.quotient.position(index as u16, slot as u32);
                 let mut absent: Vec<u32> =

@@ -18,11 +18,32 @@ const BLOCK: u128 = 16;
 /// What varies, and by how much.
 #[derive(Clone, Debug)]
 pub struct Jitter {
-    /// The first rank of each job, ascending from 0, and the job's generator.
-    generators: Vec<(u32, ChaCha8Rng)>,
+    /// By job.
+    generators: Vec<JobGenerator>,
     start: Time,
-    /// Mean and standard deviation of the factor's logarithm; `None` if compute times do not vary.
-    compute: Option<(f64, f64)>,
+    /// `None` if compute times do not vary.
+    compute: Option<LogFactor>,
+}
+
+/// The generator of a job.
+#[derive(Clone, Debug)]
+struct JobGenerator {
+    /// The first rank of the job; that of the first job is 0.
+    first: u32,
+    generator: ChaCha8Rng,
+}
+
+impl JobGenerator {
+    fn new(first: u32, seed: u64) -> Self {
+        Self { first, generator: ChaCha8Rng::seed_from_u64(seed) }
+    }
+}
+
+/// The distribution of the logarithm of a factor.
+#[derive(Clone, Copy, Debug)]
+struct LogFactor {
+    mean: f64,
+    deviation: f64,
 }
 
 impl Default for Jitter {
@@ -36,17 +57,17 @@ impl Jitter {
     pub fn new(start: Time, compute: f64, seed: u64) -> Self {
         // A lognormal factor of mean 1: s^2 = ln(1 + c^2), m = -s^2 / 2.
         let square = libm::log1p(compute * compute);
-        let compute = (compute > 0.0).then(|| (-square / 2.0, libm::sqrt(square)));
-        Self { generators: vec![(0, ChaCha8Rng::seed_from_u64(seed))], start, compute }
+        let factor = LogFactor { mean: -square / 2.0, deviation: libm::sqrt(square) };
+        let compute = (compute > 0.0).then_some(factor);
+        Self { generators: vec![JobGenerator::new(0, seed)], start, compute }
     }
 
     /// Jitter for several jobs, given as `(first rank, seed)`, ascending from rank 0. Each rank draws the same
     /// numbers as when its job runs by itself.
     #[must_use]
     pub fn of_jobs(mut self, jobs: impl IntoIterator<Item = (u32, u64)>) -> Self {
-        self.generators =
-            jobs.into_iter().map(|(first, seed)| (first, ChaCha8Rng::seed_from_u64(seed))).collect();
-        debug_assert!(self.generators.first().is_some_and(|&(first, _)| first == 0));
+        self.generators = jobs.into_iter().map(|(first, seed)| JobGenerator::new(first, seed)).collect();
+        debug_assert!(self.generators.first().is_some_and(|job| job.first == 0));
         self
     }
 
@@ -70,14 +91,14 @@ impl Jitter {
     #[inline]
     pub(crate) fn time(&self, rank: u32, iteration: u32, task: u32, work: Time) -> Time {
         match self.compute {
-            Some(of) if !work.is_zero() => self.varied(of, rank, iteration, task, work),
+            Some(factor) if !work.is_zero() => self.varied(factor, rank, iteration, task, work),
             _ => work,
         }
     }
 
     fn varied(
         &self,
-        (mean, deviation): (f64, f64),
+        LogFactor { mean, deviation }: LogFactor,
         rank: u32,
         iteration: u32,
         task: u32,
@@ -93,8 +114,8 @@ impl Jitter {
 
     /// Draws two numbers for a place.
     fn draw(&self, stream: u64, rank: u32, place: u64) -> [u64; 2] {
-        let job = self.generators.partition_point(|&(first, _)| first <= rank) - 1;
-        let (first, generator) = &self.generators[job];
+        let job = self.generators.partition_point(|job| job.first <= rank) - 1;
+        let JobGenerator { first, generator } = &self.generators[job];
         let mut generator = generator.clone();
         generator.set_stream(stream | u64::from(rank - first));
         generator.set_word_pos(u128::from(place) * BLOCK);

@@ -47,7 +47,7 @@ impl Resource {
         let ready = std::mem::take(&mut self.ready).into_vec().into_iter();
         self.ready = ready
             .map(|mut entry| {
-                visit(entry.0.2.stretch_mut());
+                visit(entry.0.ready.stretch_mut());
                 entry
             })
             .collect();
@@ -67,7 +67,7 @@ impl Rank {
         let moments = queues.map(|queue| &mut queue.freed).chain(waiting);
         moments.for_each(|moment| visit(moment.stretch_mut()));
         for channel in self.channels.values_mut() {
-            let posted = channel.posted.iter_mut().map(|(.., moment)| moment);
+            let posted = channel.posted.iter_mut().map(|receive| &mut receive.posted);
             channel.arrived.iter_mut().chain(posted).for_each(|moment| visit(moment.stretch_mut()));
         }
     }
@@ -76,7 +76,9 @@ impl Rank {
 impl Set {
     /// Visits the stretches that this refers to.
     pub(crate) fn visit(&mut self, visit: Visit<'_>) {
-        visit(self.issue.stretch_mut());
+        if let Some(issue) = &mut self.issued {
+            visit(issue.moment.stretch_mut());
+        }
         visit(self.reached.stretch_mut());
     }
 }

@@ -52,7 +52,8 @@ use quotient::Quotient;
 use record::{DimRecord, Label, LayerRecord, RankRecord, Tracer};
 use slab::{Id, Slab};
 use state::{
-    Alone, At, Begun, Cause, Instance, Message, MessageOf, Place, Rank, Run, Scheduler, Set, Waits, Window,
+    Begun, Cause, EndedRun, Instance, LeavingSend, Message, MessageOf, Place, PointToPoint, Rank, Run,
+    RunningTask, Scheduler, Set, StartableTask, Waits, Window,
 };
 use std::collections::VecDeque;
 use steady::Steady;
@@ -79,10 +80,10 @@ pub struct Engine<'a, N> {
     sets: Slab<Set>,
     runs: Slab<Run>,
     messages: Slab<Message>,
-    /// Tasks whose message has not left: rank, task, and the stretch that ends when it leaves.
-    leaving: Slab<(u32, At, u32)>,
+    /// Send tasks whose message has not left.
+    leaving: Slab<LeavingSend>,
     /// Messages that belong to no collective.
-    alone: Slab<Alone>,
+    point_to_point: Slab<PointToPoint>,
     instances: Slab<Instance>,
     /// How many rounds of [`EventKind::Admit`] have been handled at this time.
     generation: u8,
@@ -93,9 +94,9 @@ pub struct Engine<'a, N> {
     /// Whether ranks compute, by class of ranks.
     computes: Vec<bool>,
     /// Tasks that may start now.
-    startable: VecDeque<(u32, At, Cause, u32)>,
+    startable: VecDeque<StartableTask>,
     /// Runs whose program has ended.
-    ended: VecDeque<(Id<Run>, u32)>,
+    ended: VecDeque<EndedRun>,
     /// Ranks whose compute or memory unit may start its next task.
     to_start: VecDeque<u32>,
     record: Record,
@@ -223,7 +224,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             runs: Slab::default(),
             messages: Slab::default(),
             leaving: Slab::default(),
-            alone: Slab::default(),
+            point_to_point: Slab::default(),
             instances: Slab::default(),
             generation: 0,
             to_tell: Slab::default(),
@@ -331,7 +332,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
                 }
                 EventKind::Sent => {
                     let id = Id::new(event.subject);
-                    let (rank, at, stretch) = self.leaving[id];
+                    let LeavingSend { rank, at, stretch } = self.leaving[id];
                     self.leaving.remove(id);
                     self.after = stretch;
                     let now = self.now;
@@ -355,7 +356,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let run = match EventKind::of(event) {
             EventKind::Deliver => match self.messages[Id::new(event.subject)].of {
                 MessageOf::Collective { target, .. } => target,
-                MessageOf::Alone(_) => return,
+                MessageOf::PointToPoint(_) => return,
             },
             EventKind::Reduced | EventKind::PhaseEnd => Id::new(event.subject),
             _ => return,
@@ -367,10 +368,10 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     /// ready.
     fn settle(&mut self) {
         loop {
-            if let Some((rank, at, cause, after)) = self.startable.pop_front() {
+            if let Some(StartableTask { rank, at, cause, after }) = self.startable.pop_front() {
                 self.after = after;
                 self.start_task(rank, at, cause);
-            } else if let Some((run, after)) = self.ended.pop_front() {
+            } else if let Some(EndedRun { run, after }) = self.ended.pop_front() {
                 self.after = after;
                 self.end_phase(run);
             } else if let Some(rank) = self.to_start.pop_front() {
@@ -517,7 +518,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             self.sets.slots_mut().for_each(|set| set.visit(visit));
             self.runs.slots_mut().for_each(|run| run.visit(visit));
             self.messages.slots_mut().for_each(|message| visit(&mut message.after));
-            self.leaving.slots_mut().for_each(|(.., stretch)| visit(stretch));
+            self.leaving.slots_mut().for_each(|leaving| visit(&mut leaving.stretch));
             self.to_tell.slots_mut().for_each(|begun| visit(&mut begun.after));
             self.network.trail(visit);
         });
@@ -550,7 +551,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             if state.communicating > 0 {
                 record.communication += now.saturating_sub(state.communicating_since);
             }
-            if let Some((at, start)) = state.compute.running {
+            if let Some(RunningTask { at, start }) = state.compute.running {
                 let layer = self.layer(rank, at.task);
                 self.record.ranks[rank as usize].compute += now.saturating_sub(start);
                 let part = self.task(rank, at.task).part as usize;

@@ -36,6 +36,15 @@ impl ClassIndex {
     }
 }
 
+/// A collective's number in each numbering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CollectiveNumbers {
+    /// Among the collectives of its role, from 0.
+    pub(crate) sequence: u32,
+    /// Among the collectives of all roles. Starts at 1, so that keys of point-to-point messages are below all others.
+    pub(crate) number: u64,
+}
+
 /// The numbering of the collectives of all roles.
 #[derive(Debug)]
 pub(crate) struct Numbers {
@@ -79,13 +88,12 @@ impl Numbers {
         self.until(iteration, self.of_role[role].map(u64::from)) as u32
     }
 
-    /// The sequence number and the number of a class's collective task of `role` in `iteration`. Numbers start at 1,
-    /// so that keys of messages outside collectives are below all others.
-    pub(crate) fn of(&self, class: &ClassIndex, role: usize, iteration: u32, task: u32) -> (u32, u64) {
+    /// The numbers of a class's collective task of `role` in `iteration`.
+    pub(crate) fn of(&self, class: &ClassIndex, role: usize, iteration: u32, task: u32) -> CollectiveNumbers {
         let which = self.which(iteration);
         let ordinal = class.ordinal[task as usize][which];
         let number = self.until(iteration, self.all) + self.before[role][which] + u64::from(ordinal);
-        (self.first(role, iteration) + ordinal, 1 + number)
+        CollectiveNumbers { sequence: self.first(role, iteration) + ordinal, number: 1 + number }
     }
 
     /// By how much numbers grow over `iterations` iterations from `start`.
@@ -138,7 +146,8 @@ mod tests {
             for iteration in 0..graph.iterations {
                 for (task, role) in [(1, 0), (2, 0), (0, 1), (3, 1)] {
                     if graph.is_done_in(task, iteration) {
-                        let (sequence, number) = numbers.of(&class, role, iteration, task);
+                        let CollectiveNumbers { sequence, number } =
+                            numbers.of(&class, role, iteration, task);
                         all.push(number);
                         of_role[role].push(sequence);
                     }

@@ -108,12 +108,11 @@ impl<N: NetworkModel> Engine<'_, N> {
         let position = run.first + to * phase.weight;
         let instance = &self.instances[run.instance];
         let receiver = match run.peers {
-            // The axis is not evenly spaced, so ranks are looked up.
-            (_, 0) => {
+            Some(line) => line.rank(to),
+            None => {
                 let record = &instance.record;
                 self.job.workload.roles[usize::from(record.role)].rank(record.group, position)
             }
-            (first, step) => first + to * step,
         };
         // Messages at the same time are ordered by collective, chunk and distance, which are the same on all ranks.
         let distance = phase.distance(seat.index, to);
@@ -176,7 +175,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         self.after = self.known_stretch(id);
         self.calendar.trail.arrives(id.number(), self.after);
         match message.of {
-            MessageOf::Alone(alone) => self.alone_sent(alone, &message, self.now, self.after),
+            MessageOf::PointToPoint(id) => self.point_to_point_sent(id, &message, self.now, self.after),
             MessageOf::Collective { run: id, .. } => {
                 let run = &mut self.runs[id];
                 (run.last_sent, run.last_left) = (self.now, self.after);
@@ -197,8 +196,8 @@ impl<N: NetworkModel> Engine<'_, N> {
     /// The layer and collective that a message belongs to.
     fn owner(&self, message: &Message) -> Owner {
         match message.of {
-            MessageOf::Alone(alone) => {
-                let task = self.alone[alone].at.task;
+            MessageOf::PointToPoint(id) => {
+                let task = self.point_to_point[id].at.task;
                 Owner { layer: self.task(message.sender, task).layer, kind: None }
             }
             MessageOf::Collective { run, .. } => {
@@ -216,8 +215,8 @@ impl<N: NetworkModel> Engine<'_, N> {
             return Origin::UNKNOWN;
         }
         let of = match message.of {
-            MessageOf::Alone(alone) => {
-                let task = self.alone[alone].at.task;
+            MessageOf::PointToPoint(id) => {
+                let task = self.point_to_point[id].at.task;
                 Purpose::message(message.sender, task, self.calendar.trail.visit())
             }
             MessageOf::Collective { run, .. } => self.runs[run].purpose,
@@ -263,10 +262,10 @@ impl<N: NetworkModel> Engine<'_, N> {
         match (self.network.send(self.now, &transfer, &mut self.calendar), message.of) {
             (Sent::NoRoute, _) => self.failure = Some(no_route(&transfer, message)),
             (Sent::TooFar, _) => self.failure = Some(too_far(&transfer, self.network.name())),
-            (Sent::Later, MessageOf::Alone(_)) => {}
+            (Sent::Later, MessageOf::PointToPoint(_)) => {}
             (Sent::Later, MessageOf::Collective { run, .. }) => self.runs[run].unsent += 1,
-            (Sent::At(time), MessageOf::Alone(alone)) => {
-                self.alone_sent(alone, message, time, self.calendar.trail.left());
+            (Sent::At(time), MessageOf::PointToPoint(id)) => {
+                self.point_to_point_sent(id, message, time, self.calendar.trail.left());
             }
             (Sent::At(time), MessageOf::Collective { run, .. }) => {
                 let left = self.calendar.trail.left();
@@ -288,7 +287,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         self.record.delivered += bytes;
         let (target, from) = match of {
             MessageOf::Collective { target, from, .. } => (target, from),
-            MessageOf::Alone(alone) => return self.alone_arrived(alone, &message),
+            MessageOf::PointToPoint(id) => return self.point_to_point_arrived(id, &message),
         };
         let delay = self.now.saturating_sub(self.calendar.endpoint).saturating_sub(sent);
         let run = &mut self.runs[target];

@@ -8,7 +8,7 @@
 
 use crate::Engine;
 use crate::slab::{Id, Life, Status};
-use crate::state::{Instance, Run, Set, Stage};
+use crate::state::{Instance, QueuedRun, QueuedSet, Run, Set, Stage};
 use std::cmp::Reverse;
 use syncline_net_api::NetworkModel;
 
@@ -41,19 +41,19 @@ impl<N: NetworkModel> Engine<'_, N> {
             let schedulers = &rank.schedulers;
             let waiting =
                 schedulers.iter().flat_map(|scheduler| &scheduler.queues).flat_map(|queue| &queue.waiting);
-            for &(_, _, chunk, run) in waiting {
+            for &QueuedRun { chunk, run, .. } in waiting {
                 let of = &self.runs[run];
                 if let Some(number) = self.number_if_complete(of.instance) {
                     offer((number, chunk, of.phase), Begins::Run(run));
                 }
             }
-            for &Reverse((_, set)) in schedulers.iter().flat_map(|scheduler| &scheduler.ready) {
+            for &Reverse(QueuedSet { set, .. }) in schedulers.iter().flat_map(|scheduler| &scheduler.ready) {
                 let of = &self.sets[set];
                 if let Some(number) = self.number_if_complete(of.instance) {
                     offer((number, of.next_chunk, 0), Begins::Chunk(set));
                 }
             }
-            for &Reverse((_, set)) in &rank.held {
+            for &Reverse(QueuedSet { set, .. }) in &rank.held {
                 if let Some(number) = self.number_if_complete(self.sets[set].instance) {
                     offer((number, 0, 0), Begins::Set(set));
                 }
@@ -70,7 +70,7 @@ impl<N: NetworkModel> Engine<'_, N> {
                 Begins::Chunk(set) => self.issue_first(set),
                 Begins::Set(set) => {
                     let rank = self.sets[set].rank as usize;
-                    self.ranks[rank].held.retain(|&Reverse((_, id))| id != set);
+                    self.ranks[rank].held.retain(|Reverse(held)| held.set != set);
                     self.activate(set);
                 }
             }

@@ -9,10 +9,14 @@
 use crate::Engine;
 use crate::event::EventKind;
 use crate::job::{PhasePlan, QueueOrder};
+use crate::numbers::CollectiveNumbers;
 use crate::quotient::Line;
 use crate::record::{CollectiveRecord, Label, Mark, PhaseRecord};
 use crate::slab::{Id, Life, Slab, Status};
-use crate::state::{At, Begun, Chunk, Instance, Run, Scheduler, Set, Stage, Stream, Tally, Waits};
+use crate::state::{
+    At, Begun, Chunk, EndedRun, GroupOfRole, Instance, Issue, QueuedRun, QueuedSet, Run, Scheduler, Set,
+    Stage, Stream, Tally, Waits,
+};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -21,6 +25,16 @@ use syncline_net_api::NetworkModel;
 use syncline_timeline::Track;
 use syncline_units::{CollectiveKind, Extent, Time};
 use syncline_workload::TaskKind;
+
+/// The run that begins next in a dimension. The order of the fields is the order in which runs go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct NextRun {
+    queued: QueuedRun,
+    /// Index in [`Rank::schedulers`](crate::state::Rank::schedulers).
+    scheduler: u32,
+    /// Index in [`Scheduler::queues`].
+    queue: u32,
+}
 
 impl<'a, N: NetworkModel> Engine<'a, N> {
     /// The phase that `run` is in.
@@ -36,7 +50,8 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let plan = self.job.plan_of[class][at.task as usize].expect("every collective has a plan");
         let place = self.ranks[rank as usize].place(role.index());
         let numbers = self.numbers.of(&self.classes[class], role.index(), at.iteration, at.task);
-        let instance = self.instance((role.0, place.group), numbers, plan, rank, at);
+        let group = GroupOfRole { role: role.0, group: place.group };
+        let instance = self.instance(group, numbers, plan, rank, at);
         let id = self.set_of(instance, place.slot);
 
         let state = &mut self.ranks[rank as usize];
@@ -50,10 +65,10 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
                 class << 60 | ((1 << 60) - 1 - count)
             }
         };
-        let reached = self.calendar.trail.moment(self.after, self.now);
+        let moment = self.calendar.trail.moment(self.after, self.now);
         let set = &mut self.sets[id];
-        (set.issue, set.reached) = (reached, reached);
-        set.issued = Some((at, self.now));
+        set.reached = moment;
+        set.issued = Some(Issue { at, time: self.now, moment });
         set.priority = priority;
         if self.job.plans[plan as usize].phases.is_empty() {
             self.set_done(id);
@@ -62,7 +77,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let limit = self.job.schedule.concurrent;
         let begun_elsewhere = self.sets[id].begun > 0;
         if limit > 0 && self.ranks[rank as usize].active_sets >= limit && !begun_elsewhere {
-            self.ranks[rank as usize].held.push(Reverse((priority, id)));
+            self.ranks[rank as usize].held.push(Reverse(QueuedSet { priority, set: id }));
         } else {
             self.activate(id);
         }
@@ -91,7 +106,6 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             next_chunk: 0,
             left: known.chunks.len() as u32,
             begun: 0,
-            issue: Moment::NONE,
             reached: Moment::NONE,
         };
         let id = self.sets.insert(set);
@@ -102,8 +116,8 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     /// The collective that `rank` issues now, over its group; created if no other rank has issued it yet.
     fn instance(
         &mut self,
-        (role, group): (u16, u32),
-        (sequence, number): (u32, u64),
+        GroupOfRole { role, group }: GroupOfRole,
+        CollectiveNumbers { sequence, number }: CollectiveNumbers,
         plan: u32,
         rank: u32,
         at: At,
@@ -170,7 +184,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             begun.extend(runs.filter_map(Life::under_way).filter(|&run| self.runs[run].begun != 0));
         }
         self.ranks[rank as usize].active_sets += 1;
-        self.scheduler(rank, scheduler).ready.push(Reverse((priority, id)));
+        self.scheduler(rank, scheduler).ready.push(Reverse(QueuedSet { priority, set: id }));
         for run in begun {
             self.issue_chunk(id, self.runs[run].chunk);
         }
@@ -208,7 +222,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let chunk = set.next_chunk;
         set.next_chunk = (chunk + 1).min(chunks);
         if set.next_chunk == chunks {
-            self.scheduler(rank, scheduler).ready.retain(|&Reverse((_, ready))| ready != id);
+            self.scheduler(rank, scheduler).ready.retain(|Reverse(ready)| ready.set != id);
         }
         // The chunk may have been issued already because another rank had begun it.
         if chunk < chunks && !is_issued(self.instances[instance].run(chunk, self.sets[id].slot), &self.runs) {
@@ -219,15 +233,17 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     /// Starts a run that waits in a queue.
     pub(crate) fn start_waiting(&mut self, run_id: Id<Run>) {
         let run = &self.runs[run_id];
-        let key = (self.sets[run.set].priority, self.instances[run.instance].sequence, run.chunk, run_id);
+        let priority = self.sets[run.set].priority;
+        let sequence = self.instances[run.instance].sequence;
+        let queued = QueuedRun { priority, sequence, chunk: run.chunk, run: run_id };
         let (rank, queue, scheduler) = (run.rank, run.queue as usize, self.sets[run.set].scheduler);
-        self.scheduler(rank, scheduler).queues[queue].waiting.remove(&key);
+        self.scheduler(rank, scheduler).queues[queue].waiting.remove(&queued);
         self.start(run_id);
     }
 
     /// Issues the next chunk of the set that goes first. Returns false if there is none.
     fn issue_next(&mut self, rank: u32, scheduler: u32) -> bool {
-        while let Some(&Reverse((_, id))) = self.scheduler(rank, scheduler).ready.peek() {
+        while let Some(&Reverse(QueuedSet { set: id, .. })) = self.scheduler(rank, scheduler).ready.peek() {
             let set = &mut self.sets[id];
             let instance = &self.instances[set.instance];
             let chunks = instance.chunks.len() as u32;
@@ -275,7 +291,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             set: set_id,
             first: 0,
             coordinate: 0,
-            peers: (0, 0),
+            peers: None,
             lane: 0,
             streams_left: 0,
             streams: SmallVec::new(),
@@ -307,15 +323,15 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let set = &self.sets[set_id];
         let run = self.run_of(set.instance, chunk, set.slot);
         let set = &self.sets[set_id];
-        let (_, issued) = set.issued.expect("only issued sets have chunks issued");
+        let issue = set.issued.expect("only issued sets have chunks issued");
         let record = &mut self.instances[set.instance].record;
-        record.ready_wait += u128::from(self.now.saturating_sub(issued).0);
+        record.ready_wait += u128::from(self.now.saturating_sub(issue.time).0);
         record.chunks += 1;
-        let (rank, scheduler, issue) = (set.rank, set.scheduler, set.issue);
+        let (rank, scheduler) = (set.rank, set.scheduler);
         self.scheduler(rank, scheduler).first_phase += 1;
         // Room for the chunk may become free before its collective is issued.
         let event = self.after;
-        self.after = self.calendar.trail.meet(event, self.now, issue);
+        self.after = self.calendar.trail.meet(event, self.now, issue.moment);
         self.enter_phase(run);
         self.after = event;
     }
@@ -376,7 +392,8 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let queue = self.first_queue[dim] + u32::from(phase.leg) * lanes.queues + lane;
         let begun_elsewhere = run.begun >> run.phase & 1 == 1;
         let (rank, scheduler) = (set.rank, set.scheduler);
-        let key = (set.priority, instance.sequence, run.chunk, run_id);
+        let (priority, sequence) = (set.priority, instance.sequence);
+        let queued = QueuedRun { priority, sequence, chunk: run.chunk, run: run_id };
         let run = &mut self.runs[run_id];
         run.entered = self.now;
         run.reached = self.calendar.trail.moment(self.after, self.now);
@@ -388,7 +405,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             self.start(run_id);
             return;
         }
-        self.scheduler(rank, scheduler).queues[queue as usize].waiting.insert(key);
+        self.scheduler(rank, scheduler).queues[queue as usize].waiting.insert(queued);
         // The room that this chunk has just freed may now go to another chunk.
         if !unlimited {
             self.fill(rank, scheduler, dim);
@@ -472,7 +489,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
                 Stage::Waiting if run.phase <= phase_index => self.start_waiting(run_id),
                 Stage::Unissued if self.sets[set_id].active => self.issue_chunk(set_id, chunk),
                 Stage::Unissued if self.sets[set_id].issued.is_some() => {
-                    self.ranks[rank].held.retain(|&Reverse((_, id))| id != set_id);
+                    self.ranks[rank].held.retain(|Reverse(held)| held.set != set_id);
                     self.activate(set_id);
                 }
                 _ => {}
@@ -505,7 +522,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         run.streams_left = phase.streams;
         let waited = self.now.saturating_sub(run.entered);
         run.entered = self.now;
-        let task = set.issued.map_or(0, |(at, _)| at.task);
+        let task = set.issued.map_or(0, |issue| issue.at.task);
         run.purpose = Purpose::phase(set.rank, task, instance.visit, phase.dim);
         let record = &mut instance.record.phases[usize::from(run.phase)];
         record.queue_wait += u128::from(waited.0);
@@ -549,7 +566,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         } else {
             let sent = trail.moment(run.last_left, run.last_sent);
             let after = trail.meet(self.after, self.now, run.reached);
-            self.ended.push_back((run_id, trail.meet(after, self.now, sent)));
+            self.ended.push_back(EndedRun { run: run_id, after: trail.meet(after, self.now, sent) });
         }
     }
 
@@ -612,35 +629,35 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let first = self.first_queue[dim];
         let queues = first..first + 2 * self.job.dims[dim].queues;
         if self.job.schedule.outstanding > 0 {
-            while let Some((scheduler, queue)) = self.goes_first(rank as usize, dim, queues.clone()) {
-                let waiting = &mut self.scheduler(rank, scheduler).queues[queue as usize].waiting;
-                let Some((.., run)) = waiting.pop_first() else { break };
-                self.start(run);
+            while let Some(first) = self.goes_first(rank as usize, dim, queues.clone()) {
+                self.scheduler(rank, first.scheduler).queues[first.queue as usize].waiting.pop_first();
+                self.start(first.queued.run);
             }
             return;
         }
         for queue in queues {
             while self.has_room(rank as usize, scheduler as usize, queue, dim) {
                 let waiting = &mut self.scheduler(rank, scheduler).queues[queue as usize].waiting;
-                let Some((.., run)) = waiting.pop_first() else { break };
-                self.start(run);
+                let Some(first) = waiting.pop_first() else { break };
+                self.start(first.run);
             }
         }
     }
 
-    /// The scheduler and queue of the chunk that goes first, among the queues of a dimension that have room.
-    fn goes_first(&self, rank: usize, dim: usize, queues: Range<u32>) -> Option<(u32, u32)> {
+    /// The run that goes first, among the queues of a dimension that have room.
+    fn goes_first(&self, rank: usize, dim: usize, queues: Range<u32>) -> Option<NextRun> {
         let state = &self.ranks[rank];
         if state.running[dim] >= self.job.schedule.outstanding {
             return None;
         }
         let of_scheduler = |(number, scheduler): (usize, &'_ Scheduler)| {
-            let first =
-                |queue: u32| Some((*scheduler.queues[queue as usize].waiting.first()?, number as u32, queue));
+            let first = |queue: u32| {
+                let &queued = scheduler.queues[queue as usize].waiting.first()?;
+                Some(NextRun { queued, scheduler: number as u32, queue })
+            };
             queues.clone().filter(|&queue| self.has_room(rank, number, queue, dim)).filter_map(first).min()
         };
-        let (_, scheduler, queue) = state.schedulers.iter().enumerate().filter_map(of_scheduler).min()?;
-        Some((scheduler, queue))
+        state.schedulers.iter().enumerate().filter_map(of_scheduler).min()
     }
 
     fn set_done(&mut self, id: Id<Set>) {
@@ -649,9 +666,9 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let was_active = set.active;
         if was_active && (set.next_chunk as usize) < self.job.plans[set.plan as usize].chunks.len() {
             // Other ranks began all its chunks before their turn. Its number may be reused.
-            self.scheduler(rank, scheduler).ready.retain(|&Reverse((_, waiting))| waiting != id);
+            self.scheduler(rank, scheduler).ready.retain(|Reverse(ready)| ready.set != id);
         }
-        let (at, issued) = self.sets[id].issued.expect("a set that is done was issued");
+        let Issue { at, time: issued, .. } = self.sets[id].issued.expect("a set that is done was issued");
         self.sets.remove(id);
         self.instances[instance].sets[slot as usize] = Life::OVER;
 
@@ -688,7 +705,9 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             self.ranks[rank as usize].active_sets -= 1;
             let limit = self.job.schedule.concurrent;
             while limit > 0 && self.ranks[rank as usize].active_sets < limit {
-                let Some(Reverse((_, next))) = self.ranks[rank as usize].held.pop() else { break };
+                let Some(Reverse(QueuedSet { set: next, .. })) = self.ranks[rank as usize].held.pop() else {
+                    break;
+                };
                 self.after = self.calendar.trail.meet(over, self.now, self.sets[next].reached);
                 self.activate(next);
             }

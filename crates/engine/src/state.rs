@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use syncline_critical_path::{Moment, Purpose};
 use syncline_net_api::activity::Recent;
 use syncline_units::{Extent, Time};
+use syncline_workload::RankLine;
 
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -94,6 +95,24 @@ pub(crate) struct At {
     pub(crate) task: u32,
 }
 
+/// A task whose dependencies have ended, waiting in `Engine::startable`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StartableTask {
+    pub(crate) rank: u32,
+    pub(crate) at: At,
+    pub(crate) cause: Cause,
+    /// The stretch of the critical path that it follows.
+    pub(crate) after: u32,
+}
+
+/// A run whose program has ended, waiting in `Engine::ended`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndedRun {
+    pub(crate) run: Id<Run>,
+    /// The stretch of the critical path that its end follows.
+    pub(crate) after: u32,
+}
+
 /// An iteration in progress.
 #[derive(Debug)]
 pub(crate) struct Iteration {
@@ -105,11 +124,27 @@ pub(crate) struct Iteration {
     pub(crate) reached: BTreeMap<u32, Moment>,
 }
 
+/// A task that waits for its resource. The order of the fields is the order in which tasks run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ReadyTask {
+    pub(crate) at: At,
+    pub(crate) cause: Cause,
+    /// When it became ready.
+    pub(crate) ready: Moment,
+}
+
+/// The task that a resource runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunningTask {
+    pub(crate) at: At,
+    pub(crate) start: Time,
+}
+
 /// A serial resource of a rank: its compute, or its path to remote memory.
 #[derive(Debug, Default)]
 pub(crate) struct Resource {
-    pub(crate) ready: BinaryHeap<Reverse<(At, Cause, Moment)>>,
-    pub(crate) running: Option<(At, Time)>,
+    pub(crate) ready: BinaryHeap<Reverse<ReadyTask>>,
+    pub(crate) running: Option<RunningTask>,
     /// The stretch of the running task.
     pub(crate) stretch: u32,
     /// When the previous task ended.
@@ -126,6 +161,14 @@ pub(crate) struct Place {
     pub(crate) slot: u32,
     /// Index of the group's scheduler in [`Rank::schedulers`]; 0 if the role has no collective, and needs none.
     pub(crate) scheduler: u32,
+}
+
+/// A process group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GroupOfRole {
+    pub(crate) role: u16,
+    /// Number of the group among those of the role.
+    pub(crate) group: u32,
 }
 
 /// The collectives of one group that are under way.
@@ -175,22 +218,37 @@ pub(crate) struct Chunk {
     pub(crate) left: u32,
 }
 
+/// A run in a scheduling queue. The order of the fields is the order of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct QueuedRun {
+    pub(crate) priority: u64,
+    pub(crate) sequence: u32,
+    pub(crate) chunk: u32,
+    pub(crate) run: Id<Run>,
+}
+
 /// A logical scheduling queue.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     pub(crate) running: u32,
     /// When a chunk last left the queue.
     pub(crate) freed: Moment,
-    /// `(priority, sequence, chunk, run)`; the first entry goes first. A set, because other ranks make runs begin out
-    /// of turn.
-    pub(crate) waiting: BTreeSet<(u64, u32, u32, Id<Run>)>,
+    /// The first entry goes first. A set, because other ranks make runs begin out of turn.
+    pub(crate) waiting: BTreeSet<QueuedRun>,
+}
+
+/// A set that waits to have its chunks issued. The order of the fields is the order in which sets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct QueuedSet {
+    pub(crate) priority: u64,
+    pub(crate) set: Id<Set>,
 }
 
 /// Schedules the chunks of one process group of a rank, or of all its groups ([`crate::Schedulers`]).
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
-    /// Ready queue: sets with chunks that are not issued yet, as `(priority, set)`.
-    pub(crate) ready: BinaryHeap<Reverse<(u64, Id<Set>)>>,
+    /// Ready queue: sets with chunks that are not issued yet.
+    pub(crate) ready: BinaryHeap<Reverse<QueuedSet>>,
     /// Number of chunks in their first phase.
     pub(crate) first_phase: u32,
     /// When a chunk last left its first phase.
@@ -204,13 +262,38 @@ impl Scheduler {
     }
 }
 
+/// What a receive matches messages by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ChannelKey {
+    /// Index of the sender in the engine's tables.
+    pub(crate) sender: u32,
+    pub(crate) tag: u32,
+}
+
+/// A receive that waits for its message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PostedReceive {
+    pub(crate) at: At,
+    pub(crate) since: Time,
+    /// `since`, on the critical path.
+    pub(crate) posted: Moment,
+}
+
 /// Messages with the same sender and tag.
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
     /// Arrived messages that no receive has waited for.
     pub(crate) arrived: VecDeque<Moment>,
-    /// Waiting receives, and since when they wait.
-    pub(crate) posted: VecDeque<(At, Time, Moment)>,
+    /// Receives that wait for a message.
+    pub(crate) posted: VecDeque<PostedReceive>,
+}
+
+/// Communication that compute waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ExposedTime {
+    /// Row in the record's layers.
+    pub(crate) layer: usize,
+    pub(crate) time: Time,
 }
 
 /// A rank.
@@ -227,8 +310,8 @@ pub(crate) struct Rank {
     pub(crate) memory: Resource,
     /// By role; `None` if it has no place in the role.
     pub(crate) places: Vec<Option<Place>>,
-    /// Sets that wait because of the limit on concurrent sets: `(priority, set)`.
-    pub(crate) held: BinaryHeap<Reverse<(u64, Id<Set>)>>,
+    /// Sets that wait because of the limit on concurrent sets.
+    pub(crate) held: BinaryHeap<Reverse<QueuedSet>>,
     pub(crate) schedulers: Vec<Scheduler>,
     pub(crate) active_sets: u32,
     /// Sets issued so far.
@@ -240,7 +323,7 @@ pub(crate) struct Rank {
     pub(crate) reducer: Moment,
     /// Stretches of the pending combinations, in the order in which they are done.
     pub(crate) reducing: VecDeque<u32>,
-    pub(crate) channels: BTreeMap<(u32, u32), Channel>,
+    pub(crate) channels: BTreeMap<ChannelKey, Channel>,
     /// Number of communications under way.
     pub(crate) communicating: u32,
     pub(crate) communicating_since: Time,
@@ -250,9 +333,9 @@ pub(crate) struct Rank {
     pub(crate) before: BTreeMap<At, Before>,
     /// What ended the last wait; used for the time after the last compute task.
     pub(crate) last_cause: Cause,
-    /// Exposed communication since the last forward or backward compute, as `(layer index, time)`. Updates do not
-    /// reset it, because they follow the reductions at the end of a run.
-    pub(crate) tail: Vec<(usize, Time)>,
+    /// Exposed communication since the last forward or backward compute. Updates do not reset it, because they follow
+    /// the reductions at the end of a run.
+    pub(crate) tail: Vec<ExposedTime>,
 }
 
 impl Rank {
@@ -272,6 +355,16 @@ impl Rank {
     }
 }
 
+/// When a rank issued a set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Issue {
+    /// The task that issued it.
+    pub(crate) at: At,
+    pub(crate) time: Time,
+    /// `time`, on the critical path.
+    pub(crate) moment: Moment,
+}
+
 /// A collective from the point of view of one rank.
 #[derive(Debug)]
 pub(crate) struct Set {
@@ -280,8 +373,8 @@ pub(crate) struct Set {
     pub(crate) slot: u32,
     pub(crate) instance: Id<Instance>,
     pub(crate) plan: u32,
-    /// The task that issued it, and when; `None` if only other ranks have begun it.
-    pub(crate) issued: Option<(At, Time)>,
+    /// `None` if only other ranks have begun it.
+    pub(crate) issued: Option<Issue>,
     /// Whether its chunks may be issued.
     pub(crate) active: bool,
     /// Index in [`Rank::schedulers`].
@@ -292,8 +385,6 @@ pub(crate) struct Set {
     pub(crate) left: u32,
     /// Number of chunks that another rank is known to have begun.
     pub(crate) begun: u32,
-    /// When its task issued it.
-    pub(crate) issue: Moment,
     /// When its task issued it; later, when its latest chunk ended.
     pub(crate) reached: Moment,
 }
@@ -312,8 +403,8 @@ pub(crate) struct Run {
     pub(crate) first: u32,
     /// Coordinate along the phase's axis.
     pub(crate) coordinate: u32,
-    /// The rank at coordinate `c` is `peers.0 + c * peers.1`. If `peers.1` is 0, ranks must be looked up.
-    pub(crate) peers: (u32, u32),
+    /// The ranks along the phase's axis; `None` if they must be looked up.
+    pub(crate) peers: Option<RankLine>,
     pub(crate) lane: u32,
     pub(crate) streams_left: u32,
     pub(crate) streams: SmallVec<[Stream; 1]>,
@@ -372,6 +463,15 @@ pub(crate) struct Tally {
     pub(crate) reduction: u64,
 }
 
+/// A task whose message has not left its NPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeavingSend {
+    pub(crate) rank: u32,
+    pub(crate) at: At,
+    /// The stretch that ends when the message leaves.
+    pub(crate) stretch: u32,
+}
+
 /// A phase of a chunk that one rank has begun as the first on its line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
@@ -424,8 +524,8 @@ pub(crate) enum MessageOf {
         /// Coordinate of the sender.
         from: u32,
     },
-    /// No collective.
-    Alone(Id<Alone>),
+    /// A send task.
+    PointToPoint(Id<PointToPoint>),
 }
 
 impl MessageOf {
@@ -434,7 +534,7 @@ impl MessageOf {
     pub(crate) fn run(&self) -> Option<Id<Run>> {
         match self {
             Self::Collective { run, .. } => Some(*run),
-            Self::Alone(_) => None,
+            Self::PointToPoint(_) => None,
         }
     }
 }
@@ -462,7 +562,7 @@ pub(crate) struct Message {
 
 /// A message that belongs to no collective.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Alone {
+pub(crate) struct PointToPoint {
     /// The sending task.
     pub(crate) at: At,
     /// Index of the sender in the engine's tables.

@@ -4,7 +4,10 @@ use crate::Engine;
 use crate::event::EventKind;
 use crate::record::{Label, Mark};
 use crate::slab::Id;
-use crate::state::{Alone, At, Cause, Iteration, Message, MessageOf, Waits};
+use crate::state::{
+    At, Cause, ChannelKey, ExposedTime, Iteration, LeavingSend, Message, MessageOf, PointToPoint,
+    PostedReceive, ReadyTask, RunningTask, StartableTask, Waits,
+};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use syncline_critical_path::{Purpose, START};
@@ -40,7 +43,8 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let waits: Box<[u32]> =
             (0..graph.tasks.len() as u32).map(|task| graph.waits(task, iteration)).collect();
         for (task, _) in waits.iter().enumerate().filter(|&(_, &waits)| waits == 0) {
-            self.startable.push_back((rank, At { iteration, task: task as u32 }, cause, self.after));
+            let (at, after) = (At { iteration, task: task as u32 }, self.after);
+            self.startable.push_back(StartableTask { rank, at, cause, after });
         }
         state.iterations.push_back(Iteration { left: waits.len() as u32, waits, reached: BTreeMap::new() });
     }
@@ -54,13 +58,13 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         match task.kind {
             TaskKind::Compute(_) => {
                 let ready = self.calendar.trail.moment(self.after, self.now);
-                self.ranks[rank as usize].compute.ready.push(Reverse((at, cause, ready)));
+                self.ranks[rank as usize].compute.ready.push(Reverse(ReadyTask { at, cause, ready }));
                 self.to_start.push_back(rank);
             }
             TaskKind::Memory(_) => {
                 self.keep_reasons(rank, at, cause);
                 let ready = self.calendar.trail.moment(self.after, self.now);
-                self.ranks[rank as usize].memory.ready.push(Reverse((at, cause, ready)));
+                self.ranks[rank as usize].memory.ready.push(Reverse(ReadyTask { at, cause, ready }));
                 self.to_start.push_back(rank);
             }
             TaskKind::Join => {
@@ -74,18 +78,20 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             TaskKind::Send { to, bytes, tag } => {
                 self.communication_begins(rank, at, cause);
                 let to = to.of(self.quotient.rank(rank));
-                self.send_alone(rank, at, to.0, bytes, tag);
+                self.send_point_to_point(rank, at, to.0, bytes, tag);
             }
             TaskKind::Receive { from, tag, .. } => {
                 self.communication_begins(rank, at, cause);
-                let from = self.quotient.index(from.of(self.quotient.rank(rank)).0);
-                let channel = self.ranks[rank as usize].channels.entry((from, tag)).or_default();
+                let sender = self.quotient.index(from.of(self.quotient.rank(rank)).0);
+                let channel =
+                    self.ranks[rank as usize].channels.entry(ChannelKey { sender, tag }).or_default();
                 let now = self.now;
                 if let Some(arrived) = channel.arrived.pop_front() {
                     self.after = self.calendar.trail.meet(self.after, now, arrived);
                     self.communication_done(rank, at, Waits { since: now, ready: now, role: None });
                 } else {
-                    channel.posted.push_back((at, now, self.calendar.trail.moment(self.after, now)));
+                    let posted = self.calendar.trail.moment(self.after, now);
+                    channel.posted.push_back(PostedReceive { at, since: now, posted });
                 }
             }
         }
@@ -124,7 +130,8 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
                 false => START,
             };
             if of.waits[next.task as usize] == 0 {
-                self.startable.push_back((rank, At { iteration, task: next.task }, cause, after));
+                let at = At { iteration, task: next.task };
+                self.startable.push_back(StartableTask { rank, at, cause, after });
             }
         }
         let state = &mut self.ranks[rank as usize];
@@ -148,9 +155,9 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         self.book_idle(rank, idle_since, cause);
         let record = &mut self.record.ranks[rank as usize];
         record.finish = self.now;
-        for (layer, idle) in std::mem::take(&mut self.ranks[rank as usize].tail) {
-            record.exposed_at_end += idle;
-            self.record.layers[layer].exposed_at_end += u128::from(idle.0);
+        for ExposedTime { layer, time } in std::mem::take(&mut self.ranks[rank as usize].tail) {
+            record.exposed_at_end += time;
+            self.record.layers[layer].exposed_at_end += u128::from(time.0);
         }
     }
 
@@ -174,8 +181,8 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         if compute.running.is_some() {
             return;
         }
-        let Some(Reverse((at, cause, ready))) = compute.ready.pop() else { return };
-        compute.running = Some((at, self.now));
+        let Some(Reverse(ReadyTask { at, cause, ready })) = compute.ready.pop() else { return };
+        compute.running = Some(RunningTask { at, start: self.now });
         let since = compute.idle_since;
         compute.works(ready, Purpose::task(rank, at.task), self.now, &mut self.calendar.trail, false);
         self.book_idle(rank, since, cause);
@@ -188,8 +195,8 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     pub(crate) fn compute_done(&mut self, rank: u32) {
-        let (at, start) = self.ranks[rank as usize].compute.running.take().expect("compute was running");
         let compute = &mut self.ranks[rank as usize].compute;
+        let RunningTask { at, start } = compute.running.take().expect("compute was running");
         compute.idle_since = self.now;
         self.after = compute.stretch;
         compute.free = self.calendar.trail.moment(self.after, self.now);
@@ -214,8 +221,8 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         if memory.running.is_some() {
             return;
         }
-        let Some(Reverse((at, _, ready))) = memory.ready.pop() else { return };
-        memory.running = Some((at, self.now));
+        let Some(Reverse(ReadyTask { at, ready, .. })) = memory.ready.pop() else { return };
+        memory.running = Some(RunningTask { at, start: self.now });
         memory.works(ready, Purpose::task(rank, at.task), self.now, &mut self.calendar.trail, true);
         let TaskKind::Memory(time) = self.task(rank, at.task).kind else { return };
         self.calendar.at(
@@ -229,7 +236,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
 
     pub(crate) fn memory_done(&mut self, rank: u32) {
         let memory = &mut self.ranks[rank as usize].memory;
-        let (at, start) = memory.running.take().expect("memory was running");
+        let RunningTask { at, start } = memory.running.take().expect("memory was running");
         self.after = memory.stretch;
         memory.free = self.calendar.trail.moment(self.after, self.now);
         let class = self.ranks[rank as usize].class;
@@ -240,12 +247,13 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         self.to_start.push_back(rank);
     }
 
-    fn send_alone(&mut self, rank: u32, at: At, to: u32, bytes: Bytes, tag: u32) {
+    fn send_point_to_point(&mut self, rank: u32, at: At, to: u32, bytes: Bytes, tag: u32) {
+        let send = PointToPoint { at, from: rank, to, tag, span: None };
         let message = Message {
             bytes: bytes.0,
             sent: self.now,
             key: u64::from(tag & 0xf_ffff) << 20 | u64::from(rank & 0xf_ffff),
-            of: MessageOf::Alone(self.alone.insert(Alone { at, from: rank, to, tag, span: None })),
+            of: MessageOf::PointToPoint(self.point_to_point.insert(send)),
             channel: 0,
             phase: 0,
             lane: 0,
@@ -257,24 +265,30 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// A point-to-point message has entered the network. It leaves its NPU at `time`, when `stretch` ends.
-    pub(crate) fn alone_sent(&mut self, alone: Id<Alone>, message: &Message, time: Time, stretch: u32) {
-        let at = self.alone[alone].at;
-        let id = self.leaving.insert((message.sender, at, stretch));
-        self.calendar.at(time, EventKind::Sent as u8, message.key, id.number(), 0);
+    pub(crate) fn point_to_point_sent(
+        &mut self,
+        id: Id<PointToPoint>,
+        message: &Message,
+        time: Time,
+        stretch: u32,
+    ) {
+        let at = self.point_to_point[id].at;
+        let leaving = self.leaving.insert(LeavingSend { rank: message.sender, at, stretch });
+        self.calendar.at(time, EventKind::Sent as u8, message.key, leaving.number(), 0);
         let span = self.transfer(message.sender, at, (message.sent, time), message.bytes);
-        self.alone[alone].span = span;
+        self.point_to_point[id].span = span;
     }
 
-    pub(crate) fn alone_arrived(&mut self, alone: Id<Alone>, message: &Message) {
+    pub(crate) fn point_to_point_arrived(&mut self, id: Id<PointToPoint>, message: &Message) {
         let Message { sender, bytes, .. } = *message;
         let receiver = self.quotient.index(message.receiver);
         self.record.ranks[sender as usize].sent += bytes;
         self.record.ranks[receiver as usize].received += bytes;
-        let Alone { tag, span, .. } = self.alone[alone];
-        self.alone.remove(alone);
-        let channel = self.ranks[receiver as usize].channels.entry((sender, tag)).or_default();
+        let PointToPoint { tag, span, .. } = self.point_to_point[id];
+        self.point_to_point.remove(id);
+        let channel = self.ranks[receiver as usize].channels.entry(ChannelKey { sender, tag }).or_default();
         let arrived = self.calendar.trail.moment(self.after, self.now);
-        let Some((at, since, posted)) = channel.posted.pop_front() else {
+        let Some(PostedReceive { at, since, posted }) = channel.posted.pop_front() else {
             channel.arrived.push_back(arrived);
             return;
         };

@@ -7,7 +7,7 @@
 
 use crate::Engine;
 use crate::record::{Label, Mark};
-use crate::state::{At, Before, Cause, Piece, Waited, WaitedFor, Waits};
+use crate::state::{At, Before, Cause, ExposedTime, Piece, Waited, WaitedFor, Waits};
 use syncline_net_api::NetworkModel;
 use syncline_timeline::Track;
 use syncline_units::Time;
@@ -144,7 +144,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         let index = self.row_of(layer);
         self.record.layers[index].exposed += u128::from(exposed.0);
         self.record.axes[axis] += u128::from(exposed.0);
-        self.ranks[rank as usize].tail.push((index, exposed));
+        self.ranks[rank as usize].tail.push(ExposedTime { layer: index, time: exposed });
         let (from, others) = (start + first, if bubble.is_zero() { Track::Skew } else { Track::Bubble });
         let (goes_on, end) = (from + bubble + skew, start + piece.length());
         for (track, start, end) in

@@ -53,7 +53,7 @@ pub use graph::{Dependency, GraphBuilder, Part, Peer, Task, TaskGraph, TaskKind}
 pub use join::{Share, join};
 pub use layer::Work;
 pub use product::Product;
-pub use role::{Axis, Role, RoleId, Seating};
+pub use role::{Axis, RankLine, Role, RoleId, Seating};
 pub use types::Types;
 
 /// The files that a job was read from, for messages.

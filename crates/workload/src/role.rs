@@ -5,6 +5,7 @@
 //! as lists.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use syncline_diagnostics::{Code, Diagnostic};
 
 /// Index of a role in its workload.
@@ -36,6 +37,23 @@ pub struct Seating {
     pub group: u32,
     /// Position within the group, axis 0 fastest.
     pub position: u32,
+}
+
+/// Evenly spaced ranks: the one at coordinate `c` is `first + c * step`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RankLine {
+    /// The rank at coordinate 0.
+    pub first: u32,
+    /// Difference of rank numbers between neighbours.
+    pub step: NonZeroU32,
+}
+
+impl RankLine {
+    /// The rank at `coordinate`.
+    #[inline]
+    pub fn rank(self, coordinate: u32) -> u32 {
+        self.first + coordinate * self.step.get()
+    }
 }
 
 /// How a role's groups are given.
@@ -175,18 +193,18 @@ impl Role {
     }
 
     /// The ranks that differ from `rank` only along one axis, whose neighbours are `weight` positions apart. Returns
-    /// the first of them and the step between them. The step is 0 if they are not evenly spaced, or if `size` is not
-    /// that of a single axis.
-    pub fn line(&self, rank: u32, weight: u32, size: u32) -> (u32, u32) {
-        let Members::Grid { .. } = self.members else { return (0, 0) };
+    /// `None` if they are not evenly spaced, or if `size` is not that of a single axis.
+    pub fn line(&self, rank: u32, weight: u32, size: u32) -> Option<RankLine> {
+        let Members::Grid { .. } = self.members else { return None };
         let mut below = 1;
         for axis in &self.axes {
             if below == weight && axis.size == size {
-                return (rank - rank / axis.stride % size * axis.stride, axis.stride);
+                let first = rank - rank / axis.stride % size * axis.stride;
+                return Some(RankLine { first, step: NonZeroU32::new(axis.stride)? });
             }
             below *= axis.size;
         }
-        (0, 0)
+        None
     }
 
     /// Whether every axis steps by a constant rank difference, so that peers are found by arithmetic.
@@ -212,10 +230,10 @@ mod tests {
                 prop_assert_eq!(role.rank(seat.group, seat.position), rank);
                 let mut weight = 1;
                 for axis in &role.axes {
-                    let (first, step) = role.line(rank, weight, axis.size);
+                    let line = role.line(rank, weight, axis.size).unwrap();
                     for to in 0..axis.size {
                         let position = seat.position + to * weight - seat.position / weight % axis.size * weight;
-                        prop_assert!(axis.size == 1 || first + to * step == role.rank(seat.group, position));
+                        prop_assert!(axis.size == 1 || line.rank(to) == role.rank(seat.group, position));
                     }
                     weight *= axis.size;
                 }

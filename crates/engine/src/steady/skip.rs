@@ -3,7 +3,7 @@
 use crate::event::EventKind;
 use crate::record::CollectiveRecord;
 use crate::slab::Id;
-use crate::state::{At, Before, MessageOf, Resource, Run};
+use crate::state::{At, Before, Issue, MessageOf, QueuedRun, Resource, RunningTask};
 use crate::{Engine, QueueOrder};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -27,8 +27,8 @@ fn shift_heap<T: Ord>(heap: &mut BinaryHeap<Reverse<T>>, mut shift: impl FnMut(&
 }
 
 fn shift_resource(resource: &mut Resource, by: Time, iterations: u32) {
-    shift_heap(&mut resource.ready, |(at, ..)| shift_at(at, iterations));
-    if let Some((at, start)) = &mut resource.running {
+    shift_heap(&mut resource.ready, |task| shift_at(&mut task.at, iterations));
+    if let Some(RunningTask { at, start }) = &mut resource.running {
         shift_at(at, iterations);
         later(start, by);
     }
@@ -71,16 +71,17 @@ impl<N: NetworkModel> Engine<'_, N> {
             rank.issued += own;
             shift_resource(&mut rank.compute, by, iterations);
             shift_resource(&mut rank.memory, by, iterations);
-            shift_heap(&mut rank.held, |(priority, _)| shift_priority(priority, own));
+            shift_heap(&mut rank.held, |queued| shift_priority(&mut queued.priority, own));
             for scheduler in &mut rank.schedulers {
-                shift_heap(&mut scheduler.ready, |(priority, _)| shift_priority(priority, own));
+                shift_heap(&mut scheduler.ready, |queued| shift_priority(&mut queued.priority, own));
             }
             for queue in rank.schedulers.iter_mut().flat_map(|scheduler| &mut scheduler.queues) {
-                let shift = |(mut priority, sequence, chunk, run): (u64, u32, u32, Id<Run>)| {
-                    let instance = self.runs[run].instance;
+                let shift = |mut queued: QueuedRun| {
+                    let instance = self.runs[queued.run].instance;
                     let role = usize::from(self.instances[instance].record.role);
-                    shift_priority(&mut priority, own);
-                    (priority, sequence.wrapping_add(sequences[role]), chunk, run)
+                    shift_priority(&mut queued.priority, own);
+                    queued.sequence = queued.sequence.wrapping_add(sequences[role]);
+                    queued
                 };
                 queue.waiting = std::mem::take(&mut queue.waiting).into_iter().map(shift).collect();
             }
@@ -91,15 +92,15 @@ impl<N: NetworkModel> Engine<'_, N> {
                 (at, before)
             };
             rank.before = std::mem::take(&mut rank.before).into_iter().map(shifted).collect();
-            for (at, since, _) in rank.channels.values_mut().flat_map(|channel| &mut channel.posted) {
-                shift_at(at, iterations);
-                later(since, by);
+            for receive in rank.channels.values_mut().flat_map(|channel| &mut channel.posted) {
+                shift_at(&mut receive.at, iterations);
+                later(&mut receive.since, by);
             }
         }
         for set in self.sets.slots_mut() {
             let class = self.ranks[set.rank as usize].class as usize;
             shift_priority(&mut set.priority, issued[class]);
-            if let Some((at, time)) = &mut set.issued {
+            if let Some(Issue { at, time, .. }) = &mut set.issued {
                 shift_at(at, iterations);
                 later(time, by);
             }
@@ -123,11 +124,11 @@ impl<N: NetworkModel> Engine<'_, N> {
         for begun in self.to_tell.slots_mut() {
             begun.sequence = begun.sequence.wrapping_add(sequences[usize::from(begun.role)]);
         }
-        for (_, at, _) in self.leaving.slots_mut() {
-            shift_at(at, iterations);
+        for leaving in self.leaving.slots_mut() {
+            shift_at(&mut leaving.at, iterations);
         }
-        for alone in self.alone.slots_mut() {
-            shift_at(&mut alone.at, iterations);
+        for send in self.point_to_point.slots_mut() {
+            shift_at(&mut send.at, iterations);
         }
 
         let keys = self.keys;
@@ -140,7 +141,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         }
         let messages = &self.messages;
         let of_message = |number: u32, key: u64| match messages[Id::new(number)].of {
-            MessageOf::Alone(_) => key,
+            MessageOf::PointToPoint(_) => key,
             MessageOf::Collective { .. } => shift_key(key),
         };
         let network = self.network.repeats();

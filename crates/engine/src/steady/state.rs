@@ -7,7 +7,10 @@
 use crate::event::EventKind;
 use crate::record::CollectiveRecord;
 use crate::slab::{Id, Status};
-use crate::state::{At, Before, Cause, Message, MessageOf, Piece, Rank, Resource, Run, Set, WaitedFor};
+use crate::state::{
+    At, Before, Cause, ChannelKey, Issue, LeavingSend, Message, MessageOf, Piece, PostedReceive, QueuedSet,
+    Rank, Resource, Run, RunningTask, Set, WaitedFor,
+};
 use crate::{Engine, QueueOrder};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -101,8 +104,8 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
             self.push([u64::from(scheduler.first_phase)]);
             for queue in &scheduler.queues {
                 self.push([u64::from(queue.running), queue.waiting.len() as u64]);
-                for &(.., run) in &queue.waiting {
-                    self.run_name(run);
+                for queued in &queue.waiting {
+                    self.run_name(queued.run);
                 }
             }
         }
@@ -124,9 +127,11 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
         }
         // Lists of variable length start with their length, so that different states cannot give the same numbers.
         self.push([rank.channels.len() as u64]);
-        for (&(from, tag), channel) in &rank.channels {
-            self.push([from, tag, channel.arrived.len() as u32, channel.posted.len() as u32].map(u64::from));
-            for &(at, since, _) in &channel.posted {
+        for (&ChannelKey { sender, tag }, channel) in &rank.channels {
+            self.push(
+                [sender, tag, channel.arrived.len() as u32, channel.posted.len() as u32].map(u64::from),
+            );
+            for &PostedReceive { at, since, .. } in &channel.posted {
                 self.push(self.at(at));
                 self.push([self.past(since)]);
             }
@@ -134,11 +139,11 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
     }
 
     /// Sets in the order in which they are issued.
-    fn sets(&mut self, heap: &BinaryHeap<Reverse<(u64, Id<Set>)>>) {
+    fn sets(&mut self, heap: &BinaryHeap<Reverse<QueuedSet>>) {
         let mut sets: Vec<_> = heap.iter().map(|entry| entry.0).collect();
         sets.sort_unstable();
         self.push([sets.len() as u64]);
-        for (_, set) in sets {
+        for QueuedSet { set, .. } in sets {
             self.set_name(&self.engine.sets[set]);
         }
     }
@@ -147,12 +152,12 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
         let mut ready: Vec<_> = resource.ready.iter().map(|entry| entry.0).collect();
         ready.sort_unstable();
         self.push([ready.len() as u64]);
-        for (at, why, _) in ready {
-            self.push(self.at(at));
-            self.push([cause(why)]);
+        for task in ready {
+            self.push(self.at(task.at));
+            self.push([cause(task.cause)]);
         }
         match resource.running {
-            Some((at, start)) => {
+            Some(RunningTask { at, start }) => {
                 self.push(self.at(at));
                 self.push([1, self.past(start)]);
             }
@@ -217,7 +222,7 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
 
     fn set(&mut self, set: &Set) {
         let issued = match set.issued {
-            Some((at, time)) => {
+            Some(Issue { at, time, .. }) => {
                 let [iteration, task] = self.at(at);
                 [1, iteration, task, self.past(time), self.priority(set.rank, set.priority)]
             }
@@ -291,7 +296,7 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
                 self.push([u64::from(event.subject)])
             }
             EventKind::Sent => {
-                let (rank, at, _) = self.engine.leaving[Id::new(event.subject)];
+                let LeavingSend { rank, at, .. } = self.engine.leaving[Id::new(event.subject)];
                 self.push([u64::from(rank)]);
                 self.push(self.at(at));
             }
@@ -313,10 +318,10 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
         ]);
         self.push([message.channel, message.sender, message.receiver].map(u64::from));
         match message.of {
-            MessageOf::Alone(alone) => {
-                let alone = &self.engine.alone[alone];
-                self.push(self.at(alone.at));
-                self.push([u64::from(alone.tag), message.key]);
+            MessageOf::PointToPoint(id) => {
+                let send = &self.engine.point_to_point[id];
+                self.push(self.at(send.at));
+                self.push([u64::from(send.tag), message.key]);
             }
             MessageOf::Collective { target, from, .. } => {
                 // The part of the key below the collective's number is the same in every iteration.
