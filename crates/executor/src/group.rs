@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_membership::message::Progress;
 use syncline_protocol::extract::take_out;
-use syncline_protocol::fault::{Blame, Fault, Task, Trouble};
+use syncline_protocol::fault::{Blame, FailedOperation, Fault, Task, Trouble};
 use syncline_protocol::lane::transfers::{Label, Transfer};
 use syncline_protocol::lane::{MOST_GROUPS, Opening, StartedOperation};
 use syncline_protocol::memory::Region;
@@ -341,11 +341,12 @@ pub(super) fn fail_all(
     transfers: Vec<RunningTransfer>,
 ) {
     for (sequence, RunningOperation { completion, operation, began, .. }) in operations {
-        let during = Some((sequence, operation.into(), began.elapsed()));
+        let during =
+            Some(FailedOperation { number: sequence, task: operation.into(), elapsed: began.elapsed() });
         completion.end(Err(Arc::new(Fault { during, ..fault.clone() })));
     }
     for RunningTransfer { completion, task, began, .. } in transfers {
-        let during = Some((0, task, began.elapsed()));
+        let during = Some(FailedOperation { number: 0, task, elapsed: began.elapsed() });
         completion.end(Err(Arc::new(Fault { during, ..fault.clone() })));
     }
 }
@@ -485,7 +486,11 @@ impl Group {
         let group = state.groups.get(&slot).expect("a group has a state until it is dropped");
         let sequence = group.newest + 1;
         if let Some(fault) = state.failed.as_ref().or(group.failed.as_ref()) {
-            let during = Some((sequence, (*operation).into(), Duration::ZERO));
+            let during = Some(FailedOperation {
+                number: sequence,
+                task: (*operation).into(),
+                elapsed: Duration::ZERO,
+            });
             completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
             return Ok(pending);
         }
@@ -598,7 +603,7 @@ impl Group {
         let own = state.groups.get(&self.info.slot).expect("a group has a state until it is dropped");
         let deadline = own.deadline;
         if let Some(fault) = state.failed.as_ref().or(own.failed.as_ref()) {
-            let during = Some((0, task, Duration::ZERO));
+            let during = Some(FailedOperation { number: 0, task, elapsed: Duration::ZERO });
             completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
             return Ok(pending);
         }

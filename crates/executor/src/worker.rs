@@ -9,10 +9,10 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::Instant;
 use syncline_protocol::extract::take_out;
-use syncline_protocol::fault::{Blame, Fault, FaultKind, Task, Trouble};
+use syncline_protocol::fault::{Blame, FailedOperation, Fault, FaultKind, Task, Trouble};
 use syncline_protocol::heartbeat::Patience;
 use syncline_protocol::lane::transfers::{Label, Mismatch, Transfer};
-use syncline_protocol::lane::{Lane, Opening, StartedOperation, key};
+use syncline_protocol::lane::{Desertion, Lane, Opening, StartedOperation, key};
 use syncline_protocol::machine::Machine;
 use syncline_transport::Connection;
 use syncline_transport::affinity;
@@ -305,16 +305,16 @@ impl Worker {
 
     /// Reports groups that cannot go on or whose slots are free, and updates the lane's counters.
     fn report_groups_and_counters(&mut self) {
-        while let Some((slot, member)) = self.lane.deserted() {
+        while let Some(Desertion { slot, member }) = self.lane.deserted() {
             _ = self.reports.send(Report::Deserted { slot, member });
         }
         while let Some(slot) = self.lane.released() {
             _ = self.reports.send(Report::Released { slot });
         }
-        let (early, most, transfers) = self.lane.kept();
-        self.counters.early.store(early as u64, Ordering::Relaxed);
-        self.counters.most_early.store(most as u64, Ordering::Relaxed);
-        self.counters.transfers.store(transfers as u64, Ordering::Relaxed);
+        let kept = self.lane.kept();
+        self.counters.early.store(kept.early as u64, Ordering::Relaxed);
+        self.counters.most_early.store(kept.most_early as u64, Ordering::Relaxed);
+        self.counters.transfers.store(kept.transfers as u64, Ordering::Relaxed);
     }
 
     /// Gives up all operations and transfers, and restores the inputs of operations, except those that have
@@ -343,7 +343,7 @@ impl Worker {
 
 impl LaneTransfer {
     fn fail(self, blame: Blame, trouble: Trouble) {
-        let during = Some((0, self.task, self.began.elapsed()));
+        let during = Some(FailedOperation { number: 0, task: self.task, elapsed: self.began.elapsed() });
         self.completion.end(Err(Arc::new(Fault { blame, trouble, during })));
     }
 

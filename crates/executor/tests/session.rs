@@ -259,7 +259,7 @@ fn strangers_and_duplicate_ranks_are_refused_and_the_others_join() {
         refused(MemberSettings { trust: Trust::Key(Key::new([4; 32])), ..place(2, 3, port) }, settings());
     assert!(why.contains("key"), "{why}");
     let why = refused(MemberSettings { trust: Trust::Everybody, ..place(2, 3, port) }, settings());
-    assert!(why.contains("`none` there and `key` here"), "{why}");
+    assert!(why.contains("with `none`, the accepting side with `key`"), "{why}");
     let why = refused(MemberSettings { job: "other".to_owned(), ..place(2, 3, port) }, settings());
     assert!(why.contains("another name"), "{why}");
     let why = refused(place(2, 3, port), Settings::default());
@@ -297,7 +297,7 @@ fn ranks_of_different_versions_refuse_each_other_and_name_both() {
     newer.set_read_timeout(Some(WAIT)).unwrap();
     newer.read_to_end(&mut answer).unwrap();
     let text = String::from_utf8(answer[4..].to_vec()).unwrap();
-    assert!(text.contains("refused") && text.contains("protocol 99 meets protocol"), "{text}");
+    assert!(text.contains("refused") && text.contains("speaks protocol version 99"), "{text}");
     let second = enter(place(1, 2, port), settings());
     drop([first, second].map(|member| member.join().unwrap().unwrap()));
     // A rank of this version connects to a newer rank.
@@ -311,10 +311,10 @@ fn ranks_of_different_versions_refuse_each_other_and_name_both() {
     let mut hello = vec![0; u32::from_le_bytes(length) as usize];
     stream.read_exact(&mut hello).unwrap();
     assert!(String::from_utf8(hello).unwrap().starts_with(r#"{"name":"syncline","protocol":"#));
-    let refusal = r#"{"is":"refused","why":"protocol 1 meets protocol 99","since":"then"}"#;
+    let refusal = r#"{"is":"refused","why":"it speaks another protocol","since":"then"}"#;
     stream.write_all(&framed(refusal)).unwrap();
     let error = second.join().unwrap().unwrap_err();
-    assert!(error.why.contains("refused: protocol 1 meets protocol 99"), "{error}");
+    assert!(error.why.contains("refused: it speaks another protocol"), "{error}");
     assert!(began.elapsed() < Duration::from_secs(5), "the rank tried again");
 }
 
@@ -496,7 +496,7 @@ fn the_connection_that_is_silent_longest_is_dropped_first() {
     let mut answer = Vec::new();
     talker.set_read_timeout(Some(WAIT)).unwrap();
     talker.read_to_end(&mut answer).unwrap();
-    assert!(String::from_utf8_lossy(&answer).contains("protocol 99 meets protocol"), "{answer:?}");
+    assert!(String::from_utf8_lossy(&answer).contains("speaks protocol version 99"), "{answer:?}");
     let second = enter(place(1, 2, port), settings());
     assert!([first, second].into_iter().all(|member| member.join().unwrap().is_ok()));
     drop(silent);

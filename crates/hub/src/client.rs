@@ -107,7 +107,8 @@ pub struct Client {
     routes: Arc<Routes>,
     /// The epoch of each hub.
     epochs: Vec<u16>,
-    links: Vec<Link>,
+    /// The owner of a message is its exchange's sequence number.
+    links: Vec<Link<u64>>,
     /// Cores that have said that nothing will follow.
     left: BTreeSet<u32>,
     /// How often each vector has been pushed.
@@ -176,7 +177,7 @@ impl Client {
             let header = verb(order.request).header(self.epoch(core), step, chunk);
             let place = self.contract.catalogue.place(chunk);
             let payload = if order.request.sends() { order.input.part(place) } else { Region::EMPTY };
-            self.links[core as usize].message(header, payload, (order.sequence, chunk, 0));
+            self.links[core as usize].message(header, payload, order.sequence);
             if order.request.receives() {
                 self.awaited.entry(chunk).or_default().push_back((order.sequence, step));
             }
@@ -272,7 +273,7 @@ impl Client {
     fn handle(&mut self, core: u32, event: Event) -> Result<(), ProtocolError> {
         match event {
             Event::Header(header) if header.epoch != self.epoch(core) => {
-                Err(ProtocolError::Epoch(header, self.epoch(core)))
+                Err(ProtocolError::Epoch { header, ours: self.epoch(core) })
             }
             Event::Header(header) => {
                 let (length, landing) = match header.kind {
@@ -332,7 +333,7 @@ impl Machine for Client {
     fn sent(&mut self, peer: u32, bytes: usize) {
         let mut done = Vec::new();
         self.links[peer as usize].sent(bytes, &mut done);
-        for (sequence, ..) in done {
+        for sequence in done {
             // A chunk that receives a value is complete once the value has arrived.
             if self.open.get(&sequence).is_some_and(|open| !open.order.request.receives()) {
                 self.chunk_complete(sequence, u16::MAX);

@@ -22,7 +22,7 @@ use syncline_diagnostics::{Code, Diagnostic};
 use syncline_executor::pending::{Completion, Pending};
 use syncline_membership::place::JoinError;
 use syncline_protocol::codec::{LONGEST, encode};
-use syncline_protocol::fault::{Blame, Fault, Task, Trouble};
+use syncline_protocol::fault::{Blame, FailedOperation, Fault, Task, Trouble};
 use syncline_protocol::handshake::Role;
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::memory::Region;
@@ -653,8 +653,8 @@ impl Hub {
         if submitted.commands.send(start).is_ok() {
             self.waker.ring();
         } else {
-            let task = Task::Exchange(request, vector.name.clone(), bytes);
-            let during = Some((sequence, task, Duration::ZERO));
+            let task = Task::Exchange { request, vector: vector.name.clone(), bytes };
+            let during = Some(FailedOperation { number: sequence, task, elapsed: Duration::ZERO });
             let (blame, trouble) = (Blame::Rank(self.rank), Trouble::left());
             completion.end(Err(Arc::new(Fault { blame, trouble, during })));
         }

@@ -104,7 +104,8 @@ pub struct Bounds {
 struct Endpoint {
     job: u32,
     peer: Peer,
-    link: Link,
+    /// The owner of a message is the ticket of its buffer.
+    link: Link<u64>,
     /// Bytes that the worker has pushed beyond open steps.
     ahead: usize,
     /// Whether the peer has said that nothing will follow.
@@ -180,9 +181,9 @@ struct Outgoing {
 
 impl Outgoing {
     /// Queues a buffer on a connection, and keeps it until it is written. `digest` is its digest, if known.
-    fn write(&mut self, link: &mut Link, header: Header, buffer: Arc<Buffer>, digest: Option<Digest>) {
+    fn write(&mut self, link: &mut Link<u64>, header: Header, buffer: Arc<Buffer>, digest: Option<Digest>) {
         self.ticket += 1;
-        link.shared_message(header, Arc::clone(&buffer), digest, (self.ticket, 0, 0));
+        link.shared_message(header, Arc::clone(&buffer), digest, self.ticket);
         self.buffers.insert(self.ticket, buffer);
     }
 
@@ -413,7 +414,7 @@ impl Shard {
     pub fn detach(&mut self, connection: u32) -> Option<(u32, Peer)> {
         let mut endpoint = self.endpoints.remove(&connection)?;
         let abandoned = endpoint.link.abandon();
-        self.release(endpoint.job, abandoned.into_iter().map(|(ticket, ..)| ticket));
+        self.release(endpoint.job, abandoned);
         if let Some(job) = self.jobs.get_mut(&endpoint.job) {
             let place = match endpoint.peer {
                 Peer::Worker(worker) => &mut job.worker_connections[worker as usize],
@@ -474,8 +475,8 @@ impl Shard {
     }
 
     /// Returns buffers that are written or abandoned to the job's pool.
-    fn release(&mut self, job: u32, tickets: impl Iterator<Item = u64>) {
-        let buffers = tickets.filter_map(|ticket| self.outgoing.release(ticket));
+    fn release(&mut self, job: u32, tickets: Vec<u64>) {
+        let buffers = tickets.into_iter().filter_map(|ticket| self.outgoing.release(ticket));
         match self.jobs.get_mut(&job) {
             Some(job) => buffers.for_each(|buffer| job.pool.give(buffer)),
             None => buffers.for_each(drop),
@@ -642,7 +643,7 @@ impl Shard {
         let Some(job) = self.jobs.get_mut(&number) else { return Ok(()) };
         match event {
             Event::Header(header) if header.epoch != job.epoch => {
-                Err(ProtocolError::Epoch(header, job.epoch))
+                Err(ProtocolError::Epoch { header, ours: job.epoch })
             }
             Event::Header(header) => {
                 let (length, landing) = match header.kind {
@@ -681,7 +682,9 @@ impl Shard {
         let number = endpoint.job;
         let Some(job) = self.jobs.get_mut(&number) else { return Ok(()) };
         match event {
-            Event::Header(header) if header.epoch != PEERS => Err(ProtocolError::Epoch(header, PEERS)),
+            Event::Header(header) if header.epoch != PEERS => {
+                Err(ProtocolError::Epoch { header, ours: PEERS })
+            }
             Event::Header(header) => {
                 let (length, landing) = match header.kind {
                     FrameKind::Heartbeat | FrameKind::Leave => (0, Landing::Nothing),
@@ -871,7 +874,7 @@ impl Machine for Shard {
         let mut done = Vec::new();
         endpoint.link.sent(bytes, &mut done);
         let job = endpoint.job;
-        self.release(job, done.into_iter().map(|(ticket, ..)| ticket));
+        self.release(job, done);
     }
 
     /// Does not read from a worker that is too far ahead or does not take part in the job yet, nor before the job's

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use syncline_executor::pending::Completion;
-use syncline_protocol::fault::{Blame, Fault, FaultKind, Task, Trouble};
+use syncline_protocol::fault::{Blame, FailedOperation, Fault, FaultKind, Task, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::operation::Request;
 use syncline_transport::connections::Connections;
@@ -205,7 +205,7 @@ impl WorkerThread {
                 let step = self.client.steps()[order.key as usize] + u64::from(pushes);
                 let exchange = InFlight { order, step, completion, contributors, began: Instant::now() };
                 if let Some(fault) = failed {
-                    let during = Some(self.task(&exchange));
+                    let during = Some(self.failed(&exchange));
                     exchange.completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
                     return;
                 }
@@ -217,11 +217,12 @@ impl WorkerThread {
         }
     }
 
-    fn task(&self, exchange: &InFlight) -> (u64, Task, Duration) {
+    fn failed(&self, exchange: &InFlight) -> FailedOperation {
         let HubExchange { sequence, key, request, .. } = exchange.order;
         let key = &self.contract.catalogue.keys()[key as usize];
-        let task = Task::Exchange(request, key.name.clone(), key.bytes().unwrap_or(0));
-        (sequence, task, exchange.began.elapsed())
+        let (vector, bytes) = (key.name.clone(), key.bytes().unwrap_or(0));
+        let task = Task::Exchange { request, vector, bytes };
+        FailedOperation { number: sequence, task, elapsed: exchange.began.elapsed() }
     }
 
     /// Takes in that the connection to a core is lost. Its hub has a moment to say why.
@@ -345,7 +346,7 @@ impl WorkerThread {
         let fault = Fault { blame, trouble, during: None };
         _ = self.failed.set(Arc::new(fault.clone()));
         for exchange in std::mem::take(&mut self.exchanges).into_values() {
-            let during = Some(self.task(&exchange));
+            let during = Some(self.failed(&exchange));
             exchange.completion.end(Err(Arc::new(Fault { during, ..fault.clone() })));
         }
     }

@@ -362,7 +362,9 @@ fn wrong_keys_ranks_and_terms_are_refused() {
     quick.wait = Duration::from_millis(300);
     let refused = |place: &WorkerSettings, terms: Terms| enter(place, terms).unwrap_err().why;
     let one = terms(1, &[10], "");
-    assert!(refused(&quick, one.clone()).contains("authentication is `none` there and `key` here"));
+    assert!(
+        refused(&quick, one.clone()).contains("authenticates with `none`, the accepting side with `key`")
+    );
     quick.trust = key(8);
     assert!(refused(&quick, one.clone()).contains("does not have the key"), "wrong key");
     quick.trust = key(7);

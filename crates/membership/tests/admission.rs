@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
 use syncline_membership::admission::Members;
 use syncline_protocol::fault::ProtocolError;
-use syncline_protocol::handshake::{Acceptor, Authentication, Initiator, Key, Next, PROTOCOL, Role};
+use syncline_protocol::handshake::{
+    Acceptor, Authentication, Initiator, Key, Next, PROTOCOL, Rejection, Role,
+};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::virtual_network::{End, VirtualNetwork};
 
@@ -45,7 +47,7 @@ impl Endpoint {
                 if let (Ok(Next::Done(_)), Some(Role::Member { rank, .. })) = (&next, acceptor.role()) {
                     assert!(here.insert(*rank), "rank {rank} was admitted twice");
                 }
-                next.map_err(|(why, answer)| {
+                next.map_err(|Rejection { why, answer }| {
                     self.out.extend(answer);
                     why
                 })
@@ -182,10 +184,10 @@ impl Guest {
             Self::NoSuchRank => Some("there is no rank 3 of 3"),
             Self::Lanes(_) => Some("this job has 1 lanes, not"),
             Self::AnotherKey => Some("does not have the key of this job"),
-            Self::NoKey => Some("`none` there and `key` here"),
+            Self::NoKey => Some("with `none`, the accepting side with `key`"),
             Self::AnotherJob => Some("this process serves a job of another name"),
             Self::NoMember => Some("only members can join at the coordinator"),
-            Self::Version(_) => Some("use the same version of syncline everywhere"),
+            Self::Version(_) => Some("install the same release of syncline on both"),
         }
     }
 }

@@ -13,18 +13,35 @@ pub struct Fault {
     pub blame: Blame,
     /// What happened.
     pub trouble: Trouble,
-    /// The operation's number (0 for transfers), the operation, and how long it had run: no time if the communicator
-    /// had failed before it began. None for a fault of the communicator as a whole.
-    pub during: Option<(u64, Task, Duration)>,
+    /// The operation that failed. None for a fault of the communicator as a whole.
+    pub during: Option<FailedOperation>,
 }
 
-/// The operation that failed.
+/// An operation that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedOperation {
+    /// Its number; 0 for transfers.
+    pub number: u64,
+    /// What it did.
+    pub task: Task,
+    /// How long it had run; zero if the communicator had failed before it began.
+    pub elapsed: Duration,
+}
+
+/// What an operation does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
     /// A collective among ranks.
     Collective(Operation),
-    /// An exchange of a vector with hubs: the request, the vector's name, and its bytes.
-    Exchange(Request, String, u64),
+    /// An exchange of a vector with hubs.
+    Exchange {
+        /// What the worker asks for.
+        request: Request,
+        /// The vector's name.
+        vector: String,
+        /// Number of bytes.
+        bytes: u64,
+    },
     /// A transfer between two ranks.
     Transfer {
         /// Whether this rank is the sender.
@@ -48,7 +65,9 @@ impl fmt::Display for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Collective(operation) => write!(f, "{operation}, {} bytes", operation.bytes()),
-            Self::Exchange(request, key, bytes) => write!(f, "{} of `{key}`, {bytes} bytes", request.name()),
+            Self::Exchange { request, vector, bytes } => {
+                write!(f, "{} of `{vector}`, {bytes} bytes", request.name())
+            }
             Self::Transfer { sends, peer, tag, bytes } => {
                 let (what, way) = if *sends { ("send", "to") } else { ("recv", "from") };
                 write!(f, "{what} of {bytes} bytes {way} ")?;
@@ -103,10 +122,10 @@ impl fmt::Display for Blame {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.blame, self.trouble)?;
-        let Some((sequence, task, elapsed)) = &self.during else { return Ok(()) };
+        let Some(FailedOperation { number, task, elapsed }) = &self.during else { return Ok(()) };
         match task {
             Task::Transfer { .. } => write!(f, " ({task}")?,
-            _ => write!(f, " (operation {sequence}, {task}")?,
+            _ => write!(f, " (operation {number}, {task}")?,
         }
         write!(f, ", after {:.3} s)", elapsed.as_secs_f64())
     }
@@ -216,7 +235,7 @@ impl Trouble {
 
 impl From<ProtocolError> for Trouble {
     fn from(broken: ProtocolError) -> Self {
-        let kind = if matches!(broken, ProtocolError::Differs(..) | ProtocolError::NoPlan(..)) {
+        let kind = if matches!(broken, ProtocolError::Differs { .. } | ProtocolError::NoPlan { .. }) {
             FaultKind::Differs
         } else {
             FaultKind::Corrupt
@@ -238,8 +257,13 @@ pub enum ProtocolError {
     UnknownFrame(u16),
     /// The checksum of this frame is wrong: the frame changed on its way, or another should have come before it.
     Checksum(Header),
-    /// The frame belongs to another epoch than this one.
-    Epoch(Header, u16),
+    /// The frame belongs to another epoch.
+    Epoch {
+        /// The frame's header, which holds its epoch.
+        header: Header,
+        /// The epoch of this side.
+        ours: u16,
+    },
     /// This side expects no such operation, chunk or message.
     Unknown(Header),
     /// The same message has come before.
@@ -249,11 +273,29 @@ pub enum ProtocolError {
     Flood(usize),
     /// A gradient for the vector with this name, whose parameters have not been set.
     NoParameters(String),
-    /// The peer announces an operation for which this rank has no plan: this rank, and the operation.
-    NoPlan(u32, Operation),
-    /// The peer announces another operation under this number: the rank that it differs from, what that rank asks
-    /// for, and what the peer asks for.
-    Differs(u32, Box<(Announcement, Announcement)>),
+    /// The peer announces an operation for which this rank has no plan.
+    NoPlan {
+        /// This rank.
+        rank: u32,
+        /// The operation.
+        operation: Operation,
+    },
+    /// The peer announces another operation under a number than this rank.
+    Differs {
+        /// This rank.
+        rank: u32,
+        /// What the two announce.
+        announced: Box<Announced>,
+    },
+}
+
+/// What two ranks announce under the same number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Announced {
+    /// What this rank asks for.
+    pub ours: Announcement,
+    /// What the peer asks for.
+    pub theirs: Announcement,
 }
 
 impl fmt::Display for ProtocolError {
@@ -265,8 +307,8 @@ impl fmt::Display for ProtocolError {
                 write!(f, "sent a frame that changed on its way or is out of order ")?;
                 write!(f, "(operation {sequence}, chunk {chunk})")
             }
-            Self::Epoch(header, epoch) => {
-                write!(f, "sent a frame of epoch {}, and this is epoch {epoch}", header.epoch)
+            Self::Epoch { header, ours } => {
+                write!(f, "sent a frame of epoch {}, but the job is in epoch {ours}", header.epoch)
             }
             Self::Unknown(header) => {
                 let Header { sequence, chunk, .. } = header;
@@ -286,16 +328,16 @@ impl fmt::Display for ProtocolError {
             Self::NoParameters(name) => {
                 write!(f, "pushed a gradient for `{name}` before its parameters were set")
             }
-            Self::NoPlan(us, operation) => {
-                write!(f, "asks for {operation}, for which rank {us} has no plan")
+            Self::NoPlan { rank, operation } => {
+                write!(f, "asks for {operation}, for which rank {rank} has no plan")
             }
-            Self::Differs(us, both) => {
-                let (ours, theirs) = &**both;
+            Self::Differs { rank, announced } => {
+                let Announced { ours, theirs } = &**announced;
                 if ours.operation == theirs.operation {
-                    write!(f, "runs another plan than rank {us} for {}", ours.operation)?;
+                    write!(f, "runs another plan than rank {rank} for {}", ours.operation)?;
                     return write!(f, " ({} chunks instead of {})", theirs.chunks, ours.chunks);
                 }
-                write!(f, "asks for {}, where rank {us} asks for {}", theirs.operation, ours.operation)
+                write!(f, "asks for {}, where rank {rank} asks for {}", theirs.operation, ours.operation)
             }
         }
     }

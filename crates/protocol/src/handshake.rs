@@ -182,7 +182,8 @@ impl Version {
         if self.protocol != PROTOCOL {
             let (theirs, ours) = (self.protocol, PROTOCOL);
             return Err(format!(
-                "protocol {theirs} meets protocol {ours}: use the same version of {NAME} everywhere"
+                "the connecting side speaks protocol version {theirs}, the accepting side version {ours}: install \
+                 the same release of {NAME} on both"
             ));
         }
         Ok(())
@@ -269,6 +270,15 @@ impl From<String> for Refusal {
     fn from(why: String) -> Self {
         Self { why, later: false }
     }
+}
+
+/// An initiator that the acceptor has refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// A clause that says why.
+    pub why: String,
+    /// The bytes to send to it; empty if it does not speak this protocol at all.
+    pub answer: Vec<u8>,
 }
 
 /// The side that connects.
@@ -378,17 +388,18 @@ impl Acceptor {
     /// whether the initiator's role is available.
     ///
     /// # Errors
-    /// A clause that says why the initiator was refused, and the bytes to send to it (none if it does not speak this
-    /// protocol at all).
+    /// Why the initiator was refused.
     pub fn received(
         &mut self,
         bytes: &[u8],
         admit: impl FnOnce(&Hello) -> Result<(), Refusal>,
-    ) -> Result<Next, (String, Vec<u8>)> {
-        let refuse_with =
-            |Refusal { why, later }: Refusal| (why.clone(), encode(&Answer::Refused { why, later }));
+    ) -> Result<Next, Rejection> {
+        let refuse_with = |Refusal { why, later }: Refusal| Rejection {
+            why: why.clone(),
+            answer: encode(&Answer::Refused { why, later }),
+        };
         let refuse = |why: String| refuse_with(why.into());
-        let without_answer = |why: String| (why, Vec::new());
+        let without_answer = |why: String| Rejection { why, answer: Vec::new() };
         self.decoder.feed(bytes);
         match &self.hello {
             None if self.decoder.gets_tls() => Err(refuse(
@@ -428,7 +439,7 @@ impl Acceptor {
         if hello.trust != self.authentication.name() {
             let (theirs, ours) = (&hello.trust, self.authentication.name());
             return Err(format!(
-                "authentication is `{theirs}` there and `{ours}` here: use the same everywhere"
+                "the connecting side authenticates with `{theirs}`, the accepting side with `{ours}`: use the same on both"
             ));
         }
         if self.job.as_ref().is_some_and(|job| *job != hello.job) {
@@ -478,7 +489,7 @@ mod tests {
                     there = Some(Ok(()));
                     answer
                 }
-                Err((why, answer)) => {
+                Err(Rejection { why, answer }) => {
                     there = Some(Err(why));
                     answer
                 }
@@ -515,7 +526,7 @@ mod tests {
     fn sides_that_differ_get_the_reason_of_their_refusal() {
         for (trust, job, here, there) in [
             (key(8), "job", "does not have the key", "nothing"),
-            (Authentication::None, "job", "`none` there and `key` here", "`none` there"),
+            (Authentication::None, "job", "with `none`, the accepting side with `key`", "with `none`"),
             (key(7), "other", "another name", "another name"),
         ] {
             let (initiator, acceptor) =
@@ -530,7 +541,7 @@ mod tests {
     }
 
     /// What an acceptor of this version answers to a hello.
-    fn answer(hello: &serde_json::Value) -> Result<Next, (String, Vec<u8>)> {
+    fn answer(hello: &serde_json::Value) -> Result<Next, Rejection> {
         let mut acceptor = Acceptor::new(Authentication::None, Some("job"), [2; 32]);
         acceptor.received(&encode(hello), |_| Ok(()))
     }
@@ -546,9 +557,14 @@ mod tests {
             serde_json::json!({ "name": NAME, "protocol": other, "job": 7, "role": "member", "nonce": null }),
             serde_json::json!({ "name": NAME, "protocol": 0, "trust": "none", "job": "job", "nonce": "00" }),
         ] {
-            let (why, refusal) = answer(&hello).unwrap_err();
+            let Rejection { why, answer: refusal } = answer(&hello).unwrap_err();
             let theirs = &hello["protocol"];
-            assert!(why.contains(&format!("protocol {theirs} meets protocol {PROTOCOL}")), "{why}");
+            assert!(
+                why.contains(&format!(
+                    "speaks protocol version {theirs}, the accepting side version {PROTOCOL}:"
+                )),
+                "{why}"
+            );
             let (mut initiator, _) = begin(Authentication::None, "job");
             let shut = initiator.received(&refusal).unwrap_err();
             assert!(shut.lasts && shut.why == format!("refused: {why}"), "{shut:?}");
@@ -558,12 +574,11 @@ mod tests {
     #[test]
     fn a_refusal_from_another_version_is_read() {
         let (mut initiator, _) = begin(Authentication::None, "job");
-        let refusal =
-            serde_json::json!({ "is": "refused", "why": "protocol 1 meets protocol 9", "more": [] });
+        let refusal = serde_json::json!({ "is": "refused", "why": "it speaks another protocol", "more": [] });
         let shut = initiator.received(&encode(&refusal)).unwrap_err();
         assert_eq!(
             shut,
-            HandshakeError { why: "refused: protocol 1 meets protocol 9".to_owned(), lasts: true }
+            HandshakeError { why: "refused: it speaks another protocol".to_owned(), lasts: true }
         );
     }
 
@@ -573,12 +588,12 @@ mod tests {
         let mut hello: serde_json::Value = serde_json::from_slice(&bytes[4..]).unwrap();
         assert!(matches!(answer(&hello), Ok(Next::Send(_))));
         hello["role"]["is"] = "king".into();
-        let (why, refusal) = answer(&hello).unwrap_err();
+        let Rejection { why, answer: refusal } = answer(&hello).unwrap_err();
         assert!(why.contains("is invalid") && why.contains("king"), "{why}");
         assert!(!refusal.is_empty());
         // A hello without a name and a version gets no answer.
         for stranger in [serde_json::json!({ "name": 3 }), serde_json::json!(["GET", "/"])] {
-            assert!(answer(&stranger).unwrap_err().1.is_empty());
+            assert!(answer(&stranger).unwrap_err().answer.is_empty());
         }
     }
 
@@ -589,7 +604,7 @@ mod tests {
             let mut acceptor = Acceptor::new(key(7), Some("job"), [2; 32]);
             assert!(matches!(acceptor.received(&hello, |_| Ok(())), Ok(Next::Send(_))));
             let refused = acceptor.received(&encode(&Proof { proof: proof.to_owned() }), |_| Ok(()));
-            assert!(refused.unwrap_err().0.contains("not this job's"), "{proof}");
+            assert!(refused.unwrap_err().why.contains("not this job's"), "{proof}");
         }
     }
 

@@ -25,21 +25,21 @@ pub mod transfers;
 
 use crate::extract::take_out;
 use crate::fault;
-use crate::fault::{ProtocolError, Trouble};
-use crate::link::{Event, Landing, Link, Owner};
+use crate::fault::{Announced, ProtocolError, Trouble};
+use crate::link::{Event, Landing, Link};
 use crate::machine::Machine;
 use crate::memory::{Pool, Region};
 use crate::operation::Announcement;
 use crate::shape::{PlanBook, Shape};
 use crate::wire::{Digest, FrameKind, Header};
 use chunk::{Chunk, Trigger};
-use early::Early;
+use early::{Early, MessageKey};
 pub use group::Opening;
 use group::{Group, Known, Running};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
-use transfers::{Delivery, Label, Transfer, Transfers};
+use transfers::{Delivery, Label, Piece, Transfer, Transfers};
 
 /// Bits of a header's sequence that hold the operation's number; those above hold the sender's number of the group.
 const SEQUENCE_BITS: u32 = 20;
@@ -95,9 +95,20 @@ const fn parts(key: u64) -> (u32, u64) {
     ((key >> 48) as u32, key & ((1 << 48) - 1))
 }
 
-/// The [owner](Owner) of frames that close a group. No operation has it, since operations count from 1.
-const fn closing(slot: u32) -> Owner {
-    (key(slot, 0), u32::MAX, u32::MAX)
+/// What a frame of a lane belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FrameOwner {
+    /// A step of a plan.
+    Step {
+        /// The operation's [key].
+        operation: u64,
+        chunk: u32,
+        step: u32,
+    },
+    /// A transfer.
+    Piece(Piece),
+    /// The close of a group, by its number on this rank.
+    Close { slot: u32 },
 }
 
 /// Whether a frame belongs to a plan of a group, given by its number on this rank.
@@ -138,8 +149,33 @@ pub struct FlowControl {
     pub ahead: usize,
 }
 
-/// A group that has lost a member that it needs: the group's number on this rank, and the member.
-pub type Desertion = (u32, u32);
+/// Received bytes that a lane keeps because its rank has not needed them yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeptBytes {
+    /// Those of messages of plans.
+    pub early: usize,
+    /// The most that `early` has been.
+    pub most_early: usize,
+    /// Those of transfers.
+    pub transfers: usize,
+}
+
+/// A group that has lost a member that it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Desertion {
+    /// The group's number on this rank.
+    pub slot: u32,
+    /// The member.
+    pub member: u32,
+}
+
+/// A group as another member numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct PeerGroup {
+    member: u32,
+    /// The group's number on that member.
+    number: u32,
+}
 
 /// The part of a rank that runs on one thread.
 #[derive(Debug)]
@@ -151,15 +187,15 @@ pub struct Lane {
     member: u32,
     world: u32,
     /// By rank; the entry of this rank is unused.
-    links: Vec<Link>,
+    links: Vec<Link<FrameOwner>>,
     /// By their numbers on this rank. Group 0 is the whole job.
     groups: Vec<Option<Group>>,
     /// Group numbers on this rank by group id, which is the same on all members.
     ids: BTreeMap<u64, u32>,
-    /// Group numbers on this rank by member and that member's number.
-    routes: BTreeMap<(u32, u32), u32>,
-    /// Ids of groups that members have opened and this rank has not, by member and that member's number.
-    opened: BTreeMap<(u32, u32), u64>,
+    /// Group numbers on this rank.
+    routes: BTreeMap<PeerGroup, u32>,
+    /// Ids of groups that members have opened and this rank has not.
+    opened: BTreeMap<PeerGroup, u64>,
     /// Groups that members left before this rank opened them: ids and members.
     parted: BTreeSet<(u64, u32)>,
     /// Groups with chunks that have not begun.
@@ -175,7 +211,7 @@ pub struct Lane {
     finished: VecDeque<u64>,
     deserted: VecDeque<Desertion>,
     released: VecDeque<u32>,
-    done: Vec<Owner>,
+    done: Vec<FrameOwner>,
     /// Ranks that have announced that nothing will follow.
     left: BTreeSet<u32>,
 }
@@ -273,7 +309,7 @@ impl Lane {
             saved: Vec::new(),
         });
         if let Some(member) = gone {
-            self.deserted.push_back((slot, member));
+            self.deserted.push_back(Desertion { slot, member });
         } else if left == 0 {
             self.end(slot, sequence);
         } else {
@@ -303,7 +339,7 @@ impl Lane {
         }
         for (numbered, _) in take_out(&mut self.opened, |_, opened| *opened == id) {
             self.routes.insert(numbered, slot);
-            group.absent.remove(&numbered.0);
+            group.absent.remove(&numbered.member);
         }
         if self.groups.len() <= slot as usize {
             self.groups.resize_with(slot as usize + 1, || None);
@@ -324,11 +360,14 @@ impl Lane {
         let keys = key(slot, 0)..key(slot + 1, 0);
         // Keep copies of what is in transit. The buffers of its chunks may then be reused as well.
         for (member, link) in (0u32..).zip(&mut self.links) {
-            link.keep(|(owner, ..)| keys.contains(&owner));
+            link.keep(
+                |owner| matches!(owner, FrameOwner::Step { operation, .. } if keys.contains(&operation)),
+            );
             let routes = &self.routes;
             link.divert(|header| {
                 let number = header.sequence >> SEQUENCE_BITS;
-                matches!(header.kind, FrameKind::Message(_)) && routes.get(&(member, number)) == Some(&slot)
+                matches!(header.kind, FrameKind::Message(_))
+                    && routes.get(&PeerGroup { member, number }) == Some(&slot)
             });
         }
         self.early.forget(&keys, &mut self.pool);
@@ -339,7 +378,8 @@ impl Lane {
         let others: BTreeSet<u32> = group.others().collect();
         for &member in others.difference(&group.closed_to) {
             group.close_unwritten.insert(member);
-            self.links[member as usize].end(header, closing(slot), |waiting| is_of(slot, waiting));
+            self.links[member as usize]
+                .end(header, FrameOwner::Close { slot }, |waiting| is_of(slot, waiting));
         }
         // Include members that have not opened the group: their frames may be in transit.
         let (id, here) = (group.id, others.difference(&group.gone).copied().collect());
@@ -409,7 +449,7 @@ impl Lane {
             }
         };
         if let Some(lost) = lost {
-            self.deserted.push_back((group.slot, lost));
+            self.deserted.push_back(Desertion { slot: group.slot, member: lost });
         }
         group.closed || lost.is_some()
     }
@@ -456,11 +496,13 @@ impl Lane {
         self.groups.iter().flatten().any(|group| group.lacks(rank, all, lanes, &self.early))
     }
 
-    /// Bytes kept because nobody has needed them yet: those of messages of plans, the most that these have been, and
-    /// those of transfers.
-    pub fn kept(&self) -> (usize, usize, usize) {
-        let (early, most) = self.early.bytes();
-        (early, most, self.transfers.kept())
+    /// Received bytes that are kept because this rank has not needed them yet.
+    pub fn kept(&self) -> KeptBytes {
+        KeptBytes {
+            early: self.early.bytes(),
+            most_early: self.early.most_bytes(),
+            transfers: self.transfers.kept(),
+        }
     }
 
     /// Finds the true reason for a lost connection. A peer may have closed it because a message did not match its
@@ -469,16 +511,19 @@ impl Lane {
     pub fn reason(&self, rank: u32, trouble: Trouble) -> Trouble {
         let changed = || {
             self.links[rank as usize].trail().find_map(|(owner, digest)| {
-                if transfers::is_piece(owner) {
-                    let tag = self.transfers.changed(rank, owner, digest)?;
-                    return Some(Trouble::changed_send(rank, tag));
-                }
-                let (owner, number, step) = owner;
-                let (slot, sequence) = parts(owner);
+                let (operation, chunk, step) = match owner {
+                    FrameOwner::Step { operation, chunk, step } => (operation, chunk, step),
+                    FrameOwner::Piece(piece) => {
+                        let tag = self.transfers.changed(rank, piece, digest)?;
+                        return Some(Trouble::changed_send(rank, tag));
+                    }
+                    FrameOwner::Close { .. } => return None,
+                };
+                let (slot, sequence) = parts(operation);
                 let group = self.groups.get(slot as usize)?.as_ref()?;
                 let running = group.operations.get(&sequence)?.running.as_ref()?;
-                let sent = running.chunks.get(&number)?.untouched(&running.started.shape, step)?;
-                (Digest::of_region(sent) != digest).then(|| Trouble::changed(sequence, number))
+                let sent = running.chunks.get(&chunk)?.untouched(&running.started.shape, step)?;
+                (Digest::of_region(sent) != digest).then(|| Trouble::changed(sequence, chunk))
             })
         };
         let changed = if trouble.kind == fault::FaultKind::Closed { changed() } else { None };
@@ -526,7 +571,7 @@ impl Lane {
     fn handle(&mut self, rank: u32, event: Event) -> Result<(), ProtocolError> {
         match event {
             Event::Header(header) if header.epoch != self.epoch => {
-                Err(ProtocolError::Epoch(header, self.epoch))
+                Err(ProtocolError::Epoch { header, ours: self.epoch })
             }
             Event::Header(header) => {
                 let aside = |pool: &mut Pool, length| (length, Landing::Aside(pool.take(length)));
@@ -600,9 +645,9 @@ impl Lane {
 
     /// A peer has opened a group.
     fn has_opened(&mut self, rank: u32, header: Header, id: u64) -> Result<(), ProtocolError> {
-        let numbered = (rank, header.sequence >> SEQUENCE_BITS);
+        let numbered = PeerGroup { member: rank, number: header.sequence >> SEQUENCE_BITS };
         let known = self.routes.contains_key(&numbered) || self.opened.contains_key(&numbered);
-        if numbered.1 == 0 || known {
+        if numbered.number == 0 || known {
             return Err(ProtocolError::Twice(header));
         }
         self.parted.remove(&(id, rank));
@@ -621,7 +666,7 @@ impl Lane {
 
     /// A peer has left a group.
     fn has_closed(&mut self, rank: u32, header: Header) -> Result<(), ProtocolError> {
-        let numbered = (rank, header.sequence >> SEQUENCE_BITS);
+        let numbered = PeerGroup { member: rank, number: header.sequence >> SEQUENCE_BITS };
         let never = header.chunk == NEVER;
         if !never && let Some(id) = self.opened.remove(&numbered) {
             self.transfers.has_left(&mut context!(self), rank, id, false);
@@ -634,7 +679,7 @@ impl Lane {
             return Ok(());
         }
         // A member that has never opened the group knows only this rank's number.
-        let own = Some(numbered.1).filter(|&slot| {
+        let own = Some(numbered.number).filter(|&slot| {
             let group = self.groups.get(slot as usize).and_then(Option::as_ref);
             never && group.is_some_and(|group| group.closed && group.absent.contains(&rank))
         });
@@ -650,13 +695,15 @@ impl Lane {
             let lanes = (self.index, self.pace.lanes);
             if group.lacks(rank, true, lanes, &self.early) || self.transfers.need(rank, Some(id), |_| last) {
                 let lost = header.chunk.checked_sub(1).filter(|&lost| group.place(lost).is_some());
-                self.deserted.push_back((slot, lost.filter(|&lost| lost != self.member).unwrap_or(rank)));
+                let member = lost.filter(|&lost| lost != self.member).unwrap_or(rank);
+                self.deserted.push_back(Desertion { slot, member });
             }
             if group.closed_to.insert(rank) {
                 let sequence = slot << SEQUENCE_BITS;
                 let header = Header { kind: FrameKind::Close, epoch: self.epoch, sequence, chunk: 0 };
                 group.close_unwritten.insert(rank);
-                self.links[rank as usize].end(header, closing(slot), |waiting| is_of(slot, waiting));
+                self.links[rank as usize]
+                    .end(header, FrameOwner::Close { slot }, |waiting| is_of(slot, waiting));
             }
         }
         self.transfers.has_left(&mut context!(self), rank, id, true);
@@ -667,7 +714,7 @@ impl Lane {
     /// The group of a plan's frame from a peer, and the operation's number in the group.
     fn group(&self, rank: u32, header: Header) -> Option<(u32, u64)> {
         let number = header.sequence >> SEQUENCE_BITS;
-        let slot = if number == 0 { 0 } else { *self.routes.get(&(rank, number))? };
+        let slot = if number == 0 { 0 } else { *self.routes.get(&PeerGroup { member: rank, number })? };
         let group = self.groups[slot as usize].as_ref()?;
         Some((slot, group.sequence(header.sequence)))
     }
@@ -688,8 +735,10 @@ impl Lane {
             return Err(ProtocolError::Unknown(header));
         }
         let us = group.book.name(group.book.member());
-        let shape =
-            group.book.shape(&asked.operation).map_err(|_| ProtocolError::NoPlan(us, asked.operation))?;
+        let shape = group
+            .book
+            .shape(&asked.operation)
+            .map_err(|_| ProtocolError::NoPlan { rank: us, operation: asked.operation })?;
         check_same(us, &shape, &asked)?;
         group.operations.insert(sequence, Known { shape, heard: BTreeSet::from([rank]), running: None });
         if !group.closed {
@@ -720,7 +769,8 @@ impl Lane {
         if group.closed {
             return Ok((length, Landing::Nothing));
         }
-        let key = (key(slot, sequence), header.chunk, rank, number);
+        let operation = key(slot, sequence);
+        let key = MessageKey { operation, chunk: header.chunk, rank, number };
         let chunk = known.running.as_mut().and_then(|running| {
             let begun = running.next > header.chunk;
             match running.chunks.get_mut(&header.chunk) {
@@ -744,7 +794,7 @@ impl Lane {
                 if of_peer > FLOOD.saturating_mul(self.pace.ahead).max(ON_ITS_WAY).max(2 * length) {
                     return Err(ProtocolError::Flood(of_peer));
                 }
-                if self.early.bytes().0 > self.pace.ahead {
+                if self.early.bytes() > self.pace.ahead {
                     self.hold(rank);
                 }
                 Ok((length, Landing::Aside(self.pool.take(length))))
@@ -765,7 +815,8 @@ impl Lane {
                 self.advance(slot, sequence, header.chunk, Trigger::Done(step));
             }
             Landing::Aside(buffer) => {
-                self.early.put((key(slot, sequence), header.chunk, rank, number), buffer);
+                let operation = key(slot, sequence);
+                self.early.put(MessageKey { operation, chunk: header.chunk, rank, number }, buffer);
                 let chunk = known.running.as_mut().and_then(|running| running.chunks.get_mut(&header.chunk));
                 if chunk.is_some_and(|chunk| chunk.wants(step)) {
                     self.advance(slot, sequence, header.chunk, Trigger::Arrived(step));
@@ -787,7 +838,7 @@ impl Lane {
     fn resume(&mut self) {
         let far =
             |group: &Group| !group.closed && group.announced.saturating_sub(group.newest) > HELD_AHEAD / 2;
-        let room = self.early.bytes().0 <= self.pace.ahead / 2 && !self.groups.iter().flatten().any(far);
+        let room = self.early.bytes() <= self.pace.ahead / 2 && !self.groups.iter().flatten().any(far);
         let ready: Vec<u32> =
             self.held.iter().copied().filter(|&rank| room || self.lacks(rank, false)).collect();
         for rank in ready {
@@ -862,7 +913,7 @@ impl Lane {
         let Running { started, chunks, announced_to, saved, .. } = running;
         let Some(chunk) = chunks.get_mut(&number) else { return };
         let shape = &started.shape;
-        let key = key(slot, sequence);
+        let operation = key(slot, sequence);
         let low = slot << SEQUENCE_BITS | sequence as u32 & ((1 << SEQUENCE_BITS) - 1);
         let mut output = |to: u32, message: u16, payload: Region, step: u32| {
             let rank = members[shape.ranks()[to as usize] as usize];
@@ -875,11 +926,12 @@ impl Lane {
             if announced_to.insert(rank) {
                 link.control(header(FrameKind::Begin), &shape.asked().encode());
             }
-            link.message(header(FrameKind::Message(message)), payload, (key, number, step));
+            let owner = FrameOwner::Step { operation, chunk: number, step };
+            link.message(header(FrameKind::Message(message)), payload, owner);
         };
         let mut early = |seat: u32, message: u16| {
             let rank = members[shape.ranks()[seat as usize] as usize];
-            self.early.take((key, number, rank, message))
+            self.early.take(MessageKey { operation, chunk: number, rank, number: message })
         };
         let mut context = chunk::Context {
             started,
@@ -932,14 +984,13 @@ impl Machine for Lane {
         let mut done = std::mem::take(&mut self.done);
         self.links[peer as usize].sent(bytes, &mut done);
         for owner in done.drain(..) {
-            let (key, chunk, step) = owner;
-            let (slot, sequence) = parts(key);
-            if transfers::is_piece(owner) {
-                self.transfers.written(&mut context!(self), peer, owner);
-            } else if owner == closing(slot) {
-                self.close_written(slot, peer);
-            } else {
-                self.advance(slot, sequence, chunk, Trigger::Done(step));
+            match owner {
+                FrameOwner::Piece(piece) => self.transfers.written(&mut context!(self), peer, piece),
+                FrameOwner::Close { slot } => self.close_written(slot, peer),
+                FrameOwner::Step { operation, chunk, step } => {
+                    let (slot, sequence) = parts(operation);
+                    self.advance(slot, sequence, chunk, Trigger::Done(step));
+                }
             }
         }
         self.done = done;
@@ -1016,7 +1067,11 @@ impl Machine for Lane {
 /// Checks that a peer asks for what this rank asks for.
 fn check_same(us: u32, shape: &Shape, theirs: &Announcement) -> Result<(), ProtocolError> {
     let ours = shape.asked();
-    if ours == *theirs { Ok(()) } else { Err(ProtocolError::Differs(us, Box::new((ours, theirs.clone())))) }
+    if ours == *theirs {
+        return Ok(());
+    }
+    let announced = Box::new(Announced { ours, theirs: theirs.clone() });
+    Err(ProtocolError::Differs { rank: us, announced })
 }
 
 #[cfg(test)]

@@ -27,19 +27,16 @@ const HEAD: usize = HEADER + Announcement::ENCODED;
 /// when its frame gets its place, right before it is written; it is then still in the cache.
 const GATHERED: usize = 256 << 10;
 
-/// The owner of a message: operation, chunk and step.
-pub type Owner = (u64, u32, u32);
-
 /// Most messages whose digests are remembered: as many as may be in transit.
 const REMEMBERED: usize = 1 << 10;
 
 /// A frame to be written.
 #[derive(Debug)]
-struct Outgoing {
+struct Outgoing<O> {
     head: [u8; HEAD],
     head_length: usize,
     payload: Region,
-    owner: Option<Owner>,
+    owner: Option<O>,
     /// The buffer that holds the payload, if the payload is not in memory of an operation.
     kept: Option<Arc<Buffer>>,
     header: Header,
@@ -47,14 +44,14 @@ struct Outgoing {
     digest: Option<Digest>,
 }
 
-impl Outgoing {
+impl<O: Copy> Outgoing<O> {
     fn len(&self) -> usize {
         self.head_length + self.payload.len()
     }
 
     /// Completes the header, for the frame's place on the connection. Returns the message's owner and the digest of
     /// its payload, if payloads are summed.
-    fn seal(&mut self, place: u32, checked: bool) -> Option<(Owner, Digest)> {
+    fn seal(&mut self, place: u32, checked: bool) -> Option<(O, Digest)> {
         let summed = checked || !self.header.kind.carries();
         let digest = match summed {
             true => self.digest.unwrap_or_else(|| Digest::of_region(self.payload)),
@@ -134,43 +131,50 @@ pub enum Event {
 }
 
 /// Frames that have no place on the connection yet, and their total size.
-#[derive(Debug, Default)]
-struct Queue {
-    frames: VecDeque<Outgoing>,
+#[derive(Debug)]
+struct Queue<O> {
+    frames: VecDeque<Outgoing<O>>,
     bytes: usize,
 }
 
-impl Queue {
-    fn push(&mut self, frame: Outgoing) {
+impl<O> Default for Queue<O> {
+    fn default() -> Self {
+        Self { frames: VecDeque::new(), bytes: 0 }
+    }
+}
+
+impl<O: Copy> Queue<O> {
+    fn push(&mut self, frame: Outgoing<O>) {
         self.bytes += frame.len();
         self.frames.push_back(frame);
     }
 
-    fn retain(&mut self, stays: impl Fn(&Outgoing) -> bool) {
+    fn retain(&mut self, stays: impl Fn(&Outgoing<O>) -> bool) {
         self.frames.retain(stays);
         self.bytes = self.frames.iter().map(Outgoing::len).sum();
     }
 
-    fn pop(&mut self) -> Option<Outgoing> {
+    fn pop(&mut self) -> Option<Outgoing<O>> {
         let frame = self.frames.pop_front()?;
         self.bytes -= frame.len();
         Some(frame)
     }
 }
 
-/// One end of a connection to a peer.
+/// One end of a connection to a peer. `O` identifies what a message belongs to; the link reports it when the message is
+/// written.
 #[derive(Debug)]
-pub struct Link {
+pub struct Link<O> {
     /// Frames that have a place on the connection.
-    outgoing: VecDeque<Outgoing>,
+    outgoing: VecDeque<Outgoing<O>>,
     /// Bytes of `outgoing` that are not written yet.
     placed: usize,
     /// Bytes of the first frame of `outgoing` that are written.
     written: usize,
     /// Frames without a place: urgent ones, pieces of transfers, and those of plans.
-    urgent: Queue,
-    pieces: Queue,
-    plans: Queue,
+    urgent: Queue<O>,
+    pieces: Queue<O>,
+    plans: Queue<O>,
     /// Whether a piece was chosen last when pieces and frames of plans both waited.
     piece_was_last: bool,
     /// Whether the peer holds the frames of plans.
@@ -183,10 +187,10 @@ pub struct Link {
     /// Whether checksums cover the payloads of messages, or only headers.
     checked: bool,
     /// The digests of messages sent lately, each computed when the message got its checksum.
-    trail: VecDeque<(Owner, Digest)>,
+    trail: VecDeque<(O, Digest)>,
 }
 
-impl Default for Link {
+impl<O> Default for Link<O> {
     fn default() -> Self {
         Self {
             outgoing: VecDeque::new(),
@@ -206,7 +210,7 @@ impl Default for Link {
     }
 }
 
-impl Link {
+impl<O: Copy> Link<O> {
     /// Stops using checksums for payloads of messages, because the connection itself keeps them intact. Both sides
     /// call this before anything is written.
     pub fn disable_checksums(&mut self) {
@@ -219,29 +223,23 @@ impl Link {
     }
 
     /// Queues a message whose payload stays in a region until it is written.
-    pub fn message(&mut self, header: Header, payload: Region, owner: Owner) {
+    pub fn message(&mut self, header: Header, payload: Region, owner: O) {
         self.plans.push(Self::data_frame(header, payload, None, owner));
     }
 
     /// Queues a message whose payload is a buffer that may be shared, and whose digest may be known.
-    pub fn shared_message(
-        &mut self,
-        header: Header,
-        payload: Arc<Buffer>,
-        digest: Option<Digest>,
-        owner: Owner,
-    ) {
+    pub fn shared_message(&mut self, header: Header, payload: Arc<Buffer>, digest: Option<Digest>, owner: O) {
         let frame = Self::data_frame(header, payload.reading(), digest, owner);
         self.plans.push(Outgoing { kept: Some(payload), ..frame });
     }
 
     /// Queues a piece of a transfer, which stays in a region until it is written. Pieces alternate with frames of
     /// plans.
-    pub fn piece(&mut self, header: Header, payload: Region, owner: Owner) {
+    pub fn piece(&mut self, header: Header, payload: Region, owner: O) {
         self.pieces.push(Self::data_frame(header, payload, None, owner));
     }
 
-    fn data_frame(header: Header, payload: Region, digest: Option<Digest>, owner: Owner) -> Outgoing {
+    fn data_frame(header: Header, payload: Region, digest: Option<Digest>, owner: O) -> Outgoing<O> {
         let head = [0; HEAD];
         Outgoing { head, head_length: HEADER, payload, owner: Some(owner), kept: None, header, digest }
     }
@@ -253,7 +251,7 @@ impl Link {
 
     /// Queues a frame without a payload that ends the messages whose headers `whose` accepts. Those that still wait
     /// are dropped. The frame is urgent, so a hold does not delay it. `owner` is reported when the frame is written.
-    pub fn end(&mut self, header: Header, owner: Owner, whose: impl Fn(Header) -> bool) {
+    pub fn end(&mut self, header: Header, owner: O, whose: impl Fn(Header) -> bool) {
         self.plans.retain(|frame| !whose(frame.header));
         self.urgent.push(Outgoing { owner: Some(owner), ..Self::control_frame(header, &[]) });
     }
@@ -263,7 +261,7 @@ impl Link {
         self.urgent.push(Self::control_frame(header, payload));
     }
 
-    fn control_frame(header: Header, payload: &[u8]) -> Outgoing {
+    fn control_frame(header: Header, payload: &[u8]) -> Outgoing<O> {
         let mut head = [0; HEAD];
         head[HEADER..HEADER + payload.len()].copy_from_slice(payload);
         let (head_length, digest) = (HEADER + payload.len(), Some(Digest::of(payload)));
@@ -277,7 +275,7 @@ impl Link {
 
     /// The owners of messages that were sent lately or are about to be, and the digests of their payloads when they
     /// got their checksums. Empty if payloads have no checksums.
-    pub fn trail(&self) -> impl DoubleEndedIterator<Item = (Owner, Digest)> {
+    pub fn trail(&self) -> impl DoubleEndedIterator<Item = (O, Digest)> {
         self.trail.iter().copied()
     }
 
@@ -344,7 +342,7 @@ impl Link {
 
     /// Gives memory back to the owners that `whose` accepts: copies their payloads that are not written yet, and
     /// forgets the digests of those sent.
-    pub fn keep(&mut self, whose: impl Fn(Owner) -> bool) {
+    pub fn keep(&mut self, whose: impl Fn(O) -> bool) {
         self.trail.retain(|&(owner, _)| !whose(owner));
         let waiting = self.pieces.frames.iter_mut().chain(&mut self.plans.frames);
         let frames = self.outgoing.iter_mut().chain(waiting);
@@ -352,9 +350,10 @@ impl Link {
     }
 
     /// Drops the pieces without a place whose owners `whose` accepts. Returns the owners.
-    pub fn discard(&mut self, whose: impl Fn(Owner) -> bool) -> Vec<Owner> {
+    pub fn discard(&mut self, whose: impl Fn(O) -> bool) -> Vec<O> {
         let frames = std::mem::take(&mut self.pieces.frames).into_iter();
-        let (gone, left): (VecDeque<Outgoing>, _) = frames.partition(|frame| frame.owner.is_some_and(&whose));
+        let (gone, left): (VecDeque<Outgoing<O>>, _) =
+            frames.partition(|frame| frame.owner.is_some_and(&whose));
         self.pieces.frames = left;
         self.pieces.bytes -= gone.iter().map(Outgoing::len).sum::<usize>();
         gone.into_iter().filter_map(|frame| frame.owner).collect()
@@ -371,7 +370,7 @@ impl Link {
 
     /// Reports that `bytes` of the gathered bytes have been written. Adds the owners of messages that are now written
     /// completely to `done`.
-    pub fn sent(&mut self, bytes: usize, done: &mut Vec<Owner>) {
+    pub fn sent(&mut self, bytes: usize, done: &mut Vec<O>) {
         // If the bytes were not gathered, they are those of the next frames.
         while self.placed < bytes && self.place_one() {}
         self.placed -= bytes;
@@ -483,7 +482,7 @@ impl Link {
 
     /// Forgets the frames that wait and the one that is arriving. Returns the owners of messages that were not
     /// written completely.
-    pub fn abandon(&mut self) -> Vec<Owner> {
+    pub fn abandon(&mut self) -> Vec<O> {
         (self.written, self.placed) = (0, 0);
         self.incoming = Incoming::Header { bytes: [0; HEADER], have: 0 };
         self.urgent = Queue::default();
@@ -543,7 +542,7 @@ mod tests {
     }
 
     /// Everything that a link has to write, in writes of at most `step` bytes, and the owners of what was written.
-    fn written(link: &mut Link, step: usize) -> (Vec<u8>, Vec<Owner>) {
+    fn written<O: Copy>(link: &mut Link<O>, step: usize) -> (Vec<u8>, Vec<O>) {
         let (mut all, mut done) = (Vec::new(), Vec::new());
         while link.waiting() > 0 {
             let mut slices = Vec::new();
@@ -569,11 +568,11 @@ mod tests {
                 let region = buffer.region();
                 let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_ne_bytes()).collect();
                 region.write(&bytes);
-                sender.message(header(number), region, (1, 2, u32::from(number)));
+                sender.message(header(number), region, number);
             }
             let (wire, done) = written(&mut sender, step);
             prop_assert_eq!(done.len(), values.len());
-            let mut receiver = Link::default();
+            let mut receiver = Link::<()>::default();
             let mut rooms: Vec<Buffer> = values.iter().map(|v| Buffer::new(4 * v.len())).collect();
             let mut frames = 0;
             for mut bytes in wire.chunks(piece) {
@@ -612,10 +611,10 @@ mod tests {
         for bit in 0..8 * HEADER {
             let mut sender = Link::default();
             sender.disable_checksums();
-            sender.message(header(0), buffer.region(), (0, 0, 0));
+            sender.message(header(0), buffer.region(), ());
             let (mut wire, _) = written(&mut sender, 100);
             wire[bit / 8] ^= 1 << (bit % 8);
-            let mut receiver = Link::default();
+            let mut receiver = Link::<()>::default();
             receiver.disable_checksums();
             assert!(receiver.take(&mut &wire[..HEADER]).is_err(), "bit {bit}");
         }
@@ -624,12 +623,12 @@ mod tests {
     #[test]
     fn a_duplicated_or_lost_frame_is_detected_by_the_next_one() {
         let beat = Header { kind: FrameKind::Heartbeat, epoch: 0, sequence: 0, chunk: 0 };
-        let mut sender = Link::default();
+        let mut sender = Link::<()>::default();
         (0..3).for_each(|_| sender.control(beat, &[]));
         let (wire, _) = written(&mut sender, 100);
         let frames: Vec<&[u8]> = wire.chunks(HEADER).collect();
         let outcome = |order: &[usize]| {
-            let mut receiver = Link::default();
+            let mut receiver = Link::<()>::default();
             order.iter().try_for_each(|&frame| {
                 let mut bytes = frames[frame];
                 receiver.take(&mut bytes)?;
@@ -647,10 +646,10 @@ mod tests {
     fn a_damaged_payload_is_detected() {
         let mut buffer = Buffer::new(8);
         let mut sender = Link::default();
-        sender.message(header(0), buffer.region(), (0, 0, 0));
+        sender.message(header(0), buffer.region(), ());
         let (mut wire, _) = written(&mut sender, 100);
         wire[HEADER + 3] ^= 4;
-        let mut receiver = Link::default();
+        let mut receiver = Link::<()>::default();
         let mut bytes = &wire[..];
         assert!(matches!(receiver.take(&mut bytes), Ok(Some(Event::Header(_)))));
         receiver.land(8, Landing::Nothing);

@@ -90,8 +90,21 @@ enum Source {
     Chosen(CollectiveKind, Candidate),
 }
 
-/// Source of the plan, seat, and whether contributions are combined in the order of seats.
-type Key = (Source, u32, bool);
+/// Identifies a compiled plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ScriptKey {
+    source: Source,
+    seat: u32,
+    /// Whether contributions are combined in the order of seats.
+    in_turn: bool,
+}
+
+/// A compiled plan of one seat.
+#[derive(Clone, Debug)]
+struct Compiled {
+    script: Arc<Script>,
+    grain: Grain,
+}
 
 /// Chosen plans, by collective and by the number of binary digits of the size in bytes.
 type Chosen = BTreeMap<(CollectiveKind, u32), Candidate>;
@@ -102,7 +115,7 @@ const MESSAGE: u64 = 64 << 10;
 const WINDOW: u64 = 512 << 10;
 
 /// Compiled plans.
-type Scripts = BTreeMap<Key, (Arc<Script>, Grain)>;
+type Scripts = BTreeMap<ScriptKey, Compiled>;
 
 /// The rules by which all members run collectives. Books of different members differ only in `member`.
 #[derive(Debug)]
@@ -230,9 +243,10 @@ impl PlanBook {
             );
         };
         let in_turn = operation.association == Association::Seats;
-        let key = (source, seat, in_turn);
+        let key = ScriptKey { source, seat, in_turn };
         let known = self.scripts().get(&key).cloned();
-        let (script, grain) = known.map_or_else(|| self.compile(key, &*rule.algorithm, operation), Ok)?;
+        let Compiled { script, grain } =
+            known.map_or_else(|| self.compile(key, &*rule.algorithm, operation), Ok)?;
         if operation.by_rank() && grain.multiple() > 1 {
             let name = rule.algorithm.name();
             return Err(
@@ -270,14 +284,10 @@ impl PlanBook {
 
     /// Compiles a seat's plan, and keeps it. Holds no lock while it compiles, so two threads may compile the same
     /// plan.
-    fn compile(
-        &self,
-        key: Key,
-        algorithm: &dyn Algorithm,
-        operation: &Operation,
-    ) -> Result<(Arc<Script>, Grain)> {
-        let script = Script::of(algorithm, operation.kind, self.ranks, key.1, operation.association)?;
-        let compiled = (Arc::new(script), Grain::of(algorithm, operation.kind, self.ranks)?);
+    fn compile(&self, key: ScriptKey, algorithm: &dyn Algorithm, operation: &Operation) -> Result<Compiled> {
+        let script = Script::of(algorithm, operation.kind, self.ranks, key.seat, operation.association)?;
+        let grain = Grain::of(algorithm, operation.kind, self.ranks)?;
+        let compiled = Compiled { script: Arc::new(script), grain };
         Ok(self.scripts().entry(key).or_insert(compiled).clone())
     }
 

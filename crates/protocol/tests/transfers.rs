@@ -10,7 +10,7 @@ use syncline_plan::by_name;
 use syncline_protocol::fault;
 use syncline_protocol::fault::Trouble;
 use syncline_protocol::lane::transfers::{KEPT, Label, MOST_OFFERS, Mismatch, PIECE, SMALL, Transfer};
-use syncline_protocol::lane::{FlowControl, Lane, Opening, StartedOperation, key};
+use syncline_protocol::lane::{Desertion, FlowControl, KeptBytes, Lane, Opening, StartedOperation, key};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::operation::{Association, Operation};
@@ -226,7 +226,7 @@ fn check(
         prop_assert!(
             vectors.iter().all(|vector| vector.as_slice() == i64::from(ranks).to_ne_bytes().repeat(3000))
         );
-        prop_assert!((0..ranks).all(|rank| network.machine(rank as usize).kept().2 == 0));
+        prop_assert!((0..ranks).all(|rank| network.machine(rank as usize).kept().transfers == 0));
     }
     (0..ranks).for_each(|rank| drop(network.machine(rank as usize).abort()));
     Ok(())
@@ -297,7 +297,7 @@ fn at_scale(ranks: u32) {
             outcome.unwrap();
             delivered += 1;
         }
-        assert_eq!(network.machine(rank as usize).kept(), (0, 0, 0));
+        assert_eq!(network.machine(rank as usize).kept(), KeptBytes::default());
     }
     assert_eq!(delivered, 2 * expected.len());
     for (rank, id, what) in expected {
@@ -325,7 +325,7 @@ fn unmatched_sends_are_kept_up_to_a_limit_and_the_rest_waits_at_the_sender() {
         sides[0].send(network.machine(0), app(0), 1, &content(0, 1, 0, number, bytes)[..bytes.min(1000)]);
     }
     settle(&mut network);
-    let kept = network.machine(1).kept().2;
+    let kept = network.machine(1).kept().transfers;
     assert!(kept <= KEPT && kept + 1000 > KEPT, "{kept} bytes are kept");
     let sent = std::iter::from_fn(|| network.machine(0).delivered()).count();
     assert_eq!(sent, KEPT / 1000, "a send that the receiver keeps has ended for its sender");
@@ -337,7 +337,7 @@ fn unmatched_sends_are_kept_up_to_a_limit_and_the_rest_waits_at_the_sender() {
         assert_eq!(sides[1].buffers[&id].as_slice(), &content(0, 1, 0, number, 1000)[..]);
         sides[1].buffers.remove(&id);
     }
-    assert_eq!(network.machine(1).kept().2, 0);
+    assert_eq!(network.machine(1).kept().transfers, 0);
 }
 
 /// A frame from rank 1 to rank 0.
@@ -368,7 +368,7 @@ fn a_peer_that_offers_too_much_is_at_fault() {
         lane.received(1, &frame(FrameKind::Piece, number, 0, place + 1, &vec![1; SMALL])).unwrap();
         place += 2;
     }
-    assert_eq!(lane.kept().2, KEPT);
+    assert_eq!(lane.kept().transfers, KEPT);
     let one_more = frame(FrameKind::Offer, (KEPT / SMALL) as u32, 1, place, &offer(1, 0));
     assert!(lane.received(1, &one_more).is_err());
     for (what, bytes) in [("long", SMALL as u64 + 1), ("absurd", u64::MAX)] {
@@ -600,8 +600,8 @@ fn leaving_a_group_mid_operation_disturbs_nothing_else_and_returns_memory() {
         // Rank 1 learns that rank 0 has left, unless its transfer had completed.
         let lost = network.machine(1).deserted();
         let over = sides[1].buffers[&1].as_slice() == &long[..];
-        assert!(lost == Some((1, 0)) || over, "seed {seed}: {lost:?}");
-        network.machine(1).close(1, lost.map(|(_, lost)| lost));
+        assert!(lost == Some(Desertion { slot: 1, member: 0 }) || over, "seed {seed}: {lost:?}");
+        network.machine(1).close(1, lost.map(|lost| lost.member));
         network.run().unwrap();
         for rank in 0..2 {
             assert_eq!(network.machine(rank).released(), Some(1), "seed {seed}: rank {rank}");
@@ -633,10 +633,10 @@ fn a_group_that_a_member_never_opened_can_be_left() {
     side.send(network.machine(0), Label { group: 9, space: 0, tag: 0 }, 1, &[1; 100]);
     network.run().unwrap();
     // A transfer of a group that this rank has not opened is kept until the sender leaves the group.
-    assert_eq!(network.machine(1).kept().2, 100);
+    assert_eq!(network.machine(1).kept().transfers, 100);
     network.machine(0).close(1, None);
     network.run().unwrap();
-    assert_eq!((network.machine(0).released(), network.machine(1).kept().2), (Some(1), 0));
+    assert_eq!((network.machine(0).released(), network.machine(1).kept().transfers), (Some(1), 0));
 }
 
 #[test]
@@ -651,15 +651,18 @@ fn every_member_of_a_group_is_told_which_member_was_lost() {
     start(&mut network, ALL, 1, 1, 1, &what, &mut vectors[1]);
     network.machine(2).close(1, None);
     network.run().unwrap();
-    assert_eq!(network.machine(0).deserted(), Some((1, 2)));
+    assert_eq!(network.machine(0).deserted(), Some(Desertion { slot: 1, member: 2 }));
     // A member that leaves because of a loss names the member that left first.
     network.machine(0).close(1, Some(2));
     network.run().unwrap();
-    assert_eq!(network.machine(1).deserted(), Some((1, 2)));
+    assert_eq!(network.machine(1).deserted(), Some(Desertion { slot: 1, member: 2 }));
     // An operation begun later finds that a member has left without being told by it.
     let mut later = filled(&[0; 800]);
     start(&mut network, ALL, 1, 1, 2, &what, &mut later);
-    assert_eq!(std::iter::from_fn(|| network.machine(1).deserted()).last(), Some((1, 0)));
+    assert_eq!(
+        std::iter::from_fn(|| network.machine(1).deserted()).last(),
+        Some(Desertion { slot: 1, member: 0 })
+    );
     (0..3).for_each(|rank| drop(network.machine(rank).abort()));
 }
 
@@ -681,10 +684,13 @@ fn what_has_arrived_can_be_received_after_its_sender_has_left_the_group() {
     network.run().unwrap();
     let received = sides[1].receive(network.machine(1), of(9), Some(0), 100);
     assert_eq!(network.machine(1).delivered(), Some((received, Ok(0))));
-    assert_eq!((sides[1].buffers[&received].as_slice(), network.machine(1).kept().2), (&[1; 100][..], 0));
+    assert_eq!(
+        (sides[1].buffers[&received].as_slice(), network.machine(1).kept().transfers),
+        (&[1; 100][..], 0)
+    );
     // A second receive gets nothing.
     sides[1].receive(network.machine(1), of(9), Some(0), 100);
-    assert_eq!(network.machine(1).deserted(), Some((1, 0)));
+    assert_eq!(network.machine(1).deserted(), Some(Desertion { slot: 1, member: 0 }));
     network.machine(1).close(1, Some(0));
     network.run().unwrap();
     assert_eq!([0, 1].map(|rank| network.machine(rank).released()), [Some(1); 2]);
@@ -701,7 +707,11 @@ fn a_group_that_a_member_has_already_left_can_be_opened() {
     open(&mut network, PAIR, 1, 1, 9);
     let mut side = Side::default();
     side.receive(network.machine(1), of(9), Some(0), 100);
-    assert_eq!(network.machine(1).deserted(), Some((1, 0)), "the receive fails at once");
+    assert_eq!(
+        network.machine(1).deserted(),
+        Some(Desertion { slot: 1, member: 0 }),
+        "the receive fails at once"
+    );
     network.machine(1).close(1, Some(0));
     network.run().unwrap();
     assert_eq!(network.machine(1).released(), Some(1));
@@ -777,7 +787,7 @@ fn a_group_ends_for_members_that_hold_frames_of_plans() {
     side.receive(network.machine(1), of(9), Some(0), 100);
     network.machine(0).close(1, None);
     network.run().unwrap();
-    assert_eq!(network.machine(1).deserted(), Some((1, 0)));
+    assert_eq!(network.machine(1).deserted(), Some(Desertion { slot: 1, member: 0 }));
     network.machine(1).close(1, Some(0));
     network.run().unwrap();
     assert_eq!([0, 1].map(|rank| network.machine(rank).released()), [Some(1); 2]);

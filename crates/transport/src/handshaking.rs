@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use syncline_protocol::handshake::{Acceptor, HandshakeError, Hello, Initiator, Next, Refusal, Role};
+use syncline_protocol::handshake::{
+    Acceptor, HandshakeError, Hello, Initiator, Next, Refusal, Rejection, Role,
+};
 
 /// How long a handshake may take.
 pub const LONGEST: Duration = Duration::from_secs(5);
@@ -180,7 +182,7 @@ impl Handshaking {
                     admit(hello)
                 }) {
                     Ok(next) => next,
-                    Err((why, answer)) => {
+                    Err(Rejection { why, answer }) => {
                         self.out = answer;
                         self.result = Some(Err(why));
                         continue;

@@ -4,13 +4,29 @@ use crate::extract::take_out;
 use crate::memory::{Buffer, Pool};
 use std::collections::BTreeMap;
 
-/// Operation (its [key](super::key)), chunk, rank that sends the message, number of the message.
-pub(super) type Key = (u64, u32, u32, u16);
+/// Identifies a message of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct MessageKey {
+    /// The operation's [key](super::key).
+    pub operation: u64,
+    pub chunk: u32,
+    /// The rank that sends the message.
+    pub rank: u32,
+    pub number: u16,
+}
+
+/// A message that has arrived, or is arriving.
+#[derive(Debug)]
+struct EarlyMessage {
+    length: usize,
+    /// None while it is arriving.
+    content: Option<Buffer>,
+}
 
 /// Messages that wait for their step. They have arrived, or are arriving.
 #[derive(Debug, Default)]
 pub(super) struct Early {
-    messages: BTreeMap<Key, (usize, Option<Buffer>)>,
+    messages: BTreeMap<MessageKey, EarlyMessage>,
     /// Bytes of these messages by sending rank.
     by_rank: BTreeMap<u32, usize>,
     bytes: usize,
@@ -19,23 +35,23 @@ pub(super) struct Early {
 
 impl Early {
     /// Whether a message has arrived or is arriving.
-    pub(super) fn awaits(&self, key: Key) -> bool {
+    pub(super) fn awaits(&self, key: MessageKey) -> bool {
         self.messages.contains_key(&key)
     }
 
     /// Whether a message has arrived.
-    pub(super) fn has(&self, key: Key) -> bool {
-        self.messages.get(&key).is_some_and(|(_, buffer)| buffer.is_some())
+    pub(super) fn has(&self, key: MessageKey) -> bool {
+        self.messages.get(&key).is_some_and(|message| message.content.is_some())
     }
 
     /// Adds a message of `length` bytes that is arriving. Returns the bytes that there are now from its rank.
-    pub(super) fn expect(&mut self, key: Key, length: usize) -> usize {
-        let of_rank = self.by_rank.entry(key.2).or_default();
+    pub(super) fn expect(&mut self, key: MessageKey, length: usize) -> usize {
+        let of_rank = self.by_rank.entry(key.rank).or_default();
         *of_rank += length;
         let of_rank = *of_rank;
         self.bytes += length;
         self.most = self.most.max(self.bytes);
-        self.messages.insert(key, (length, None));
+        self.messages.insert(key, EarlyMessage { length, content: None });
         of_rank
     }
 
@@ -48,31 +64,38 @@ impl Early {
     }
 
     /// Stores a message that has arrived.
-    pub(super) fn put(&mut self, key: Key, buffer: Buffer) {
-        if let Some((_, place)) = self.messages.get_mut(&key) {
-            *place = Some(buffer);
+    pub(super) fn put(&mut self, key: MessageKey, buffer: Buffer) {
+        if let Some(message) = self.messages.get_mut(&key) {
+            message.content = Some(buffer);
         }
     }
 
     /// Removes a message that has arrived, and returns it.
-    pub(super) fn take(&mut self, key: Key) -> Option<Buffer> {
-        let (length, buffer) = self.messages.get_mut(&key)?;
-        let (length, buffer) = (*length, buffer.take()?);
-        self.less(key.2, length);
+    pub(super) fn take(&mut self, key: MessageKey) -> Option<Buffer> {
+        let message = self.messages.get_mut(&key)?;
+        let (length, buffer) = (message.length, message.content.take()?);
+        self.less(key.rank, length);
         self.messages.remove(&key);
         Some(buffer)
     }
 
     /// Forgets the messages of operations with these keys. Those that are still arriving are not stored.
     pub(super) fn forget(&mut self, keys: &std::ops::Range<u64>, pool: &mut Pool) {
-        for (key, (length, buffer)) in take_out(&mut self.messages, |(key, ..), _| keys.contains(key)) {
-            self.less(key.2, length);
-            buffer.into_iter().for_each(|buffer| pool.give(buffer));
+        for (key, EarlyMessage { length, content }) in
+            take_out(&mut self.messages, |key, _| keys.contains(&key.operation))
+        {
+            self.less(key.rank, length);
+            content.into_iter().for_each(|buffer| pool.give(buffer));
         }
     }
 
-    /// Bytes of messages from all ranks, and the most that there have been.
-    pub(super) fn bytes(&self) -> (usize, usize) {
-        (self.bytes, self.most)
+    /// Bytes of messages from all ranks.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The most bytes that there have been.
+    pub(super) fn most_bytes(&self) -> usize {
+        self.most
     }
 }

@@ -1,7 +1,7 @@
 //! The operations of one group of ranks on a lane.
 
 use super::chunk::Chunk;
-use super::early::Early;
+use super::early::{Early, MessageKey};
 use super::{StartedOperation, key};
 use crate::memory::{Buffer, Pool, Region};
 use crate::script::Act;
@@ -155,7 +155,8 @@ impl Group {
                     match each.act {
                         Act::Send { to, .. } => all && to == seat && open(step),
                         Act::Receive { from, message, .. } => {
-                            let key = (key(self.slot, sequence), number, member, message);
+                            let operation = key(self.slot, sequence);
+                            let key = MessageKey { operation, chunk: number, rank: member, number: message };
                             from == seat && open(step) && !early.has(key)
                         }
                         _ => false,

@@ -10,9 +10,10 @@
 //! ([`KEPT`]). The receiver reports what it has stopped keeping, and treats a sender that exceeds a limit as faulty.
 //! Sends above the limits wait in the sender's memory.
 
+use super::FrameOwner;
 use crate::extract::take_out;
 use crate::fault::ProtocolError;
-use crate::link::{Landing, Link, Owner};
+use crate::link::{Landing, Link};
 use crate::memory::{Buffer, Pool, Region};
 use crate::wire::{Digest, FrameKind, Header};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -35,19 +36,17 @@ const MOST_PIECES: u32 = 2;
 /// The receiver reports what it has stopped keeping once it is this many transfers, or this many bytes.
 const REPORT_AFTER: (u32, usize) = (16, 128 << 10);
 
-/// The [owner](Owner) of a piece: the first part is [`OWNER`] and flags, the second the piece's index, the third the
-/// transfer's number. The first part of the owner of a plan's message is less than `OWNER`.
-const OWNER: u64 = !(LAST | UNASKED);
-
-/// Flag of the last piece of a transfer.
-const LAST: u64 = 1;
-
-/// Flag of a piece that the receiver did not ask for.
-const UNASKED: u64 = 2;
-
-/// Whether an owner is that of a piece, and not of a plan's message.
-pub(super) fn is_piece((owner, ..): Owner) -> bool {
-    owner >= OWNER
+/// A piece of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// Number of the transfer.
+    number: u32,
+    /// Index among the pieces of the transfer.
+    index: u32,
+    /// Whether it is the last piece of the transfer.
+    last: bool,
+    /// Whether the receiver has asked for it.
+    asked: bool,
 }
 
 /// What transfers are matched by, besides the sender.
@@ -110,7 +109,7 @@ pub type Delivery = (u64, Result<u32, Mismatch>);
 
 /// The parts of a lane that transfers use.
 pub(super) struct Context<'a> {
-    pub links: &'a mut [Link],
+    pub links: &'a mut [Link<FrameOwner>],
     pub epoch: u16,
     pub pool: &'a mut Pool,
 }
@@ -281,7 +280,8 @@ impl Transfers {
                 peer.used_bytes += region.len();
                 peer.leaving.insert(number, transfer);
                 let header = context.header(FrameKind::Piece, number, 0);
-                context.links[to as usize].piece(header, region, (OWNER | LAST | UNASKED, 0, number));
+                let piece = Piece { number, index: 0, last: true, asked: false };
+                context.links[to as usize].piece(header, region, FrameOwner::Piece(piece));
             }
         }
     }
@@ -296,11 +296,8 @@ impl Transfers {
             let header = context.header(FrameKind::Piece, number, next);
             let region = transfer.region.part(piece(next, length));
             let last = u64::from(next) + 1 == pieces(length);
-            context.links[to as usize].piece(
-                header,
-                region,
-                (OWNER | if last { LAST } else { 0 }, next, number),
-            );
+            let piece = Piece { number, index: next, last, asked: true };
+            context.links[to as usize].piece(header, region, FrameOwner::Piece(piece));
             peer.pieces += 1;
             if last {
                 peer.leaving.insert(number, transfer);
@@ -311,17 +308,16 @@ impl Transfers {
     }
 
     /// A piece has been written.
-    pub(super) fn written(&mut self, context: &mut Context<'_>, to: u32, owner: Owner) {
-        let (flags, index, number) = owner;
+    pub(super) fn written(&mut self, context: &mut Context<'_>, to: u32, written: Piece) {
+        let Piece { number, index, last, asked } = written;
         let peer = &mut self.peers[to as usize];
-        if flags & UNASKED == 0 {
+        if asked {
             peer.pieces -= 1;
         }
-        if flags & LAST != 0
-            && let Some(transfer) = peer.leaving.remove(&number)
-        {
+        if last && let Some(transfer) = peer.leaving.remove(&number) {
             // The caller may write to the memory from now on, so this is the last chance to find an earlier write.
             let sent = transfer.region.part(piece(index, transfer.region.len() as u64));
+            let owner = FrameOwner::Piece(written);
             let digest = context.links[to as usize].trail().rev().find(|&(each, _)| each == owner);
             if digest.is_some_and(|(_, digest)| Digest::of_region(sent) != digest) {
                 peer.changed = Some(transfer.label.tag);
@@ -332,7 +328,8 @@ impl Transfers {
     }
 
     /// The tag of a send to a peer whose memory has changed since its piece had this digest.
-    pub(super) fn changed(&self, to: u32, (_, index, number): Owner, digest: Digest) -> Option<i64> {
+    pub(super) fn changed(&self, to: u32, sent: Piece, digest: Digest) -> Option<i64> {
+        let Piece { number, index, .. } = sent;
         let peer = &self.peers[to as usize];
         let moving = peer.moving.iter().find(|each| each.number == number).map(|each| &each.transfer);
         let transfer = moving.or_else(|| peer.leaving.get(&number));
@@ -696,10 +693,12 @@ impl Transfers {
         peer.queued.retain(|each| !of(each));
         peer.moving.retain(|each| !of(&each.transfer));
         peer.leaving.retain(|_, each| !of(each));
-        let whose = |owner: Owner| is_piece(owner) && sent.contains(&owner.2);
+        let whose =
+            |owner: FrameOwner| matches!(owner, FrameOwner::Piece(piece) if sent.contains(&piece.number));
         let link = &mut context.links[to as usize];
         let gone = link.discard(whose);
-        peer.pieces -= gone.iter().filter(|(flags, ..)| flags & UNASKED == 0).count() as u32;
+        let asked = |owner: &&FrameOwner| matches!(owner, FrameOwner::Piece(piece) if piece.asked);
+        peer.pieces -= gone.iter().filter(asked).count() as u32;
         link.keep(whose);
         self.queue_pieces(context, to);
     }
