@@ -78,6 +78,27 @@ struct Node {
     members: Vec<Member>,
 }
 
+/// A connection that another node may hold back below a level.
+#[derive(Clone, Copy, Debug)]
+struct Cap {
+    /// The level at which the other node holds it back.
+    level: u64,
+    /// What the connection takes, in multiples of the level.
+    takes: u64,
+}
+
+/// A link whose share per unit of weight is less than one unit of rate, so that its connections never get a rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Starved {
+    /// The link.
+    pub link: u32,
+    /// One of its connections that takes most.
+    pub connection: u32,
+    /// What all its connections take, in multiples of what a connection of weight 1 takes whole ([`Sharing::most`]
+    /// is the limit).
+    pub weights: u64,
+}
+
 /// Links, and the connections on them.
 #[derive(Clone, Debug)]
 pub struct Sharing {
@@ -104,7 +125,7 @@ pub struct Sharing {
     ends: Tree,
     touched: Vec<u32>,
     crossed: Vec<u32>,
-    caps: Vec<(u64, u64)>,
+    caps: Vec<Cap>,
     /// Places of members whose bottleneck may have changed.
     moving: Vec<u32>,
     looks: u64,
@@ -273,10 +294,8 @@ impl Sharing {
         (time != NEVER).then_some(Time(time))
     }
 
-    /// Finds a link whose share per unit of weight is less than one unit of rate, so that its connections
-    /// never get a rate. Returns the link, one of its connections that takes most, and the sum of what they
-    /// all take, in multiples of what a connection of weight 1 takes whole ([`Sharing::most`] is the limit).
-    pub fn starved(&self) -> Option<(u32, u32, u64)> {
+    /// Finds a link whose connections never get a rate.
+    pub fn starved(&self) -> Option<Starved> {
         let waits = |&number: &u32| {
             let bottleneck = self.ways.way(number).bottleneck;
             bottleneck != NOWHERE && self.shares.level(bottleneck) == 0
@@ -289,7 +308,11 @@ impl Sharing {
             .iter()
             .map(|member| member.connection)
             .max_by_key(|&number| (self.connections[number as usize].weight, Reverse(number)));
-        Some((node / self.shares.classes(), heaviest?, all.div_ceil(u64::from(self.whole))))
+        Some(Starved {
+            link: node / self.shares.classes(),
+            connection: heaviest?,
+            weights: all.div_ceil(u64::from(self.whole)),
+        })
     }
 
     /// Returns the largest sum of weights on a link of this rate with which every connection has a rate.

@@ -7,13 +7,22 @@ use syncline_net_api::activity::{Activity, Recent};
 use syncline_net_api::{Contention, LinkUse, Owner};
 use syncline_units::{Bytes, LinkId, Time};
 
+/// Messages that a port has delayed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Delayed {
+    messages: u64,
+    bytes: u64,
+    /// Sum of their delays.
+    delay: Time,
+}
+
 /// Accounts of all ports.
 #[derive(Debug)]
 pub(super) struct Accounts {
     /// Indexed by port.
     uses: Vec<LinkUse>,
-    /// For a port and an owner: messages whose bottleneck it was, their bytes, and their delays.
-    contention: BTreeMap<(u32, Owner), (u64, u64, Time)>,
+    /// By port and owner.
+    contention: BTreeMap<(u32, Owner), Delayed>,
     activity: Activity,
     recents: Vec<Recent>,
     /// Up to when activity is recorded, and what each port had carried by then.
@@ -61,18 +70,18 @@ impl Accounts {
     pub(super) fn delay(&mut self, port: u32, owner: Owner, bytes: Bytes, delay: Time) {
         let used = &mut self.uses[port as usize];
         used.waited = used.waited.saturating_add(delay);
-        let (messages, sum, delays) = self.contention.entry((port, owner)).or_default();
-        *messages += 1;
-        *sum += bytes.0;
-        *delays = delays.saturating_add(delay);
+        let delayed = self.contention.entry((port, owner)).or_default();
+        delayed.messages += 1;
+        delayed.bytes += bytes.0;
+        delayed.delay = delayed.delay.saturating_add(delay);
     }
 
     /// Returns which messages were delayed where; `links` are the links of the ports.
     pub(super) fn contention(&self, links: &[LinkId]) -> Vec<Contention> {
-        let told = |(&(port, owner), &(messages, bytes, delay)): (&(u32, Owner), &(u64, u64, Time))| {
+        let row = |(&(port, owner), &Delayed { messages, bytes, delay }): (&(u32, Owner), &Delayed)| {
             Contention { link: links[port as usize], owner, messages, bytes, delay }
         };
-        self.contention.iter().map(told).collect()
+        self.contention.iter().map(row).collect()
     }
 
     /// Records what links carried up to `now`, slice by slice; rates have not changed since the last call.

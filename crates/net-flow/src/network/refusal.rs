@@ -2,13 +2,13 @@
 
 use super::Flows;
 use crate::settings::name;
-use crate::sharing::UNIT;
+use crate::sharing::{Starved, UNIT};
 use syncline_diagnostics::{Code, Diagnostic};
 
 impl Flows<'_> {
     /// Reports connections on a link that have no rate, whose messages would never end.
     pub(super) fn starved(&self) -> Option<Diagnostic> {
-        let (port, connection, weights) = self.sharing.starved()?;
+        let Starved { link: port, connection, weights } = self.sharing.starved()?;
         let link = self.connections.links()[port as usize];
         let fabric = self.connections.fabric();
         let (built, rate) = (fabric.link(link), fabric.speed(link).0);

@@ -3,7 +3,7 @@
 use super::ceilings::ceiling;
 use super::members::Member;
 use super::ways::Hop;
-use super::{NONE, NOWHERE, Sharing, UNBOUND};
+use super::{Cap, NONE, NOWHERE, Sharing, UNBOUND};
 use syncline_units::Time;
 
 /// Returns the rate that belongs to a level.
@@ -79,14 +79,14 @@ impl Sharing {
             if at < held {
                 continue;
             }
-            let cap = if member.bottleneck == NOWHERE {
+            let level = if member.bottleneck == NOWHERE {
                 self.lowest_but(member, number)
             } else {
                 let level = self.shares.level(member.bottleneck);
                 top = top.max(level);
                 level
             };
-            self.caps.push((cap, takes));
+            self.caps.push(Cap { level, takes });
         }
         self.shares.set_top(number, top);
         let mut left = self.shares.capacity(number).max(0).cast_unsigned();
@@ -96,11 +96,11 @@ impl Sharing {
             }
             let level = left / sharers;
             let before = sharers;
-            self.caps.retain(|&(cap, takes)| {
-                let held_back = cap < level;
+            self.caps.retain(|cap| {
+                let held_back = cap.level < level;
                 if held_back {
-                    left -= cap * takes;
-                    sharers -= takes;
+                    left -= cap.level * cap.takes;
+                    sharers -= cap.takes;
                 }
                 !held_back
             });

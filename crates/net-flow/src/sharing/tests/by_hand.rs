@@ -181,7 +181,10 @@ fn too_much_weight_is_found() {
         let more = sharing.open(&[(1, whole), (0, whole)], 1, class);
         sharing.start(Time(0), more, Bytes(1), more);
         sharing.settle(Time(0), |_| {});
-        assert_eq!((sharing.starved(), sharing.next()), (Some((1, numbers[0], 4_097)), None));
+        assert_eq!(
+            (sharing.starved(), sharing.next()),
+            (Some(Starved { link: 1, connection: numbers[0], weights: 4_097 }), None)
+        );
     }
 }
 
