@@ -15,8 +15,15 @@ pub(crate) struct Cost {
     pub initial: Time,
     /// Further cost of all other time-outs, not counting times that `initial` counts.
     pub later: Time,
-    /// The stall with the most such time, and that time.
-    pub longest: Option<(Stall, Time)>,
+    /// The stall with the most such time.
+    pub longest: Option<StallCost>,
+}
+
+/// What one stall costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StallCost {
+    pub stall: Stall,
+    pub time: Time,
 }
 
 impl Cost {
@@ -29,9 +36,10 @@ impl Cost {
         let initial = common(&joined(idle(|stall| stall.initial)), &spans);
         let all = common(&joined(idle(|_| true)), &spans);
         let within = |stall: &Stall| common(&[(stall.idle_from, stall.end)], &spans);
-        let longest = stalls.iter().map(|stall| (*stall, within(stall))).filter(|(_, cost)| !cost.is_zero());
-        let longest = longest
-            .max_by_key(|&(stall, cost)| (cost, Reverse((stall.end, stall.from, stall.to, stall.lane))));
+        let costs = stalls.iter().map(|stall| StallCost { stall: *stall, time: within(stall) });
+        let longest = costs.filter(|cost| !cost.time.is_zero()).max_by_key(|&StallCost { stall, time }| {
+            (time, Reverse((stall.end, stall.from, stall.to, stall.lane)))
+        });
         Self { initial, later: all.saturating_sub(initial), longest }
     }
 
@@ -68,7 +76,7 @@ fn common(a: &[(Time, Time)], b: &[(Time, Time)]) -> Time {
 /// Which time-out cost most and what all of them cost, as parts of `total`: sentences with a space before them, or
 /// nothing.
 pub(crate) fn sentence(prepared: &Prepared, cost: &Cost, total: Time) -> String {
-    let Some((stall, idle)) = cost.longest else { return String::new() };
+    let Some(StallCost { stall, time: idle }) = cost.longest else { return String::new() };
     let share = |time: Time| percent(time.0 as f64 / total.0.max(1) as f64);
     let name = |npu: syncline_units::NpuId| prepared.fabric.vertex_name(npu.0);
     let what = match (stall.initial, stall.in_a_row) {
@@ -149,7 +157,11 @@ mod tests {
         let all = Cost::of(&stalls, &[(Time(0), Time(1_000))]);
         // Initial 40 to 140; others 10 to 40, 140 to 150 and 200 to 300.
         assert_eq!((all.initial, all.later), (Time(100), Time(140)));
-        assert_eq!(all.longest, Some((stalls[2], Time(100))), "the one that ended first of two");
+        assert_eq!(
+            all.longest,
+            Some(StallCost { stall: stalls[2], time: Time(100) }),
+            "the one that ended first of two"
+        );
         // Of the spans 0 to 30, 35 to 45 and 290 to 400: 10 to 30, 35 to 45, 290 to 300.
         let spans = [(Time(290), Time(400)), (Time(0), Time(30)), (Time(35), Time(45))];
         let some = Cost::of(&stalls, &spans);

@@ -24,6 +24,15 @@ struct Lane {
     full: Vec<u64>,
 }
 
+/// The links of one tier in one direction, in the table of tiers.
+struct TierRow<'a> {
+    name: &'a str,
+    way: Way,
+    /// Number of links.
+    links: i64,
+    lane: Lane,
+}
+
 /// The table of activity: compute, then every dimension that has links.
 pub(crate) fn activity(prepared: &Prepared, record: &Record, network: &mut dyn Measurements) -> Table {
     let slices = &record.slices;
@@ -74,7 +83,7 @@ pub(crate) fn tiers(prepared: &Prepared, record: &Record, network: &mut dyn Meas
     }
     let slices = &record.slices;
     let activity = network.activity();
-    let lanes: Vec<(&str, Way, i64, Lane)> = of_tiers
+    let rows: Vec<TierRow<'_>> = of_tiers
         .into_iter()
         .map(|((tier, way), links)| {
             let ports = links.iter().map(|&link| {
@@ -83,23 +92,23 @@ pub(crate) fn tiers(prepared: &Prepared, record: &Record, network: &mut dyn Meas
             });
             let lane = lane(String::new(), record, ports);
             let all = links.iter().map(|&link| i64::from(symmetry.links_of(symmetry.port(link)))).sum();
-            (parts.tiers[tier].name.as_str(), way, all, lane)
+            TierRow { name: &parts.tiers[tier].name, way, links: all, lane }
         })
         .collect();
-    let text = |of: fn(&(&str, Way, i64, Lane)) -> String| {
-        lanes.iter().flat_map(|lane| vec![of(lane); slices.len()]).collect::<Vec<String>>()
+    let text = |of: for<'r> fn(&'r TierRow<'_>) -> &'r str| {
+        rows.iter().flat_map(|row| vec![of(row).to_owned(); slices.len()]).collect::<Vec<String>>()
     };
     let starts: Vec<f64> = slices.iter().map(|slice| slice.start.as_s()).collect();
     let ends: Vec<f64> = slices.iter().map(|slice| slice.end.as_s()).collect();
     let table = Table::from(tables::Tiers {
-        tier: text(|lane| lane.0.to_owned()),
-        way: text(|lane| lane.1.name().to_owned()),
-        links: lanes.iter().flat_map(|lane| vec![lane.2; slices.len()]).collect(),
-        start_s: starts.repeat(lanes.len()),
-        end_s: ends.repeat(lanes.len()),
-        utilization: lanes.iter().flat_map(|lane| lane.3.utilization.clone()).collect(),
-        busiest_utilization: lanes.iter().flat_map(|lane| lane.3.busiest.clone()).collect(),
-        full_links: lanes.iter().flat_map(|lane| lane.3.full.iter().map(|&full| full as i64)).collect(),
+        tier: text(|row| row.name),
+        way: text(|row| row.way.name()),
+        links: rows.iter().flat_map(|row| vec![row.links; slices.len()]).collect(),
+        start_s: starts.repeat(rows.len()),
+        end_s: ends.repeat(rows.len()),
+        utilization: rows.iter().flat_map(|row| row.lane.utilization.clone()).collect(),
+        busiest_utilization: rows.iter().flat_map(|row| row.lane.busiest.clone()).collect(),
+        full_links: rows.iter().flat_map(|row| row.lane.full.iter().map(|&full| full as i64)).collect(),
     });
     Some(table)
 }

@@ -4,30 +4,41 @@ use crate::jobs::{job_of, steps_of};
 use crate::links::PS;
 use crate::unfold::{self, Row};
 use syncline_engine::Record;
-use syncline_engine::record::{CollectiveRecord, RankRecord};
+use syncline_engine::record::{CollectiveRecord, PhaseRecord, RankRecord};
 use syncline_prepare::Prepared;
 use syncline_prepare::several::Member;
 use syncline_timeline::{Table, tables};
 use syncline_workload::Part;
+
+/// The ranks and iterations of a layer's job, at least 1 each. Sums over them are divided by both.
+#[derive(Clone, Copy, Debug)]
+struct Divisor {
+    ranks: u32,
+    iterations: u32,
+}
+
+impl Divisor {
+    fn new(ranks: u32, iterations: u32) -> Self {
+        Self { ranks: ranks.max(1), iterations: iterations.max(1) }
+    }
+}
 
 /// The table `layers`.
 pub(crate) fn layers(prepared: &Prepared, record: &Record) -> Table {
     let workload = &prepared.workload;
     let unnamed = record.layers.last().is_some_and(|layer| *layer != Default::default());
     let rows: Vec<_> = record.layers.iter().take(workload.layers.len() + usize::from(unnamed)).collect();
-    // Ranks and iterations of the job to which each layer belongs.
-    let means: Vec<(u32, u32)> = (0..rows.len() as u32)
+    let divisors: Vec<Divisor> = (0..rows.len() as u32)
         .map(|layer| {
             let of = |part: &&Member| (layer.wrapping_sub(part.share.first_layer)) < part.share.layers;
             match prepared.parts.iter().find(of) {
-                Some(part) => (part.share.ranks, steps_of(part, record)),
-                None => (workload.ranks, record.iterations_done),
+                Some(part) => Divisor::new(part.share.ranks, steps_of(part, record)),
+                None => Divisor::new(workload.ranks, record.iterations_done),
             }
         })
-        .map(|(ranks, iterations)| (ranks.max(1), iterations.max(1)))
         .collect();
     let per = |(row, sum): (usize, u128)| {
-        let (ranks, iterations) = means[row];
+        let Divisor { ranks, iterations } = divisors[row];
         sum as f64 / PS / f64::from(ranks) / f64::from(iterations)
     };
     let name =
@@ -52,8 +63,10 @@ pub(crate) fn layers(prepared: &Prepared, record: &Record) -> Table {
         exposed_communication_s: rows.iter().map(|l| l.exposed).enumerate().map(per).collect(),
         collective_bytes: rows
             .iter()
-            .zip(&means)
-            .map(|(l, &(ranks, iterations))| (l.bytes / u128::from(ranks) / u128::from(iterations)) as i64)
+            .zip(&divisors)
+            .map(|(l, &Divisor { ranks, iterations })| {
+                (l.bytes / u128::from(ranks) / u128::from(iterations)) as i64
+            })
             .collect(),
         exposed_at_end_s: rows.iter().map(|l| l.exposed_at_end).enumerate().map(per).collect(),
     })
@@ -111,38 +124,47 @@ pub(crate) fn collectives(prepared: &Prepared, finished: &[Row<CollectiveRecord>
     })
 }
 
+/// A row of the table `phases`.
+#[derive(Clone, Copy, Debug)]
+struct PhaseRow<'a> {
+    /// Row of its collective in the table `collectives`.
+    collective: usize,
+    record: &'a CollectiveRecord,
+    /// Index of the phase in the collective's plan.
+    phase: usize,
+}
+
+impl<'a> PhaseRow<'a> {
+    fn sums(&self) -> &'a PhaseRecord {
+        &self.record.phases[self.phase]
+    }
+}
+
 /// The table `phases`.
-pub(crate) fn phases(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table {
+pub(crate) fn phases<'a>(prepared: &Prepared, finished: &'a [Row<CollectiveRecord>]) -> Table {
     let names = prepared.dim_names();
-    let rows: Vec<(usize, usize, &CollectiveRecord)> = finished
-        .iter()
-        .map(|row| &row.what)
-        .enumerate()
-        .flat_map(|(index, row)| (0..row.phases.len()).map(move |phase| (index, phase, row)))
-        .collect();
-    let plan = |row: &CollectiveRecord, phase: usize| &prepared.plans.plans[row.plan as usize].phases[phase];
+    let records = finished.iter().map(|row| &row.what).enumerate();
+    let of_record = |(collective, record): (usize, &'a CollectiveRecord)| {
+        (0..record.phases.len()).map(move |phase| PhaseRow { collective, record, phase })
+    };
+    let rows: Vec<PhaseRow<'_>> = records.flat_map(of_record).collect();
+    let plan = |row: &PhaseRow<'_>| &prepared.plans.plans[row.record.plan as usize].phases[row.phase];
     let mean = |sum: u128, count: u64| sum as f64 / PS / count.max(1) as f64;
     let workload = &prepared.workload;
     Table::from(tables::Phases {
-        collective: rows.iter().map(|r| r.0 as i64).collect(),
-        layer: rows.iter().map(|r| workload.layer_name(r.2.layer).to_owned()).collect(),
-        phase: rows.iter().map(|r| r.1 as i64 + 1).collect(),
-        dimension: rows.iter().map(|r| names[usize::from(plan(r.2, r.1).dim)].clone()).collect(),
-        kind: rows.iter().map(|r| plan(r.2, r.1).kind.name().to_owned()).collect(),
-        algorithm: rows.iter().map(|r| plan(r.2, r.1).algorithm.name().to_owned()).collect(),
-        ranks: rows.iter().map(|r| i64::from(plan(r.2, r.1).size)).collect(),
-        queue_delay_s: rows
-            .iter()
-            .map(|r| mean(r.2.phases[r.1].queue_wait, r.2.phases[r.1].chunks))
-            .collect(),
-        network_delay_s: rows
-            .iter()
-            .map(|r| mean(r.2.phases[r.1].network_delay, r.2.phases[r.1].messages))
-            .collect(),
-        reduction_s: rows.iter().map(|r| mean(r.2.phases[r.1].reduction, r.2.phases[r.1].messages)).collect(),
-        messages: rows.iter().map(|r| r.2.phases[r.1].messages as i64).collect(),
-        message_bytes: rows.iter().map(|r| r.2.phases[r.1].bytes as i64).collect(),
-        chosen: rows.iter().map(|r| prepared.plans.chosen[r.2.plan as usize][r.1]).collect(),
+        collective: rows.iter().map(|r| r.collective as i64).collect(),
+        layer: rows.iter().map(|r| workload.layer_name(r.record.layer).to_owned()).collect(),
+        phase: rows.iter().map(|r| r.phase as i64 + 1).collect(),
+        dimension: rows.iter().map(|r| names[usize::from(plan(r).dim)].clone()).collect(),
+        kind: rows.iter().map(|r| plan(r).kind.name().to_owned()).collect(),
+        algorithm: rows.iter().map(|r| plan(r).algorithm.name().to_owned()).collect(),
+        ranks: rows.iter().map(|r| i64::from(plan(r).size)).collect(),
+        queue_delay_s: rows.iter().map(|r| mean(r.sums().queue_wait, r.sums().chunks)).collect(),
+        network_delay_s: rows.iter().map(|r| mean(r.sums().network_delay, r.sums().messages)).collect(),
+        reduction_s: rows.iter().map(|r| mean(r.sums().reduction, r.sums().messages)).collect(),
+        messages: rows.iter().map(|r| r.sums().messages as i64).collect(),
+        message_bytes: rows.iter().map(|r| r.sums().bytes as i64).collect(),
+        chosen: rows.iter().map(|r| prepared.plans.chosen[r.record.plan as usize][r.phase]).collect(),
     })
 }
 

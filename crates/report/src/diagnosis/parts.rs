@@ -15,34 +15,49 @@ pub(super) fn under_way(path: &CriticalPath) -> Vec<(Time, Time)> {
     path.segments.iter().filter(messages).map(|segment| (segment.start, segment.end)).collect()
 }
 
+/// A part of a path before its share is known.
+#[derive(Clone, Copy, Debug)]
+struct PartLength<'a> {
+    kind: PathKind,
+    /// The tier of its links; empty for other kinds of time.
+    tier: &'a str,
+    /// In picoseconds.
+    length: u64,
+}
+
 /// The parts of a path, longest first. `stood_still` is the time in which no packet was sent until a time-out; it is
 /// taken from queueing.
 pub(super) fn parts(prepared: &Prepared, path: &CriticalPath, stood_still: Time) -> Vec<PathPart> {
     let fabric = prepared.fabric.parts();
     let name = |tier: u16| fabric.tiers.get(usize::from(tier)).map_or("network", |tier| &tier.name);
-    let mut lengths: Vec<(PathKind, &str, u64)> = Vec::new();
+    let mut lengths: Vec<PartLength<'_>> = Vec::new();
+    let part = |kind, length| PartLength { kind, tier: "", length };
     for &(spent, Time(length)) in &path.spent {
         match spent {
             Spent::Compute => {
-                lengths.extend(compute(prepared, path, length).map(|(kind, part)| (kind, "", part)))
+                lengths.extend(compute(prepared, path, length).map(|(kind, length)| part(kind, length)))
             }
-            Spent::Memory => lengths.push((PathKind::Memory, "", length)),
-            Spent::Reduction => lengths.push((PathKind::Reduction, "", length)),
-            Spent::Bytes(tier) => lengths.push((PathKind::Bytes, name(tier), length)),
-            Spent::Queueing(tier) => lengths.push((PathKind::Queueing, name(tier), length)),
-            Spent::Latency => lengths.push((PathKind::Latency, "", length)),
+            Spent::Memory => lengths.push(part(PathKind::Memory, length)),
+            Spent::Reduction => lengths.push(part(PathKind::Reduction, length)),
+            Spent::Bytes(tier) => {
+                lengths.push(PartLength { tier: name(tier), ..part(PathKind::Bytes, length) })
+            }
+            Spent::Queueing(tier) => {
+                lengths.push(PartLength { tier: name(tier), ..part(PathKind::Queueing, length) })
+            }
+            Spent::Latency => lengths.push(part(PathKind::Latency, length)),
         }
     }
     let mut rest = stood_still.0;
-    for (_, _, length) in lengths.iter_mut().filter(|(kind, ..)| *kind == PathKind::Queueing) {
-        let part = rest.min(*length);
-        (rest, *length) = (rest - part, *length - part);
+    for queueing in lengths.iter_mut().filter(|part| part.kind == PathKind::Queueing) {
+        let still = rest.min(queueing.length);
+        (rest, queueing.length) = (rest - still, queueing.length - still);
     }
-    lengths.push((PathKind::Timeout, "", stood_still.0 - rest));
-    lengths.retain(|&(.., length)| length > 0);
-    lengths.sort_by_key(|&(kind, tier, length)| (Reverse(length), kind, tier));
-    let shares = shares(&lengths.iter().map(|&(.., length)| length).collect::<Vec<_>>());
-    let part = |((kind, tier, length), per_mille): ((PathKind, &str, u64), u32)| PathPart {
+    lengths.push(part(PathKind::Timeout, stood_still.0 - rest));
+    lengths.retain(|part| part.length > 0);
+    lengths.sort_by_key(|part| (Reverse(part.length), part.kind, part.tier));
+    let shares = shares(&lengths.iter().map(|part| part.length).collect::<Vec<_>>());
+    let part = |(PartLength { kind, tier, length }, per_mille): (PartLength<'_>, u32)| PathPart {
         kind,
         tier: tier.to_owned(),
         time_s: Time(length).as_s(),

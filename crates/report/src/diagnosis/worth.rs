@@ -14,8 +14,8 @@ pub(super) struct Worth<'a> {
     path: &'a CriticalPath,
     /// Names of tiers.
     tiers: Vec<String>,
-    /// Compute of the rank that computes longest, and the busiest link of each tier, as thousandths of the run.
-    busy: Vec<(&'a str, u32)>,
+    /// Compute of the rank that computes longest, and the busiest link of each tier.
+    limits: Vec<Limit<'a>>,
     doubts: Doubts,
 }
 
@@ -51,11 +51,11 @@ impl<'a> Worth<'a> {
         let compute = record.ranks.iter().map(|rank| rank.compute).max().unwrap_or_default();
         let thousandths = |share: f64| (1000.0 * share).clamp(0.0, 1000.0) as u32;
         let of_run = |time: f64| if summary.total_time_s > 0.0 { time / summary.total_time_s } else { 0.0 };
-        let links =
-            summary.dims.iter().zip(busy).map(|(tier, &busy)| (tier.name.as_str(), thousandths(busy)));
-        let busy = [(COMPUTE, thousandths(of_run(compute.as_s())))].into_iter().chain(links).collect();
+        let limit = |name: &'a str, share: f64| Limit { name, busy: thousandths(share) };
+        let links = summary.dims.iter().zip(busy).map(|(tier, &busy)| limit(&tier.name, busy));
+        let limits = [limit(COMPUTE, of_run(compute.as_s()))].into_iter().chain(links).collect();
         let tiers = prepared.fabric.parts().tiers.iter().map(|tier| tier.name.clone()).collect();
-        Self { parts, path: &record.path, tiers, busy, doubts }
+        Self { parts, path: &record.path, tiers, limits, doubts }
     }
 
     /// What the run saves if `part`, with all that shrinks with it, becomes twice as fast or vanishes; in
@@ -92,7 +92,7 @@ impl<'a> Worth<'a> {
     /// What the run saves if all links are twice as fast, in two-thousandths of the run.
     pub(super) fn of_all_links(&self) -> u32 {
         let saved = 1000.0 * self.path.saved.twice_on_all_links().0 as f64 / self.length().max(1) as f64;
-        let compute = self.busy.iter().find(|(name, _)| *name == COMPUTE).map_or(0, |(_, busy)| *busy);
+        let compute = self.limits.iter().find(|limit| limit.name == COMPUTE).map_or(0, |limit| limit.busy);
         (saved.round() as u32).min(2 * (1000 - compute))
     }
 
@@ -100,8 +100,8 @@ impl<'a> Worth<'a> {
     /// all but the time of the link or rank that is then busy longest. `None` if chunks keep their order. `is_faster`
     /// selects the links by name.
     pub(super) fn most_with(&self, is_faster: impl Fn(&str) -> bool) -> Option<u32> {
-        let left = |&(name, busy): &(&str, u32)| if is_faster(name) { busy } else { 2 * busy };
-        let longest = self.busy.iter().map(left).max().unwrap_or(0);
+        let left = |limit: &Limit<'_>| if is_faster(limit.name) { limit.busy } else { 2 * limit.busy };
+        let longest = self.limits.iter().map(left).max().unwrap_or(0);
         self.doubts.reorders.then(|| 2000u32.saturating_sub(longest))
     }
 
@@ -110,9 +110,9 @@ impl<'a> Worth<'a> {
         if self.doubts.windows { "up to" } else { "about" }
     }
 
-    /// Whether `name`, an entry of `busy`, belongs to the links of `tier`, or to any links if `tier` is `None`.
+    /// Whether `name`, that of a limit, belongs to the links of `tier`, or to any links if `tier` is `None`.
     pub(super) fn is_of(&self, name: &str, tier: Option<&str>) -> bool {
-        name != COMPUTE && tier.is_none_or(|tier| name == tier || self.busy.len() == 2)
+        name != COMPUTE && tier.is_none_or(|tier| name == tier || self.limits.len() == 2)
     }
 
     /// The length of the critical path.
@@ -130,15 +130,15 @@ impl<'a> Worth<'a> {
 
     /// The busiest link or rank that does not become faster with `part`.
     fn busiest_other(&self, part: &PathPart) -> Option<Limit<'a>> {
-        let others = self.busy.iter().filter(|(name, _)| match part.kind {
+        let others = self.limits.iter().filter(|limit| match part.kind {
             // If there is only one tier, `part` may have another name for it.
             PathKind::Bytes | PathKind::Queueing => {
-                *name != part.tier && (self.busy.len() > 2 || *name == COMPUTE)
+                limit.name != part.tier && (self.limits.len() > 2 || limit.name == COMPUTE)
             }
-            PathKind::Compute | PathKind::Skew | PathKind::Bubble => *name != COMPUTE,
+            PathKind::Compute | PathKind::Skew | PathKind::Bubble => limit.name != COMPUTE,
             PathKind::Memory | PathKind::Reduction | PathKind::Latency | PathKind::Timeout => true,
         });
-        others.max_by_key(|(_, busy)| *busy).map(|&(name, busy)| Limit { name, busy })
+        others.max_by_key(|limit| limit.busy).copied()
     }
 
     /// The part that saves most. Among equal ones, the one with the larger share of the path, then the first.
