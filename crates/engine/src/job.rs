@@ -120,6 +120,23 @@ pub struct CollectivePlan {
     pub bound: Time,
 }
 
+/// An axis of a group's grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GroupAxis {
+    /// Distance, in group positions, between neighbours along the axis.
+    pub weight: u32,
+    /// Ranks along the axis.
+    pub size: u32,
+}
+
+impl GroupAxis {
+    /// Coordinate of `position` along the axis.
+    #[inline]
+    pub fn coordinate(self, position: u32) -> u32 {
+        position / self.weight % self.size
+    }
+}
+
 /// One phase of a plan.
 #[derive(Clone, Debug)]
 pub struct PhasePlan {
@@ -129,10 +146,10 @@ pub struct PhasePlan {
     pub size: u32,
     /// Distance, in group positions, between neighbours along the axis.
     pub weight: u32,
-    /// Axes along which the vector is already divided: `(weight, size)`, in the order in which it was cut.
-    pub cuts: Vec<(u32, u32)>,
-    /// Axes on which only coordinate 0 takes part (broadcast and reduce over several axes): `(weight, size)`.
-    pub gates: Vec<(u32, u32)>,
+    /// Axes along which the vector is already divided, in the order in which it was cut.
+    pub cuts: Vec<GroupAxis>,
+    /// Axes on which only coordinate 0 takes part (broadcast and reduce over several axes).
+    pub gates: Vec<GroupAxis>,
     /// Accounting dimension: one of the fabric's, or the last one of [`Job::dims`] for everything else.
     pub dim: u16,
     /// Distinguishes phases of one dimension: 0 on the way up, 1 on the way down.
@@ -162,12 +179,12 @@ impl PhasePlan {
     /// Whether `position` takes part.
     #[inline]
     pub fn takes_part(&self, position: u32) -> bool {
-        self.gates.iter().all(|&(weight, size)| (position / weight).is_multiple_of(size))
+        self.gates.iter().all(|axis| axis.coordinate(position) == 0)
     }
     /// The part of `chunk` that `position` works on.
     #[inline]
     pub fn extent(&self, chunk: Extent, position: u32) -> Extent {
-        self.cuts.iter().fold(chunk, |e, &(weight, size)| e.blocks(position / weight % size, 1, size))
+        self.cuts.iter().fold(chunk, |extent, axis| extent.blocks(axis.coordinate(position), 1, axis.size))
     }
 }
 

@@ -40,7 +40,7 @@ mod tasks;
 mod waits;
 
 pub use jitter::Jitter;
-pub use job::{CollectivePlan, Job, Lanes, PhasePlan, QueueOrder, Schedule, Schedulers};
+pub use job::{CollectivePlan, GroupAxis, Job, Lanes, PhasePlan, QueueOrder, Schedule, Schedulers};
 pub use record::Record;
 pub use slow::{Slowdown, Slowdowns};
 

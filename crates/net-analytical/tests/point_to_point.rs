@@ -6,7 +6,7 @@ use syncline_fabric::{Dimension, Direction, Fabric, Graph, GraphLink, Routing, S
 use syncline_net_analytical::{Links, Model};
 use syncline_net_api::Measurements;
 use syncline_units::{Bytes, DimKind, NpuId, RankId, Rate, Time};
-use syncline_workload::{GraphBuilder, Part, Peer, Task, TaskGraph, TaskKind, Workload};
+use syncline_workload::{ClassRun, GraphBuilder, Part, Peer, Task, TaskGraph, TaskKind, Workload};
 
 /// Tasks of one rank, each after the previous one.
 fn chain(kinds: &[TaskKind]) -> TaskGraph {
@@ -44,7 +44,7 @@ fn simulate_with(
     let workload = Workload {
         name: String::new(),
         ranks: ranks.len() as u32,
-        class_runs: (0..ranks.len() as u32).map(|rank| (rank, rank)).collect(),
+        class_runs: (0..ranks.len() as u32).map(|rank| ClassRun { first: rank, class: rank }).collect(),
         classes: ranks,
         axes: Vec::new(),
         roles: Vec::new(),

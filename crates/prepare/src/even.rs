@@ -29,7 +29,7 @@ pub(crate) fn remedy(scenario: &Scenario, plans: &Plans) -> Option<String> {
 /// Least common multiple of the numbers of blocks into which the phases cut a chunk.
 fn blocks(plan: &CollectivePlan) -> u64 {
     let of_phases = plan.phases.iter().map(|phase| {
-        let cuts = phase.cuts.iter().map(|&(_, size)| u64::from(size));
+        let cuts = phase.cuts.iter().map(|axis| u64::from(axis.size));
         cuts.product::<u64>() * u64::from(phase.size)
     });
     of_phases.fold(1, lcm)

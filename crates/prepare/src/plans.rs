@@ -25,7 +25,7 @@ use single::Single;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
-use syncline_engine::{CollectivePlan, Lanes, PhasePlan, Schedule};
+use syncline_engine::{CollectivePlan, GroupAxis, Lanes, PhasePlan, Schedule};
 use syncline_fabric::Fabric;
 use syncline_plan::{Algorithm, Grid, choice, registry};
 use syncline_scenario::{Collectives, NetworkSettings};
@@ -350,8 +350,10 @@ impl<'a> Planner<'a> {
                 .help("use a colocated placement such as `parameter_server(placement=CS)`")
                 .into());
             }
-            let lower =
-                |axes: usize| (0..axes).filter(|&a| sizes[a] > 1).map(|a| (weights[a], sizes[a])).collect();
+            let lower = |axes: usize| {
+                let axes = (0..axes).filter(|&axis| sizes[axis] > 1);
+                axes.map(|axis| GroupAxis { weight: weights[axis], size: sizes[axis] }).collect()
+            };
             phases.push(PhasePlan {
                 kind: phase.kind,
                 size: phase.size,

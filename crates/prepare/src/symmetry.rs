@@ -21,7 +21,7 @@
 use crate::exchanges::Exchanges;
 use crate::plans::Plans;
 use std::collections::{BTreeMap, BTreeSet};
-use syncline_engine::{CollectivePlan, PhasePlan, Slowdowns};
+use syncline_engine::{CollectivePlan, GroupAxis, PhasePlan, Slowdowns};
 use syncline_fabric::{Dimension, Fabric, Inside, NpuAxis, Symmetry, Unlike};
 use syncline_scenario::NetworkSettings;
 use syncline_units::{DimKind, NpuId, RankId, Turn, Turned};
@@ -389,7 +389,7 @@ impl<'a> Search<'a> {
                 (Some(Some(known)), Some(found), _) if known == found && phase.streams == 1 => {}
                 _ => self.keep_at(spot, UNLIKE),
             }
-            for &(weight, _) in &phase.gates {
+            for &GroupAxis { weight, .. } in &phase.gates {
                 self.keep_at(self.spot(axis_at(role, weight)), UNLIKE);
             }
         }
@@ -403,7 +403,7 @@ impl<'a> Search<'a> {
         let lengths: BTreeSet<u64> = plan.chunks.iter().map(|chunk| chunk.len()).collect();
         for phase in plan.phases.iter().filter(|phase| phase.size > 1) {
             let mut held = lengths.clone();
-            for &(weight, size) in phase.cuts.iter().filter(|&&(_, size)| size > 1) {
+            for &GroupAxis { weight, size } in phase.cuts.iter().filter(|axis| axis.size > 1) {
                 held = self.cut(&held, self.spot(axis_at(role, weight)), size);
             }
             self.cut(&held, self.spot(axis_of(role, phase)), phase.size);

@@ -383,26 +383,40 @@ fn memory_view(of: &Footprint) -> MemoryView {
     }
 }
 
+/// Collectives or messages, and their bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Total {
+    count: u64,
+    bytes: u64,
+}
+
+impl Total {
+    /// Adds `count` of `bytes` bytes each.
+    fn add(&mut self, count: u64, bytes: u64) {
+        self.count += count;
+        self.bytes = self.bytes.saturating_add(bytes.saturating_mul(count));
+    }
+}
+
 fn class_view(prepared: &Prepared, class: usize) -> ClassView {
     let workload = &prepared.workload;
     let graph = &workload.classes[class];
     let durations = prepared.durations(class);
-    let ends = workload.class_runs.iter().skip(1).map(|run| run.0).chain([workload.ranks]);
-    let ranks = workload.class_runs.iter().zip(ends).filter(|(run, _)| run.1 as usize == class);
-    let mut collectives: BTreeMap<(&'static str, u16), (u64, u64)> = BTreeMap::new();
-    let mut messages: BTreeMap<(&'static str, Peer), (u64, u64)> = BTreeMap::new();
+    let ends = workload.class_runs.iter().skip(1).map(|run| run.first).chain([workload.ranks]);
+    let ranks = workload.class_runs.iter().zip(ends).filter(|(run, _)| run.class as usize == class);
+    let mut collectives: BTreeMap<(&'static str, u16), Total> = BTreeMap::new();
+    let mut messages: BTreeMap<(&'static str, Peer), Total> = BTreeMap::new();
     let mut flop = 0u64;
     for (index, task) in (0u32..).zip(&graph.tasks) {
         let times = u64::from(graph.times_a_step(index));
         match &task.kind {
             &TaskKind::Collective { role, kind, bytes, .. } => {
-                let sum = collectives.entry((kind.name(), role.0)).or_default();
-                *sum = (sum.0 + times, sum.1.saturating_add(bytes.0.saturating_mul(times)));
+                collectives.entry((kind.name(), role.0)).or_default().add(times, bytes.0);
             }
             &TaskKind::Send { to: peer, bytes, .. } | &TaskKind::Receive { from: peer, bytes, .. } => {
                 let sends = matches!(task.kind, TaskKind::Send { .. });
-                let sum = messages.entry((if sends { "send to" } else { "receive from" }, peer)).or_default();
-                *sum = (sum.0 + times, sum.1.saturating_add(bytes.0.saturating_mul(times)));
+                let what = if sends { "send to" } else { "receive from" };
+                messages.entry((what, peer)).or_default().add(times, bytes.0);
             }
             TaskKind::Compute(Work::Ops { flop: ops, .. }) => {
                 flop = flop.saturating_add(ops.0.saturating_mul(times));
@@ -449,7 +463,7 @@ fn class_view(prepared: &Prepared, class: usize) -> ClassView {
         }
     };
     ClassView {
-        ranks: ranks.map(|(run, end)| (end - run.0) as usize).sum(),
+        ranks: ranks.map(|(run, end)| (end - run.first) as usize).sum(),
         tasks: graph.tasks.len(),
         flop,
         compute_s: (0..)
@@ -458,7 +472,7 @@ fn class_view(prepared: &Prepared, class: usize) -> ClassView {
             .sum(),
         collectives: collectives
             .into_iter()
-            .map(|((kind, role), (count, bytes))| CollectiveView {
+            .map(|((kind, role), Total { count, bytes })| CollectiveView {
                 kind,
                 role: workload.roles[usize::from(role)].name.clone(),
                 count,
@@ -468,7 +482,12 @@ fn class_view(prepared: &Prepared, class: usize) -> ClassView {
         messages: messages
             .into_iter()
             .take(LISTED)
-            .map(|((what, peer), (count, bytes))| MessageView { what, peer: peer.to_string(), count, bytes })
+            .map(|((what, peer), Total { count, bytes })| MessageView {
+                what,
+                peer: peer.to_string(),
+                count,
+                bytes,
+            })
             .collect(),
         listed: (0..graph.tasks.len().min(LISTED)).map(view).collect(),
     }
@@ -515,7 +534,7 @@ fn plans(prepared: &Prepared) -> Vec<PlanView> {
             let chunk = plan.chunks.first().copied().unwrap_or_default();
             let phases = plan.phases.iter().zip(&plans.chosen[index]).map(|(phase, &chosen)| {
                 let extent = phase.extent(chunk, 0);
-                let (messages, sent) = first_seat(phase, extent, plan.element);
+                let sent = first_seat(phase, extent, plan.element);
                 PhaseView {
                     dimension: names[usize::from(phase.dim)].clone(),
                     kind: phase.kind.name(),
@@ -525,8 +544,8 @@ fn plans(prepared: &Prepared) -> Vec<PlanView> {
                     streams: phase.streams,
                     queues: plans.dims[usize::from(phase.dim)].queues_of(phase.kind),
                     chunk_bytes: extent.len() * plan.element,
-                    messages_per_rank: messages,
-                    sent_bytes_per_rank: sent,
+                    messages_per_rank: sent.count,
+                    sent_bytes_per_rank: sent.bytes,
                 }
             });
             PlanView {
@@ -544,22 +563,17 @@ fn plans(prepared: &Prepared) -> Vec<PlanView> {
 }
 
 /// Messages and bytes that the phase's first seat sends for one chunk.
-fn first_seat(
-    phase: &syncline_engine::PhasePlan,
-    extent: syncline_units::Extent,
-    element: u64,
-) -> (u64, u64) {
+fn first_seat(phase: &syncline_engine::PhasePlan, extent: syncline_units::Extent, element: u64) -> Total {
     use syncline_plan::{Op, Seat};
-    let (mut messages, mut bytes) = (0, 0);
+    let mut total = Total::default();
     for stream in 0..phase.streams {
         let seat = Seat { kind: phase.kind, ranks: phase.size, index: 0, stream, reverse: false };
         let part = phase.algorithm.part(phase.kind, phase.size, stream, extent);
         for op in syncline_plan::program::program(&*phase.algorithm, seat) {
             if let Op::Send { blocks, .. } = op {
-                messages += 1;
-                bytes += blocks.extent(seat.space(blocks.buffer, part)).len() * element;
+                total.add(1, blocks.extent(seat.space(blocks.buffer, part)).len() * element);
             }
         }
     }
-    (messages, bytes)
+    total
 }

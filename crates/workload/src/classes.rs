@@ -1,5 +1,6 @@
 //! Ranks that have the same layers: those of one stage, and among them those on which the same layers run.
 
+use crate::ClassRun;
 use crate::layer::Layer;
 use crate::mesh::Mesh;
 use crate::parallel::PIPELINE;
@@ -23,7 +24,7 @@ pub(crate) struct Classes {
     /// In the order of their first ranks.
     pub(crate) classes: Vec<Class>,
     /// The class of each rank, as runs `(first rank, class)`.
-    pub(crate) runs: Vec<(u32, u32)>,
+    pub(crate) runs: Vec<ClassRun>,
 }
 
 impl Classes {
@@ -41,13 +42,17 @@ impl Classes {
             }));
         }
         if limits.is_empty() && mesh.degree(PIPELINE) == 1 {
-            return Self { limit, classes: vec![Class { stage: 0, inside: Vec::new() }], runs: vec![(0, 0)] };
+            return Self {
+                limit,
+                classes: vec![Class { stage: 0, inside: Vec::new() }],
+                runs: vec![ClassRun { first: 0, class: 0 }],
+            };
         }
         let inside = |rank: u32, (name, coordinates): &(Option<&str>, &Coordinates)| {
             let mesh = name.map_or(mesh, |name| &meshes[name]);
             coordinates.iter().all(|(axis, at)| at.contains(&mesh.coordinate(rank, axis)))
         };
-        let (mut classes, mut runs): (Vec<Class>, Vec<(u32, u32)>) = (Vec::new(), Vec::new());
+        let (mut classes, mut runs): (Vec<Class>, Vec<ClassRun>) = (Vec::new(), Vec::new());
         for rank in 0..mesh.ranks() {
             let class = Class {
                 stage: mesh.coordinate(rank, PIPELINE),
@@ -57,8 +62,8 @@ impl Classes {
                 classes.push(class);
                 classes.len() - 1
             });
-            if runs.last().is_none_or(|&(_, last)| last != number as u32) {
-                runs.push((rank, number as u32));
+            if runs.last().is_none_or(|last| last.class != number as u32) {
+                runs.push(ClassRun { first: rank, class: number as u32 });
             }
         }
         Self { limit, classes, runs }

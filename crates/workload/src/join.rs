@@ -3,7 +3,7 @@
 //! The ranks, roles and layers of a job are numbered after those of the jobs before it. Nothing else is shared: each
 //! group and each message belongs to one job.
 
-use crate::{Peer, Role, RoleId, Source, TaskGraph, TaskKind, Workload};
+use crate::{ClassRun, Peer, Role, RoleId, Source, TaskGraph, TaskKind, Workload};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_units::RankId;
 
@@ -70,9 +70,9 @@ pub fn join(jobs: &[(&str, Workload)]) -> Result<(Workload, Vec<Share>), Diagnos
         };
         let first_class = all.classes.len() as u32;
         let first_role = all.roles.len() as u16;
-        all.class_runs.extend(
-            job.class_runs.iter().map(|&(rank, class)| (share.first_rank + rank, first_class + class)),
-        );
+        let moved_run =
+            |run: &ClassRun| ClassRun { first: share.first_rank + run.first, class: first_class + run.class };
+        all.class_runs.extend(job.class_runs.iter().map(moved_run));
         let moved = |graph: &TaskGraph| moved(graph, share.first_rank, first_role, share.first_layer);
         all.classes.extend(job.classes.iter().map(moved));
         for role in &job.roles {

@@ -79,6 +79,15 @@ impl Source {
     }
 }
 
+/// Adjacent ranks of one class, up to the next run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassRun {
+    /// The first of these ranks.
+    pub first: u32,
+    /// Their class.
+    pub class: u32,
+}
+
 /// A whole job: the tasks of each rank, and the groups.
 #[derive(Clone, Debug)]
 pub struct Workload {
@@ -88,8 +97,8 @@ pub struct Workload {
     pub ranks: u32,
     /// Task graphs; ranks of one class do the same tasks.
     pub classes: Vec<TaskGraph>,
-    /// Class of each rank, as runs `(first rank, class)` in ascending order; the first run starts at rank 0.
-    pub class_runs: Vec<(u32, u32)>,
+    /// Class of each rank, in ascending order of ranks; the first run starts at rank 0.
+    pub class_runs: Vec<ClassRun>,
     /// Process groups that tasks refer to.
     pub roles: Vec<Role>,
     /// Names and sizes of the mesh's axes of more than one rank, if ranks are laid out on a mesh.
@@ -117,7 +126,7 @@ impl Workload {
         layers: Vec<String>,
     ) -> Self {
         let iterations = graph.iterations / graph.micro_batches;
-        let (classes, class_runs) = (vec![graph], vec![(0, 0)]);
+        let (classes, class_runs) = (vec![graph], vec![ClassRun { first: 0, class: 0 }]);
         Self {
             name,
             ranks,
@@ -138,15 +147,15 @@ impl Workload {
 
     /// The class of `rank`.
     pub fn class_of(&self, rank: u32) -> u32 {
-        let run = self.class_runs.partition_point(|&(first, _)| first <= rank);
-        self.class_runs[run - 1].1
+        let run = self.class_runs.partition_point(|run| run.first <= rank);
+        self.class_runs[run - 1].class
     }
 
     /// Number of ranks of a class.
     pub fn ranks_of(&self, class: u32) -> u32 {
-        let ends = self.class_runs.iter().skip(1).map(|&(first, _)| first).chain([self.ranks]);
-        let runs = self.class_runs.iter().zip(ends).filter(|(run, _)| run.1 == class);
-        runs.map(|(&(first, _), end)| end.saturating_sub(first)).sum()
+        let ends = self.class_runs.iter().skip(1).map(|run| run.first).chain([self.ranks]);
+        let runs = self.class_runs.iter().zip(ends).filter(|(run, _)| run.class == class);
+        runs.map(|(run, end)| end.saturating_sub(run.first)).sum()
     }
 
     /// For each role, whether the job has collectives in its groups.
@@ -167,10 +176,10 @@ impl Workload {
 
     /// Sums a number over all ranks. `of` returns it for the ranks of a class, given the class's number.
     pub fn sum_by_class(&self, of: impl Fn(usize) -> u128) -> u128 {
-        let ends = self.class_runs.iter().skip(1).map(|&(first, _)| first).chain([self.ranks]);
+        let ends = self.class_runs.iter().skip(1).map(|run| run.first).chain([self.ranks]);
         let sums: Vec<u128> = (0..self.classes.len()).map(of).collect();
         let runs = self.class_runs.iter().zip(ends);
-        let sum = |(&(first, class), end): (&(u32, u32), u32)| {
+        let sum = |(&ClassRun { first, class }, end): (&ClassRun, u32)| {
             sums[class as usize].saturating_mul(u128::from(end.saturating_sub(first)))
         };
         runs.map(sum).fold(0, u128::saturating_add)
@@ -179,8 +188,8 @@ impl Workload {
     /// The first rank of each class, in rank order.
     pub fn first_ranks(&self) -> impl Iterator<Item = u32> {
         let mut seen = vec![false; self.classes.len()];
-        let first = move |&&(_, class): &&(u32, u32)| !std::mem::replace(&mut seen[class as usize], true);
-        self.class_runs.iter().filter(first).map(|&(rank, _)| rank)
+        let first = move |run: &&ClassRun| !std::mem::replace(&mut seen[run.class as usize], true);
+        self.class_runs.iter().filter(first).map(|run| run.first)
     }
 
     /// A description of a task of `rank` for messages: its name, and its file.

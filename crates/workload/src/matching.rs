@@ -214,9 +214,9 @@ fn bad_peer(workload: &Workload, rank: u32, task: u32, peer: u32) -> Diagnostic 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Source;
     use crate::graph::{GraphBuilder, Part, Peer, Task};
     use crate::role::{Role, RoleId};
+    use crate::{ClassRun, Source};
     use syncline_units::RankId;
 
     fn graph(kinds: &[TaskKind]) -> TaskGraph {
@@ -232,7 +232,7 @@ mod tests {
             name: String::new(),
             ranks: 2,
             classes: vec![graph(a), graph(b)],
-            class_runs: vec![(0, 0), (1, 1)],
+            class_runs: vec![ClassRun { first: 0, class: 0 }, ClassRun { first: 1, class: 1 }],
             axes: Vec::new(),
             roles: vec![Role::grid("all", &[2], &[None], &[0])],
             layers: Vec::new(),

@@ -41,7 +41,7 @@ use syncline_formats::chakra::load::rank_file;
 use syncline_formats::chakra::{Graph, Loading, Traces};
 use syncline_units::Time;
 use syncline_workload::{
-    GraphBuilder, Part, Role, RoleId, Source, Task, TaskGraph, TaskKind, Work, Workload,
+    ClassRun, GraphBuilder, Part, Role, RoleId, Source, Task, TaskGraph, TaskKind, Work, Workload,
 };
 
 /// Largest number of problems that are reported.
@@ -95,11 +95,11 @@ pub fn workload(
         }
     }
     problems.into_result()?;
-    let mut class_runs: Vec<(u32, u32)> = Vec::new();
+    let mut class_runs: Vec<ClassRun> = Vec::new();
     for rank in 0..ranks {
         let class = traces.graph_index(rank) as u32;
-        if class_runs.last().is_none_or(|&(_, last)| last != class) {
-            class_runs.push((rank, class));
+        if class_runs.last().is_none_or(|last| last.class != class) {
+            class_runs.push(ClassRun { first: rank, class });
         }
     }
     let name =

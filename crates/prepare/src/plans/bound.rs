@@ -23,7 +23,7 @@ mod traffic;
 use super::context::Context;
 use cuts::{Cut, Survey};
 use std::collections::BTreeMap;
-use syncline_engine::{Lanes, PhasePlan};
+use syncline_engine::{GroupAxis, Lanes, PhasePlan};
 use syncline_plan::cost::chain;
 use syncline_units::{Bytes, CollectiveKind, Extent, Rate, Time};
 use syncline_workload::{Role, RoleId};
@@ -41,24 +41,40 @@ pub(super) struct Planned<'a> {
     pub(super) lanes: &'a [Lanes],
 }
 
-/// The properties of a phase that decide its messages and paths: collective, ranks, weight, axes cut and gated,
-/// dimension, algorithm.
-type Signature = (CollectiveKind, u32, u32, Vec<(u32, u32)>, Vec<(u32, u32)>, u16, String);
+/// The properties of a phase that decide its messages and paths.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct PhaseKey {
+    kind: CollectiveKind,
+    axis: GroupAxis,
+    cuts: Vec<GroupAxis>,
+    gates: Vec<GroupAxis>,
+    dim: u16,
+    algorithm: String,
+}
+
+impl PhaseKey {
+    fn new(phase: &PhasePlan) -> Self {
+        Self {
+            kind: phase.kind,
+            axis: GroupAxis { weight: phase.weight, size: phase.size },
+            cuts: phase.cuts.clone(),
+            gates: phase.gates.clone(),
+            dim: phase.dim,
+            algorithm: phase.algorithm.name().to_owned(),
+        }
+    }
+}
 
 /// Computes the bounds of a scenario's plans, and caches the cuts.
 #[derive(Default)]
 pub(super) struct Bounds {
-    known: BTreeMap<(RoleId, Vec<Signature>), Survey>,
+    known: BTreeMap<(RoleId, Vec<PhaseKey>), Survey>,
 }
 
 impl Bounds {
     /// The bound of a plan.
     pub(super) fn of(&mut self, context: &Context<'_>, plan: &Planned<'_>) -> Time {
-        let signature = |phase: &PhasePlan| {
-            let name = phase.algorithm.name().to_owned();
-            (phase.kind, phase.size, phase.weight, phase.cuts.clone(), phase.gates.clone(), phase.dim, name)
-        };
-        let key = (plan.id, plan.phases.iter().map(signature).collect());
+        let key = (plan.id, plan.phases.iter().map(PhaseKey::new).collect());
         let survey = self.known.entry(key).or_insert_with(|| Survey::new(context, plan));
         let vector = Vector::new(plan);
         let group = |cuts: &Vec<Cut>| cuts.iter().map(|cut| vector.time(cut)).max().unwrap_or(Time::ZERO);

@@ -39,7 +39,7 @@ impl Share {
 
 /// The least number of elements that a rank of a phase holds of a chunk of `elements`.
 pub(super) fn held(phase: &PhasePlan, elements: u64) -> u64 {
-    phase.cuts.iter().fold(elements, |held, &(_, size)| held / u64::from(size))
+    phase.cuts.iter().fold(elements, |held, axis| held / u64::from(axis.size))
 }
 
 /// The messages that one rank sends for a chunk: how many, by receiver and length.
