@@ -140,6 +140,7 @@ mod tests {
     use super::*;
     use crate::{Origin, Purpose};
     use proptest::prelude::*;
+    use std::num::NonZeroU32;
     use syncline_units::Time;
 
     /// What a chain that ends now with `stretch` is spent on.
@@ -161,7 +162,10 @@ mod tests {
             for (number, &(from, to, time, kind, visit)) in steps.iter().enumerate() {
                 let mut next = [START; 2];
                 for (which, trail) in [&mut whole, &mut dropping].into_iter().enumerate() {
-                    let of = Purpose::phase(to as u32, kind.into(), visit, 0);
+                    let of = NonZeroU32::new(visit).map_or_else(
+                        || Purpose::task(to as u32, kind.into()),
+                        |visit| Purpose::phase(to as u32, kind.into(), visit, 0),
+                    );
                     let origin = Origin { after: ends[from][which], since: now, of };
                     next[which] = match kind {
                         0 => trail.works(&Origin { of: Purpose::task(0, 0), ..origin }, false),

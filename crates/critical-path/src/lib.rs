@@ -24,8 +24,8 @@ mod walk;
 
 pub use collect::Visit;
 pub use savings::{Moment, Savings};
-pub use trail::{NO_TIER, Origin, Purpose, START, Tail, Trail};
-pub use walk::Watched;
+pub use trail::{NO_TIER, Origin, Purpose, Route, START, Tail, Trail};
+pub use walk::{LastTask, Watched};
 
 use syncline_units::Time;
 

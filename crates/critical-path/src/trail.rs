@@ -4,6 +4,7 @@
 //! longer copy of it. Unreferenced stretches are dropped from time to time (`collect`).
 
 use crate::savings::{Earlier, Moment};
+use std::num::NonZeroU32;
 use syncline_units::Time;
 
 /// No stretch: the beginning of a chain.
@@ -22,25 +23,25 @@ const FEW: usize = 1 << 14;
 pub struct Purpose {
     pub(crate) rank: u32,
     pub(crate) task: u32,
-    /// Unique number of a collective or a single message; 0 for other tasks.
-    visit: u32,
+    /// Unique number of a collective or a single message.
+    visit: Option<NonZeroU32>,
     dim: u16,
 }
 
 impl Purpose {
     /// A task of a rank.
     pub fn task(rank: u32, task: u32) -> Self {
-        Self { rank, task, visit: 0, dim: NO_DIM }
+        Self { rank, task, visit: None, dim: NO_DIM }
     }
 
     /// A message of a point-to-point task.
-    pub fn message(rank: u32, task: u32, visit: u32) -> Self {
-        Self { rank, task, visit, dim: NO_DIM }
+    pub fn message(rank: u32, task: u32, visit: NonZeroU32) -> Self {
+        Self { rank, task, visit: Some(visit), dim: NO_DIM }
     }
 
     /// Work of a rank in a phase of the collective `visit`.
-    pub fn phase(rank: u32, task: u32, visit: u32, dim: u16) -> Self {
-        Self { rank, task, visit, dim }
+    pub fn phase(rank: u32, task: u32, visit: NonZeroU32, dim: u16) -> Self {
+        Self { rank, task, visit: Some(visit), dim }
     }
 
     /// The accounting dimension.
@@ -51,7 +52,7 @@ impl Purpose {
     /// Whether both belong to the same phase of the same collective.
     #[inline]
     fn goes_on(&self, other: &Self) -> bool {
-        (self.visit, self.dim) == (other.visit, other.dim) && self.visit != 0
+        (self.visit, self.dim) == (other.visit, other.dim) && self.visit.is_some()
     }
 }
 
@@ -69,7 +70,7 @@ pub struct Origin {
 impl Origin {
     /// The origin of everything while nothing is recorded.
     pub const UNKNOWN: Self =
-        Self { after: START, since: Time::ZERO, of: Purpose { rank: 0, task: 0, visit: 0, dim: NO_DIM } };
+        Self { after: START, since: Time::ZERO, of: Purpose { rank: 0, task: 0, visit: None, dim: NO_DIM } };
 
     /// This origin, but after `stretch`, which ended at `since`.
     #[inline]
@@ -88,14 +89,25 @@ impl Origin {
     }
 }
 
+/// The way of a message to a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Route {
+    /// The sending NPU.
+    pub from: u32,
+    /// The receiving NPU.
+    pub to: u32,
+    /// Number of links passed before the port. It distinguishes hops of symmetric messages over links of one class,
+    /// which share a port.
+    pub hop: u32,
+}
+
 /// The last message that kept a port busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tail {
     /// The message's stretch, which ends when the port is free.
     pub stretch: u32,
-    /// Sender, receiver, and the number of links passed before. Hops of symmetric messages over links of one class
-    /// share a port; the number of links distinguishes them.
-    pub pair: (u32, u32, u32),
+    /// The message's way to the port.
+    pub route: Route,
     /// How long the port was busy with it.
     pub time: Time,
     /// When the port became free.
@@ -112,7 +124,7 @@ impl Tail {
 
 impl Default for Tail {
     fn default() -> Self {
-        Self { stretch: START, pair: (0, 0, 0), time: Time::ZERO, free: Moment::NONE }
+        Self { stretch: START, route: Route::default(), time: Time::ZERO, free: Moment::NONE }
     }
 }
 
@@ -162,6 +174,7 @@ pub struct Trail {
     pub(crate) messages: Vec<u32>,
     /// The stretch with which the most recently sent message leaves its NPU.
     left: u32,
+    /// The latest number of a visit; 0 before the first.
     visits: u32,
     /// Simulated time that the engine has skipped so far.
     pub(crate) skipped: u64,
@@ -196,9 +209,10 @@ impl Trail {
 
     /// A new number for a collective or a single message.
     #[inline]
-    pub fn visit(&mut self) -> u32 {
-        self.visits = self.visits.wrapping_add(1).max(1);
-        self.visits
+    pub fn visit(&mut self) -> NonZeroU32 {
+        let next = NonZeroU32::new(self.visits.wrapping_add(1)).unwrap_or(NonZeroU32::MIN);
+        self.visits = next.get();
+        next
     }
 
     /// Converts `time` to the trail's clock, which stands still while the engine skips iterations.
@@ -302,8 +316,8 @@ impl Trail {
     /// The stretch that a message follows after waiting for a busy port: the stretch of the message ahead, whose
     /// bytes count as queueing unless they are the sender's own.
     #[inline]
-    pub fn behind(&mut self, tail: &Tail, pair: (u32, u32, u32), own: bool, waited: Time) -> u32 {
-        if own || tail.pair == pair {
+    pub fn behind(&mut self, tail: &Tail, route: Route, own: bool, waited: Time) -> u32 {
+        if own || tail.route == route {
             return tail.stretch;
         }
         let Some(&stretch) = self.stretches.get(tail.stretch as usize) else { return START };

@@ -7,13 +7,24 @@ use crate::{CriticalPath, Segment, Spent};
 use std::collections::BTreeMap;
 use syncline_units::Time;
 
+/// The task that ended last.
+#[derive(Clone, Copy, Debug)]
+pub struct LastTask {
+    /// When it ended.
+    pub end: Time,
+    /// Its rank.
+    pub rank: u32,
+    /// The stretch that ended with it.
+    pub stretch: u32,
+}
+
 /// Notes taken while the steps on the critical path run.
 #[derive(Debug, Default)]
 pub struct Watched {
     /// Number of iterations on the path, from the first.
     pub iterations: u32,
-    /// The task of these iterations that ended last: when, on which rank, and with which stretch.
-    pub last: Option<(Time, u32, u32)>,
+    /// The task of these iterations that ended last.
+    pub last: Option<LastTask>,
     /// Compute time of each rank.
     pub computed: Vec<Time>,
     /// The path, once all of these iterations are over.
@@ -25,18 +36,21 @@ impl Watched {
     #[inline]
     pub fn ends(&mut self, now: Time, rank: u32, stretch: u32, trail: &mut Trail) {
         self.last = Some(match self.last {
-            Some((then, other, last)) if now == then && rank > other => {
-                (then, other, trail.meet(last, then, trail.moment(stretch, now)))
+            Some(last) if now == last.end && rank > last.rank => {
+                LastTask { stretch: trail.meet(last.stretch, now, trail.moment(stretch, now)), ..last }
             }
-            Some((then, _, last)) => (now, rank, trail.meet(stretch, now, trail.moment(last, then))),
-            None => (now, rank, stretch),
+            Some(last) => {
+                let stretch = trail.meet(stretch, now, trail.moment(last.stretch, last.end));
+                LastTask { end: now, rank, stretch }
+            }
+            None => LastTask { end: now, rank, stretch },
         });
     }
 
     /// The path.
     pub fn path(&mut self, trail: &Trail) -> CriticalPath {
         let computed = std::mem::take(&mut self.computed);
-        let Some((end, rank, stretch)) = self.last else {
+        let Some(LastTask { end, rank, stretch }) = self.last else {
             return CriticalPath { computed, ..CriticalPath::default() };
         };
         let (segments, Sums { spent, saved }) = trail.walk(stretch, end);
@@ -112,7 +126,7 @@ impl Trail {
     }
 
     /// Converts a time on the trail's clock to simulated time.
-    fn told(&self, time: u64, ends: bool) -> Time {
+    fn simulated(&self, time: u64, ends: bool) -> Time {
         let before = |repeat: &&Repeat| if ends { repeat.at < time } else { repeat.at <= time };
         let skipped =
             self.repeats.iter().filter(before).map(|repeat| repeat.length * repeat.times).sum::<u64>();
@@ -132,7 +146,7 @@ impl Trail {
             self.add(here, now, &mut sums);
             let mut until = now;
             for (spent, length) in here.parts(now).into_iter().rev().filter(|&(_, length)| length > 0) {
-                self.told_apart((until - length, until), |start, end| {
+                self.between_skips((until - length, until), |start, end| {
                     let (rank, task, dim) = (here.of.rank, here.of.task, here.of.dim());
                     segments.push(Segment { start, end, rank, task, dim, spent });
                 });
@@ -147,13 +161,13 @@ impl Trail {
         (segments, sums)
     }
 
-    /// Calls `tell` for the parts of a time span between skips, last part first.
-    fn told_apart(&self, (start, end): (u64, u64), mut tell: impl FnMut(Time, Time)) {
+    /// Calls `visit` for the parts of a time span between skips, last part first.
+    fn between_skips(&self, (start, end): (u64, u64), mut visit: impl FnMut(Time, Time)) {
         let mut until = end;
         for repeat in self.repeats.iter().rev().filter(|repeat| start < repeat.at && repeat.at < end) {
-            tell(self.told(repeat.at, false), self.told(until, true));
+            visit(self.simulated(repeat.at, false), self.simulated(until, true));
             until = repeat.at;
         }
-        tell(self.told(start, false), self.told(until, true));
+        visit(self.simulated(start, false), self.simulated(until, true));
     }
 }

@@ -513,7 +513,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let mut trail = std::mem::take(&mut self.calendar.trail);
         trail.collect(|visit| {
             visit(&mut self.after);
-            self.watched.last.iter_mut().for_each(|(.., stretch)| visit(stretch));
+            self.watched.last.iter_mut().for_each(|last| visit(&mut last.stretch));
             self.ranks.iter_mut().for_each(|rank| rank.visit(visit));
             self.sets.slots_mut().for_each(|set| set.visit(visit));
             self.runs.slots_mut().for_each(|run| run.visit(visit));

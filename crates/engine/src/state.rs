@@ -5,6 +5,7 @@ use crate::slab::{Id, Life};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::num::NonZeroU32;
 use syncline_critical_path::{Moment, Purpose};
 use syncline_net_api::activity::Recent;
 use syncline_units::{Extent, Time};
@@ -185,7 +186,7 @@ pub(crate) struct Window {
 pub(crate) struct Instance {
     pub(crate) sequence: u32,
     /// Unique number on the critical path.
-    pub(crate) visit: u32,
+    pub(crate) visit: NonZeroU32,
     /// Orders collectives of all roles.
     pub(crate) number: u64,
     /// Set at each slot.

@@ -9,7 +9,7 @@
 //! On a path of one link, both give the same result.
 
 use std::collections::BTreeMap;
-use syncline_critical_path::{Origin, START, Tail, Trail};
+use syncline_critical_path::{Origin, Route, START, Tail, Trail};
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_net_api::activity::{Activity, Recent};
 use syncline_net_api::{Calendar, Call, LinkUse, Measurements, NetworkModel, Repeats, Sent, Transfer};
@@ -47,8 +47,7 @@ struct Passage {
     start: Time,
     /// How long sending takes.
     time: Time,
-    /// Sender and receiver, and the number of links passed before.
-    pair: (u32, u32, u32),
+    route: Route,
     /// Whether the link is the first one from its sender.
     own: bool,
 }
@@ -87,7 +86,7 @@ struct Travel {
     /// then.
     tail: Time,
     slowest: Slowest,
-    pair: (u32, u32),
+    ends: Ends,
     origin: Origin,
 }
 
@@ -99,14 +98,28 @@ impl Travel {
         path: Vec::new(),
         tail: Time::ZERO,
         slowest: Slowest { tier: 0, time: Time::ZERO, others: Time::ZERO },
-        pair: (0, 0),
+        ends: Ends { from: 0, to: 0 },
         origin: Origin::UNKNOWN,
     };
 }
 
-/// Returns sender and receiver.
-fn pair(transfer: &Transfer) -> (u32, u32) {
-    (transfer.from.0, transfer.to.0)
+/// The NPUs that send and receive a message.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    from: u32,
+    to: u32,
+}
+
+impl Ends {
+    fn of(transfer: &Transfer) -> Self {
+        Self { from: transfer.from.0, to: transfer.to.0 }
+    }
+
+    /// The route of a message up to link `hop` of its path.
+    fn route(self, hop: u32) -> Route {
+        let Self { from, to } = self;
+        Route { from, to, hop }
+    }
 }
 
 /// Either model on a fabric.
@@ -225,7 +238,7 @@ impl<'a> Links<'a> {
         let travel = &mut self.travels[index as usize];
         (travel.id, travel.key, travel.bytes, travel.tail) =
             (transfer.id, transfer.key, transfer.bytes, tail);
-        (travel.slowest, travel.pair, travel.origin) = (slowest, pair(transfer), origin);
+        (travel.slowest, travel.ends, travel.origin) = (slowest, Ends::of(transfer), origin);
         std::mem::swap(&mut travel.path, &mut self.path);
         index
     }
@@ -237,30 +250,30 @@ impl<'a> Links<'a> {
         if !trail.is_on() {
             return (START, *origin);
         }
-        let Passage { port, comes, start, time, pair, own } = *passage;
+        let Passage { port, comes, start, time, route, own } = *passage;
         let port = &mut self.ports[port];
         let came = trail.comes(origin, comes);
         let after = match start > comes {
             true => {
-                let behind = trail.behind(&port.tail, pair, own, start.saturating_sub(comes));
+                let behind = trail.behind(&port.tail, route, own, start.saturating_sub(comes));
                 trail.meet(behind, start, came)
             }
             false => trail.meet(came.stretch(), comes, port.tail.free),
         };
         let origin = origin.after(after, start);
         let stretch = trail.bytes(&origin, port.tier, time);
-        port.tail = Tail { stretch, pair, time, free: trail.moment(stretch, start.saturating_add(time)) };
+        port.tail = Tail { stretch, route, time, free: trail.moment(stretch, start.saturating_add(time)) };
         (stretch, origin)
     }
 
     /// Handles the head of a message that has reached its last link (analytical).
     fn receive(&mut self, now: Time, index: u32, calendar: &mut Calendar) {
-        let Travel { id, key, bytes, tail, slowest, pair, origin, .. } = self.travels[index as usize];
+        let Travel { id, key, bytes, tail, slowest, ends, origin, .. } = self.travels[index as usize];
         let link = *self.travels[index as usize].path.last().expect("travels have paths");
         let (rate, latency) = self.fabric.speed(link);
         let (port, start, time) = self.occupy(now, link, rate, bytes);
         let hop = self.travels[index as usize].path.len() as u32 - 1;
-        let passage = Passage { port, comes: now, start, time, pair: (pair.0, pair.1, hop), own: false };
+        let passage = Passage { port, comes: now, start, time, route: ends.route(hop), own: false };
         let (stretch, _) = self.passes(&passage, &origin, &mut calendar.trail);
         let end = start.saturating_add(time);
         let stretch =
@@ -298,12 +311,12 @@ impl<'a> Links<'a> {
 
     /// Handles a whole message that has reached link `hop` of its path (queued).
     fn forward(&mut self, now: Time, index: u32, hop: u32, calendar: &mut Calendar) -> Time {
-        let Travel { id, key, bytes, pair, origin, .. } = self.travels[index as usize];
+        let Travel { id, key, bytes, ends, origin, .. } = self.travels[index as usize];
         let path = &self.travels[index as usize].path;
         let (link, last) = (path[hop as usize], path.len() as u32 - 1);
         let (rate, latency) = self.fabric.speed(link);
         let (port, start, time) = self.occupy(now, link, rate, bytes);
-        let passage = Passage { port, comes: now, start, time, pair: (pair.0, pair.1, hop), own: hop == 0 };
+        let passage = Passage { port, comes: now, start, time, route: ends.route(hop), own: hop == 0 };
         let (stretch, _) = self.passes(&passage, &origin, &mut calendar.trail);
         let sent = start.saturating_add(time);
         let arrival = sent.saturating_add(latency);
@@ -359,8 +372,8 @@ impl NetworkModel for Links<'_> {
             [link] => {
                 let (rate, latency) = self.fabric.speed(link);
                 let (port, start, time) = self.occupy(now, link, rate, transfer.bytes);
-                let (from, to) = pair(transfer);
-                let passage = Passage { port, comes: now, start, time, pair: (from, to, 0), own: true };
+                let passage =
+                    Passage { port, comes: now, start, time, route: Ends::of(transfer).route(0), own: true };
                 let (stretch, _) = self.passes(&passage, &transfer.origin, &mut calendar.trail);
                 calendar.trail.leaves(stretch);
                 calendar.trail.arrives(transfer.id, stretch);
@@ -372,8 +385,14 @@ impl NetworkModel for Links<'_> {
                 Model::Analytical => {
                     let (rate, _) = self.fabric.speed(first);
                     let (port, start, time) = self.occupy(now, first, rate, transfer.bytes);
-                    let (from, to) = pair(transfer);
-                    let passage = Passage { port, comes: now, start, time, pair: (from, to, 0), own: true };
+                    let passage = Passage {
+                        port,
+                        comes: now,
+                        start,
+                        time,
+                        route: Ends::of(transfer).route(0),
+                        own: true,
+                    };
                     let (stretch, origin) = self.passes(&passage, &transfer.origin, &mut calendar.trail);
                     calendar.trail.leaves(stretch);
                     let mut slowest = Slowest { tier: self.ports[port].tier, time, others: Time::ZERO };

@@ -3,6 +3,7 @@
 use crate::faults::{self, Faults};
 use crate::jobs::{Built, StepWork};
 use crate::several::{self, Member};
+use crate::size::OneByOne;
 use crate::symmetry::Subject;
 use crate::watch::Watch;
 use crate::{compute, even, jitter, jobs, network, placement, plans, size, symmetry, tiers};
@@ -139,25 +140,25 @@ pub fn in_any_memory(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared>
     }
     let (placement, mut plans) = planned.expect("errors were returned");
     warnings.extend(plans::without_use(&plans.unused));
-    let (symmetry, why) = match (&scenario.network, scenario.quotient) {
+    let (symmetry, obstacles) = match (&scenario.network, scenario.quotient) {
         // Which packet is lost depends on the order of packets that arrive at the same time, and no symmetry preserves
         // it.
         (NetworkSettings::Packet(_), _) => (
             Symmetry::none(&fabric),
-            "the results of `packet` depend on the order of packets, which no symmetry preserves".to_owned(),
+            "the results of `packet` depend on the order of packets, which no symmetry preserves".into(),
         ),
         (_, true) if !scenario.jitter.is_none() => {
-            (Symmetry::none(&fabric), "`jitter` makes every rank differ from the others".to_owned())
+            (Symmetry::none(&fabric), "`jitter` makes every rank differ from the others".into())
         }
         (network, true) => {
             let (fabric, workload, placement, slow) = (&fabric, &workload, &placement[..], &faults.slow);
             symmetry::find(Subject { fabric, workload, placement, slow, network }, &mut plans)
         }
-        (_, false) => (Symmetry::none(&fabric), "`quotient` is false".to_owned()),
+        (_, false) => (Symmetry::none(&fabric), "`quotient` is false".into()),
     };
     let schedule = plans::schedule(&scenario.collectives);
-    let even = why.contains(symmetry::UNEVEN).then(|| even::remedy(scenario, &plans)).flatten();
-    let reason = (&*why, even.as_deref());
+    let remedy = obstacles.uneven.then(|| even::remedy(scenario, &plans)).flatten();
+    let reason = OneByOne { why: &obstacles.why, remedy: remedy.as_deref() };
     size::memory(&workload, &symmetry, &plans, &schedule, scenario.limits.memory, reason).into_result()?;
     warnings.extend(size::many(&workload, &symmetry, &plans, &schedule, reason));
     Ok(Prepared {

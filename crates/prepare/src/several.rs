@@ -4,6 +4,7 @@
 //! not modelled. The slowdown of a job is measured against the same job alone on the same fabric, with the same network
 //! model and jitter.
 
+use crate::size::OneByOne;
 use crate::watch::Watch;
 use crate::{Prepared, jitter, network, plans, prepare, shared_memory, size};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
@@ -176,7 +177,7 @@ fn joined(
     let symmetry = Symmetry::none(&fabric);
     size::bytes(&workload).into_result()?;
     let schedule = plans::schedule(&scenario.collectives);
-    let reason = ("several jobs share the fabric", None);
+    let reason = OneByOne { why: "several jobs share the fabric", remedy: None };
     size::memory(&workload, &symmetry, &plans, &schedule, scenario.limits.memory, reason).into_result()?;
     syncline_engine::keys::check(&plans.plans)?;
     warnings.extend(size::many(&workload, &symmetry, &plans, &schedule, reason));

@@ -180,14 +180,22 @@ fn sends(phase: &PhasePlan) -> u64 {
     [0, phase.size / 3, phase.size - 1].map(of_rank).iter().sum::<u64>().div_ceil(3)
 }
 
-/// A warning if more than [`MANY`] ranks are simulated individually, or fewer that take long or much memory. `why` is the
-/// reason for simulating them one by one; `even` is a remedy if the sizes of collectives are the reason.
+/// Why ranks are simulated one by one.
+#[derive(Clone, Copy, Debug)]
+pub struct OneByOne<'a> {
+    /// A clause that says why.
+    pub why: &'a str,
+    /// What to change, if the sizes of collectives are the reason.
+    pub remedy: Option<&'a str>,
+}
+
+/// A warning if more than [`MANY`] ranks are simulated individually, or fewer that take long or much memory.
 pub fn many(
     workload: &Workload,
     symmetry: &Symmetry,
     plans: &Plans,
     schedule: &Schedule,
-    (why, even): (&str, Option<&str>),
+    OneByOne { why, remedy }: OneByOne<'_>,
 ) -> Diagnostics {
     let ranks = simulated(workload, symmetry);
     if ranks < FEW_RANKS {
@@ -199,11 +207,11 @@ pub fn many(
         return Diagnostics::new();
     }
     let of = if ranks == workload.ranks { String::new() } else { format!(" of {}", workload.ranks) };
-    let even = even.map_or_else(String::new, |even| format!("{even}, or "));
+    let remedy = remedy.map_or_else(String::new, |remedy| format!("{remedy}, or "));
     Diagnostic::warning(Code::ManyRanks, format!("{ranks}{of} ranks are simulated individually: {why}"))
         .help(format!(
             "this takes about {} of memory, and {:.0} million messages a step, at one or two seconds for each million; \
-             {even}try a smaller fabric first",
+             {remedy}try a smaller fabric first",
             Bytes((memory / 1e8).ceil() as u64 * 100_000_000),
             (messages / 1e6).max(1.0)
         ))
@@ -227,7 +235,7 @@ pub fn memory(
     plans: &Plans,
     schedule: &Schedule,
     limit: Bytes,
-    (why, even): (&str, Option<&str>),
+    OneByOne { why, remedy }: OneByOne<'_>,
 ) -> Diagnostics {
     let mut errors = Diagnostics::new();
     let ranks = u64::from(simulated(workload, symmetry));
@@ -256,7 +264,7 @@ pub fn memory(
                 .note(format!("ranks are simulated individually: {why}"))
                 .help(format!(
                     "{}simulate a smaller fabric; or raise `limits.memory` if the machine has more memory",
-                    even.map_or_else(String::new, |even| format!("{even}; or "))
+                    remedy.map_or_else(String::new, |remedy| format!("{remedy}; or "))
                 )),
         );
     }

@@ -31,8 +31,7 @@ use syncline_workload::{Axis, Peer, Role, TaskGraph, TaskKind, Workload};
 /// each link.
 const MOST_LINKS: u32 = 1 << 22;
 
-/// The reason for an axis that is not turned because blocks differ in length.
-pub(crate) const UNEVEN: &str = "data is not cut evenly";
+const UNEVEN: &str = "data is not cut evenly";
 const PARTS: &str = "groups cover only parts of dimensions";
 const UNLIKE: &str = "the algorithm does not treat all ranks alike";
 const NO_LATENCY: &str = "shared links have no latency";
@@ -47,30 +46,45 @@ pub(crate) struct Subject<'a> {
     pub network: &'a NetworkSettings,
 }
 
+/// Why axes cannot be turned.
+#[derive(Debug, Default)]
+pub(crate) struct Obstacles {
+    /// The reasons, as a clause; empty if all axes can be turned.
+    pub why: String,
+    /// Whether it is a reason that blocks differ in length.
+    pub uneven: bool,
+}
+
+impl From<&str> for Obstacles {
+    fn from(why: &str) -> Self {
+        Self { why: why.to_owned(), uneven: false }
+    }
+}
+
 /// Finds the axes that can be turned, and marks the phases that run along them. Also returns why other axes cannot.
-pub(crate) fn find(subject: Subject<'_>, plans: &mut Plans) -> (Symmetry, String) {
+pub(crate) fn find(subject: Subject<'_>, plans: &mut Plans) -> (Symmetry, Obstacles) {
     let Subject { fabric, workload, .. } = subject;
     if let Some(why) = whole(subject) {
-        return (Symmetry::none(fabric), why.to_owned());
+        return (Symmetry::none(fabric), why.into());
     }
     let roles = roles_of(workload, plans);
     let roles: Vec<&Role> =
         roles.into_iter().map(|role| &workload.roles[role.expect("a plan has a task")]).collect();
-    let (mut symmetry, mut why) = (Symmetry::none(fabric), String::new());
+    let (mut symmetry, mut obstacles) = (Symmetry::none(fabric), Obstacles::default());
     let mut in_parts = fabric.is_graph();
     if !fabric.is_graph() {
         let search = Search::over_dims(subject).run(plans, &roles);
         in_parts = search.in_parts && fabric.links() <= MOST_LINKS;
         symmetry = Symmetry::new(fabric, &search.found());
-        why = search.why();
+        obstacles = search.obstacles();
     }
     if in_parts && let Some(search) = Search::over_groups(subject) {
-        let (found, reasons) = search.run(plans, &roles).by_routes(plans, &roles);
+        let (found, others) = search.run(plans, &roles).by_routes(plans, &roles);
         if fabric.is_graph() || found.members() > symmetry.members() {
-            (symmetry, why) = (found, reasons);
+            (symmetry, obstacles) = (found, others);
         }
     } else if fabric.is_graph() {
-        why = "the groups' axes do not form a grid".to_owned();
+        obstacles = "the groups' axes do not form a grid".into();
     }
     for (plan, role) in plans.plans.iter_mut().zip(&roles) {
         for phase in &mut plan.phases {
@@ -78,7 +92,7 @@ pub(crate) fn find(subject: Subject<'_>, plans: &mut Plans) -> (Symmetry, String
                 axis_of(role, phase).and_then(|Axis { size, stride, .. }| symmetry.turned(size, stride));
         }
     }
-    (symmetry, why)
+    (symmetry, obstacles)
 }
 
 /// Why no axis at all can be turned, if there is such a reason.
@@ -122,6 +136,28 @@ fn axis_at(role: &Role, weight: u32) -> Option<Axis> {
     None
 }
 
+/// How an axis may be turned, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turning {
+    /// Not at all.
+    Fixed,
+    /// In any way.
+    Any,
+    /// Only in this way.
+    By(Turn),
+}
+
+impl Turning {
+    /// The turn to use, if there is one.
+    fn turn(self) -> Option<Turn> {
+        match self {
+            Self::Fixed => None,
+            Self::Any => Some(Turn::Cyclic),
+            Self::By(turn) => Some(turn),
+        }
+    }
+}
+
 /// An axis of ranks, which may turn out to be turnable.
 #[derive(Debug)]
 pub(crate) struct Candidate {
@@ -130,15 +166,14 @@ pub(crate) struct Candidate {
     pub stride: u32,
     /// The fabric's dimension that is this axis.
     dim: Option<usize>,
-    /// `None` if the axis cannot be turned; `Some(None)` if so far any kind of turn is possible.
-    pub turn: Option<Option<Turn>>,
+    turning: Turning,
     /// Why it cannot be turned; empty if it can.
     why: &'static str,
 }
 
 impl Candidate {
     fn new(name: String, size: u32, stride: u32) -> Self {
-        Self { name, size, stride, dim: None, turn: Some(None), why: "" }
+        Self { name, size, stride, dim: None, turning: Turning::Any, why: "" }
     }
 
     pub(crate) fn coordinate(&self, rank: u32) -> u32 {
@@ -147,7 +182,7 @@ impl Candidate {
 
     /// Marks the axis as not turnable.
     pub(crate) fn keep(&mut self, why: &'static str) {
-        self.turn = None;
+        self.turning = Turning::Fixed;
         // Report the first reason: it is the one to remove first.
         if self.why.is_empty() {
             self.why = why;
@@ -247,12 +282,12 @@ impl<'a> Search<'a> {
     }
 
     fn turning(&self) -> usize {
-        self.axes.iter().filter(|axis| axis.turn.is_some()).count()
+        self.axes.iter().filter(|axis| axis.turning != Turning::Fixed).count()
     }
 
     /// The turn that was found for each axis.
     fn found(&self) -> Vec<Option<Turn>> {
-        self.axes.iter().map(|axis| axis.turn.map(|turn| turn.unwrap_or(Turn::Cyclic))).collect()
+        self.axes.iter().map(|axis| axis.turning.turn()).collect()
     }
 
     fn keep_all(&mut self, why: &'static str) {
@@ -261,7 +296,7 @@ impl<'a> Search<'a> {
 
     /// Marks those axes as not turnable that so far are, and for which `stays` is true.
     fn keep_where(&mut self, why: &'static str, stays: impl Fn(&Candidate) -> bool) {
-        for axis in self.axes.iter_mut().filter(|axis| axis.turn.is_some()) {
+        for axis in self.axes.iter_mut().filter(|axis| axis.turning != Turning::Fixed) {
             if stays(axis) {
                 axis.keep(why);
             }
@@ -274,14 +309,14 @@ impl<'a> Search<'a> {
     }
 
     /// Why axes cannot be turned, and which axes: `some ranks are slow (ring, fc)`.
-    pub(crate) fn why(&self) -> String {
+    fn obstacles(&self) -> Obstacles {
         let mut of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for axis in self.axes.iter().filter(|axis| !axis.why.is_empty()) {
             of.entry(axis.why).or_default().push(&axis.name);
         }
         let said: Vec<String> =
             of.into_iter().map(|(why, axes)| format!("{why} ({})", axes.join(", "))).collect();
-        said.join("; ")
+        Obstacles { why: said.join("; "), uneven: self.axes.iter().any(|axis| axis.why == UNEVEN) }
     }
 
     /// The index of a role's axis among the candidates.
@@ -379,14 +414,14 @@ impl<'a> Search<'a> {
         for phase in plan.phases.iter().filter(|phase| phase.size > 1) {
             let spot = self.spot(axis_of(role, phase));
             let known = match spot {
-                Spot::At(place) => self.axes[place].turn,
-                Spot::Kept | Spot::Nowhere => None,
+                Spot::At(place) => self.axes[place].turning,
+                Spot::Kept | Spot::Nowhere => Turning::Fixed,
             };
             match (known, phase.turn, spot) {
-                (Some(None), Some(found), Spot::At(place)) if phase.streams == 1 => {
-                    self.axes[place].turn = Some(Some(found));
+                (Turning::Any, Some(found), Spot::At(place)) if phase.streams == 1 => {
+                    self.axes[place].turning = Turning::By(found);
                 }
-                (Some(Some(known)), Some(found), _) if known == found && phase.streams == 1 => {}
+                (Turning::By(known), Some(found), _) if known == found && phase.streams == 1 => {}
                 _ => self.keep_at(spot, UNLIKE),
             }
             for &GroupAxis { weight, .. } in &phase.gates {
@@ -420,14 +455,14 @@ impl<'a> Search<'a> {
     }
 
     /// Tries to turn one axis after the other, by as few coordinates as routes allow.
-    fn by_routes(mut self, plans: &Plans, roles: &[&Role]) -> (Symmetry, String) {
+    fn by_routes(mut self, plans: &Plans, roles: &[&Role]) -> (Symmetry, Obstacles) {
         let fabric = self.subject.fabric;
         let inside = match self.subject.network {
             NetworkSettings::Analytical => Inside::Passed,
             NetworkSettings::Queued => Inside::Queued,
             NetworkSettings::Flow(settings) if settings.paths > 1 => {
                 self.keep_all("messages take several paths");
-                return (Symmetry::none(fabric), self.why());
+                return (Symmetry::none(fabric), self.obstacles());
             }
             NetworkSettings::Flow(_) | NetworkSettings::Packet(_) => Inside::Shared,
         };
@@ -436,8 +471,7 @@ impl<'a> Search<'a> {
         let mut best = Symmetry::none(fabric);
         let mut exchanges = Exchanges::new(plans, roles);
         for at in 0..axes.len() {
-            let (Some(turn), size) = (self.axes[at].turn, axes[at].size) else { continue };
-            let turn = turn.unwrap_or(Turn::Cyclic);
+            let (Some(turn), size) = (self.axes[at].turning.turn(), axes[at].size) else { continue };
             let steps = (1..size).filter(|step| size.is_multiple_of(*step));
             let mut why = "";
             let found =
@@ -461,7 +495,7 @@ impl<'a> Search<'a> {
                 None => {}
             }
         }
-        (best, self.why())
+        (best, self.obstacles())
     }
 }
 
