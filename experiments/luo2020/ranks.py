@@ -51,7 +51,7 @@ def serve(addresses: list[str], cores: int, jobs: int = 1) -> None:
         ended = 0
         while ended < jobs:
             time.sleep(0.02)
-            ended += sum(each["event"] == "job_ends" for each in service.events())
+            ended += sum(each["event"] == "job_ended" for each in service.events())
 
 
 def work(

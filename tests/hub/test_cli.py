@@ -32,7 +32,7 @@ def served(*arguments):
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             said = {}
-            while said.get("event") != "listens":
+            while said.get("event") != "listening":
                 line = process.stderr.readline()
                 assert line, "it listens"
                 said = json.loads(line)
@@ -59,7 +59,7 @@ def test_sigterm_ends_a_hub_after_its_jobs():
     with served("--cores", "2") as (process, address):
         with Hub.join(address, {"w": ("f32", 1000)}, rank=0, world=1, job="mine") as hub:
             process.send_signal(signal.SIGTERM)
-            while json.loads(process.stderr.readline())["event"] != "drains":
+            while json.loads(process.stderr.readline())["event"] != "draining":
                 pass
             late = run("bench", address, "--world", "1", status=6)
             assert "takes no new jobs" in late.stderr
@@ -68,15 +68,15 @@ def test_sigterm_ends_a_hub_after_its_jobs():
         told = events(process)
         assert process.returncode == 0
     kinds = [event["event"] for event in told]
-    assert kinds[-3:] == ["rank_leaves", "job_ends", "ends"], told
-    assert all(event["job"] == "mine" for event in told if event["event"] == "job_ends")
+    assert kinds[-3:] == ["rank_left", "job_ended", "ended"], told
+    assert all(event["job"] == "mine" for event in told if event["event"] == "job_ended")
 
 
 def test_jobs_are_cut_off_when_the_drain_time_is_over():
     with served("--drain", "0.3") as (process, address):
         hub = Hub.join(address, {"w": ("f32", 10)}, rank=0, world=1)
         process.send_signal(signal.SIGTERM)
-        assert events(process)[-1]["event"] == "ends"
+        assert events(process)[-1]["event"] == "ended"
         assert process.returncode == 6
         hub.close()
 
@@ -136,7 +136,7 @@ def test_refused_connections_are_logged(tmp_path):
                         pass
         time.sleep(1.5)
         process.send_signal(signal.SIGTERM)
-        said = [event for event in events(process) if event["event"] == "connection_is_refused"]
+        said = [event for event in events(process) if event["event"] == "connection_refused"]
     assert len(said) == 3
     assert said[-1]["refused"] == 3
     assert all(event["from"].startswith("127.0.0.1:") and event["why"] for event in said)
@@ -160,7 +160,7 @@ def test_a_job_waits_for_memory_that_other_jobs_hold():
                 second = threads.submit(
                     Hub.join, address, one, rank=0, world=1, job="second", limits=TimeLimits(wait_s=60.0)
                 )
-                while json.loads(process.stderr.readline())["event"] != "rank_is_refused":
+                while json.loads(process.stderr.readline())["event"] != "rank_refused":
                     pass
                 with pytest.raises(SynclineError, match=r"refused: job `third` needs .*, where other jobs have"):
                     Hub.join(address, one, rank=0, world=1, job="third", limits=TimeLimits(wait_s=3.0))

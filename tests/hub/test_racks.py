@@ -100,8 +100,8 @@ def test_invalid_racks_are_reported():
         return lambda: Hub.join(racks, {"w": ("f32", 5)}, rank=0, world=2, **of_worker(wait_s=0.3, **options))
 
     here = ["127.0.0.1:1"]
-    refused(join(Racks([0], [here])), "the racks of 1 ranks are given, but the job has 2")
-    refused(join(Racks([0, 1], [here])), "there is no rack 1 of 1")
+    refused(join(Racks([0], [here])), "the racks of 1 ranks, but has 2 ranks")
+    refused(join(Racks([0, 1], [here])), "rack 1 does not exist")
     refused(join(Racks([0, 0], [here, here])), "rack 1 has no ranks")
     refused(join(Racks([0, 1], [here, [*here, *here]])), "each needs the same number")
     refused(join(Racks([0, 1], [here, here], "tree")), "tree", "sharded")

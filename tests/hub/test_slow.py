@@ -31,4 +31,4 @@ def test_a_rank_that_leaves_slowly_is_not_lost(cli):
     assert done.returncode == 0, done.stderr
     said = next(json.loads(line.partition("] ")[2]) for line in done.stdout.splitlines() if line.startswith("[0] "))
     assert said["took_s"] > 2.0
-    assert [each["event"] for each in said["events"]] == ["job_begins", "rank_is_here", "rank_leaves", "job_ends"]
+    assert [each["event"] for each in said["events"]] == ["job_opened", "rank_joined", "rank_left", "job_ended"]

@@ -240,7 +240,7 @@ impl AdmissionThread {
             let admit = |hello: &Hello| match hello.role {
                 Role::Worker { .. } | Role::Visitor => Ok(()),
                 Role::Core { core, .. } | Role::Rack { core, .. } if core >= cores => {
-                    Err(format!("there is no core {core}: the hub has {cores}").into())
+                    Err(format!("core {core} does not exist: the hub has {cores} cores").into())
                 }
                 Role::Core { rank, number, ticket, .. } => Ok(register.admits_core(number, rank, ticket)?),
                 Role::Rack { rack, .. } => Ok(register.admits_rack(&hello.job, rack).map(drop)?),

@@ -9,8 +9,8 @@ pub const MOST_EVENTS: usize = 1 << 12;
 /// An event at a hub.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
-    /// The kind of event: `job_begins`, `job_ends`, `job_fails`, `rank_is_here`, `rank_leaves`, `rank_is_lost`,
-    /// `rank_is_refused`, `connection_is_refused`.
+    /// The kind of event: `job_opened`, `job_ended`, `job_failed`, `rank_joined`, `rank_left`, `rank_lost`,
+    /// `rank_refused`, `connection_refused`.
     pub event: &'static str,
     /// The job; empty for a refused connection, whose job is not known.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -37,7 +37,7 @@ impl Event {
     /// Creates the event of a connection that was refused before its job was known.
     pub(super) fn refused(from: String, why: String, refused: u64) -> Self {
         let (from, refused) = (Some(from), Some(refused));
-        Self { event: "connection_is_refused", job: String::new(), rank: None, why: Some(why), from, refused }
+        Self { event: "connection_refused", job: String::new(), rank: None, why: Some(why), from, refused }
     }
 }
 

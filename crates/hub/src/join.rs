@@ -154,7 +154,7 @@ pub fn join(
     }
     let place = &place;
     if let Some(twice) = (1..place.hubs.len()).find(|&hub| place.hubs[..hub].contains(&place.hubs[hub])) {
-        return Err(invalid(format!("the hub {} is named twice", place.hubs[twice])));
+        return Err(invalid(format!("the hub {} is listed twice", place.hubs[twice])));
     }
     if place.hubs.is_empty() {
         return Err(invalid("no hub is given".to_owned()));
@@ -167,7 +167,7 @@ pub fn join(
     if length > LONGEST {
         let keys = terms.keys.len();
         return Err(invalid(format!(
-            "{keys} vectors take {length} bytes to name, and {LONGEST} are allowed: put several parameters into \
+            "the terms of {keys} vectors have {length} bytes, and at most {LONGEST} are allowed: put several parameters into \
              one vector"
         )));
     }
@@ -598,7 +598,7 @@ impl Hub {
     ) -> syncline_diagnostics::Result<Exchange> {
         let keys = self.contract.catalogue.keys();
         let Some(vector) = keys.get(key as usize) else {
-            let message = format!("there is no vector {key}: the job has {} vectors", keys.len());
+            let message = format!("vector {key} does not exist: the job has {} vectors", keys.len());
             return Err(Diagnostic::error(Code::BadValue, message).into());
         };
         let bytes = vector.bytes().unwrap_or(0);

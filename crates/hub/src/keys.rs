@@ -61,20 +61,22 @@ impl Catalogue {
     /// A sentence: the chunk size or the number of chunks is not allowed, or two vectors have the same name.
     pub fn new(keys: Vec<Key>, chunk: u32) -> Result<Self, String> {
         if !(64..=LARGEST).contains(&chunk) {
-            return Err(format!("chunks of {chunk} bytes: 64 to {LARGEST} are allowed"));
+            return Err(format!("`chunk` is {chunk} bytes: it must be 64 to {LARGEST}"));
         }
         let mut names: Vec<&str> = keys.iter().map(|key| key.name.as_str()).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("two keys have the name `{}`", twice[0]));
+            return Err(format!("two vectors have the name `{}`", twice[0]));
         }
         let mut firsts = vec![0];
         let mut all = 0u64;
         for key in &keys {
-            let bytes = key.bytes().ok_or_else(|| format!("`{}` is larger than any memory", key.name))?;
+            let bytes = key.bytes().ok_or_else(|| format!("`{}` has 2^64 bytes or more", key.name))?;
             all = all.saturating_add(bytes.div_ceil(u64::from(chunk)));
             if all > MOST {
-                return Err(format!("more than {MOST} chunks of {chunk} bytes: use larger chunks"));
+                return Err(format!(
+                    "the vectors have more than {MOST} chunks of {chunk} bytes: use larger chunks"
+                ));
             }
             firsts.push(all as u32);
         }
@@ -146,9 +148,9 @@ mod tests {
     #[test]
     fn invalid_sizes_and_names_are_refused() {
         let refused = |keys: Vec<Key>, chunk| Catalogue::new(keys, chunk).unwrap_err();
-        assert!(refused(vec![key("a", 1), key("a", 2)], 64).contains("two keys have the name `a`"));
+        assert!(refused(vec![key("a", 1), key("a", 2)], 64).contains("two vectors have the name `a`"));
         assert!(refused(vec![key("a", 1)], 63).contains("64 to"));
-        assert!(refused(vec![key("a", u64::MAX)], 64).contains("larger than any memory"));
+        assert!(refused(vec![key("a", u64::MAX)], 64).contains("2^64 bytes or more"));
         assert!(refused(vec![key("a", 1 << 40)], 64).contains("use larger chunks"));
     }
 

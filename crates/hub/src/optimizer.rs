@@ -72,13 +72,13 @@ impl Parameters {
     ) -> Result<f64, String> {
         self.known.push(name);
         let value = self.given.remove(name).or(default);
-        let value = value.ok_or_else(|| format!("`{name}` is not given"))?;
+        let value = value.ok_or_else(|| format!("`{name}` is missing"))?;
         if allowed.contains(&value) {
             return Ok(value);
         }
         let below =
             if allowed.end == f64::INFINITY { String::new() } else { format!(" and below {}", allowed.end) };
-        Err(format!("`{name}` is {value}: {} or more{below} is allowed", allowed.start))
+        Err(format!("`{name}` is {value}: it must be {} or more{below}", allowed.start))
     }
 
     /// Takes a parameter that is 0 or 1.
@@ -89,7 +89,7 @@ impl Parameters {
         match self.take(name, Some(0.0), 0.0..f64::INFINITY)? {
             0.0 => Ok(false),
             1.0 => Ok(true),
-            value => Err(format!("`{name}` is {value}: 0 or 1 is allowed")),
+            value => Err(format!("`{name}` is {value}: it must be 0 or 1")),
         }
     }
 }
@@ -389,7 +389,7 @@ mod tests {
         let refused = |name, parameters| Optimizers::default().make(&chosen(name, parameters)).unwrap_err();
         assert!(refused("sdg", &[]).contains("choose one of `adam`, `sgd`"));
         assert!(refused("sgd", &[("beta1", 0.5)]).contains("has no `beta1`: it has `lr`, `momentum`"));
-        assert!(refused("adam", &[("beta1", 1.0)]).contains("0 or more and below 1 is allowed"));
+        assert!(refused("adam", &[("beta1", 1.0)]).contains("it must be 0 or more and below 1"));
         assert!(refused("sgd", &[("lr", f64::NAN)]).contains("`lr` is NaN"));
         assert!(refused("sgd", &[("lr", f64::INFINITY)]).contains("`lr` is inf"));
         assert!(refused("sgd", &[("nesterov", 1.0)]).contains("needs a `momentum`"));

@@ -270,7 +270,7 @@ impl Register {
         for name in over.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
             if let Some(job) = self.jobs.remove(&name) {
                 self.actions.push(Action::EndJob { job: job.number });
-                self.note("job_ends", &name, None, Some("no rank came back".to_owned()));
+                self.note("job_ended", &name, None, Some("no rank came back".to_owned()));
             }
         }
     }
@@ -380,7 +380,7 @@ impl Register {
                 if finished { Action::RetireJob { job: number } } else { Action::EndJob { job: number } };
             self.actions.push(end);
             self.jobs.remove(name);
-            self.note("job_ends", name, None, None);
+            self.note("job_ended", name, None, None);
             return;
         }
         match (policy, state) {
@@ -397,9 +397,9 @@ impl Register {
         match state {
             State::Lost(trouble) => {
                 self.losses += 1;
-                self.note("rank_is_lost", name, Some(worker), Some(trouble.what.clone()));
+                self.note("rank_lost", name, Some(worker), Some(trouble.what.clone()));
             }
-            State::Left => self.note("rank_leaves", name, Some(worker), None),
+            State::Left => self.note("rank_left", name, Some(worker), None),
             _ => {}
         }
     }

@@ -50,17 +50,17 @@ impl Service {
     /// A sentence: the setup is invalid, an address is not available, or the system starts no thread for a core.
     pub fn open(setup: Setup) -> Result<Self, String> {
         if !(1..=MOST_CORES).contains(&setup.cores) {
-            return Err(format!("{} cores: 1 to {MOST_CORES} are allowed", setup.cores));
+            return Err(format!("has {} cores: it must have 1 to {MOST_CORES}", setup.cores));
         }
         let interfaces = setup.interfaces.len();
         if interfaces == 0 || interfaces > setup.cores as usize {
             return Err(format!(
-                "{interfaces} interfaces for {} cores: give at least 1, and at most one for each core",
+                "has {interfaces} interfaces for {} cores: give at least one, and at most one for each core",
                 setup.cores
             ));
         }
         if setup.limits.memory == 0 {
-            return Err("0 bytes of memory for jobs: every job needs some".to_owned());
+            return Err("has no memory for jobs: give it more than 0 bytes".to_owned());
         }
         let cpus = if setup.pin { affinity::allowed() } else { Vec::new() };
         if setup.pin && cpus.len() < setup.cores as usize {

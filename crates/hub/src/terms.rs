@@ -80,16 +80,16 @@ impl RackTopology {
     fn check(&self, workers: u32) -> Result<(), String> {
         let racks = self.hubs.len();
         if !(1..=MOST_RACKS).contains(&racks) {
-            return Err(format!("{racks} racks: 1 to {MOST_RACKS} are allowed"));
+            return Err(format!("the job has {racks} racks: it must have 1 to {MOST_RACKS}"));
         }
         if self.of.len() != workers as usize {
             return Err(format!(
-                "the racks of {} ranks are given, but the job has {workers} ranks",
+                "the job names the racks of {} ranks, but has {workers} ranks",
                 self.of.len()
             ));
         }
         if let Some(rack) = self.of.iter().find(|&&rack| rack as usize >= racks) {
-            return Err(format!("there is no rack {rack} of {racks}"));
+            return Err(format!("rack {rack} does not exist: racks are 0 to {}", racks - 1));
         }
         if let Some(empty) = (0..racks as u32).find(|rack| !self.of.contains(rack)) {
             return Err(format!("rack {empty} has no ranks"));
@@ -203,7 +203,7 @@ impl Terms {
     /// A sentence that says what is invalid.
     pub fn contract(self, optimizers: &Optimizers) -> Result<Contract, String> {
         if !(1..=MOST_WORKERS).contains(&self.workers) {
-            return Err(format!("{} workers: 1 to {MOST_WORKERS} are allowed", self.workers));
+            return Err(format!("the job has {} ranks: it must have 1 to {MOST_WORKERS}", self.workers));
         }
         let mean = self.reduction == "mean";
         let reduction = if mean { "sum" } else { &self.reduction };
@@ -217,12 +217,12 @@ impl Terms {
             offered(element, reduction).map_err(|refusal| format!("`{name}`: {refusal}"))?;
             let float = matches!(element, Element::F32 | Element::F64 | Element::F16 | Element::Bf16);
             if mean && !float {
-                return Err(format!("`{name}` has no mean: its elements are {element}; ask for a sum"));
+                return Err(format!("`{name}` has no mean, because its elements are {element}: use a sum"));
             }
             if optimizer.or_else(|| self.optimizer.clone()).is_some()
                 && !matches!(element, Element::F32 | Element::F64)
             {
-                return Err(format!("`{name}` has elements of {element}: optimizers are for f32 and f64"));
+                return Err(format!("the elements of `{name}` are {element}: optimizers need f32 or f64"));
             }
             Ok(Key { name, element, elements })
         });
@@ -277,13 +277,14 @@ impl Terms {
         Ok(Contract { terms: self, catalogue, reduction, mean, association, optimizers: chosen, together })
     }
 
-    /// Returns the first difference between these terms ("here") and another worker's ("there"), if there is one.
+    /// Returns the first difference between these terms, which are those of the job, and another worker's, if there is
+    /// one.
     pub fn differs(&self, other: &Self) -> Option<String> {
         fn pair<T: PartialEq + fmt::Debug>(name: &str, ours: &T, theirs: &T) -> Option<String> {
-            (ours != theirs).then(|| format!("`{name}` is {theirs:?} there and {ours:?} here"))
+            (ours != theirs).then(|| format!("`{name}` is {theirs:?}, but {ours:?} in the job"))
         }
         if self.keys.len() != other.keys.len() {
-            return Some(format!("{} keys there and {} here", other.keys.len(), self.keys.len()));
+            return Some(format!("{} vectors, but the job has {}", other.keys.len(), self.keys.len()));
         }
         let keys = self.keys.iter().zip(&other.keys).find(|(ours, theirs)| ours != theirs);
         let key = keys.map(|(ours, theirs)| {
@@ -292,10 +293,10 @@ impl Terms {
             };
             if same(ours, theirs) {
                 let (name, ours, theirs) = (&ours.name, &ours.optimizer, &theirs.optimizer);
-                return format!("the optimizer of `{name}` is {theirs:?} there and {ours:?} here");
+                return format!("the optimizer of `{name}` is {theirs:?}, but {ours:?} in the job");
             }
             let word = |key: &Vector| format!("`{}` of {} {}", key.name, key.elements, key.element);
-            format!("{} there and {} here", word(theirs), word(ours))
+            format!("{}, but {} in the job", word(theirs), word(ours))
         });
         key.or_else(|| pair("workers", &self.workers, &other.workers))
             .or_else(|| pair("chunk", &self.chunk, &other.chunk))
@@ -385,9 +386,9 @@ mod tests {
         let ours = terms("").unwrap().terms;
         assert_eq!(ours.differs(&ours.clone()), None);
         let theirs = terms(", \"in_order\": true").unwrap().terms;
-        assert_eq!(ours.differs(&theirs).unwrap(), "`in_order` is true there and false here");
+        assert_eq!(ours.differs(&theirs).unwrap(), "`in_order` is true, but false in the job");
         let mut theirs = ours.clone();
         theirs.keys[0].elements = 8;
-        assert_eq!(ours.differs(&theirs).unwrap(), "`w` of 8 f32 there and `w` of 9 f32 here");
+        assert_eq!(ours.differs(&theirs).unwrap(), "`w` of 8 f32, but `w` of 9 f32 in the job");
     }
 }

@@ -370,9 +370,9 @@ fn wrong_keys_ranks_and_terms_are_refused() {
     quick.trust = key(7);
     let first = enter(&quick, one.clone()).unwrap();
     assert!(refused(&quick, one.clone()).contains("rank 0 of job `job` has already joined"));
-    assert!(refused(&quick, terms(1, &[11], "")).contains("`k0` of 11 f32 there and `k0` of 10 f32 here"));
+    assert!(refused(&quick, terms(1, &[11], "")).contains("`k0` of 11 f32, but `k0` of 10 f32 in the job"));
     quick.rank = 1;
-    assert!(refused(&quick, one.clone()).contains("there is no rank 1 of 1"));
+    assert!(refused(&quick, one.clone()).contains("rank 1 does not exist"));
     // Garbage and many silent connections do not keep workers out.
     let mut garbage = TcpStream::connect(hub.interfaces()[0]).unwrap();
     garbage.write_all(&[0xff; 5000]).unwrap();

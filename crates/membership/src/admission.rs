@@ -41,7 +41,7 @@ impl Members {
                 Err(format!("this job has {world} ranks, not {theirs}").into())
             }
             Role::Member { rank, .. } if rank >= world => {
-                Err(format!("there is no rank {rank} of {world}: ranks are 0 to {}", world - 1).into())
+                Err(format!("rank {rank} does not exist: the job has {world} ranks, numbered from 0").into())
             }
             Role::Member { lanes: theirs, .. } if theirs != lanes => {
                 Err(format!("this job has {lanes} lanes, not {theirs}").into())
@@ -54,7 +54,7 @@ impl Members {
                 Err(format!("the job has begun, and rank {rank} no longer takes part in it").into())
             }
             Role::Member { .. } => Ok(()),
-            _ => Err("only members can join at the coordinator".to_owned().into()),
+            _ => Err("only ranks can join at the coordinator".to_owned().into()),
         }
     }
 }
@@ -83,13 +83,13 @@ impl Lanes {
         here: impl Fn(u32, u32) -> bool,
     ) -> Result<(), Refusal> {
         let Role::Lane { from, to, lane, epoch: theirs } = *role else {
-            return Err("only lanes can connect to a member".to_owned().into());
+            return Err("only lanes of other ranks can connect to a rank".to_owned().into());
         };
         let Self { rank, lanes, epoch } = *self;
         if to != rank || from <= rank || !takes_part(from) || lane >= lanes {
             Err(format!("rank {rank} expects no lane {lane} from rank {from} to rank {to}").into())
         } else if theirs != epoch {
-            Err(format!("this is epoch {epoch}, not {theirs}").into())
+            Err(format!("the job is in epoch {epoch}, not {theirs}").into())
         } else if here(from, lane) {
             Err(format!("lane {lane} of rank {from} is already connected").into())
         } else {
@@ -116,7 +116,7 @@ mod tests {
             (lane(1, 1, 0, 5), "from rank 1"),
             (lane(4, 1, 0, 5), "from rank 4"),
             (lane(2, 1, 2, 5), "no lane 2"),
-            (lane(2, 1, 0, 4), "this is epoch 5, not 4"),
+            (lane(2, 1, 0, 4), "in epoch 5, not 4"),
             (lane(3, 1, 1, 5), "lane 1 of rank 3 is already connected"),
             (lanes.admit(&Role::Visitor, |_| true, |_, _| false), "only lanes"),
         ] {

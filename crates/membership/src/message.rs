@@ -165,7 +165,9 @@ pub(crate) mod tests {
     fn a_message_longer_than_allowed_is_refused_before_it_is_stored() {
         let mut decoder = Decoder::new(100);
         decoder.feed(&[101, 0, 0, 0]);
-        assert!(decoder.message::<FromMember>().unwrap_err().contains("101 bytes where 100 are allowed"));
+        assert!(
+            decoder.message::<FromMember>().unwrap_err().contains("101 bytes, and at most 100 are allowed")
+        );
     }
 
     fn troubles() -> impl Strategy<Value = Trouble> {

@@ -68,19 +68,19 @@ impl MemberSettings {
         let Settings { pace, patience, .. } = settings;
         let fault = |what: String| Err(JoinError::invalid(JoinError::here(self.rank, &what).why));
         if self.rank >= self.world {
-            return fault(format!("does not exist in a job of {} ranks, which count from 0", self.world));
+            return fault(format!("does not exist: the job has {} ranks, numbered from 0", self.world));
         }
         if self.interfaces.is_empty() {
             return fault("has no interface to listen on".to_owned());
         }
         if self.coordinator.is_empty() {
-            return fault("has no address of the coordinator".to_owned());
+            return fault("has no coordinator address".to_owned());
         }
         if let Some((first, last)) = self.ports
             && (first == 0 || first > last)
         {
             return fault(format!(
-                "cannot listen on ports {first} to {last}: give the lowest port, from 1, and then the highest"
+                "cannot listen on ports {first} to {last}: give the lowest port, which is at least 1, then the highest"
             ));
         }
         if self.coordinator.iter().any(|address| address.port() == 0) && self.rank != 0 {
@@ -103,7 +103,7 @@ impl MemberSettings {
         }
         if !(1..=MOST_LANES).contains(&pace.lanes) {
             let lanes = pace.lanes;
-            return fault(format!("cannot have {lanes} as `lanes`: 1 to {MOST_LANES} are allowed"));
+            return Err(JoinError::invalid(format!("`lanes` is {lanes}: it must be 1 to {MOST_LANES}")));
         }
         // Rank 0 also has a connection to each other rank as its coordinator.
         let connections = u64::from(self.world) * (u64::from(pace.lanes) + u64::from(self.rank == 0));
@@ -111,7 +111,7 @@ impl MemberSettings {
             return fault(why);
         }
         if pace.window == 0 {
-            return fault("cannot have 0 as `window`: at least 1 byte is needed".to_owned());
+            return Err(JoinError::invalid("`window` is 0: it must be at least 1 byte"));
         }
         if patience.silence < 2 * patience.interval {
             let (silence, interval) = (patience.silence.as_secs_f64(), patience.interval.as_secs_f64());

@@ -181,12 +181,12 @@ impl Guest {
         match self {
             Self::Rank(_) | Self::Garbage(_) => None,
             Self::WorldOf(_) => Some("this job has 3 ranks, not"),
-            Self::NoSuchRank => Some("there is no rank 3 of 3"),
+            Self::NoSuchRank => Some("rank 3 does not exist"),
             Self::Lanes(_) => Some("this job has 1 lanes, not"),
             Self::AnotherKey => Some("does not have the key of this job"),
             Self::NoKey => Some("with `none`, the accepting side with `key`"),
             Self::AnotherJob => Some("this process serves a job of another name"),
-            Self::NoMember => Some("only members can join at the coordinator"),
+            Self::NoMember => Some("only ranks can join at the coordinator"),
             Self::Version(_) => Some("install the same release of syncline on both"),
         }
     }

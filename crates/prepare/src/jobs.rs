@@ -128,7 +128,7 @@ fn axes(scenario: &Scenario, fabric: &Fabric) -> Result<Vec<Axis>> {
             let counted = placement::counted(&scenario.placement, fabric);
             return Err(Diagnostic::error(
                 Code::BadValue,
-                format!("the logical topology has {seats} ranks, {counted}"),
+                format!("the logical topology has {seats} ranks, but {counted}"),
             )
             .key("collectives.logical")
             .found(format!("{sizes:?}"))

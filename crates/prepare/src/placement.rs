@@ -21,7 +21,8 @@ pub(crate) fn check(spec: &Placement, fabric: &Fabric) -> Result<()> {
         return Err(error.key("placement").help("list an NPU for each rank").into());
     }
     if npus.len() > fabric.npus() as usize {
-        let message = format!("the placement lists {} NPUs, the fabric has {}", npus.len(), fabric.npus());
+        let message =
+            format!("the placement lists {} NPUs, but the fabric has {}", npus.len(), fabric.npus());
         errors.push(
             bad(message).key("placement").help("every rank needs its own NPU: list at most one for each NPU"),
         );
@@ -89,7 +90,7 @@ pub(crate) fn counted(spec: &Placement, fabric: &Fabric) -> String {
 /// The error for a number of ranks that does not fit; `what` says it, such as `the trace has 4 ranks`. The error's key
 /// is the one that gives the number of NPUs.
 pub(crate) fn mismatch(spec: &Placement, fabric: &Fabric, what: &str, ranks: u32) -> Diagnostic {
-    let error = Diagnostic::error(Code::RankMismatch, format!("{what}, {}", counted(spec, fabric)));
+    let error = Diagnostic::error(Code::RankMismatch, format!("{what}, but {}", counted(spec, fabric)));
     let all = fabric.npus();
     match spec {
         _ if ranks > all => error.key("fabric").help(format!(

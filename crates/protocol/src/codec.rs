@@ -69,7 +69,10 @@ impl Decoder {
         let Some(&length) = self.bytes.first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_le_bytes(length) as usize;
         if length > self.longest {
-            return Err(format!("sent a message of {length} bytes where {} are allowed", self.longest));
+            return Err(format!(
+                "sent a message of {length} bytes, and at most {} are allowed",
+                self.longest
+            ));
         }
         if self.bytes.len() < 4 + length {
             return Ok(None);

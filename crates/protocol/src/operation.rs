@@ -70,10 +70,7 @@ impl Operation {
     pub fn check(&self, ranks: u32) -> Result<(), String> {
         const MOST: u64 = 1 << 48;
         if self.elements > MOST {
-            return Err(format!(
-                "a vector of {} elements is too long: at most {MOST} are allowed",
-                self.elements
-            ));
+            return Err(format!("the vector has {} elements: at most {MOST} are allowed", self.elements));
         }
         if self.by_rank() && !self.elements.is_multiple_of(u64::from(ranks)) {
             let (kind, elements) = (self.kind, self.elements);

@@ -231,7 +231,7 @@ impl PlanBook {
         if seats > self.members {
             let (name, there) = (rule.algorithm.name(), self.members - self.ranks);
             return Err(
-                bad(format!("`{name}` needs {} hubs, and there are {there}", seats - self.ranks)).into()
+                bad(format!("`{name}` needs {} hubs, but there are {there}", seats - self.ranks)).into()
             );
         }
         ranks.extend(self.ranks..seats);
@@ -249,9 +249,11 @@ impl PlanBook {
             known.map_or_else(|| self.compile(key, &*rule.algorithm, operation), Ok)?;
         if operation.by_rank() && grain.multiple() > 1 {
             let name = rule.algorithm.name();
-            return Err(
-                bad(format!("`{name}` has scratch storage: it runs no {} here", operation.kind)).into()
-            );
+            return Err(bad(format!(
+                "`{name}` has scratch storage, so it cannot run {} here",
+                operation.kind
+            ))
+            .into());
         }
         let cut = Cut::new(operation, grain, &ranks[..self.ranks as usize], rule.message).map_err(bad)?;
         let digest = digest(&rule, &ranks);

@@ -37,7 +37,7 @@ fn invalid_placements_are_refused() {
         ("[]", "placement", "the placement lists no NPU"),
         ("[0, 1, 2, 9]", "placement.3", "rank 3 is placed on NPU 9, which does not exist"),
         ("[0, 1, 2, 1]", "placement.3", "NPU 1 is given to two ranks, 1 and 3"),
-        ("[0, 1, 2, 3, 0]", "placement", "the placement lists 5 NPUs, the fabric has 4"),
+        ("[0, 1, 2, 3, 0]", "placement", "the placement lists 5 NPUs, but the fabric has 4"),
     ] {
         let errors = refused(COLLECTIVE, &format!(r#""placement": {{"npus": {npus}}},"#));
         assert_eq!(errors.0[0].key.as_deref(), Some(key), "{errors}");
@@ -67,14 +67,14 @@ fn some_npus_may_be_left_idle() {
 #[test]
 fn traces_with_a_different_number_of_ranks_are_refused() {
     for (ranks, placement, key, message) in [
-        (2, None, "fabric", "the trace has 2 ranks, the fabric has 4 NPUs"),
-        (1, None, "fabric", "the trace has 1 rank, the fabric has 4 NPUs"),
-        (6, None, "fabric", "the trace has 6 ranks, the fabric has 4 NPUs"),
-        (4, Some("0, 1"), "placement", "the trace has 4 ranks, the placement lists 2 NPUs"),
-        (3, Some("0, 1"), "placement", "the trace has 3 ranks, the placement lists 2 NPUs"),
-        (3, Some("0"), "placement", "the trace has 3 ranks, the placement lists 1 NPU"),
-        (2, Some("3, 2, 1"), "placement", "the trace has 2 ranks, the placement lists 3 NPUs"),
-        (6, Some("3, 2, 1"), "fabric", "the trace has 6 ranks, the placement lists 3 NPUs"),
+        (2, None, "fabric", "the trace has 2 ranks, but the fabric has 4 NPUs"),
+        (1, None, "fabric", "the trace has 1 rank, but the fabric has 4 NPUs"),
+        (6, None, "fabric", "the trace has 6 ranks, but the fabric has 4 NPUs"),
+        (4, Some("0, 1"), "placement", "the trace has 4 ranks, but the placement lists 2 NPUs"),
+        (3, Some("0, 1"), "placement", "the trace has 3 ranks, but the placement lists 2 NPUs"),
+        (3, Some("0"), "placement", "the trace has 3 ranks, but the placement lists 1 NPU"),
+        (2, Some("3, 2, 1"), "placement", "the trace has 2 ranks, but the placement lists 3 NPUs"),
+        (6, Some("3, 2, 1"), "fabric", "the trace has 6 ranks, but the placement lists 3 NPUs"),
         (2, Some("3, 2, 2"), "placement.2", "NPU 2 is given to two ranks, 1 and 2"),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -98,10 +98,13 @@ fn a_missing_file_of_a_trace_has_its_own_message() {
 #[test]
 fn a_logical_topology_of_another_size_is_refused() {
     for (rest, message) in [
-        (r#""collectives": {"logical": [2, 3]},"#, "the logical topology has 6 ranks, the fabric has 4 NPUs"),
+        (
+            r#""collectives": {"logical": [2, 3]},"#,
+            "the logical topology has 6 ranks, but the fabric has 4 NPUs",
+        ),
         (
             r#""collectives": {"logical": [2, 2]}, "placement": {"npus": [0, 1]},"#,
-            "the logical topology has 4 ranks, the placement lists 2 NPUs",
+            "the logical topology has 4 ranks, but the placement lists 2 NPUs",
         ),
         (
             r#""collectives": {"logical": [4000000000, 4000000000]},"#,

@@ -32,7 +32,7 @@ impl Register {
         match shown.map(|known| &known.workers[worker as usize]) {
             Some(State::Joining(_)) => Ok(()),
             Some(_) => Err(format!("rank {worker} is not joining the job")),
-            None => Err("there is no such job, or the ticket is wrong".to_owned()),
+            None => Err("the job does not exist, or the ticket is wrong".to_owned()),
         }
     }
 
@@ -50,7 +50,7 @@ impl Register {
             Ok(job.number)
         } else {
             Err(format!(
-                "rack {rack} may not connect to rack {own}: of {racks} racks, only higher ones connect to lower ones"
+                "rack {rack} may not connect to rack {own}: only racks with higher numbers connect to it, of {racks} racks"
             ))
         }
     }
@@ -60,7 +60,7 @@ impl Register {
         let why = why.into();
         if let Some(Connection { job, worker, .. }) = self.connections.get(&connection) {
             let (job, worker) = (job.clone(), *worker);
-            self.note("rank_is_refused", &job, Some(worker), Some(why.clone()));
+            self.note("rank_refused", &job, Some(worker), Some(why.clone()));
         }
         self.send(connection, FromHub::Refused { why, lasts });
         self.actions.push(Action::Close { connection });
@@ -77,7 +77,7 @@ impl Register {
         random: u64,
     ) {
         if name.is_empty() || name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
-            let why = format!("a job's name has 1 to {LONGEST_NAME} bytes, and no control characters");
+            let why = format!("the job's name must have 1 to {LONGEST_NAME} bytes and no control characters");
             return self.refuse(connection, why, true);
         }
         let silence = self.heartbeats.patience().silence;
@@ -90,7 +90,7 @@ impl Register {
             return self.refuse(connection, why, true);
         }
         if worker >= terms.workers {
-            let why = format!("there is no rank {worker} of {}", terms.workers);
+            let why = format!("rank {worker} does not exist: the job has {} ranks", terms.workers);
             return self.refuse(connection, why, true);
         }
         if !self.jobs.contains_key(name) {
@@ -98,7 +98,7 @@ impl Register {
                 return self.refuse(connection, "the hub is shutting down and takes no new jobs", true);
             }
             if self.jobs.len() >= self.limits.jobs {
-                let why = format!("the hub already has {} jobs, its maximum", self.limits.jobs);
+                let why = format!("the hub already has {} jobs, which is its limit", self.limits.jobs);
                 return self.refuse(connection, why, false);
             }
             if let Err(why) = self.create(name, worker, terms) {
@@ -108,7 +108,11 @@ impl Register {
             let job =
                 self.jobs.get_mut(name).filter(|job| !job.begun && (worker as usize) < job.workers.len());
             job.and_then(|job| job.different.insert(worker, what.clone()));
-            return self.refuse(connection, format!("job `{name}` has different terms: {what}"), true);
+            return self.refuse(
+                connection,
+                format!("rank {worker} asks for different terms than job `{name}`: {what}"),
+                true,
+            );
         }
         let job = self.jobs.get_mut(name).expect("put there above");
         let policy = job.contract.terms.policy;
@@ -144,7 +148,7 @@ impl Register {
         if let Some(known) = self.connections.get_mut(&connection) {
             known.admitted = true;
         }
-        self.note("rank_is_here", name, Some(worker), None);
+        self.note("rank_joined", name, Some(worker), None);
     }
 
     /// Creates a job. Its hub's rack is the one of `worker`.
@@ -181,7 +185,7 @@ impl Register {
             lost_connections: BTreeMap::new(),
         };
         self.jobs.insert(name.to_owned(), job);
-        self.note("job_begins", name, None, None);
+        self.note("job_opened", name, None, None);
         Ok(())
     }
 

@@ -190,7 +190,7 @@ impl Register {
             .find(|(_, state)| !matches!(state, State::Ready(_) | State::Elsewhere));
         let different = absent.and_then(|(worker, _)| job.different.get(&worker));
         let what = match different {
-            Some(what) => format!("asked to join with different terms: {what}"),
+            Some(what) => format!("asked to join with different terms than the job's: {what}"),
             None => "has not joined".to_owned(),
         };
         let trouble = Trouble { kind: FaultKind::Deadline, what };
@@ -248,7 +248,7 @@ impl Register {
             self.send_verdict(connection, blame, trouble.clone());
         }
         self.actions.push(Action::EndJob { job: number });
-        self.note("job_fails", name, None, Some(format!("{blame} {trouble}")));
+        self.note("job_failed", name, None, Some(format!("{blame} {trouble}")));
     }
 }
 

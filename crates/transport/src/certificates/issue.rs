@@ -58,7 +58,7 @@ pub struct Issued {
 /// A sentence that says which argument is invalid.
 pub fn issue(job: Option<&str>, ranks: u32, days: u32) -> Result<Issued, String> {
     if !(1..=MOST_DAYS).contains(&days) {
-        return Err(format!("certificates cannot be valid for {days} days: 1 to {MOST_DAYS} are allowed"));
+        return Err(format!("certificates cannot be valid for {days} days: give 1 to {MOST_DAYS}"));
     }
     let now = SystemTime::now();
     issue_between(job, ranks, now - SKEW, now + Duration::from_secs(u64::from(days) * 86_400))
@@ -76,7 +76,7 @@ pub fn issue_between(
 ) -> Result<Issued, String> {
     let (begins, ends) = (OffsetDateTime::from(begins), OffsetDateTime::from(ends));
     if ranks > MOST_RANKS {
-        return Err(format!("{ranks} ranks cannot have certificates of their own: up to {MOST_RANKS} can"));
+        return Err(format!("cannot make a certificate for each of {ranks} ranks: give up to {MOST_RANKS}"));
     }
     let job = job.map(label).transpose()?;
     let failed = |error: rcgen::Error| format!("cannot make a certificate: {error}");

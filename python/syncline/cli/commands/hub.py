@@ -65,7 +65,7 @@ def serve(
 
             log.write({"event": "metrics", "address": tell(service, metrics)})
         addresses = service.addresses
-        log.write({"event": "listens", "addresses": addresses, "cores": service.status()["cores"]})
+        log.write({"event": "listening", "addresses": addresses, "cores": service.status()["cores"]})
         return _watch(service, log, asked)
 
 
@@ -79,31 +79,31 @@ def _watch(service: Service, log: _Log, asked: list[float]) -> int:
         status = service.status()
         if asked and not told:
             told = True
-            log.write({"event": "drains", "jobs": [each["job"] for each in status["jobs"]]})
+            log.write({"event": "draining", "jobs": [each["job"] for each in status["jobs"]]})
         if "failure" in status:
-            log.write({"event": "fails", "why": status["failure"]})
+            log.write({"event": "failed", "why": status["failure"]})
             return CUT_OFF
     for event in service.events():
         log.write(event)
     cut_off = service.status()["cut_off"]
-    log.write({"event": "ends", "cut_off": cut_off})
+    log.write({"event": "ended", "cut_off": cut_off})
     return CUT_OFF if cut_off else 0
 
 
 WORDS = {
-    "listens": "hub listening at {addresses} with {cores} cores",
+    "listening": "hub listening at {addresses} with {cores} cores",
     "metrics": "metrics at http://{address}/metrics",
-    "job_begins": "job {job} begins",
-    "job_ends": "job {job} ends",
-    "job_fails": "job {job} fails: {why}",
-    "rank_is_here": "job {job}: rank {rank} joined",
-    "rank_leaves": "job {job}: rank {rank} leaves",
-    "rank_is_lost": "job {job}: rank {rank} is lost: it {why}",
-    "rank_is_refused": "job {job}: rank {rank} is refused: {why}",
-    "connection_is_refused": "a connection from {from} is refused: it {why} ({refused} so far)",
-    "drains": "shutting down: refusing new jobs, waiting for {jobs}",
-    "fails": "hub failed: {why}",
-    "ends": "hub ended; {cut_off} jobs cut off",
+    "job_opened": "job {job} opened",
+    "job_ended": "job {job} ended",
+    "job_failed": "job {job} failed: {why}",
+    "rank_joined": "job {job}: rank {rank} joined",
+    "rank_left": "job {job}: rank {rank} left",
+    "rank_lost": "job {job}: rank {rank} was lost: it {why}",
+    "rank_refused": "job {job}: rank {rank} was refused: {why}",
+    "connection_refused": "a connection from {from} was refused: {why} ({refused} so far)",
+    "draining": "shutting down: refusing new jobs, waiting for {jobs}",
+    "failed": "hub failed: {why}",
+    "ended": "hub ended; {cut_off} jobs cut off",
 }
 """The text log's line for each event."""
 
