@@ -60,7 +60,7 @@ impl Counters {
         })
     }
 
-    /// Ranks that some lane has received something from lately.
+    /// Ranks that some lane has received something from recently.
     pub(crate) fn heard_peers(&self) -> Vec<u32> {
         let Some((wakers, book)) = self.wakers.get() else { return Vec::new() };
         let heard: BTreeSet<u32> = wakers.iter().flat_map(|waker| waker.hears()).collect();

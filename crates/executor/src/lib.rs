@@ -89,7 +89,7 @@ pub struct Kept {
 }
 
 impl Communicator {
-    /// Starts the threads of the book's member. `connections` is indexed by lane and member; the own member's
+    /// Starts the threads of the book's member. `connections` is indexed by lane and member; this member's own
     /// entries are `None`.
     ///
     /// # Errors

@@ -130,7 +130,7 @@ impl Monitor {
         let transfer = Self::late_transfer(&state);
         drop(state);
         let (cut_off, now) = (self.cut_off(), self.started.elapsed());
-        let act = self.judge.look(oldest, cut_off, now).or_else(|| {
+        let act = self.judge.check(oldest, cut_off, now).or_else(|| {
             let LateTransfer { slot, trouble, peer } = transfer?;
             self.judge.late_transfer(slot, peer, trouble, cut_off, now)
         });

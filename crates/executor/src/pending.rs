@@ -268,7 +268,7 @@ mod tests {
     fn an_operation_cannot_succeed_once_a_lane_has_given_up() {
         let given_up = Completion::new(2);
         assert!(given_up.seal() && !given_up.end(Ok(())));
-        let fault = Fault { blame: Blame::Nobody, trouble: Trouble::left(), during: None };
+        let fault = Fault { blame: Blame::SomeRank, trouble: Trouble::left(), during: None };
         assert!(given_up.end(Err(Arc::new(fault))) && given_up.seal());
         let done = Completion::new(1);
         assert!(done.lane_done() && done.end(Ok(())) && !done.seal());

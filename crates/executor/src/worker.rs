@@ -153,7 +153,7 @@ impl Worker {
         for (peer, connection) in (0u32..).zip(peers) {
             if let Some(connection) = connection {
                 connections.add(&mut lane, peer, connection)?;
-                lane.beat(peer);
+                lane.send_heartbeat(peer);
             }
         }
         let aborted = false;

@@ -316,8 +316,8 @@ impl Transport for Faulty {
         self.connection.unwatch(registry)
     }
 
-    fn told(&mut self, event: &Event) {
-        self.connection.told(event);
+    fn note_event(&mut self, event: &Event) {
+        self.connection.note_event(event);
     }
 
     fn receive(&mut self, intake: &mut dyn Intake) -> Result<usize, Halt> {

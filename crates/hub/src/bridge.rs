@@ -30,7 +30,7 @@ pub(super) enum Output {
 
 /// The exchange of a chunk's open step.
 #[derive(Debug, Default)]
-struct Exchange {
+struct RackExchange {
     /// The sums received so far, by rack. In a ring, the previous rack's sum includes those of all racks before it.
     sums: BTreeMap<u32, Sum>,
     /// Whether this rack has sent its sum.
@@ -43,7 +43,7 @@ pub(super) struct Bridge {
     between: Between,
     rack: u32,
     racks: u32,
-    exchanges: BTreeMap<u32, Exchange>,
+    exchanges: BTreeMap<u32, RackExchange>,
 }
 
 /// How to combine elements, and the memory for it.

@@ -24,10 +24,10 @@ const fn verb(request: Request) -> Verb {
     }
 }
 
-/// One exchange of a vector that a worker orders.
+/// An exchange of a vector between a worker and its hubs.
 #[derive(Clone, Copy, Debug)]
 pub struct HubExchange {
-    /// Counts the worker's orders.
+    /// Counts the worker's exchanges.
     pub sequence: u64,
     /// The vector.
     pub key: u32,
@@ -37,7 +37,7 @@ pub struct HubExchange {
     pub input: Region,
     /// The memory for the result, which may be the input; empty if the request receives nothing.
     pub output: Region,
-    /// Whether to restore the input if the order fails.
+    /// Whether to restore the input if the exchange fails.
     pub keep: bool,
 }
 
@@ -89,15 +89,34 @@ impl Routes {
     }
 }
 
-/// An order that has begun.
+/// An exchange that has begun.
 #[derive(Debug)]
-struct Open {
-    order: HubExchange,
+struct OpenExchange {
+    exchange: HubExchange,
     /// The number of chunks that are not complete.
     left: usize,
-    contributors: u16,
+    /// The least number of workers that contributed to a chunk received so far.
+    contributors: Option<u16>,
     /// The parts of the input that were overwritten, as they were before.
     saved: Vec<(Region, Buffer)>,
+}
+
+/// A value of a chunk to receive.
+#[derive(Clone, Copy, Debug)]
+struct AwaitedValue {
+    /// The sequence number of the exchange.
+    sequence: u64,
+    /// The least version.
+    version: u64,
+}
+
+/// An exchange that is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FinishedExchange {
+    /// Its sequence number.
+    pub sequence: u64,
+    /// The least number of workers that contributed to a chunk of the result; `None` without a result.
+    pub contributors: Option<u16>,
 }
 
 /// A worker's connections to the cores of its hubs.
@@ -113,11 +132,11 @@ pub struct Client {
     left: BTreeSet<u32>,
     /// How often each vector has been pushed.
     steps: Vec<u64>,
-    open: BTreeMap<u64, Open>,
-    /// The values to receive of each chunk: the order, and the least version.
-    awaited: BTreeMap<u32, VecDeque<(u64, u64)>>,
-    /// Complete orders, each with its least number of contributors.
-    finished: VecDeque<(u64, u16)>,
+    /// By sequence number.
+    open: BTreeMap<u64, OpenExchange>,
+    /// The values to receive of each chunk.
+    awaited: BTreeMap<u32, VecDeque<AwaitedValue>>,
+    finished: VecDeque<FinishedExchange>,
     /// Restarted workers to announce once all vectors that are pushed together have been pushed.
     newcomers: Vec<(u32, u64)>,
     pool: Pool,
@@ -163,28 +182,31 @@ impl Client {
         &self.steps
     }
 
-    /// Begins an order. A region that the request uses is as long as the vector.
-    pub fn start(&mut self, order: HubExchange) {
-        let step = &mut self.steps[order.key as usize];
-        if matches!(order.request, Request::Push | Request::PushPull) {
+    /// Begins an exchange. A region that the request uses is as long as the vector.
+    pub fn start(&mut self, exchange: HubExchange) {
+        let step = &mut self.steps[exchange.key as usize];
+        if matches!(exchange.request, Request::Push | Request::PushPull) {
             *step += 1;
         }
         let step = *step;
         let mut left = 0;
-        for chunk in self.contract.catalogue.chunks_of(order.key) {
+        for chunk in self.contract.catalogue.chunks_of(exchange.key) {
             let core = self.routes.core(chunk);
             left += 1;
-            let header = verb(order.request).header(self.epoch(core), step, chunk);
+            let header = verb(exchange.request).header(self.epoch(core), step, chunk);
             let place = self.contract.catalogue.place(chunk);
-            let payload = if order.request.sends() { order.input.part(place) } else { Region::EMPTY };
-            self.links[core as usize].message(header, payload, order.sequence);
-            if order.request.receives() {
-                self.awaited.entry(chunk).or_default().push_back((order.sequence, step));
+            let payload = if exchange.request.sends() { exchange.input.part(place) } else { Region::EMPTY };
+            self.links[core as usize].message(header, payload, exchange.sequence);
+            if exchange.request.receives() {
+                self.awaited
+                    .entry(chunk)
+                    .or_default()
+                    .push_back(AwaitedValue { sequence: exchange.sequence, version: step });
             }
         }
-        let open = Open { order, left, contributors: u16::MAX, saved: Vec::new() };
-        self.open.insert(order.sequence, open);
-        self.finish_if_complete(order.sequence);
+        let open = OpenExchange { exchange, left, contributors: None, saved: Vec::new() };
+        self.open.insert(exchange.sequence, open);
+        self.finish_if_complete(exchange.sequence);
         if !self.newcomers.is_empty() && self.between_steps() {
             for (worker, incarnation) in std::mem::take(&mut self.newcomers) {
                 self.send_notice(Notice::Admit { worker, incarnation });
@@ -226,25 +248,24 @@ impl Client {
         self.links[core as usize].control(header, &[]);
     }
 
-    /// Returns the next complete order, and the least number of workers that contributed to a chunk (without meaning if
-    /// the order receives nothing).
-    pub fn finished(&mut self) -> Option<(u64, u16)> {
+    /// Returns the next complete exchange.
+    pub fn finished(&mut self) -> Option<FinishedExchange> {
         self.finished.pop_front()
     }
 
-    /// Returns how many chunks of an order are not complete.
+    /// Returns how many chunks of an exchange are not complete.
     pub fn left(&self, sequence: u64) -> usize {
         self.open.get(&sequence).map_or(0, |open| open.left)
     }
 
-    /// Drops what was saved of a complete order's input.
+    /// Drops the saved input of a complete exchange.
     pub fn forget(&mut self, sequence: u64) {
         if let Some(open) = self.open.remove(&sequence) {
             open.saved.into_iter().for_each(|(_, buffer)| self.pool.give(buffer));
         }
     }
 
-    /// Aborts all orders, and restores inputs that must be kept.
+    /// Aborts all exchanges, and restores inputs that must be kept.
     pub fn abort(&mut self) {
         self.links.iter_mut().for_each(|link| _ = link.abandon());
         self.awaited.clear();
@@ -257,16 +278,16 @@ impl Client {
 
     fn finish_if_complete(&mut self, sequence: u64) {
         let Some(open) = self.open.get(&sequence).filter(|open| open.left == 0) else { return };
-        self.finished.push_back((sequence, open.contributors));
-        if !open.order.keep {
+        self.finished.push_back(FinishedExchange { sequence, contributors: open.contributors });
+        if !open.exchange.keep {
             self.open.remove(&sequence);
         }
     }
 
-    fn chunk_complete(&mut self, sequence: u64, contributors: u16) {
+    fn chunk_complete(&mut self, sequence: u64, contributors: Option<u16>) {
         let Some(open) = self.open.get_mut(&sequence) else { return };
         open.left -= 1;
-        open.contributors = open.contributors.min(contributors);
+        open.contributors = open.contributors.into_iter().chain(contributors).min();
         self.finish_if_complete(sequence);
     }
 
@@ -286,8 +307,8 @@ impl Client {
             }
             Event::Frame(Header { kind: FrameKind::Message(contributors), chunk, .. }, _) => {
                 let awaited = self.awaited.get_mut(&chunk).and_then(VecDeque::pop_front);
-                if let Some((sequence, _)) = awaited {
-                    self.chunk_complete(sequence, contributors);
+                if let Some(AwaitedValue { sequence, .. }) = awaited {
+                    self.chunk_complete(sequence, Some(contributors));
                 }
                 Ok(())
             }
@@ -305,14 +326,14 @@ impl Client {
         let unknown = ProtocolError::Unknown(header);
         let ours = chunk < self.contract.catalogue.chunks() && self.routes.core(chunk) == core;
         let awaited = self.awaited.get(&chunk).and_then(VecDeque::front).filter(|_| ours);
-        let Some(&(sequence, version)) = awaited else { return Err(unknown) };
+        let Some(&AwaitedValue { sequence, version }) = awaited else { return Err(unknown) };
         let old = (header.sequence.wrapping_sub(version as u32) as i32) < 0;
         if old && self.contract.terms.pace == StepMode::Synchronous {
             return Err(unknown);
         }
         let Some(open) = self.open.get_mut(&sequence) else { return Err(unknown) };
-        let place = open.order.output.part(self.contract.catalogue.place(chunk));
-        if open.order.keep && place.overlaps(open.order.input) {
+        let place = open.exchange.output.part(self.contract.catalogue.place(chunk));
+        if open.exchange.keep && place.overlaps(open.exchange.input) {
             let mut saved = self.pool.take(place.len());
             place.read(saved.as_mut_slice());
             open.saved.push((place, saved));
@@ -335,8 +356,8 @@ impl Machine for Client {
         self.links[peer as usize].sent(bytes, &mut done);
         for sequence in done {
             // A chunk that receives a value is complete once the value has arrived.
-            if self.open.get(&sequence).is_some_and(|open| !open.order.request.receives()) {
-                self.chunk_complete(sequence, u16::MAX);
+            if self.open.get(&sequence).is_some_and(|open| !open.exchange.request.receives()) {
+                self.chunk_complete(sequence, None);
             }
         }
     }
@@ -371,7 +392,7 @@ impl Machine for Client {
         self.links[peer as usize].disable_checksums();
     }
 
-    fn beat(&mut self, peer: u32) {
+    fn send_heartbeat(&mut self, peer: u32) {
         if self.waiting(peer) == 0 {
             self.send_control(peer, FrameKind::Heartbeat);
         }

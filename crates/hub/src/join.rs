@@ -13,9 +13,8 @@ use super::worker_thread::{Command, Failure, WorkerThread};
 use socket2::SockRef;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic};
@@ -108,7 +107,8 @@ impl InFlight {
 pub struct Exchange {
     /// The exchange's completion.
     pub pending: Pending,
-    contributors: Arc<AtomicU16>,
+    /// Set once an exchange with a result is complete.
+    contributors: Arc<OnceLock<u16>>,
 }
 
 impl Exchange {
@@ -117,7 +117,7 @@ impl Exchange {
     ///
     /// `None` without a result: for a push or a set, and for a vector without elements.
     pub fn contributors(&self) -> Option<u16> {
-        Some(self.contributors.load(Ordering::Acquire)).filter(|&count| count != u16::MAX)
+        self.contributors.get().copied()
     }
 }
 
@@ -426,7 +426,7 @@ fn open_hub(
                         interfaces,
                     });
                 }
-                Some(FromHub::Refused { why, lasts: true }) => return Err(format!("refused: {why}")),
+                Some(FromHub::Refused { why, permanent: true }) => return Err(format!("refused: {why}")),
                 Some(FromHub::Refused { why, .. }) => break format!("refused: {why}"),
                 Some(FromHub::Verdict { blame, trouble }) => break format!("{blame} {trouble}"),
                 Some(FromHub::Leave) => return Err("it is shutting down".to_owned()),
@@ -469,7 +469,7 @@ fn begin(
     deadline: Instant,
     stop: &mut dyn FnMut() -> Result<(), String>,
 ) -> Result<Begun, AttemptError> {
-    let mut begun: Vec<Option<Vec<u64>>> = vec![None; connections.len()];
+    let mut begun: Vec<Option<Vec<Option<u64>>>> = vec![None; connections.len()];
     let (mut fresh_everywhere, mut all_exact, mut newcomers) = (true, false, Vec::new());
     let mut asked = false;
     while begun.iter().any(Option::is_none) || all_exact && !agree(&begun) {
@@ -508,10 +508,10 @@ fn begin(
                         let half = begun[hub].is_some() && !late;
                         return Err(if half { AttemptError::Later } else { AttemptError::Final }(error));
                     }
-                    FromHub::Refused { why, lasts } => {
+                    FromHub::Refused { why, permanent } => {
                         let what = format!("cannot join at the hub {}: refused: {why}", place.hubs[hub]);
                         let error = JoinError::here(place.rank, &what);
-                        return Err(if lasts { AttemptError::Final } else { AttemptError::Later }(error));
+                        return Err(if permanent { AttemptError::Final } else { AttemptError::Later }(error));
                     }
                     FromHub::Leave => return Err(lost(hub, "is shutting down".to_owned()).into()),
                     FromHub::Newcomer { worker, incarnation } => newcomers.push((worker, incarnation)),
@@ -530,7 +530,7 @@ fn begin(
     }
     // A hub without chunks of a vector does not know its steps.
     let steps = (0..contract.catalogue.keys().len()).map(|key| {
-        let known = begun.iter().flatten().map(|steps| steps[key]).filter(|&steps| steps != u64::MAX);
+        let known = begun.iter().flatten().filter_map(|steps| steps[key]);
         known.min().unwrap_or(0)
     });
     let mut steps: Vec<u64> = steps.collect();
@@ -543,10 +543,10 @@ fn begin(
 }
 
 /// Returns whether all hubs report the same steps, for each vector with chunks at several hubs.
-fn agree(begun: &[Option<Vec<u64>>]) -> bool {
+fn agree(begun: &[Option<Vec<Option<u64>>>]) -> bool {
     let keys = begun.iter().flatten().map(Vec::len).max().unwrap_or(0);
     (0..keys).all(|key| {
-        let mut known = begun.iter().flatten().map(|steps| steps[key]).filter(|&steps| steps != u64::MAX);
+        let mut known = begun.iter().flatten().filter_map(|steps| steps[key]);
         let first = known.next();
         known.all(|each| Some(each) == first)
     })
@@ -623,10 +623,8 @@ impl Hub {
                 .into());
         }
         let completion = Completion::new(1);
-        let exchange = Exchange {
-            pending: Pending::new(Arc::clone(&completion)),
-            contributors: Arc::new(AtomicU16::new(u16::MAX)),
-        };
+        let exchange =
+            Exchange { pending: Pending::new(Arc::clone(&completion)), contributors: Arc::default() };
         let mut submitted = self.lock();
         submitted.in_flight.retain(|other| !other.completion.over());
         if let Some(other) = submitted.in_flight.iter().find(|other| other.conflicts_with(input, output)) {
@@ -647,9 +645,10 @@ impl Hub {
         if matches!(request, Request::Push | Request::PushPull) {
             submitted.steps[key as usize] += 1;
         }
-        let order = HubExchange { sequence, key, request, input, output, keep };
+        let hub_exchange = HubExchange { sequence, key, request, input, output, keep };
         let contributors = Arc::clone(&exchange.contributors);
-        let start = Command::Start { order, completion: Arc::clone(&completion), contributors };
+        let start =
+            Command::Start { exchange: hub_exchange, completion: Arc::clone(&completion), contributors };
         if submitted.commands.send(start).is_ok() {
             self.waker.ring();
         } else {

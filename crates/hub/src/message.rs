@@ -28,11 +28,11 @@ pub enum FromWorker {
     },
     /// A heartbeat.
     Alive,
-    /// An order has missed its deadline: which workers block it?
+    /// An exchange has missed its deadline: which workers block it?
     Late {
         /// The vector.
         key: u32,
-        /// The step of the vector that the order waits for, counted from 1.
+        /// The step of the vector that the exchange waits for, counted from 1.
         step: u64,
     },
     /// The worker cannot go on.
@@ -68,12 +68,12 @@ pub enum FromHub {
         /// A clause that says why.
         why: String,
         /// Whether another attempt would be refused, too.
-        lasts: bool,
+        permanent: bool,
     },
     /// The worker may begin.
     Begin {
-        /// The steps of each vector that are behind the worker; 2^64 - 1 for a vector without chunks at this hub.
-        steps: Vec<u64>,
+        /// The number of steps of each vector that the worker has done; `None` for a vector without chunks at this hub.
+        steps: Vec<Option<u64>>,
         /// Whether the job begins now.
         fresh: bool,
         /// Whether all hubs must report the same steps. Otherwise the fewest steps count, and steps that are pushed

@@ -1,9 +1,8 @@
 //! A hub's jobs and their workers: who takes part, who is lost, and what happens to a job that loses a worker. No
 //! sockets, clocks or threads.
 //!
-//! Each worker has a control connection to its hub, besides its connections to the hub's cores. The register takes in
-//! what workers send on control connections and what cores report, and returns what the admission thread must do:
-//! [`Action`].
+//! Each worker has a control connection to its hub, besides its connections to the hub's cores. The register handles
+//! messages of control connections and reports of cores, and returns what the admission thread must do: [`Action`].
 //!
 //! - `action`: what the register asks of the admission thread;
 //! - `admission`: admits workers and jobs; `memory`: the share of the hub's memory that a job may use;
@@ -220,7 +219,7 @@ impl Register {
         self.connections.insert(connection, Connection { job: job.to_owned(), worker, admitted: false });
     }
 
-    /// Takes in a message from a control connection. `random` is a number that nobody can guess.
+    /// Handles a message from a control connection. `random` is an unpredictable number.
     pub fn received(&mut self, connection: u32, message: FromWorker, random: u64, now: Duration) {
         self.heartbeats.heard(connection as usize, now);
         let Some(Connection { job, worker, admitted }) = self.connections.get(&connection) else { return };
@@ -323,7 +322,7 @@ impl Register {
         self.events.take()
     }
 
-    /// Tells all workers of all jobs that the hub ends.
+    /// Sends all workers of all jobs that the hub ends.
     pub fn leave(&mut self) {
         for &connection in self.connections.keys() {
             self.actions.push(Action::Send { connection, message: FromHub::Leave });
@@ -344,7 +343,7 @@ impl Register {
         self.heartbeats.leave(connection as usize);
     }
 
-    /// Tells a worker who is at fault, and closes its control connection.
+    /// Sends a worker the verdict, and closes its control connection.
     fn send_verdict(&mut self, connection: u32, blame: Blame, trouble: Trouble) {
         self.send(connection, FromHub::Verdict { blame, trouble });
         self.actions.push(Action::Close { connection });

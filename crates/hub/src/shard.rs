@@ -298,8 +298,11 @@ impl Shard {
                 for (&chunk, slot) in job.slots.range_mut(first..).take(PART) {
                     slot.resume(*worker);
                     let key = job.contract.catalogue.piece(chunk).key;
-                    let least: &mut u64 = steps.entry(key).or_insert(u64::MAX);
-                    *least = slot.pushed(*worker).min(*least);
+                    let pushed = slot.pushed(*worker);
+                    steps
+                        .entry(key)
+                        .and_modify(|least: &mut u64| *least = pushed.min(*least))
+                        .or_insert(pushed);
                 }
                 if next.is_none() {
                     let (worker, attempt, steps) = (*worker, *attempt, std::mem::take(steps));
@@ -433,7 +436,7 @@ impl Shard {
         Some((endpoint.job, endpoint.peer))
     }
 
-    /// Takes in that a worker is lost or has left. Under [`LossPolicy::Shrink`] the others go on without it.
+    /// Removes a worker that is lost or has left. Under [`LossPolicy::Shrink`] the others go on without it.
     pub fn lose(&mut self, job: u32, worker: u32) {
         let Some(known) = self.jobs.get_mut(&job) else { return };
         known.gone.insert(worker);
@@ -463,8 +466,8 @@ impl Shard {
         let Some(known) = self.jobs.get(&job) else { return };
         let mut steps = BTreeMap::new();
         for (&chunk, slot) in &known.slots {
-            let least: &mut u64 = steps.entry(known.contract.catalogue.piece(chunk).key).or_insert(u64::MAX);
-            *least = slot.pushed(worker).min(*least);
+            let (key, pushed) = (known.contract.catalogue.piece(chunk).key, slot.pushed(worker));
+            steps.entry(key).and_modify(|least: &mut u64| *least = pushed.min(*least)).or_insert(pushed);
         }
         self.joined.push(Joined { job, worker, attempt, steps });
     }
@@ -923,7 +926,7 @@ impl Machine for Shard {
         }
     }
 
-    fn beat(&mut self, peer: u32) {
+    fn send_heartbeat(&mut self, peer: u32) {
         if self.waiting(peer) == 0 {
             self.send_control(peer, FrameKind::Heartbeat);
         }

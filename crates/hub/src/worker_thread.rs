@@ -1,7 +1,7 @@
 //! A worker's thread: moves bytes between the worker's vectors and the cores of its hubs, and serves the control
 //! connections to the hubs.
 
-use super::client::{Client, HubExchange};
+use super::client::{Client, FinishedExchange, HubExchange};
 use super::join::WorkerSettings;
 use super::message::{FromHub, FromWorker};
 use super::terms::{Contract, LossPolicy};
@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -25,18 +24,18 @@ use syncline_transport::control_connection::ControlConnection;
 #[derive(Debug)]
 pub(super) enum Command {
     /// Begin an exchange.
-    Start { order: HubExchange, completion: Arc<Completion>, contributors: Arc<AtomicU16> },
+    Start { exchange: HubExchange, completion: Arc<Completion>, contributors: Arc<OnceLock<u16>> },
     /// Change the learning rate of one vector, or of all.
     Rate { rate: f64, key: Option<u32> },
 }
 
 /// An exchange that is not complete.
 struct InFlight {
-    order: HubExchange,
+    exchange: HubExchange,
     /// The step of its vector that the exchange waits for.
     step: u64,
     completion: Arc<Completion>,
-    contributors: Arc<AtomicU16>,
+    contributors: Arc<OnceLock<u16>>,
     began: Instant,
 }
 
@@ -163,10 +162,12 @@ impl WorkerThread {
                 return;
             }
             let lost = self.cores.work(&mut self.client, |client| {
-                while let Some((sequence, contributors)) = client.finished() {
+                while let Some(FinishedExchange { sequence, contributors }) = client.finished() {
                     client.forget(sequence);
                     if let Some(exchange) = self.exchanges.remove(&sequence) {
-                        exchange.contributors.store(contributors, Ordering::Release);
+                        if let Some(contributors) = contributors {
+                            _ = exchange.contributors.set(contributors);
+                        }
                         exchange.completion.end(Ok(()));
                     }
                 }
@@ -200,32 +201,32 @@ impl WorkerThread {
 
     fn begin(&mut self, command: Command) {
         match (command, self.failed.get()) {
-            (Command::Start { order, completion, contributors }, failed) => {
-                let pushes = matches!(order.request, Request::Push | Request::PushPull);
-                let step = self.client.steps()[order.key as usize] + u64::from(pushes);
-                let exchange = InFlight { order, step, completion, contributors, began: Instant::now() };
+            (Command::Start { exchange, completion, contributors }, failed) => {
+                let pushes = matches!(exchange.request, Request::Push | Request::PushPull);
+                let step = self.client.steps()[exchange.key as usize] + u64::from(pushes);
+                let in_flight = InFlight { exchange, step, completion, contributors, began: Instant::now() };
                 if let Some(fault) = failed {
-                    let during = Some(self.failed(&exchange));
-                    exchange.completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
+                    let during = Some(self.failed(&in_flight));
+                    in_flight.completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
                     return;
                 }
-                self.exchanges.insert(order.sequence, exchange);
-                self.client.start(order);
+                self.exchanges.insert(exchange.sequence, in_flight);
+                self.client.start(exchange);
             }
             (Command::Rate { rate, key }, None) => self.client.set_rate(rate, key),
             (Command::Rate { .. }, Some(_)) => {}
         }
     }
 
-    fn failed(&self, exchange: &InFlight) -> FailedOperation {
-        let HubExchange { sequence, key, request, .. } = exchange.order;
+    fn failed(&self, in_flight: &InFlight) -> FailedOperation {
+        let HubExchange { sequence, key, request, .. } = in_flight.exchange;
         let key = &self.contract.catalogue.keys()[key as usize];
         let (vector, bytes) = (key.name.clone(), key.bytes().unwrap_or(0));
         let task = Task::Exchange { request, vector, bytes };
-        FailedOperation { number: sequence, task, elapsed: exchange.began.elapsed() }
+        FailedOperation { number: sequence, task, elapsed: in_flight.began.elapsed() }
     }
 
-    /// Takes in that the connection to a core is lost. Its hub has a moment to say why.
+    /// Handles the loss of the connection to a core. Its hub may still say why.
     fn lose_core(&mut self, core: u32, mut trouble: Trouble) {
         let hub = self.client.hub(core);
         trouble.what = format!("at {} {}", self.hubs[hub as usize], trouble.what);
@@ -305,7 +306,7 @@ impl WorkerThread {
         let first = self
             .exchanges
             .first_key_value()
-            .map(|(&sequence, exchange)| (sequence, exchange.order.key, exchange.step));
+            .map(|(&sequence, exchange)| (sequence, exchange.exchange.key, exchange.step));
         if self.oldest.0 != first.map(|(sequence, ..)| sequence) {
             self.oldest = (first.map(|(sequence, ..)| sequence), Instant::now());
         }
@@ -317,7 +318,7 @@ impl WorkerThread {
             self.controls.iter_mut().for_each(|connection| connection.send(&late));
             self.late = Some(LateExchange { sequence, left: self.client.left(sequence) });
             let trouble = Trouble::deadline(elapsed);
-            self.suspicion = Some(Suspicion { since: Instant::now(), blame: Blame::Nobody, trouble });
+            self.suspicion = Some(Suspicion { since: Instant::now(), blame: Blame::SomeRank, trouble });
         }
     }
 

@@ -7,7 +7,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
 use syncline_hub::assignment::Cores;
-use syncline_hub::client::{Client, HubExchange, Routes};
+use syncline_hub::client::{Client, FinishedExchange, HubExchange, Routes};
 use syncline_hub::optimizer::Optimizers;
 use syncline_hub::shard::{Attempt, Bounds, Joined, Peer, Shard, Waits};
 use syncline_hub::terms::{Contract, Terms};
@@ -83,8 +83,8 @@ impl Machine for Party {
         self.machine().disable_checksums(peer);
     }
 
-    fn beat(&mut self, peer: u32) {
-        self.machine().beat(peer);
+    fn send_heartbeat(&mut self, peer: u32) {
+        self.machine().send_heartbeat(peer);
     }
 
     fn leave(&mut self, peer: u32) {
@@ -106,10 +106,10 @@ struct World {
     routes: Arc<Routes>,
     epochs: Vec<u16>,
     network: VirtualNetwork<Party>,
-    /// How many orders each worker has begun.
+    /// How many exchanges each worker has begun.
     begun: Vec<u64>,
-    /// The complete orders of each worker, with their least number of contributors.
-    complete: Vec<BTreeMap<u64, u16>>,
+    /// The complete exchanges of each worker, with their least number of contributors.
+    complete: Vec<BTreeMap<u64, Option<u16>>>,
 }
 
 impl World {
@@ -218,7 +218,7 @@ impl World {
         *self.client(worker) = fresh;
     }
 
-    fn order(&mut self, worker: u32, key: u32, request: Request, vector: &mut Buffer, keep: bool) -> u64 {
+    fn begin(&mut self, worker: u32, key: u32, request: Request, vector: &mut Buffer, keep: bool) -> u64 {
         self.begun[worker as usize] += 1;
         let sequence = self.begun[worker as usize];
         let region = vector.region();
@@ -228,7 +228,7 @@ impl World {
         sequence
     }
 
-    /// Moves some bytes, and notes orders that are complete.
+    /// Moves some bytes, and notes exchanges that are complete.
     fn run(&mut self, steps: u64) -> Result<(), (usize, u32, ProtocolError)> {
         for _ in 0..steps {
             if !self.network.step()? {
@@ -236,7 +236,7 @@ impl World {
             }
         }
         for worker in 0..self.begun.len() as u32 {
-            while let Some((sequence, contributors)) = self.client(worker).finished() {
+            while let Some(FinishedExchange { sequence, contributors }) = self.client(worker).finished() {
                 self.complete[worker as usize].insert(sequence, contributors);
             }
         }
@@ -248,7 +248,7 @@ impl World {
     }
 
     fn contributors(&self, worker: u32, sequence: u64) -> u16 {
-        self.complete[worker as usize][&sequence]
+        self.complete[worker as usize][&sequence].expect("the exchange has a result")
     }
 }
 
@@ -329,7 +329,7 @@ proptest! {
                     for key in 0..keys {
                         let values = gradient(worker, key, *step, elements[key as usize]);
                         let vector = vectors.entry((worker, *step, key)).or_insert_with(|| buffer(&values));
-                        world.order(worker, key, Request::PushPull, vector, keep);
+                        world.begin(worker, key, Request::PushPull, vector, keep);
                     }
                 }
             }
@@ -378,7 +378,7 @@ proptest! {
             let mut vectors: Vec<Buffer> =
                 (0..workers).map(|worker| buffer(&gradient(worker, 0, step, elements))).collect();
             for worker in 0..workers {
-                world.order(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
+                world.begin(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
                 let run = world.run(seed % 50);
                 prop_assert!(run.is_ok(), "{:?}", run);
             }
@@ -412,7 +412,7 @@ proptest! {
         vectors[0] = buffer(&start);
         for worker in (0..workers).rev() {
             let request = if worker == 0 { Request::Set } else { Request::Pull };
-            world.order(worker, 0, request, &mut vectors[worker as usize], false);
+            world.begin(worker, 0, request, &mut vectors[worker as usize], false);
         }
         world.run(u64::MAX).unwrap();
         let mut expected = start;
@@ -421,16 +421,16 @@ proptest! {
                 vectors[worker as usize] = buffer(&gradient(worker, 0, step, elements));
                 let vector = &mut vectors[worker as usize];
                 if fused {
-                    world.order(worker, 0, Request::PushPull, vector, false);
+                    world.begin(worker, 0, Request::PushPull, vector, false);
                 } else {
-                    world.order(worker, 0, Request::Push, vector, false);
+                    world.begin(worker, 0, Request::Push, vector, false);
                 }
             }
             if !fused {
                 // The input of a push may be overwritten once it is sent.
                 world.run(u64::MAX).unwrap();
                 for worker in 0..workers {
-                    world.order(worker, 0, Request::Pull, &mut vectors[worker as usize], false);
+                    world.begin(worker, 0, Request::Pull, &mut vectors[worker as usize], false);
                 }
             }
             world.run(u64::MAX).unwrap();
@@ -459,7 +459,7 @@ proptest! {
         let mut vectors: Vec<Buffer> =
             (0..workers).map(|worker| buffer(&gradient(worker, 0, 1, elements))).collect();
         for worker in 0..workers {
-            world.order(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
+            world.begin(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
         }
         world.run(when).unwrap();
         world.kill(lost);
@@ -498,7 +498,7 @@ proptest! {
         world.client(lost).set_steps(&[1]);
         for worker in 0..workers {
             vectors[worker as usize] = buffer(&gradient(worker, 0, 2, elements));
-            world.order(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
+            world.begin(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
         }
         let run = world.run(u64::MAX);
         prop_assert!(run.is_ok(), "{:?}", run);
@@ -528,17 +528,17 @@ proptest! {
         let total = |step: u64| (0..workers).map(|worker| part(worker, step)[0]).sum::<f32>();
         let mut vectors: Vec<Buffer> = (0..workers).map(|worker| buffer(&part(worker, 1))).collect();
         for worker in 0..workers {
-            world.order(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
+            world.begin(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
         }
         world.run(u64::MAX).unwrap();
         let mut ahead = buffer(&part(lost, 2));
-        world.order(lost, 0, if asks { Request::PushPull } else { Request::Push }, &mut ahead, false);
+        world.begin(lost, 0, if asks { Request::PushPull } else { Request::Push }, &mut ahead, false);
         world.run(when).unwrap();
         world.kill(lost);
         // Some others push the step before the worker is back, but the leader does not.
         for worker in (0..workers).filter(|&worker| worker != lost && worker != first && worker % 2 == 0) {
             vectors[worker as usize] = buffer(&part(worker, 2));
-            world.order(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
+            world.begin(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
         }
         world.run(when).unwrap();
         world.connect(lost, 100 + lost);
@@ -554,7 +554,7 @@ proptest! {
                 .collect();
             for &worker in &late {
                 vectors[worker as usize] = buffer(&part(worker, step));
-                world.order(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
+                world.begin(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
             }
             let run = world.run(u64::MAX);
             prop_assert!(run.is_ok(), "{:?}", run);
@@ -580,7 +580,7 @@ proptest! {
         let mut world = World::new(terms(workers, &[elements], rest), &hubs, seed);
         let start = gradient(9, 9, 9, elements);
         let mut parameters = buffer(&start);
-        world.order(0, 0, Request::Set, &mut parameters, false);
+        world.begin(0, 0, Request::Set, &mut parameters, false);
         world.run(u64::MAX).unwrap();
         let after = |parameters: &[f32], step| -> Vec<f32> {
             let scale = 1.0 / f64::from(workers);
@@ -591,7 +591,7 @@ proptest! {
         let mut vectors: Vec<Buffer> =
             (0..workers).map(|worker| buffer(&gradient(worker, 0, 1, elements))).collect();
         for worker in 0..workers {
-            world.order(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
+            world.begin(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
         }
         world.run(when).unwrap();
         world.kill(lost);
@@ -606,7 +606,7 @@ proptest! {
         prop_assert!(owed == 1 || owed == 2);
         world.connect(lost, 100 + lost);
         world.client(lost).set_steps(&[owed - 1]);
-        world.order(lost, 0, Request::Pull, &mut parameters, false);
+        world.begin(lost, 0, Request::Pull, &mut parameters, false);
         world.run(u64::MAX).unwrap();
         let expected: Vec<f32> = if owed == 1 { start.clone() } else { after(&start, 1) };
         prop_assert_eq!(floats(&parameters), expected);
@@ -617,7 +617,7 @@ proptest! {
                     continue;
                 }
                 vectors[worker as usize] = buffer(&gradient(worker, 0, step, elements));
-                world.order(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
+                world.begin(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
             }
             let run = world.run(u64::MAX);
             prop_assert!(run.is_ok(), "{:?}", run);
@@ -636,16 +636,16 @@ fn workers_of_an_asynchronous_job_do_not_wait() {
         ", \"pace\": \"asynchronous\", \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 1}}";
     let mut world = World::new(terms(3, &[40], rest), &[Cores { cores: 2, interfaces: 1 }], 1);
     let mut parameters = buffer(&[100.0; 40]);
-    world.order(0, 0, Request::Set, &mut parameters, false);
+    world.begin(0, 0, Request::Set, &mut parameters, false);
     world.run(u64::MAX).unwrap();
     let mut ones = buffer(&[1.0; 40]);
     for expected in [99.0, 98.0] {
         ones = buffer(&[1.0; 40]);
-        world.order(1, 0, Request::PushPull, &mut ones, false);
+        world.begin(1, 0, Request::PushPull, &mut ones, false);
         world.run(u64::MAX).unwrap();
         assert_eq!(floats(&ones), [expected; 40]);
     }
-    world.order(2, 0, Request::Pull, &mut ones, false);
+    world.begin(2, 0, Request::Pull, &mut ones, false);
     world.run(u64::MAX).unwrap();
     assert_eq!(floats(&ones), [98.0; 40]);
 }
@@ -655,14 +655,14 @@ fn a_learning_rate_changes_between_steps() {
     let rest = ", \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 1}}";
     let mut world = World::new(terms(1, &[40], rest), &[Cores { cores: 2, interfaces: 1 }], 1);
     let mut vector = buffer(&[100.0; 40]);
-    world.order(0, 0, Request::Set, &mut vector, false);
+    world.begin(0, 0, Request::Set, &mut vector, false);
     for (rate, expected) in [(None, 99.0), (Some(0.25), 98.75)] {
         if let Some(rate) = rate {
             world.client(0).set_rate(rate, None);
         }
         world.run(u64::MAX).unwrap();
         vector = buffer(&[1.0; 40]);
-        world.order(0, 0, Request::PushPull, &mut vector, false);
+        world.begin(0, 0, Request::PushPull, &mut vector, false);
         world.run(u64::MAX).unwrap();
         assert_eq!(floats(&vector), [expected; 40]);
     }
@@ -677,7 +677,7 @@ fn each_vector_has_its_own_optimizer_and_rate() {
     let mut world = World::new(terms, &[Cores { cores: 2, interfaces: 1 }], 1);
     let mut vectors: Vec<Buffer> = (0..3).map(|_| buffer(&[100.0; 40])).collect();
     for key in 0..3 {
-        world.order(0, key, Request::Set, &mut vectors[key as usize], false);
+        world.begin(0, key, Request::Set, &mut vectors[key as usize], false);
     }
     // Velocities of the second vector are 1, 1.5, 1.75. The third has another rate from the third step on.
     let expected = [[99.0, 98.0, 97.0], [98.0, 95.0, 91.5], [99.0, 98.0, 97.75]];
@@ -688,7 +688,7 @@ fn each_vector_has_its_own_optimizer_and_rate() {
         world.run(u64::MAX).unwrap();
         for key in 0..3 {
             vectors[key as usize] = buffer(&[1.0; 40]);
-            world.order(0, key, Request::PushPull, &mut vectors[key as usize], false);
+            world.begin(0, key, Request::PushPull, &mut vectors[key as usize], false);
         }
         world.run(u64::MAX).unwrap();
         for (vector, expected) in vectors.iter().zip(expected) {
@@ -707,10 +707,10 @@ fn a_worker_rejoins_between_two_steps_of_vectors_that_are_pushed_together() {
         world.connect(1, 101);
         world.shard(0).expect(JOB, 1, attempt(9));
         let mut vectors = [buffer(&[1.0; 40]), buffer(&[1.0; 40])];
-        world.order(0, 0, Request::PushPull, &mut vectors[0], false);
+        world.begin(0, 0, Request::PushPull, &mut vectors[0], false);
         world.client(0).admit(1, 9);
         world.run(u64::MAX).unwrap();
-        world.order(0, 1, Request::PushPull, &mut vectors[1], false);
+        world.begin(0, 1, Request::PushPull, &mut vectors[1], false);
         world.run(u64::MAX).unwrap();
         let joined = world.shard(0).joined();
         let steps: Vec<u64> = joined[0].steps.values().copied().collect();
@@ -724,14 +724,14 @@ fn a_push_without_parameters_or_out_of_order_is_an_error() {
     let one = [Cores { cores: 1, interfaces: 1 }];
     let mut world = World::new(terms(2, &[4], rest), &one, 1);
     let mut vector = buffer(&[1.0; 4]);
-    world.order(1, 0, Request::Push, &mut vector, false);
+    world.begin(1, 0, Request::Push, &mut vector, false);
     let (_, worker, broken) = world.run(u64::MAX).unwrap_err();
     assert_eq!(worker, 1);
     assert!(broken.to_string().contains("a gradient for `k0` before its parameters were set"), "{broken}");
     // This step is not the next.
     let mut world = World::new(terms(2, &[4], ""), &one, 1);
     world.client(0).set_steps(&[4]);
-    world.order(0, 0, Request::Push, &mut vector, false);
+    world.begin(0, 0, Request::Push, &mut vector, false);
     assert!(matches!(world.run(u64::MAX), Err((_, 0, ProtocolError::Unknown(_)))));
 }
 
@@ -744,7 +744,7 @@ fn a_core_reports_which_workers_block_others() {
     // Ranks 0 and 2 wait at one vector, and rank 3 at the other: rank 1 blocks all, and each waiting rank blocks the
     // others.
     for ((worker, key), vector) in [(0, 1), (2, 1), (3, 0)].into_iter().zip(&mut vectors) {
-        world.order(worker, key, Request::PushPull, vector, false);
+        world.begin(worker, key, Request::PushPull, vector, false);
     }
     world.run(u64::MAX).unwrap();
     let Waits { blocked, waiting } = world.waits(1, 1);
@@ -762,25 +762,25 @@ fn a_core_stops_reading_from_a_worker_that_is_too_far_ahead() {
     let mut world = World::new(terms(2, &[1 << 14], ""), &one, 1);
     let mut vector = buffer(&[1.0; 1 << 14]);
     for _ in 0..40 {
-        world.order(0, 0, Request::Push, &mut vector, false);
+        world.begin(0, 0, Request::Push, &mut vector, false);
     }
     world.run(u64::MAX).unwrap();
     assert!(!world.shard(0).reads(0));
     let mut other = buffer(&[1.0; 1 << 14]);
     for _ in 0..40 {
-        world.order(1, 0, Request::Push, &mut other, false);
+        world.begin(1, 0, Request::Push, &mut other, false);
     }
     world.run(u64::MAX).unwrap();
     assert!(world.shard(0).reads(0) && world.done(0, 40) && world.done(1, 40));
 }
 
 #[test]
-fn aborted_orders_restore_their_input() {
+fn aborted_exchanges_restore_their_input() {
     let one = [Cores { cores: 1, interfaces: 1 }];
     let mut world = World::new(terms(2, &[100], ", \"policy\": \"shrink\""), &one, 1);
     let mut vectors: Vec<Buffer> = (0..2).map(|worker| buffer(&gradient(worker, 0, 1, 100))).collect();
     for (worker, vector) in (0..).zip(&mut vectors) {
-        world.order(worker, 0, Request::PushPull, vector, true);
+        world.begin(worker, 0, Request::PushPull, vector, true);
     }
     world.run(120).unwrap();
     world.client(0).abort();
@@ -798,15 +798,17 @@ fn silence_of_a_worker_counts_from_its_first_message() {
     heartbeats.join(7, Duration::from_millis(0));
     // Before the job's chunks are assigned, nothing is read. After that, the worker is read but has not sent anything
     // yet.
-    assert!(!shard.reads(7) && heartbeats.look(&mut shard, &[7], Duration::from_millis(100)).lost.is_empty());
+    assert!(
+        !shard.reads(7) && heartbeats.check(&mut shard, &[7], Duration::from_millis(100)).lost.is_empty()
+    );
     shard.assign(1, vec![0], None, Bounds { ahead: 1 << 20, buffers: 1 << 20 });
     assert!(shard.reads(7));
     for now in (200..5000).step_by(100) {
-        assert_eq!(heartbeats.look(&mut shard, &[7], Duration::from_millis(now)).lost, []);
+        assert_eq!(heartbeats.check(&mut shard, &[7], Duration::from_millis(now)).lost, []);
     }
     heartbeats.heard(7, Duration::from_millis(5000));
     let lost = (5100..7000)
         .step_by(100)
-        .find_map(|now| heartbeats.look(&mut shard, &[7], Duration::from_millis(now)).lost.pop());
+        .find_map(|now| heartbeats.check(&mut shard, &[7], Duration::from_millis(now)).lost.pop());
     assert_eq!(lost.unwrap().0, 7);
 }

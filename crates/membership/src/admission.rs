@@ -35,7 +35,7 @@ impl Members {
                 let why = format!(
                     "rank {rank} has left this job, which still runs: another job can begin when it is over"
                 );
-                Err(Refusal { why, later: true })
+                Err(Refusal { why, permanent: false })
             }
             Role::Member { world: theirs, .. } if theirs != world => {
                 Err(format!("this job has {world} ranks, not {theirs}").into())
@@ -48,7 +48,7 @@ impl Members {
             }
             // A process that was started again may connect before the coordinator knows that its predecessor was lost.
             Role::Member { rank, .. } if here(rank) => {
-                Err(Refusal { why: format!("rank {rank} has already joined"), later: elastic })
+                Err(Refusal { why: format!("rank {rank} has already joined"), permanent: !elastic })
             }
             Role::Member { rank, .. } if begun && !elastic => {
                 Err(format!("the job has begun, and rank {rank} no longer takes part in it").into())
@@ -121,7 +121,7 @@ mod tests {
             (lanes.admit(&Role::Visitor, |_| true, |_, _| false), "only lanes"),
         ] {
             let refusal = refused.unwrap_err();
-            assert!(refusal.why.contains(words) && !refusal.later, "{refusal:?}");
+            assert!(refusal.why.contains(words) && refusal.permanent, "{refusal:?}");
         }
     }
 
@@ -132,14 +132,14 @@ mod tests {
             let role = |rank| Role::Member { rank, world: 3, lanes: 1 };
             let admit = |rank| members.admit(&role(rank), |rank| rank == 1, |rank| rank == 0);
             let taken = admit(1).unwrap_err();
-            assert_eq!((taken.why.as_str(), taken.later), ("rank 1 has already joined", elastic));
+            assert_eq!((taken.why.as_str(), taken.permanent), ("rank 1 has already joined", !elastic));
             assert_eq!(
-                admit(2).map_err(|refusal| refusal.later),
-                if elastic || !begun { Ok(()) } else { Err(false) }
+                admit(2).map_err(|refusal| refusal.permanent),
+                if elastic || !begun { Ok(()) } else { Err(true) }
             );
             assert_eq!(
-                admit(0).map_err(|refusal| refusal.later),
-                if elastic || !begun { Ok(()) } else { Err(true) }
+                admit(0).map_err(|refusal| refusal.permanent),
+                if elastic || !begun { Ok(()) } else { Err(false) }
             );
         }
     }

@@ -27,6 +27,6 @@ pub trait Executor: fmt::Debug + Send {
     /// number that all members use for the group; 0 is the whole job. Both are 0 if this rank has not made the group.
     fn progress(&self, group: u64) -> Progress;
 
-    /// Returns the ranks from which some lane has received something lately.
+    /// Returns the ranks from which some lane has received something recently.
     fn hears(&self) -> Vec<u32>;
 }

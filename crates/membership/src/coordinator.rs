@@ -57,7 +57,7 @@ struct Report {
 #[derive(Debug, Default)]
 struct Answer {
     progress: Progress,
-    /// Ranks from which the member has received something lately.
+    /// Ranks from which the member has received something recently.
     hears: Vec<u32>,
 }
 
@@ -430,7 +430,7 @@ impl Coordinator {
                 let what = format!("has not begun operation {sequence}{of}, for which others wait");
                 (Blame::Rank(rank), Trouble { kind: FaultKind::Deadline, what })
             }
-            None => (Blame::Nobody, trouble),
+            None => (Blame::SomeRank, trouble),
         }
     }
 }
@@ -709,7 +709,7 @@ mod tests {
         assert!(four.verdict().unwrap().1.what.contains("has not begun operation 1"));
         let mut four = coordinator(4);
         four.receive(3, late(0, &[], 0), ms(100));
-        assert_eq!(run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap().0, Blame::Nobody);
+        assert_eq!(run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap().0, Blame::SomeRank);
     }
 
     #[test]

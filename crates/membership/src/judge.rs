@@ -95,7 +95,7 @@ impl Judge {
 
     /// Checks whether an operation takes too long, or the coordinator has not decided in time. Call it regularly.
     /// `oldest` has the oldest operation under way of each group.
-    pub fn look(
+    pub fn check(
         &mut self,
         oldest: impl IntoIterator<Item = Oldest>,
         cut_off: bool,
@@ -144,9 +144,9 @@ impl Judge {
 
     fn late(&mut self, late: Late, cut_off: bool, now: Duration) -> Option<Act> {
         if !self.has_coordinator {
-            return self.verdict(Blame::Nobody, late.trouble, cut_off);
+            return self.verdict(Blame::SomeRank, late.trouble, cut_off);
         }
-        self.reported = Some(Reported { when: now, blame: Blame::Nobody, trouble: late.trouble.clone() });
+        self.reported = Some(Reported { when: now, blame: Blame::SomeRank, trouble: late.trouble.clone() });
         Some(Act::Late(late))
     }
 
@@ -191,11 +191,11 @@ mod tests {
     fn the_coordinator_decides_and_the_first_decision_counts() {
         let mut judge = judge(true);
         assert_eq!(judge.trouble(1, silent(), true, s(1)), Some(Act::Report(1, silent())));
-        assert_eq!(judge.look(oldest(1), true, s(2)), None);
+        assert_eq!(judge.check(oldest(1), true, s(2)), None);
         let verdict = judge.verdict(Blame::link(0, 3), silent(), true);
         assert_eq!(verdict, Some(Act::Abort(Blame::Link(0, 3), silent())), "the coordinator knows more");
         assert_eq!(judge.verdict(Blame::Rank(1), silent(), false), None);
-        assert!(judge.decided() && judge.look(oldest(1), true, s(99)).is_none());
+        assert!(judge.decided() && judge.check(oldest(1), true, s(99)).is_none());
     }
 
     #[test]
@@ -203,8 +203,8 @@ mod tests {
         let mut judge = judge(true);
         judge.trouble(1, silent(), false, s(1));
         judge.trouble(3, Trouble::left(), false, s(2));
-        assert_eq!(judge.look([], false, s(4)), None);
-        assert_eq!(judge.look([], false, s(5)), Some(Act::Abort(Blame::Link(1, 2), silent())));
+        assert_eq!(judge.check([], false, s(4)), None);
+        assert_eq!(judge.check([], false, s(5)), Some(Act::Abort(Blame::Link(1, 2), silent())));
     }
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
         let mut left_after = judge(true);
         left_after.trouble(1, silent(), false, s(1));
         left_after.alone();
-        assert_eq!(left_after.look([], false, s(1)), Some(Act::Abort(Blame::Link(1, 2), silent())));
+        assert_eq!(left_after.check([], false, s(1)), Some(Act::Abort(Blame::Link(1, 2), silent())));
     }
 
     #[test]
@@ -233,14 +233,14 @@ mod tests {
     fn the_deadline_of_an_operation_counts_from_the_end_of_the_one_before() {
         let mut judge = judge(true);
         for (sequence, now) in [(1, 0), (1, 9), (2, 11), (2, 20)] {
-            assert_eq!(judge.look(oldest(sequence), false, s(now)), None);
+            assert_eq!(judge.check(oldest(sequence), false, s(now)), None);
         }
         let late = Late { group: 0, sequence: 2, trouble: Trouble::deadline(s(11)) };
-        assert_eq!(judge.look(oldest(2), false, s(22)), Some(Act::Late(late)));
-        assert_eq!(judge.look(oldest(2), false, s(23)), None, "it is reported once");
+        assert_eq!(judge.check(oldest(2), false, s(22)), Some(Act::Late(late)));
+        assert_eq!(judge.check(oldest(2), false, s(23)), None, "it is reported once");
         judge.alone();
-        let overdue = judge.look(oldest(2), false, s(30));
-        assert!(matches!(overdue, Some(Act::Abort(Blame::Nobody, _))), "{overdue:?}");
+        let overdue = judge.check(oldest(2), false, s(30));
+        assert!(matches!(overdue, Some(Act::Abort(Blame::SomeRank, _))), "{overdue:?}");
     }
 
     #[test]
@@ -248,10 +248,10 @@ mod tests {
         let mut judge = judge(true);
         let groups = [(0, 7, s(10)), (3, 1, s(2))];
         let oldest = groups.map(|(group, sequence, deadline)| Oldest { group, sequence, deadline });
-        assert_eq!(judge.look(oldest, false, s(1)), None);
-        assert_eq!(judge.look(oldest, false, s(3)), None);
+        assert_eq!(judge.check(oldest, false, s(1)), None);
+        assert_eq!(judge.check(oldest, false, s(3)), None);
         let late = Late { group: 3, sequence: 1, trouble: Trouble::deadline(s(3)) };
-        assert_eq!(judge.look(oldest, false, s(4)), Some(Act::Late(late)));
+        assert_eq!(judge.check(oldest, false, s(4)), Some(Act::Late(late)));
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub struct Member {
     verdict: Option<(Blame, Trouble)>,
     /// Ranks that wait for the next epoch.
     waiting: Vec<u32>,
-    /// Ranks from which this member has received something lately.
+    /// Ranks from which this member has received something recently.
     hears: Vec<u32>,
     /// When this member last heard some rank but 0. If the others find the fault first, they are gone by the time this
     /// member finds it.
@@ -42,7 +42,7 @@ impl Member {
         }
     }
 
-    /// Sets the ranks from which this member has received something lately, on its connections to them. Call it before
+    /// Sets the ranks from which this member has received something recently, on its connections to them. Call it before
     /// [`Member::receive`].
     pub fn set_hears(&mut self, ranks: Vec<u32>) {
         self.hears = ranks;

@@ -138,7 +138,7 @@ fn connect_to_coordinator(
             Ok(socket) => return Ok(socket),
             Err(shut) => shut,
         };
-        if shut.lasts || Instant::now() >= deadline {
+        if shut.permanent || Instant::now() >= deadline {
             let what = format!("cannot join at the coordinator {addresses}: {}", shut.why);
             return Err(gave_up.unwrap_or_else(|| JoinError::here(place.rank, &what)));
         }
@@ -314,7 +314,7 @@ impl MemberConnection {
     /// Whether another epoch may succeed after this one failed before all lanes were connected: a rank or a link is
     /// at fault, and not the coordinator.
     pub const fn may_go_on(&self) -> bool {
-        matches!(self.verdict, Some(Blame::Rank(_) | Blame::Link(..) | Blame::Nobody))
+        matches!(self.verdict, Some(Blame::Rank(_) | Blame::Link(..) | Blame::SomeRank))
     }
 
     /// Exchanges messages with the coordinator while lanes are being connected. Call it often, so that the

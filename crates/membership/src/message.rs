@@ -59,13 +59,13 @@ pub enum FromMember {
         call: u64,
         /// How far the member is.
         progress: Progress,
-        /// Ranks from which the member has received something lately.
+        /// Ranks from which the member has received something recently.
         hears: Vec<u32>,
     },
     /// The member no longer hears the coordinator, and gives up. If this message arrives, the network carries
     /// messages from the member to the coordinator, but not back.
     Deaf {
-        /// Ranks from which the member has received something lately.
+        /// Ranks from which the member has received something recently.
         hears: Vec<u32>,
         /// The coordinator's silence.
         trouble: Trouble,

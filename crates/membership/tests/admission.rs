@@ -107,7 +107,7 @@ impl Machine for Process {
 
     fn disable_checksums(&mut self, _: u32) {}
 
-    fn beat(&mut self, _: u32) {}
+    fn send_heartbeat(&mut self, _: u32) {}
 
     fn leave(&mut self, _: u32) {}
 

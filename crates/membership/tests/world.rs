@@ -214,8 +214,8 @@ impl Machine for Process {
         self.rank().lane.disable_checksums(peer);
     }
 
-    fn beat(&mut self, peer: u32) {
-        self.rank().lane.beat(peer);
+    fn send_heartbeat(&mut self, peer: u32) {
+        self.rank().lane.send_heartbeat(peer);
     }
 
     fn leave(&mut self, peer: u32) {
@@ -238,7 +238,7 @@ impl Rank {
         let mut lane = Lane::new(0, FlowControl { lanes: 1, window: 64 << 10, ahead: 1 << 20 }, 0, book);
         for peer in (0..ranks).filter(|&peer| peer != rank) {
             heartbeats.join(peer as usize, Duration::ZERO);
-            lane.beat(peer);
+            lane.send_heartbeat(peer);
         }
         Self {
             rank,
@@ -302,7 +302,7 @@ impl Rank {
     fn advance(&mut self, now: Duration, steps: u64) -> Vec<u32> {
         self.cut_off &= self.heard.is_empty();
         self.heard.drain(..).for_each(|peer| self.heartbeats.heard(peer as usize, now));
-        self.written.drain(..).for_each(|peer| self.heartbeats.said(peer as usize, now));
+        self.written.drain(..).for_each(|peer| self.heartbeats.sent(peer as usize, now));
         let mut closed = Vec::new();
         while let Some(sequence) = self.lane.finished() {
             assert_eq!(sequence, self.begun);
@@ -318,10 +318,10 @@ impl Rank {
         if now >= self.last_look + self.heartbeats.interval() && self.verdict.is_none() {
             self.last_look = now;
             let peers: Vec<u32> = (0..self.ranks).filter(|&peer| peer != self.rank).collect();
-            let look = self.heartbeats.look(&mut self.lane, &peers, now);
-            self.cut_off |= look.cut_off;
-            self.member.set_hears(look.hears);
-            for (peer, trouble) in look.lost {
+            let check = self.heartbeats.check(&mut self.lane, &peers, now);
+            self.cut_off |= check.cut_off;
+            self.member.set_hears(check.hears);
+            for (peer, trouble) in check.lost {
                 closed.push(peer);
                 closed.extend(self.trouble(peer, trouble, now));
             }
@@ -350,7 +350,7 @@ impl Rank {
                 let sequence = self.begun;
                 let oldest =
                     (self.over < sequence).then_some(Oldest { group: 0, sequence, deadline: DEADLINE });
-                self.judge.look(oldest, self.cut_off, now)
+                self.judge.check(oldest, self.cut_off, now)
             }
         };
         closed.extend(self.act(act, now));

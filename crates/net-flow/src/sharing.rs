@@ -60,10 +60,10 @@ const BIT: u128 = 1_000_000_000_000 << UNIT;
 const UNBOUND: u64 = u64::MAX;
 
 /// The level of a connection without a rate.
-const NONE: u64 = UNBOUND - 1;
+const NO_RATE: u64 = UNBOUND - 1;
 
 /// The bottleneck of a connection whose rate is not known yet.
-const NOWHERE: u32 = u32::MAX;
+const NO_NODE: u32 = u32::MAX;
 
 /// The fields of a class's share of a link that are read when its level changes; as long as a cache line.
 #[derive(Clone, Debug)]
@@ -206,7 +206,7 @@ impl Sharing {
         let need = (u128::from(bytes.0) * 8 * BIT).div_ceil(u128::from(connection.weight));
         connection.append(had, need, message);
         let bottleneck = self.ways.way(number).bottleneck;
-        if !waits && bottleneck != NOWHERE {
+        if !waits && bottleneck != NO_NODE {
             self.expect(number, bottleneck);
         }
         waits
@@ -269,13 +269,13 @@ impl Sharing {
         for number in idle.drain(..) {
             let bottleneck = self.ways.way(number).bottleneck;
             // It may have received another message, or be listed twice.
-            if bottleneck == NOWHERE || !self.connections[number as usize].is_idle() {
+            if bottleneck == NO_NODE || !self.connections[number as usize].is_idle() {
                 continue;
             }
             self.book(number, now);
-            self.change(number, self.shares.level(bottleneck), NONE);
+            self.change(number, self.shares.level(bottleneck), NO_RATE);
             self.release(number);
-            self.ways.way_mut(number).bottleneck = NOWHERE;
+            self.ways.way_mut(number).bottleneck = NO_NODE;
             self.leave(number);
             let hops = self.ways.hops(number).len();
             if self.free.len() <= hops {
@@ -298,7 +298,7 @@ impl Sharing {
     pub fn starved(&self) -> Option<Starved> {
         let waits = |&number: &u32| {
             let bottleneck = self.ways.way(number).bottleneck;
-            bottleneck != NOWHERE && self.shares.level(bottleneck) == 0
+            bottleneck != NO_NODE && self.shares.level(bottleneck) == 0
         };
         let first = (0..self.connections.len() as u32).find(waits)?;
         let node = self.ways.way(first).bottleneck;
@@ -328,7 +328,7 @@ impl Sharing {
     /// Returns the level of a connection.
     fn has(&self, number: u32) -> u64 {
         match self.ways.way(number).bottleneck {
-            NOWHERE => 0,
+            NO_NODE => 0,
             node => self.shares.level(node),
         }
     }

@@ -95,8 +95,8 @@ pub enum Blame {
     Rack(u32),
     /// The process that coordinates the ranks, if this rank cannot reach it.
     Coordinator,
-    /// Nobody in particular: the culprit is unknown.
-    Nobody,
+    /// A rank, but it is not known which.
+    SomeRank,
 }
 
 impl Blame {
@@ -114,7 +114,7 @@ impl fmt::Display for Blame {
             Self::Hub(hub) => write!(f, "hub {hub}"),
             Self::Rack(rack) => write!(f, "the hub of rack {rack}"),
             Self::Coordinator => f.write_str("the coordinator"),
-            Self::Nobody => f.write_str("some rank"),
+            Self::SomeRank => f.write_str("some rank"),
         }
     }
 }

@@ -200,10 +200,14 @@ enum Answer {
     Accepted,
     Refused {
         why: String,
-        /// Whether another attempt may succeed later.
-        #[serde(default)]
-        later: bool,
+        /// Whether another attempt would be refused, too.
+        #[serde(default = "permanent")]
+        permanent: bool,
     },
+}
+
+fn permanent() -> bool {
+    true
 }
 
 #[derive(Serialize, Deserialize)]
@@ -247,13 +251,13 @@ pub enum Next {
 pub struct HandshakeError {
     /// A clause that says why.
     pub why: String,
-    /// Whether another attempt would fail too: the acceptor refused for good, or cannot be authenticated.
-    pub lasts: bool,
+    /// Whether another attempt would fail, too: the acceptor refused for good, or cannot be authenticated.
+    pub permanent: bool,
 }
 
 impl From<String> for HandshakeError {
     fn from(why: String) -> Self {
-        Self { why, lasts: false }
+        Self { why, permanent: false }
     }
 }
 
@@ -262,13 +266,13 @@ impl From<String> for HandshakeError {
 pub struct Refusal {
     /// A clause that says why.
     pub why: String,
-    /// Whether another attempt may succeed later.
-    pub later: bool,
+    /// Whether another attempt would be refused, too.
+    pub permanent: bool,
 }
 
 impl From<String> for Refusal {
     fn from(why: String) -> Self {
-        Self { why, later: false }
+        Self { why, permanent: true }
     }
 }
 
@@ -328,12 +332,12 @@ impl Initiator {
         self.decoder.feed(bytes);
         if self.decoder.gets_tls() {
             let why = "speaks TLS: use certificates everywhere, or nowhere".to_owned();
-            return Err(HandshakeError { why, lasts: true });
+            return Err(HandshakeError { why, permanent: true });
         }
         let Some(answer) = self.decoder.message::<Answer>()? else { return Ok(Next::Wait) };
         match answer {
-            Answer::Refused { why, later } => {
-                Err(HandshakeError { why: format!("refused: {why}"), lasts: !later })
+            Answer::Refused { why, permanent } => {
+                Err(HandshakeError { why: format!("refused: {why}"), permanent })
             }
             Answer::Challenge { nonce, proof } if !self.proved => {
                 let transcript = transcript(&self.hello, &nonce);
@@ -341,7 +345,7 @@ impl Initiator {
                 if !self.authentication.verify("acceptor", &transcript, &proof) {
                     return Err(HandshakeError {
                         why: "does not have the key of this job".to_owned(),
-                        lasts: true,
+                        permanent: true,
                     });
                 }
                 self.proved = true;
@@ -394,9 +398,9 @@ impl Acceptor {
         bytes: &[u8],
         admit: impl FnOnce(&Hello) -> Result<(), Refusal>,
     ) -> Result<Next, Rejection> {
-        let refuse_with = |Refusal { why, later }: Refusal| Rejection {
+        let refuse_with = |Refusal { why, permanent }: Refusal| Rejection {
             why: why.clone(),
-            answer: encode(&Answer::Refused { why, later }),
+            answer: encode(&Answer::Refused { why, permanent }),
         };
         let refuse = |why: String| refuse_with(why.into());
         let without_answer = |why: String| Rejection { why, answer: Vec::new() };
@@ -567,7 +571,7 @@ mod tests {
             );
             let (mut initiator, _) = begin(Authentication::None, "job");
             let shut = initiator.received(&refusal).unwrap_err();
-            assert!(shut.lasts && shut.why == format!("refused: {why}"), "{shut:?}");
+            assert!(shut.permanent && shut.why == format!("refused: {why}"), "{shut:?}");
         }
     }
 
@@ -578,7 +582,7 @@ mod tests {
         let shut = initiator.received(&encode(&refusal)).unwrap_err();
         assert_eq!(
             shut,
-            HandshakeError { why: "refused: it speaks another protocol".to_owned(), lasts: true }
+            HandshakeError { why: "refused: it speaks another protocol".to_owned(), permanent: true }
         );
     }
 
@@ -644,7 +648,7 @@ mod tests {
         let mut acceptor = Acceptor::new(key(8), Some("job"), [5; 32]);
         let Ok(Next::Send(challenge)) = acceptor.received(&hello, |_| Ok(())) else { panic!("no challenge") };
         let Ok(Next::Send(proof)) = stranger.received(&challenge) else { panic!("no proof") };
-        let refused = encode(&Answer::Refused { why: "no".to_owned(), later: true });
+        let refused = encode(&Answer::Refused { why: "no".to_owned(), permanent: false });
         let all = vec![hello, open, challenge, proof, encode(&Answer::Accepted), refused];
         let change = (any::<prop::sample::Index>(), any::<u8>(), 0..5u8);
         (prop::sample::select(all), prop::collection::vec(change, 0..4)).prop_map(|(saying, changes)| {

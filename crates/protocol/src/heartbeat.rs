@@ -57,9 +57,9 @@ struct Arriving {
 
 /// What a check of a machine's peers has found.
 #[derive(Debug, Default)]
-pub struct Look {
+pub struct PeerCheck {
     /// Whether some peer was sent a heartbeat.
-    pub told: bool,
+    pub sent_heartbeats: bool,
     /// Whether the machine has two peers or more and hears none of them.
     pub cut_off: bool,
     /// Peers that were heard recently.
@@ -93,7 +93,7 @@ impl Heartbeats {
     }
 
     /// Records that something was sent to a peer.
-    pub fn said(&mut self, peer: usize, now: Duration) {
+    pub fn sent(&mut self, peer: usize, now: Duration) {
         self.said.insert(peer, now);
     }
 
@@ -153,9 +153,9 @@ impl Heartbeats {
     /// Checks the peers of a machine. Sends heartbeats to those that are due one, and returns the peers that have
     /// been silent, or stuck in a message, for too long; these are removed. Call once per [`Heartbeats::interval`],
     /// after reading what has arrived.
-    pub fn look(&mut self, machine: &mut impl Machine, peers: &[u32], now: Duration) -> Look {
+    pub fn check(&mut self, machine: &mut impl Machine, peers: &[u32], now: Duration) -> PeerCheck {
         let due = self.due(now);
-        due.iter().for_each(|&peer| machine.beat(peer as u32));
+        due.iter().for_each(|&peer| machine.send_heartbeat(peer as u32));
         for &peer in peers {
             // A peer from which the machine does not read cannot be heard, so its silence does not count.
             if !machine.reads(peer) {
@@ -179,7 +179,7 @@ impl Heartbeats {
             }
         }
         lost.iter().for_each(|&(peer, _)| self.leave(peer as usize));
-        Look { told: !due.is_empty(), cut_off, hears, lost }
+        PeerCheck { sent_heartbeats: !due.is_empty(), cut_off, hears, lost }
     }
 
     /// Whether two peers or more, without `but`, have all been silent for about as long as the limit. Then this
@@ -204,7 +204,7 @@ impl Heartbeats {
         self.patience
     }
 
-    /// How often to call [`Heartbeats::look`].
+    /// How often to call [`Heartbeats::check`].
     pub fn interval(&self) -> Duration {
         self.patience.interval / 4
     }

@@ -348,7 +348,7 @@ impl Lane {
         self.groups[slot as usize] = Some(group);
     }
 
-    /// Leaves a group. Inputs that were to be kept are restored, and the group no longer uses callers' memory. `lost`
+    /// Leaves a group. Inputs that must be kept are restored, and the group no longer uses callers' memory. `lost`
     /// is the member whose loss is the reason, if any.
     pub fn close(&mut self, slot: u32, lost: Option<u32>) {
         let Some(group) = self.groups.get_mut(slot as usize).and_then(Option::as_mut) else { return };
@@ -552,7 +552,7 @@ impl Lane {
         }
     }
 
-    /// Aborts everything: inputs that were to be kept are restored, and callers' memory is no longer used. Returns
+    /// Aborts everything: inputs that must be kept are restored, and callers' memory is no longer used. Returns
     /// the keys of operations that had begun and were not forgotten.
     pub fn abort(&mut self) -> Vec<u64> {
         self.links.iter_mut().for_each(|link| _ = link.abandon());
@@ -1037,7 +1037,7 @@ impl Machine for Lane {
         }
     }
 
-    fn beat(&mut self, peer: u32) {
+    fn send_heartbeat(&mut self, peer: u32) {
         if self.waiting(peer) == 0 {
             self.signal(peer, FrameKind::Heartbeat);
         }
@@ -1055,7 +1055,7 @@ impl Machine for Lane {
         self.left.contains(&peer)
     }
 
-    fn rest(&mut self) {
+    fn free_unused_memory(&mut self) {
         self.idle += 1;
         if self.idle >= IDLE {
             self.idle = 0;

@@ -186,7 +186,7 @@ pub struct Link<O> {
     headers_arrived: u32,
     /// Whether checksums cover the payloads of messages, or only headers.
     checked: bool,
-    /// The digests of messages sent lately, each computed when the message got its checksum.
+    /// The digests of messages sent recently, each computed when the message got its checksum.
     trail: VecDeque<(O, Digest)>,
 }
 
@@ -273,7 +273,7 @@ impl<O: Copy> Link<O> {
         self.held = held;
     }
 
-    /// The owners of messages that were sent lately or are about to be, and the digests of their payloads when they
+    /// The owners of messages that were sent recently or are about to be, and the digests of their payloads when they
     /// got their checksums. Empty if payloads have no checksums.
     pub fn trail(&self) -> impl DoubleEndedIterator<Item = (O, Digest)> {
         self.trail.iter().copied()

@@ -27,7 +27,7 @@ pub trait Machine {
     /// The bytes from the peer are invalid. Do not read from it again.
     fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), ProtocolError>;
 
-    /// Takes in bytes from a peer.
+    /// Handles bytes from a peer.
     ///
     /// # Errors
     /// As [`Machine::read_directly`].
@@ -44,7 +44,7 @@ pub trait Machine {
     fn disable_checksums(&mut self, peer: u32);
 
     /// Sends a heartbeat to a peer, unless other bytes wait to be written to it.
-    fn beat(&mut self, peer: u32);
+    fn send_heartbeat(&mut self, peer: u32);
 
     /// Tells a peer that nothing will follow.
     fn leave(&mut self, peer: u32);
@@ -52,7 +52,6 @@ pub trait Machine {
     /// Whether a peer has said that nothing will follow.
     fn has_left(&self, peer: u32) -> bool;
 
-    /// Called every quarter of the interval between heartbeats. The machine may free memory that it has not used for
-    /// long.
-    fn rest(&mut self) {}
+    /// Frees memory that the machine has not used recently. Called every quarter of the interval between heartbeats.
+    fn free_unused_memory(&mut self) {}
 }

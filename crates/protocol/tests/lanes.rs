@@ -482,7 +482,7 @@ fn find(network: &mut VirtualNetwork<Lane>) -> Option<(usize, u32, String)> {
                 }
                 own.heard(peer as usize, now);
             }
-            let lost = own.look(network.machine(rank), &others(rank), now).lost;
+            let lost = own.check(network.machine(rank), &others(rank), now).lost;
             if let Some((peer, trouble)) = lost.into_iter().next() {
                 return Some((rank, peer, trouble.what));
             }
@@ -861,7 +861,7 @@ fn a_sender_that_is_far_ahead_is_held() {
     let transfer = |id, peer, region| Transfer { id, label, peer: Some(peer), region };
     network.machine(1).receive(transfer(1, 0, come.region()));
     network.machine(0).send(transfer(2, 1, sent.region()));
-    network.machine(0).beat(1);
+    network.machine(0).send_heartbeat(1);
     network.run().unwrap();
     assert_eq!(network.machine(1).delivered(), Some((1, Ok(0))));
     assert_eq!(come.as_slice(), sent.as_slice());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use syncline_plan::by_name;
 use syncline_protocol::fault;
 use syncline_protocol::fault::Trouble;
-use syncline_protocol::lane::transfers::{KEPT, Label, MOST_OFFERS, Mismatch, PIECE, SMALL, Transfer};
+use syncline_protocol::lane::transfers::{EAGER, KEPT, Label, MOST_OFFERS, Mismatch, PIECE, Transfer};
 use syncline_protocol::lane::{Desertion, FlowControl, KeptBytes, Lane, Opening, StartedOperation, key};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::Buffer;
@@ -93,7 +93,7 @@ fn sizes() -> impl Strategy<Value = usize> {
     prop_oneof![
         Just(0usize),
         1usize..100,
-        (SMALL - 1)..(SMALL + 2),
+        (EAGER - 1)..(EAGER + 2),
         (PIECE - 1)..(PIECE + 2),
         (2 * PIECE)..(3 * PIECE),
     ]
@@ -179,7 +179,9 @@ fn check(
     }
     // A mishap on a connection is detected by the next heartbeat.
     for one in 0..ranks {
-        (0..ranks).filter(|&other| other != one).for_each(|other| network.machine(one as usize).beat(other));
+        (0..ranks)
+            .filter(|&other| other != one)
+            .for_each(|other| network.machine(one as usize).send_heartbeat(other));
     }
     while let Err(disbelief) = network.run() {
         network.hang_up((disbelief.0, disbelief.1));
@@ -363,15 +365,15 @@ fn a_peer_that_offers_too_much_is_at_fault() {
     assert!(lane.received(1, &one_more).unwrap_err().to_string().contains("unexpected message"));
     let mut lane = lanes(2).remove(0);
     let mut place = 0;
-    for number in 0..(KEPT / SMALL) as u32 {
-        lane.received(1, &frame(FrameKind::Offer, number, 1, place, &offer(SMALL as u64, 0))).unwrap();
-        lane.received(1, &frame(FrameKind::Piece, number, 0, place + 1, &vec![1; SMALL])).unwrap();
+    for number in 0..(KEPT / EAGER) as u32 {
+        lane.received(1, &frame(FrameKind::Offer, number, 1, place, &offer(EAGER as u64, 0))).unwrap();
+        lane.received(1, &frame(FrameKind::Piece, number, 0, place + 1, &vec![1; EAGER])).unwrap();
         place += 2;
     }
     assert_eq!(lane.kept().transfers, KEPT);
-    let one_more = frame(FrameKind::Offer, (KEPT / SMALL) as u32, 1, place, &offer(1, 0));
+    let one_more = frame(FrameKind::Offer, (KEPT / EAGER) as u32, 1, place, &offer(1, 0));
     assert!(lane.received(1, &one_more).is_err());
-    for (what, bytes) in [("long", SMALL as u64 + 1), ("absurd", u64::MAX)] {
+    for (what, bytes) in [("long", EAGER as u64 + 1), ("absurd", u64::MAX)] {
         let mut lane = lanes(2).remove(0);
         assert!(lane.received(1, &frame(FrameKind::Offer, 0, 1, 0, &offer(bytes, 0))).is_err(), "{what}");
     }
@@ -440,7 +442,7 @@ fn a_long_transfer_lets_collectives_pass() {
 /// Fault: a rank writes to memory that it is sending to another rank -> the receiver rejects it, and the sender blames itself
 #[test]
 fn a_send_whose_memory_changes_is_distinguished_from_a_bad_link() {
-    for (bytes, changes) in [(SMALL, true), (3 * PIECE, true), (SMALL, false), (3 * PIECE, false)] {
+    for (bytes, changes) in [(EAGER, true), (3 * PIECE, true), (EAGER, false), (3 * PIECE, false)] {
         let mut network = VirtualNetwork::mesh(lanes(2), 3, 1024);
         let mut sides = [Side::default(), Side::default()];
         let sent = content(0, 1, 7, 0, bytes);

@@ -54,7 +54,7 @@ pub struct Identity {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
     names: Names,
-    /// When the own certificate and the CA's expire.
+    /// When this side's certificate and the CA's expire.
     ends: (i64, i64),
 }
 

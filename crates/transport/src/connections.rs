@@ -176,7 +176,7 @@ impl Connections {
             match u32::try_from(event.token().0) {
                 Ok(peer) => {
                     if let Some(connection) = self.connections.get_mut(&peer) {
-                        connection.told(event);
+                        connection.note_event(event);
                     }
                 }
                 Err(_) if event.token() == COMMANDS => {}
@@ -249,7 +249,7 @@ impl Connections {
             match written {
                 Ok((read, wrote)) => {
                     if wrote {
-                        self.heartbeats.said(peer as usize, now);
+                        self.heartbeats.sent(peer as usize, now);
                     }
                     moved |= read || wrote;
                 }
@@ -269,17 +269,17 @@ impl Connections {
             return;
         }
         self.last_tick = now;
-        machine.rest();
+        machine.free_unused_memory();
         self.parting.retain_mut(|(connection, since)| since.elapsed() < PARTING && !ended(connection));
         let peers: Vec<u32> = self.connections.keys().copied().collect();
-        let look = self.heartbeats.look(machine, &peers, now);
-        self.busy |= look.told;
-        if look.cut_off {
+        let check = self.heartbeats.check(machine, &peers, now);
+        self.busy |= check.sent_heartbeats;
+        if check.cut_off {
             self.waker.set_cut_off(true);
         }
-        self.waker.set_hears(look.hears);
-        look.lost.iter().for_each(|&(peer, _)| self.remove(peer));
-        lost.extend(look.lost);
+        self.waker.set_hears(check.hears);
+        check.lost.iter().for_each(|&(peer, _)| self.remove(peer));
+        lost.extend(check.lost);
     }
 
     /// Tells all peers that this member leaves. Returns once each peer has received everything and has ended its
@@ -310,7 +310,7 @@ impl Connections {
                 if let Ok(peer) = u32::try_from(event.token().0)
                     && let Some(connection) = self.connections.get_mut(&peer)
                 {
-                    connection.told(event);
+                    connection.note_event(event);
                 }
             }
         }

@@ -72,7 +72,7 @@ impl Handshaking {
         let mut next = addresses.iter().cycle();
         // The latest error of each address.
         let mut whys: BTreeMap<SocketAddr, String> = BTreeMap::new();
-        let given_up = |why: String| HandshakeError { why, lasts: true };
+        let given_up = |why: String| HandshakeError { why, permanent: true };
         loop {
             stop().map_err(given_up)?;
             let Some(&address) = next.next() else { return Err(given_up("has no address".to_owned())) };
@@ -86,7 +86,7 @@ impl Handshaking {
                     loop {
                         match handshake.advance(|_| Ok(())) {
                             Ok(true) => return Ok(handshake.socket),
-                            Err(shut) if shut.lasts => return Err(shut),
+                            Err(shut) if shut.permanent => return Err(shut),
                             Err(shut) => break shut.why,
                             Ok(false) if Instant::now() > deadline || handshake.began.elapsed() > LONGEST => {
                                 break "it does not answer".to_owned();
@@ -171,7 +171,7 @@ impl Handshaking {
                     if let (Some(names), Some((role, job))) = (names, &self.own) {
                         let shut = |why| HandshakeError {
                             why: format!("shows the wrong certificate: {why}"),
-                            lasts: true,
+                            permanent: true,
                         };
                         names.serves(role, job).map_err(shut)?;
                     }
@@ -225,7 +225,7 @@ impl Handshaking {
 /// Converts an error of the socket. A certificate that is rejected now will be rejected later too.
 fn shut(error: &std::io::Error) -> HandshakeError {
     match rejection(error) {
-        Some(why) => HandshakeError { why: why.to_owned(), lasts: true },
+        Some(why) => HandshakeError { why: why.to_owned(), permanent: true },
         None => error.to_string().into(),
     }
 }

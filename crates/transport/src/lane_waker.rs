@@ -14,7 +14,7 @@ pub struct LaneWaker {
     flags: WakeFlags,
     /// Whether the thread hears none of its peers, of which it has two or more: this member is cut off.
     cut_off: AtomicBool,
-    /// Peers from which something has arrived lately.
+    /// Peers from which something has arrived recently.
     hears: Mutex<Vec<u32>>,
 }
 
@@ -43,7 +43,7 @@ impl LaneWaker {
         self.cut_off.store(cut_off, Ordering::Relaxed);
     }
 
-    /// The peers from which something has arrived lately.
+    /// The peers from which something has arrived recently.
     pub fn hears(&self) -> Vec<u32> {
         self.hears.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

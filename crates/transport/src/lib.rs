@@ -90,7 +90,7 @@ pub trait Transport: fmt::Debug + Send {
     fn unwatch(&mut self, registry: &Registry) -> io::Result<()>;
 
     /// Takes note of an event that the poll reported for this connection.
-    fn told(&mut self, event: &Event);
+    fn note_event(&mut self, event: &Event);
 
     /// Passes some of the received bytes to `intake` and returns their number; 0 is the end of the connection. Bytes
     /// may be left: other connections get their turn.

@@ -9,7 +9,7 @@ pub fn nonce() -> Result<Nonce, String> {
     Ok(nonce)
 }
 
-/// Returns a number that nobody can guess.
+/// Returns an unpredictable number.
 pub fn random() -> Result<u64, String> {
     let nonce = nonce()?;
     Ok(u64::from_le_bytes(std::array::from_fn(|byte| nonce[byte])))

@@ -251,7 +251,7 @@ impl Transport for Shared {
         registry.deregister(&mut self.socket)
     }
 
-    fn told(&mut self, _: &Event) {
+    fn note_event(&mut self, _: &Event) {
         self.readable = true;
     }
 

@@ -222,7 +222,7 @@ impl Transport for Stream {
         self.socket.unwatch(registry)
     }
 
-    fn told(&mut self, event: &Event) {
+    fn note_event(&mut self, event: &Event) {
         self.closing |= event.is_read_closed() || event.is_error();
         self.readable |= event.is_readable() || self.closing;
         self.writable |= event.is_writable() || event.is_write_closed();

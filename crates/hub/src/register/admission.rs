@@ -55,14 +55,14 @@ impl Register {
         }
     }
 
-    /// Refuses a worker, and closes its control connection. `lasts` says that another attempt would be refused, too.
-    pub(super) fn refuse(&mut self, connection: u32, why: impl Into<String>, lasts: bool) {
+    /// Refuses a worker, and closes its control connection. `permanent` says that another attempt would be refused, too.
+    pub(super) fn refuse(&mut self, connection: u32, why: impl Into<String>, permanent: bool) {
         let why = why.into();
         if let Some(Connection { job, worker, .. }) = self.connections.get(&connection) {
             let (job, worker) = (job.clone(), *worker);
             self.note("rank_refused", &job, Some(worker), Some(why.clone()));
         }
-        self.send(connection, FromHub::Refused { why, lasts });
+        self.send(connection, FromHub::Refused { why, permanent });
         self.actions.push(Action::Close { connection });
         self.release(connection);
     }
@@ -189,8 +189,8 @@ impl Register {
         Ok(())
     }
 
-    /// Takes in that a worker is connected to all cores of these hubs. The first such worker of a job starts the
-    /// computation of which core has which chunk.
+    /// Handles a worker that is connected to all cores of these hubs. The first such worker of a job starts the
+    /// assignment of chunks to cores.
     pub(super) fn ready(&mut self, connection: u32, name: &str, worker: u32, list: HubList) {
         let own = Cores { cores: self.cores, interfaces: self.interfaces.len() as u32 };
         let Some(job) = self.jobs.get_mut(name) else { return };
@@ -228,7 +228,7 @@ impl Register {
         }
     }
 
-    /// Takes in which core has which chunk of a job ([`Action::Plan`]). Gives the job its memory, or refuses its
+    /// Handles the assignment of a job's chunks to cores ([`Action::Plan`]). Gives the job its memory, or refuses its
     /// workers if the hub does not have enough.
     pub fn planned(&mut self, number: u32, shares: Shares) {
         // The job may have ended since the computation began.
@@ -299,7 +299,7 @@ mod tests {
         let refused = |hub: &mut Hub, connection| {
             let actions = hub.0.actions();
             Hub::sent(&actions, connection).into_iter().find_map(|message| match message {
-                FromHub::Refused { why, lasts } => Some((why.clone(), *lasts)),
+                FromHub::Refused { why, permanent } => Some((why.clone(), *permanent)),
                 _ => None,
             })
         };
@@ -313,13 +313,13 @@ mod tests {
             refused(hub, connection)
         };
         let mut hub = Hub::new();
-        // More than the hub has, so the refusal lasts: buffers are powers of two.
-        let (why, lasts) = ready(&mut hub, 0, "large", 17).unwrap();
-        assert!(why.contains("job `large` needs") && lasts, "{why}");
+        // More than the hub has, so the refusal permanent: buffers are powers of two.
+        let (why, permanent) = ready(&mut hub, 0, "large", 17).unwrap();
+        assert!(why.contains("job `large` needs") && permanent, "{why}");
         assert_eq!(ready(&mut hub, 1, "fits", 9), None);
         // There is memory once the other job has ended.
-        let (why, lasts) = ready(&mut hub, 2, "small", 1).unwrap();
-        assert!(why.contains("other jobs have") && !lasts, "{why}");
+        let (why, permanent) = ready(&mut hub, 2, "small", 1).unwrap();
+        assert!(why.contains("other jobs have") && !permanent, "{why}");
         hub.0.received(1, FromWorker::Leave, 0, NOW);
         hub.0.actions();
         assert_eq!(ready(&mut hub, 3, "small", 1), None);
@@ -358,7 +358,7 @@ mod tests {
         hub.ready(0);
         assert!(hub.0.actions().iter().any(|action| matches!(
             action,
-            Action::Send { connection: 0, message: FromHub::Refused { lasts: true, .. } }
+            Action::Send { connection: 0, message: FromHub::Refused { permanent: true, .. } }
         )));
         // One of its ranks is still connecting. It takes no memory from other jobs.
         hub.0.connected(2, "small", 0, NOW);

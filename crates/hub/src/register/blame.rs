@@ -30,7 +30,7 @@ pub(super) struct LostConnection {
 }
 
 impl Register {
-    /// Takes in that a control connection is lost.
+    /// Handles the loss of a control connection.
     pub fn disconnected(&mut self, connection: u32, trouble: Trouble) {
         let Some(Connection { job, worker, .. }) = self.connections.get(&connection) else { return };
         let (name, worker) = (job.clone(), *worker);
@@ -42,8 +42,8 @@ impl Register {
         }
     }
 
-    /// Takes in that the connection between a worker and a core is lost. Under [`LossPolicy::Fail`] the worker has a moment
-    /// to report why.
+    /// Handles the loss of the connection between a worker and a core. Under [`LossPolicy::Fail`], the worker may still
+    /// report why.
     pub fn core_connection_lost(&mut self, job: u32, worker: u32, trouble: Trouble, now: Duration) {
         let known = self.jobs.values_mut().find(|known| known.number == job);
         if let Some(known) = known
@@ -57,7 +57,7 @@ impl Register {
         }
     }
 
-    /// Takes in that the hub of another rack is lost.
+    /// Handles the loss of the hub of another rack.
     pub fn rack_lost(&mut self, job: u32, rack: u32, trouble: Trouble) {
         let Some((name, known)) = self.jobs.iter().find(|(_, known)| known.number == job) else { return };
         let name = name.clone();
@@ -68,7 +68,7 @@ impl Register {
         self.fail(&name, Blame::Rack(rack), trouble);
     }
 
-    /// Takes in a core's report that a job cannot go on without a worker that is gone.
+    /// Handles a core's report that a job cannot go on without a worker that is gone.
     pub fn worker_missed(&mut self, job: u32, worker: u32) {
         let Some((name, known)) = self.jobs.iter().find(|(_, known)| known.number == job) else { return };
         let trouble = match &known.workers[worker as usize] {
@@ -80,7 +80,7 @@ impl Register {
         self.fail(&name, Blame::Rank(worker), trouble);
     }
 
-    /// Removes a worker as lost, and tells it so. The job goes on without it or fails, as its policy says.
+    /// Removes a worker as lost, and sends it the verdict. The job goes on without it or fails, as its policy says.
     fn expel(&mut self, job: u32, worker: u32, trouble: Trouble) {
         let Some((name, known)) = self.jobs.iter().find(|(_, known)| known.number == job) else { return };
         let name = name.clone();
@@ -89,8 +89,8 @@ impl Register {
         self.remove_worker(connection, &name, worker, State::Lost(trouble));
     }
 
-    /// Takes in that a worker cannot go on. Under [`LossPolicy::Fail`] the job fails, for the reason that the worker has
-    /// found or that another hub has told it; under other policies the worker leaves.
+    /// Handles a worker that gives up. Under [`LossPolicy::Fail`] the job fails, for the reason that the worker or another
+    /// hub has found; under other policies only the worker leaves.
     pub(super) fn gives_up(
         &mut self,
         connection: u32,
@@ -113,7 +113,7 @@ impl Register {
                 self.decide(now);
             }
             (Blame::Rank(rank), _) if rank < job.contract.terms.workers => self.fail(name, blame, trouble),
-            (Blame::Rack(_) | Blame::Nobody, _) => self.fail(name, blame, trouble),
+            (Blame::Rack(_) | Blame::SomeRank, _) => self.fail(name, blame, trouble),
             _ => self.fail(name, Blame::Rank(worker), trouble),
         }
     }
@@ -148,7 +148,7 @@ impl Register {
         answered.into_iter().for_each(|(name, asker)| self.answer(&name, asker));
     }
 
-    /// Takes in that a worker has waited too long: for the job to begin, to rejoin, or for a step of a vector.
+    /// Handles a worker that has waited too long: for the job to begin, to rejoin, or for a step of a vector.
     pub(super) fn late(
         &mut self,
         connection: u32,
@@ -194,11 +194,11 @@ impl Register {
             None => "has not joined".to_owned(),
         };
         let trouble = Trouble { kind: FaultKind::Deadline, what };
-        let blame = absent.map_or(Blame::Nobody, |(worker, _)| Blame::Rank(worker));
+        let blame = absent.map_or(Blame::SomeRank, |(worker, _)| Blame::Rank(worker));
         self.fail(name, blame, trouble);
     }
 
-    /// Takes in a core's report: which workers a late worker waits for there ([`Action::ReportWaits`]).
+    /// Adds a core's report of the workers that a late worker waits for there ([`Action::ReportWaits`]).
     pub fn waits_reported(&mut self, number: u32, asker: u32, waits: Waits) {
         let Some(job) = self.jobs.values_mut().find(|known| known.number == number) else { return };
         let Some(inquiry) = job.inquiries.get_mut(&asker) else { return };
@@ -241,7 +241,7 @@ impl Register {
         }
     }
 
-    /// Ends a job, and tells all its workers why.
+    /// Ends a job, and sends the verdict to all its workers.
     pub(super) fn fail(&mut self, name: &str, blame: Blame, trouble: Trouble) {
         let Some(RegisteredJob { number, workers, .. }) = self.jobs.remove(name) else { return };
         for connection in workers.iter().filter_map(State::connection) {

@@ -86,15 +86,15 @@ impl Register {
             let reports = rejoining.into_iter().flat_map(|rejoining| rejoining.reports.values());
             reports.filter_map(move |core| core.get(&key)).min()
         };
-        // No core reports a vector without chunks at this hub: u64::MAX says that this hub does not know its steps.
-        let unknown = if rejoining.is_some() { u64::MAX } else { 0 };
-        let steps = (0..keys).map(|key| behind(key).copied().unwrap_or(unknown)).collect();
+        // No core reports a vector without chunks at this hub, so this hub does not know its steps.
+        let fresh_steps = rejoining.is_none().then_some(0);
+        let steps = (0..keys).map(|key| behind(key).copied().or(fresh_steps)).collect();
         let exact = rejoining.is_some_and(|rejoining| rejoining.leader.is_some());
         self.send(connection, FromHub::Begin { steps, fresh, exact });
     }
 
-    /// Takes in a core's report: the steps behind a restarted worker, of each vector with chunks there. The worker
-    /// begins once all cores have reported about its latest attempt.
+    /// Handles a core's report of the steps that a restarted worker has done, of each vector with chunks there. The
+    /// worker begins once all cores have reported about its latest attempt.
     pub fn rejoined(&mut self, core: u32, Joined { job, worker, attempt, steps }: Joined) {
         let cores = self.cores as usize;
         let Some((name, job)) = self.jobs.iter_mut().find(|(_, known)| known.number == job) else { return };
@@ -143,12 +143,12 @@ mod tests {
         assert!(hub.0.actions().is_empty());
         hub.rejoined(1, 1, [4, 4]);
         let actions = hub.0.actions();
-        let begin = FromHub::Begin { steps: vec![4], fresh: false, exact: true };
+        let begin = FromHub::Begin { steps: vec![Some(4)], fresh: false, exact: true };
         assert_eq!(Hub::sent(&actions, 5).last(), Some(&&begin), "{actions:?}");
         // An announcement that was meant for another hub has reached the cores here, too.
         hub.rejoined(1, 1, [5, 5]);
         let actions = hub.0.actions();
-        let begin = FromHub::Begin { steps: vec![5], fresh: false, exact: true };
+        let begin = FromHub::Begin { steps: vec![Some(5)], fresh: false, exact: true };
         assert_eq!(Hub::sent(&actions, 5), [&begin], "{actions:?}");
     }
 
@@ -178,7 +178,7 @@ mod tests {
         assert!(hub.0.actions().is_empty());
         hub.rejoined(2, 3, [7, 6]);
         let actions = hub.0.actions();
-        let begin = FromHub::Begin { steps: vec![6], fresh: false, exact: false };
+        let begin = FromHub::Begin { steps: vec![Some(6)], fresh: false, exact: false };
         assert_eq!(Hub::sent(&actions, 5).last(), Some(&&begin), "{actions:?}");
     }
 }

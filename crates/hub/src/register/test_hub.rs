@@ -90,7 +90,7 @@ impl Hub {
         let actions = hub.0.actions();
         let fresh = |connection| {
             let last = Self::sent(&actions, connection).pop().cloned();
-            last == Some(FromHub::Begin { steps: vec![0], fresh: true, exact: false })
+            last == Some(FromHub::Begin { steps: vec![Some(0)], fresh: true, exact: false })
         };
         assert!(fresh(0) && fresh(1), "{actions:?}");
         hub

@@ -3,20 +3,20 @@
 use super::ceilings::ceiling;
 use super::members::Member;
 use super::ways::Hop;
-use super::{Cap, NONE, NOWHERE, Sharing, UNBOUND};
+use super::{Cap, NO_NODE, NO_RATE, Sharing, UNBOUND};
 use syncline_units::Time;
 
 /// Returns the rate that belongs to a level.
 #[inline]
 fn rate(level: u64) -> u64 {
-    if level == NONE { 0 } else { level }
+    if level == NO_RATE { 0 } else { level }
 }
 
 impl Sharing {
-    /// Changes a connection's rate from level `was` to level `is`; [`NONE`] means no rate. Queues the nodes
+    /// Changes a connection's rate from level `was` to level `is`; [`NO_RATE`] means no rate. Queues the nodes
     /// on its path whose level becomes wrong.
     pub(super) fn change(&mut self, number: u32, was: u64, is: u64) {
-        self.change_but(number, was, is, NOWHERE);
+        self.change_but(number, was, is, NO_NODE);
     }
 
     /// Does the same for a member of a node, except at that node, which updates its own sums.
@@ -79,7 +79,7 @@ impl Sharing {
             if at < held {
                 continue;
             }
-            let level = if member.bottleneck == NOWHERE {
+            let level = if member.bottleneck == NO_NODE {
                 self.lowest_but(member, number)
             } else {
                 let level = self.shares.level(member.bottleneck);
@@ -147,8 +147,8 @@ impl Sharing {
         let passing = if others { self.held[number as usize] as usize } else { usize::MAX };
         for at in passing..self.nodes[number as usize].members.len() {
             let member = self.nodes[number as usize].members[at];
-            let unplaced = member.bottleneck == NOWHERE;
-            let had = if unplaced { NONE } else { self.shares.level(member.bottleneck) };
+            let unplaced = member.bottleneck == NO_NODE;
+            let had = if unplaced { NO_RATE } else { self.shares.level(member.bottleneck) };
             if !unplaced && had < level || unplaced && !asked {
                 continue;
             }

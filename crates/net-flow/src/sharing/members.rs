@@ -1,14 +1,14 @@
 //! Which connections pass a link, and which of them it holds back.
 
 use super::ways::Hop;
-use super::{NOWHERE, Sharing};
+use super::{NO_NODE, Sharing};
 
 /// How many other nodes of its path a member lists.
 const OTHERS: usize = 3;
 
 /// The first entry of `others` if the nodes must be looked up: there are too many, or the connection takes
 /// different parts of them.
-const ELSEWHERE: u32 = NOWHERE - 1;
+const ELSEWHERE: u32 = NO_NODE - 1;
 
 /// A connection that passes a node, with the data read whenever its rate changes. `bottleneck` and `others`
 /// are kept up to date only if the node is followed.
@@ -19,7 +19,7 @@ pub(super) struct Member {
     pub(super) connection: u32,
     /// The node with the lowest level on its path.
     pub(super) bottleneck: u32,
-    /// The other followed nodes on its path, then [`NOWHERE`].
+    /// The other followed nodes on its path, then [`NO_NODE`].
     others: [u32; OTHERS],
 }
 
@@ -54,8 +54,8 @@ impl Sharing {
             members.push(Member {
                 takes,
                 connection: number,
-                bottleneck: NOWHERE,
-                others: [NOWHERE; OTHERS],
+                bottleneck: NO_NODE,
+                others: [NO_NODE; OTHERS],
             });
             if self.shares.marks(node).followed {
                 self.ways.lead(number, node, true);
@@ -81,7 +81,7 @@ impl Sharing {
         let (way, hops) = (self.ways.way(number), self.ways.followed(number));
         let named = hops.len() <= OTHERS + 1 && way.even;
         for (at, &Hop { node, place, .. }) in hops.iter().enumerate() {
-            let mut others = [NOWHERE; OTHERS];
+            let mut others = [NO_NODE; OTHERS];
             if named {
                 let elsewhere = hops[..at].iter().chain(&hops[at + 1..]);
                 others.iter_mut().zip(elsewhere).for_each(|(to, hop)| *to = hop.node);

@@ -1,6 +1,6 @@
 //! The service that connections have received, and when messages are complete.
 
-use super::{BIT, NOWHERE, Sharing, UNBOUND};
+use super::{BIT, NO_NODE, Sharing, UNBOUND};
 use crate::tree::NEVER;
 use syncline_units::{Bytes, Time};
 
@@ -20,7 +20,7 @@ impl Sharing {
     pub(super) fn had(&self, number: u32, now: Time) -> u128 {
         let offset = self.connections[number as usize].offset;
         match self.ways.way(number).bottleneck {
-            NOWHERE => offset,
+            NO_NODE => offset,
             node => self.service(node, now).wrapping_add(offset),
         }
     }
@@ -38,7 +38,7 @@ impl Sharing {
     /// Records what all links carried up to `now`; rates have not changed since the last call.
     pub fn book_all(&mut self, now: Time) {
         for number in 0..self.connections.len() as u32 {
-            if self.ways.way(number).bottleneck != NOWHERE {
+            if self.ways.way(number).bottleneck != NO_NODE {
                 self.book(number, now);
             }
         }
@@ -66,7 +66,7 @@ impl Sharing {
     pub(super) fn hand_over(&mut self, number: u32, to: u32, now: Time) {
         let from = self.ways.way(number).bottleneck;
         let mut old = 0;
-        if from != NOWHERE {
+        if from != NO_NODE {
             old = self.service(from, now);
             if self.connections[number as usize].first() == self.nodes[from as usize].next {
                 self.shares.marks_mut(from).stale = true;

@@ -1,7 +1,7 @@
 //! The paths of connections, stored compactly because they are read whenever a connection's bottleneck is
 //! elsewhere.
 
-use super::NOWHERE;
+use super::NO_NODE;
 use std::ops::Range;
 
 /// A node on a path.
@@ -46,8 +46,8 @@ impl Ways {
     /// Adds a path of `len` hops, not yet set up.
     pub(super) fn add(&mut self, len: u32) {
         let start = self.hops.len() as u32;
-        self.list.push(Way { start, len, followed: 0, bottleneck: NOWHERE, even: true });
-        self.hops.resize((start + len) as usize, Hop { node: NOWHERE, usage: 0, place: 0 });
+        self.list.push(Way { start, len, followed: 0, bottleneck: NO_NODE, even: true });
+        self.hops.resize((start + len) as usize, Hop { node: NO_NODE, usage: 0, place: 0 });
     }
 
     /// Sets the nodes of a path, and what its connection takes of each. No node is followed yet.

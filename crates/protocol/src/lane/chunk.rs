@@ -321,7 +321,7 @@ impl Chunk {
         }
     }
 
-    /// Copies the result to the caller's output. Saves what that overwrites of an input that is to be kept.
+    /// Copies the result to the caller's output. Saves what that overwrites of an input that must be kept.
     fn deliver(&self, context: &mut Context<'_>) {
         let StartedOperation { shape, input, output, keep, .. } = &**context.started;
         if in_place(context.started) || output.is_empty() {

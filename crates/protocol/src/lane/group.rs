@@ -178,7 +178,7 @@ impl Group {
         })
     }
 
-    /// Aborts all operations, and restores inputs that were to be kept. Returns the operations that had begun and
+    /// Aborts all operations, and restores inputs that must be kept. Returns the operations that had begun and
     /// were not forgotten.
     pub(super) fn abort(&mut self, pool: &mut Pool) -> Vec<u64> {
         (self.running, self.running_bytes, self.window_used) = (0, 0, 0);

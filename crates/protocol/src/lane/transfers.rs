@@ -1,10 +1,10 @@
 //! The transfers of one lane: bytes that one rank sends and another receives, matched in order by group, sender and
 //! tag.
 //!
-//! The sender offers a transfer. Once the receiver has a matching receive, it asks for the bytes, and these go
-//! directly from the sender's memory to the receiver's. They go in [pieces](PIECE) that alternate with the frames of
-//! plans; only a few pieces wait on a connection at a time. Small transfers of applications come with their offers,
-//! and are kept until they are received.
+//! The sender offers a transfer. A large one is a *rendezvous*: once the receiver has a matching receive, it asks for the
+//! bytes, and these go directly from the sender's memory to the receiver's. They go in [pieces](PIECE) that alternate
+//! with the frames of plans; only a few pieces wait on a connection at a time. A small transfer of an application is
+//! *eager*: its bytes come with its offer, and are kept until they are received.
 //!
 //! What a peer may offer ahead is limited, both in transfers ([`MOST_OFFERS`]) and in bytes that come with offers
 //! ([`KEPT`]). The receiver reports what it has stopped keeping, and treats a sender that exceeds a limit as faulty.
@@ -18,8 +18,8 @@ use crate::memory::{Buffer, Pool, Region};
 use crate::wire::{Digest, FrameKind, Header};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Most bytes of a transfer that comes with its offer.
-pub const SMALL: usize = 64 << 10;
+/// Most bytes of an eager transfer.
+pub const EAGER: usize = 64 << 10;
 
 /// Most bytes that came with a peer's offers and are kept.
 pub const KEPT: usize = 1 << 20;
@@ -54,8 +54,8 @@ pub(super) struct Piece {
 pub struct Label {
     /// The group's id, which is the same on all its members; 0 for the whole job.
     pub group: u64,
-    /// 0 for applications. Each collective has a number of its own, and no small transfers, so that both sides are
-    /// told if their lengths differ.
+    /// 0 for applications. Each collective has a number of its own, and no small transfers, so that both sides
+    /// get an error if their lengths differ.
     pub space: u64,
     /// The application's tag.
     pub tag: i64,
@@ -268,7 +268,7 @@ impl Transfers {
             let number = peer.next;
             peer.next = peer.next.wrapping_add(1);
             peer.used += 1;
-            let room = SMALL.min(KEPT - peer.used_bytes);
+            let room = EAGER.min(KEPT - peer.used_bytes);
             let small = label.space == 0 && region.len() <= room;
             let payload = label.encode(region.len() as u64);
             context.send_frame(to, (FrameKind::Offer, number, u32::from(small)), &payload);
@@ -455,7 +455,7 @@ impl Transfers {
         let long = length > 1 << 48 || pieces(length) > u64::from(u32::MAX);
         if !fits
             || long
-            || (small && (label.space != 0 || length > SMALL as u64 || kept.1 + bytes > KEPT as u64))
+            || (small && (label.space != 0 || length > EAGER as u64 || kept.1 + bytes > KEPT as u64))
         {
             return Err(unknown);
         }
