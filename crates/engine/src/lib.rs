@@ -433,9 +433,6 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let done = working.map(|rank| rank.first_iteration).min().unwrap_or(0);
         let micro_batches = self.job.workload.micro_batches();
         (self.record.iterations_done, self.record.micro_batches_done) = (done / micro_batches, done);
-        for collective in &mut self.record.collectives {
-            collective.iteration /= micro_batches;
-        }
         self.record.events += self.network.events();
         self.network.cut(self.record.finish);
         if ended != Ended::Finished {

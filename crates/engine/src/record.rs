@@ -19,8 +19,8 @@ pub struct CollectiveRecord {
     pub layer: Option<u32>,
     /// The part of the layer.
     pub part: Part,
-    /// Iteration of training, from 0. While the job runs: its micro-batch, counted from the start of the run.
-    pub iteration: u32,
+    /// Its micro-batch, counted from the start of the run.
+    pub micro_batch: u32,
     /// When the first rank issued it.
     pub first_issue: Time,
     /// When the last rank issued it.

@@ -146,7 +146,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
                     plan,
                     layer: task.layer,
                     part: task.part,
-                    iteration: at.iteration,
+                    micro_batch: at.iteration,
                     first_issue: self.now,
                     last_issue: self.now,
                     finish: self.now,

@@ -102,7 +102,7 @@ pub(crate) fn collectives(prepared: &Prepared, finished: &[Row<CollectiveRecord>
     Table::from(tables::Collectives {
         layer: text(&|r| workload.layer_name(r.layer).to_owned()),
         part: text(&|r| r.part.name().to_owned()),
-        iteration: int(&|r| i64::from(r.iteration)),
+        iteration: int(&|r| i64::from(r.micro_batch / workload.micro_batches())),
         kind: text(&|r| plan(r).kind.name().to_owned()),
         group: text(&|r| format!("{}.{}", workload.roles[usize::from(r.role)].name, r.group)),
         group_ranks: int(&|r| i64::from(ranks(r))),

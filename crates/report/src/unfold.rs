@@ -75,8 +75,10 @@ pub(crate) fn collectives(prepared: &Prepared, records: Vec<CollectiveRecord>) -
             }),
         }
     }
+    let micro_batches = prepared.workload.micro_batches();
     rows.sort_by_key(|Row { what, .. }| {
-        (what.finish, what.first_issue, what.iteration, what.role, what.layer, what.part, what.group)
+        let iteration = what.micro_batch / micro_batches;
+        (what.finish, what.first_issue, iteration, what.role, what.layer, what.part, what.group)
     });
     rows
 }

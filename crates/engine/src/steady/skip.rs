@@ -39,7 +39,7 @@ pub(super) fn shift_record(record: &mut CollectiveRecord, by: Time, iterations: 
     for time in [&mut record.first_issue, &mut record.last_issue, &mut record.finish] {
         later(time, by);
     }
-    record.iteration = record.iteration.wrapping_add(iterations);
+    record.micro_batch = record.micro_batch.wrapping_add(iterations);
 }
 
 impl<N: NetworkModel> Engine<'_, N> {

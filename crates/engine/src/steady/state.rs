@@ -210,9 +210,9 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
         let of = [u64::from(record.plan), layer_name(record.layer), record.part as u64];
         let times = [record.first_issue, record.last_issue, record.finish].map(|time| self.past(time));
         self.push(of.into_iter().chain(times));
-        let iteration = u64::from(record.iteration.wrapping_sub(self.base));
+        let micro_batch = u64::from(record.micro_batch.wrapping_sub(self.base));
         let sums = [record.duration_sum, record.ready_wait];
-        self.push([iteration, u64::from(record.ranks_done), record.chunks]);
+        self.push([micro_batch, u64::from(record.ranks_done), record.chunks]);
         self.push(sums.into_iter().flat_map(halves));
         for phase in &record.phases {
             self.push([phase.chunks, phase.messages, phase.bytes]);

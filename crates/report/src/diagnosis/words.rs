@@ -1,6 +1,6 @@
 //! The sentence about the bottleneck.
 
-use super::worth::{Worth, is_relieved_with};
+use super::worth::{Saving, Worth, is_relieved_with};
 use std::cmp::Reverse;
 use syncline_engine::Record;
 use syncline_prepare::Prepared;
@@ -12,8 +12,8 @@ const MOST: f64 = 0.5;
 /// The sentence mentions skew from this share of the path on, in thousandths.
 const MUCH: u32 = 100;
 
-/// The sentence mentions what another order of chunks may save if it exceeds the prediction by more than this, in
-/// two-thousandths of the run.
+/// The sentence mentions what another order of chunks may save if it exceeds the prediction by more than this, in the
+/// unit of [`Saving`].
 const REORDERED: u32 = 20;
 
 /// Thousandths as a percentage.
@@ -36,7 +36,7 @@ pub(super) fn reason(
         |part: &&PathPart| part.per_mille >= MUCH || first.is_some_and(|first| first.kind == part.kind);
     let skew = parts.iter().filter(|part| part.kind == PathKind::Skew).find(is_much);
     if let Some(part) = first {
-        let saved = |part| percent(worth.of(part).div_ceil(2));
+        let saved = |part| percent(worth.of(part).per_mille());
         // "about", because with links of twice the rate messages may come in another order.
         let about = worth.links_by();
         let by = match worth.limit(part) {
@@ -45,7 +45,7 @@ pub(super) fn reason(
             None => String::new(),
         };
         sentence.push_str(&format!(" {} would shorten it by {by}{}", remedy(part), saved(part)));
-        let best_tier = || worth.most(|part| !part.tier.is_empty() && worth.of(part) > 1);
+        let best_tier = || worth.most(|part| !part.tier.is_empty() && worth.of(part) > Saving(1));
         if let Some(tier) = best_tier().filter(|_| part.tier.is_empty()) {
             let reordered = if_reordered(worth, worth.of(tier), Some(&tier.tier));
             sentence.push_str(&format!(
@@ -63,9 +63,9 @@ pub(super) fn reason(
             sentence.push_str(&format!(", because {} is busy {busy} of the time", limit.name));
         }
         let all = worth.of_all_links();
-        if !part.tier.is_empty() && 2 * all > 3 * worth.of(part) {
+        if !part.tier.is_empty() && 2 * all.0 > 3 * worth.of(part).0 {
             let reordered = if_reordered(worth, all, None);
-            let all = percent(all.div_ceil(2));
+            let all = percent(all.per_mille());
             sentence.push_str(&format!("; twice the rate of all links by {about} {all}{reordered}"));
         } else if !part.tier.is_empty() && worth.limit(part).is_none() {
             sentence.push_str(&if_reordered(worth, worth.of(part), Some(&part.tier)));
@@ -83,10 +83,10 @@ pub(super) fn reason(
 
 /// Says what twice the rate of a tier (of all links if `None`) may save at most if chunks change their order; empty
 /// unless that is much more than `predicted` for the same order.
-fn if_reordered(worth: &Worth<'_>, predicted: u32, tier: Option<&str>) -> String {
+fn if_reordered(worth: &Worth<'_>, predicted: Saving, tier: Option<&str>) -> String {
     match worth.most_with(|name| worth.is_of(name, tier)) {
-        Some(most) if most > predicted + REORDERED => {
-            format!(", or up to {} if chunks change their order", percent(most.div_ceil(2)))
+        Some(most) if most.0 > predicted.0 + REORDERED => {
+            format!(", or up to {} if chunks change their order", percent(most.per_mille()))
         }
         _ => String::new(),
     }

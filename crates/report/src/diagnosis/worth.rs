@@ -35,6 +35,17 @@ impl Limit<'_> {
     }
 }
 
+/// What a run saves, in two-thousandths of the run. Half a part per mille is thus a whole number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Saving(pub(super) u32);
+
+impl Saving {
+    /// As a share of the run that is rounded up to one part per mille.
+    pub(super) fn per_mille(self) -> u32 {
+        self.0.div_ceil(2)
+    }
+}
+
 const COMPUTE: &str = "compute";
 
 /// A limit explains a part's saving if the time that it leaves is at most this many times the saving.
@@ -58,10 +69,9 @@ impl<'a> Worth<'a> {
         Self { parts, path: &record.path, tiers, limits, doubts }
     }
 
-    /// What the run saves if `part`, with all that shrinks with it, becomes twice as fast or vanishes; in
-    /// two-thousandths of the run.
-    pub(super) fn of(&self, part: &PathPart) -> u32 {
-        (2000.0 * self.share(part)).round() as u32
+    /// What the run saves if `part`, with all that shrinks with it, becomes twice as fast or vanishes.
+    pub(super) fn of(&self, part: &PathPart) -> Saving {
+        Saving((2000.0 * self.share(part)).round() as u32)
     }
 
     /// The same as a share of the run: what the engine predicts, but at most the time in which the busiest of the other
@@ -89,20 +99,19 @@ impl<'a> Worth<'a> {
         }
     }
 
-    /// What the run saves if all links are twice as fast, in two-thousandths of the run.
-    pub(super) fn of_all_links(&self) -> u32 {
+    /// What the run saves if all links are twice as fast.
+    pub(super) fn of_all_links(&self) -> Saving {
         let saved = 1000.0 * self.path.saved.twice_on_all_links().0 as f64 / self.length().max(1) as f64;
         let compute = self.limits.iter().find(|limit| limit.name == COMPUTE).map_or(0, |limit| limit.busy);
-        (saved.round() as u32).min(2 * (1000 - compute))
+        Saving((saved.round() as u32).min(2 * (1000 - compute)))
     }
 
-    /// The most that links of twice the rate can save if chunks come in another order, in two-thousandths of the run:
-    /// all but the time of the link or rank that is then busy longest. `None` if chunks keep their order. `is_faster`
-    /// selects the links by name.
-    pub(super) fn most_with(&self, is_faster: impl Fn(&str) -> bool) -> Option<u32> {
+    /// The most that links of twice the rate can save if chunks come in another order: all but the time of the link or
+    /// rank that is then busy longest. `None` if chunks keep their order. `is_faster` selects the links by name.
+    pub(super) fn most_with(&self, is_faster: impl Fn(&str) -> bool) -> Option<Saving> {
         let left = |limit: &Limit<'_>| if is_faster(limit.name) { limit.busy } else { 2 * limit.busy };
         let longest = self.limits.iter().map(left).max().unwrap_or(0);
-        self.doubts.reorders.then(|| 2000u32.saturating_sub(longest))
+        self.doubts.reorders.then(|| Saving(2000u32.saturating_sub(longest)))
     }
 
     /// The word before a prediction for faster links: "about", or "up to" if windows make it uncertain.
