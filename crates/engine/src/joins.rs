@@ -1,7 +1,7 @@
 //! Something that waits for several things keeps when the earlier ones happened. The critical path then knows which
 //! of them would be the last after a change ([`Trail::meet`]).
 
-use crate::state::{Iteration, Rank, Resource, Run, Set};
+use crate::state::{ChunkRun, CollectiveSet, Iteration, Rank, Resource};
 use syncline_critical_path::{Moment, Origin, Purpose, Trail};
 use syncline_units::Time;
 
@@ -73,7 +73,7 @@ impl Rank {
     }
 }
 
-impl Set {
+impl CollectiveSet {
     /// Visits the stretches that this refers to.
     pub(crate) fn visit(&mut self, visit: Visit<'_>) {
         if let Some(issue) = &mut self.issued {
@@ -83,7 +83,7 @@ impl Set {
     }
 }
 
-impl Run {
+impl ChunkRun {
     /// Visits the stretches that this refers to.
     pub(crate) fn visit(&mut self, visit: Visit<'_>) {
         visit(&mut self.last_left);

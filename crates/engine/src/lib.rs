@@ -52,8 +52,8 @@ use quotient::Quotient;
 use record::{DimRecord, Label, LayerRecord, RankRecord, Tracer};
 use slab::{Id, Slab};
 use state::{
-    Begun, Cause, EndedRun, Instance, LeavingSend, Message, MessageOf, Place, PointToPoint, Rank, Run,
-    RunningTask, Scheduler, Set, StartableTask, Waits, Window,
+    Begun, Cause, ChunkRun, CollectiveSet, EndedRun, Instance, LeavingSend, Message, MessageOf, Place,
+    PointToPoint, Rank, RunningTask, Scheduler, StartableTask, Waits, Window,
 };
 use std::collections::VecDeque;
 use steady::Steady;
@@ -77,8 +77,8 @@ pub struct Engine<'a, N> {
     /// Index of the first queue of each accounting dimension in a scheduler. Each dimension has two legs.
     first_queue: Vec<u32>,
     ranks: Vec<Rank>,
-    sets: Slab<Set>,
-    runs: Slab<Run>,
+    sets: Slab<CollectiveSet>,
+    runs: Slab<ChunkRun>,
     messages: Slab<Message>,
     /// Send tasks whose message has not left.
     leaving: Slab<LeavingSend>,
@@ -314,7 +314,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
                 EventKind::Reduced => self.reduced(Id::new(event.subject), event.detail),
                 EventKind::PhaseEnd => {
                     let run = Id::new(event.subject);
-                    let Run { last_left, reached, .. } = self.runs[run];
+                    let ChunkRun { last_left, reached, .. } = self.runs[run];
                     self.after = self.calendar.trail.meet(last_left, self.now, reached);
                     self.end_phase(run);
                 }
@@ -533,7 +533,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let instances = under_way.filter_map(|life| life.under_way()).map(|id| &self.instances[id]);
         let runs = instances.flat_map(|instance| &instance.chunks).flat_map(|chunk| &chunk.runs);
         for run in runs.filter_map(|life| life.under_way()) {
-            let Run { rank, tally, .. } = &self.runs[run];
+            let ChunkRun { rank, tally, .. } = &self.runs[run];
             let row = &mut self.record.ranks[*rank as usize];
             row.sent += tally.sent;
             row.received += tally.received;

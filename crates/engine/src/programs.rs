@@ -3,7 +3,7 @@
 use crate::Engine;
 use crate::event::EventKind;
 use crate::slab::Id;
-use crate::state::{Early, Message, MessageOf, Receive, Run, Stage, Stream};
+use crate::state::{ChunkRun, ChunkStage, Early, Message, MessageOf, Receive, Stream};
 use syncline_critical_path::{NO_TIER, Origin, Purpose, START};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_net_api::{NetworkModel, Owner, Sent, Transfer};
@@ -17,7 +17,7 @@ const PLACES: u32 = (1 << (32 - DISTANCE_BITS)) - 1;
 
 impl<N: NetworkModel> Engine<'_, N> {
     /// The seat of a stream of `run` in its phase.
-    fn seat(&self, run_id: Id<Run>, stream: u32) -> Seat {
+    fn seat(&self, run_id: Id<ChunkRun>, stream: u32) -> Seat {
         let phase = self.phase(run_id);
         let run = &self.runs[run_id];
         let lanes = self.job.dims[usize::from(phase.dim)];
@@ -31,7 +31,7 @@ impl<N: NetworkModel> Engine<'_, N> {
     }
 
     /// Executes instructions of one stream until it must wait.
-    pub(crate) fn advance(&mut self, run_id: Id<Run>, stream: u32) {
+    pub(crate) fn advance(&mut self, run_id: Id<ChunkRun>, stream: u32) {
         let phase = self.phase(run_id);
         let algorithm = &*phase.algorithm;
         let seat = self.seat(run_id, stream);
@@ -92,7 +92,7 @@ impl<N: NetworkModel> Engine<'_, N> {
     /// Sends a message of a run.
     fn send_blocks(
         &mut self,
-        run_id: Id<Run>,
+        run_id: Id<ChunkRun>,
         seat: &Seat,
         channel: u32,
         to: u32,
@@ -185,10 +185,10 @@ impl<N: NetworkModel> Engine<'_, N> {
     }
 
     /// Counts a send as entered or left; the run's phase ends after the last one.
-    fn entered_or_left(&mut self, id: Id<Run>) {
+    fn entered_or_left(&mut self, id: Id<ChunkRun>) {
         let run = &mut self.runs[id];
         run.unsent -= 1;
-        if run.stage == Stage::Leaving && run.unsent == 0 {
+        if run.stage == ChunkStage::Leaving && run.unsent == 0 {
             self.program_ended(id);
         }
     }
@@ -317,7 +317,7 @@ impl<N: NetworkModel> Engine<'_, N> {
     }
 
     /// A stream expects a message. Returns true if it is there already and combined.
-    fn expect(&mut self, run_id: Id<Run>, channel: u32, from: u32, stream: u32, reduce: bool) -> bool {
+    fn expect(&mut self, run_id: Id<ChunkRun>, channel: u32, from: u32, stream: u32, reduce: bool) -> bool {
         let run = &mut self.runs[run_id];
         let phase = run.phase;
         let there = run.early.iter().position(|e| e.phase == phase && e.channel == channel && e.from == from);
@@ -343,7 +343,7 @@ impl<N: NetworkModel> Engine<'_, N> {
 
     /// Combines a received message with local data if the plan says so. Returns false if that takes time; the stream
     /// goes on when [`EventKind::Reduced`] is handled.
-    fn combine(&mut self, run_id: Id<Run>, stream: u32, reduce: bool, bytes: u64) -> bool {
+    fn combine(&mut self, run_id: Id<ChunkRun>, stream: u32, reduce: bool, bytes: u64) -> bool {
         let run = &mut self.runs[run_id];
         run.tally.messages += 1;
         run.tally.received += bytes;
@@ -377,7 +377,7 @@ impl<N: NetworkModel> Engine<'_, N> {
     }
 
     /// A received message has been combined with local data.
-    pub(crate) fn reduced(&mut self, run_id: Id<Run>, stream: u32) {
+    pub(crate) fn reduced(&mut self, run_id: Id<ChunkRun>, stream: u32) {
         if self.calendar.trail.is_on() {
             let rank = self.runs[run_id].rank as usize;
             self.after = self.ranks[rank].reducing.pop_front().unwrap_or(START);
@@ -385,7 +385,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         self.receive_complete(run_id, stream);
     }
 
-    fn receive_complete(&mut self, run_id: Id<Run>, stream: u32) {
+    fn receive_complete(&mut self, run_id: Id<ChunkRun>, stream: u32) {
         let state = &mut self.runs[run_id].streams[stream as usize];
         let now = self.calendar.trail.moment(self.after, self.now);
         state.reached = self.calendar.trail.later(state.reached, now);
@@ -396,13 +396,13 @@ impl<N: NetworkModel> Engine<'_, N> {
         self.advance(run_id, stream);
         // Another stream may have waited for this stream's progress.
         let streams = self.runs[run_id].streams.len() as u32;
-        if streams > 1 && self.runs[run_id].stage == Stage::Running {
+        if streams > 1 && self.runs[run_id].stage == ChunkStage::Running {
             self.wake_streams(run_id, streams);
         }
     }
 
     /// Advances every stream as far as possible.
-    fn wake_streams(&mut self, run_id: Id<Run>, streams: u32) {
+    fn wake_streams(&mut self, run_id: Id<ChunkRun>, streams: u32) {
         loop {
             let before: u32 = self.runs[run_id].streams.iter().map(|s| s.pc).sum();
             for stream in 0..streams {
@@ -410,7 +410,7 @@ impl<N: NetworkModel> Engine<'_, N> {
                     self.advance(run_id, stream);
                 }
             }
-            if self.runs[run_id].stage != Stage::Running
+            if self.runs[run_id].stage != ChunkStage::Running
                 || self.runs[run_id].streams.iter().map(|s| s.pc).sum::<u32>() == before
             {
                 return;

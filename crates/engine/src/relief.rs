@@ -8,7 +8,7 @@
 
 use crate::Engine;
 use crate::slab::{Id, Life, Status};
-use crate::state::{Instance, QueuedRun, QueuedSet, Run, Set, Stage};
+use crate::state::{ChunkRun, ChunkStage, CollectiveSet, Instance, QueuedRun, QueuedSet};
 use std::cmp::Reverse;
 use syncline_net_api::NetworkModel;
 
@@ -16,11 +16,11 @@ use syncline_net_api::NetworkModel;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Begins {
     /// A run that waits in a queue.
-    Run(Id<Run>),
+    Run(Id<ChunkRun>),
     /// The next chunk of a set in a ready queue.
-    Chunk(Id<Set>),
+    Chunk(Id<CollectiveSet>),
     /// A set that waits for the limit on concurrent sets.
-    Set(Id<Set>),
+    Set(Id<CollectiveSet>),
 }
 
 impl<N: NetworkModel> Engine<'_, N> {
@@ -63,7 +63,7 @@ impl<N: NetworkModel> Engine<'_, N> {
             match what {
                 Begins::Run(run) => {
                     // An earlier entry may have started this run already.
-                    if self.runs[run].stage == Stage::Waiting {
+                    if self.runs[run].stage == ChunkStage::Waiting {
                         self.start_waiting(run);
                     }
                 }
@@ -85,7 +85,7 @@ impl<N: NetworkModel> Engine<'_, N> {
     }
 
     /// Whether a rank has issued its set of a collective.
-    pub(crate) fn has_issued(&self, set: Life<Set>) -> bool {
+    pub(crate) fn has_issued(&self, set: Life<CollectiveSet>) -> bool {
         match set.status() {
             Status::NotBegun => false,
             Status::UnderWay(set) => self.sets[set].issued.is_some(),

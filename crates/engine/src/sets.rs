@@ -14,8 +14,8 @@ use crate::quotient::Line;
 use crate::record::{CollectiveRecord, Label, Mark, PhaseRecord};
 use crate::slab::{Id, Life, Slab, Status};
 use crate::state::{
-    At, Begun, Chunk, EndedRun, GroupOfRole, Instance, Issue, QueuedRun, QueuedSet, Run, Scheduler, Set,
-    Stage, Stream, Tally, Waits,
+    At, Begun, Chunk, ChunkRun, ChunkStage, CollectiveSet, EndedRun, GroupOfRole, Instance, Issue, QueuedRun,
+    QueuedSet, Scheduler, Stream, Tally, Waits,
 };
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -38,7 +38,7 @@ struct NextRun {
 
 impl<'a, N: NetworkModel> Engine<'a, N> {
     /// The phase that `run` is in.
-    pub(crate) fn phase(&self, run: Id<Run>) -> &'a PhasePlan {
+    pub(crate) fn phase(&self, run: Id<ChunkRun>) -> &'a PhasePlan {
         let run = &self.runs[run];
         &self.job.plans[run.plan as usize].phases[usize::from(run.phase)]
     }
@@ -84,7 +84,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// The set of a collective at `slot`; created if it does not exist. The collective must not be over at that slot.
-    fn set_of(&mut self, instance: Id<Instance>, slot: u32) -> Id<Set> {
+    fn set_of(&mut self, instance: Id<Instance>, slot: u32) -> Id<CollectiveSet> {
         let known = &self.instances[instance];
         if let Some(id) = known.sets[slot as usize].under_way() {
             return id;
@@ -93,7 +93,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let role = usize::from(record.role);
         let position = self.quotient.position(record.role, slot);
         let rank = self.quotient.index(self.job.workload.roles[role].rank(record.group, position));
-        let set = Set {
+        let set = CollectiveSet {
             rank,
             position,
             slot,
@@ -173,7 +173,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         window.instances.get(offset as usize)?.under_way()
     }
 
-    pub(crate) fn activate(&mut self, id: Id<Set>) {
+    pub(crate) fn activate(&mut self, id: Id<CollectiveSet>) {
         let set = &mut self.sets[id];
         set.active = true;
         let (rank, priority, slot, scheduler) = (set.rank, set.priority, set.slot, set.scheduler);
@@ -215,7 +215,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// Issues the next chunk of a set in a ready queue, regardless of the order of sets.
-    pub(crate) fn issue_first(&mut self, id: Id<Set>) {
+    pub(crate) fn issue_first(&mut self, id: Id<CollectiveSet>) {
         let set = &mut self.sets[id];
         let (rank, instance, scheduler) = (set.rank, set.instance, set.scheduler);
         let chunks = self.instances[instance].chunks.len() as u32;
@@ -231,7 +231,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// Starts a run that waits in a queue.
-    pub(crate) fn start_waiting(&mut self, run_id: Id<Run>) {
+    pub(crate) fn start_waiting(&mut self, run_id: Id<ChunkRun>) {
         let run = &self.runs[run_id];
         let priority = self.sets[run.set].priority;
         let sequence = self.instances[run.instance].sequence;
@@ -270,7 +270,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
 
     /// The run of a chunk at `slot`; created if it does not exist. The chunk must not be over at that slot.
     #[inline]
-    pub(crate) fn run_of(&mut self, instance: Id<Instance>, chunk: u32, slot: u32) -> Id<Run> {
+    pub(crate) fn run_of(&mut self, instance: Id<Instance>, chunk: u32, slot: u32) -> Id<ChunkRun> {
         match self.instances[instance].run(chunk, slot).under_way() {
             Some(run) => run,
             None => self.make_run(instance, chunk, slot),
@@ -278,12 +278,12 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     #[cold]
-    fn make_run(&mut self, instance: Id<Instance>, chunk: u32, slot: u32) -> Id<Run> {
+    fn make_run(&mut self, instance: Id<Instance>, chunk: u32, slot: u32) -> Id<ChunkRun> {
         let set_id = self.set_of(instance, slot);
         let set = &self.sets[set_id];
-        let run = self.runs.insert(Run {
+        let run = self.runs.insert(ChunkRun {
             phase: 0,
-            stage: Stage::Unissued,
+            stage: ChunkStage::Unissued,
             instance,
             plan: set.plan,
             chunk,
@@ -319,7 +319,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// Moves a chunk from a ready queue into its first phase.
-    pub(crate) fn issue_chunk(&mut self, set_id: Id<Set>, chunk: u32) {
+    pub(crate) fn issue_chunk(&mut self, set_id: Id<CollectiveSet>, chunk: u32) {
         let set = &self.sets[set_id];
         let run = self.run_of(set.instance, chunk, set.slot);
         let set = &self.sets[set_id];
@@ -338,7 +338,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
 
     /// Moves a run to the next phase that its rank takes part in, starting with the run's current phase number. If
     /// there is none, ends the chunk.
-    fn enter_phase(&mut self, run_id: Id<Run>) {
+    fn enter_phase(&mut self, run_id: Id<ChunkRun>) {
         let run = &self.runs[run_id];
         let set_id = run.set;
         let set = &self.sets[set_id];
@@ -378,7 +378,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// Puts a run into the scheduling queue of its phase, and starts it if limits allow.
-    fn enqueue(&mut self, run_id: Id<Run>) {
+    fn enqueue(&mut self, run_id: Id<ChunkRun>) {
         let phase = self.phase(run_id);
         let run = &self.runs[run_id];
         let set = &self.sets[run.set];
@@ -397,7 +397,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let run = &mut self.runs[run_id];
         run.entered = self.now;
         run.reached = self.calendar.trail.moment(self.after, self.now);
-        run.stage = Stage::Waiting;
+        run.stage = ChunkStage::Waiting;
         run.lane = lane;
         run.queue = queue;
         let unlimited = self.job.schedule.outstanding == 0;
@@ -436,7 +436,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// Counts a rank on the line along the phase's axis as begun. The first one notifies the others.
-    fn tell_begun(&mut self, run_id: Id<Run>) {
+    fn tell_begun(&mut self, run_id: Id<ChunkRun>) {
         let run = &self.runs[run_id];
         let set = &self.sets[run.set];
         let (instance, chunk, phase, position, slot) =
@@ -486,9 +486,9 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             // Earlier phases too: the ranks that have begun this phase wait for this rank to finish those.
             run.begun |= u64::MAX >> (u64::BITS - 1 - u32::from(phase_index));
             match run.stage {
-                Stage::Waiting if run.phase <= phase_index => self.start_waiting(run_id),
-                Stage::Unissued if self.sets[set_id].active => self.issue_chunk(set_id, chunk),
-                Stage::Unissued if self.sets[set_id].issued.is_some() => {
+                ChunkStage::Waiting if run.phase <= phase_index => self.start_waiting(run_id),
+                ChunkStage::Unissued if self.sets[set_id].active => self.issue_chunk(set_id, chunk),
+                ChunkStage::Unissued if self.sets[set_id].issued.is_some() => {
                     self.ranks[rank].held.retain(|Reverse(held)| held.set != set_id);
                     self.activate(set_id);
                 }
@@ -498,19 +498,19 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// Begins the phase of a run that has waited for its turn and for the current event.
-    fn start(&mut self, run_id: Id<Run>) {
+    fn start(&mut self, run_id: Id<ChunkRun>) {
         let now = self.after;
         self.begin_phase(run_id);
         self.after = now;
     }
 
-    fn begin_phase(&mut self, run_id: Id<Run>) {
+    fn begin_phase(&mut self, run_id: Id<ChunkRun>) {
         let phase = self.phase(run_id);
         let dim = usize::from(phase.dim);
         let run = &mut self.runs[run_id];
         let set = &self.sets[run.set];
         let plan = &self.job.plans[set.plan as usize];
-        run.stage = Stage::Running;
+        run.stage = ChunkStage::Running;
         run.extent = phase.extent(plan.chunks[run.chunk as usize], set.position);
         run.coordinate = phase.coordinate(set.position);
         run.first = set.position - run.coordinate * phase.weight;
@@ -550,11 +550,11 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// A run's program has ended. The run leaves its phase when its last send has left.
-    pub(crate) fn program_ended(&mut self, run_id: Id<Run>) {
+    pub(crate) fn program_ended(&mut self, run_id: Id<ChunkRun>) {
         let run = &mut self.runs[run_id];
         let trail = &mut self.calendar.trail;
-        if run.stage != Stage::Leaving {
-            run.stage = Stage::Leaving;
+        if run.stage != ChunkStage::Leaving {
+            run.stage = ChunkStage::Leaving;
             run.reached = trail.moment(self.after, self.now);
         }
         if run.unsent > 0 {
@@ -570,7 +570,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         }
     }
 
-    pub(crate) fn end_phase(&mut self, run_id: Id<Run>) {
+    pub(crate) fn end_phase(&mut self, run_id: Id<ChunkRun>) {
         let phase = self.phase(run_id);
         let dim = usize::from(phase.dim);
         let run = &mut self.runs[run_id];
@@ -660,7 +660,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         state.schedulers.iter().enumerate().filter_map(of_scheduler).min()
     }
 
-    fn set_done(&mut self, id: Id<Set>) {
+    fn set_done(&mut self, id: Id<CollectiveSet>) {
         let set = &self.sets[id];
         let (rank, slot, instance, scheduler) = (set.rank, set.slot, set.instance, set.scheduler);
         let was_active = set.active;
@@ -733,10 +733,10 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
 }
 
 /// Whether a chunk has left the ready queue.
-fn is_issued(run: Life<Run>, runs: &Slab<Run>) -> bool {
+fn is_issued(run: Life<ChunkRun>, runs: &Slab<ChunkRun>) -> bool {
     match run.status() {
         Status::NotBegun => false,
-        Status::UnderWay(run) => runs[run].stage != Stage::Unissued,
+        Status::UnderWay(run) => runs[run].stage != ChunkStage::Unissued,
         Status::Over => true,
     }
 }

@@ -109,7 +109,7 @@ pub(crate) struct StartableTask {
 /// A run whose program has ended, waiting in `Engine::ended`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndedRun {
-    pub(crate) run: Id<Run>,
+    pub(crate) run: Id<ChunkRun>,
     /// The stretch of the critical path that its end follows.
     pub(crate) after: u32,
 }
@@ -190,7 +190,7 @@ pub(crate) struct Instance {
     /// Orders collectives of all roles.
     pub(crate) number: u64,
     /// Set at each slot.
-    pub(crate) sets: Vec<Life<Set>>,
+    pub(crate) sets: Vec<Life<CollectiveSet>>,
     pub(crate) chunks: Vec<Chunk>,
     pub(crate) record: CollectiveRecord,
 }
@@ -198,7 +198,7 @@ pub(crate) struct Instance {
 impl Instance {
     /// The run of `chunk` at `slot`.
     #[inline]
-    pub(crate) fn run(&self, chunk: u32, slot: u32) -> Life<Run> {
+    pub(crate) fn run(&self, chunk: u32, slot: u32) -> Life<ChunkRun> {
         let chunk = &self.chunks[chunk as usize];
         match chunk.runs.get(slot as usize) {
             Some(&run) => run,
@@ -212,7 +212,7 @@ impl Instance {
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
     /// Run at each slot; empty before the first has begun and after the last has ended.
-    pub(crate) runs: Vec<Life<Run>>,
+    pub(crate) runs: Vec<Life<ChunkRun>>,
     /// By phase and line along its axis: how many ranks have begun. Used only if endpoints have limits.
     pub(crate) begun: Vec<u32>,
     /// Number of runs that have not ended.
@@ -225,7 +225,7 @@ pub(crate) struct QueuedRun {
     pub(crate) priority: u64,
     pub(crate) sequence: u32,
     pub(crate) chunk: u32,
-    pub(crate) run: Id<Run>,
+    pub(crate) run: Id<ChunkRun>,
 }
 
 /// A logical scheduling queue.
@@ -242,7 +242,7 @@ pub(crate) struct Queue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct QueuedSet {
     pub(crate) priority: u64,
-    pub(crate) set: Id<Set>,
+    pub(crate) set: Id<CollectiveSet>,
 }
 
 /// Schedules the chunks of one process group of a rank, or of all its groups ([`crate::Schedulers`]).
@@ -368,7 +368,7 @@ pub(crate) struct Issue {
 
 /// A collective from the point of view of one rank.
 #[derive(Debug)]
-pub(crate) struct Set {
+pub(crate) struct CollectiveSet {
     pub(crate) rank: u32,
     pub(crate) position: u32,
     pub(crate) slot: u32,
@@ -392,14 +392,14 @@ pub(crate) struct Set {
 
 /// A chunk at one rank. Contains everything that a message needs, so that it is in one place.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct ChunkRun {
     pub(crate) phase: u8,
-    pub(crate) stage: Stage,
+    pub(crate) stage: ChunkStage,
     pub(crate) instance: Id<Instance>,
     pub(crate) plan: u32,
     pub(crate) chunk: u32,
     pub(crate) rank: u32,
-    pub(crate) set: Id<Set>,
+    pub(crate) set: Id<CollectiveSet>,
     /// Position of coordinate 0 along the phase's axis.
     pub(crate) first: u32,
     /// Coordinate along the phase's axis.
@@ -489,7 +489,7 @@ pub(crate) struct Begun {
 
 /// Stage of a chunk at a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum ChunkStage {
     /// In the ready queue; known only because another rank has begun it.
     Unissued,
     /// In a scheduling queue.
@@ -519,9 +519,9 @@ pub(crate) enum MessageOf {
     /// A collective.
     Collective {
         /// The sending run.
-        run: Id<Run>,
+        run: Id<ChunkRun>,
         /// The receiving run.
-        target: Id<Run>,
+        target: Id<ChunkRun>,
         /// Coordinate of the sender.
         from: u32,
     },
@@ -532,7 +532,7 @@ pub(crate) enum MessageOf {
 impl MessageOf {
     /// The sending run, if the message belongs to a collective.
     #[inline]
-    pub(crate) fn run(&self) -> Option<Id<Run>> {
+    pub(crate) fn run(&self) -> Option<Id<ChunkRun>> {
         match self {
             Self::Collective { run, .. } => Some(*run),
             Self::PointToPoint(_) => None,

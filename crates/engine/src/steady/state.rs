@@ -8,8 +8,8 @@ use crate::event::EventKind;
 use crate::record::CollectiveRecord;
 use crate::slab::{Id, Status};
 use crate::state::{
-    At, Before, Cause, ChannelKey, Issue, LeavingSend, Message, MessageOf, Piece, PostedReceive, QueuedSet,
-    Rank, Resource, Run, RunningTask, Set, WaitedFor,
+    At, Before, Cause, ChannelKey, ChunkRun, CollectiveSet, Issue, LeavingSend, Message, MessageOf, Piece,
+    PostedReceive, QueuedSet, Rank, Resource, RunningTask, WaitedFor,
 };
 use crate::{Engine, QueueOrder};
 use std::cmp::Reverse;
@@ -220,7 +220,7 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
         }
     }
 
-    fn set(&mut self, set: &Set) {
+    fn set(&mut self, set: &CollectiveSet) {
         let issued = match set.issued {
             Some(Issue { at, time, .. }) => {
                 let [iteration, task] = self.at(at);
@@ -237,20 +237,20 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
         ]);
     }
 
-    fn set_name(&mut self, set: &Set) {
+    fn set_name(&mut self, set: &CollectiveSet) {
         let instance = &self.engine.instances[set.instance];
         let role = usize::from(instance.record.role);
         let sequence = self.sequence(role, instance.sequence);
         self.push([role as u64, u64::from(instance.record.group), sequence, u64::from(set.slot)]);
     }
 
-    fn run_name(&mut self, run: Id<Run>) {
+    fn run_name(&mut self, run: Id<ChunkRun>) {
         let run = &self.engine.runs[run];
         self.set_name(&self.engine.sets[run.set]);
         self.push([u64::from(run.chunk)]);
     }
 
-    fn run(&mut self, run: &Run) {
+    fn run(&mut self, run: &ChunkRun) {
         self.push([u64::from(run.phase), run.stage as u64, u64::from(run.lane), u64::from(run.streams_left)]);
         self.push([u64::from(run.unsent), run.begun, u64::from(run.queue), self.past(run.entered)]);
         self.push([self.ahead(run.last_sent), run.streams.len() as u64]);
