@@ -26,17 +26,33 @@ impl Line {
     }
 }
 
+/// A phase that runs along an axis.
+#[derive(Clone, Copy, Debug)]
+struct AxisPhase<'a> {
+    phase: &'a PhasePlan,
+    lanes: u32,
+    /// Whether some of the lanes run backwards.
+    both_ways: bool,
+}
+
+/// A rank that another rank of an axis sends to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Receiver {
+    coordinate: u32,
+    /// Its distance according to the plan.
+    distance: u32,
+}
+
 /// The messages that ranks send along axes, and to single peers.
 pub(crate) struct Exchanges<'a> {
     /// The axes of all groups. Those that share coordinates with several candidates are none of these.
     axes: Vec<Line>,
-    /// By axis: one phase of each algorithm, the number of its lanes, and whether some of these run backwards.
-    phases: Vec<Vec<(&'a PhasePlan, u32, bool)>>,
-    /// By axis and coordinate: the coordinates of receivers with their distance according to the plan, and the number
-    /// of lanes that lead there.
-    known: BTreeMap<(usize, u32), BTreeMap<(u32, u32), u32>>,
+    /// By axis: one phase of each algorithm.
+    phases: Vec<Vec<AxisPhase<'a>>>,
+    /// By axis and coordinate of the sender: the number of lanes to each receiver.
+    known: BTreeMap<(usize, u32), BTreeMap<Receiver, u32>>,
     /// Number of instructions read.
-    looked: u64,
+    read: u64,
 }
 
 impl<'a> Exchanges<'a> {
@@ -54,11 +70,12 @@ impl<'a> Exchanges<'a> {
                 });
                 let lanes = plans.dims[usize::from(phase.dim)];
                 if seen.insert((place, phase.kind, phase.dim, phase.algorithm.name())) {
-                    phases[place].push((phase, lanes.queues_of(phase.kind), lanes.backward(phase.kind) > 0));
+                    let (lanes, backward) = (lanes.queues_of(phase.kind), lanes.backward(phase.kind));
+                    phases[place].push(AxisPhase { phase, lanes, both_ways: backward > 0 });
                 }
             }
         }
-        Self { axes, phases, known: BTreeMap::new(), looked: 0 }
+        Self { axes, phases, known: BTreeMap::new(), read: 0 }
     }
 
     /// The messages of the representatives, with their lanes; `None` if there are too many to compare.
@@ -71,7 +88,7 @@ impl<'a> Exchanges<'a> {
             for at in 0..self.axes.len() {
                 let axis = self.axes[at];
                 let here = axis.coordinate(from.0);
-                for (&(there, distance), &lanes) in self.receivers(at, axis, here)? {
+                for (&Receiver { coordinate: there, distance }, &lanes) in self.receivers(at, axis, here)? {
                     let to = NpuId(from.0 + there * axis.stride - here * axis.stride);
                     // Distances along different axes may be equal. Then more routes are tied than necessary, which is
                     // safe.
@@ -91,23 +108,24 @@ impl<'a> Exchanges<'a> {
 
     /// The ranks to which the rank at coordinate `here` of an axis sends along that axis; `None` if the limit on
     /// instructions is reached.
-    fn receivers(&mut self, at: usize, axis: Line, here: u32) -> Option<&BTreeMap<(u32, u32), u32>> {
+    fn receivers(&mut self, at: usize, axis: Line, here: u32) -> Option<&BTreeMap<Receiver, u32>> {
         if !self.known.contains_key(&(at, here)) {
-            let mut found: BTreeMap<(u32, u32), u32> = BTreeMap::new();
-            for &(phase, lanes, both_ways) in &self.phases[at] {
+            let mut found: BTreeMap<Receiver, u32> = BTreeMap::new();
+            for &AxisPhase { phase, lanes, both_ways } in &self.phases[at] {
                 for (stream, reverse) in (0..phase.streams).flat_map(|s| [(s, false), (s, true)]) {
                     if reverse && !both_ways {
                         continue;
                     }
                     let seat = Seat { kind: phase.kind, ranks: axis.size, index: here, stream, reverse };
                     for op in program(&*phase.algorithm, seat) {
-                        self.looked += 1;
+                        self.read += 1;
                         if let Op::Send { to, .. } = op {
-                            let known = found.entry((to, phase.distance(here, to))).or_default();
+                            let receiver = Receiver { coordinate: to, distance: phase.distance(here, to) };
+                            let known = found.entry(receiver).or_default();
                             *known = lanes.max(*known);
                         }
                     }
-                    if self.looked > MOST {
+                    if self.read > MOST {
                         return None;
                     }
                 }

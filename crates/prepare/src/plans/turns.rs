@@ -12,15 +12,19 @@ use syncline_plan::choice::{Candidate, SLACK};
 use syncline_units::{Bytes, CollectiveKind, Turn};
 use syncline_workload::{Axis, RoleId, TaskKind, Workload};
 
-/// An axis of ranks, which several roles may use: stride and size.
-type Line = (u32, u32);
+/// An axis of ranks, which several roles may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Line {
+    stride: u32,
+    size: u32,
+}
 
 /// The turn of each axis on which one was agreed.
 #[derive(Debug, Default)]
 pub(super) struct Turns(BTreeMap<Line, Turn>);
 
 fn line(axis: Axis) -> Line {
-    (axis.stride, axis.size)
+    Line { stride: axis.stride, size: axis.size }
 }
 
 impl Turns {

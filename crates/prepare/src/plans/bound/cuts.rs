@@ -94,12 +94,22 @@ impl Survey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     /// Links of one tier out of a vertex.
-    OutOf(u32, usize),
+    OutOf {
+        vertex: u32,
+        tier: usize,
+    },
     /// Links of one tier into a vertex.
-    Into(u32, usize),
+    Into {
+        vertex: u32,
+        tier: usize,
+    },
     Link(LinkId),
-    /// Links of one tier and direction that are in one set with this link.
-    Tier(usize, Way, LinkId),
+    /// Links of one tier and direction that are in one set with `link`, once that is known.
+    Tier {
+        tier: usize,
+        way: Way,
+        link: Option<LinkId>,
+    },
 }
 
 /// The messages that must pass a set of links.
@@ -266,10 +276,11 @@ impl Loads<'_> {
                     }
                 };
                 pass(Place::Link(link));
-                pass(Place::OutOf(ends.from, tier));
-                pass(Place::Into(ends.to, tier));
+                pass(Place::OutOf { vertex: ends.from, tier });
+                pass(Place::Into { vertex: ends.to, tier });
                 if inside {
-                    pass(Place::Tier(tier, self.parts.way(ends.from, ends.to), LinkId(u32::MAX)));
+                    let way = self.parts.way(ends.from, ends.to);
+                    pass(Place::Tier { tier, way, link: None });
                 }
             }
         }
@@ -279,9 +290,9 @@ impl Loads<'_> {
         for (place, passed) in places.into_iter().filter(|(_, passed)| passed.len() == paths.len()) {
             let links = || paths.iter().zip(&passed).map(|(path, &at)| path[at]);
             let place = match (place, links().next()) {
-                (Place::Tier(tier, way, _), Some(first)) => {
+                (Place::Tier { tier, way, .. }, Some(first)) => {
                     links().for_each(|link| self.joined.join(first, link));
-                    Place::Tier(tier, way, first)
+                    Place::Tier { tier, way, link: Some(first) }
                 }
                 _ => place,
             };
@@ -313,7 +324,9 @@ impl Loads<'_> {
         let mut loads: BTreeMap<Place, Load> = BTreeMap::new();
         for (place, load) in std::mem::take(&mut self.loads) {
             let place = match place {
-                Place::Tier(tier, way, link) => Place::Tier(tier, way, self.joined.root(link)),
+                Place::Tier { tier, way, link: Some(link) } => {
+                    Place::Tier { tier, way, link: Some(self.joined.root(link)) }
+                }
                 _ => place,
             };
             loads.entry(place).or_default().join(load);
