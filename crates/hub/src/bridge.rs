@@ -16,8 +16,13 @@ use std::sync::Arc;
 use syncline_protocol::memory::{Buffer, Pool};
 use syncline_reduction::{Element, Reduction, reduce_tall};
 
-/// A sum, and how many workers contributed to it.
-pub(super) type Sum = (Buffer, u16);
+/// A sum of contributions.
+#[derive(Debug)]
+pub(super) struct Sum {
+    pub(super) buffer: Buffer,
+    /// How many workers contributed to it.
+    pub(super) contributors: u16,
+}
 
 /// What the core must do.
 #[derive(Debug)]
@@ -130,15 +135,14 @@ impl Bridge {
         exchange.sent = true;
         let mut sums = std::mem::take(&mut exchange.sums);
         // A job has at most 4096 workers, so only a peer that lies can make this saturate.
-        let contributors =
-            sums.values().fold(0u16, |sum, &(_, contributors)| sum.saturating_add(contributors));
+        let contributors = sums.values().fold(0u16, |all, sum| all.saturating_add(sum.contributors));
         // In a ring, the sum that was received comes first, and this rack's sum is added to it.
         let order: Vec<u32> = match self.between {
             Between::Sharded => sums.keys().copied().collect(),
             Between::Ring => [previous, rack].into_iter().filter(|each| sums.contains_key(each)).collect(),
         };
-        let mut all: Vec<Buffer> = order.iter().filter_map(|each| Some(sums.remove(each)?.0)).collect();
-        let sum = if all.len() == 1 {
+        let mut all: Vec<Buffer> = order.iter().filter_map(|each| Some(sums.remove(each)?.buffer)).collect();
+        let buffer = if all.len() == 1 {
             all.pop().expect("there is one")
         } else {
             let mut sum = tools.pool.take(all[0].as_slice().len());
@@ -149,17 +153,17 @@ impl Bridge {
             sum
         };
         if self.rack == owner {
-            return self.pass_on(chunk, (sum, contributors), tools);
+            return self.pass_on(chunk, Sum { buffer, contributors }, tools);
         }
         let to = match self.between {
             Between::Sharded => owner,
             Between::Ring => self.next(),
         };
-        vec![Output::Send { to, total: false, sum: Arc::new(sum), contributors }]
+        vec![Output::Send { to, total: false, sum: Arc::new(buffer), contributors }]
     }
 
     /// Takes the sum of all racks, and passes it on to the racks that get it from this one.
-    fn pass_on(&mut self, chunk: u32, (sum, contributors): Sum, tools: &mut Tools<'_>) -> Vec<Output> {
+    fn pass_on(&mut self, chunk: u32, total: Sum, tools: &mut Tools<'_>) -> Vec<Output> {
         self.exchanges.remove(&chunk);
         let owner = chunk % self.racks;
         let to: Vec<u32> = match self.between {
@@ -168,13 +172,14 @@ impl Bridge {
             Between::Sharded | Between::Ring => Vec::new(),
         };
         if to.is_empty() {
-            return vec![Output::Total((sum, contributors))];
+            return vec![Output::Total(total)];
         }
-        let mut own = tools.pool.take(sum.as_slice().len());
-        own.as_mut_slice().copy_from_slice(sum.as_slice());
-        let sum = Arc::new(sum);
+        let Sum { buffer, contributors } = total;
+        let mut own = tools.pool.take(buffer.as_slice().len());
+        own.as_mut_slice().copy_from_slice(buffer.as_slice());
+        let sum = Arc::new(buffer);
         let send = |to| Output::Send { to, total: true, sum: Arc::clone(&sum), contributors };
-        to.into_iter().map(send).chain([Output::Total((own, contributors))]).collect()
+        to.into_iter().map(send).chain([Output::Total(Sum { buffer: own, contributors })]).collect()
     }
 }
 
@@ -226,19 +231,20 @@ mod tests {
                 let (rack, done) = if let Some(&rack) = able.get(pick) {
                     begun[rack as usize] += 1;
                     let value = (rack as i32 + 1) * 10i32.pow(begun[rack as usize]);
-                    (rack, bridges[rack as usize].summed(chunk, (one(value), 1), &mut tools))
+                    (rack, bridges[rack as usize].summed(chunk, Sum { buffer: one(value), contributors: 1 }, &mut tools))
                 } else {
                     let (from, to) = ready[pick - able.len()];
                     let (total, value, contributors) = network.get_mut(&(from, to)).unwrap().pop_front().unwrap();
                     prop_assert!(bridges[to as usize].expects(from, chunk, total), "{} {} {}", from, to, total);
-                    (to, bridges[to as usize].received(from, chunk, total, (one(value), contributors), &mut tools))
+                    let sum = Sum { buffer: one(value), contributors };
+                    (to, bridges[to as usize].received(from, chunk, total, sum, &mut tools))
                 };
                 for step in done {
                     match step {
                         Output::Send { to, total, sum, contributors } => {
                             network.entry((rack, to)).or_default().push_back((total, read(&sum), contributors));
                         }
-                        Output::Total((sum, contributors)) => {
+                        Output::Total(Sum { buffer: sum, contributors }) => {
                             steps[rack as usize] += 1;
                             let all = (1..=racks as i32).sum::<i32>();
                             prop_assert_eq!(read(&sum), all * 10i32.pow(steps[rack as usize]));

@@ -1,6 +1,8 @@
 //! The thread of a hub's core, and the handle of the admission thread to it.
 
-use super::shard::{Attempt, Bounds, Counters, Joined, Peer, Shard, Waits};
+use super::shard::{
+    Attempt, Bounds, Counters, DepartedRack, Joined, MissedWorker, Peer, Shard, Waits, WaitsReport,
+};
 use super::terms::Contract;
 use mio::Waker;
 use std::collections::BTreeMap;
@@ -183,16 +185,16 @@ impl Core {
 
     /// Sends the reports that have come up.
     fn send_reports(&mut self) {
-        while let Some((job, worker)) = self.shard.missed_worker() {
+        while let Some(MissedWorker { job, worker }) = self.shard.missed_worker() {
             self.report(Report::Missed { job, worker });
         }
         for joined in self.shard.joined() {
             self.report(Report::Joined { core: self.number, joined });
         }
-        for (job, worker, waits) in self.shard.waits_reports() {
+        for WaitsReport { job, worker, waits } in self.shard.waits_reports() {
             self.report(Report::Waits { job, worker, waits });
         }
-        for (job, rack) in self.shard.departed_racks() {
+        for DepartedRack { job, rack } in self.shard.departed_racks() {
             self.report(Report::Lost { job, peer: Peer::Rack(rack), trouble: Trouble::left() });
         }
     }

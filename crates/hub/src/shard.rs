@@ -3,7 +3,7 @@
 
 use super::bridge::{Bridge, Output, Sum, Tools};
 use super::frame::{GIVEN, NOTICE, Notice, PEERS, TOTAL, Verb};
-use super::slot::{Context, Expectation, Reply, Slot};
+use super::slot::{Context, Expectation, OpenStep, Reply, Slot};
 use super::terms::{Contract, LossPolicy, StepMode};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
@@ -193,6 +193,35 @@ impl Outgoing {
     }
 }
 
+/// A worker that is gone, and that blocks its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MissedWorker {
+    /// The job.
+    pub job: u32,
+    /// The worker.
+    pub worker: u32,
+}
+
+/// A rack that has finished a job that still needs something from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DepartedRack {
+    /// The job.
+    pub job: u32,
+    /// The rack.
+    pub rack: u32,
+}
+
+/// An answer to [`Shard::report_waits`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitsReport {
+    /// The job.
+    pub job: u32,
+    /// The worker that asked.
+    pub worker: u32,
+    /// Which workers wait, and for which workers.
+    pub waits: Waits,
+}
+
 /// The chunks of one core, and its connections.
 #[derive(Debug, Default)]
 pub struct Shard {
@@ -201,13 +230,10 @@ pub struct Shard {
     ended: Counters,
     endpoints: BTreeMap<u32, Endpoint>,
     outgoing: Outgoing,
-    /// Jobs that are blocked by a worker that is gone: the job and the worker.
-    missed: BTreeSet<(u32, u32)>,
+    missed: BTreeSet<MissedWorker>,
     joined: Vec<Joined>,
-    /// Racks that have finished a job that still needs something from them: the job and the rack.
-    departed: Vec<(u32, u32)>,
-    /// Answers to [`Shard::report_waits`]: the job, the worker that asked, and the answer.
-    waits_reports: Vec<(u32, u32, Waits)>,
+    departed: Vec<DepartedRack>,
+    waits_reports: Vec<WaitsReport>,
     /// Slots of jobs that have ended, which are dropped a part at a time.
     closed: Vec<BTreeMap<u32, Slot>>,
 }
@@ -313,13 +339,15 @@ impl Shard {
                 for (&chunk, slot) in job.slots.range(first..).take(PART) {
                     let asked = job.contract.catalogue.piece(chunk).key == *key && slot.version() < *step;
                     if asked && waits.blocked.is_none() {
-                        let blocked = slot.blocked(&job.active).filter(|(_, missing)| !missing.is_empty());
-                        waits.blocked = blocked.map(|(step, missing)| Blocked { chunk, step, missing });
+                        let blocked = slot.blocked(&job.active).filter(|open| !open.missing.is_empty());
+                        waits.blocked =
+                            blocked.map(|OpenStep { step, missing }| Blocked { chunk, step, missing });
                     }
                     waits.waiting.extend(slot.waiting(&job.active));
                 }
                 if next.is_none() {
-                    self.waits_reports.push((number, *worker, std::mem::take(waits)));
+                    let waits = std::mem::take(waits);
+                    self.waits_reports.push(WaitsReport { job: number, worker: *worker, waits });
                 }
             }
         }
@@ -366,8 +394,8 @@ impl Shard {
         retiring.map(|(&number, job)| (number, !owes(number, job))).collect()
     }
 
-    /// Takes the racks that have finished a job that still needs something from them: the job and the rack.
-    pub fn departed_racks(&mut self) -> Vec<(u32, u32)> {
+    /// Takes the racks that have finished a job that still needs something from them.
+    pub fn departed_racks(&mut self) -> Vec<DepartedRack> {
         std::mem::take(&mut self.departed)
     }
 
@@ -499,13 +527,13 @@ impl Shard {
         self.sweep_all(job, Sweep::ReportWaits { worker, key, step, waits: Waits::default() });
     }
 
-    /// Takes the replies to [`Shard::report_waits`]: the job, the worker that asked, and the answer.
-    pub fn waits_reports(&mut self) -> Vec<(u32, u32, Waits)> {
+    /// Takes the answers to [`Shard::report_waits`].
+    pub fn waits_reports(&mut self) -> Vec<WaitsReport> {
         std::mem::take(&mut self.waits_reports)
     }
 
-    /// Returns a job that cannot go on without a worker that is gone, and the worker. Only under [`LossPolicy::Fail`].
-    pub fn missed_worker(&mut self) -> Option<(u32, u32)> {
+    /// Returns a worker that is gone and without which its job cannot go on. Only under [`LossPolicy::Fail`].
+    pub fn missed_worker(&mut self) -> Option<MissedWorker> {
         self.missed.pop_first()
     }
 
@@ -552,9 +580,9 @@ impl Shard {
         f(slot, &mut context);
         known.counters.steps += slot.version() - before;
         if known.contract.terms.policy == LossPolicy::Fail && !known.gone.is_empty() {
-            let missing = slot.blocked(&known.active).map_or(Vec::new(), |(_, missing)| missing);
+            let missing = slot.blocked(&known.active).map_or(Vec::new(), |open| open.missing);
             let missed = missing.into_iter().filter(|worker| known.gone.contains(worker));
-            self.missed.extend(missed.map(|worker| (job, worker)));
+            self.missed.extend(missed.map(|worker| MissedWorker { job, worker }));
         }
         for worker in caught_up {
             if let Some(endpoint) = known.worker_connections[worker as usize]
@@ -627,7 +655,7 @@ impl Shard {
         let path = &mut known.racks[to as usize];
         match path.connection.and_then(|connection| self.endpoints.get_mut(&connection)) {
             Some(endpoint) => self.outgoing.write(&mut endpoint.link, header, buffer, None),
-            None if path.left => self.departed.push((job, to)),
+            None if path.left => self.departed.push(DepartedRack { job, rack: to }),
             None => path.waiting.push((header, buffer)),
         }
     }
@@ -715,8 +743,8 @@ impl Shard {
                         self.update(number, header.chunk, |slot, context| slot.set(buffer, context));
                     }
                     (FrameKind::Message(count), Landing::Aside(buffer)) => {
-                        let (total, sum) = (count & TOTAL != 0, (buffer, count & !TOTAL));
-                        job.counters.bytes_in += sum.0.as_slice().len() as u64;
+                        let (total, sum) = (count & TOTAL != 0, Sum { buffer, contributors: count & !TOTAL });
+                        job.counters.bytes_in += sum.buffer.as_slice().len() as u64;
                         let chunk = header.chunk;
                         let total = self.exchange(number, chunk, |bridge, tools| {
                             bridge.received(rack, chunk, total, sum, tools)

@@ -67,6 +67,30 @@ struct Round {
     askers: Vec<u32>,
 }
 
+/// A worker that waits for a value.
+#[derive(Clone, Copy, Debug)]
+struct WaitingPull {
+    worker: u32,
+    /// The least version.
+    version: u64,
+}
+
+/// A change of the learning rate.
+#[derive(Clone, Copy, Debug)]
+struct RateChange {
+    /// The first step where it holds.
+    from: u64,
+    rate: f64,
+}
+
+/// An open step for which workers wait.
+#[derive(Debug)]
+pub(super) struct OpenStep {
+    pub(super) step: u64,
+    /// Workers that have not pushed it.
+    pub(super) missing: Vec<u32>,
+}
+
 /// One chunk.
 #[derive(Debug)]
 pub(super) struct Slot {
@@ -83,14 +107,14 @@ pub(super) struct Slot {
     rounds: BTreeMap<u64, Round>,
     /// Present while this rack's sum is exchanged with other racks: the workers that want the result.
     exchanging: Option<Vec<u32>>,
-    /// Workers that wait for a value of at least this version.
-    pulls: Vec<(u32, u64)>,
+    /// Requests for values that do not exist yet.
+    pulls: Vec<WaitingPull>,
     /// The newest step that each worker has pushed.
     pushed: Vec<u64>,
     /// The first step in which each worker takes part.
     from: Vec<u64>,
-    /// Learning rates that replace the one of the terms, each with the first step where it holds.
-    rates: Vec<(u64, f64)>,
+    /// Learning rates that replace the one of the terms, in the order of steps.
+    rates: Vec<RateChange>,
 }
 
 impl Slot {
@@ -203,7 +227,7 @@ impl Slot {
             (Some(before), _) if before.version == version => before,
             (_, Some(value)) if value.version >= version => value,
             _ => {
-                self.pulls.push((worker, version));
+                self.pulls.push(WaitingPull { worker, version });
                 return;
             }
         };
@@ -235,7 +259,7 @@ impl Slot {
                 sum
             });
             held.into_values().for_each(|buffer| context.pool.give(buffer));
-            let sum = (sum, contributors.len() as u16);
+            let sum = Sum { buffer: sum, contributors: contributors.len() as u16 };
             match &mut context.bridge {
                 Some(bridge) => {
                     **bridge = Some(sum);
@@ -254,8 +278,8 @@ impl Slot {
     }
 
     /// Completes the open step.
-    fn complete_step(&mut self, (sum, contributors): Sum, askers: Vec<u32>, context: &mut Context<'_>) {
-        self.apply(sum, contributors, context);
+    fn complete_step(&mut self, sum: Sum, askers: Vec<u32>, context: &mut Context<'_>) {
+        self.apply(sum.buffer, sum.contributors, context);
         let value = self.value.clone().expect("just put there");
         context.replies.extend(askers.into_iter().map(|worker| Reply { worker, value: value.clone() }));
         if let Some(next) = self.rounds.get(&(self.version + 1)) {
@@ -281,7 +305,7 @@ impl Slot {
     }
 
     /// Returns the open step and the workers that block it, if some worker waits for it.
-    pub(super) fn blocked(&self, active: &[bool]) -> Option<(u64, Vec<u32>)> {
+    pub(super) fn blocked(&self, active: &[bool]) -> Option<OpenStep> {
         let open = self.version + 1;
         if self.exchanging.is_some() {
             return None;
@@ -291,14 +315,14 @@ impl Slot {
         if round.contributors.is_empty() && self.pulls.is_empty() {
             return None;
         }
-        Some((open, self.missing(active).collect()))
+        Some(OpenStep { step: open, missing: self.missing(active).collect() })
     }
 
     /// Returns the workers that wait for others.
     pub(super) fn waiting(&self, active: &[bool]) -> impl Iterator<Item = u32> {
         let blocked = self.exchanging.is_none() && self.missing(active).next().is_some();
         let askers = self.rounds.values().flat_map(|round| &round.askers);
-        askers.chain(self.pulls.iter().map(|(worker, _)| worker)).filter(move |_| blocked).copied()
+        askers.chain(self.pulls.iter().map(|pull| &pull.worker)).filter(move |_| blocked).copied()
     }
 
     /// Makes the next value from the combined contributions of a step.
@@ -319,10 +343,11 @@ impl Slot {
             self.reply_to_pulls(context);
             return;
         };
-        while self.rates.get(1).is_some_and(|&(from, _)| from <= self.version) {
+        while self.rates.get(1).is_some_and(|change| change.from <= self.version) {
             self.rates.remove(0);
         }
-        let rate = self.rates.first().filter(|&&(from, _)| from <= self.version).map(|&(_, rate)| rate);
+        let change = self.rates.first().filter(|change| change.from <= self.version);
+        let rate = change.map(|change| change.rate);
         let value = self.value.take().expect("nothing is pushed before parameters are set");
         let keeps = contract.terms.policy == LossPolicy::Wait;
         let mut parameters = if keeps { Err(value.buffer) } else { Arc::try_unwrap(value.buffer) }
@@ -366,13 +391,13 @@ impl Slot {
     /// Replies to workers that have waited for the current value.
     fn reply_to_pulls(&mut self, context: &mut Context<'_>) {
         let Some(value) = &self.value else { return };
-        let now = self.pulls.extract_if(.., |&mut (_, version)| version <= value.version);
-        context.replies.extend(now.map(|(worker, _)| Reply { worker, value: value.clone() }));
+        let now = self.pulls.extract_if(.., |pull| pull.version <= value.version);
+        context.replies.extend(now.map(|pull| Reply { worker: pull.worker, value: value.clone() }));
     }
 
     /// Forgets what a worker has asked for: its connection is gone.
     pub(super) fn forget_requests(&mut self, worker: u32) {
-        self.pulls.retain(|&(asker, _)| asker != worker);
+        self.pulls.retain(|pull| pull.worker != worker);
         self.rounds.values_mut().for_each(|round| round.askers.retain(|&asker| asker != worker));
         if let Some(askers) = &mut self.exchanging {
             askers.retain(|&asker| asker != worker);
@@ -411,13 +436,13 @@ impl Slot {
             return;
         }
         let from = if asynchronous { 0 } else { self.pushed[worker as usize] + 1 };
-        self.rates.retain(|&(known, _)| known < from);
-        self.rates.push((from, rate));
+        self.rates.retain(|known| known.from < from);
+        self.rates.push(RateChange { from, rate });
     }
 
     /// Returns whether a worker already waits for the most values that one worker may ask for at a time.
     pub(super) fn has_too_many_pulls(&self, worker: u32) -> bool {
         const MOST_PULLS: usize = 16;
-        self.pulls.iter().filter(|&&(asker, _)| asker == worker).count() >= MOST_PULLS
+        self.pulls.iter().filter(|pull| pull.worker == worker).count() >= MOST_PULLS
     }
 }

@@ -187,7 +187,7 @@ impl World {
         let shard = self.shard(0);
         shard.report_waits(JOB, 0, key, step);
         while shard.sweep() {}
-        shard.waits_reports().remove(0).2
+        shard.waits_reports().remove(0).waits
     }
 
     fn client(&mut self, worker: u32) -> &mut Client {
