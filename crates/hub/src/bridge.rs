@@ -231,7 +231,8 @@ mod tests {
                 let (rack, done) = if let Some(&rack) = able.get(pick) {
                     begun[rack as usize] += 1;
                     let value = (rack as i32 + 1) * 10i32.pow(begun[rack as usize]);
-                    (rack, bridges[rack as usize].summed(chunk, Sum { buffer: one(value), contributors: 1 }, &mut tools))
+                    let sum = Sum { buffer: one(value), contributors: 1 };
+                    (rack, bridges[rack as usize].summed(chunk, sum, &mut tools))
                 } else {
                     let (from, to) = ready[pick - able.len()];
                     let (total, value, contributors) = network.get_mut(&(from, to)).unwrap().pop_front().unwrap();

@@ -167,8 +167,8 @@ pub fn join(
     if length > LONGEST {
         let keys = terms.keys.len();
         return Err(invalid(format!(
-            "the terms of {keys} vectors have {length} bytes, and at most {LONGEST} are allowed: put several parameters into \
-             one vector"
+            "the terms of {keys} vectors have {length} bytes, and at most {LONGEST} are allowed: put several \
+             parameters into one vector"
         )));
     }
     let mut refused: Option<JoinError> = None;

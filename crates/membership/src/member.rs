@@ -42,8 +42,8 @@ impl Member {
         }
     }
 
-    /// Sets the ranks from which this member has received something recently, on its connections to them. Call it before
-    /// [`Member::receive`].
+    /// Sets the ranks from which this member has received something recently, on its connections to them. Call it
+    /// before [`Member::receive`].
     pub fn set_hears(&mut self, ranks: Vec<u32>) {
         self.hears = ranks;
     }

@@ -443,7 +443,8 @@ impl Acceptor {
         if hello.trust != self.authentication.name() {
             let (theirs, ours) = (&hello.trust, self.authentication.name());
             return Err(format!(
-                "the connecting side authenticates with `{theirs}`, the accepting side with `{ours}`: use the same on both"
+                "the connecting side authenticates with `{theirs}`, the accepting side with `{ours}`: use the same on \
+                 both"
             ));
         }
         if self.job.as_ref().is_some_and(|job| *job != hello.job) {

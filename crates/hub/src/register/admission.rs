@@ -50,12 +50,13 @@ impl Register {
             Ok(job.number)
         } else {
             Err(format!(
-                "rack {rack} may not connect to rack {own}: only racks with higher numbers connect to it, of {racks} racks"
+                "rack {rack} may not connect to rack {own}: of {racks} racks, only higher ones connect to it"
             ))
         }
     }
 
-    /// Refuses a worker, and closes its control connection. `permanent` says that another attempt would be refused, too.
+    /// Refuses a worker, and closes its control connection. `permanent` says that another attempt would be refused,
+    /// too.
     pub(super) fn refuse(&mut self, connection: u32, why: impl Into<String>, permanent: bool) {
         let why = why.into();
         if let Some(Connection { job, worker, .. }) = self.connections.get(&connection) {

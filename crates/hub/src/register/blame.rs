@@ -89,8 +89,8 @@ impl Register {
         self.remove_worker(connection, &name, worker, State::Lost(trouble));
     }
 
-    /// Handles a worker that gives up. Under [`LossPolicy::Fail`] the job fails, for the reason that the worker or another
-    /// hub has found; under other policies only the worker leaves.
+    /// Handles a worker that gives up. Under [`LossPolicy::Fail`] the job fails, for the reason that the worker or
+    /// another hub has found; under other policies only the worker leaves.
     pub(super) fn gives_up(
         &mut self,
         connection: u32,

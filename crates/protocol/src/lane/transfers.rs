@@ -1,10 +1,10 @@
 //! The transfers of one lane: bytes that one rank sends and another receives, matched in order by group, sender and
 //! tag.
 //!
-//! The sender offers a transfer. A large one is a *rendezvous*: once the receiver has a matching receive, it asks for the
-//! bytes, and these go directly from the sender's memory to the receiver's. They go in [pieces](PIECE) that alternate
-//! with the frames of plans; only a few pieces wait on a connection at a time. A small transfer of an application is
-//! *eager*: its bytes come with its offer, and are kept until they are received.
+//! The sender offers a transfer. A large one is a *rendezvous*: once the receiver has a matching receive, it asks for
+//! the bytes, and these go directly from the sender's memory to the receiver's. They go in [pieces](PIECE) that
+//! alternate with the frames of plans; only a few pieces wait on a connection at a time. A small transfer of an
+//! application is *eager*: its bytes come with its offer, and are kept until they are received.
 //!
 //! What a peer may offer ahead is limited, both in transfers ([`MOST_OFFERS`]) and in bytes that come with offers
 //! ([`KEPT`]). The receiver reports what it has stopped keeping, and treats a sender that exceeds a limit as faulty.
