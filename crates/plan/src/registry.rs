@@ -4,7 +4,8 @@
 //! parameters; [`by_name`] reads a name; [`for_dimension`] is hier2021 Table I, by kind of dimension.
 
 use crate::algorithm::{
-    BCube, Direct, DoubleBinaryTree, HalvingDoubling, ParameterServer, Placement, Ring, Shape, Tree, TwoLevel,
+    BCube, Direct, DoubleBinaryTree, HalvingDoubling, MultiRing, ParameterServer, Placement, Ring, Shape,
+    Tree, TwoLevel,
 };
 use crate::program::Algorithm;
 use std::num::NonZeroU32;
@@ -45,6 +46,17 @@ pub const ENTRIES: &[Entry] = &[
         parameters: &[],
         examples: &["ring"],
         build: |_| Ok(Arc::new(Ring)),
+    },
+    Entry {
+        name: "multi_ring",
+        summary: "several rings at once, each through the ranks in another order",
+        parameters: &[Parameter {
+            name: "steps",
+            values: "whole numbers joined by `+`, each coprime with the number of ranks; default: 1",
+            meaning: "for each ring, how far apart neighbours are",
+        }],
+        examples: &["multi_ring(steps=1)", "multi_ring(steps=1+5+7)", "multi_ring(steps=1+1+3)"],
+        build: multi_ring,
     },
     Entry {
         name: "direct",
@@ -247,6 +259,12 @@ impl<'a> Arguments<'a> {
         let message = format!("`{key}` of `{}` cannot have this value", self.entry.name);
         Diagnostic::error(Code::BadValue, message).key(key).found(value).allowed(values)
     }
+}
+
+fn multi_ring(arguments: &Arguments<'_>) -> Result<Arc<dyn Algorithm>> {
+    let text = arguments.text("steps").unwrap_or("1");
+    let steps = text.split('+').map(|step| step.trim().parse()).collect::<std::result::Result<_, _>>();
+    Ok(Arc::new(MultiRing::new(steps.map_err(|_| arguments.bad("steps", text))?)))
 }
 
 fn tree(arguments: &Arguments<'_>) -> Result<Arc<dyn Algorithm>> {

@@ -30,6 +30,8 @@ fn is_documented(name: &str, kind: CollectiveKind, ranks: u32) -> bool {
                 .map_or(4, |rest| rest.trim_end_matches(')').parse().unwrap());
             (&[AllReduce, ReduceScatter, AllGather], powers(base).any(|power| power == ranks))
         }
+        "multi_ring(steps=1+5+7)" => (&[AllReduce], !ranks.is_multiple_of(5) && !ranks.is_multiple_of(7)),
+        "multi_ring(steps=1+1+3)" => (&[AllReduce], !ranks.is_multiple_of(3)),
         // Each of three hubs needs a rank.
         "parameter_server(placement=CS, hubs=3)" => (&[AllReduce], ranks >= 3),
         _ => (&[AllReduce], true),
@@ -247,6 +249,7 @@ fn programs_are_translations_of_rank_0_where_guaranteed() {
             }
         }
     }
-    // Ring and direct (in three forms) for four collectives each, halving-doubling for powers of two.
-    assert_eq!(promised, 4 * 4 * 64 + 3 * 7);
+    // Ring and direct (in three forms) for four collectives each, halving-doubling for powers of two, multi-ring where
+    // 1; 5 and 7; or 3 are coprime with the number of ranks.
+    assert_eq!(promised, 4 * 4 * 64 + 3 * 7 + 64 + 44 + 43);
 }

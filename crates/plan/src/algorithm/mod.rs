@@ -4,6 +4,7 @@
 //! In every file, `N` is the number of ranks and `S` the size of the full vector in bytes.
 //!
 //! - [`ring`], [`direct`], [`halving_doubling`]: the three that hier2021 Table I selects by the kind of dimension;
+//! - [`multi_ring`]: several rings through the same ranks in different orders;
 //! - [`tree`], [`double_binary_tree`]: for low latency, and for broadcast and reduce;
 //! - [`bcube`]: halving-doubling with a base other than 2;
 //! - [`parameter_server`], [`two_level`]: with hubs, and with local and global masters.
@@ -12,6 +13,7 @@ pub mod bcube;
 pub mod direct;
 pub mod double_binary_tree;
 pub mod halving_doubling;
+pub mod multi_ring;
 pub mod parameter_server;
 pub mod ring;
 pub mod tree;
@@ -21,6 +23,7 @@ pub use bcube::BCube;
 pub use direct::Direct;
 pub use double_binary_tree::DoubleBinaryTree;
 pub use halving_doubling::HalvingDoubling;
+pub use multi_ring::MultiRing;
 pub use parameter_server::{ParameterServer, Placement};
 pub use ring::Ring;
 pub use tree::{Shape, Tree};

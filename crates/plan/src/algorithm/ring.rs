@@ -53,14 +53,13 @@ impl Algorithm for Ring {
 
     #[inline]
     fn op(&self, seat: &Seat, pc: u32) -> Option<Op> {
-        let ring = Mirrored { ranks: seat.ranks, reverse: seat.reverse };
-        let me = ring.real(seat.index);
+        let ring = Circle::neighbours(seat.ranks, seat.reverse);
+        let me = ring.number(seat.index);
         let steps = seat.ranks - 1;
         match seat.kind {
             CollectiveKind::ReduceScatter => ring.pass(me, pc, steps, ring.back(me, 1), true),
             CollectiveKind::AllGather => ring.pass(me, pc, steps, me, false),
-            CollectiveKind::AllReduce if pc < 3 * steps => ring.pass(me, pc, steps, ring.back(me, 1), true),
-            CollectiveKind::AllReduce => ring.pass(me, pc - 3 * steps, steps, me, false),
+            CollectiveKind::AllReduce => ring.all_reduce(me, pc),
             CollectiveKind::AllToAll => ring.exchange(me, pc, steps),
             CollectiveKind::Broadcast => ring.chain(me, me, pc, false),
             // The chain of a reduction ends at rank 0, so it starts at rank 1.
@@ -69,19 +68,57 @@ impl Algorithm for Ring {
     }
 }
 
-/// A ring whose ranks are numbered in the direction of travel: in the reverse direction, rank `i` has number `-i`.
-/// The map is its own inverse, and blocks are mapped like ranks.
+/// A ring through ranks that are `step` apart, which visits every rank: `step` and the number of ranks are coprime.
+/// Ranks are numbered in the order of the ring from rank 0, and blocks are numbered like ranks.
 #[derive(Clone, Copy)]
-struct Mirrored {
+pub(super) struct Circle {
     ranks: u32,
-    reverse: bool,
+    step: u32,
+    /// `step * inverse` is 1 modulo `ranks`.
+    inverse: u32,
 }
 
-impl Mirrored {
-    /// The rank with number `number`; also the number of rank `number`.
+impl Circle {
+    /// The ring of ranks next to each other, upwards, or downwards with `reverse`.
+    #[inline]
+    fn neighbours(ranks: u32, reverse: bool) -> Self {
+        let step = if reverse { ranks - 1 } else { 1 };
+        Self { ranks, step, inverse: step }
+    }
+    /// The ring with this step, whose inverse is `inverse`.
+    #[inline]
+    pub(super) fn new(ranks: u32, step: u32, inverse: u32) -> Self {
+        Self { ranks, step, inverse }
+    }
+    /// The rank with number `number`.
     #[inline]
     fn real(self, number: u32) -> u32 {
-        if self.reverse && number != 0 { self.ranks - number } else { number }
+        self.times(self.step, number)
+    }
+    /// The number of rank `rank`.
+    #[inline]
+    pub(super) fn number(self, rank: u32) -> u32 {
+        self.times(self.inverse, rank)
+    }
+    #[inline]
+    fn times(self, step: u32, by: u32) -> u32 {
+        if step == 1 {
+            by
+        } else if step == self.ranks - 1 {
+            if by == 0 { 0 } else { self.ranks - by }
+        } else {
+            (u64::from(step) * u64::from(by) % u64::from(self.ranks)) as u32
+        }
+    }
+    /// An all-reduce: a reduce-scatter that ends with each rank's own block, then an all-gather.
+    #[inline]
+    pub(super) fn all_reduce(self, me: u32, pc: u32) -> Option<Op> {
+        let steps = self.ranks - 1;
+        if pc < 3 * steps {
+            self.pass(me, pc, steps, self.back(me, 1), true)
+        } else {
+            self.pass(me, pc - 3 * steps, steps, me, false)
+        }
     }
     /// The number `by` places before `number`, where `by < ranks`.
     #[inline]

@@ -1,0 +1,145 @@
+//! Multi-ring: several rings at once, each of which visits the ranks in another order and carries an equal part of the
+//! vector.
+//!
+//! In the ring with step `p`, rank `i` sends to rank `i + p` modulo `N`. It visits every rank if `p` and `N` are coprime
+//! (topoopt2022 3.3 and Theorem 1), so a group of `N` ranks has as many such rings as Euler's totient function of `N`
+//! says. Rings with different steps share no link between two ranks. A fabric that joins ranks directly therefore
+//! carries them on links of their own, and on a fat-tree they spread the load over more pairs.
+//!
+//! Each ring is a stream with its own part of the vector, on which it is the all-reduce of [`super::ring`]. A step may
+//! be given several times, so that its ring gets several parts.
+//!
+//! Source: topoopt2022 3.3, 6 and Appendix C.
+//!
+//! | collective | rounds | bytes sent by a rank |
+//! |---|---|---|
+//! | all-reduce | `2(N-1)` | `2 S (N-1)/N` |
+
+use super::{offers_only, ring::Circle};
+use crate::program::{Algorithm, ClosedForm, Op, Refusal, Seat};
+use std::num::NonZeroU32;
+use syncline_units::{CollectiveKind, Turn};
+
+/// The multi-ring algorithm. Respects [`Seat::reverse`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MultiRing {
+    name: String,
+    steps: Vec<NonZeroU32>,
+}
+
+impl MultiRing {
+    /// One ring for each of `steps`, which are at least one.
+    pub fn new(steps: Vec<NonZeroU32>) -> Self {
+        let listed: Vec<String> = steps.iter().map(NonZeroU32::to_string).collect();
+        Self { name: format!("multi_ring(steps={})", listed.join("+")), steps }
+    }
+}
+
+impl Algorithm for MultiRing {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn offers(&self, kind: CollectiveKind, ranks: u32) -> Result<(), Refusal> {
+        offers_only(self.name(), &[CollectiveKind::AllReduce], kind, ranks)?;
+        match self.steps.iter().find(|step| ranks > 1 && inverse(step.get() % ranks, ranks).is_none()) {
+            None => Ok(()),
+            Some(step) => Err(Refusal(format!(
+                "`{}` needs steps that are coprime with the number of ranks, and {step} and {ranks} are not",
+                self.name
+            ))),
+        }
+    }
+
+    fn closed_form(&self, _kind: CollectiveKind, ranks: u32) -> Option<ClosedForm> {
+        let n = f64::from(ranks);
+        let rounds = 2 * (ranks - 1);
+        Some(ClosedForm { rounds, wire: 2.0 * (n - 1.0), sent: 2.0 * (n - 1.0) / n })
+    }
+
+    fn streams(&self, _kind: CollectiveKind, _ranks: u32) -> u32 {
+        self.steps.len() as u32
+    }
+
+    fn turn(&self, _kind: CollectiveKind, _ranks: u32) -> Option<Turn> {
+        Some(Turn::Cyclic)
+    }
+
+    #[inline]
+    fn op(&self, seat: &Seat, pc: u32) -> Option<Op> {
+        if seat.ranks == 1 {
+            return None;
+        }
+        let step = self.steps[seat.stream as usize].get() % seat.ranks;
+        let step = if seat.reverse { seat.ranks - step } else { step };
+        let circle = Circle::new(seat.ranks, step, inverse(step, seat.ranks)?);
+        circle.all_reduce(circle.number(seat.index), pc)
+    }
+}
+
+/// The number that `step` is to be multiplied by to give 1 modulo `ranks`; `None` if they are not coprime (by the
+/// extended Euclidean algorithm).
+fn inverse(step: u32, ranks: u32) -> Option<u32> {
+    let (mut left, mut right) = (i64::from(ranks), i64::from(step));
+    let (mut of_left, mut of_right) = (0i64, 1i64);
+    while right != 0 {
+        let quotient = left / right;
+        (left, right) = (right, left - quotient * right);
+        (of_left, of_right) = (of_right, of_left - quotient * of_right);
+    }
+    (left == 1).then(|| of_left.rem_euclid(i64::from(ranks)) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::tests::{proves, sends};
+    use crate::registry::by_name;
+
+    fn rings(steps: &[u32]) -> MultiRing {
+        MultiRing::new(steps.iter().map(|&step| NonZeroU32::new(step).unwrap()).collect())
+    }
+
+    #[test]
+    fn the_rings_of_twelve_servers() {
+        // topoopt2022 3.3: n = 12 has the rings p = 1, 5, 7, 11.
+        let possible: Vec<u32> =
+            (1..12).filter(|&step| rings(&[step]).offers(CollectiveKind::AllReduce, 12).is_ok()).collect();
+        assert_eq!(possible, [1, 5, 7, 11]);
+        let all = rings(&possible);
+        for (stream, &step) in (0..).zip(&possible) {
+            let peers: Vec<u32> =
+                sends(&all, CollectiveKind::AllReduce, 12, 3, stream).iter().map(|&(to, ..)| to).collect();
+            assert_eq!(peers, vec![(3 + step) % 12; 22]);
+        }
+    }
+
+    #[test]
+    fn one_ring_of_step_one_is_the_ring() {
+        let by_ring = by_name("ring").unwrap();
+        for rank in 0..7 {
+            assert_eq!(
+                sends(&rings(&[1]), CollectiveKind::AllReduce, 7, rank, 0),
+                sends(&*by_ring, CollectiveKind::AllReduce, 7, rank, 0)
+            );
+        }
+    }
+
+    #[test]
+    fn steps_and_their_inverses() {
+        for ranks in 2..60u32 {
+            for step in 1..ranks {
+                let found = inverse(step, ranks);
+                let expected = (1..ranks).find(|by| u64::from(step) * u64::from(*by) % u64::from(ranks) == 1);
+                assert_eq!(found, expected.or(if ranks == 1 { Some(0) } else { None }), "{step} of {ranks}");
+            }
+        }
+    }
+
+    #[test]
+    fn proved() {
+        // All numbers of ranks that are coprime with 5 and 7, with a step larger than some of them.
+        assert_eq!(proves(&rings(&[1, 5, 7]), CollectiveKind::AllReduce, 16), 11);
+        assert_eq!(proves(&rings(&[1, 1, 3]), CollectiveKind::AllReduce, 8), 6);
+    }
+}
