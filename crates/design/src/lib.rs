@@ -1,6 +1,10 @@
-//! What searches for a better cluster share: a job that is measured again and again while its cluster changes, with no
-//! parsing, JSON or report in between.
+//! What searches for a better cluster share, and the searches that need speed.
+//!
+//! - [`Evaluator`]: a job that is measured again and again while its cluster changes, with no parsing, JSON or report in
+//!   between;
+//! - [`topology`]: direct links between servers for what a job sends (topoopt2022).
 
 mod evaluator;
+pub mod topology;
 
 pub use evaluator::{Evaluation, Evaluator};

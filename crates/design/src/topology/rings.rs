@@ -1,0 +1,222 @@
+//! Rings through the servers of an all-reduce group (topoopt2022 3.3, Algorithms 2 and 4).
+
+use super::coins::CoinChange;
+use super::demand::Transfers;
+
+/// Above this number of members, only prime steps and 1 are considered (topoopt2022 3.3).
+const PRIMES_ONLY: u32 = 1 << 12;
+
+/// TotientPerms (topoopt2022 Algorithm 2): the steps of all regular rings through `members` servers, which are the
+/// numbers below `members` that are coprime with it; ascending. Empty for a single member.
+///
+/// In the ring with step `p`, member `i` sends to member `i + p` modulo `members` (Theorem 1).
+pub fn totient_perms(members: u32) -> Vec<u32> {
+    let is_prime = |step: u32| step == 1 || (2..=step.isqrt()).all(|by| !step.is_multiple_of(by));
+    (1..members)
+        .filter(|&step| gcd(step, members) == 1 && (members <= PRIMES_ONLY || is_prime(step)))
+        .collect()
+}
+
+/// How rings are selected for the transfers outside all-reduces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Selection {
+    /// One ring after the other, each the one with which transfers need the fewest bytes times links along the rings
+    /// selected so far.
+    #[default]
+    Hops,
+    /// As the paper: the proposal whose links serve the most bytes directly, where a proposal is a ring and others at even
+    /// distances behind it in the list. Steps at even distances leave some servers far apart: the rings 1, 129, 257 and so
+    /// on of 1,024 servers reach the farthest one over 128 links.
+    Direct,
+}
+
+/// TopPermutations (topoopt2022 Algorithm 4): selects `count` of the rings through `members` that suit the transfers.
+///
+/// Among equally good rings, prefers those with the shortest mean distance between members. If there are fewer rings than
+/// `count`, some are selected several times. Ascending; empty if `count` is 0 or there is no ring.
+pub fn top_permutations(
+    members: &[u32],
+    count: u32,
+    transfers: &Transfers,
+    selection: Selection,
+) -> Vec<u32> {
+    let size = members.len() as u32;
+    let steps = totient_perms(size);
+    if count == 0 || steps.is_empty() {
+        return Vec::new();
+    }
+    let demand = by_distance(members, transfers);
+    let mut chosen = match selection {
+        Selection::Hops => fewest_hops(size, &steps, count, &demand),
+        Selection::Direct => most_direct(size, &steps, count, &demand),
+    };
+    chosen.sort_unstable();
+    chosen
+}
+
+/// Bytes from members to those that are `distance` places behind them, indexed by distance.
+fn by_distance(members: &[u32], transfers: &Transfers) -> Vec<u64> {
+    let size = members.len();
+    let mut bytes = vec![0u64; size];
+    for (at, &from) in members.iter().enumerate() {
+        for (to_at, &to) in members.iter().enumerate() {
+            let sum = &mut bytes[(to_at + size - at) % size];
+            *sum = sum.saturating_add(transfers.bytes(from, to));
+        }
+    }
+    bytes
+}
+
+/// What a selection of rings costs: bytes times links of all transfers, then the sum of links over all distances.
+fn cost(size: u32, coins: &[u32], demand: &[u64]) -> (u128, u64) {
+    let change = CoinChange::new(size, coins);
+    let weighted =
+        change.distances().zip(&demand[1..]).map(|(links, &bytes)| u128::from(links) * u128::from(bytes));
+    (weighted.sum(), change.distances().map(u64::from).sum())
+}
+
+fn fewest_hops(size: u32, steps: &[u32], count: u32, demand: &[u64]) -> Vec<u32> {
+    let mut chosen: Vec<u32> = Vec::new();
+    for _ in 0..count {
+        let unused = steps.iter().copied().filter(|step| !chosen.contains(step));
+        let next = unused.min_by_key(|&step| {
+            let coins: Vec<u32> = chosen.iter().copied().chain([step]).collect();
+            cost(size, &coins, demand)
+        });
+        let Some(next) = next else { break };
+        chosen.push(next);
+    }
+    // Parallel rings once all are used.
+    let distinct = chosen.clone();
+    chosen.extend(distinct.iter().cycle().take(count as usize - distinct.len()));
+    chosen
+}
+
+fn most_direct(size: u32, steps: &[u32], count: u32, demand: &[u64]) -> Vec<u32> {
+    let proposals = (0..steps.len()).map(|start| pick(steps, start, count as usize));
+    let best = proposals.min_by_key(|proposed| {
+        let mut coins = proposed.clone();
+        coins.sort_unstable();
+        coins.dedup();
+        let satisfied: u64 = coins.iter().fold(0, |sum, &step| sum.saturating_add(demand[step as usize]));
+        (std::cmp::Reverse(satisfied), cost(size, &coins, demand).1)
+    });
+    best.unwrap_or_default()
+}
+
+/// `count` of the steps at even distances from the `start`-th, modulo their number (Algorithm 4, line 4).
+fn pick(steps: &[u32], start: usize, count: usize) -> Vec<u32> {
+    let len = steps.len();
+    (0..count).map(|k| steps[(start + k * len.max(count) / count) % len]).collect()
+}
+
+fn gcd(mut a: u32, mut b: u32) -> u32 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_rings_of_twelve_servers() {
+        // topoopt2022 3.3.
+        assert_eq!(totient_perms(12), [1, 5, 7, 11]);
+        assert_eq!(totient_perms(1), [0u32; 0]);
+        assert_eq!(totient_perms(2), [1]);
+    }
+
+    #[test]
+    fn selection_suits_the_transfers() {
+        // Transfers between servers that are 5 apart.
+        let members: Vec<u32> = (0..12).collect();
+        let mut transfers = Transfers::new(12);
+        for server in 0..12 {
+            transfers.add(server, (server + 5) % 12, 100);
+        }
+        for selection in [Selection::Hops, Selection::Direct] {
+            let top = |members: &[u32], count| top_permutations(members, count, &transfers, selection);
+            assert_eq!(top(&members, 1), [5]);
+            assert!(top(&members, 2).contains(&5));
+            assert_eq!(top(&members, 4), [1, 5, 7, 11]);
+            assert_eq!(top(&members, 6).len(), 6);
+            assert_eq!(top(&[3, 9], 2), [1, 1]);
+            assert!(top(&members, 0).is_empty());
+        }
+    }
+
+    #[test]
+    fn rings_at_even_distances_leave_servers_far_apart() {
+        let members: Vec<u32> = (0..1024).collect();
+        let farthest = |selection| {
+            let steps = top_permutations(&members, 8, &Transfers::new(1024), selection);
+            CoinChange::new(1024, &steps).distances().max().unwrap()
+        };
+        assert_eq!(farthest(Selection::Direct), 128);
+        assert_eq!(farthest(Selection::Hops), 7);
+    }
+
+    proptest! {
+        /// Every step generates a ring that visits each member once, found by walking it.
+        #[test]
+        fn every_step_is_a_hamiltonian_ring(members in 2u32..700) {
+            let steps = totient_perms(members);
+            prop_assert!(!steps.is_empty());
+            for &step in &steps {
+                let mut seen = vec![false; members as usize];
+                let mut at = 0;
+                for _ in 0..members {
+                    prop_assert!(!std::mem::replace(&mut seen[at as usize], true));
+                    at = (at + step) % members;
+                }
+                prop_assert_eq!(at, 0);
+            }
+        }
+
+        /// Both selections, against all proposals, with distances by walking the rings' graph.
+        #[test]
+        fn no_proposal_is_better(size in 3u32..20, count in 1u32..5, bytes in prop::collection::vec(0u64..50, 400)) {
+            let members: Vec<u32> = (0..size).collect();
+            let mut transfers = Transfers::new(size);
+            for (from, to) in members.iter().flat_map(|&from| members.iter().map(move |&to| (from, to))) {
+                transfers.add(from, to, bytes[(from * 20 + to) as usize]);
+            }
+            let steps = totient_perms(size);
+            let hops = |coins: &[u32], from: u32, to: u32| {
+                let mut reached: Vec<u32> = vec![from];
+                let mut links = 0;
+                while !reached.contains(&to) {
+                    reached = reached.iter().flat_map(|at| coins.iter().map(move |coin| (at + coin) % size)).collect();
+                    reached.sort_unstable();
+                    reached.dedup();
+                    links += 1;
+                }
+                links
+            };
+            let load = |coins: &[u32]| transfers.iter().map(|(from, to, bytes)| bytes * hops(coins, from, to)).sum::<u64>();
+            let direct = |coins: &[u32]| {
+                let joined = |from: u32, to: u32| coins.contains(&((to + size - from) % size));
+                transfers.iter().filter(|&(from, to, _)| joined(from, to)).map(|(.., bytes)| bytes).sum::<u64>()
+            };
+            let best = top_permutations(&members, count, &transfers, Selection::Direct);
+            prop_assert_eq!(best.len(), count as usize);
+            for start in 0..steps.len() {
+                prop_assert!(direct(&pick(&steps, start, count as usize)) <= direct(&best));
+            }
+            // The first ring is the best single one. One more ring is never worse than all others with these.
+            let one = top_permutations(&members, 1, &transfers, Selection::Hops);
+            prop_assert_eq!(load(&one), steps.iter().map(|&step| load(&[step])).min().unwrap());
+            if (count as usize) < steps.len() {
+                let some = top_permutations(&members, count, &transfers, Selection::Hops);
+                let more = top_permutations(&members, count + 1, &transfers, Selection::Hops);
+                prop_assert!(some.iter().all(|step| more.contains(step)));
+                let with = |step: &u32| load(&some.iter().copied().chain([*step]).collect::<Vec<_>>());
+                prop_assert_eq!(load(&more), steps.iter().map(with).min().unwrap());
+            }
+        }
+    }
+}

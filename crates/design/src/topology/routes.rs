@@ -1,0 +1,114 @@
+//! Paths through a topology.
+
+use std::collections::VecDeque;
+
+/// The servers that each server sends to, ascending.
+pub(super) type Neighbours = Vec<Vec<u32>>;
+
+/// Marks a server from which there is no path.
+const NO_PATH: u32 = u32::MAX;
+
+/// For each server, the links of a shortest path to `to`.
+pub(super) fn distances_to(backwards: &Neighbours, to: u32) -> Vec<u32> {
+    let mut distance = vec![NO_PATH; backwards.len()];
+    distance[to as usize] = 0;
+    let mut queue = VecDeque::from([to]);
+    while let Some(at) = queue.pop_front() {
+        for &before in &backwards[at as usize] {
+            if distance[before as usize] == NO_PATH {
+                distance[before as usize] = distance[at as usize] + 1;
+                queue.push_back(before);
+            }
+        }
+    }
+    distance
+}
+
+/// Up to `count` of the paths from `from` with the fewest links, by servers; none if there is no path. `distance` is that
+/// of [`distances_to`] the destination.
+pub(super) fn shortest_paths(
+    neighbours: &Neighbours,
+    distance: &[u32],
+    from: u32,
+    count: usize,
+) -> Vec<Vec<u32>> {
+    let mut found = Vec::new();
+    if distance[from as usize] != NO_PATH {
+        extend(neighbours, distance, count, &mut vec![from], &mut found);
+    }
+    found
+}
+
+/// Adds all shortest continuations of `path` to `found`, up to `count`.
+fn extend(
+    neighbours: &Neighbours,
+    distance: &[u32],
+    count: usize,
+    path: &mut Vec<u32>,
+    found: &mut Vec<Vec<u32>>,
+) {
+    let at = path[path.len() - 1] as usize;
+    if distance[at] == 0 {
+        return found.push(path.clone());
+    }
+    for &next in neighbours[at].iter().filter(|&&next| distance[next as usize] < distance[at]) {
+        if found.len() >= count {
+            return;
+        }
+        path.push(next);
+        extend(neighbours, distance, count, path, found);
+        path.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn reversed(neighbours: &Neighbours) -> Neighbours {
+        let mut backwards = vec![Vec::new(); neighbours.len()];
+        for (from, to) in
+            neighbours.iter().enumerate().flat_map(|(from, tos)| tos.iter().map(move |&to| (from, to)))
+        {
+            backwards[to as usize].push(from as u32);
+        }
+        backwards
+    }
+
+    /// All paths that visit no server twice, by brute force.
+    fn all_paths(neighbours: &Neighbours, path: &mut Vec<u32>, to: u32, found: &mut Vec<Vec<u32>>) {
+        let at = path[path.len() - 1];
+        if at == to {
+            return found.push(path.clone());
+        }
+        for &next in &neighbours[at as usize] {
+            if !path.contains(&next) {
+                path.push(next);
+                all_paths(neighbours, path, to, found);
+                path.pop();
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_shortest_of_all_paths(edges in prop::collection::vec((0u32..7, 0u32..7), 0..22), count in 1usize..6) {
+            let mut neighbours = vec![Vec::new(); 7];
+            for (from, to) in edges {
+                if from != to && !neighbours[from as usize].contains(&to) {
+                    neighbours[from as usize].push(to);
+                }
+            }
+            neighbours.iter_mut().for_each(|list| list.sort_unstable());
+            let distance = distances_to(&reversed(&neighbours), 6);
+            let mut every = Vec::new();
+            all_paths(&neighbours, &mut vec![0], 6, &mut every);
+            every.sort_by_key(|path| (path.len(), path.clone()));
+            let shortest = every.first().map_or(0, Vec::len);
+            every.retain(|path| path.len() == shortest);
+            every.truncate(count);
+            prop_assert_eq!(shortest_paths(&neighbours, &distance, 0, count), every);
+        }
+    }
+}
