@@ -20,6 +20,7 @@
 //! - [`pipeline`]: the task graphs of stages;
 //! - [`memory`]: the memory that ranks of each stage need;
 //! - [`remedy`]: changes that would make a job fit into memory;
+//! - [`operators`]: models whose operators run on servers of their own, instead of layers on a mesh;
 //! - [`job`]: builds a whole job from layers and a parallelisation;
 //! - [`mod@join`]: joins several jobs into one;
 //! - [`matching`]: proof, before the run, that every send has its receive and that groups agree.
@@ -36,6 +37,7 @@ pub mod layer_share;
 pub mod matching;
 pub mod memory;
 pub mod mesh;
+pub mod operators;
 pub mod parallel;
 mod passes;
 pub mod pipeline;
