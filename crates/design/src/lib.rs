@@ -2,9 +2,11 @@
 //!
 //! - [`Evaluator`]: a job that is measured again and again while its cluster changes, with no parsing, JSON or report in
 //!   between;
+//! - [`joint`]: parallelisation strategy and topology together (topoopt2022);
 //! - [`topology`]: direct links between servers for what a job sends (topoopt2022).
 
 mod evaluator;
+pub mod joint;
 pub mod topology;
 
 pub use evaluator::{Evaluation, Evaluator};

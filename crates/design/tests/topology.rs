@@ -82,7 +82,7 @@ fn check(demand: &Demand, degree: u32, topology: &Topology) -> Result<(), TestCa
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
     #[test]
     fn degrees_rings_and_routes((demand, degree) in demands()) {
         let direct = syncline_design::topology::find(&demand, degree, Selection::Direct).unwrap();

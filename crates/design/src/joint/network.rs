@@ -1,0 +1,166 @@
+//! The network of a search: which links a transfer and an all-reduce use, and how long.
+
+use crate::topology::Topology;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use syncline_fabric::Fabric;
+use syncline_units::{LinkId, NpuId, Rate, Time};
+
+/// Fractional bits of the time for a byte.
+const FRACTION: u32 = 32;
+
+/// Time per byte: picoseconds with [`FRACTION`] fractional bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PerByte(u64);
+
+impl PerByte {
+    fn of(rate: Rate) -> Self {
+        // 8e12 picoseconds for a byte at one bit per second.
+        let per_byte = (8_000_000_000_000u128 << FRACTION) / u128::from(rate.0.max(1));
+        Self(u64::try_from(per_byte).unwrap_or(u64::MAX))
+    }
+
+    /// The time for `bytes`, rounded down.
+    #[inline]
+    pub(super) fn time(self, bytes: u64) -> u64 {
+        ((u128::from(bytes) * u128::from(self.0)) >> FRACTION) as u64
+    }
+
+    /// This time, times `numerator / denominator`.
+    fn scaled(self, numerator: u64, denominator: u64) -> Self {
+        Self((u128::from(self.0) * u128::from(numerator) / u128::from(denominator)) as u64)
+    }
+
+    fn add(&mut self, other: Self) {
+        self.0 = self.0.saturating_add(other.0);
+    }
+}
+
+/// What an all-reduce of a group occupies.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct GroupLoad {
+    /// Links, each with its time for a byte of the vector that is reduced.
+    pub(super) links: Vec<(u32, PerByte)>,
+    /// Latency of the whole collective.
+    pub(super) latency: u64,
+}
+
+/// A network as a search sees it: links, one route between any two servers, and the rings of groups.
+#[derive(Debug)]
+pub struct Network {
+    servers: u32,
+    per_byte: Vec<PerByte>,
+    /// Latency of each link.
+    latency: Vec<u64>,
+    /// The route from server `a` to server `b` is `hops[starts[a * servers + b]..starts[a * servers + b + 1]]`.
+    starts: Vec<u32>,
+    hops: Vec<u32>,
+    /// Steps of the rings of groups that have any; other groups use one ring in the order of their members.
+    steps: BTreeMap<Vec<u32>, Vec<u32>>,
+}
+
+impl Network {
+    /// Direct links between servers, of this rate and latency. Parallel links count as one with their joint rate.
+    pub fn direct(topology: &Topology, rate: Rate, latency: Time) -> Self {
+        let servers = topology.servers;
+        let mut link_of = BTreeMap::new();
+        let mut per_byte = Vec::new();
+        for (number, link) in topology.links.iter().enumerate() {
+            link_of.insert((link.from, link.to), number as u32);
+            per_byte.push(PerByte::of(Rate(rate.0.saturating_mul(u64::from(link.count)))));
+        }
+        let route =
+            |from, to| topology.route(from, to).windows(2).map(|pair| link_of[&(pair[0], pair[1])]).collect();
+        let rings = topology.rings.iter().filter(|rings| !rings.steps.is_empty());
+        let steps = rings.map(|rings| (rings.members.clone(), rings.steps.clone())).collect();
+        let latency = vec![latency.0; per_byte.len()];
+        Self::new(servers, per_byte, latency, route, steps)
+    }
+
+    /// A fabric each of whose NPUs is a server. Groups use one ring.
+    pub fn of_fabric(fabric: &Fabric) -> Self {
+        let links = (0..fabric.links()).map(|link| fabric.link(LinkId(link)));
+        let (per_byte, latency) = links.map(|link| (PerByte::of(link.rate), link.latency.0)).unzip();
+        let route = |from, to| {
+            let mut path = Vec::new();
+            fabric.route(NpuId(from), NpuId(to), 0, &mut path);
+            path.into_iter().map(|link| link.0).collect()
+        };
+        Self::new(fabric.npus(), per_byte, latency, route, BTreeMap::new())
+    }
+
+    fn new(
+        servers: u32,
+        per_byte: Vec<PerByte>,
+        latency: Vec<u64>,
+        route: impl Fn(u32, u32) -> Vec<u32>,
+        steps: BTreeMap<Vec<u32>, Vec<u32>>,
+    ) -> Self {
+        let (mut starts, mut hops) = (vec![0], Vec::new());
+        for (from, to) in (0..servers).flat_map(|from| (0..servers).map(move |to| (from, to))) {
+            if from != to {
+                hops.extend(route(from, to));
+            }
+            starts.push(hops.len() as u32);
+        }
+        Self { servers, per_byte, latency, starts, hops, steps }
+    }
+
+    /// Number of servers.
+    pub fn servers(&self) -> u32 {
+        self.servers
+    }
+
+    /// Number of links.
+    pub fn links(&self) -> usize {
+        self.per_byte.len()
+    }
+
+    #[inline]
+    pub(super) fn route(&self, from: u32, to: u32) -> &[u32] {
+        let at = from as usize * self.servers as usize + to as usize;
+        &self.hops[self.starts[at] as usize..self.starts[at + 1] as usize]
+    }
+
+    #[inline]
+    pub(super) fn link(&self, link: u32) -> (PerByte, u64) {
+        (self.per_byte[link as usize], self.latency[link as usize])
+    }
+
+    /// What an all-reduce among `members`, ascending, occupies: rings, each with an equal part of the vector, in which a
+    /// member sends `2 (k - 1) / k` of that part to the next one (Patarasuk and Yuan 2009).
+    pub(super) fn load(&self, members: &[u32]) -> GroupLoad {
+        let one = [1];
+        let steps = self.steps.get(members).map_or(&one[..], Vec::as_slice);
+        let size = members.len();
+        let (sent, of) = (2 * (size as u64 - 1), size as u64 * steps.len() as u64);
+        let mut links: BTreeMap<u32, PerByte> = BTreeMap::new();
+        let mut slowest = 0;
+        for &step in steps {
+            for (at, &from) in members.iter().enumerate() {
+                let route = self.route(from, members[(at + step as usize) % size]);
+                for &link in route {
+                    links
+                        .entry(link)
+                        .or_insert(PerByte(0))
+                        .add(self.per_byte[link as usize].scaled(sent, of));
+                }
+                slowest = slowest.max(route.iter().map(|&link| self.latency[link as usize]).sum());
+            }
+        }
+        GroupLoad { links: links.into_iter().collect(), latency: 2 * (size as u64 - 1) * slowest }
+    }
+}
+
+/// Loads of groups on one network, each computed once.
+#[derive(Debug, Default)]
+pub(super) struct Loads {
+    known: BTreeMap<Vec<u32>, Rc<GroupLoad>>,
+}
+
+impl Loads {
+    pub(super) fn of(&mut self, network: &Network, members: Vec<u32>) -> Rc<GroupLoad> {
+        let load = self.known.entry(members).or_insert_with_key(|members| Rc::new(network.load(members)));
+        Rc::clone(load)
+    }
+}

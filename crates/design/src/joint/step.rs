@@ -1,0 +1,346 @@
+//! The time of a training step under a strategy, in microseconds of a processor.
+//!
+//! A server computes one operator at a time, in the order of the model forward and in reverse order backward
+//! ([`syncline_workload::operators::tasks`] makes the same promise to the simulator). So a step is a sweep over the
+//! operators, forward and back, that needs no queue of events:
+//!
+//! - **Transfers** occupy the links of their route one after the other, cut through: a link may begin as soon as the one
+//!   before it has, plus its latency. Each link serves transfers in the order of the sweep.
+//! - **All-reduces** yield to transfers, since nothing in the step waits for them, and get the rest of each link. When the
+//!   last one is done, it does not matter in which order a link has worked: a link that always works when there is work is
+//!   done at the same time. So a link needs one number for this, the time when it has done all its work so far.
+//!
+//! The step ends with the last backward pass or all-reduce.
+//!
+//! A proposal changes some operators. Everything before the first of these stays, so the sweep resumes from a saved state
+//! just before it.
+
+use super::network::{GroupLoad, Loads, Network};
+use std::rc::Rc;
+use syncline_compute::ComputeModel;
+use syncline_diagnostics::Result;
+use syncline_units::Time;
+use syncline_workload::operators::tasks::inside_server;
+use syncline_workload::operators::{OperatorGraph, Placed, Reads, Split, Strategy, pieces};
+
+/// Operators between two saved states.
+const INTERVAL: usize = 4;
+
+/// What a search needs to know of a model: its operators, with a time for each choice.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// The operators.
+    pub graph: OperatorGraph,
+    /// For each operator, the operators that read its output, ascending; twice if they read it twice.
+    readers: Vec<Vec<u32>>,
+    /// For each operator and choice, the time of a part forward and backward.
+    times: Vec<Vec<(u64, u64)>>,
+    /// For each operator and choice, the bytes of gradients of a part, and how long the accelerators of a server take to
+    /// reduce them.
+    gradients: Vec<Vec<(u64, u64)>>,
+}
+
+impl Model {
+    /// Times the choices of a graph that is checked.
+    ///
+    /// # Errors
+    /// Work that the compute model cannot time.
+    pub fn new(graph: OperatorGraph, compute: &ComputeModel) -> Result<Self> {
+        let mut readers = vec![Vec::new(); graph.operators.len()];
+        let (mut times, mut gradients) = (Vec::new(), Vec::new());
+        for (at, operator) in graph.operators.iter().enumerate() {
+            operator.inputs.iter().for_each(|&input| readers[input as usize].push(at as u32));
+            let of = |choice: &syncline_workload::operators::Choice| {
+                let (forward, backward) = (compute.time(&choice.forward)?, compute.time(&choice.backward)?);
+                let split = Split { samples: choice.samples, parameters: choice.parameters };
+                let bytes = split.parameters_of(operator.parameters);
+                Ok(((forward.0, backward.0), (bytes, inside_server(&graph, bytes)?.0)))
+            };
+            let (time, gradient) =
+                operator.choices.iter().map(of).collect::<Result<Vec<_>>>()?.into_iter().unzip();
+            times.push(time);
+            gradients.push(gradient);
+        }
+        Ok(Self { graph, readers, times, gradients })
+    }
+
+    fn operators(&self) -> usize {
+        self.graph.operators.len()
+    }
+}
+
+/// When the resources of servers and network are free.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Resources {
+    /// For each server, the end of its last computation.
+    computed: Vec<u64>,
+    /// For each link, the end of its last transfer.
+    transferred: Vec<u64>,
+    /// For each link, when it has done all its work.
+    worked: Vec<u64>,
+    /// The end of the last all-reduce of groups, latency included.
+    reduced: u64,
+}
+
+/// Results of the sweep.
+#[derive(Clone, Debug, Default)]
+struct Sweep {
+    /// For each operator, when each of its parts ends forward and backward.
+    forward: Vec<Vec<u64>>,
+    backward: Vec<Vec<u64>>,
+    /// The resources before every [`INTERVAL`]-th operator of the sweep: first forward, then backward.
+    saved: Vec<Resources>,
+    /// Time of the step.
+    total: u64,
+}
+
+/// Evaluates strategies of a model on a network. Holds a strategy, and proposals to change it.
+#[derive(Debug)]
+pub struct StepTimer<'a> {
+    model: &'a Model,
+    network: &'a Network,
+    loads: Loads,
+    strategy: Strategy,
+    /// For each operator, the loads of its reductions: one for each part of the parameters, if several servers have it.
+    reductions: Vec<Vec<Option<Rc<GroupLoad>>>>,
+    current: Sweep,
+    trial: Sweep,
+    /// The operators that the last proposal replaced, and their reductions; and the first operator of its sweep.
+    replaced: Vec<(usize, Placed, Vec<Option<Rc<GroupLoad>>>)>,
+    first: usize,
+}
+
+impl<'a> StepTimer<'a> {
+    /// A timer that holds `strategy`, which fits the model and the network.
+    pub fn new(model: &'a Model, network: &'a Network, strategy: Strategy) -> Self {
+        let operators = model.operators();
+        let empty = Sweep {
+            forward: vec![Vec::new(); operators],
+            backward: vec![Vec::new(); operators],
+            saved: vec![Resources::default(); (2 * operators).div_ceil(INTERVAL)],
+            total: 0,
+        };
+        let mut timer = Self {
+            model,
+            network,
+            loads: Loads::default(),
+            strategy,
+            reductions: vec![Vec::new(); operators],
+            current: empty.clone(),
+            trial: empty,
+            replaced: Vec::new(),
+            first: 0,
+        };
+        for operator in 0..operators {
+            timer.reductions[operator] = timer.reductions_of(operator);
+        }
+        timer.sweep();
+        timer.accept();
+        timer
+    }
+
+    /// The strategy that the timer holds.
+    pub fn strategy(&self) -> &Strategy {
+        &self.strategy
+    }
+
+    /// The time of a step under the strategy that the timer holds.
+    pub fn time(&self) -> Time {
+        Time(self.current.total)
+    }
+
+    /// The time of a step if these operators were placed so. Each occurs once. Follow with [`Self::accept`] or
+    /// [`Self::reject`].
+    pub fn propose(&mut self, changes: impl IntoIterator<Item = (usize, Placed)>) -> Time {
+        debug_assert!(self.replaced.is_empty());
+        self.first = self.model.operators();
+        for (operator, placed) in changes {
+            let placed = std::mem::replace(&mut self.strategy.placed[operator], placed);
+            let reductions = self.reductions_of(operator);
+            let reductions = std::mem::replace(&mut self.reductions[operator], reductions);
+            self.replaced.push((operator, placed, reductions));
+            self.first = self.first.min(operator);
+        }
+        self.sweep();
+        Time(self.trial.total)
+    }
+
+    /// Makes the last proposal the strategy that the timer holds.
+    pub fn accept(&mut self) {
+        self.replaced.clear();
+        let operators = self.model.operators();
+        for operator in 0..operators {
+            if operator >= self.first {
+                std::mem::swap(&mut self.current.forward[operator], &mut self.trial.forward[operator]);
+            }
+            std::mem::swap(&mut self.current.backward[operator], &mut self.trial.backward[operator]);
+        }
+        for at in self.first / INTERVAL + 1..self.current.saved.len() {
+            std::mem::swap(&mut self.current.saved[at], &mut self.trial.saved[at]);
+        }
+        self.current.total = self.trial.total;
+    }
+
+    /// Forgets the last proposal.
+    pub fn reject(&mut self) {
+        for (operator, placed, reductions) in self.replaced.drain(..).rev() {
+            self.strategy.placed[operator] = placed;
+            self.reductions[operator] = reductions;
+        }
+    }
+
+    fn reductions_of(&mut self, operator: usize) -> Vec<Option<Rc<GroupLoad>>> {
+        let graph = &self.model.graph;
+        if graph.operators[operator].parameters.0 == 0 {
+            return Vec::new();
+        }
+        let groups = self.strategy.groups(graph, operator);
+        let load = |mut members: Vec<u32>| {
+            members.sort_unstable();
+            (members.len() > 1).then(|| self.loads.of(self.network, members))
+        };
+        groups.into_iter().map(load).collect()
+    }
+
+    /// Sweeps from the saved state before the first changed operator to the end.
+    fn sweep(&mut self) {
+        let operators = self.model.operators();
+        let start = self.first / INTERVAL;
+        let mut resources = if start == 0 {
+            Resources {
+                computed: vec![0; self.network.servers() as usize],
+                transferred: vec![0; self.network.links()],
+                worked: vec![0; self.network.links()],
+                reduced: 0,
+            }
+        } else {
+            self.current.saved[start].clone()
+        };
+        for at in start * INTERVAL..2 * operators {
+            // Up to the first change, the saved states stay.
+            if at > self.first && at.is_multiple_of(INTERVAL) {
+                self.trial.saved[at / INTERVAL].clone_from(&resources);
+            }
+            if at < operators {
+                self.forward(at, &mut resources);
+            } else {
+                self.backward(2 * operators - 1 - at, &mut resources);
+            }
+        }
+        let computed = resources.computed.iter().copied().max().unwrap_or(0);
+        let worked = resources.worked.iter().copied().max().unwrap_or(0);
+        self.trial.total = computed.max(worked).max(resources.reduced);
+    }
+
+    fn forward(&mut self, operator: usize, resources: &mut Resources) {
+        let (model, network) = (self.model, self.network);
+        let graph = &model.graph;
+        let placed = &self.strategy.placed[operator];
+        let (time, _) = model.times[operator][placed.choice as usize];
+        let mut ends = std::mem::take(&mut self.trial.forward[operator]);
+        ends.clear();
+        ends.resize(placed.servers.len(), 0);
+        for &input in &graph.operators[operator].inputs {
+            let input = input as usize;
+            // Operators before the first change ended as before.
+            let sources = if input < self.first { &self.current } else { &self.trial };
+            let from = &self.strategy.placed[input].servers;
+            for piece in self.pieces(input, operator) {
+                let (source, reader) = (piece.source as usize, piece.reader as usize);
+                let ready = sources.forward[input][source];
+                let arrived =
+                    transfer(network, resources, (from[source], placed.servers[reader]), ready, piece.bytes);
+                ends[reader] = ends[reader].max(arrived);
+            }
+        }
+        for (end, &server) in ends.iter_mut().zip(&placed.servers) {
+            let free = &mut resources.computed[server as usize];
+            *free = (*end).max(*free) + time;
+            *end = *free;
+        }
+        self.trial.forward[operator] = ends;
+    }
+
+    fn backward(&mut self, operator: usize, resources: &mut Resources) {
+        let (model, network) = (self.model, self.network);
+        let placed = &self.strategy.placed[operator];
+        let (_, time) = model.times[operator][placed.choice as usize];
+        let mut ends = std::mem::take(&mut self.trial.backward[operator]);
+        let forward = if operator < self.first { &self.current } else { &self.trial };
+        ends.clone_from(&forward.forward[operator]);
+        for &reader in &model.readers[operator] {
+            let reader = reader as usize;
+            let from = &self.strategy.placed[reader].servers;
+            for piece in self.pieces(operator, reader) {
+                let (source, read) = (piece.source as usize, piece.reader as usize);
+                let ready = self.trial.backward[reader][read];
+                let arrived =
+                    transfer(network, resources, (from[read], placed.servers[source]), ready, piece.bytes);
+                ends[source] = ends[source].max(arrived);
+            }
+        }
+        for (end, &server) in ends.iter_mut().zip(&placed.servers) {
+            let free = &mut resources.computed[server as usize];
+            *free = (*end).max(*free) + time;
+            *end = *free;
+        }
+        self.reduce(operator, &ends, resources);
+        self.trial.backward[operator] = ends;
+    }
+
+    /// Reduces the gradients of an operator, whose parts are computed at `ends`.
+    fn reduce(&self, operator: usize, ends: &[u64], resources: &mut Resources) {
+        let slices = &self.reductions[operator];
+        let (bytes, inside) = self.model.gradients[operator][self.strategy.placed[operator].choice as usize];
+        for (slice, load) in slices.iter().enumerate() {
+            let computed = ends.iter().skip(slice).step_by(slices.len()).copied().max().unwrap_or(0);
+            let ready = computed + inside;
+            resources.reduced = resources.reduced.max(ready);
+            let Some(load) = load else { continue };
+            let mut last = ready;
+            for &(link, per_byte) in &load.links {
+                let worked = &mut resources.worked[link as usize];
+                *worked = (*worked).max(ready) + per_byte.time(bytes);
+                last = last.max(*worked);
+            }
+            resources.reduced = resources.reduced.max(last + load.latency);
+        }
+    }
+
+    fn pieces(
+        &self,
+        source: usize,
+        reader: usize,
+    ) -> impl Iterator<Item = syncline_workload::operators::Piece> + use<> {
+        let graph = &self.model.graph;
+        let split = |operator: usize| self.strategy.split(graph, operator);
+        let own = graph.operators[reader].reads == Reads::Own;
+        pieces(split(source), split(reader), graph.operators[source].output, graph.samples, own)
+    }
+}
+
+/// Sends bytes that are ready at a time; returns when the last one has arrived.
+#[inline]
+fn transfer(
+    network: &Network,
+    resources: &mut Resources,
+    (from, to): (u32, u32),
+    ready: u64,
+    bytes: u64,
+) -> u64 {
+    let (mut head, mut tail) = (ready, ready);
+    if from == to {
+        return ready;
+    }
+    for &link in network.route(from, to) {
+        let (per_byte, latency) = network.link(link);
+        let work = per_byte.time(bytes);
+        let start = head.max(resources.transferred[link as usize]);
+        resources.transferred[link as usize] = start + work;
+        let worked = &mut resources.worked[link as usize];
+        *worked = (*worked).max(start) + work;
+        head = start + latency;
+        tail = tail.max(start + work) + latency;
+    }
+    tail
+}
