@@ -2,6 +2,7 @@
 
 use proptest::prelude::{Just, ProptestConfig, prop, prop_assert_eq, proptest};
 use proptest::strategy::Strategy as _;
+use std::sync::Arc;
 use syncline_compute::{ComputeModel, Power, Timing};
 use syncline_design::joint::{Model, Network, StepTimer};
 use syncline_design::topology::{Demand, Selection, find};
@@ -50,20 +51,20 @@ fn model(operators: u32) -> Model {
     Model::new(graph, &given()).unwrap()
 }
 
-fn direct() -> Network {
+fn direct() -> Arc<Network> {
     let mut demand = Demand::new(SERVERS);
     demand.all_reduce((0..SERVERS).collect(), 1_000_000);
     demand.all_reduce(vec![0, 2, 5], 600_000);
     demand.transfers.add(1, 6, 3_000_000);
-    Network::direct(&find(&demand, 3, Selection::Hops).unwrap(), RATE, LATENCY)
+    Arc::new(Network::direct(&find(&demand, 3, Selection::Hops).unwrap(), RATE, LATENCY))
 }
 
-fn on_switch() -> Network {
+fn on_switch() -> Arc<Network> {
     let spec: build::Spec = serde_json::from_value(serde_json::json!({
         "network": { "switch": { "hosts": SERVERS, "rate": "1GB/s", "latency": "1us" } }
     }))
     .unwrap();
-    Network::of_fabric(&build::build(&spec, 0).unwrap())
+    Arc::new(Network::of_fabric(&build::build(&spec, 0).unwrap()))
 }
 
 fn everywhere(operators: usize) -> Strategy {
@@ -75,7 +76,7 @@ fn data_parallelism_in_closed_form() {
     // 3 operators of 1 ms forward and 2 ms backward. The gradients of the second one are ready at 3 + 4 ms, those of the
     // first one at 3 + 6 ms: 4 us inside the servers, then 2 · 7/8 · 800 kB at 1 GB/s, and 14 steps over 2 links of 1 us.
     let (model, network) = (model(3), on_switch());
-    let timer = StepTimer::new(&model, &network, everywhere(3));
+    let timer = StepTimer::new(&model, network.clone(), everywhere(3));
     assert_eq!(timer.time(), Time::from_ns(9_000_000 + 4_000 + 1_400_000 + 28_000));
 }
 
@@ -84,10 +85,10 @@ fn transfers_in_closed_form() {
     // 8 ms, 64 · 1000 bytes over 2 links of 1 us, 8 ms; back 16 ms, the same transfer, 16 ms; 4 us inside the server.
     let (model, network) = (model(2), on_switch());
     let on = |server| Placed { choice: 0, servers: vec![server] };
-    let timer = StepTimer::new(&model, &network, Strategy { placed: vec![on(0), on(1)] });
+    let timer = StepTimer::new(&model, network.clone(), Strategy { placed: vec![on(0), on(1)] });
     assert_eq!(timer.time(), Time::from_ns(48_000_000 + 2 * (64_000 + 2_000) + 4_000));
     // On one server, nothing is sent.
-    let timer = StepTimer::new(&model, &network, Strategy { placed: vec![on(3), on(3)] });
+    let timer = StepTimer::new(&model, network.clone(), Strategy { placed: vec![on(3), on(3)] });
     assert_eq!(timer.time(), Time::from_ns(48_000_000 + 4_000));
 }
 
@@ -97,7 +98,7 @@ fn all_reduces_share_links_with_transfers() {
     // 800 us of each link, while the gradients of its input, 32 kB each, go to server 2 in 32 us.
     let (model, network) = (model(2), on_switch());
     let placed = vec![Placed { choice: 0, servers: vec![2] }, Placed { choice: 1, servers: vec![0, 1] }];
-    let timer = StepTimer::new(&model, &network, Strategy { placed });
+    let timer = StepTimer::new(&model, network.clone(), Strategy { placed });
     // Forward 8 ms; both pieces leave server 2 one after the other; 4 ms; 8 ms backward of the later one; back 32 us.
     let second = 8_000_000 + 2 * 32_000 + 2_000 + 4_000_000 + 8_000_000;
     assert_eq!(timer.time(), Time::from_ns(second + 32_000 + 2_000 + 16_000_000 + 4_000));
@@ -176,19 +177,19 @@ proptest! {
         switch: bool,
     ) {
         let (model, network) = (model(11), if switch { on_switch() } else { direct() });
-        let mut timer = StepTimer::new(&model, &network, Strategy { placed: start });
+        let mut timer = StepTimer::new(&model, network.clone(), Strategy { placed: start });
         for (changes, accept) in moves {
             let changes: Vec<(usize, Placed)> = changes.into_iter().map(|(at, new)| (at, pool[new].clone())).collect();
             let mut changed = timer.strategy().clone();
             for (at, placed) in &changes {
                 changed.placed[*at] = placed.clone();
             }
-            let fresh = StepTimer::new(&model, &network, changed).time();
+            let fresh = StepTimer::new(&model, network.clone(), changed).time();
             let before = timer.time();
             prop_assert_eq!(timer.propose(changes), fresh);
             if accept { timer.accept() } else { timer.reject() }
             prop_assert_eq!(timer.time(), if accept { fresh } else { before });
-            let again = StepTimer::new(&model, &network, timer.strategy().clone()).time();
+            let again = StepTimer::new(&model, network.clone(), timer.strategy().clone()).time();
             prop_assert_eq!(timer.time(), again);
         }
     }
@@ -204,8 +205,8 @@ proptest! {
         }
         demand.transfers.add(3, 4, 1_000_000);
         let topology = find(&demand, 4, Selection::Hops).unwrap();
-        let network = Network::direct(&topology, RATE, LATENCY);
-        let time = StepTimer::new(&model, &network, strategy.clone()).time();
+        let network = Arc::new(Network::direct(&topology, RATE, LATENCY));
+        let time = StepTimer::new(&model, network.clone(), strategy.clone()).time();
         // Each piece is rounded down to a picosecond.
         let rounded = time.0 + 100_000;
         prop_assert_eq!(rounded.max(busiest(&model, &strategy, &topology)), rounded);

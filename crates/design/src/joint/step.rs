@@ -17,6 +17,7 @@
 
 use super::network::{GroupLoad, Loads, Network};
 use std::rc::Rc;
+use std::sync::Arc;
 use syncline_compute::ComputeModel;
 use syncline_diagnostics::Result;
 use syncline_units::Time;
@@ -67,6 +68,16 @@ impl Model {
     fn operators(&self) -> usize {
         self.graph.operators.len()
     }
+
+    /// The operators that an operator reads or is read by, with the bytes of the tensor for one sample.
+    pub fn neighbours(&self, operator: usize) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let operators = &self.graph.operators;
+        let read =
+            operators[operator].inputs.iter().map(|&at| (at as usize, operators[at as usize].output.0));
+        let readers =
+            self.readers[operator].iter().map(move |&at| (at as usize, operators[operator].output.0));
+        read.chain(readers)
+    }
 }
 
 /// When the resources of servers and network are free.
@@ -98,7 +109,7 @@ struct Sweep {
 #[derive(Debug)]
 pub struct StepTimer<'a> {
     model: &'a Model,
-    network: &'a Network,
+    network: Arc<Network>,
     loads: Loads,
     strategy: Strategy,
     /// For each operator, the loads of its reductions: one for each part of the parameters, if several servers have it.
@@ -112,7 +123,7 @@ pub struct StepTimer<'a> {
 
 impl<'a> StepTimer<'a> {
     /// A timer that holds `strategy`, which fits the model and the network.
-    pub fn new(model: &'a Model, network: &'a Network, strategy: Strategy) -> Self {
+    pub fn new(model: &'a Model, network: Arc<Network>, strategy: Strategy) -> Self {
         let operators = model.operators();
         let empty = Sweep {
             forward: vec![Vec::new(); operators],
@@ -139,6 +150,11 @@ impl<'a> StepTimer<'a> {
         timer
     }
 
+    /// The network.
+    pub fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
     /// The strategy that the timer holds.
     pub fn strategy(&self) -> &Strategy {
         &self.strategy
@@ -163,6 +179,11 @@ impl<'a> StepTimer<'a> {
         }
         self.sweep();
         Time(self.trial.total)
+    }
+
+    /// What the last proposal replaces, until it is accepted or rejected.
+    pub fn replaced(&self) -> impl Iterator<Item = (usize, &Placed)> {
+        self.replaced.iter().map(|(operator, placed, _)| (*operator, placed))
     }
 
     /// Makes the last proposal the strategy that the timer holds.
@@ -197,7 +218,7 @@ impl<'a> StepTimer<'a> {
         let groups = self.strategy.groups(graph, operator);
         let load = |mut members: Vec<u32>| {
             members.sort_unstable();
-            (members.len() > 1).then(|| self.loads.of(self.network, members))
+            (members.len() > 1).then(|| self.loads.of(&self.network, members))
         };
         groups.into_iter().map(load).collect()
     }
@@ -233,7 +254,7 @@ impl<'a> StepTimer<'a> {
     }
 
     fn forward(&mut self, operator: usize, resources: &mut Resources) {
-        let (model, network) = (self.model, self.network);
+        let (model, network) = (self.model, &*self.network);
         let graph = &model.graph;
         let placed = &self.strategy.placed[operator];
         let (time, _) = model.times[operator][placed.choice as usize];
@@ -262,7 +283,7 @@ impl<'a> StepTimer<'a> {
     }
 
     fn backward(&mut self, operator: usize, resources: &mut Resources) {
-        let (model, network) = (self.model, self.network);
+        let (model, network) = (self.model, &*self.network);
         let placed = &self.strategy.placed[operator];
         let (_, time) = model.times[operator][placed.choice as usize];
         let mut ends = std::mem::take(&mut self.trial.backward[operator]);
