@@ -1,11 +1,11 @@
 //! Searches for strategies: against every strategy, on any number of threads, within memory.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use syncline_compute::{ComputeModel, Power, Timing};
-use syncline_design::joint::{Cluster, Model, Progress, Settings, exhaustive, greedy, search};
+use syncline_design::joint::{Cluster, Control, Found, Model, Settings, exhaustive, greedy, search};
 use syncline_design::topology::Selection;
-use syncline_diagnostics::Code;
+use syncline_diagnostics::{Code, Result};
 use syncline_fabric::build;
 use syncline_units::{Bytes, Rate, Time};
 use syncline_workload::Work;
@@ -35,6 +35,7 @@ fn operator(
         inputs: inputs.to_vec(),
         output: Bytes(output),
         parameters: Bytes(parameters),
+        copied: true,
         reads: Reads::All,
         choices: splits.iter().map(choice).collect(),
     }
@@ -78,6 +79,12 @@ fn direct(degree: u32) -> Cluster {
     }
 }
 
+/// Searches on some threads.
+fn run(model: &Model, cluster: &Cluster, settings: Settings, threads: usize) -> Result<Found> {
+    let cancel = AtomicBool::new(false);
+    search(model, cluster, settings, Control { cancel: &cancel, progress: &|_| {}, threads })
+}
+
 fn settings(proposals: u32, chains: u32, seed: u64) -> Settings {
     Settings { proposals, chains, seed, ..Settings::default() }
 }
@@ -90,7 +97,7 @@ fn within_two_per_cent_of_the_best_of_all_strategies() {
         let best = exhaustive(&model, &cluster).unwrap();
         assert!(best.time <= best.start);
         for seed in 0..5 {
-            let found = search(&model, &cluster, settings(4000, 2, seed), 1, &Progress::default()).unwrap();
+            let found = run(&model, &cluster, settings(4000, 2, seed), 1).unwrap();
             assert!(found.time >= best.time);
             let apart = found.time.as_s() / best.time.as_s() - 1.0;
             assert!(apart <= 0.02, "{rate}, seed {seed}: {apart}");
@@ -104,8 +111,7 @@ fn within_two_per_cent_of_the_best_of_all_strategies() {
 #[test]
 fn the_same_on_any_number_of_threads() {
     let model = recommender(None);
-    let of =
-        |threads| search(&model, &direct(3), settings(500, 4, 7), threads, &Progress::default()).unwrap();
+    let of = |threads| run(&model, &direct(3), settings(500, 4, 7), threads).unwrap();
     let (one, four) = (of(1), of(4));
     assert_eq!(
         (one.strategy, one.topology, one.time, one.trace),
@@ -123,7 +129,7 @@ fn the_same_on_any_number_of_threads() {
 fn the_found_time_is_that_of_the_strategy_on_its_topology() {
     let model = recommender(None);
     let Cluster::Direct { rate, latency, .. } = direct(3) else { unreachable!() };
-    let found = search(&model, &direct(3), settings(800, 1, 1), 1, &Progress::default()).unwrap();
+    let found = run(&model, &direct(3), settings(800, 1, 1), 1).unwrap();
     let network = syncline_design::joint::Network::direct(found.topology.as_ref().unwrap(), rate, latency);
     let timer = syncline_design::joint::StepTimer::new(&model, Arc::new(network), found.strategy.clone());
     assert_eq!(timer.time(), found.time);
@@ -136,23 +142,27 @@ fn the_found_time_is_that_of_the_strategy_on_its_topology() {
 fn strategies_fit_into_memory() {
     // Tables of 400 MB, 44 MB of other parameters: two tables on one server are too much.
     let model = recommender(Some(Bytes(450_000_000)));
-    let found = search(&model, &direct(3), settings(1500, 2, 3), 2, &Progress::default()).unwrap();
+    let found = run(&model, &direct(3), settings(1500, 2, 3), 2).unwrap();
     found.strategy.check(&model.graph, 8).unwrap();
     // Where the start does not fit, the search begins elsewhere: a table and the top do not fit on one server here.
     let model = recommender(Some(Bytes(420_000_000)));
-    let found = search(&model, &direct(3), settings(1500, 2, 3), 2, &Progress::default()).unwrap();
+    let found = run(&model, &direct(3), settings(1500, 2, 3), 2).unwrap();
     found.strategy.check(&model.graph, 8).unwrap();
     let model = recommender(Some(Bytes(399_999_999)));
-    let error = search(&model, &direct(3), settings(10, 1, 0), 1, &Progress::default()).unwrap_err();
-    assert_eq!(error.0[0].code, Code::BadWorkload);
+    let error = run(&model, &direct(3), settings(10, 1, 0), 1).unwrap_err();
+    assert_eq!(error.0[0].code, Code::DoesNotFit);
     assert!(error.0[0].message.contains("memory"), "{error}");
 }
 
 #[test]
 fn searches_can_be_stopped() {
-    let progress = Progress::default();
-    progress.cancel.store(true, Ordering::Relaxed);
-    let error = search(&recommender(None), &direct(2), settings(100_000, 2, 0), 2, &progress).unwrap_err();
+    let cancel = AtomicBool::new(true);
+    let proposals = AtomicU64::new(0);
+    let progress = |number| {
+        proposals.fetch_max(number, Ordering::Relaxed);
+    };
+    let control = Control { cancel: &cancel, progress: &progress, threads: 2 };
+    let error = search(&recommender(None), &direct(2), settings(100_000, 2, 0), control).unwrap_err();
     assert_eq!(error.0[0].code, Code::LimitReached);
-    assert!(progress.proposals.load(Ordering::Relaxed) <= 128);
+    assert!((64..=128).contains(&proposals.load(Ordering::Relaxed)));
 }

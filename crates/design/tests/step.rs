@@ -39,6 +39,7 @@ fn model(operators: u32) -> Model {
         kind: String::new(),
         inputs: inputs(at),
         output: Bytes(1000 + 10 * u64::from(at)),
+        copied: true,
         parameters: Bytes(if at % 3 == 2 { 0 } else { 800_000 }),
         reads: if at.is_multiple_of(2) { Reads::All } else { Reads::Own },
         choices: vec![choice(1, 1), choice(2, 1), choice(8, 1), choice(2, 2), choice(1, 4)],

@@ -10,7 +10,7 @@ use syncline_scenario::{Compute, Dataflow, Efficiency, Measured};
 ///
 /// # Errors
 /// The first parameter that no accelerator can have.
-pub(crate) fn model(compute: &Compute) -> Result<ComputeModel, Diagnostic> {
+pub fn model(compute: &Compute) -> Result<ComputeModel, Diagnostic> {
     let (timing, power) = match compute {
         Compute::Given { compute_power } => (Timing::Given, compute_power),
         Compute::Roofline { accelerator, peak, peaks, memory, efficiency, compute_power } => {

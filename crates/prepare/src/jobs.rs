@@ -12,6 +12,7 @@ use syncline_workload::batch::{Batch, Number};
 use syncline_workload::job::Training;
 use syncline_workload::memory::{Footprint, footprints};
 use syncline_workload::mesh::Mesh;
+use syncline_workload::operators::{self, OperatorFile};
 use syncline_workload::parallel::{Axes, DATA, MeshSpec};
 use syncline_workload::remedy::{Asked, fits};
 use syncline_workload::{GraphBuilder, Part, RoleId, Task, TaskKind, Workload};
@@ -109,12 +110,32 @@ pub fn workload(
             let message = "a list of jobs must be built job by job";
             Err(Diagnostic::error(Code::BadWorkload, message).key("workload").into())
         }
+        Spec::Operators { file, iterations } => {
+            positive("workload.iterations", *iterations)?;
+            operators(scenario, fabric, file, *iterations)
+        }
         Spec::AstraText { file, iterations } => {
             positive("workload.iterations", *iterations)?;
             crate::astra_text::workload(file, *iterations, &axes(scenario, fabric)?)
         }
     }?;
     Ok(Built { workload, memory: Vec::new(), does_not_fit: None, step: None })
+}
+
+/// The job of a file of operators, each rank of which is a server.
+fn operators(scenario: &Scenario, fabric: &Fabric, file: &str, iterations: u32) -> Result<Workload> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        let reason = syncline_diagnostics::reason(&error);
+        Diagnostic::error(Code::Unreadable, format!("the file of operators cannot be read: {reason}"))
+            .key("workload.operators")
+            .found(file)
+    })?;
+    let job = OperatorFile::read(&text, file)?;
+    if placement::count(&scenario.placement, fabric) != job.servers {
+        let what = format!("the job has {} servers", job.servers);
+        return Err(placement::mismatch(&scenario.placement, fabric, &what, job.servers).into());
+    }
+    operators::tasks::workload(&job.graph, &job.strategy, job.servers, iterations)
 }
 
 /// Names and sizes of the rank grid's axes: the logical ones if given, otherwise the fabric's dimensions or axes. On a

@@ -1,7 +1,7 @@
 //! From a resolved scenario to a job that the engine can run: builds everything that a run needs, and reports
 //! everything that is wrong with it.
 //!
-//! - `network`, `placement`, [`jobs`], `compute`, [`plans`]: build the fabric, ranks, workload, compute model and plans;
+//! - `network`, `placement`, [`jobs`], [`compute`], [`plans`]: build the fabric, ranks, workload, compute model and plans;
 //!   [`astra_text`] and [`chakra`] read workloads from files;
 //! - [`prepare()`]: builds and checks all of them; [`size`]: refuses what is too large;
 //! - `faults`: slow or broken parts; [`jitter`]: random variation;
@@ -13,7 +13,7 @@
 
 pub mod astra_text;
 pub mod chakra;
-mod compute;
+pub mod compute;
 mod even;
 mod exchanges;
 mod faults;

@@ -1,17 +1,20 @@
-//! Measures a job again and again while a search changes its cluster.
+//! Searches for a better cluster: jobs that are measured again and again, and the search for strategy and topology.
 
-use crate::errors::detached;
+use crate::errors::{detached, internal};
 use crate::simulate;
-use crate::watch::{Listeners, watched};
+use crate::watch::{Listeners, News, watched};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use syncline_design::Evaluation;
+use syncline_design::joint::{self, request::Request};
 use syncline_simulate::Control;
 use syncline_units::Rate;
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<Evaluator>()
+    module.add_class::<Evaluator>()?;
+    module.add_function(wrap_pyfunction!(search_jointly, module)?)
 }
 
 /// A resolved scenario, given as JSON, whose cluster can be changed and measured again.
@@ -47,4 +50,37 @@ impl Evaluator {
         }
         Ok((total.as_s(), busy.into_iter().map(|(name, time)| (name, time.as_s())).collect()))
     }
+}
+
+/// Searches for a parallelisation strategy, and on direct links a topology. Takes and returns JSON
+/// (`syncline_design::joint::request`).
+///
+/// Calls `progress(part)` with the part that is done, from 0 to 1. Ctrl-C raises `KeyboardInterrupt`. Uses at most
+/// `threads` threads, on which the answer does not depend.
+#[pyfunction]
+#[pyo3(signature = (request, threads = 1, progress = None))]
+fn search_jointly(
+    py: Python<'_>,
+    request: &str,
+    threads: usize,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let listeners = Listeners { progress, warn: None };
+    let (answer, interrupted) = watched(py, &listeners, |cancel, sender| {
+        let request = Request::read(request)?;
+        let all = request.proposals().max(1) as f64;
+        let sender = Mutex::new(sender);
+        let progress = |number: u64| {
+            // Sending fails once the search has been interrupted, because the receiver is gone.
+            if let Ok(sender) = sender.lock() {
+                let _ = sender.send(News::Searched(number as f64 / all));
+            }
+        };
+        let answer = request.run(joint::Control { cancel, progress: &progress, threads })?;
+        serde_json::to_string(&answer).map_err(|error| internal(error.to_string()).into())
+    })?;
+    if interrupted {
+        return Err(PyKeyboardInterrupt::new_err(()));
+    }
+    Ok(answer)
 }

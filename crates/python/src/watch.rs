@@ -16,6 +16,8 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) enum News {
     /// The run's progress.
     Progress(Progress),
+    /// The part of a search that is done, from 0 to 1.
+    Searched(f64),
     /// Diagnostics, as JSON.
     Warnings(String),
 }
@@ -23,7 +25,7 @@ pub(crate) enum News {
 /// Python callables that receive the [`News`].
 #[derive(Default)]
 pub(crate) struct Listeners {
-    /// Called with the fields of [`Progress`].
+    /// Called with the fields of [`Progress`], or with the part of a search that is done.
     pub(crate) progress: Option<Py<PyAny>>,
     /// Called with the JSON of [`News::Warnings`].
     pub(crate) warn: Option<Py<PyAny>>,
@@ -35,6 +37,9 @@ impl Listeners {
             (News::Progress(state), Some(progress), _) => {
                 let Progress { simulated_s, events, messages, done } = state;
                 progress.call1(py, (simulated_s, events, messages, done))?;
+            }
+            (News::Searched(part), Some(progress), _) => {
+                progress.call1(py, (part,))?;
             }
             (News::Warnings(found), _, Some(warn)) => {
                 warn.call1(py, (found,))?;

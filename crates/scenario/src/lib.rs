@@ -143,6 +143,14 @@ pub enum Workload {
         /// The jobs, at least one.
         jobs: Vec<JobEntry>,
     },
+    /// Operators with servers of their own, each NPU a server.
+    Operators {
+        /// Path of the file: model and strategy.
+        file: String,
+        /// Training iterations.
+        #[serde(default = "one")]
+        iterations: u32,
+    },
     /// An ASTRA-sim 1 text workload.
     AstraText {
         /// Path of the file.

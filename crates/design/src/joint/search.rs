@@ -46,7 +46,10 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`find`].
-    fn network(&self, demand: impl FnOnce() -> Demand) -> Result<(Arc<Network>, Option<Topology>)> {
+    pub(super) fn network(
+        &self,
+        demand: impl FnOnce() -> Demand,
+    ) -> Result<(Arc<Network>, Option<Topology>)> {
         match self {
             &Self::Direct { degree, rate, latency, selection, .. } => {
                 let topology = find(&demand(), degree, selection)?;
@@ -132,14 +135,19 @@ pub fn demand(model: &Model, strategy: &Strategy, servers: u32) -> Demand {
     demand
 }
 
-/// What chains share while they run.
-#[derive(Debug, Default)]
-pub struct Progress {
-    /// Proposals so far.
-    pub proposals: AtomicU64,
+/// How the caller follows a search.
+#[derive(Clone, Copy)]
+pub struct Control<'a> {
     /// Set to stop the search early; it then fails with `LimitReached`.
-    pub cancel: AtomicBool,
+    pub cancel: &'a AtomicBool,
+    /// Called from time to time with the number of proposals so far, over all chains.
+    pub progress: &'a (dyn Fn(u64) + Sync),
+    /// Most threads to use.
+    pub threads: usize,
 }
+
+/// Proposals between two looks at [`Control`].
+const LOOK: u32 = 64;
 
 /// Searches for the strategy, and on direct links the topology, with the shortest step.
 ///
@@ -151,25 +159,20 @@ pub struct Progress {
 ///
 /// # Errors
 /// A degree that is not possible; servers whose memory is too small for any strategy that was found; `LimitReached` if
-/// `progress` stops the search.
-pub fn search(
-    model: &Model,
-    cluster: &Cluster,
-    settings: Settings,
-    threads: usize,
-    progress: &Progress,
-) -> Result<Found> {
+/// `control` stops the search.
+pub fn search(model: &Model, cluster: &Cluster, settings: Settings, control: Control<'_>) -> Result<Found> {
     let servers = cluster.servers();
     let first = fitting(model, data_parallel(model, servers, servers), servers)?;
     let chains: Vec<u32> = (0..settings.chains.max(1)).collect();
+    let done = AtomicU64::new(0);
     let run = |chain: u32| {
         let mut own = Chain::new(model, cluster, settings, chain, first.clone())?;
         if chain % 2 == 0 {
             own.narrow()?;
         }
-        own.run(progress)
+        own.run(control, &done)
     };
-    let results: Vec<Result<Found>> = if threads <= 1 {
+    let results: Vec<Result<Found>> = if control.threads <= 1 {
         chains.into_iter().map(run).collect()
     } else {
         let next = AtomicU64::new(0);
@@ -182,7 +185,8 @@ pub fn search(
                     own.push((chain, run(chain)));
                 }
             };
-            let workers: Vec<_> = (0..threads.min(chains.len())).map(|_| scope.spawn(worker)).collect();
+            let workers: Vec<_> =
+                (0..control.threads.min(chains.len())).map(|_| scope.spawn(worker)).collect();
             workers.into_iter().flat_map(|worker| worker.join().expect("a chain does not panic")).collect()
         });
         results.sort_by_key(|&(chain, _)| chain);
@@ -263,15 +267,15 @@ impl<'a> Chain<'a> {
         Ok(())
     }
 
-    fn run(mut self, progress: &Progress) -> Result<Found> {
+    fn run(mut self, control: Control<'_>, done: &AtomicU64) -> Result<Found> {
         let servers = self.cluster.servers();
         // How often a chain returns to its best strategy.
         let period = (self.settings.proposals / 100).clamp(1, 1000) * 10;
         let mut idle = 0;
         for number in 1..=self.settings.proposals {
-            if number % 64 == 0 {
-                progress.proposals.fetch_add(64, Ordering::Relaxed);
-                if progress.cancel.load(Ordering::Relaxed) {
+            if number % LOOK == 0 {
+                (control.progress)(done.fetch_add(u64::from(LOOK), Ordering::Relaxed) + u64::from(LOOK));
+                if control.cancel.load(Ordering::Relaxed) {
                     return Err(Diagnostic::error(Code::LimitReached, "the search was stopped").into());
                 }
             }

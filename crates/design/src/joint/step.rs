@@ -55,7 +55,7 @@ impl Model {
                 let (forward, backward) = (compute.time(&choice.forward)?, compute.time(&choice.backward)?);
                 let split = Split { samples: choice.samples, parameters: choice.parameters };
                 let bytes = split.parameters_of(operator.parameters);
-                Ok(((forward.0, backward.0), (bytes, inside_server(&graph, bytes)?.0)))
+                Ok(((forward.0, backward.0), (bytes, inside_server(&graph, at, bytes)?.0)))
             };
             let (time, gradient) =
                 operator.choices.iter().map(of).collect::<Result<Vec<_>>>()?.into_iter().unzip();

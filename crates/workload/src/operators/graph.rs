@@ -38,6 +38,10 @@ pub struct Operator {
     /// Its parameters, and so their gradients.
     #[serde(default)]
     pub parameters: Bytes,
+    /// Whether every accelerator of a server has a copy of the parameters, so that their gradients are reduced inside the
+    /// server first. If not, a server has one copy, as of an embedding table.
+    #[serde(default = "yes")]
+    pub copied: bool,
     /// What a part reads of each input.
     #[serde(default)]
     pub reads: Reads,
@@ -86,6 +90,10 @@ impl Choice {
 
 const fn one() -> u32 {
     1
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// A server: some accelerators, which divide the samples of a part evenly.

@@ -6,13 +6,16 @@
 //! - [`graph`]: operators, the tensors between them, and the ways in which each may be divided;
 //! - [`strategy`]: which of these ways each operator takes, and on which servers;
 //! - [`transfers`]: what a division of two neighbours makes servers send to each other;
-//! - [`tasks`]: the task graph of each server.
+//! - [`tasks`]: the task graph of each server;
+//! - [`file`](mod@file): a model and its strategy as a file.
 
+pub mod file;
 pub mod graph;
 pub mod strategy;
 pub mod tasks;
 pub mod transfers;
 
+pub use file::OperatorFile;
 pub use graph::{Choice, Operator, OperatorGraph, Reads, Server};
 pub use strategy::{Placed, Strategy};
 pub use transfers::{Piece, Split, pieces};

@@ -108,7 +108,9 @@ impl Strategy {
             if let Some((server, &most)) = memory.iter().enumerate().max_by_key(|(_, most)| **most)
                 && most > limit
             {
-                return Err(bad("strategy".to_owned(), "the strategy does not fit into memory".to_owned())
+                let message = "the strategy does not fit into the memory of accelerators";
+                return Err(Diagnostic::error(Code::DoesNotFit, message)
+                    .key("strategy")
                     .found(format!("{most} on an accelerator of server {server}"))
                     .allowed(format!("at most {limit}"))
                     .help("divide operators with many parameters among more servers, or take accelerators with more memory")

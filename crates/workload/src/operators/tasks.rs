@@ -134,7 +134,7 @@ impl<'a> Job<'a> {
         if bytes == 0 {
             return Ok(());
         }
-        let inside = inside_server(graph, bytes)?;
+        let inside = inside_server(graph, operator, bytes)?;
         let parameters = strategy.split(graph, operator).parameters as usize;
         for (slice, members) in strategy.groups(graph, operator).into_iter().enumerate() {
             let role = (members.len() > 1).then(|| {
@@ -239,14 +239,15 @@ pub fn group_name(number: u16) -> String {
     format!("servers {number}")
 }
 
-/// How long the accelerators of a server take to reduce `bytes` among themselves: each sends and receives a part of every
+/// How long the accelerators of a server take to reduce `bytes` of an operator's gradients among themselves: each sends and receives a part of every
 /// other one's, with `2 / accelerators` of the bytes at the rate of an accelerator (facts of the released simulator).
 ///
 /// # Errors
 /// A time that cannot be represented.
-pub fn inside_server(graph: &OperatorGraph, bytes: u64) -> Result<Time> {
+pub fn inside_server(graph: &OperatorGraph, operator: usize, bytes: u64) -> Result<Time> {
     let accelerators = u64::from(graph.server.accelerators);
-    let (Some(rate), true) = (graph.server.rate, accelerators > 1) else { return Ok(Time::ZERO) };
+    let reduced = accelerators > 1 && graph.operators[operator].copied;
+    let (Some(rate), true) = (graph.server.rate, reduced) else { return Ok(Time::ZERO) };
     let time = rate.transfer_time(Bytes(bytes.saturating_mul(2).div_ceil(accelerators)));
     time.ok_or_else(|| {
         Diagnostic::error(Code::Overflow, "a reduction inside a server takes longer than can be simulated")
@@ -289,6 +290,7 @@ mod tests {
             },
             output: Bytes(10),
             parameters: Bytes(1000),
+            copied: true,
             reads: if at % 2 == 0 { Reads::All } else { Reads::Own },
             choices: choices.clone(),
         };
@@ -339,7 +341,7 @@ mod tests {
             memory: None,
         };
         // 2/4 of 1000 bytes at 1000 bytes per second.
-        assert_eq!(inside_server(&graph, 1000).unwrap(), Time(500_000_000_000));
+        assert_eq!(inside_server(&graph, 0, 1000).unwrap(), Time(500_000_000_000));
         let alone = super::Strategy { placed: vec![Placed { choice: 0, servers: vec![1] }] };
         let job = workload(&graph, &alone, 2, 1).unwrap();
         assert!(job.roles.is_empty() && job.classes[0].tasks.is_empty());

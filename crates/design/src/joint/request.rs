@@ -1,0 +1,272 @@
+//! A search and its answer as JSON, for callers in other languages.
+
+use super::network::Network;
+use super::search::{Cluster, Control, Found, Settings, demand, exhaustive, greedy, search};
+use super::step::{Model, StepTimer};
+use crate::topology::{Selection, Topology};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use syncline_diagnostics::{Code, Diagnostic, Result};
+use syncline_prepare::{compute, network};
+use syncline_scenario::{Compute, Fabric};
+use syncline_units::{Bytes, Rate, Time};
+use syncline_workload::TaskKind;
+use syncline_workload::operators::{OperatorGraph, Strategy, tasks};
+
+/// What to search for.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// The model and its servers.
+    pub graph: OperatorGraph,
+    /// What turns work into time.
+    pub compute: Compute,
+    /// The network.
+    pub cluster: ClusterSpec,
+    /// How to search.
+    pub method: Method,
+}
+
+/// The network of a request.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ClusterSpec {
+    /// Direct links that the search chooses.
+    Direct {
+        /// Number of servers.
+        servers: u32,
+        /// Interfaces of a server.
+        degree: u32,
+        /// Rate of an interface.
+        rate: Rate,
+        /// Latency of a link.
+        latency: Time,
+        /// Whether rings are selected as the paper does.
+        #[serde(default)]
+        direct_rings: bool,
+    },
+    /// A fabric, each of whose NPUs is a server.
+    Fabric(Box<Fabric>),
+}
+
+/// How to search.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Method {
+    /// Markov chains.
+    Chains {
+        /// Proposals of each chain.
+        proposals: u32,
+        /// Number of chains.
+        chains: u32,
+        /// Seed of the random numbers.
+        seed: u64,
+        /// Constant temperature; if absent, it falls.
+        #[serde(default)]
+        temperature: Option<Time>,
+        /// Proposals without an improvement after which the topology is chosen anew.
+        patience: u32,
+        /// How often the topology may be chosen in one chain; if absent, without limit.
+        #[serde(default)]
+        rounds: Option<u32>,
+    },
+    /// Operator by operator.
+    Greedy,
+    /// All strategies.
+    Exhaustive,
+    /// No search: the time of this strategy.
+    Given(Strategy),
+}
+
+/// What was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    /// The strategy, as in a file of operators.
+    pub strategy: Strategy,
+    /// Seconds of a step.
+    pub step_s: f64,
+    /// Seconds of a step of data parallelism, from which the search started.
+    pub start_s: f64,
+    /// Best seconds so far, with the number of proposals before it.
+    pub trace: Vec<(u32, f64)>,
+    /// Proposals over all chains.
+    pub proposals: u64,
+    /// Accepted ones.
+    pub accepted: u64,
+    /// Topologies that were tried.
+    pub topologies: u64,
+    /// The topology; `None` on a given fabric.
+    pub topology: Option<TopologyAnswer>,
+    /// Bytes from server to server outside all-reduces: sender, receiver, bytes.
+    pub transfers: Vec<(u32, u32, u64)>,
+    /// The all-reduces of a step among several servers.
+    pub reductions: Vec<Reduction>,
+    /// Largest memory of an accelerator.
+    pub memory: Bytes,
+}
+
+/// An all-reduce that a step has, perhaps several times.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Reduction {
+    /// Name of the group in the simulation.
+    pub group: String,
+    /// Its servers.
+    pub members: Vec<u32>,
+    /// Size of one all-reduce.
+    pub bytes: Bytes,
+    /// How many of this size a step has.
+    pub count: u32,
+    /// The steps of its rings; empty if it has no links of its own.
+    pub steps: Vec<u32>,
+}
+
+/// A topology.
+#[derive(Clone, Debug, Serialize)]
+pub struct TopologyAnswer {
+    /// Sender, receiver, number of parallel links.
+    pub links: Vec<(u32, u32, u32)>,
+    /// Interfaces that serve rings.
+    pub ring_degree: u32,
+    /// Pairs that were joined for transfers outside all-reduces.
+    pub matched: Vec<(u32, u32)>,
+    /// Longest route, in links.
+    pub diameter: u32,
+    /// The servers on each route that transfers, or rings without links of their own, use over more than one link.
+    pub routes: Vec<Vec<u32>>,
+}
+
+impl Request {
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// Text that is no request.
+    pub fn read(text: &str) -> Result<Self> {
+        Ok(serde_json::from_str(text).map_err(|error| {
+            Diagnostic::error(Code::BadValue, format!("not a request for a search: {error}"))
+        })?)
+    }
+
+    /// Proposals over all chains; 0 for other methods.
+    pub fn proposals(&self) -> u64 {
+        match self.method {
+            Method::Chains { proposals, chains, .. } => u64::from(proposals) * u64::from(chains),
+            _ => 0,
+        }
+    }
+
+    /// Searches.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the request, and as [`search`].
+    pub fn run(self, control: Control<'_>) -> Result<Answer> {
+        let cluster = match self.cluster {
+            ClusterSpec::Direct { servers, degree, rate, latency, direct_rings } => {
+                let selection = if direct_rings { Selection::Direct } else { Selection::Hops };
+                Cluster::Direct { servers, degree, rate, latency, selection }
+            }
+            ClusterSpec::Fabric(fabric) => Cluster::Fixed(Arc::new(network::fabric(&fabric, 0)?)),
+        };
+        let servers = cluster.servers();
+        if servers == 0 {
+            return Err(Diagnostic::error(Code::BadValue, "a job needs a server")
+                .key("servers")
+                .found("0")
+                .into());
+        }
+        self.graph.check(servers)?;
+        let model = Model::new(self.graph, &compute::model(&self.compute)?)?;
+        let found = match self.method {
+            Method::Chains { proposals, chains, seed, temperature, patience, rounds } => {
+                let rounds = rounds.unwrap_or(u32::MAX);
+                search(
+                    &model,
+                    &cluster,
+                    Settings { proposals, chains, seed, temperature, patience, rounds },
+                    control,
+                )?
+            }
+            Method::Greedy => greedy(&model, &cluster)?,
+            Method::Exhaustive => exhaustive(&model, &cluster)?,
+            Method::Given(strategy) => given(&model, &cluster, strategy)?,
+        };
+        answer(&model, servers, found)
+    }
+}
+
+/// The time of a strategy on a network for it.
+fn given(model: &Model, cluster: &Cluster, strategy: Strategy) -> Result<Found> {
+    let servers = cluster.servers();
+    strategy.check(&model.graph, servers)?;
+    let (network, topology): (Arc<Network>, Option<Topology>) =
+        cluster.network(|| demand(model, &strategy, servers))?;
+    let time = StepTimer::new(model, network, strategy.clone()).time();
+    let topologies = u64::from(topology.is_some());
+    Ok(Found {
+        strategy,
+        topology,
+        time,
+        start: time,
+        trace: vec![(0, time)],
+        proposals: 0,
+        accepted: 0,
+        topologies,
+    })
+}
+
+fn answer(model: &Model, servers: u32, found: Found) -> Result<Answer> {
+    let demand = demand(model, &found.strategy, servers);
+    let reductions = reductions(model, servers, &found)?;
+    let memory = found.strategy.memory(&model.graph, servers).into_iter().max().unwrap_or(Bytes(0));
+    let topology = found.topology.as_ref().map(|topology| {
+        let mut pairs: BTreeSet<(u32, u32)> =
+            demand.transfers.iter().map(|(from, to, _)| (from, to)).collect();
+        for reduction in reductions.iter().filter(|reduction| reduction.steps.is_empty()) {
+            let members = &reduction.members;
+            pairs.extend((0..members.len()).map(|at| (members[at], members[(at + 1) % members.len()])));
+        }
+        let routes = pairs.into_iter().map(|(from, to)| topology.route(from, to).to_vec());
+        TopologyAnswer {
+            links: topology.links.iter().map(|links| (links.from, links.to, links.count)).collect(),
+            ring_degree: topology.ring_degree,
+            matched: topology.matched.clone(),
+            diameter: topology.diameter(),
+            routes: routes.filter(|route| route.len() > 2).collect(),
+        }
+    });
+    Ok(Answer {
+        step_s: found.time.as_s(),
+        start_s: found.start.as_s(),
+        trace: found.trace.iter().map(|&(number, time)| (number, time.as_s())).collect(),
+        proposals: found.proposals,
+        accepted: found.accepted,
+        topologies: found.topologies,
+        topology,
+        transfers: demand.transfers.iter().collect(),
+        reductions,
+        memory,
+        strategy: found.strategy,
+    })
+}
+
+/// The all-reduces of a step, as the simulated job has them.
+fn reductions(model: &Model, servers: u32, found: &Found) -> Result<Vec<Reduction>> {
+    let job = tasks::workload(&model.graph, &found.strategy, servers, 1)?;
+    let mut counts = std::collections::BTreeMap::new();
+    for (role, bytes) in
+        job.classes.iter().flat_map(|graph| &graph.tasks).filter_map(|task| match task.kind {
+            TaskKind::Collective { role, bytes, .. } => Some((role, bytes)),
+            _ => None,
+        })
+    {
+        *counts.entry((role, bytes)).or_insert(0u32) += 1;
+    }
+    let reduction = |((role, bytes), count): ((syncline_workload::RoleId, Bytes), u32)| {
+        let role = &job.roles[role.index()];
+        let members = role.ranks(0);
+        let steps = found.topology.as_ref().map_or(&[][..], |topology| topology.steps(&members)).to_vec();
+        // Every member has the task.
+        Reduction { group: role.name.clone(), count: count / members.len() as u32, members, bytes, steps }
+    };
+    Ok(counts.into_iter().map(reduction).collect())
+}
