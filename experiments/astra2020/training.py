@@ -129,7 +129,7 @@ def drawn_shares(answers: Table, first: str, label: str) -> Figure:
         drawn = [value for line in axes.lines for value in line.get_ydata()]
         if max(drawn) > 10 * min(drawn):
             axes.set_yscale("log")
-            plot.plain(axes.yaxis)
+            plot.decimal_ticks(axes.yaxis)
         else:
             axes.set_ylim(bottom=0)
         axes.set_xticks(at, labels=names)

@@ -133,7 +133,7 @@ class Training:
         return float(self.layers[0][column]) / self.result.summary.iterations
 
     def beside_s(self, way: str) -> float:
-        """Compute of the bottom perceptron that can overlap with the all-to-all ``forward`` or ``backward``."""
+        """Compute of the bottom MLP that can overlap with the all-to-all ``forward`` or ``backward``."""
         passes = {"forward": ("forward",), "backward": ("weight_grad", "input_grad")}[way]
         sums = (layer[f"{each}_compute_s"] for layer in self.of("bottom") for each in passes)
         return float(sum(sums)) / self.result.summary.iterations
@@ -312,7 +312,7 @@ CHOICES = (
     Choice("chunks of 32 KiB and more", {"collectives.min_chunk": "32KiB"}),
     Choice("flat: all-to-alls in 512 chunks too", {"flat:collectives.chunks_of": {}}),
     Choice("32 chunks under way", {"collectives.outstanding": 32}),
-    Choice("updates of perceptrons and tables take time", {"workload.optimizer": "sgd"}),
+    Choice("updates of MLPs and tables take time", {"workload.optimizer": "sgd"}),
     Choice("lookups at 900 GB/s", {"compute.memory": "900GB/s"}),
     Choice("input gradient before weight gradient", {"workload.parallel": {"data": "all", "backward": "input_first"}}),
     Choice("packets of 9000 B", {"network.mtu": "9000B"}),

@@ -76,7 +76,7 @@ def line(axes: Axes, x: Sequence[float], y: Sequence[float], label: str, index: 
     axes.plot(x, y, **look)
 
 
-def plain(axis: Axis) -> None:
+def decimal_ticks(axis: Axis) -> None:
     """Labels a logarithmic axis with plain numbers: 1, 10, 100."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 

@@ -118,7 +118,7 @@ def draw(findings: Findings) -> Figure:
         plot.line(below, x, times.column("torus_over_alltoall_ratio", collective=kind), "", 6, markersize=4)
         below.axhline(1, color=plot.GREY, linewidth=0.8, linestyle="--")
         above.set_yscale("log")
-        plot.plain(above.yaxis)
+        plot.decimal_ticks(above.yaxis)
         above.set_title(kind.replace("_", "-"))
         below.set_ylim(bottom=0)
         plot.sizes_below(below, x)

@@ -178,7 +178,7 @@ def draw(findings: Findings) -> Figure:
             plot.line(above, x, [1e6 * value for value in values], name, index)
             plot.line(below, x, [value / least for value, least in zip(values, base, strict=True)], name, index)
         above.set_yscale("log")
-        plot.plain(above.yaxis)
+        plot.decimal_ticks(above.yaxis)
         above.set_title(kind.replace("_", "-"))
         below.set_ylim(0, 2.5)
         plot.sizes_below(below, x)

@@ -128,7 +128,7 @@ def draw(findings: Findings) -> Figure:
             y = [1e6 * value for value in times.column(f"{variant}_s", collective=kind)]
             panel.plot(x, y, **{**look, "label": label})
         panel.set_yscale("log")
-        plot.plain(panel.yaxis)
+        plot.decimal_ticks(panel.yaxis)
         panel.set_title(kind.replace("_", "-"))
         panel.legend()
         plot.sizes_below(panel, x)

@@ -115,7 +115,7 @@ def draw(findings: Findings) -> Figure:
     left.set_xlabel("size of the all-reduce")
     left.set_ylabel("time [µs]")
     left.set_yscale("log")
-    plot.plain(left.yaxis)
+    plot.decimal_ticks(left.yaxis)
     left.set_title("a  total time")
     left.legend()
     plot.sizes_below(left, x)

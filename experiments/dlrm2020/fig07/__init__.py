@@ -201,7 +201,7 @@ def draw(findings: Findings) -> Figure:
     right.set_ylabel("completion over analytical")
     for axes in (left, right):
         axes.set_yscale("log")
-        plot.plain(axes.yaxis)
+        plot.decimal_ticks(axes.yaxis)
         plot.sizes_below(axes, x)
     left.legend()
     figure.supxlabel("size of the all-reduce", fontsize=9)

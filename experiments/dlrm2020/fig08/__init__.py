@@ -106,7 +106,7 @@ def draw(findings: Findings) -> Figure:
         },
     )
     above.set_yscale("symlog", linthresh=1)
-    plot.plain(above.yaxis)
+    plot.decimal_ticks(above.yaxis)
     above.set_ylabel("RTO events")
     below.set_ylabel("average link utilisation [%]")
     below.set_ylim(0, 105)

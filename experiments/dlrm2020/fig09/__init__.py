@@ -71,7 +71,7 @@ def draw(findings: Findings) -> Figure:
             values = [1e6 * value for value in table.column(column(algorithm, buffer, "_s"))]
             plot.line(axes, x, values, f"{algorithm}, {buffer}", index)
         axes.set_yscale("log")
-        plot.plain(axes.yaxis)
+        plot.decimal_ticks(axes.yaxis)
         axes.set_title(name.replace("rtt_", ""))
         plot.sizes_below(axes, x)
     panels[0].set_ylabel("round-trip time [µs]")

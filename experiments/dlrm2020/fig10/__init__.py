@@ -87,7 +87,7 @@ def draw(findings: Findings) -> Figure:
     above.set_yscale("symlog", linthresh=1)
     below.set_yscale("log")
     for axes in (above, below):
-        plot.plain(axes.yaxis)
+        plot.decimal_ticks(axes.yaxis)
     above.set_ylabel("packets sent again")
     below.set_ylabel("mean round-trip time [µs]")
     plot.sizes_below(below, x)

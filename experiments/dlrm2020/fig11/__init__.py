@@ -146,17 +146,14 @@ def _lifo(raw: Table) -> Verdict:
 
 
 def _largest(run: Training) -> Verdict:
-    perceptrons = run.layers[1:]
-    most = {
-        column: max(perceptrons, key=lambda layer: layer[column])["layer"]
-        for column in ("compute_s", "collective_bytes")
-    }
-    (top,) = (layer for layer in perceptrons if layer["layer"] == "top0")
+    mlps = run.layers[1:]
+    most = {column: max(mlps, key=lambda layer: layer[column])["layer"] for column in ("compute_s", "collective_bytes")}
+    (top,) = (layer for layer in mlps if layer["layer"] == "top0")
     return LARGEST.judged(
         set(most.values()) == {"top0"},
         f"top0: compute {time(top['compute_s'])} in two iterations, {size(top['collective_bytes'])}; largest are "
         f"{most['compute_s']} and {most['collective_bytes']}",
-        "Its inputs are the vectors of all tables and of the bottom perceptron, concatenated.",
+        "Its inputs are the vectors of all tables and of the bottom MLP, concatenated.",
     )
 
 
@@ -214,7 +211,7 @@ def draw(findings: Findings) -> Figure:
     axes.set_xticks(range(len(names)), labels=names)
     axes.tick_params(axis="x", labelrotation=60)
     axes.set_yscale("log")
-    plot.plain(axes.yaxis)
+    plot.decimal_ticks(axes.yaxis)
     axes.set_ylabel("raw communication [ms]")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4)
     return figure

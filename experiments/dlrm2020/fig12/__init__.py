@@ -24,13 +24,13 @@ STALL = Claim(
     "dlrm-fig12-stall",
     "Fig. 12, IV.B obs. 5",
     "compute stalls at top layer 0, because its weight gradients of the previous iteration are not reduced yet: of all "
-    "layers of the perceptrons it has the largest exposed communication.",
+    "layers of the MLPs it has the largest exposed communication.",
 )
 EXPOSED = Claim(
     "dlrm-fig12-exchange",
     "Fig. 12, IV.B obs. 6",
     "flat800 has no exposed all-to-all; on the other systems both all-to-alls take longer than the compute of the "
-    "bottom perceptron that overlaps with them.",
+    "bottom MLP that overlaps with them.",
 )
 
 
@@ -62,7 +62,7 @@ def _held(runs: Mapping[str, Draws[Training]]) -> Table:
 def _beside(runs: Mapping[str, Draws[Training]]) -> Table:
     table = Table(
         "exchanges",
-        "An all-to-all from issue to result, and the compute of the bottom perceptron that may hide it; means over "
+        "An all-to-all from issue to result, and the compute of the bottom MLP that may hide it; means over "
         f"iterations and nodes{medians(len(runs['hier'].runs))}",
         ("system", *(f"{what}_{way}_s" for way in WAYS for what in ("all_to_all", "bottom"))),
     )
@@ -111,7 +111,7 @@ def _exposed(runs: Mapping[str, Draws[Training]], beside: Table, exchanged: int)
         runs["flat800"].median(held("embedding")) == 0
         and all(longer(system, way) for system in others for way in WAYS),
         f"compute waits for the embedding: {_said(runs, 'embedding')}; all-to-alls longer than that compute: {said}",
-        "The bottom perceptron computes for "
+        "The bottom MLP computes for "
         f"{time(beside.column('bottom_forward_s')[0])} forward and {time(beside.column('bottom_backward_s')[0])} "
         f"backward. An all-to-all of {size(exchanged)} takes {time(8 * exchanged / 100e9)} at 100 Gb/s and "
         f"{time(8 * exchanged / 800e9)} at 800 Gb/s, without headers and with no other traffic.",

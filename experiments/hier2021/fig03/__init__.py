@@ -76,7 +76,7 @@ def draw(findings: Findings) -> Figure:
         plot.grouped(axes, groups)
         axes.set_xticks(range(len(models)), labels=models)
         axes.set_yscale("log")
-        plot.plain(axes.yaxis)
+        plot.decimal_ticks(axes.yaxis)
     left.set_ylabel("sent on the last dimension [MB]")
     right.set_ylabel("cards for the time of 4D")
     left.legend()

@@ -108,7 +108,7 @@ def draw(findings: Findings) -> Figure:
     figure = panels(findings.table("per_cost"), {scheme: scheme for scheme in SCHEMES}, label, over_first=True)
     for axes in figure.axes:
         axes.set_yscale("log")
-        plot.plain(axes.yaxis)
+        plot.decimal_ticks(axes.yaxis)
     return figure
 
 

@@ -94,7 +94,7 @@ def draw(findings: Findings) -> Figure:
             plot.line(axes, [x for x, _ in points], [y for _, y in points], label, index, **more)
     plot.sizes_below(axes, sizes)
     axes.set_yscale("log")
-    plot.plain(axes.yaxis)
+    plot.decimal_ticks(axes.yaxis)
     axes.set_ylabel("all-reduce [ms]")
     axes.legend(ncols=2)
     return figure

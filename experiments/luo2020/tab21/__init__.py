@@ -126,7 +126,7 @@ def draw(findings: Findings) -> Figure:
         axes.plot(at, found.column(f"{placement} printed"), "k_", markersize=12, label=label)
     axes.set_xticks(range(len(MODELS)), labels=list(MODELS))
     axes.set_yscale("log")
-    plot.plain(axes.yaxis)
+    plot.decimal_ticks(axes.yaxis)
     axes.set_ylabel("rate at the server's host [Gb/s]")
     axes.legend(ncols=2)
     return figure
