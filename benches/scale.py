@@ -35,11 +35,11 @@ def all_reduce(shape: str) -> dict[str, Any]:
 
 CASES: dict[str, tuple[dict[str, Any], float | None]] = {
     "ResNet-50, 2x4x4, 2 iterations": (training(2), 0.1),
-    "ResNet-50, 2x4x4, 2 iterations, every rank": ({**training(2), "quotient": False}, None),
+    "ResNet-50, 2x4x4, 2 iterations, every rank": ({**training(2), "symmetry": False}, None),
     "ResNet-50, 2x4x4, 1,000 iterations": (training(1000), 1.0),
     "1 GiB, 64 chunks, 1,024 NPUs": (all_reduce("Ring(8)_FC(8)_Switch(16)"), 0.05),
     "1 GiB, 64 chunks, 1,024 NPUs, every rank": (
-        {**all_reduce("Ring(8)_FC(8)_Switch(16)"), "quotient": False},
+        {**all_reduce("Ring(8)_FC(8)_Switch(16)"), "symmetry": False},
         None,
     ),
     "1 GiB, 64 chunks, 16,384 NPUs": (all_reduce("Ring(16)_FC(16)_Switch(64)"), None),

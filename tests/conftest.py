@@ -52,7 +52,7 @@ network: queued
 """A scenario that runs in almost no time."""
 
 SLOW = """\
-quotient: false
+symmetry: false
 schema: syncline/1
 name: slow
 workload: { collective: all_to_all, bytes: 64MiB, iterations: 100000 }

@@ -43,7 +43,7 @@ NEAR, FACTOR = 0.15, 2.0
 @cache
 def host_costs() -> dict[str, Any]:
     """The host costs in the file :data:`COSTS`."""
-    return read_costs(COSTS).plain()
+    return read_costs(COSTS).as_dict()
 
 
 @cache

@@ -14,7 +14,7 @@ from syncline.codes import Code
 from syncline.config.load import Loaded
 from syncline.config.load import load as read
 from syncline.errors import Diagnostic, Interrupted
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 from syncline.input.source import Override
 from syncline.result import Result
 
@@ -84,13 +84,13 @@ def prepare(scenario: Given | Loaded | None, changes: Mapping[str, Any] | None, 
     changes = {} if changes is None else changes
     if not isinstance(changes, Mapping) or not all(isinstance(key, str) for key in changes):
         allowed = 'a mapping from paths to values, such as {"fabric.dims.2.rate": "50GB/s"}'
-        refuse(error(Code.BAD_VALUE, "wrong type for `set`", found=type(changes).__name__, allowed=allowed))
+        raise_errors(error(Code.BAD_VALUE, "wrong type for `set`", found=type(changes).__name__, allowed=allowed))
     overrides = [Override.of(key, value) for key, value in sections.items()]
     overrides += [Override.of(key, value) for key, value in changes.items()]
     if isinstance(scenario, Loaded):
         if overrides:
             message = "this scenario is loaded already, and cannot be changed"
-            refuse(error(Code.BAD_VALUE, message, found=overrides[0].path, help="give the changes to `load`"))
+            raise_errors(error(Code.BAD_VALUE, message, found=overrides[0].path, help="give the changes to `load`"))
         return scenario
     return read({} if scenario is None else scenario, overrides)
 

@@ -92,7 +92,7 @@ def component(name: str) -> str:
 def worth(key: str, value: float | None, *, signed: bool = False) -> str:
     """The value of a summary key about cost or power: ``$2,220``, ``12 kW``, or a number for performance.
 
-    Performance is in iterations a second per million dollars, or per kilowatt.
+    Performance is in iterations per second per million dollars, or per kilowatt.
     """
     if value is None:
         return "-"
@@ -110,12 +110,12 @@ def worth(key: str, value: float | None, *, signed: bool = False) -> str:
 
 
 def per_million(per_usd: float) -> str:
-    """Training iterations a second per dollar, scaled to a million dollars: ``3.2 iterations/s per $1 M``."""
+    """Training iterations per second per dollar, scaled to a million dollars: ``3.2 iterations/s per $1 M``."""
     return f"{digits(per_usd * 1e6)} iterations/s per $1 M"
 
 
 def per_kilowatt(per_w: float) -> str:
-    """Training iterations a second per watt, scaled to a kilowatt: ``0.4 iterations/s per kW``."""
+    """Training iterations per second per watt, scaled to a kilowatt: ``0.4 iterations/s per kW``."""
     return f"{digits(per_w * 1e3)} iterations/s per kW"
 
 

@@ -63,15 +63,16 @@ class Result(Run):
 
     def __repr__(self) -> str:
         answer = self.summary
+        step = "per step" if answer.iterations else "so far"
         return (
-            f"<Result: {answer.step_time_s:.6g} s per step, {answer.exposed_fraction:.1%} exposed, "
+            f"<Result: {answer.step_time_s:.6g} s {step}, {answer.exposed_fraction:.1%} exposed, "
             f"bound by {answer.bottleneck}, network {answer.network_model}>"
         )
 
     def __str__(self) -> str:
-        from syncline.report.terminal.answer import plain
+        from syncline.report.terminal.answer import as_text
 
-        return plain(self)
+        return as_text(self)
 
     def _repr_html_(self) -> str:
         from syncline.report.html.plot import overview

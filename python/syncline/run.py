@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 from syncline import _core
 from syncline.codes import Code
 from syncline.input.node import Mark, Text
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 from syncline.summary import Summary
 
 if TYPE_CHECKING:
@@ -126,17 +126,17 @@ def _folder_of(path: Path) -> Path:
     """The folder of the results, given by its own path or that of a file in it. Raises an error for any other file."""
     if path.is_file():
         if path.name not in ("manifest.json", "summary.json", "design.json"):
-            _refuse(path)
+            _raise_not_a_run(path)
         path = path.parent
     if (path / "design.json").is_file() and not (path / "manifest.json").is_file():
-        _refuse_search(path)
+        _raise_search_folder(path)
     return path
 
 
-def _refuse_search(path: Path) -> NoReturn:
+def _raise_search_folder(path: Path) -> NoReturn:
     """Raises the error for the folder of a search, which holds results only in subfolders."""
     runs = sorted(each.parent.as_posix() for each in path.glob("run*/manifest.json"))
-    refuse(
+    raise_errors(
         error(
             Code.BAD_RESULTS,
             "this is the folder of a search, which holds no results itself",
@@ -146,14 +146,14 @@ def _refuse_search(path: Path) -> NoReturn:
     )
 
 
-def _refuse(path: Path) -> NoReturn:
+def _raise_not_a_run(path: Path) -> NoReturn:
     name = path.as_posix()
     message, help = "results are in a folder, and this is a file", "name the folder that has the manifest.json"
     if path.suffix in (".yaml", ".yml", ".json"):
         message = "this is a scenario, not the folder of a run"
         help = f"simulate it with `syncline simulate {name}`, and name the folder of its results"
     mark = Mark(Text(name, ()), 0, 0, 0)
-    refuse(error(Code.BAD_VALUE, message, mark=mark, allowed="the folder of a run", help=help))
+    raise_errors(error(Code.BAD_VALUE, message, mark=mark, allowed="the folder of a run", help=help))
 
 
 class Folder:

@@ -302,7 +302,7 @@ class Summary:
     notes: tuple[str, ...]
     """Assumptions that the run had to make, one sentence each."""
 
-    def plain(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """The content of ``summary.json``, with tuples in place of lists."""
         left_out: set[str] = set()
         if self.micro_batches is None:

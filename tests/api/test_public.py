@@ -46,8 +46,8 @@ def test_pages_use_public_names_alone(page):
     [
         ("import syncline\nfrom syncline import simulate, quantity\nfrom syncline.runtime import Plans", []),
         ("from syncline import _core", ["syncline _core"]),
-        ("def f():\n    from syncline.runtime.trust import Security", ["syncline.runtime.trust Security"]),
-        ("from syncline.runtime import trust", ["syncline.runtime trust"]),
+        ("def f():\n    from syncline.runtime.security import Security", ["syncline.runtime.security Security"]),
+        ("from syncline.runtime import security", ["syncline.runtime security"]),
         ("import syncline.config.load", ["syncline.config.load"]),
     ],
 )

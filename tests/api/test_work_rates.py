@@ -117,7 +117,7 @@ def test_custom_layers_have_rates_if_they_give_their_samples():
     del value["workload"]["batch_per_npu"]
     found = syncline.simulate(value).summary
     assert (found.samples_per_s, found.mfu, found.parameters) == (None, None, 0)
-    assert "mfu" not in found.plain()
+    assert "mfu" not in found.as_dict()
 
 
 def test_rates_are_in_the_summary_and_on_the_screen(tmp_path):
@@ -146,7 +146,7 @@ def test_fp8_speeds_up_only_linear_layers():
 
 
 def test_input_gradients_of_the_first_layer_are_not_counted():
-    """The first layer of a perceptron needs no input gradient: it has 4 operations per weight, other layers have 6."""
+    """The first layer of an MLP needs no input gradient: it has 4 operations per weight, other layers have 6."""
     value = job(batch_per_npu=4)
     value["workload"] = {"model": "mlp", "sizes": [100, 200, 50], "batch_per_npu": 4, "optimizer": "none"}
     found = syncline.simulate(value).summary

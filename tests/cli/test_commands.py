@@ -79,7 +79,7 @@ class TestShow:
             "──────────────────────────────────────────────────────────────────\n"
             "ring        1 ring of 4, both ways   25 GB/s      1 us     50 GB/s\n"
             "\n"
-            "ring  25 GB/s a link\n"
+            "ring  25 GB/s per link\n"
             "  0───1───2───3\n"
             "  │           │\n"
             "  └───────────┘\n"
@@ -89,11 +89,11 @@ class TestShow:
         shape = "fabric={shape: FC(4)_Switch(16), rate: 25GB/s}"
         shown = cli("show", "fabric", ring, "--set", shape).stdout
         assert shown.endswith(
-            "dim1  25 GB/s a link\n"
+            "dim1  25 GB/s per link\n"
             "  0   1   2   3\n"
             "  ═════════════  every pair is joined\n"
             "\n"
-            "dim2  25 GB/s a link\n"
+            "dim2  25 GB/s per link\n"
             "  switch\n"
             "  ┌───┬───┬───┬───┬───┬───┬───┐\n"
             "  0   1   2   3   4   5   …   15\n"
@@ -330,7 +330,7 @@ class TestExplain:
     def test_a_code(self, cli: Cli) -> None:
         done = cli("explain", "sl0104")
         assert done.stdout.startswith("SL0104: unit missing or unknown\n\nQuantities are strings with a unit")
-        assert done.stdout.endswith("exit status 2: usage or configuration.\n")
+        assert done.stdout.endswith("exit status 2: wrong usage or configuration.\n")
 
     @pytest.mark.parametrize("code", ["104", "0104"])
     def test_a_code_by_its_digits(self, code: str, cli: Cli) -> None:
@@ -378,7 +378,7 @@ class TestRoot:
             (["simulate"], ("SL0103", "missing argument `SCENARIO`", None, None)),
             (["simulate", "x.yaml", "--out"], ("SL0102", "option `--out` requires an argument", None, None)),
             (["simulat", "x.yaml"], ("SL0101", "no such command", "simulat", "simulate")),
-            (["show", "fabrik", "x.yaml"], ("SL0102", "value not allowed for `part`", "fabrik", "fabric")),
+            (["show", "fabrik", "x.yaml"], ("SL0102", "value not allowed for `PART`", "fabrik", "fabric")),
         ],
     )
     def test_misuse_in_json(self, arguments: list[str], expected: tuple[str | None, ...], cli: Cli) -> None:

@@ -25,7 +25,7 @@ class TestRun:
             "What was simulated\n"
             "  ring runs one all_reduce of 1MiB and nothing else on 4 ranks.\n"
             "  The cluster has 4 NPUs in 1 dimension: ring, 1 ring of 4, both ways, 25 GB/s\n"
-            "  and 1 us a link.\n"
+            "  and 1 us per link.\n"
             "  The network model is queued.\n"
         )
         assert "`syncline simulate runs/ring --set KEY=VALUE --out DIR`" in " ".join(done.stdout.split())

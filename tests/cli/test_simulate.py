@@ -177,9 +177,9 @@ def test_a_run_without_a_complete_iteration_has_no_step_time(cli: Cli, ring: str
     assert done.returncode == 5
     lines = done.stdout.splitlines()
     assert lines[0] == "ring  4 ranks, 0 iterations"
-    assert lines[2] == "No iteration was completed: there is no step time."
+    assert lines[2] == "No iteration was completed: the step time is not known."
     assert lines[4].split() == ["time", "so", "far", "1", "us"]
-    assert "there is no step time" in json.loads((cli.folder / "runs/ring/summary.json").read_text())["notes"][0]
+    assert "the step time is not known" in json.loads((cli.folder / "runs/ring/summary.json").read_text())["notes"][0]
 
 
 @pytest.mark.parametrize(

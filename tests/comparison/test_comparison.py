@@ -11,7 +11,7 @@ import pytest
 
 import syncline
 from syncline.comparison import pairs
-from syncline.comparison.pairs import alike_layers
+from syncline.comparison.pairs import merge_equal_layers
 from tests.comparison.runs import JOB, alone, job, kept
 from tests.report.runs import resnet
 
@@ -60,7 +60,7 @@ class TestNumbers:
 
     def test_similar_layers_are_merged_and_their_sum_is_kept(self) -> None:
         found = syncline.compare(resnet(), _transformer())
-        groups = alike_layers(found.layers, found.step.difference_s)
+        groups = merge_equal_layers(found.layers, found.step.difference_s)
         assert sum(each.count for each in groups) == len(found.layers) > len(groups)
         assert sum(each.difference_s for each in groups) == pytest.approx(
             sum(each.difference_s for each in found.layers)

@@ -70,8 +70,8 @@ def test_the_same_key_of_several_entries_is_one_change() -> None:
     a = {"dims": [{"name": f"d{at}", "rate": rate, "size": 2} for at, rate in enumerate(rates)]}
     b = {"dims": [{"name": f"d{at}", "rate": f"{2 * int(rate[:2])}GB/s", "size": 4} for at, rate in enumerate(rates)]}
     assert changes(a, b) == [
-        Change("dims.*.rate", "10GB/s", "20GB/s", ("d0", "d1", "d2"), alike=False, factor=2.0),
-        Change("dims.*.size", "2", "4", ("d0", "d1", "d2"), alike=True, factor=2.0),
+        Change("dims.*.rate", "10GB/s", "20GB/s", ("d0", "d1", "d2"), uniform=False, factor=2.0),
+        Change("dims.*.size", "2", "4", ("d0", "d1", "d2"), uniform=True, factor=2.0),
     ]
     assert changes(a, b)[0].where == "d0, d1 and d2"
 

@@ -97,7 +97,7 @@ error[SL0101]: unknown key `chunks`
   |
   = note: allowed: schema, name, seed, workload, jobs, compute, fabric,
           placement, collectives, network, faults, jitter, prices, limits,
-          trace, quotient, report
+          trace, symmetry, report
   = note: key `chunks`
   = help: did you mean `collectives.chunks`?""",
     ),
@@ -112,7 +112,7 @@ error[SL0101]: unknown key `model`
   |
   = note: allowed: schema, name, seed, workload, jobs, compute, fabric,
           placement, collectives, network, faults, jitter, prices, limits,
-          trace, quotient, report
+          trace, symmetry, report
   = note: key `model`
   = help: did you mean one of `workload.model`, `compute.model`, `network.model`?""",
     ),

@@ -15,7 +15,7 @@ from syncline.input.source import Override, from_file
 from tests.conftest import ROOT
 
 EXAMPLES = [
-    from_file(str(path)).root.plain()
+    from_file(str(path)).root.to_python()
     for path in sorted((ROOT / "examples").glob("*/*.yaml"))
     if path.parent.name not in ("edge-list", "custom-plan")  # they refer to files beside them
 ]

@@ -39,7 +39,7 @@ def test_the_file_is_current() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.parent.name)
 def test_it_accepts_the_examples(path: Path, validator: jsonschema.Draft7Validator) -> None:
-    assert [error.message for error in validator.iter_errors(from_file(str(path)).root.plain())] == []
+    assert [error.message for error in validator.iter_errors(from_file(str(path)).root.to_python())] == []
 
 
 def test_the_file_for_designs_is_current() -> None:
@@ -50,7 +50,7 @@ def test_the_file_for_designs_is_current() -> None:
 def test_the_schema_for_designs_accepts_the_examples(path: Path) -> None:
     built = designs.build()
     jsonschema.Draft7Validator.check_schema(built)
-    value = from_file(str(path)).root.plain()
+    value = from_file(str(path)).root.to_python()
     validator = jsonschema.Draft7Validator(built)
     assert [error.message for error in validator.iter_errors(value)] == []
     assert [error.message for error in validator.iter_errors({**value, "bugdet": {}})]
@@ -64,7 +64,7 @@ def test_the_file_for_testbeds_is_current() -> None:
 def test_the_schema_for_testbeds_accepts_the_examples(path: Path) -> None:
     built = json.loads(testbeds.text())
     jsonschema.Draft7Validator.check_schema(built)
-    value = from_file(str(path)).root.plain()
+    value = from_file(str(path)).root.to_python()
     validator = jsonschema.Draft7Validator(built)
     assert [error.message for error in validator.iter_errors(value)] == []
     assert [error.message for error in validator.iter_errors({**value, "fabrik": {}})]
@@ -74,7 +74,7 @@ def test_the_schema_for_testbeds_accepts_the_examples(path: Path) -> None:
 def test_it_refuses_invalid_scenarios(case: str, validator: jsonschema.Draft7Validator, tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(CASES[case][0])
-    assert list(validator.iter_errors(from_file(str(path)).root.plain()))
+    assert list(validator.iter_errors(from_file(str(path)).root.to_python()))
     with pytest.raises(SynclineError):
         load(path)
 

@@ -80,7 +80,7 @@ def test_other_threads_run_while_it_simulates() -> None:
     ticker.start()
     start = time.monotonic()
     syncline.simulate(
-        quotient=False,
+        symmetry=False,
         workload={"collective": "all_to_all", "bytes": "4MiB", "iterations": 100},
         fabric={"shape": "Ring(8)_Ring(8)", "rate": "25GB/s"},
         network="queued",
@@ -102,7 +102,7 @@ def test_a_failing_callback_stops_the_run() -> None:
 
     with pytest.raises(Enough):
         syncline.simulate(
-            quotient=False,
+            symmetry=False,
             workload={"collective": "all_to_all", "bytes": "64MiB", "iterations": 100_000},
             fabric={"shape": "Ring(8)_Ring(8)", "rate": "25GB/s"},
             network="queued",

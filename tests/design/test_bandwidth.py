@@ -12,12 +12,12 @@ import pytest
 
 import syncline
 from syncline.config.load import Loaded
-from syncline.design import bandwidth, keep
+from syncline.design import bandwidth, result_files
 from syncline.design import demand as counting
 from syncline.design.bandwidth import search
 from syncline.design.demand import demand_of
 from syncline.design.held import chosen
-from syncline.design.screen import plain
+from syncline.design.screen import as_text
 from syncline.design.trial import APART
 from syncline.errors import SynclineError
 from tests.design.requests import SPEC, asked
@@ -54,7 +54,7 @@ def test_predictions_match_simulations() -> None:
     assert best.simulated[0] == pytest.approx(min(each.simulated[0] for each in found.allocations), rel=1e-4)
     smart = next(each for each in found.allocations if each.scheme == "by turns")
     assert best.rates == pytest.approx(smart.rates, rel=1e-4)
-    assert "as fast as with equal bandwidths" in " ".join(plain(found).split())
+    assert "as fast as with equal bandwidths" in " ".join(as_text(found).split())
 
 
 @pytest.mark.parametrize(
@@ -126,21 +126,21 @@ def test_an_infeasible_constraint_is_named(changes: dict[str, object], why: str)
 def test_files_of_a_search_and_a_repeated_run_of_the_winner(tmp_path: Path) -> None:
     found = search(asked())
     folder = tmp_path / "found"
-    names = keep.keep(found, str(folder))
+    names = result_files.save(found, str(folder))
     assert set(names) >= {"design.json", "allocations.csv", "scenario.yaml", "run"}
     answer = json.loads((folder / "design.json").read_text("utf-8"))
     again = syncline.simulate(folder / "scenario.yaml")
     assert again.summary.step_time_s == pytest.approx(answer["best"]["simulated_s"][0], rel=1e-12)
     assert (folder / "run" / "report.html").is_file()
     before = (folder / "design.json").read_bytes()
-    keep.keep(search(asked()), str(folder))
+    result_files.save(search(asked()), str(folder))
     assert (folder / "design.json").read_bytes() == before
 
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine", "utf-8")
     with pytest.raises(SynclineError) as refused:
-        keep.keep(search(asked()), str(tmp_path))
+        result_files.save(search(asked()), str(tmp_path))
     assert refused.value.exit_status == 3
     assert [each.name for each in tmp_path.iterdir()] == ["mine.txt"]
 
@@ -149,13 +149,13 @@ def test_a_folder_is_not_taken_for_an_earlier_search_because_of_one_file(tmp_pat
     (tmp_path / "design.json").write_text("{}", "utf-8")
     (tmp_path / "thesis.txt").write_text("mine", "utf-8")
     with pytest.raises(SynclineError):
-        keep.check_folder(str(tmp_path))
+        result_files.check_folder(str(tmp_path))
     assert (tmp_path / "thesis.txt").is_file()
 
 
 def test_jobs_with_names_that_give_equal_file_names_have_different_files(tmp_path: Path) -> None:
     jobs = [{"name": name, "workload": SPEC["workload"]} for name in ("a b", "a-b")]
-    names = keep.keep(search(asked(workload=None, jobs=jobs)), str(tmp_path / "found"))
+    names = result_files.save(search(asked(workload=None, jobs=jobs)), str(tmp_path / "found"))
     assert {"a-b.yaml", "a-b-2.yaml", "run-a-b", "run-a-b-2"} <= set(names)
 
 
@@ -215,8 +215,8 @@ def test_algorithms_are_chosen_for_the_resulting_rates() -> None:
     rates = [round(8 * rate) for rate in found.winner.rates]
     assert found.is_settled
     assert found.held == [chosen(request.scenario(0, found.candidate, rates))]
-    assert "Algorithms: data all_reduce: " in plain(found)
-    answer = keep.plain(found)["algorithms"]
+    assert "Algorithms: data all_reduce: " in as_text(found)
+    answer = result_files.as_dict(found)["algorithms"]
     assert {each["collective"] for each in answer[0]["algorithms_of"]} == {"all_reduce", "all_gather"}
 
 
@@ -236,7 +236,7 @@ def test_a_search_that_does_not_settle_keeps_its_algorithms_and_says_so(
     found = search(asked(collectives={"endpoint_delay": "20us"}))
     assert not found.is_settled
     assert any("other algorithms would be chosen" in note for note in found.notes)
-    keep.keep(found, str(tmp_path / "found"))
+    result_files.save(found, str(tmp_path / "found"))
     monkeypatch.undo()
     again = syncline.simulate(tmp_path / "found" / "scenario.yaml")
     assert again.summary.step_time_s == pytest.approx(found.winner.simulated[0], rel=1e-12)
@@ -249,7 +249,7 @@ def test_different_files_with_the_same_name_are_both_kept(tmp_path: Path) -> Non
         (tmp_path / "from" / name / "x").mkdir(parents=True)
         (tmp_path / "from" / name / "x" / "config.json").write_text(text, "utf-8")
     named = [{"model": f"{name}/x/config.json", "layers": 4} for name in ("a", "b", "c")]
-    made = keep._with_files(named, tmp_path / "from", tmp_path)
+    made = result_files._with_files(named, tmp_path / "from", tmp_path)
     assert [each["layers"] for each in made] == [4] * 3
     texts = [(tmp_path / each["model"]).read_text("utf-8") for each in made]
     assert texts == ["one", "two", "one"]

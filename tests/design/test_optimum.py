@@ -77,12 +77,12 @@ def test_performance_per_cost_is_better_than_all_neighbours() -> None:
     within = limits(price=price)
     found = optimum([(1.0, JOB)], within, per_cost=True)
 
-    def badness(rates: list[float]) -> float:
+    def objective(rates: list[float]) -> float:
         return JOB.time(rates) * price.usd(rates)
 
     for steps in itertools.product((0.9, 0.97, 1.0, 1.03), repeat=2):
         other = [rate * step for rate, step in zip(found, steps, strict=True)]
-        assert within.broken(other) or badness(found) <= badness(other) * (1 + 1e-6)
+        assert within.broken(other) or objective(found) <= objective(other) * (1 + 1e-6)
     assert price.usd(found) < price.usd(optimum([(1.0, JOB)], within))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import syncline
 from syncline.config.load import load
-from syncline.design import keep, portable
+from syncline.design import portable, result_files
 from syncline.design.bandwidth import search
 from syncline.design.candidate import request
 from syncline.input.node import from_python
@@ -45,7 +45,7 @@ def test_the_scenario_of_the_winner_needs_no_module(tmp_path: Path, monkeypatch:
     spec = {"name": "net", **ELSEWHERE, "workload": workload, "budget": {"rate_per_npu": "10GB/s"}}
     found = search(request(Source(from_python({**spec, "fabric": {"shape": "Ring(2)_Switch(2)"}}))))
     monkeypatch.undo()
-    keep.keep(found, str(tmp_path / "found"))
+    result_files.save(found, str(tmp_path / "found"))
     text = (tmp_path / "found" / "scenario.yaml").read_text("utf-8")
     assert "module" not in text
     again = syncline.simulate(tmp_path / "found" / "scenario.yaml")
@@ -72,7 +72,7 @@ def test_the_winner_of_a_module_of_pytorch(tmp_path: Path, monkeypatch: pytest.M
         "utf-8",
     )
     found = search(request(from_file(str(here / "asked.yaml"))))
-    keep.keep(found, str(there / "found"))
+    result_files.save(found, str(there / "found"))
     (here / "only_here.py").unlink()
     monkeypatch.chdir(there)
     again = syncline.simulate("found/scenario.yaml")

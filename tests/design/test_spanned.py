@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from syncline.design import spanned
-from syncline.design.demand import Known, demand_of
+from syncline.design.demand import Cache, demand_of
 from tests.design.requests import SPEC, asked
 
 SHAPES = ["Ring(4)_Switch(8)", "Switch(4)_Switch(8)", "Ring(8)_Switch(4)", "Ring(2)_Switch(4)_Ring(4)", "Ring(32)"]
@@ -31,7 +31,7 @@ def test_dimensions_that_a_group_does_not_span_are_merged(
     sizes: tuple[int, ...], inner: int | None, tensor: list[object], data: list[object]
 ) -> None:
     def form(role: str) -> list[object]:
-        found = spanned.alike(dims(*sizes), role, inner, "1ps")
+        found = spanned.standardised(dims(*sizes), role, inner, "1ps")
         return [dim["size"] if str(dim["name"]).startswith("other") else dim["name"] for dim in found]
 
     assert form("tensor") == tensor
@@ -43,12 +43,12 @@ def test_reused_results_equal_simulated_ones(monkeypatch: pytest.MonkeyPatch) ->
     """Results are equal to the last digit, even with latencies, and need fewer simulations."""
 
     def found(fabric: dict[str, object]) -> list[object]:
-        request, known = asked(fabric=fabric), Known()
+        request, cache = asked(fabric=fabric), Cache()
         whole = []
         for candidate in request.candidates():
             rates = [10**11] * len(candidate.sizes)
-            whole.append(demand_of(request.scenario(0, candidate, rates), rates, known=known))
-        return [whole, len(known.probed)]
+            whole.append(demand_of(request.scenario(0, candidate, rates), rates, cache=cache))
+        return [whole, len(cache.probed)]
 
     fabric = {**SPEC["fabric"], "shape": SHAPES, "latency": "1us"}
     reused, few = found(fabric)

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from syncline.design import bandwidth, keep
-from syncline.design.bandwidth import Found, search
-from syncline.design.screen import plain
-from syncline.design.trial import Trial, _covered, trial
+from syncline.design import bandwidth, result_files
+from syncline.design.bandwidth import SearchResult, search
+from syncline.design.screen import as_text
+from syncline.design.trial import Setup, Trial, _covered, trial
 from tests.design.requests import SPEC, asked
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from syncline.design.candidate import Candidate, Request
 
 pytest.importorskip("cvxpy")
 pytestmark = pytest.mark.timeout(300)
@@ -30,7 +29,7 @@ TRANSFORMER: dict[str, Any] = {
 }
 
 
-def alone(kind: str, **changes: Any) -> Found:
+def alone(kind: str, **changes: Any) -> SearchResult:
     return search(asked(workload={"collective": kind, "bytes": "1GB"}, **changes))
 
 
@@ -48,8 +47,8 @@ def test_the_used_bandwidth_comes_from_the_simulation() -> None:
     assert winner.used == pytest.approx(busy, rel=1e-3)
     assert winner.used is not None
     assert winner.used < 0.8
-    assert f"{winner.used:.1%}".replace("%", " %") in plain(found)
-    best = keep.plain(found)["best"]
+    assert f"{winner.used:.1%}".replace("%", " %") in as_text(found)
+    best = result_files.as_dict(found)["best"]
     assert (best["predicted_utilization"], best["simulated_utilization"]) == (winner.utilization, winner.used)
 
 
@@ -118,7 +117,7 @@ def test_the_winner_has_the_best_simulated_time() -> None:
     assert found.winner.found_s == min(each.found_s for each in found.allocations) < optimum.found_s
     assert found.results[0].summary.step_time_s == found.winner.simulated[0]
     assert any("equal on Ring(8)_Switch(8) is better than optimum" in note for note in found.notes)
-    told = " ".join(plain(found).split())
+    told = " ".join(as_text(found).split())
     assert "100 GB/s for dim1 and 100 GB/s for dim2" in told
     assert "equal bandwidths are best" in told
 
@@ -143,9 +142,9 @@ def test_if_another_shape_is_better_when_simulated_it_wins(monkeypatch: pytest.M
     """The patched simulation makes the shape of two dimensions 1.5 times as fast."""
     simulate = trial
 
-    def better(request: Request, candidate: Candidate, jobs: Any, rates: tuple[float, ...], held: Any) -> Trial:
-        tried = simulate(request, candidate, jobs, rates, held)
-        return replace(tried, times=(tried.times[0] / 1.5,)) if len(rates) == 2 else tried
+    def better(setup: Setup) -> Trial:
+        tried = simulate(setup)
+        return replace(tried, times=(tried.times[0] / 1.5,)) if len(setup.rates) == 2 else tried
 
     monkeypatch.setattr(bandwidth, "trial", better)
     worth = {"prices": "hier2021", "npu_usd": 20000, "objective": "pareto"}
@@ -156,7 +155,7 @@ def test_if_another_shape_is_better_when_simulated_it_wins(monkeypatch: pytest.M
     assert all(each.simulated for each in found.allocations if each.shape == found.winner.shape)
     assert [each.scheme for each in found.allocations if each.shape != found.winner.shape] == ["optimum"]
     other = found.allocations[-1]
-    assert other.badness(per_cost=True) > found.winner.badness(per_cost=True)
+    assert other.objective(per_cost=True) > found.winner.objective(per_cost=True)
     assert other.per_cost > found.winner.per_cost  # type: ignore[operator]
     assert any(
         "Ring(4)_Switch(8)_Switch(4), which was predicted to be best, and is therefore the winner" in note
@@ -170,10 +169,11 @@ def test_a_point_of_the_front_may_win(tmp_path: Path, monkeypatch: pytest.Monkey
     simulate = trial
     cheapest: list[float] = []
 
-    def better(request: Request, candidate: Candidate, jobs: Any, rates: tuple[float, ...], held: Any) -> Trial:
-        tried = simulate(request, candidate, jobs, rates, held)
-        cheapest.append(sum(rates))
-        return replace(tried, times=(tried.times[0] * 1e-3,)) if sum(rates) < 30e9 else tried
+    def better(setup: Setup) -> Trial:
+        tried = simulate(setup)
+        total = sum(setup.rates)
+        cheapest.append(total)
+        return replace(tried, times=(tried.times[0] * 1e-3,)) if total < 30e9 else tried
 
     monkeypatch.setattr(bandwidth, "trial", better)
     found = search(asked(prices="hier2021", objective="pareto", npu_usd=20000.0, points=4))
@@ -182,8 +182,8 @@ def test_a_point_of_the_front_may_win(tmp_path: Path, monkeypatch: pytest.Monkey
     assert found.winner is found.front[0]
     assert [each.scheme for each in found.allocations] == ["equal", "by bytes", "by turns", "optimum", "pareto"]
     assert any("a point of the front on Ring(4)_Switch(8) is better than optimum" in note for note in found.notes)
-    assert "pareto" in plain(found)
-    names = keep.keep(found, str(tmp_path / "found"))
+    assert "pareto" in as_text(found)
+    names = result_files.save(found, str(tmp_path / "found"))
     assert "pareto.csv" in names
     answer = json.loads((tmp_path / "found" / "design.json").read_text("utf-8"))
     assert answer["best"] == answer["front"][0]

@@ -498,9 +498,9 @@ def commands() -> list[str]:
 
 def _values(parameter: Any) -> str:
     default = parameter.default
-    if default in (None, False) or not isinstance(default, str):
-        return ""
-    return f"`{default}`"
+    if isinstance(default, (str, float)) or (isinstance(default, int) and not isinstance(default, bool)):
+        return f"`{default:g}`" if isinstance(default, float) else f"`{default}`"
+    return ""
 
 
 def models_compared() -> list[str]:

@@ -84,6 +84,15 @@ def test_every_file_of_a_run_is_described():
         assert f"`{file['name']}`" in text, file["name"]
 
 
+def test_every_table_is_in_the_list_of_files():
+    from syncline import _core
+
+    text = (REFERENCE / "results.md").read_text("utf-8")
+    listed = text[text.index("## Files") : text.index("## Rules of columns")]
+    tables = {table for table, *_ in _core.result_names()} - {"summary"}
+    assert {table for table in tables if f"`{table}.parquet`" not in listed} == set()
+
+
 def test_every_key_of_the_summary_is_described():
     import syncline
 

@@ -40,7 +40,7 @@ def test_every_run_has_its_folder_and_the_next_ensemble_replaces_them(tmp_path: 
     kept = syncline.ensemble(JITTERED, seeds=2, out=out, set={"report": False})
     assert sorted(each.name for each in out.iterdir()) == ["ensemble.json", "seed-4", "seed-5", "seeds.csv"]
     written = json.loads((out / "ensemble.json").read_text())
-    assert written == json.loads(json.dumps(kept.plain()))
+    assert written == json.loads(json.dumps(kept.as_dict()))
     assert written["seeds"] == [4, 5] and written["finished"] == 2
     rows = list(csv.DictReader((out / "seeds.csv").open()))
     assert [row["seed"] for row in rows] == ["4", "5"]

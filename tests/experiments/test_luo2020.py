@@ -78,9 +78,9 @@ def test_hubs_of_racks(way, count, ranks, tmp_path):
 
 def test_networks_match_the_files():
     """The sweep's function builds the fabric of the scenario file."""
-    plain = from_file(str(sec23.SCENARIO)).root.plain()["fabric"]
+    plain = from_file(str(sec23.SCENARIO)).root.to_python()["fabric"]
     assert sec23.network(2, 10) == plain
-    plain = from_file(str(fig0610.RACKS)).root.plain()["fabric"]
+    plain = from_file(str(fig0610.RACKS)).root.to_python()["fabric"]
     assert plain["npus"] == fig0610.MOST * (fig0610.WORKERS + 1)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import syncline
 from syncline.explanation.explanation import explain
-from syncline.report.terminal.answer import plain
+from syncline.report.terminal.answer import as_text
 from tests.report.runs import SMALL, incast, packets, resnet, stages
 
 FABRIC = {"shape": "Ring(4)_Switch(2)", "rate": "25GB/s", "latency": "1us"}
@@ -29,12 +29,12 @@ def test_a_training_step() -> None:
         "How far to trust it",
         "Where to look next",
     ]
-    assert text["What the network costs"].startswith("Cost: $32,000, $1,000 an NPU (prices of hier2021).")
+    assert text["What the network costs"].startswith("Cost: $32,000, $1,000 per NPU (prices of hier2021).")
     assert text["What was simulated"].startswith("resnet50-torus trains resnet50 on 32 ranks (data 32), for 2 iter")
-    assert "vertical, 2 rings of 4, both ways, 23.5 GB/s and 200 ns a link" in text["What was simulated"]
+    assert "vertical, 2 rings of 4, both ways, 23.5 GB/s and 200 ns per link" in text["What was simulated"]
     assert "A step takes 33.35 ms: 2 iterations in 66.7 ms." in text["How long a step takes, and why"]
     assert "The bottleneck is compute." in text["How long a step takes, and why"]
-    assert text["Where compute waits"] == "- conv1: 2.224 us a step, 100.0 % of the waiting."
+    assert text["Where compute waits"] == "- conv1: 2.224 us per step, 100.0 % of the waiting."
     assert "The busiest link is NPU 0 -> NPU 24 in horizontal" in text["How the network is used"]
     assert "delayed longest in P2 vertical all_reduce (ring)" in text["What collectives wait for"]
     assert "1 of 32 ranks" in text["How far to trust it"]
@@ -113,7 +113,7 @@ def test_results_from_a_folder_have_the_same_explanation(tmp_path: Path) -> None
 def test_the_port_that_drops_most_is_named() -> None:
     result = incast(buffer="1MiB", initial_window=100, min_timeout="1ms")
     assert "All drops are at switch 0 -> NPU 0." in told(result)["How the network is used"]
-    assert "\nAll drops are at switch 0 -> NPU 0.\n" in plain(result)
+    assert "\nAll drops are at switch 0 -> NPU 0.\n" in as_text(result)
     spread = packets()
     ports, links = spread.table("ports"), spread.table("links")
     most = max(ports["dropped"])

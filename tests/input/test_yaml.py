@@ -11,7 +11,7 @@ from syncline.input import dump, limits, source, yaml
 
 
 def read(text: str) -> object:
-    return yaml.read(text, "f").plain()
+    return yaml.read(text, "f").to_python()
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_files_that_are_not_text_are_refused(content: bytes, message: str, tmp_p
 @given(st.text(st.sampled_from("ab:-[]{},&*!|>'\"#%\n\t ~0.é"), max_size=60))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
-        yaml.read(text, "f").plain()
+        yaml.read(text, "f").to_python()
     except SynclineError as error:
         assert str(error)
 
@@ -129,4 +129,4 @@ plain = st.recursive(
 @settings(max_examples=300, deadline=None)
 @given(plain)
 def test_dumped_values_read_back_unchanged(value: object) -> None:
-    assert yaml.read(dump.dump(value), "f").plain() == value
+    assert yaml.read(dump.dump(value), "f").to_python() == value

@@ -65,7 +65,7 @@ TABLE: dict[str, dict[str, Case]] = {
         prices="hier2021",
         limits={"sim_time": "1us"},
         trace={"ranks": [3]},
-        quotient=False,
+        symmetry=False,
     )
     | _cases("layers", "", jitter={"start": "9us"}, compute={"model": "given", "compute_power": 2.0})
     | _cases("broken_random", "", seed=5)
@@ -340,7 +340,7 @@ TABLE: dict[str, dict[str, Case]] = {
             {"workload.collective": "all_to_all"},
         ),
     ),
-    "Wired": _cases("star", "fabric.switch", rate="1Gb/s", latency="9us", efficiency=0.5),
+    "FamilyLinks": _cases("star", "fabric.switch", rate="1Gb/s", latency="9us", efficiency=0.5),
     "FatTree": _cases(
         "fat_tree",
         "fabric.fat_tree",

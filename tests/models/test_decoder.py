@@ -140,7 +140,7 @@ def test_layers_have_the_attributes_for_pipelines_and_recomputation():
     assert named(layers=1, tied_embeddings=False)["projection"].shares is None
 
 
-def test_parallel_attention_and_perceptron_exchange_once():
+def test_parallel_attention_and_mlp_exchange_once():
     built = named(layers=1, block="parallel", norms=1, positions=0, rotary=True)
     sharding = [built[f"block1.{name}"].sharding for name in ("qkv", "output", "mlp1", "mlp2")]
     assert sharding == ["column", "divided", "divided", "row"]

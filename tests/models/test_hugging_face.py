@@ -292,7 +292,7 @@ def _swiglu(d, ff):
 
 
 COUNTED = {
-    # Derived from the architectures by hand: tables, attention, perceptron, norms of each block, the rest.
+    # Derived from the architectures by hand: tables, attention, MLP, norms of each block, the rest.
     "Gemma-3-1B": 262_144 * 1152
     + 26 * (1152 * 256 * (4 + 1 + 1 + 4) + _swiglu(1152, 6912) + 4 * 1152 + 2 * 256)
     + 1152,

@@ -213,7 +213,7 @@ def test_a_job_that_does_not_fit_is_refused_with_remedies():
     assert found["code"] == "SL0308"
     assert found["message"] == "a rank needs 1.98 GiB, and an NPU has 1.5 GiB"
     assert found["found"].startswith(
-        "parameters 148.2 MiB, gradients 296.4 MiB, optimiser states 889.3 MiB, activations"
+        "parameters 148.2 MiB, gradients 296.4 MiB, optimizer states 889.3 MiB, activations"
     )
     zero = "`workload.parallel.zero=1` (1.23 GiB)"
     others = "`workload.batch_per_npu=1` (1.47 GiB); or `workload.parallel.tensor=2` (1.03 GiB)"
@@ -274,7 +274,7 @@ def test_custom_layers_may_give_their_kept_bytes():
         "compute": {"model": "given", "memory_capacity": "5MB"},
         "fabric": {"shape": "Ring(4)", "rate": "1GB/s"},
     }
-    assert refused(value).diagnostics[0]["found"].endswith("optimiser states 11.72 KiB, activations 4.77 MiB")
+    assert refused(value).diagnostics[0]["found"].endswith("optimizer states 11.72 KiB, activations 4.77 MiB")
     del layer["kept"]
     assert not load(value).check()
     value["compute"]["memory_capacity"] = "10kB"

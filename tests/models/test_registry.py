@@ -45,7 +45,7 @@ def test_parameters_do_not_depend_on_the_batch(name, batch):
 @pytest.mark.parametrize("data_type", DATA_TYPES)
 def test_bytes_depend_on_the_data_type_and_counts_do_not(name, data_type):
     built = [
-        build(name, types=Types.uniform(each).plain(), precision="fp32", optimizer="sgd")
+        build(name, types=Types.uniform(each).as_dict(), precision="fp32", optimizer="sgd")
         for each in ("int8", data_type)
     ]
     for eight, other in zip(*built, strict=True):

@@ -65,14 +65,14 @@ def test_power_is_reported_if_the_list_has_it() -> None:
 def test_without_prices_there_is_no_cost() -> None:
     found = run(prices=None)
     assert found.summary.cost_usd is None
-    assert not [key for key in found.summary.plain() if "usd" in key or "prices" in key or key.endswith("_w")]
+    assert not [key for key in found.summary.as_dict() if "usd" in key or "prices" in key or key.endswith("_w")]
     assert "costs" not in found.tables
     assert "Cost" not in str(found)
     assert CHARTS["cost"](Source(found)) is None
 
 
 def test_prices_change_no_other_number() -> None:
-    with_prices, without = run().summary.plain(), run(prices=None).summary.plain()
+    with_prices, without = run().summary.as_dict(), run(prices=None).summary.as_dict()
     assert {key: with_prices[key] for key in without} == without
 
 
@@ -80,7 +80,7 @@ def test_the_screen_shows_cost_and_performance() -> None:
     found = run()
     worth = 1 / found.summary.step_time_s / 2220 * 1e6
     text = " ".join(str(found).split())
-    assert "Cost: $2,220, $740 an NPU (prices of hier2021)." in text
+    assert "Cost: $2,220, $740 per NPU (prices of hier2021)." in text
     assert f"Performance: {worth:.0f} iterations/s per $1 M." in text
 
 
@@ -132,9 +132,9 @@ def test_two_runs_are_compared_by_performance_per_dollar() -> None:
         in found.answer
     )
     from syncline.comparison.page import page
-    from syncline.comparison.screen import plain
+    from syncline.comparison.screen import as_text
 
-    assert "cost of the network" in plain(found)
+    assert "cost of the network" in as_text(found)
     assert b"iterations/s per $1 M" in page(found)
     # A change to another list is reported by name, not key by key.
     changes = syncline.compare(slow, run(prices="topoopt2022")).changes
@@ -168,6 +168,6 @@ def test_the_command_line(tmp_path: Any) -> None:
     assert json.loads(again.stdout)["summary"]["prices"] == "topoopt2022"
     told = cli("explain", "run").stdout
     assert "What the network costs" in told
-    assert "Cost: $200, $50 an NPU" in told
+    assert "Cost: $200, $50 per NPU" in told
     meaning = cli("explain", "iterations_per_s_per_usd").stdout
     assert "docs/how-to/cost.md" in meaning

@@ -50,7 +50,7 @@ def test_custom_names_are_in_every_table(network: str) -> None:
                 checked += 1
     assert checked >= 2
     assert "tor0 <-> agg" in done.summary.faults[0]
-    said = json.dumps(done.summary.plain()) + answer.plain(done, 120)
+    said = json.dumps(done.summary.as_dict()) + answer.as_text(done, 120)
     assert not re.search(r"NPU \d|switch \d", said), said
 
 
@@ -141,7 +141,7 @@ def test_overloaded_links_are_reported_beside_the_time() -> None:
     assert over is not None
     assert over.least_time_s == pytest.approx(4e-3)
     assert done.summary.total_time_s < 3.1e-3
-    lines = answer.plain(done, 200).splitlines()
+    lines = answer.as_text(done, 200).splitlines()
     step = next(at for at, line in enumerate(lines) if line.strip().startswith("time"))
     assert "ignores contention inside the network" in lines[step + 1]
     assert "too short (4 ms)" in lines[step + 1]
@@ -149,7 +149,7 @@ def test_overloaded_links_are_reported_beside_the_time() -> None:
     assert shared.summary.overload is None
     assert subject.overload(shared.summary) == ""
     assert shared.summary.total_time_s >= over.least_time_s
-    compared = screen.plain(syncline.compare(done, shared), 200)
+    compared = screen.as_text(syncline.compare(done, shared), 200)
     assert "Note: The times of A are too short." in compared
 
 
@@ -163,7 +163,7 @@ def rails(nodes: int, npus: int) -> dict[str, Any]:
 def test_tiers_are_rows_of_the_answer() -> None:
     done = syncline.simulate(workload={"collective": "all_reduce", "bytes": "64MB"}, fabric=rails(4, 4))
     assert [dim.name for dim in done.summary.dims] == ["scale-up", "host-leaf", "leaf-spine"]
-    said = answer.plain(done, 100)
+    said = answer.as_text(done, 100)
     assert all(f"\n  {name}" in said for name in ("scale-up", "host-leaf", "leaf-spine"))
     assert "Simulated: 1 of 16 ranks" in said
 

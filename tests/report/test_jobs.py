@@ -8,7 +8,7 @@ import pytest
 
 import syncline
 from syncline.report.subject import facts
-from syncline.report.terminal.answer import plain
+from syncline.report.terminal.answer import as_text
 
 
 def job(name: str, npus: str, iterations: int) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def test_the_screen_counts_the_iterations_of_all_jobs(iterations: tuple[int, ...
 
 
 def test_rows_name_their_job() -> None:
-    lines = plain(jobs(4, 2)).splitlines()
+    lines = as_text(jobs(4, 2)).splitlines()
     first = next(line.split() for line in lines if line.lstrip().startswith("job0"))
     assert first[:3] == ["job0", "2", "4"]
     head = next(at for at, line in enumerate(lines) if "bus bandwidth" in line)

@@ -168,17 +168,17 @@ class TestWaiting:
         return _exposed(table).partition(" Compute is longest in")[0]
 
     def test_most_of_the_wait_is_for_one_layer(self) -> None:
-        start = "Compute waits 10 ms a step for the communication of 2 layers: "
+        start = "Compute waits 10 ms per step for the communication of 2 layers: "
         assert self.finding(a=9e-3, b=1e-3, c=0.0) == f"{start}most of it, 90.0 %, is for a."
         assert self.finding(a=5e-3, b=5e-3) == f"{start}50.0 % for each."
 
     def test_the_wait_is_spread_over_layers(self) -> None:
-        start = "Compute waits 10 ms a step for the communication of 3 layers: "
+        start = "Compute waits 10 ms per step for the communication of 3 layers: "
         assert self.finding(a=4e-3, b=3.5e-3, c=2.5e-3) == f"{start}at most 40.0 % for one of them."
 
     def test_equal_layers_are_merged(self) -> None:
         blocks = {f"b.{at}.{part}": each for at in range(80) for part, each in (("q", 1e-3), ("k", 2e-3))}
-        start = "Compute waits 250 ms a step for the communication of 161 layers: at most 4.0 % for one of them; "
+        start = "Compute waits 250 ms per step for the communication of 161 layers: at most 4.0 % for one of them; "
         assert self.finding(head=1e-2, **blocks) == f"{start}most of it, 64.0 %, is for b.0.k (80 equal)."
         assert self.finding(**{f"l{at}": 1e-3 for at in range(3)}).endswith("of 3 layers: 33.3 % for each.")
 

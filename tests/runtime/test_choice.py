@@ -10,7 +10,7 @@ from tests.runtime.test_collectives import run
 
 
 def test_a_network_is_converted_to_whole_numbers():
-    assert Network(gbps=10, latency_us=0.5).plain() == {
+    assert Network(gbps=10, latency_us=0.5).as_dict() == {
         "near_bytes_per_s": 1_250_000_000,
         "far_bytes_per_s": 625_000_000,
         "latency_ns": 500,

@@ -6,7 +6,7 @@ import pytest
 
 from syncline.errors import SynclineError
 from syncline.runtime import Communicator, Plans, Rule
-from syncline.runtime.choice import chosen, placed
+from syncline.runtime.plan_data import for_core, with_racks
 from syncline.runtime.racks import Rack, check, of_ranks, read
 from tests.runtime.test_collectives import run
 
@@ -82,17 +82,17 @@ def test_racks_are_the_groups_of_two_levels(tmp_path):
     rules = [Rule("all_reduce", "two_level"), Rule("all_reduce", "two_level(group=8)"), Rule("broadcast", "ring")]
     file = tmp_path / "racks.txt"
     file.write_text("0 2\n1 3\n")
-    plain = chosen(placed(Plans(rules=rules, racks=file), 4), 4)
+    plain = for_core(with_racks(Plans(rules=rules, racks=file), 4), 4)
     assert plain["racks"] == [0, 1, 0, 1]
     said = [(rule["algorithm"], rule.get("by_rack", False)) for rule in plain["rules"]]
     assert said == [("two_level", True), ("two_level(group=8)", False), ("ring", False)]
     for spelled in ("two_level()", " two_level ( ) "):
-        (rule,) = chosen(Plans(rules=[Rule("all_reduce", spelled)], racks=[0, 1, 0, 1]), 4)["rules"]
+        (rule,) = for_core(Plans(rules=[Rule("all_reduce", spelled)], racks=[0, 1, 0, 1]), 4)["rules"]
         assert (rule["algorithm"], rule["by_rack"]) == ("two_level", True)
     # A malformed plan is passed on: the core reports the error. Without racks, the core chooses a group size.
     malformed = Plans(rules=[Rule("all_reduce", "two_level(")], racks=[0, 1])
-    assert "by_rack" not in chosen(malformed, 2)["rules"][0]
-    assert "by_rack" not in chosen(Plans(rules=rules), 4)["rules"][0]
+    assert "by_rack" not in for_core(malformed, 2)["rules"][0]
+    assert "by_rack" not in for_core(Plans(rules=rules), 4)["rules"][0]
 
 
 def test_racks_of_unequal_sizes_are_refused_as_groups():

@@ -10,7 +10,7 @@ import pytest
 import syncline
 from syncline.cli.commands import testbed as command
 from syncline.errors import SynclineError
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 from syncline.input.source import from_file
 from syncline.testbed import check, costs
 from syncline.testbed.check import Checked, Measured, Rate
@@ -39,12 +39,12 @@ def test_a_file_keeps_three_digits(tmp_path, name):
         assert path.read_text("utf-8") == TEXT
     again = costs.read(path)
     assert again == HostCosts(7.17e-6, 80.5e-6, 1.235e9, 2)
-    assert again.plain() == FOUND.plain()
+    assert again.as_dict() == FOUND.as_dict()
 
 
 def test_a_scenario_uses_host_costs(tmp_path):
     FOUND.save(tmp_path / "costs.yaml")
-    found = from_file(str(tmp_path / "costs.yaml")).root.plain()
+    found = from_file(str(tmp_path / "costs.yaml")).root.to_python()
     fabric = {"shape": "Switch(2)", "rate": "1Gb/s", "latency": found["link_latency"]}
     job = {"collective": "reduce", "bytes": "4B"}
     plain = syncline.simulate(workload=job, fabric=fabric).summary.total_time_s
@@ -119,7 +119,7 @@ def test_results_are_shown_even_if_saving_costs_fails(monkeypatch, capsys, tmp_p
         yield found, []
 
     def full(costs, path):
-        refuse(error("SL0801", "cannot be written: no space left on device"))
+        raise_errors(error("SL0801", "cannot be written: no space left on device"))
 
     monkeypatch.setattr(command, "_testbed", there)
     monkeypatch.setattr(check, "check", lambda *_, **__: done)
@@ -131,7 +131,7 @@ def test_results_are_shown_even_if_saving_costs_fails(monkeypatch, capsys, tmp_p
     assert "Host costs are in" not in err
     if as_json:
         said = json.loads(out)
-        assert (said["exit_status"], said["host_costs"]) == (3, FOUND.plain())
+        assert (said["exit_status"], said["host_costs"]) == (3, FOUND.as_dict())
         assert [each["code"] for each in said["diagnostics"]] == ["SL0801"]
         assert said["rates"][0]["holds"]
     else:
@@ -146,7 +146,7 @@ def test_check_saves_host_costs(cli):
     assert done.returncode in (0, 1), done.stderr
     said = json.loads(done.stdout)["host_costs"]
     found = costs.read(cli.folder / "costs.yaml")
-    assert found.plain() == said
+    assert found.as_dict() == said
     # Loose bounds, because the machine may be busy.
     assert 0 < found.link_latency_s < 0.01
     assert 0 < found.endpoint_delay_s < 0.1

@@ -151,7 +151,7 @@ def test_interfaces_that_reach_no_other_host_are_named(made, capsys):
     assert port.name == "host 1 eth1"
     assert not any(port in (flow.sender, flow.receiver) for _, flows in patterns(found) for flow in flows)
     done = Checked((rate(found, 1.0),), (), (port,))
-    assert done.plain()["alone"] == ["host 1 eth1"]
+    assert done.as_dict()["alone"] == ["host 1 eth1"]
     show(*checked(done, found, 2))
     assert "Not measured: host 1 eth1, which reaches no other host." in capsys.readouterr().out
     for text in (RACKS.format(name="racks"), NICS, BOX.format(name="box")):
@@ -220,7 +220,7 @@ def test_one_slow_host_of_sixteen_does_not_hold(made):
     assert slow.measured_bits / slow.expected_bits > 0.95
     assert not slow.holds
     assert [one.bits for one in slow.slow] == [0.6 * 100e6]
-    plain = slow.plain()
+    plain = slow.as_dict()
     assert not plain["holds"]
     assert plain["least_bits"] == 0.6 * 100e6
     assert plain["slow"] == [

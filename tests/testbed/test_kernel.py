@@ -13,7 +13,7 @@ import pytest
 
 from syncline.cli.commands import testbed as command
 from syncline.errors import SynclineError
-from syncline.runtime import congestions
+from syncline.runtime import congestion_control
 from syncline.testbed import kernel
 
 SPEC = "name: nobody\nfabric: { switch: { hosts: 2, rate: 1Gb/s } }\n"
@@ -210,12 +210,12 @@ def test_a_failure_of_tc_is_reported_with_its_input(monkeypatch, tmp_path, scrip
 def test_a_missing_congestion_control_is_reported(monkeypatch, tmp_path):
     listed = tmp_path / "available"
     listed.write_text("reno cubic\n")
-    monkeypatch.setattr(congestions, "_AVAILABLE", listed)
+    monkeypatch.setattr(congestion_control, "_AVAILABLE", listed)
     kernel.require_congestion_control("cubic")
     problem = refused(lambda: kernel.require_congestion_control("cubik"))
     assert (problem["found"], problem["allowed"], problem["nearest"]) == ("cubik", "reno, cubic", "cubic")
     assert "modprobe tcp_cubik" in problem["help"]
-    monkeypatch.setattr(congestions, "_AVAILABLE", tmp_path / "none")
+    monkeypatch.setattr(congestion_control, "_AVAILABLE", tmp_path / "none")
     kernel.require_congestion_control("cubik")
 
 

@@ -8,7 +8,7 @@ from syncline.errors import SynclineError
 from syncline.testbed import commands
 from syncline.testbed.difference import difference
 from syncline.testbed.fidelity import warnings
-from syncline.testbed.layout import from_plain, layout
+from syncline.testbed.layout import from_dict, layout
 from syncline.testbed.processes import environment
 from syncline.testbed.spec import read
 from tests.testbed.specs import BOX, NICS, RACKS
@@ -34,7 +34,7 @@ def test_racks_are_hosts_of_one_switch(made):
     assert {nic.up_bits for host in found.hosts for nic in host.nics} == {200_000_000}
     assert [host.nics[0].address for host in found.hosts] == [f"10.77.0.{number}" for number in (1, 2, 3, 4)]
     assert found.namespaces() == [f"syncline.racks.{part}" for part in ("h0", "h1", "h2", "h3", "fabric")]
-    assert from_plain(found.plain()) == found
+    assert from_dict(found.as_dict()) == found
 
 
 @pytest.mark.parametrize("rate", ["7b/s", "35Tb/s"])
@@ -144,7 +144,7 @@ def test_a_hub_may_have_more_interfaces_than_workers(made):
         ["10.77.0.3"],
     ]
     assert {nic.bridge for host in found.hosts for nic in host.nics} == {"switch0"}
-    assert from_plain(found.plain()) == found
+    assert from_dict(found.as_dict()) == found
     hub, worker = (list(commands.routes(found, host)) for host in found.hosts[:2])
     assert worker == [
         "route add 10.77.0.0/24 dev eth0 src 10.77.0.2 congctl cubic",
@@ -204,7 +204,7 @@ def test_warnings_say_that_latencies_and_efficiency_are_not_emulated(cli):
     assert {(nic.up_bits, nic.down_bits) for host in found.hosts for nic in host.nics} == {(10**9, 10**9)}
     told = list(warnings(request, found))
     assert [(each["code"], each["severity"], each["found"]) for each in told] == [
-        ("SL1102", "warning", "up to 10 ms a link"),
+        ("SL1102", "warning", "up to 10 ms per link"),
         ("SL1102", "warning", "0.9"),
     ]
     assert all("not emulated" in each["message"] and each["place"]["line"] == 1 for each in told)

@@ -243,7 +243,7 @@ def test_warnings_name_what_is_not_emulated(cli, spec, name):
     done = cli("testbed", "run", spec, "--set", late, "--hosts", "0", "--", "true")
     assert done.returncode == 0, done.stderr
     assert "warning[SL1102]: latencies of links are not emulated" in done.stderr
-    assert "up to 10 ms a link" in done.stderr
+    assert "up to 10 ms per link" in done.stderr
     done = cli("testbed", "up", spec, "--set", late)
     assert done.returncode == 0, done.stderr
     assert "warning[SL1102]: latencies of links are not emulated" in done.stderr
@@ -465,7 +465,7 @@ def test_nothing_is_left_of_a_testbed_that_did_not_come_up(cli, spec, name, numb
             # The command ended before the signal.
             assert cli("testbed", "down", name).returncode == 0
         elif name in up(cli):
-            # The testbed was up, but the command had not ended: it stays, or its guardian takes it down at this moment.
+            # The testbed was up, but the command had not ended: it stays, or the cleanup process takes it down now.
             cli("testbed", "down", name)
         assert gone(name), f"left over after {pause} s: {left(name)}"
 

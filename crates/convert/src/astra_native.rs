@@ -113,7 +113,7 @@ pub fn astra_scenario(files: &AstraFiles<'_>, network: NetworkSettings) -> Resul
         faults: Vec::new(),
         jitter: syncline_scenario::Jitter::default(),
         prices: None,
-        quotient: true,
+        symmetry: true,
         report: true,
         schema: "syncline/1".to_owned(),
         name: "astra-sim".to_owned(),

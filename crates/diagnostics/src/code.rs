@@ -98,7 +98,7 @@ codes! {
     BadModule = "0307", Config, "module cannot be built or run",
         "The factory of a PyTorch module does not exist, does not take these arguments, fails, or does not return a module; or the module does not take these inputs, or cannot run on tensors without values.";
     DoesNotFit = "0308", AnswerNo, "job does not fit into memory",
-        "A rank's parameters, gradients, optimiser states and activations need more memory than its NPU has. The message has the numbers, and the smallest changes that make the job fit.";
+        "A rank's parameters, gradients, optimizer states and activations need more memory than its NPU has. The message has the numbers, and the smallest changes that make the job fit.";
     NoPlan = "0401", Config, "no such plan",
         "The algorithm does not offer this collective for this number of ranks.";
     WrongPlan = "0402", Config, "plan does not compute its collective",

@@ -140,7 +140,7 @@ pub fn in_any_memory(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared>
     }
     let (placement, mut plans) = planned.expect("errors were returned");
     warnings.extend(plans::without_use(&plans.unused));
-    let (symmetry, obstacles) = match (&scenario.network, scenario.quotient) {
+    let (symmetry, obstacles) = match (&scenario.network, scenario.symmetry) {
         // Which packet is lost depends on the order of packets that arrive at the same time, and no symmetry preserves
         // it.
         (NetworkSettings::Packet(_), _) => (
@@ -154,7 +154,7 @@ pub fn in_any_memory(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared>
             let (fabric, workload, placement, slow) = (&fabric, &workload, &placement[..], &faults.slow);
             symmetry::find(Subject { fabric, workload, placement, slow, network }, &mut plans)
         }
-        (_, false) => (Symmetry::none(&fabric), "`quotient` is false".into()),
+        (_, false) => (Symmetry::none(&fabric), "`symmetry` is false".into()),
     };
     let schedule = plans::schedule(&scenario.collectives);
     let remedy = obstacles.uneven.then(|| even::remedy(scenario, &plans)).flatten();
@@ -258,7 +258,7 @@ impl Prepared {
             starts: jitter::starts(scenario, &self.jitter, self.workload.ranks, of_jobs),
             symmetry: self.symmetry.clone(),
             // A limit on events counts simulated events, so no iteration may be left out.
-            repeat: scenario.quotient && scenario.limits.events.is_none() && self.parts.is_empty(),
+            repeat: scenario.symmetry && scenario.limits.events.is_none() && self.parts.is_empty(),
             schedule: plans::schedule(&scenario.collectives),
             dims: self.plans.dims.clone(),
             traced,

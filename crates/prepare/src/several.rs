@@ -48,7 +48,7 @@ pub fn prepare_all(scenario: &Scenario, jobs: &[JobEntry], watch: &Watch<'_>) ->
     let mut prepared: Vec<Prepared> = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
         // Simulate every rank: jobs differ, and the links that they share break the symmetry of each job.
-        let own = Scenario { quotient: false, ..alone(scenario, job) };
+        let own = Scenario { symmetry: false, ..alone(scenario, job) };
         match prepare(&own, watch) {
             Ok(mut found) => {
                 let own = plans::without_use(&found.plans.unused);

@@ -113,8 +113,8 @@ fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record) -> Vec<Strin
     };
     if record.ended != Ended::Finished && record.iterations_done == 0 {
         notes.push(
-            "the run was cut off before every rank completed an iteration: there is no step time, and numbers per step \
-             cover all the time until then"
+            "the run was cut off before every rank completed an iteration: the step time is not known, and numbers per \
+             step cover all the time until then"
                 .to_owned(),
         );
     } else if record.ended != Ended::Finished {

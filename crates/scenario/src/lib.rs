@@ -71,7 +71,7 @@ pub struct Scenario {
     pub trace: Trace,
     /// Whether one rank may represent others that behave identically. The results are the same.
     #[serde(default = "yes")]
-    pub quotient: bool,
+    pub symmetry: bool,
     /// Whether to write a report into the results folder. It does not change results.
     #[serde(default = "yes")]
     pub report: bool,

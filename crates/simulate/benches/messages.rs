@@ -27,7 +27,7 @@ fn main() {
     for (name, workload, fabric, chunks) in cases.into_iter().filter(|case| case.0.contains(&wanted)) {
         for network in ["analytical", "queued"] {
             let json = format!(
-                r#"{{"schema": "syncline/1", "workload": {workload}, "fabric": {fabric}, "network": {{"model": "{network}"}}, "quotient": false,
+                r#"{{"schema": "syncline/1", "workload": {workload}, "fabric": {fabric}, "network": {{"model": "{network}"}}, "symmetry": false,
                     "collectives": {{"chunks": {chunks}, "endpoint_delay": "10ns", "reduction_rate": "1600GB/s"}}}}"#
             );
             let scenario: Scenario = serde_json::from_str(&json).expect("the bench's own scenario");

@@ -88,7 +88,7 @@ fn latency_does_not_occupy_the_link() {
 fn one_rank_gives_the_same_times_as_all() {
     let mut value = all_to_all(&ring(), &json!({"model": "flow"}));
     let one = picoseconds(&simulate(&value));
-    value["quotient"] = json!(false);
+    value["symmetry"] = json!(false);
     let all = simulate(&value);
     assert_eq!((picoseconds(&all), all.timeline.summary.simulated_ranks), (one, 4));
 }

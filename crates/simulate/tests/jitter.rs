@@ -104,7 +104,7 @@ fn start_skew_alone_settles() {
     let long = |quotient: bool| {
         let mut value = training(json!({"model": "queued"}), json!({"start": "50us"}));
         value["workload"]["iterations"] = json!(60);
-        value["quotient"] = json!(quotient);
+        value["symmetry"] = json!(quotient);
         simulate(&value).summary
     };
     let (short, whole) = (long(true), long(false));

@@ -94,7 +94,7 @@ fn wall_time_counts_from_the_start_of_the_command() {
 fn a_single_collective_shows_progress() {
     for network in ["queued", "flow"] {
         let text = format!(
-            r#"{{"schema": "syncline/1", "quotient": false, "network": {{"model": "{network}"}},
+            r#"{{"schema": "syncline/1", "symmetry": false, "network": {{"model": "{network}"}},
                 "fabric": {{"dims": [{{"name": "d", "shape": "ring", "size": 64, "rate": "1GB/s", "latency": "1us"}}]}},
                 "collectives": {{"chunks": 128, "min_chunk": "1B", "algorithms": {{"d": {{"all_reduce": "ring"}}}}}},
                 "workload": {{"source": "collectives", "collectives": [{{"kind": "all_reduce", "bytes": "64MB"}}]}}}}"#
@@ -182,7 +182,7 @@ fn scenarios_that_are_too_large_are_refused_by_name() {
     let mut value = base();
     value["fabric"]["dims"][0] =
         json!({"name": "d", "shape": "fully_connected", "size": 20_000, "rate": "1GB/s", "latency": "1us"});
-    value["quotient"] = json!(false);
+    value["symmetry"] = json!(false);
     let found = run(&serde_json::from_value(value).unwrap(), Control::default()).unwrap_err();
     assert!(found.to_string().contains("SL0506") && found.to_string().contains("limits.memory"), "{found}");
 }

@@ -10,7 +10,7 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 /// Peak allocated bytes while 32 ranks run an all-reduce of 1 MiB `iterations` times, and the number of messages.
 fn most(iterations: u32) -> (usize, u64) {
     let json = format!(
-        r#"{{"schema": "syncline/1", "quotient": false,
+        r#"{{"schema": "syncline/1", "symmetry": false,
             "workload": {{"source": "collectives", "collectives": [{{"kind": "all_reduce", "bytes": "1MiB"}}], "iterations": {iterations}}},
             "fabric": {{"dims": [{{"name": "a", "shape": "ring", "size": 8, "rate": "50GB/s"}}, {{"name": "b", "shape": "switch", "size": 4, "rate": "25GB/s"}}]}},
             "collectives": {{"chunks": 64}}, "trace": {{"ranks": []}}}}"#

@@ -87,7 +87,7 @@ proptest! {
     #[test]
     fn waits_in_the_trace_are_those_of_the_table(mut value in scenario()) {
         let ranks: Vec<u64> = (0..simulate(&value).summary.ranks).collect();
-        (value["trace"], value["quotient"]) = (json!({"ranks": ranks, "max_spans": 1_000_000}), json!(false));
+        (value["trace"], value["symmetry"]) = (json!({"ranks": ranks, "max_spans": 1_000_000}), json!(false));
         let timeline = simulate(&value);
         let (summary, spans) = (&timeline.summary, &timeline.spans);
         prop_assume!(spans.left_out == 0 && summary.iterations <= 2 && summary.compute_s > 0.0);
@@ -115,7 +115,7 @@ proptest! {
     #[test]
     fn compute_on_the_path_agrees_with_the_trace(mut value in scenario()) {
         let ranks: Vec<u64> = (0..simulate(&value).summary.ranks).collect();
-        (value["trace"], value["quotient"]) = (json!({"ranks": ranks}), json!(false));
+        (value["trace"], value["symmetry"]) = (json!({"ranks": ranks}), json!(false));
         let timeline = simulate(&value);
         let spans = &timeline.spans;
         // A task may wait for a task of an iteration that is no longer recorded.
@@ -225,7 +225,7 @@ fn the_path_changes_to_the_rank_that_others_wait_for() {
         "faults": [{"rank": [1], "factor": 3.0, "until": "600us"}, {"rank": [0], "factor": 2.0, "from": "600us"}],
     });
     for quotient in [true, false] {
-        value["quotient"] = json!(quotient);
+        value["symmetry"] = json!(quotient);
         let timeline = simulate(&value);
         let path = path(&timeline);
         let compute = path.iter().filter(|(.., kind, _, _)| *kind == "compute");

@@ -430,7 +430,7 @@ proptest! {
     fn any_mixture_finishes_the_same_with_the_quotient_and_without(value in random()) {
         let quotient = simulate(&value);
         let mut all = value.clone();
-        all["quotient"] = json!(false);
+        all["symmetry"] = json!(false);
         let full = simulate(&all);
         let same = |timeline: &Timeline| {
             let s = &timeline.summary;

@@ -415,7 +415,7 @@ fn simulating_many_ranks_gives_a_warning_with_the_reason() {
     assert_eq!(told(512, &slow), format!("{all}some ranks are slow (near, far)"));
     let dead = |value: &mut Value| value["faults"] = json!([{"random_links": 1, "factor": 2.0}]);
     assert_eq!(told(512, &dead), format!("{all}links are slow or dead"));
-    assert_eq!(told(512, &|value| value["quotient"] = json!(false)), format!("{all}`quotient` is false"));
+    assert_eq!(told(512, &|value| value["symmetry"] = json!(false)), format!("{all}`symmetry` is false"));
     let at_once = |value: &mut Value| {
         value["fabric"]["dims"][0]["size"] = json!(128);
         value["fabric"]["dims"][1]["latency"] = json!("0s");

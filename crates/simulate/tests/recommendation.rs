@@ -126,7 +126,7 @@ fn exchanges_are_exact_with_and_without_the_quotient() {
             {"name": "local", "shape": "fully_connected", "size": 4, "rate": "4GB/s", "latency": "100ns"},
             {"name": "global", "shape": "ring", "size": 4, "rate": "1GB/s", "latency": "500ns"}]});
         let quotient = simulate(&scenario);
-        scenario["quotient"] = json!(false);
+        scenario["symmetry"] = json!(false);
         let full = simulate(&scenario);
         assert!(quotient.summary.simulated_ranks < full.summary.simulated_ranks);
         for table in ["layers", "collectives", "phases", "links", "ranks"] {

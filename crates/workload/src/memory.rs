@@ -1,9 +1,9 @@
 //! The memory that a rank of each stage needs in its NPU.
 //!
-//! - *Parameters, gradients and optimiser states* each have their own type ([`crate::types`]). The states are Adam's
+//! - *Parameters, gradients and optimizer states* each have their own type ([`crate::types`]). The states are Adam's
 //!   two moments, and a copy of the parameters if these have a shorter type. With bf16 that is 2 + 4 + 12 bytes a
-//!   parameter, as in the distributed optimiser of Megatron-LM; with fp16, 2 + 2 + 12 (Rajbhandari et al. 2020, 3.1).
-//!   ZeRO divides among the copies: in stage 1 the optimiser states, in stage 2 also the gradients, in stage 3 also
+//!   parameter, as in the distributed optimizer of Megatron-LM; with fp16, 2 + 2 + 12 (Rajbhandari et al. 2020, 3.1).
+//!   ZeRO divides among the copies: in stage 1 the optimizer states, in stage 2 also the gradients, in stage 3 also
 //!   the parameters. Stage 3 also gathers the parameters of two blocks at a time: the block being computed and the
 //!   next one.
 //! - *Activations* are what layers keep from their forward pass for their backward pass ([`Layer::kept`]), for as
@@ -34,7 +34,7 @@ pub struct Footprint {
     pub gathered: Bytes,
     /// Gradients.
     pub gradients: Bytes,
-    /// States of the optimiser.
+    /// States of the optimizer.
     pub optimizer: Bytes,
     /// Activations; `None` if a layer does not say what it keeps.
     pub activations: Option<Bytes>,
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn bytes_per_parameter_equal_megatrons() {
         use DataType::{BFloat16, Float16, Float32, Float64};
-        // Megatron Core, distributed optimiser, "memory": bf16 parameters and fp32 gradients 18 bytes, divided over d
+        // Megatron Core, distributed optimizer, "memory": bf16 parameters and fp32 gradients 18 bytes, divided over d
         // copies 6 + 12 / d; fp32 16 bytes, divided 8 + 8 / d. fp16 is ZeRO's 2 + 2 + 12.
         let layer = Layer { name: "l".to_owned(), parameters: 1_000_000, ..Layer::default() };
         let bytes = |types: Types, copies: u32, zero: u8| {

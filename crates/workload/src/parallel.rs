@@ -39,7 +39,7 @@ pub struct Parallel {
     /// Number of parts of the model in each stage.
     #[serde(skip_serializing_if = "is_one")]
     pub virtual_stages: u32,
-    /// How much of the training state data-parallel ranks divide (Rajbhandari et al. 2020): 0 nothing, 1 optimiser
+    /// How much of the training state data-parallel ranks divide (Rajbhandari et al. 2020): 0 nothing, 1 optimizer
     /// states, 2 gradients too, 3 parameters too.
     #[serde(skip_serializing_if = "is_zero")]
     pub zero: u8,

@@ -20,7 +20,7 @@ pub struct Asked<'a> {
     pub axes: &'a [FabricAxis],
     /// How ranks are divided among the kinds of parallelism.
     pub parallel: &'a Parallel,
-    /// The optimiser.
+    /// The optimizer.
     pub optimizer: Optimizer,
     /// Samples of a step.
     pub batch: Batch,
@@ -100,7 +100,7 @@ pub fn fits(asked: &Asked<'_>, found: &[Footprint], capacity: Bytes) -> Result<(
     let mut parts = vec![
         format!("parameters {}", said(worst.parameters)),
         format!("gradients {}", said(worst.gradients)),
-        format!("optimiser states {}", said(worst.optimizer)),
+        format!("optimizer states {}", said(worst.optimizer)),
     ];
     if !worst.gathered.is_zero() {
         parts.push(format!("gathered parameters {}", said(worst.gathered)));
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(
             refused.found.as_deref(),
             Some(
-                "parameters 7.81 KiB, gradients 7.81 KiB, optimiser states 46.88 KiB, activations 46.88 KiB"
+                "parameters 7.81 KiB, gradients 7.81 KiB, optimizer states 46.88 KiB, activations 46.88 KiB"
             )
         );
         // The smallest sufficient change of each kind: an eighth of 48 kB of states; 4 x 800 + 11,200 of activations;

@@ -19,7 +19,7 @@ pub struct Types {
     pub activations: DataType,
     /// Gradients of parameters, as they are accumulated, stored and reduced over data-parallel ranks.
     pub gradients: DataType,
-    /// States of the optimiser, and its copy of the parameters if these have a shorter type.
+    /// States of the optimizer, and its copy of the parameters if these have a shorter type.
     pub optimizer: DataType,
     /// Activations and their gradients when they are sent between tensor-parallel ranks and between stages.
     pub communication: DataType,
@@ -45,7 +45,7 @@ impl Default for Types {
     }
 }
 
-/// The optimiser, which determines the memory for its states.
+/// The optimizer, which determines the memory for its states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Optimizer {
@@ -59,7 +59,7 @@ pub enum Optimizer {
 }
 
 impl Optimizer {
-    /// Bytes of optimiser state for each parameter: Adam's two moments, and a copy of the parameter if parameters
+    /// Bytes of optimizer state for each parameter: Adam's two moments, and a copy of the parameter if parameters
     /// have a shorter type than states (Rajbhandari et al. 2020, 3.1).
     pub fn bytes(self, types: &Types) -> u64 {
         let state = types.optimizer.bytes();

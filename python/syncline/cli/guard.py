@@ -13,9 +13,8 @@ from syncline import _core
 from syncline.cli.stdout import StdoutError, watched
 from syncline.codes import Code
 from syncline.errors import SynclineError
-from syncline.input.node import Mark, Text
+from syncline.input.problem import cannot_write, nearest, raise_errors
 from syncline.input.problem import error as diagnostic
-from syncline.input.problem import nearest, refuse
 from syncline.terminal.streams import complain, say, show_json
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def _run(arguments: Sequence[str]) -> int:
         try:
             each.encode()
         except UnicodeEncodeError:
-            refuse(diagnostic(Code.BAD_VALUE, "an argument is not UTF-8 text", found=ascii(each)[1:-1]))
+            raise_errors(diagnostic(Code.BAD_VALUE, "an argument is not UTF-8 text", found=ascii(each)[1:-1]))
     import typer
 
     from syncline.cli.app import CtrlC, command
@@ -151,8 +150,7 @@ def _lost(problem: BaseException | None) -> int:
     if isinstance(problem, BrokenPipeError):
         # The reader of our output closed the pipe, as `head` does: that is no error.
         return 0
-    reason = (getattr(problem, "strerror", None) or str(problem)).lower()
-    complain([diagnostic(Code.CANNOT_WRITE, f"cannot be written: {reason}", mark=Mark(Text("stdout", ()), 0, 0, 0))])
+    complain([cannot_write("stdout", problem if isinstance(problem, OSError) else str(problem).lower())])
     return UNWRITABLE
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncline.comparison.pairs import alike_collectives, alike_layers
+from syncline.comparison.pairs import merge_equal_collectives, merge_equal_layers
 from syncline.quantity import counted, percent, signed, time
 from syncline.report.html.chart import Chart, rounded
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from syncline.comparison.comparison import Comparison
 
 DRAWN = 20
-"""Most rows of a chart with a name for each row."""
+"""Maximum number of rows of a chart with a name for each row."""
 
 PAIR = "In each pair of bars, the faint one is A and the solid one is B."
 
@@ -27,7 +27,7 @@ def all_of(found: Comparison) -> list[Chart]:
 
 def difference(found: Comparison) -> Chart | None:
     """The contribution of each layer to the difference between the steps."""
-    rows = [each for each in alike_layers(found.layers, found.step.difference_s) if each.difference_s]
+    rows = [each for each in merge_equal_layers(found.layers, found.step.difference_s) if each.difference_s]
     if not rows or not _computes(found):
         return None
     shown = rows[:DRAWN]
@@ -39,7 +39,7 @@ def difference(found: Comparison) -> Chart | None:
     return Chart(
         "compare_difference",
         "Where the difference comes from",
-        f"{first.name} differs most: {signed(first.difference_s)} a step{share}."
+        f"{first.name} differs most: {signed(first.difference_s)} per step{share}."
         + (" Some layers changed in the opposite direction to the step." if against else ""),
         "A bar is a layer, or several whose names differ only in numbers and whose times are equal. It shows by how"
         " much the layer's time in a step is longer in B (to the right) or shorter (to the left) than in A. The"
@@ -83,7 +83,7 @@ def layers(found: Comparison) -> Chart | None:
 
 def collectives(found: Comparison) -> Chart | None:
     """The collectives whose times differ most, in both runs."""
-    differing = [each for each in alike_collectives(found.collectives) if each.duration.difference_s]
+    differing = [each for each in merge_equal_collectives(found.collectives) if each.duration.difference_s]
     rows = differing[:DRAWN]
     if not rows:
         return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from syncline.codes import Code
 from syncline.comparison import facts, inputs, pairs, verdict
 from syncline.input.node import Mark, Text
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 from syncline.report import subject
 from syncline.result import Result
 
@@ -83,7 +83,7 @@ class Comparison:
 
         def side(result: Result, label: str) -> dict[str, Any]:
             folder = result.folder.as_posix() if result.folder else None
-            return {"label": label, "folder": folder, "version": result.version, "summary": result.summary.plain()}
+            return {"label": label, "folder": folder, "version": result.version, "summary": result.summary.as_dict()}
 
         def shares(each: tuple[float | None, float | None]) -> dict[str, float | None]:
             return {"a": each[0], "b": each[1]}
@@ -159,9 +159,9 @@ class Comparison:
         return f"<Comparison: {self.answer}>"
 
     def __str__(self) -> str:
-        from syncline.comparison.screen import plain
+        from syncline.comparison.screen import as_text
 
-        return plain(self)
+        return as_text(self)
 
     def _repr_html_(self) -> str:
         from syncline.comparison.page import overview
@@ -177,7 +177,7 @@ def compare(a: Result | str | Path, b: Result | str | Path) -> Comparison:
     if a is b or (_folder(a) is not None and _folder(a) == _folder(b)):
         name = str(_folder(a) or "the same result")
         mark = Mark(Text(name if isinstance(a, Result) else str(a), ()), 0, 0, 0)
-        refuse(error(Code.BAD_VALUE, "a run is compared with itself", mark=mark, help="name two different runs"))
+        raise_errors(error(Code.BAD_VALUE, "a run is compared with itself", mark=mark, help="name two different runs"))
     return Comparison(*(each if isinstance(each, Result) else Result.load(each, verify=True) for each in (a, b)))
 
 

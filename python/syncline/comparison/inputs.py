@@ -19,14 +19,14 @@ LAYERS = "workload.layers."
 """Prefix of the keys of layers; a model is expanded into layers."""
 
 LISTED = 10
-"""Most changes that are listed."""
+"""Maximum number of changes that are listed."""
 LISTED_OF_LAYERS = 3
-"""Most changes of layers among these."""
+"""Maximum number of changes of layers among these."""
 
 WIDEST = 60
-"""Most characters of a list or a mapping that are shown."""
+"""Maximum number of characters of a list or a mapping that are shown."""
 
-_NO_NUMBER = ("name", "report", "trace", "quotient", "schema")
+_NO_NUMBER = ("name", "report", "trace", "symmetry", "schema")
 """Sections that do not affect any number of a run."""
 
 _QUANTITIES = ("time", "bytes", "rate", "flops", "flop_rate", "frequency")
@@ -44,7 +44,7 @@ class Change:
     """The same in B."""
     entries: tuple[str, ...] = ()
     """The entries that ``*`` stands for."""
-    alike: bool = True
+    uniform: bool = True
     """Whether all entries have these values."""
     factor: float | None = None
     """B over A, if that is the same for all entries."""

@@ -138,8 +138,8 @@ def _inputs(found: Comparison) -> str:
         rows = []
         for each in shown:
             where = f"<br><small>in {escape(each.where)}</small>" if each.entries else ""
-            example = "" if each.alike else ", ..."
-            factor = "" if each.alike or not each.factor else f"<br><small>all times {each.factor:g}</small>"
+            example = "" if each.uniform else ", ..."
+            factor = "" if each.uniform or not each.factor else f"<br><small>all times {each.factor:g}</small>"
             name = f"<code>{escape(each.key)}</code>{where}"
             rows.append([name, escape(each.a + example), f"{escape(each.b + example)}{factor}"])
         text = f"<p>The resolved scenarios differ in {tally(found.changes)}.</p>"

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from syncline.report import delays
-from syncline.report.alike import alike, several
+from syncline.report.equal_rows import group_equal, group_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -213,7 +213,7 @@ def _layer(
     return LayerPair(name, compute, exposed, share, only, count)
 
 
-def alike_layers(found: Iterable[LayerPair], step_difference_s: float) -> list[LayerPair]:
+def merge_equal_layers(found: Iterable[LayerPair], step_difference_s: float) -> list[LayerPair]:
     """Merges layers whose names differ only in numbers, and whose times are equal to four digits, into their sum."""
     merged = []
     for members in _alike(found, lambda each: (each.compute, each.exposed)):
@@ -221,15 +221,15 @@ def alike_layers(found: Iterable[LayerPair], step_difference_s: float) -> list[L
             Pair(pairs[0].name, sum(each.a_s for each in pairs), sum(each.b_s for each in pairs))
             for pairs in ([each.compute for each in members], [each.exposed for each in members])
         )
-        name = several([each.name for each in members])
+        name = group_label([each.name for each in members])
         merged.append(_layer(name, compute, exposed, step_difference_s, members[0].only, len(members)))
     return sorted(merged, key=lambda each: -abs(each.difference_s))
 
 
-def alike_collectives(found: Iterable[CollectivePair]) -> list[CollectivePair]:
+def merge_equal_collectives(found: Iterable[CollectivePair]) -> list[CollectivePair]:
     """Merges collectives whose names differ only in numbers, and whose times are equal to four digits, into one."""
     groups = _alike(found, lambda each: (each.duration, each.bound))
-    return [replace(members[0], name=several([each.name for each in members])) for members in groups]
+    return [replace(members[0], name=group_label([each.name for each in members])) for members in groups]
 
 
 Row = TypeVar("Row", LayerPair, CollectivePair)
@@ -239,7 +239,7 @@ def _alike(found: Iterable[Row], times: Callable[[Row], tuple[Pair, ...]]) -> li
     def numbers(each: Row) -> Iterable[float]:
         return (seconds for pair in times(each) for seconds in (pair.a_s, pair.b_s))
 
-    return alike(found, lambda each: each.name, numbers, lambda each: each.only)
+    return group_equal(found, lambda each: each.name, numbers, lambda each: each.only)
 
 
 def collectives(a: Result, b: Result) -> tuple[CollectivePair, ...]:

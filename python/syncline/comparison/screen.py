@@ -11,7 +11,7 @@ from rich.text import Text
 
 from syncline.comparison.facts import fact
 from syncline.comparison.inputs import foremost, tally
-from syncline.comparison.pairs import alike_collectives, alike_layers
+from syncline.comparison.pairs import merge_equal_collectives, merge_equal_layers
 from syncline.quantity import counted, digits, percent, signed, time, worth
 from syncline.report import subject
 from syncline.terminal.prose import lines
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LAYERS = 8
 SETS = 8
 PHASES = 5
-"""Most rows of each table."""
+"""Maximum number of rows of each table."""
 
 
 def screen(found: Comparison, width: int) -> RenderableType:
@@ -34,7 +34,7 @@ def screen(found: Comparison, width: int) -> RenderableType:
     return Group(*_parts(found, width))
 
 
-def plain(found: Comparison, width: int = 80) -> str:
+def as_text(found: Comparison, width: int = 80) -> str:
     """The screen as text."""
     console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
     with console.capture() as captured:
@@ -160,8 +160,8 @@ def _inputs(found: Comparison) -> Iterator[RenderableType]:
     table.columns[0].min_width = min(max(len(each.key) for each in shown), 44)
     for each in shown:
         key = Text.assemble(each.key, (f"\n  in {each.where}" if each.entries else "", "dim"))
-        example = "" if each.alike else ", ..."
-        factor = "" if each.alike or not each.factor else f"\nall times {each.factor:g}"
+        example = "" if each.uniform else ", ..."
+        factor = "" if each.uniform or not each.factor else f"\nall times {each.factor:g}"
         cells = (f"{each.a}{example}", f"{each.b}{example}{factor}")
         table.add_row(key, *cells, style=None if each.decides else "dim")
     yield table
@@ -195,7 +195,7 @@ def _path(found: Comparison) -> Table | None:
 
 
 def _layers(found: Comparison) -> Table | None:
-    groups = alike_layers(found.layers, found.step.difference_s)
+    groups = merge_equal_layers(found.layers, found.step.difference_s)
     rows = [each for each in groups if each.compute.difference_s or each.exposed.difference_s or each.only]
     if not rows or not (found.a.summary.compute_s or found.b.summary.compute_s):
         return None
@@ -218,7 +218,7 @@ def _layers(found: Comparison) -> Table | None:
 
 def _collectives(found: Comparison) -> Table | None:
     """The table of collectives; None for jobs that compute, for which the table of layers shows more."""
-    rows = [each for each in alike_collectives(found.collectives) if each.duration.difference_s or each.only]
+    rows = [each for each in merge_equal_collectives(found.collectives) if each.duration.difference_s or each.only]
     if not rows or found.a.summary.compute_s or found.b.summary.compute_s:
         return None
     table = _table("collective", "A", "B", "difference", "B / A")

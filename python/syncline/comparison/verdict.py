@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from syncline.comparison.inputs import LAYERS
-from syncline.comparison.pairs import alike_layers
+from syncline.comparison.pairs import merge_equal_layers
 from syncline.quantity import counted, digits, listed, money, percent, time
 from syncline.report import subject
 
@@ -22,7 +22,7 @@ ALIKE = 1e-9
 _NEARLY_ALL = 0.9
 _MOST = 0.5
 _NAMED = 3
-"""Most layers, and most changes of the inputs, that are named."""
+"""Maximum number of layers, and of changes of the inputs, that are named."""
 
 
 def sentences(found: Comparison) -> Iterator[str]:
@@ -142,7 +142,7 @@ def _of_layers(found: Comparison, part: Pair) -> str:
         pair = layer.compute if part.name == "compute" else layer.exposed
         return pair.difference_s / part.difference_s
 
-    groups = alike_layers(found.layers, found.step.difference_s)
+    groups = merge_equal_layers(found.layers, found.step.difference_s)
     order = sorted((each for each in groups if of(each) > 0), key=lambda each: -of(each))
     named = order[:_NAMED]
     share = sum(map(of, named))
@@ -208,7 +208,7 @@ def _inputs(found: Comparison, made: str = "") -> str:
 def change(each: Change) -> str:
     """A change in words: ``25GB/s -> 50GB/s``, or the factor if several entries differ by the same factor."""
     what = f"{each.a} -> {each.b}"
-    if not each.alike:
+    if not each.uniform:
         what = f"times {each.factor:g}" if each.factor else f"{what} and so on"
     where = f" in {listed(each.entries)}" if 0 < len(each.entries) <= _NAMED else ""
     return f"{what}{where}"

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from syncline.codes import Code
-from syncline.input.base import Strict, either, wrong
+from syncline.input.base import Strict, either, validation_error
 from syncline.input.problem import shown
 from syncline.input.units import Rate, Time
 
@@ -16,25 +16,25 @@ Seed = Annotated[int, Field(ge=0, le=2**63)]
 Efficiency = Annotated[float, Field(gt=0, le=1)]
 
 MAX_DIMENSIONS = 16
-"""Most dimensions of a grid."""
+"""Maximum number of dimensions of a grid."""
 
 
 def check_grid(text: str) -> str:
     """Raises an error unless ``text`` is sizes joined by ``x``; returns it in lower case."""
     parts = text.strip().lower().split("x")
     if not all(part.isascii() and part.isdigit() and 0 < len(part) < 11 and int(part) for part in parts):
-        raise wrong("must be sizes above zero joined by `x`", found=shown(text), help="write it like 4x4x4")
+        raise validation_error("must be sizes above zero joined by `x`", found=shown(text), help="write it like 4x4x4")
     if len(parts) > MAX_DIMENSIONS:
-        raise wrong("too many dimensions", found=str(len(parts)), allowed=f"at most {MAX_DIMENSIONS}")
+        raise validation_error("too many dimensions", found=str(len(parts)), allowed=f"at most {MAX_DIMENSIONS}")
     if any(int(part) >= 2**32 for part in parts):
-        raise wrong("a size is too large", found=shown(text), allowed="below 2^32")
+        raise validation_error("a size is too large", found=shown(text), allowed="below 2^32")
     return text.strip().lower()
 
 
 Grid = Annotated[str, AfterValidator(check_grid)]
 
 
-class Wired(Strict):
+class FamilyLinks(Strict):
     """Properties of links that every family has."""
 
     rate: Rate
@@ -45,7 +45,7 @@ class Wired(Strict):
     """Fraction of the bits on a link that is payload, above 0 to 1."""
 
 
-class FatTree(Wired):
+class FatTree(FamilyLinks):
     """The k-ary fat-tree: three levels of switches with k ports, k^3/4 hosts."""
 
     k: Count
@@ -61,7 +61,7 @@ class FatTree(Wired):
     """Efficiency of links between switches. Without it, `efficiency`."""
 
 
-class LeafSpine(Wired):
+class LeafSpine(FamilyLinks):
     """Leaf and spine switches; several pods are joined by core switches above the spines."""
 
     leaves: Count
@@ -90,7 +90,7 @@ class LeafSpine(Wired):
     """Efficiency of links between spines and cores. Without it, that of the uplinks."""
 
 
-class Dragonfly(Wired):
+class Dragonfly(FamilyLinks):
     """Groups of routers: the routers of a group are joined with each other, and so are the groups."""
 
     p: Count
@@ -115,7 +115,7 @@ class Dragonfly(Wired):
     """Efficiency of links between groups. Without it, `efficiency`."""
 
 
-class Expander(Wired):
+class Expander(FamilyLinks):
     """A random regular graph: of switches, each with hosts, or of hosts directly."""
 
     degree: Count
@@ -138,14 +138,14 @@ class Expander(Wired):
     @model_validator(mode="after")
     def _consistent(self) -> Expander:
         if self.hosts is not None and (self.switches is not None or self.hosts_per_switch is not None):
-            raise wrong(
+            raise validation_error(
                 "an expander has either switches or hosts as its vertices, not both",
                 help="give either `switches` and `hosts_per_switch`, or `hosts`",
             )
         if self.hosts is None:
             for key in ("switches", "hosts_per_switch"):
                 if getattr(self, key) is None:
-                    raise wrong(
+                    raise validation_error(
                         f"missing key `{key}`",
                         code=Code.MISSING_KEY,
                         help="give `switches` and `hosts_per_switch`, or `hosts` for a graph of hosts",
@@ -153,14 +153,14 @@ class Expander(Wired):
         return self
 
 
-class UniformTorus(Wired):
+class UniformTorus(FamilyLinks):
     """A torus of any number of dimensions, all with the same links."""
 
     sizes: Grid
     """Hosts along each dimension, lowest first: `4x4x4`. The dimensions are called `dim1`, `dim2` and so on."""
 
 
-class Mesh(Wired):
+class Mesh(FamilyLinks):
     """A mesh of any number of dimensions: a torus without wrap-around."""
 
     sizes: Grid
@@ -169,14 +169,14 @@ class Mesh(Wired):
     """Parallel cables between neighbours."""
 
 
-class Hypercube(Wired):
+class Hypercube(FamilyLinks):
     """Two hosts along each of several dimensions."""
 
     dimensions: Annotated[int, Field(ge=1, le=24)]
     """Number of dimensions; there are 2^dimensions hosts."""
 
 
-class OneSwitch(Wired):
+class OneSwitch(FamilyLinks):
     """One abstract switch that joins all hosts."""
 
     hosts: Count
@@ -217,9 +217,11 @@ class Nodes(Strict):
     @model_validator(mode="after")
     def _consistent(self) -> Nodes:
         if self.rate is None and self.rate_per_npu is None:
-            raise wrong("missing key `rate`", code=Code.MISSING_KEY, help="give either `rate` or `rate_per_npu`")
+            raise validation_error(
+                "missing key `rate`", code=Code.MISSING_KEY, help="give either `rate` or `rate_per_npu`"
+            )
         if self.rate is not None and self.rate_per_npu is not None:
-            raise wrong(
+            raise validation_error(
                 "both `rate` and `rate_per_npu` are given", help="keep one: the rate of a link, or an NPU's total"
             )
         return self
@@ -287,7 +289,7 @@ class BuiltFabric(Strict):
     def _one(self) -> BuiltFabric:
         given = [name for name in self.FAMILIES if getattr(self, name) is not None]
         if len(given) != 1:
-            raise wrong(
+            raise validation_error(
                 f"{len(given)} families are given" if given else "no family is given",
                 found=", ".join(given) or None,
                 help=f"a fabric is of one family: {', '.join(self.FAMILIES)}",

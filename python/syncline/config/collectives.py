@@ -61,11 +61,11 @@ class JobCollectives(Strict):
     ) = None
     """Sizes of the logical grid that plans assume, lowest dimension first. Without it, the dimensions of the fabric."""
     chunks: Positive = 16
-    """Number of chunks that a set is cut into."""
+    """Number of chunks that a collective is cut into."""
     chunks_of: dict[Collective, Positive] = {}
     """Number of chunks by collective, in place of `chunks`."""
     min_chunk: Bytes = "4KiB"
-    """Smallest chunk: a small set is cut into fewer chunks, so that none is smaller."""
+    """Smallest chunk: a small collective is cut into fewer chunks, so that none is smaller."""
     element: Bytes = "4B"
     """Size of an element: data is cut between elements."""
 
@@ -74,8 +74,8 @@ class Collectives(JobCollectives):
     """How collectives are planned and scheduled."""
 
     order: Literal["fifo", "lifo", "priority"] = "fifo"
-    """Which set goes first. `fifo`: the one issued first. `lifo`: the one issued last. `priority`: all-to-alls before
-    all others."""
+    """Which collective goes first. `fifo`: the one issued first. `lifo`: the one issued last. `priority`: all-to-alls
+    before all others."""
     schedulers: Literal["per_group", "per_rank"] | None = None
     """What `order`, `issue_threshold`, `issue_batch` and `active_chunks` apply to. `per_group`: the chunks of each
     process group, as NCCL's communicators run side by side. `per_rank`: all chunks of a rank (astra2020). Without it,
@@ -90,11 +90,11 @@ class Collectives(JobCollectives):
     """Logical scheduling queues of a phase. `per_link`: one for each ring or switch of the dimension, but a single one
     with `spread: pair`."""
     active_chunks: Unlimited = 4
-    """Most chunks of a queue that run at once."""
+    """Maximum number of chunks of a queue that run at once."""
     outstanding: Unlimited = "unlimited"
-    """Most chunks of an NPU that run at once in a dimension (64 in dlrm2020)."""
+    """Maximum number of chunks of an NPU that run at once in a dimension (64 in dlrm2020)."""
     concurrent: Unlimited = "unlimited"
-    """Most collectives of a rank that run at once."""
+    """Maximum number of collectives of a rank that run at once."""
     endpoint_delay: Time = "0s"
     """Constant delay after a message is received."""
     injection_latency: Time = "0s"

@@ -9,7 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from syncline.codes import Code
 from syncline.input import limits
-from syncline.input.base import Strict, either, wrong
+from syncline.input.base import Strict, either, validation_error
 from syncline.input.units import Bytes, FlopRate, Flops, Frequency, Rate, Time
 from syncline.input.words import DataType
 
@@ -67,7 +67,7 @@ class Roofline(Strict):
     def _complete(self) -> Roofline:
         if self.accelerator is None and (self.peak is None or self.memory is None):
             lacking = [key for key in ("peak", "memory") if getattr(self, key) is None]
-            raise wrong(
+            raise validation_error(
                 f"missing key `{lacking[0]}`",
                 code=Code.MISSING_KEY,
                 help="give `accelerator`, or both `peak` and `memory`",

@@ -12,7 +12,7 @@ from syncline.config.fabric import FileFabric, GraphFabric, Link
 from syncline.input import limits
 from syncline.input.check import Whole, check, in_order
 from syncline.input.node import Path, dotted
-from syncline.input.problem import error, nearest, refuse
+from syncline.input.problem import error, nearest, raise_errors
 from syncline.input.source import Source, from_file
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def graph(
     for resolved in (("fabric", "graph", "routing"), ("fabric", "graph", "routing", "explicit")):
         origins.move(resolved, route_at, route_source)
     if problems:
-        refuse(*in_order(problems))
+        raise_errors(*in_order(problems))
     made: dict[str, Any] = {"npus": len(npus), "switches": len(switches), "links": links, "routing": routing}
     if isinstance(fabric.npus, list) or isinstance(fabric.switches, list):
         made["names"] = [*npus, *switches]
@@ -144,7 +144,7 @@ def read_edges(fabric: FileFabric, origins: Origins) -> dict[str, Any]:
             if getattr(fabric, key) is not None:
                 at = ("fabric", key)
                 mark = origins.source.mark(at, key=True)
-                refuse(error(Code.BAD_VALUE, f"a YAML file gives its own `{key}`", mark=mark, key=dotted(at)))
+                raise_errors(error(Code.BAD_VALUE, f"a YAML file gives its own `{key}`", mark=mark, key=dotted(at)))
         source = from_file(path)
     else:
         source = read(path, fabric)

@@ -10,7 +10,7 @@ from syncline.input import limits
 from syncline.input.check import in_order
 from syncline.input.csv_rows import Form, read_rows
 from syncline.input.node import Mark, Node
-from syncline.input.problem import error, refuse, shown
+from syncline.input.problem import error, raise_errors, shown
 from syncline.input.source import Source
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def read(path: str, fabric: FileFabric) -> Source:
         for word, given in (("npu", fabric.npus), ("switch", fabric.switches))
     }
     if problems:
-        refuse(*in_order(problems))
+        raise_errors(*in_order(problems))
     root = {"npus": vertices["npu"], "switches": vertices["switch"], "links": Node(list(links), start)}
     return Source(Node(dict(root), start), path)
 

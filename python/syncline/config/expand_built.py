@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from syncline.codes import Code
 from syncline.config.built import BuiltFabric, Ecmp
 from syncline.config.shape import sizes
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 
 if TYPE_CHECKING:
     from syncline.config.origin import Origins
@@ -23,7 +23,7 @@ def expand(fabric: BuiltFabric, origins: Origins) -> dict[str, Any]:
     if fabric.nodes is None and family in ("torus", "hypercube", "switch"):
         if fabric.routing not in (None, "dimension_order"):
             at = ("fabric", "routing")
-            refuse(
+            raise_errors(
                 error(
                     Code.BAD_VALUE,
                     f"a {family} without nodes supports only dimension-order routing",

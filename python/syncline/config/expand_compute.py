@@ -9,7 +9,7 @@ from syncline import _core
 from syncline.codes import Code
 from syncline.config.compute import Given, Roofline, Systolic, Table, Throughput
 from syncline.input.node import dotted
-from syncline.input.problem import error, refuse, shown
+from syncline.input.problem import error, raise_errors, shown
 from syncline.input.units import decimal
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def _roofline(compute: Roofline, workload: Expanded, origins: Origins) -> dict[s
             resolved.update(find(compute.accelerator).roofline(_types(workload)))
         except ModelError as problem:
             if problem.key == "precision":
-                _refuse_type("the accelerator does not compute with this data type", problem, origins)
-            refuse(
+                _raise_type_error("the accelerator does not compute with this data type", problem, origins)
+            raise_errors(
                 error(
                     Code.BAD_VALUE,
                     "no such accelerator",
@@ -108,32 +108,34 @@ def _own_peaks(compute: Roofline, workload: Expanded, origins: Origins) -> dict[
             if data_type not in rates:
                 message = "the compute model has no peak rate for this data type"
                 mark, allowed = origins.source.mark(path), ", ".join(rates)
-                refuse(error(Code.BAD_VALUE, message, mark=mark, key=dotted(path), found=data_type, allowed=allowed))
+                raise_errors(
+                    error(Code.BAD_VALUE, message, mark=mark, key=dotted(path), found=data_type, allowed=allowed)
+                )
             own[data_type] = rates[data_type]
     return own
 
 
 def _peaks(given: Mapping[Any, str], types: Types, origins: Origins) -> dict[str, Any]:
     """The given peak rates that a job with these types needs."""
-    from syncline.models.errors import unknown
+    from syncline.models.errors import unknown_name
 
     for data_type in (types.compute, types.others):
         if data_type is not None and data_type not in given:
-            _refuse_type(
-                "`compute.peak` has no rate for this data type", unknown("precision", data_type, given), origins
+            _raise_type_error(
+                "`compute.peak` has no rate for this data type", unknown_name("precision", data_type, given), origins
             )
     others = {} if types.others is None else {"peaks": {types.others: given[types.others]}}
     return {"peak": given[types.compute], **others}
 
 
-def _refuse_type(message: str, problem: ModelError, origins: Origins) -> NoReturn:
+def _raise_type_error(message: str, problem: ModelError, origins: Origins) -> NoReturn:
     """Raises an error about the type that the job computes in, placed at its key or else at the compute model."""
     said = (("workload", "types", "compute"), ("workload", "precision"))
     path = next((path for path in said if origins.source.root.at(path) is not None), said[1])
     mark = origins.source.mark(path) or origins.source.mark(("compute",))
     key, found = ".".join(path), shown(problem.found)
     help = "or give `peak` and `memory` yourself"
-    refuse(error(Code.BAD_VALUE, message, mark=mark, key=key, found=found, allowed=problem.allowed, help=help))
+    raise_errors(error(Code.BAD_VALUE, message, mark=mark, key=key, found=found, allowed=problem.allowed, help=help))
 
 
 def _types(workload: Expanded) -> Types:
@@ -165,7 +167,7 @@ def _table(compute: Table, workload: Expanded, origins: Origins) -> dict[str, An
         ("data_type", table.data_type, _types(workload).compute),
     ):
         if measured is not None and wanted is not None and measured != wanted:
-            refuse(
+            raise_errors(
                 error(
                     Code.BAD_WORKLOAD,
                     f"the table was measured with a different {key} than the workload's",

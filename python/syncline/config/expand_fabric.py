@@ -22,7 +22,7 @@ from syncline.config.fabric import (
     Uplinks,
 )
 from syncline.config.shape import sizes
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 
 if TYPE_CHECKING:
     from syncline.config.origin import Origins
@@ -93,7 +93,7 @@ L = TypeVar("L", bound=Uplinks)
 
 def _given(name: str, size: int, links: L | None, key: str, origins: Origins) -> L:
     if links is None:
-        refuse(
+        raise_errors(
             error(
                 Code.MISSING_KEY,
                 f"missing key `{key}`",

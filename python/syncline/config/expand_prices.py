@@ -11,7 +11,7 @@ from syncline.codes import Code
 from syncline.config.prices import ChosenPrices, PriceList, Prices
 from syncline.input import limits, yaml
 from syncline.input.check import Whole, check
-from syncline.input.problem import error, nearest, refuse, shown
+from syncline.input.problem import error, nearest, raise_errors, shown
 from syncline.input.source import Source, read_file
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def expand(prices: Prices, origins: Origins) -> dict[str, Any]:
     """The resolved price list."""
     match prices:
         case PriceList():
-            return _own(_plain(prices, "prices"))
+            return _own(_resolved(prices, "prices"))
         case ChosenPrices():
             listed = _found(prices.list_, ("prices", "list"), origins)
             resolved = dict(listed)
@@ -72,7 +72,7 @@ def _found(name: str, at: Path, origins: Origins) -> dict[str, Any]:
     path = origins.source.relative(name)
     source = Source(yaml.read(read_file(path, limits.MAX_PRICE_FILE_BYTES), path), path)
     origins.move(("prices",), (), source)
-    return _own(_plain(check(source, PriceList, Whole("the price list")), FilePath(path).stem))
+    return _own(_resolved(check(source, PriceList, Whole("the price list")), FilePath(path).stem))
 
 
 def _own(resolved: dict[str, Any]) -> dict[str, Any]:
@@ -85,11 +85,11 @@ def _own(resolved: dict[str, Any]) -> dict[str, Any]:
 
 def _shipped(name: str) -> dict[str, Any]:
     text = (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
-    return _plain(check(Source(yaml.read(text, name)), PriceList, Whole("the price list")), name)
+    return _resolved(check(Source(yaml.read(text, name)), PriceList, Whole("the price list")), name)
 
 
 def _unknown(name: str, at: Path = (), origins: Origins | None = None) -> dict[str, Any]:
-    refuse(
+    raise_errors(
         error(
             Code.BAD_VALUE,
             "no price list with this name",
@@ -103,7 +103,7 @@ def _unknown(name: str, at: Path = (), origins: Origins | None = None) -> dict[s
     )
 
 
-def _plain(prices: PriceList, name: str) -> dict[str, Any]:
+def _resolved(prices: PriceList, name: str) -> dict[str, Any]:
     """The resolved form of a price list; components without a price are left out."""
     return {
         "name": prices.name or name,

@@ -31,7 +31,7 @@ from syncline.config.workload import (
 )
 from syncline.config.workload import Types as GivenTypes
 from syncline.errors import SynclineError
-from syncline.input.problem import error, nearest, refuse, shown
+from syncline.input.problem import error, nearest, raise_errors, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,7 +72,7 @@ def model(source: Source) -> tuple[Built | None, list[Diagnostic]]:
     from syncline.models import registry
 
     node = source.root.at(_AT)
-    values = node.plain() if node else None
+    values = node.to_python() if node else None
     if not isinstance(values, dict) or not isinstance(values.get("model"), str):
         return None, []
     asked = values["model"]
@@ -190,12 +190,14 @@ def _module(workload: ModuleWorkload, origins: Origins) -> Expanded:
                 "add `inputs`, such as [{ shape: [3, 224, 224] }], "
                 "or let the factory return a pair of module and inputs"
             )
-            refuse(error(Code.MISSING_KEY, "the inputs of the module are unknown", key="workload.inputs", help=help))
+            raise_errors(
+                error(Code.MISSING_KEY, "the inputs of the module are unknown", key="workload.inputs", help=help)
+            )
         traced = from_torch(
             module, inputs, sharding=workload.sharding, precision=workload.precision, costs=workload.costs
         )
         if batch not in (None, traced.batch_per_npu):
-            refuse(
+            raise_errors(
                 error(
                     Code.BAD_VALUE,
                     "the factory's inputs have a different batch",
@@ -227,7 +229,7 @@ def _layers(
         "layers": layers,
         "parallel": parallel,
         "iterations": workload.iterations,
-        "types": types.plain(),
+        "types": types.as_dict(),
         **notes,
     }
     if workload.global_batch is not None:

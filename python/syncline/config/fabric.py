@@ -10,7 +10,7 @@ from syncline.codes import Code
 from syncline.config.built import BuiltFabric, Ecmp, Efficiency, Vertex, routing_form
 from syncline.config.shape import check_shape, check_sizes
 from syncline.input import limits
-from syncline.input.base import Strict, either, form, wrong
+from syncline.input.base import Strict, either, form, validation_error
 from syncline.input.units import Rate, Time
 
 Count = Annotated[int, Field(ge=1, le=2**32 - 1)]
@@ -59,10 +59,10 @@ class Dim(Strict):
         mine = {"r": "rings", "f": "links", "s": "switches"}[self.shape[0].lower()]
         for key in ("rings", "links", "switches"):
             if key != mine and getattr(self, key) is not None:
-                raise wrong(f"a dimension of shape {self.shape} has no `{key}`", allowed=mine)
+                raise validation_error(f"a dimension of shape {self.shape} has no `{key}`", allowed=mine)
         if self.spread is not None and mine != "switches":
             help = "leave it out: it chooses among several switches"
-            raise wrong(f"a dimension of shape {self.shape} has no `spread`", help=help)
+            raise validation_error(f"a dimension of shape {self.shape} has no `spread`", help=help)
         return self
 
 
@@ -96,7 +96,7 @@ class ShapeFabric(Strict):
         for key in ("names", "rate", "rate_per_npu", "latency", "efficiency"):
             value = getattr(self, key)
             if isinstance(value, list) and len(value) != dims:
-                raise wrong(
+                raise validation_error(
                     f"`{key}` has {len(value)} entries for {dims} dimensions",
                     code=Code.BAD_FABRIC,
                     help="give one for each",
@@ -261,6 +261,8 @@ Fabric = Annotated[
 def one_rate(rate: object, rate_per_npu: object) -> None:
     """Raises an error unless exactly one of the rates is given."""
     if rate is None and rate_per_npu is None:
-        raise wrong("missing key `rate`", code=Code.MISSING_KEY, help="give either `rate` or `rate_per_npu`")
+        raise validation_error("missing key `rate`", code=Code.MISSING_KEY, help="give either `rate` or `rate_per_npu`")
     if rate is not None and rate_per_npu is not None:
-        raise wrong("both `rate` and `rate_per_npu` are given", help="keep one: the rate of a link, or an NPU's total")
+        raise validation_error(
+            "both `rate` and `rate_per_npu` are given", help="keep one: the rate of a link, or an NPU's total"
+        )

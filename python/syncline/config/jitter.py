@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, WithJsonSchema, model_validator
 
 from syncline import _core
 from syncline.config.built import Seed
-from syncline.input.base import Strict, wrong
+from syncline.input.base import Strict, validation_error
 from syncline.input.problem import shown
 from syncline.input.units import Time
 
@@ -24,7 +24,7 @@ def _variation(value: Any) -> float:
         value = float(percent[1]) / 100
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or not 0 <= value <= _MOST:
-        raise wrong(
+        raise validation_error(
             "value not allowed", found=shown(value), allowed="a fraction of the mean from 0 to 2, such as 2% or 0.02"
         )
     return float(value)
@@ -60,7 +60,7 @@ class Jitter(Strict):
     @model_validator(mode="after")
     def _seed_has_meaning(self) -> Jitter:
         if self.seed is not None and not self.compute and not _core.parse_quantity("time", self.start):
-            raise wrong(
+            raise validation_error(
                 "`seed` has no meaning without `start` or `compute`", help="leave `seed` out, or add one of them"
             )
         return self

@@ -11,14 +11,14 @@ from syncline.config.collectives import JobCollectives
 from syncline.config.compute import Compute
 from syncline.config.faults import Index
 from syncline.config.workload import Workload
-from syncline.input.base import Strict, either, wrong
+from syncline.input.base import Strict, either, validation_error
 from syncline.input.problem import shown
 from syncline.input.units import Time
 
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 MAX_NPUS = 1 << 24
-"""Most NPUs of a job whose placement is given by ranges."""
+"""Maximum number of NPUs of a job whose placement is given by ranges."""
 
 
 def numbers(text: str) -> list[int]:
@@ -28,7 +28,7 @@ def numbers(text: str) -> list[int]:
         match = _RANGE.fullmatch(part.strip())
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if first > last or len(found) + last - first >= MAX_NPUS:
-            raise wrong("not valid ranges of NPUs", found=shown(text), help="write them like 0-7, 16, 24-31")
+            raise validation_error("not valid ranges of NPUs", found=shown(text), help="write them like 0-7, 16, 24-31")
         found.extend(range(first, last + 1))
     return found
 
@@ -61,4 +61,4 @@ class Job(Strict):
     """When the job begins."""
     collectives: JobCollectives = JobCollectives()
     """How the job's collectives are planned: each key replaces that of the scenario's `collectives`, whose other keys
-    schedule the sets of all jobs."""
+    schedule the collectives of all jobs."""

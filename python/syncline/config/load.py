@@ -19,16 +19,16 @@ from syncline.config import (
     expand_workload,
     faults,
     files,
-    kept_changes,
     network,
     other_tools,
+    run_overrides,
 )
 from syncline.config.origin import Origins
 from syncline.config.scenario import Scenario
 from syncline.errors import Diagnostic, SynclineError
 from syncline.input.check import Whole, collect, in_order
 from syncline.input.node import Mark, Node, Text, from_python
-from syncline.input.problem import error, refuse, shown
+from syncline.input.problem import error, raise_errors, shown
 from syncline.input.source import Override, Source, from_argument, from_file
 
 SCHEMA = "syncline/1"
@@ -60,7 +60,7 @@ class Loaded:
     @property
     def written(self) -> dict[str, Any]:
         """The scenario as the user wrote it, with all changes: keys and values as in a file."""
-        written: dict[str, Any] = self.origins.source.root.plain()
+        written: dict[str, Any] = self.origins.source.root.to_python()
         return written
 
     @property
@@ -97,7 +97,7 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
     if isinstance(given, Mapping):
         source = Source(from_python(given))
     elif not isinstance(given, str | FilePath):
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_VALUE,
                 "not a scenario",
@@ -109,17 +109,17 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
         path = FilePath(given)
         source = from_file(_of_run(path).as_posix()) if path.is_dir() else from_argument(str(given))
     if not isinstance(source.root.value, dict):
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_VALUE,
                 "not a scenario",
                 mark=source.root.mark,
-                found=shown(source.root.plain()),
+                found=shown(source.root.to_python()),
                 allowed="a mapping",
             )
         )
     if source.root.at(("workload", "source")):
-        kept_changes.changed(source, overrides, lambda source: _resolved(source).resolved)
+        run_overrides.changed(source, overrides, lambda source: _resolved(source).resolved)
     else:
         source.override(overrides)
     _check_kind(source)
@@ -131,7 +131,7 @@ def _check_kind(source: Source) -> None:
     """Raises an error if ``source`` is a file for a search, whose keys differ from those of a scenario."""
     schema = source.root.at(("schema",))
     if schema is not None and schema.value == SEARCH:
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_VALUE,
                 "this is a file for a search, not a scenario: it has no rates yet",
@@ -149,7 +149,7 @@ def _of_run(folder: FilePath) -> FilePath:
     resolved = folder / RESOLVED_FILE
     if not resolved.is_file():
         there = sorted(each.as_posix() for each in folder.iterdir() if each.suffix in (".yaml", ".yml"))
-        refuse(
+        raise_errors(
             error(
                 Code.UNREADABLE,
                 f"this folder holds no results: it has no {RESOLVED_FILE}",
@@ -168,7 +168,7 @@ def kept(folder: FilePath) -> dict[str, Any] | None:
 
 def _resolved(source: Source) -> Loaded:
     """Loads a scenario of a run's folder, which is already in the core's form, with paths relative to the folder."""
-    resolved = source.root.plain()
+    resolved = source.root.to_python()
     if source.file:
         resolved = files.moved(resolved, source.folder, "")
     _in_full(resolved)
@@ -201,7 +201,7 @@ def resolve(source: Source) -> Loaded:
     of_jobs, more = expand_jobs.models(source) if several else ([], [])
     problems += found + more
     if scenario is None or problems:
-        refuse(*in_order(problems))
+        raise_errors(*in_order(problems))
     origins = Origins(source)
     name = scenario.name or _name(source.file)
     if scenario.workload is None:
@@ -227,7 +227,7 @@ def resolve(source: Source) -> Loaded:
         **({} if scenario.prices is None else {"prices": expand_prices.expand(scenario.prices, origins)}),
         "limits": scenario.limits.model_dump(),
         "trace": scenario.trace.model_dump(),
-        "quotient": scenario.quotient,
+        "symmetry": scenario.symmetry,
         "report": scenario.report,
     }
     return Loaded(name, resolved, origins)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from syncline.codes import Code
 from syncline.input import limits
 from syncline.input.node import Mark, Text
-from syncline.input.problem import error, refuse, shown
+from syncline.input.problem import error, raise_errors, shown
 from syncline.input.source import read_file
 
 if TYPE_CHECKING:
@@ -36,9 +36,11 @@ def read(path: str) -> tuple[str, ModelInfo]:
         config = json.loads(text)
     except json.JSONDecodeError as problem:
         mark = Mark(file, problem.lineno, problem.colno, 1)
-        refuse(error(Code.BAD_SYNTAX, f"not well-formed JSON: {problem.msg[:1].lower()}{problem.msg[1:]}", mark=mark))
+        raise_errors(
+            error(Code.BAD_SYNTAX, f"not well-formed JSON: {problem.msg[:1].lower()}{problem.msg[1:]}", mark=mark)
+        )
     except (ValueError, RecursionError):  # integers of thousands of digits, or brackets nested thousands deep
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_SYNTAX,
                 "not well-formed JSON: a number is too long, or values are nested too deeply",
@@ -47,7 +49,7 @@ def read(path: str) -> tuple[str, ModelInfo]:
         )
     if not isinstance(config, dict):
         help = "give the path of a model's `config.json`"
-        refuse(error(Code.BAD_SYNTAX, "not a model's configuration", mark=whole, found=shown(config), help=help))
+        raise_errors(error(Code.BAD_SYNTAX, "not a model's configuration", mark=whole, found=shown(config), help=help))
     try:
         called = name(path, config)
         return called, model(config, called)
@@ -64,7 +66,7 @@ def read(path: str) -> tuple[str, ModelInfo]:
         )
         if problem.problem != MISSING:
             wrong["found"] = shown(problem.found)
-        refuse(wrong)
+        raise_errors(wrong)
 
 
 def name(path: str, config: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_val
 from pydantic.json_schema import SkipJsonSchema
 
 from syncline.config.workload import Collective
-from syncline.input.base import Strict, either, form, wrong
+from syncline.input.base import Strict, either, form, validation_error
 from syncline.input.units import Bytes, Rate, Time
 
 Name = Literal["analytical", "queued", "flow", "packet"]
@@ -39,7 +39,7 @@ class Flow(Strict):
     """Relative error up to which a connection keeps its old fair share. An error makes networks with many thousands of
     different flows faster to simulate; 0.001 is close to exact. With 0, sharing is exact."""
     paths: Annotated[int, Field(ge=1, le=256)] = 1
-    """Most paths of equal length over which a message is divided evenly."""
+    """Maximum number of paths of equal length over which a message is divided evenly."""
     weights: Annotated[dict[Traffic, Annotated[int, Field(ge=1, le=832)]], Field(default_factory=dict)]
     """Weights by collective, or of `point_to_point` messages: connections share a link in proportion to their weights.
     The weights of all connections on a link may add up to 4096 for each b/s of its rate."""
@@ -50,7 +50,7 @@ class Flow(Strict):
     def _once(self) -> Flow:
         for name in self.priority:
             if self.priority.count(name) > 1:
-                raise wrong(f"`priority` names {name} twice", help="name each once, highest priority first")
+                raise validation_error(f"`priority` names {name} twice", help="name each once, highest priority first")
         return self
 
 
@@ -146,8 +146,8 @@ class Parameters(Strict):
     restart: bool = False
     """Whether a TCP connection that was idle for a time-out starts again with the initial window."""
     spray: Annotated[int, Field(ge=1, le=256)] = 1
-    """Most equal paths that the packets of a TCP connection take in turn (packet spraying). With 1, all packets take
-    the same path."""
+    """Maximum number of equal paths that the packets of a TCP connection take in turn (packet spraying). With 1, all
+    packets take the same path."""
     dcqcn: Dcqcn = Dcqcn()
     """Parameters of DCQCN."""
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
@@ -189,7 +189,7 @@ class Packet(Parameters):
         for place, found in places.items():
             if found:
                 key, need = found
-                raise wrong(
+                raise validation_error(
                     f"`{place}{key}` has no meaning without `{need}`", help=f"leave `{key}` out, or add `{need}`"
                 )
         return self

@@ -16,7 +16,7 @@ from syncline.config.jobs import Job
 from syncline.config.network import Network
 from syncline.config.prices import Prices
 from syncline.config.workload import Workload
-from syncline.input.base import Strict, either, wrong
+from syncline.input.base import Strict, either, validation_error
 from syncline.input.units import Bytes, LongTime, Time
 
 
@@ -41,7 +41,7 @@ class Trace(Strict):
     """Traced ranks, as a list; or `classes`: the first rank of each class of equal ranks, for at most 8 classes, and up
     to 8 ranks that `faults` affect, slow ranks before those at broken links."""
     max_spans: Annotated[int, Field(ge=0, le=2**63)] = 400_000
-    """Most spans that the trace keeps."""
+    """Maximum number of spans that the trace keeps."""
 
 
 class Scenario(Strict):
@@ -80,7 +80,7 @@ class Scenario(Strict):
     """When to stop early."""
     trace: Trace = Trace()
     """Contents of the trace."""
-    quotient: bool = True
+    symmetry: bool = True
     """Whether to simulate only one of several equal ranks or iterations. The results are the same."""
     report: bool = True
     """Whether to write `report.html`."""
@@ -88,13 +88,17 @@ class Scenario(Strict):
     @model_validator(mode="after")
     def _some_job(self) -> Scenario:
         if self.workload is None and not self.jobs:
-            raise wrong(
+            raise validation_error(
                 "missing key `workload`",
                 code=Code.MISSING_KEY,
                 help="add `workload` to the scenario, or several `jobs`",
             )
         if self.workload is not None and self.jobs:
-            raise wrong("both `workload` and `jobs` are given", help="one job is a `workload`; several are `jobs`")
+            raise validation_error(
+                "both `workload` and `jobs` are given", help="one job is a `workload`; several are `jobs`"
+            )
         if self.jobs and self.placement != "linear":
-            raise wrong("`placement` does not apply to several `jobs`", help="give each job its own `placement`")
+            raise validation_error(
+                "`placement` does not apply to several `jobs`", help="give each job its own `placement`"
+            )
         return self

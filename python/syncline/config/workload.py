@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
-from syncline.input.base import Strict, either, form, wrong
+from syncline.input.base import Strict, either, form, validation_error
 from syncline.input.units import Bytes, Flops, Time
 from syncline.input.words import DataType, Precision
 
@@ -151,7 +151,7 @@ class Ops(Strict):
         elements = sum((each.m * each.k + each.k * each.n + each.m * each.n) * each.count for each in self.products)
         # Two operations each, and eight bytes at most, in 64 bits.
         if max(2 * multiply_adds, 8 * elements) >= 2**63:
-            raise wrong("matrix products with too much work", allowed="less than 2^63 FLOP and bytes")
+            raise validation_error("matrix products with too much work", allowed="less than 2^63 FLOP and bytes")
         return self
 
 
@@ -248,7 +248,7 @@ def _one_batch(workload: Any) -> Any:
     """Raises an error if a job gives both the number of micro-batches and the global batch."""
     if workload.global_batch is not None and workload.micro_batches is not None:
         help = "remove `micro_batches`: their number follows from `global_batch`"
-        raise wrong("the number of micro-batches is given twice", help=help)
+        raise validation_error("the number of micro-batches is given twice", help=help)
     return workload
 
 

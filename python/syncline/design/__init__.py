@@ -16,7 +16,7 @@ The parts of a search can be used on their own: :func:`demand_of` counts the byt
 - :mod:`~syncline.design.trial`: simulations of the results, and why they differ from the predictions
 - :mod:`~syncline.design.bandwidth`: the search itself
 - :mod:`~syncline.design.screen`, :mod:`~syncline.design.plot`: the results for people
-- :mod:`~syncline.design.keep`: the results as files
+- :mod:`~syncline.design.result_files`: the results as files
 - :mod:`~syncline.design.schema`: the JSON schema of a spec, for editors
 """
 
@@ -28,7 +28,7 @@ from syncline.lazy import lazy
 
 if TYPE_CHECKING:
     from syncline.design import schemes
-    from syncline.design.bandwidth import Allocation, Found, search, utilization
+    from syncline.design.bandwidth import Allocation, SearchResult, search, utilization
     from syncline.design.candidate import Request, read
     from syncline.design.demand import Demand, Exchange, demand_of
     from syncline.design.price import Price, price_of
@@ -37,9 +37,9 @@ __all__ = [
     "Allocation",
     "Demand",
     "Exchange",
-    "Found",
     "Price",
     "Request",
+    "SearchResult",
     "demand_of",
     "price_of",
     "read",
@@ -52,7 +52,7 @@ __getattr__ = lazy(
     __name__,
     {
         "Allocation": "syncline.design.bandwidth.Allocation",
-        "Found": "syncline.design.bandwidth.Found",
+        "SearchResult": "syncline.design.bandwidth.SearchResult",
         "search": "syncline.design.bandwidth.search",
         "utilization": "syncline.design.bandwidth.utilization",
         "Request": "syncline.design.candidate.Request",

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from syncline import _core
 from syncline.codes import Code
 from syncline.design import schemes
-from syncline.design.demand import Demand, Known, check_job, demand_of, together
+from syncline.design.demand import Cache, Demand, check_job, demand_of, together
 from syncline.design.held import Held, chosen
 from syncline.design.limits import LEAST, MOST, Limits, check_names, limits
 from syncline.design.optimum import optimum, solver
 from syncline.design.price import Price, price_of
-from syncline.design.trial import Trial, apart, bits, trial
+from syncline.design.trial import Setup, Trial, apart, bits, trial
 from syncline.errors import SynclineError
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 from syncline.quantity import listed, time
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _MANY = 1 << 16
 _NOMINAL = 8 * 10**11
 """Bits per second of each dimension at the start, if there is no budget of bandwidth."""
 _ROUNDS = 6
-"""Most rounds in which algorithms are chosen, and exchanges measured, at the best rates of the previous round."""
+"""Maximum number of rounds; each chooses algorithms and measures exchanges at the best rates of the previous one."""
 _MEASURED = 64
 """Number of the best shapes that are settled; more if more are simulated."""
 _SETTLED = 1e-3
@@ -103,7 +103,7 @@ class Allocation:
         """Like :attr:`per_cost`, with simulated times if available."""
         return 1 / (self.found_s * (self.usd + self.npus_usd)) if self.usd and self.found_s else None
 
-    def badness(self, *, per_cost: bool) -> float:
+    def objective(self, *, per_cost: bool) -> float:
         """Objective to minimise: :attr:`found_s`, or with ``per_cost``, :attr:`found_s` times dollars."""
         return self.found_s * ((self.usd or 0.0) + self.npus_usd) if per_cost else self.found_s
 
@@ -115,7 +115,7 @@ class Allocation:
 
 
 @dataclass
-class Found:
+class SearchResult:
     """The results of a search."""
 
     request: Request
@@ -200,7 +200,7 @@ def utilization(job: Demand, rates: Sequence[float]) -> float:
     return job.ideal(rates) / taken if taken else 0.0
 
 
-def search(request: Request, told: Told | None = None, warn: Warned | None = None) -> Found:
+def search(request: Request, told: Told | None = None, warn: Warned | None = None) -> SearchResult:
     """Searches for the best rates. Calls ``told`` with the progress, from 0 to 1, and the part that is next.
 
     Calls ``warn``, before the first simulation of a shape, with warnings that its simulations will take long.
@@ -215,11 +215,11 @@ def search(request: Request, told: Told | None = None, warn: Warned | None = Non
     skipped: list[tuple[str, str]] = []
     reasons: list[tuple[str, str]] = []
     refused: list[SynclineError] = []
-    known = Known()
+    cache = Cache()
     for at, candidate in enumerate(candidates):
         say(0.6 * at / len(candidates), f"shape {at + 1} of {len(candidates)}: {candidate.shape}")
         try:
-            case = _case(request, candidate, known, warn)
+            case = _case(request, candidate, cache, warn)
         except SynclineError as problem:
             refused.append(problem)
             skipped.append((candidate.shape, problem.diagnostics[0]["message"]))
@@ -230,19 +230,19 @@ def search(request: Request, told: Told | None = None, warn: Warned | None = Non
         else:
             best.append((case, _best(request, case)))
     if not best:
-        _refuse(request, reasons, refused)
+        _raise_infeasible(request, reasons, refused)
 
-    def badness(pair: tuple[_Case, Allocation]) -> float:
-        return pair[1].badness(per_cost=_per_cost(request))
+    def objective(pair: tuple[_Case, Allocation]) -> float:
+        return pair[1].objective(per_cost=_per_cost(request))
 
-    _settle(request, best, known, badness, say)
+    _settle(request, best, cache, objective, say)
     # Of equally good shapes, prefer the one with the fewest dimensions.
-    ties = [pair for pair in best if badness(pair) <= badness(best[0]) * (1 + _TIE)]
+    ties = [pair for pair in best if objective(pair) <= objective(best[0]) * (1 + _TIE)]
     best.sort(key=lambda pair: pair not in ties or len(pair[1].rates) > min(len(each.rates) for _, each in ties))
     case, winner = best[0]
     front = _front(request, [each for each, _ in best], winner, say) if request.spec.objective == "pareto" else []
     allocations = [*case.schemes(), *(allocation for _, allocation in best)]
-    found = Found(request, winner, case.candidate, allocations, front, skipped)
+    found = SearchResult(request, winner, case.candidate, allocations, front, skipped)
     _simulate(found, [each for each, _ in best], say)
     return found
 
@@ -250,25 +250,25 @@ def search(request: Request, told: Told | None = None, warn: Warned | None = Non
 def _settle(
     request: Request,
     best: list[tuple[_Case, Allocation]],
-    known: Known,
-    badness: Callable[[tuple[_Case, Allocation]], float],
+    cache: Cache,
+    objective: Callable[[tuple[_Case, Allocation]], float],
     say: Told,
 ) -> None:
     """Sorts shapes, best first, and settles the best ones."""
     settled: set[str] = set()
     most = max(request.spec.simulate, _MEASURED)
     while True:
-        best.sort(key=badness)
+        best.sort(key=objective)
         rough = (at for at, (case, _) in enumerate(best[:most]) if case.candidate.shape not in settled)
         if (at := next(rough, None)) is None:
             return
         case, allocation = best[at]
         say(0.6 + 0.1 * len(settled) / len(best), f"measuring {case.candidate.shape} at its best rates")
         settled.add(case.candidate.shape)
-        best[at] = _settled(request, case, allocation, known)
+        best[at] = _settled(request, case, allocation, cache)
 
 
-def _case(request: Request, candidate: Candidate, known: Known, warn: Warned | None) -> _Case:
+def _case(request: Request, candidate: Candidate, cache: Cache, warn: Warned | None) -> _Case:
     rates = [_NOMINAL] * len(candidate.sizes)
     priced = None
     for at in range(len(request.jobs)):
@@ -282,11 +282,11 @@ def _case(request: Request, candidate: Candidate, known: Known, warn: Warned | N
     whole = request.spec.budget.rate_per_npu
     equal = _NOMINAL if whole is None else max(_core.parse_quantity("rate", whole) // len(rates), 8)
     held = _choices(request, candidate, [equal] * len(rates))
-    jobs = _demands(request, candidate, [equal] * len(rates), held, known)
+    jobs = _demands(request, candidate, [equal] * len(rates), held, cache)
     bounds = limits(request, candidate, priced)
     used = [any(each.bytes[at] for _, job in jobs for each in job.exchanges) for at in range(len(candidate.sizes))]
     if (free := bounds.unbounded(used)) is not None:
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_VALUE,
                 f"nothing limits the rate of dimension {free} of {candidate.shape}, which costs nothing",
@@ -299,11 +299,11 @@ def _case(request: Request, candidate: Candidate, known: Known, warn: Warned | N
 
 
 def _demands(
-    request: Request, candidate: Candidate, rates: Sequence[int], held: Sequence[Held], known: Known
+    request: Request, candidate: Candidate, rates: Sequence[int], held: Sequence[Held], cache: Cache
 ) -> list[tuple[float, Demand]]:
     """Weight and demand of each job, with fixed algorithms, near these rates."""
     return [
-        (job.weight, demand_of(request.scenario(at, candidate, rates), rates, held[at], known))
+        (job.weight, demand_of(request.scenario(at, candidate, rates), rates, held[at], cache))
         for at, job in enumerate(request.jobs)
     ]
 
@@ -319,7 +319,7 @@ def _best(request: Request, case: _Case) -> Allocation:
     return case.allocation(OPTIMUM, rates)
 
 
-def _settled(request: Request, case: _Case, best: Allocation, known: Known) -> tuple[_Case, Allocation]:
+def _settled(request: Request, case: _Case, best: Allocation, cache: Cache) -> tuple[_Case, Allocation]:
     """Chooses algorithms and measures exchanges at the best rates, and optimises again, until nothing changes.
 
     If that does not converge, returns the round with the best prediction.
@@ -328,15 +328,15 @@ def _settled(request: Request, case: _Case, best: Allocation, known: Known) -> t
     for _ in range(_ROUNDS):
         rates = bits(best.rates)
         held = _choices(request, case.candidate, rates)
-        jobs = _demands(request, case.candidate, rates, held, known)
-        before, was = case.held, best.badness(per_cost=_per_cost(request))
+        jobs = _demands(request, case.candidate, rates, held, cache)
+        before, was = case.held, best.objective(per_cost=_per_cost(request))
         case = replace(case, held=held, jobs=jobs)
         best = _best(request, case)
-        now = best.badness(per_cost=_per_cost(request))
+        now = best.objective(per_cost=_per_cost(request))
         if held == before and abs(now - was) <= _SETTLED * was:
             return case, best
         tried.append((case, best))
-    return min(tried, key=lambda pair: pair[1].badness(per_cost=_per_cost(request)))
+    return min(tried, key=lambda pair: pair[1].objective(per_cost=_per_cost(request)))
 
 
 def _per_cost(request: Request) -> bool:
@@ -371,7 +371,7 @@ def _front(request: Request, cases: Sequence[_Case], winner: Allocation, say: To
     return front
 
 
-def _simulate(found: Found, cases: Sequence[_Case], say: Told) -> None:
+def _simulate(found: SearchResult, cases: Sequence[_Case], say: Told) -> None:
     """Simulates the results: all schemes on the winner's shape, the best other shapes, points of the front.
 
     The one that is best as simulated becomes the winner, whatever was predicted.
@@ -392,7 +392,7 @@ def _simulate(found: Found, cases: Sequence[_Case], say: Told) -> None:
         say(0.9 + 0.1 * done / len(waiting), f"simulation of {allocation.scheme} on {allocation.shape}")
         done += 1
         case = of_shape[allocation.shape]
-        tried = trial(request, case.candidate, case.jobs, allocation.rates, case.held)
+        tried = trial(Setup(request, case.candidate, case.jobs, allocation.rates, case.held))
         simulated = replace(allocation, simulated=tried.times, used=tried.used)
         for held in (found.allocations, found.front):
             held[:] = [simulated if each is allocation else each for each in held]
@@ -411,10 +411,10 @@ def _simulate(found: Found, cases: Sequence[_Case], say: Told) -> None:
 def _better(one: Allocation, other: Allocation, request: Request) -> bool:
     """Whether ``one`` meets all constraints and is better as simulated, by more than :data:`_NOTED`."""
     per_cost = _per_cost(request)
-    return not one.broken and one.badness(per_cost=per_cost) < other.badness(per_cost=per_cost) * (1 - _NOTED)
+    return not one.broken and one.objective(per_cost=per_cost) < other.objective(per_cost=per_cost) * (1 - _NOTED)
 
 
-def _win(found: Found, predicted: Allocation, winner: Allocation, tried: Trial, case: _Case) -> None:
+def _win(found: SearchResult, predicted: Allocation, winner: Allocation, tried: Trial, case: _Case) -> None:
     """Makes the allocation that is best as simulated the winner, and adds notes for the reader."""
     shape = winner.shape
     if not any(each is winner for each in found.allocations):
@@ -441,7 +441,7 @@ def _win(found: Found, predicted: Allocation, winner: Allocation, tried: Trial, 
             f"`{schemes.BY_TURNS}`: two kinds of groups share a dimension; the bytes of {listed(smart.sized_by)} "
             "parallelism determine its rate"
         )
-    if (why := apart(found.request, case.candidate, case.jobs, winner.rates, case.held, tried)) is not None:
+    if (why := apart(Setup(found.request, case.candidate, case.jobs, winner.rates, case.held), tried)) is not None:
         found.notes.append(why)
     if (winner.scheme, shape) != (predicted.scheme, predicted.shape):
         name = "a point of the front" if winner.scheme == POINT else winner.scheme
@@ -451,9 +451,9 @@ def _win(found: Found, predicted: Allocation, winner: Allocation, tried: Trial, 
         )
 
 
-def _unsettled(found: Found, case: _Case) -> str:
+def _unsettled(found: SearchResult, case: _Case) -> str:
     """The note that other algorithms would be chosen for the winner's rates, with their time."""
-    own = trial(found.request, case.candidate, case.jobs, found.winner.rates, [None] * len(case.jobs))
+    own = trial(Setup(found.request, case.candidate, case.jobs, found.winner.rates, [None] * len(case.jobs)))
     taken = sum(weight * each for (weight, _), each in zip(case.jobs, own.times, strict=True))
     steps = "the steps take" if found.request.spec.jobs else "the step takes"
     return (
@@ -462,7 +462,7 @@ def _unsettled(found: Found, case: _Case) -> str:
     )
 
 
-def _refuse(request: Request, reasons: Sequence[tuple[str, str]], refused: Sequence[SynclineError]) -> None:
+def _raise_infeasible(request: Request, reasons: Sequence[tuple[str, str]], refused: Sequence[SynclineError]) -> None:
     """Raises the error that no rates are feasible; or, if the jobs fit no shape, the error of the first shape."""
     if not reasons:
         raise refused[0]
@@ -470,7 +470,7 @@ def _refuse(request: Request, reasons: Sequence[tuple[str, str]], refused: Seque
     path: list[str | int] = list(key.split("."))
     while path and request.source.root.at(tuple(path)) is None:
         path.pop()
-    refuse(
+    raise_errors(
         error(
             Code.INFEASIBLE,
             "no bandwidths meet all constraints",

@@ -14,7 +14,7 @@ from syncline.design.held import Held, entries
 from syncline.design.spec import MOST_CANDIDATES, Spec, WeightedJob
 from syncline.input.check import Whole, check
 from syncline.input.node import Node, from_python
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 from syncline.input.source import Override, Source, from_argument
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Request:
         other = next((each for each in candidates if each.npus != first.npus), None)
         if other is not None:
             at = list(self.spec.fabric.shape or ()).index(other.shape)
-            refuse(
+            raise_errors(
                 error(
                     Code.BAD_FABRIC,
                     "shapes with different numbers of NPUs cannot be compared: their steps do different work",
@@ -89,7 +89,7 @@ class Request:
         sizes = tuple(size for _, size in _core.parse_shape(shape))
         names = self.spec.fabric.names
         if names is not None and len(names) != len(sizes):
-            refuse(
+            raise_errors(
                 error(
                     Code.BAD_FABRIC,
                     f"{len(names)} names for the {len(sizes)} dimensions of {shape}",
@@ -112,7 +112,7 @@ class Request:
                 for words in itertools.product(*of_dims):
                     found += 1
                     if found > MOST_CANDIDATES:
-                        refuse(
+                        raise_errors(
                             error(
                                 Code.BAD_VALUE,
                                 "the search has too many shapes",
@@ -124,7 +124,7 @@ class Request:
                         )
                     yield "_".join(f"{_WORDS[word]}({size})" for word, size in zip(words, sizes, strict=True))
         if not found:
-            refuse(
+            raise_errors(
                 error(
                     Code.BAD_FABRIC,
                     "no shape has this number of NPUs and dimensions with at least two NPUs each",
@@ -184,7 +184,7 @@ def read(path: str, overrides: Iterable[Override] = ()) -> Request:
 def request(source: Source, overrides: Iterable[Override] = ()) -> Request:
     """Checks a spec that has been read. Raises :class:`SynclineError` with all errors in it."""
     if not isinstance(source.root.value, dict):
-        refuse(error(Code.BAD_VALUE, "not a design", mark=source.root.mark, allowed="a mapping"))
+        raise_errors(error(Code.BAD_VALUE, "not a design", mark=source.root.mark, allowed="a mapping"))
     source.override(overrides)
     spec = check(source, Spec, Whole("the design"))
     jobs = spec.jobs or [WeightedJob(name="job", workload=None)]

@@ -24,7 +24,7 @@ from syncline import _core
 from syncline.codes import Code
 from syncline.design import spanned
 from syncline.design.held import Held, chosen, entries
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 from syncline.result import Result
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from syncline.config.load import Loaded
 
 _FEW = 4
-"""Most chunks that are all simulated."""
+"""Maximum number of chunks that are all simulated."""
 _SOME = "1ps"
 """A negligible latency. With a latency of 0, results would depend on the order of simultaneous events, and no rank
 could represent others."""
@@ -126,7 +126,7 @@ class Probed:
 
 
 @dataclass(frozen=True)
-class Known:
+class Cache:
     """A cache of simulations, by scenario; many shapes need the same ones."""
 
     counted: dict[str, Counted] = field(default_factory=dict)
@@ -143,7 +143,7 @@ def check_job(loaded: Loaded) -> None:
     workload = loaded.resolved["workload"]
     source = workload.get("source", "layers")
     if source not in ("layers", "collectives"):
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_VALUE,
                 "a search does not support this kind of workload",
@@ -157,7 +157,7 @@ def check_job(loaded: Loaded) -> None:
     parallel = workload.get("parallel", {})
     for key in ("axes", "meshes"):
         if parallel.get(key):
-            refuse(
+            raise_errors(
                 error(
                     Code.BAD_VALUE,
                     "a search supports no axes but `tensor` and `data`",
@@ -168,7 +168,7 @@ def check_job(loaded: Loaded) -> None:
                 )
             )
     if parallel.get("pipeline", "none") != "none":
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_VALUE,
                 "a search does not support pipelines: it cannot predict how stages wait for each other",
@@ -179,22 +179,22 @@ def check_job(loaded: Loaded) -> None:
         )
 
 
-def demand_of(loaded: Loaded, rates: Sequence[int], held: Held | None = None, known: Known | None = None) -> Demand:
+def demand_of(loaded: Loaded, rates: Sequence[int], held: Held | None = None, cache: Cache | None = None) -> Demand:
     """The demand of a job on the fabric of a scenario, whose dimensions have ``rates`` in bits per second.
 
     ``held`` gives the algorithms of exchanges for which the job names none; without it, those that are chosen for these
-    rates. ``known`` caches simulations, also those for other shapes.
+    rates. ``cache`` holds simulations, also those for other shapes.
 
     Raises :class:`SynclineError` if the job cannot run on the fabric, and like :func:`check_job`.
     """
     check_job(loaded)
-    known = Known() if known is None else known
+    cache = Cache() if cache is None else cache
     held = chosen(loaded) if held is None else held
-    counted = _counted(loaded, known.counted)
+    counted = _counted(loaded, cache.counted)
     exchanges: dict[tuple[str, tuple[float, ...]], tuple[float, ...]] = {}
     latency = 0.0
     for (role, kind, phases), sizes in _alike(counted.exchanges, held).items():
-        probe = _Probe(loaded, role, kind, phases, sizes, known)
+        probe = _Probe(loaded, role, kind, phases, sizes, cache)
         per_byte = probe.per_byte()
         total = sum(size * count for size, count in sizes.items())
         latency += probe.added(rates)
@@ -210,8 +210,8 @@ def demand_of(loaded: Loaded, rates: Sequence[int], held: Held | None = None, kn
     return Demand(counted.compute_s + latency, found, latency)
 
 
-def _counted(loaded: Loaded, known: dict[str, Counted]) -> Counted:
-    """Counts the exchanges of a job, unless ``known`` has them."""
+def _counted(loaded: Loaded, cache: dict[str, Counted]) -> Counted:
+    """Counts the exchanges of a job, unless ``cache`` has them."""
     resolved = loaded.resolved
     workload = resolved["workload"]
     counting = {
@@ -221,7 +221,7 @@ def _counted(loaded: Loaded, known: dict[str, Counted]) -> Counted:
         "collectives": _of_any_fabric(resolved),
     }
     key = json.dumps(counting, sort_keys=True)
-    if key not in known:
+    if key not in cache:
         base = _run(loaded, counting)
         rows = base.table("collectives")
         ranks = base.summary.ranks
@@ -231,8 +231,8 @@ def _counted(loaded: Loaded, known: dict[str, Counted]) -> Counted:
         ):
             role = str(group).split(".")[0] if workload.get("source", "layers") == "layers" else "all"
             counts[role, str(kind), int(size)] += groups * members / ranks
-        known[key] = Counted(base.summary.compute_s, dict(counts))
-    return known[key]
+        cache[key] = Counted(base.summary.compute_s, dict(counts))
+    return cache[key]
 
 
 def _alike(counts: dict[tuple[str, str, int], float], held: Held) -> dict[_Kind, dict[int, float]]:
@@ -311,10 +311,10 @@ class _Probe:
         kind: str,
         phases: tuple[str, ...],
         sizes: dict[int, float],
-        known: Known,
+        cache: Cache,
     ) -> None:
         self.loaded, self.role, self.kind, self.phases = loaded, role, kind, phases
-        self.sizes, self.known = sizes, known
+        self.sizes, self.cache = sizes, cache
 
     def _workload(self, size: int) -> dict[str, Any]:
         workload = self.loaded.resolved["workload"]
@@ -336,7 +336,7 @@ class _Probe:
             {**dim, "rate_per_npu": f"{rate}b/s"} for dim, rate in zip(resolved["fabric"]["dims"], rates, strict=True)
         ]
         inner = spanned.inner(parallel, collectives, prod(dim["size"] for dim in dims))
-        dims = spanned.alike(dims, self.role, inner, _SOME)
+        dims = spanned.standardised(dims, self.role, inner, _SOME)
         if not latency:
             dims = [{**dim, "latency": _SOME} for dim in dims]
         if self.phases:
@@ -346,12 +346,12 @@ class _Probe:
         at = tuple(_core.parse_quantity("rate", dim.pop("rate_per_npu")) for dim in dims)
         changed = {"workload": self._workload(size), "fabric": {"dims": dims}, "collectives": collectives}
         key = json.dumps({**kept, **changed, "compute": {"model": "given"}, **_QUIET}, sort_keys=True)
-        if (key, at) not in self.known.probed:
-            if key not in self.known.evaluators:
-                self.known.evaluators[key] = self.loaded.placing(lambda: _core.Evaluator.read(key))
-            evaluator = self.known.evaluators[key]
-            self.known.probed[key, at] = Probed(*self.loaded.placing(lambda: evaluator.evaluate(list(at))))
-        return self.known.probed[key, at]
+        if (key, at) not in self.cache.probed:
+            if key not in self.cache.evaluators:
+                self.cache.evaluators[key] = self.loaded.placing(lambda: _core.Evaluator.read(key))
+            evaluator = self.cache.evaluators[key]
+            self.cache.probed[key, at] = Probed(*self.loaded.placing(lambda: evaluator.evaluate(list(at))))
+        return self.cache.probed[key, at]
 
     def per_byte(self) -> tuple[float, ...]:
         """Effective bytes in each dimension (see :attr:`Exchange.bytes`), for each byte of the exchange."""

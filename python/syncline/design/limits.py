@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from syncline import _core
 from syncline.codes import Code
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 from syncline.quantity import listed
 from syncline.quantity import rate as shown
 
@@ -174,7 +174,7 @@ def check_names(request: Request, candidates: Sequence[Candidate]) -> None:
         if name not in allowed
     ]
     if problems:
-        refuse(*problems)
+        raise_errors(*problems)
 
 
 def _bytes_per_s(text: str) -> float:

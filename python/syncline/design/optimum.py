@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from syncline.codes import Code
 from syncline.design.limits import MOST
 from syncline.extras import install
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ def solver() -> Any:
     try:
         import cvxpy
     except ImportError:
-        refuse(
+        raise_errors(
             error(
                 Code.MISSING_PACKAGE,
                 "the search for the optimum needs cvxpy, which is not installed",

@@ -10,7 +10,7 @@ from syncline.design import schemes
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from syncline.design.bandwidth import Found
+    from syncline.design.bandwidth import SearchResult
 
 _STYLE: Any = {
     "axes.axisbelow": True,
@@ -40,7 +40,7 @@ def available() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def draw(found: Found, file: Path) -> None:
+def draw(found: SearchResult, file: Path) -> None:
     """Plots schemes and optima by cost and predicted time, and the front. The same search gives the same bytes."""
     import matplotlib as mpl
     from matplotlib.figure import Figure

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.codes import Code
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ def price_of(loaded: Loaded, where: Any = None) -> Price:
     found = Price(all_usd - sum(each * _UNIT for each in per_rate), per_rate)
     odd = [_UNIT * (0.3 + 0.4 * at) for at in range(len(dims))]
     if abs(found.usd(odd) - _usd(loaded, odd)) > 1e-6 * max(found.usd(odd), 1.0) or found.fixed < -1e-6 * all_usd:
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_VALUE,
                 "this price list has parts of certain rates, and a search needs prices per GB/s",

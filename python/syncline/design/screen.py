@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from syncline.design.bandwidth import Allocation, Found
+    from syncline.design.bandwidth import Allocation, SearchResult
 
 SHAPES = 8
 HELD = 8
 FRONT = 20
-"""Most rows of each table."""
+"""Maximum number of rows of each table."""
 _PREDICTED_WORTH = "predicted\nsteps/s for $1 M"
 _GOALS = {
     "time": "the shortest time of a step",
@@ -34,12 +34,12 @@ _GOALS = {
 }
 
 
-def screen(found: Found, width: int) -> RenderableType:
+def screen(found: SearchResult, width: int) -> RenderableType:
     """The screen for a terminal of ``width`` columns."""
     return Group(*_parts(found, width))
 
 
-def plain(found: Found, width: int = 100) -> str:
+def as_text(found: SearchResult, width: int = 100) -> str:
     """The screen as text."""
     console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
     with console.capture() as captured:
@@ -47,7 +47,7 @@ def plain(found: Found, width: int = 100) -> str:
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
-def _parts(found: Found, width: int) -> Iterator[RenderableType]:
+def _parts(found: SearchResult, width: int) -> Iterator[RenderableType]:
     winner = found.winner
     yield Text.assemble((found.request.name, "bold"), (f"  {_subject(found)}", "dim"))
     yield ""
@@ -57,7 +57,7 @@ def _parts(found: Found, width: int) -> Iterator[RenderableType]:
     others = [each for each in found.allocations if each.shape != winner.shape]
     if others:
         yield ""
-        yield Text(f"Other shapes, the best rates of each; {counted(len(others), 'shape')} in all", "dim")
+        yield Text(f"Other shapes, the best rates of each; {counted(len(others), 'shape')} in total", "dim")
         yield _shapes(others[:SHAPES], found)
     if found.front:
         yield ""
@@ -89,7 +89,7 @@ def _parts(found: Found, width: int) -> Iterator[RenderableType]:
         yield Text(lines(f"Note: {note}", width), "dim")
 
 
-def _subject(found: Found) -> str:
+def _subject(found: SearchResult) -> str:
     spec = found.request.spec
     budget = [each for each in (spec.budget.rate_per_npu and f"{spec.budget.rate_per_npu} per NPU",) if each]
     budget += [money(spec.budget.usd)] if spec.budget.usd is not None else []
@@ -97,7 +97,7 @@ def _subject(found: Found) -> str:
     return f"{jobs}{found.candidate.npus} NPUs, budget {listed(budget)}, for {_GOALS[spec.objective]}"
 
 
-def answer(found: Found) -> str:
+def answer(found: SearchResult) -> str:
     """The answer in sentences."""
     winner = found.winner
     split = listed([f"{rate(each)} for {name}" for name, each in zip(winner.names, winner.rates, strict=True)])
@@ -120,7 +120,7 @@ def answer(found: Found) -> str:
     return f"{text}."
 
 
-def _allocations(allocations: Sequence[Allocation], found: Found) -> Table:
+def _allocations(allocations: Sequence[Allocation], found: SearchResult) -> Table:
     """The table of schemes, with a column for each."""
     table = bare()
     table.add_column("", no_wrap=True)
@@ -147,7 +147,7 @@ def _allocations(allocations: Sequence[Allocation], found: Found) -> Table:
     return table
 
 
-def _shapes(allocations: Sequence[Allocation], found: Found) -> Table:
+def _shapes(allocations: Sequence[Allocation], found: SearchResult) -> Table:
     table = bare()
     table.add_column("shape", overflow="fold")
     table.add_column("rates", overflow="fold")
@@ -166,7 +166,7 @@ def _shapes(allocations: Sequence[Allocation], found: Found) -> Table:
     return table
 
 
-def _front(found: Found) -> Table:
+def _front(found: SearchResult) -> Table:
     front = found.front
     table = bare()
     for name in ("cost", "predicted", "simulated", _PREDICTED_WORTH):

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_PLAIN = {"shape": "switch", "rate": None, "rate_per_npu": "100GB/s", "efficiency": 1.0}
+_STANDARD = {"shape": "switch", "rate": None, "rate_per_npu": "100GB/s", "efficiency": 1.0}
 
 
-def alike(dims: Sequence[dict[str, Any]], role: str, inner: int | None, latency: str) -> list[dict[str, Any]]:
-    """Replaces the dimensions that groups of ``role`` do not span by standard ones with ``latency``.
+def standardised(dims: Sequence[dict[str, Any]], role: str, inner: int | None, latency: str) -> list[dict[str, Any]]:
+    """Returns ``dims``, with standard ones in place of those that groups of ``role`` do not span.
 
-    Neighbouring ones are merged. Tensor-parallel groups are ``inner`` consecutive ranks; data-parallel groups have the
-    stride ``inner``. If ``inner`` is ``None``, the groups are unknown, and the dimensions stay as they are.
+    Standard dimensions have ``latency``, and neighbouring ones are merged. Tensor-parallel groups are ``inner``
+    consecutive ranks; data-parallel groups have the stride ``inner``. If ``inner`` is ``None``, the groups are unknown,
+    and the dimensions stay as they are.
     """
     if inner is None or role not in ("tensor", "data"):
         return [dict(dim) for dim in dims]
@@ -33,7 +34,7 @@ def alike(dims: Sequence[dict[str, Any]], role: str, inner: int | None, latency:
             made[-1]["size"] *= dim["size"]
         else:
             others += 1
-            made.append({**_PLAIN, "name": f"other dimensions {others}", "size": dim["size"], "latency": latency})
+            made.append({**_STANDARD, "name": f"other dimensions {others}", "size": dim["size"], "latency": latency})
         stride, beside = above, not spans
     return made
 

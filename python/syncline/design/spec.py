@@ -10,14 +10,14 @@ from syncline import _core
 from syncline.codes import Code
 from syncline.config.fabric import Efficiencies, Times
 from syncline.config.shape import check_shape
-from syncline.input.base import Strict, either, wrong
+from syncline.input.base import Strict, either, validation_error
 from syncline.input.units import Rate
 
 Shape = Annotated[str, AfterValidator(check_shape)]
 Kind = Literal["ring", "fully_connected", "switch"]
 
 MOST_CANDIDATES = 20_000
-"""Most shapes of a search."""
+"""Maximum number of shapes of a search."""
 
 
 class Shapes(Strict):
@@ -53,7 +53,7 @@ class Shapes(Strict):
     @model_validator(mode="after")
     def _one_way(self) -> Shapes:
         if (self.shape is None) == (self.npus is None):
-            raise wrong(
+            raise validation_error(
                 "give exactly one of `shape` and `npus`",
                 code=Code.MISSING_KEY if self.shape is None else Code.BAD_VALUE,
                 help="write shape: Ring(8)_Switch(128), or npus: 1024 and dims: [2, 3]",
@@ -61,18 +61,18 @@ class Shapes(Strict):
         if self.npus is None:
             for key in ("dims", "kinds"):
                 if key in self.model_fields_set:
-                    raise wrong(
+                    raise validation_error(
                         f"`{key}` has no meaning with `shape`", at=(key,), help=f"remove `{key}`, or give `npus`"
                     )
         for at, name in enumerate(self.names or ()):
             if name == "last":
-                raise wrong(
+                raise validation_error(
                     "`last` is reserved for the highest dimension",
                     at=("names", at),
                     help="give the dimension another name",
                 )
             if name in (self.names or ())[:at]:
-                raise wrong(
+                raise validation_error(
                     "two dimensions have the same name", at=("names", at), found=name, help="give each its own name"
                 )
         return self
@@ -92,13 +92,13 @@ class Budget(Strict):
     @model_validator(mode="after")
     def _some(self) -> Budget:
         if self.rate_per_npu is None and self.usd is None:
-            raise wrong(
+            raise validation_error(
                 "the budget is empty",
                 code=Code.MISSING_KEY,
                 help="give `rate_per_npu`, such as 300GB/s, or `usd`, or both",
             )
         if self.rate_per_npu is not None and _core.parse_quantity("rate", self.rate_per_npu) == 0:
-            raise wrong("the budget is 0", found=self.rate_per_npu, allowed="a rate above 0")
+            raise validation_error("the budget is 0", found=self.rate_per_npu, allowed="a rate above 0")
         return self
 
 
@@ -115,11 +115,13 @@ class Bounds(Strict):
     @model_validator(mode="after")
     def _consistent(self) -> Bounds:
         if self.fixed is not None and (self.min is not None or self.max is not None):
-            raise wrong("`fixed` excludes `min` and `max`", help="remove `min` and `max`, or `fixed`")
+            raise validation_error("`fixed` excludes `min` and `max`", help="remove `min` and `max`, or `fixed`")
         for key in ("max", "fixed"):
             value = getattr(self, key)
             if value is not None and _core.parse_quantity("rate", value) == 0:
-                raise wrong("a dimension needs some bandwidth", found=f"{key}: {value}", allowed="a rate above 0")
+                raise validation_error(
+                    "a dimension needs some bandwidth", found=f"{key}: {value}", allowed="a rate above 0"
+                )
         return self
 
 
@@ -178,20 +180,20 @@ class Spec(Strict):
     @model_validator(mode="after")
     def _some_job(self) -> Spec:
         if self.workload is None and not self.jobs:
-            raise wrong(
+            raise validation_error(
                 "missing key `workload`",
                 code=Code.MISSING_KEY,
                 at=("workload",),
                 help="add `workload`, or several `jobs`",
             )
         if self.workload is not None and self.jobs:
-            raise wrong(
+            raise validation_error(
                 "both `workload` and `jobs` are given", at=("jobs",), help="one job is a `workload`; several are `jobs`"
             )
         names = [job.name for job in self.jobs]
         for at, name in enumerate(names):
             if name in names[:at]:
-                raise wrong(
+                raise validation_error(
                     "two jobs have the same name", at=("jobs", at, "name"), found=name, help="give each its own name"
                 )
         return self
@@ -201,23 +203,25 @@ class Spec(Strict):
         remedy = "add prices: hier2021, or your own list"
         if self.prices is None:
             if self.budget.usd is not None:
-                raise wrong("`budget.usd` needs `prices`", code=Code.MISSING_KEY, at=("budget", "usd"), help=remedy)
+                raise validation_error(
+                    "`budget.usd` needs `prices`", code=Code.MISSING_KEY, at=("budget", "usd"), help=remedy
+                )
             if self.objective != "time":
-                raise wrong(
+                raise validation_error(
                     f"`objective: {self.objective}` needs `prices`",
                     code=Code.MISSING_KEY,
                     at=("objective",),
                     help=remedy,
                 )
             if self.npu_usd:
-                raise wrong(
+                raise validation_error(
                     "`npu_usd` needs `prices`",
                     code=Code.MISSING_KEY,
                     at=("npu_usd",),
                     help=f"{remedy}; or remove `npu_usd`",
                 )
         if self.objective != "pareto" and "points" in self.model_fields_set:
-            raise wrong(
+            raise validation_error(
                 "`points` needs `objective: pareto`",
                 at=("points",),
                 found=f"objective: {self.objective}",
@@ -225,7 +229,7 @@ class Spec(Strict):
             )
         bounded = any(each.min is not None or each.fixed is not None for each in self.bandwidth.values())
         if self.objective == "performance_per_cost" and not self.npu_usd and not bounded:
-            raise wrong(
+            raise validation_error(
                 "if only the network has a price, the slowest network has the most performance per cost",
                 code=Code.MISSING_KEY,
                 at=("objective",),

@@ -24,11 +24,29 @@ _CAUSE = 0.2
 _MORE, _TIMES = 4, "four times"
 """Factor by which the number of chunks is raised, to see whether the chunks cause the difference."""
 _MOST = 2**32 - 1
-"""Most chunks of a scenario."""
+"""Maximum number of chunks of a scenario."""
 _LARGE = 5_000_000
 """A run with this many events after raising the number of chunks is not tried."""
 
-Weighted = tuple[float, "Demand"]
+
+@dataclass(frozen=True)
+class Setup:
+    """What is simulated: all jobs of a search, on one shape, with certain rates and algorithms."""
+
+    request: Request
+    candidate: Candidate
+    """The shape."""
+    jobs: Sequence[tuple[float, Demand]]
+    """Weight and demand of each job."""
+    rates: Sequence[float]
+    """Rate of each dimension, in bytes per second."""
+    held: Sequence[Held | None]
+    """The algorithms of each job that are fixed; ``None`` lets them be chosen for the rates."""
+
+    @property
+    def weights(self) -> list[float]:
+        """Weight of each job."""
+        return [weight for weight, _ in self.jobs]
 
 
 @dataclass(frozen=True)
@@ -42,18 +60,12 @@ class Trial:
     results: list[Result]
 
 
-def trial(
-    request: Request,
-    candidate: Candidate,
-    jobs: Sequence[Weighted],
-    rates: Sequence[float],
-    held: Sequence[Held | None],
-) -> Trial:
-    """Simulates every job alone on a shape, with ``rates`` in bytes per second and the job's fixed algorithms."""
-    results = [_run(request, job, candidate, rates, held[job]) for job in range(len(jobs))]
+def trial(setup: Setup) -> Trial:
+    """Simulates every job alone on the shape."""
+    results = [_run(setup, job) for job in range(len(setup.jobs))]
     times = tuple(result.summary.step_time_s for result in results)
-    taken = sum(weight * under_way(result) for (weight, _), result in zip(jobs, results, strict=True))
-    ideal = sum(weight * job.ideal(rates) for weight, job in jobs)
+    taken = _sum(setup.weights, [under_way(result) for result in results])
+    ideal = sum(weight * job.ideal(setup.rates) for weight, job in setup.jobs)
     return Trial(times, min(ideal / taken, 1.0) if taken else 0.0, results)
 
 
@@ -88,52 +100,34 @@ def _covered(spans: list[tuple[float, float]]) -> float:
     return covered
 
 
-def apart(
-    request: Request,
-    candidate: Candidate,
-    jobs: Sequence[Weighted],
-    rates: Sequence[float],
-    held: Sequence[Held | None],
-    found: Trial,
-) -> str | None:
+def apart(setup: Setup, found: Trial) -> str | None:
     """A note about the difference between simulation and prediction, and its reason; None if they are close."""
-    weights = [weight for weight, _ in jobs]
-    predicted = sum(weight * job.time(rates) for weight, job in jobs)
-    simulated = _sum(weights, found.times)
+    predicted = sum(weight * job.time(setup.rates) for weight, job in setup.jobs)
+    simulated = _sum(setup.weights, found.times)
     gap = simulated - predicted
     if not predicted or abs(gap) <= APART * predicted:
         return None
     by = percent(abs(gap) / predicted)
-    steps = "the steps take" if request.spec.jobs else "the step takes"
+    steps = "the steps take" if setup.request.spec.jobs else "the step takes"
     if gap > 0:
-        return f"in simulation, {steps} {by} longer than predicted" + _slow(
-            request, candidate, weights, rates, held, found, predicted
-        )
+        return f"in simulation, {steps} {by} longer than predicted" + _slow(setup, found, predicted)
     reasons = []
     hidden = [_hidden(result) for result in found.results]
-    if _sum(weights, hidden) > -_CAUSE * gap:
+    if _sum(setup.weights, hidden) > -_CAUSE * gap:
         reasons.append("exchanges overlap compute as the workload says (`parallel.overlap`)")
-    if sum(weight * job.latency_s for weight, job in jobs) > -_CAUSE * gap:
+    if sum(weight * job.latency_s for weight, job in setup.jobs) > -_CAUSE * gap:
         reasons.append("the latencies of simultaneous exchanges overlap")
     why = " and ".join(reasons) or "exchanges run at the same time"
     return f"in simulation, {steps} {by} less than predicted for one exchange after the other: {why}"
 
 
-def _slow(
-    request: Request,
-    candidate: Candidate,
-    weights: Sequence[float],
-    rates: Sequence[float],
-    held: Sequence[Held | None],
-    found: Trial,
-    predicted: float,
-) -> str:
+def _slow(setup: Setup, found: Trial, predicted: float) -> str:
     """The reason why a simulation is slower; tries whether more chunks come closer to the prediction."""
     if _MORE * sum(result.summary.events for result in found.results) > _LARGE:
         return "; the run is too large to try whether more chunks (`collectives.chunks`) come closer"
-    more = [_run(request, job, candidate, rates, held[job], _MORE) for job in range(len(weights))]
-    took = _sum(weights, [result.summary.step_time_s for result in more])
-    simulated = _sum(weights, found.times)
+    more = [_run(setup, job, chunks=_MORE) for job in range(len(setup.jobs))]
+    took = _sum(setup.weights, [result.summary.step_time_s for result in more])
+    simulated = _sum(setup.weights, found.times)
     if simulated - took < _CAUSE * (simulated - predicted):
         return f": the prediction assumes that dimensions are always busy; {_TIMES} the chunks do not come closer"
     return (
@@ -155,16 +149,9 @@ def _sum(weights: Sequence[float], values: Sequence[float]) -> float:
     return sum(weight * value for weight, value in zip(weights, values, strict=True))
 
 
-def _run(
-    request: Request,
-    job: int,
-    candidate: Candidate,
-    rates: Sequence[float],
-    held: Held | None,
-    chunks: int = 1,
-) -> Result:
+def _run(setup: Setup, job: int, *, chunks: int = 1) -> Result:
     """Simulates a job, with its number of chunks multiplied by ``chunks``."""
-    loaded = request.scenario(job, candidate, bits(rates), held)
+    loaded = setup.request.scenario(job, setup.candidate, bits(setup.rates), setup.held[job])
     if chunks > 1:
         collectives = loaded.resolved["collectives"]
         collectives["chunks"] = min(collectives["chunks"] * chunks, _MOST)

@@ -7,12 +7,11 @@ import io
 import json
 import shutil
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from syncline.codes import Code
 from syncline.files import write_whole
-from syncline.input.node import Mark, Text
-from syncline.input.problem import error, refuse
+from syncline.input.problem import cannot_write, error, raise_errors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +32,7 @@ class Folder:
         self.path = path
         self._new = not path.exists()
         if not self._new and any(path.iterdir()) and not (path / SUMMARY_FILE).is_file():
-            refuse(
+            raise_errors(
                 error(
                     Code.CANNOT_WRITE,
                     f"the folder {path.as_posix()} holds files that no run of several seeds wrote",
@@ -46,7 +45,7 @@ class Folder:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
-            self._refuse(problem)
+            raise_errors(cannot_write(self.path, problem))
         self._seeds: list[int] = []
 
     def of_seed(self, seed: int) -> Path:
@@ -65,7 +64,7 @@ class Folder:
             write_whole(self.path / TABLE_FILE, table.getvalue())
             write_whole(self.path / SUMMARY_FILE, json.dumps(plain, indent=2) + "\n")
         except OSError as problem:
-            self._refuse(problem)
+            raise_errors(cannot_write(self.path, problem))
 
     def __enter__(self) -> Self:
         return self
@@ -86,9 +85,3 @@ class Folder:
         for name in (SUMMARY_FILE, TABLE_FILE):
             with suppress(OSError):
                 (self.path / name).unlink(missing_ok=True)
-
-    def _refuse(self, problem: OSError) -> NoReturn:
-        reason = (problem.strerror or str(problem)).lower()
-        refuse(
-            error(Code.CANNOT_WRITE, f"cannot be written: {reason}", mark=Mark(Text(self.path.as_posix(), ()), 0, 0, 0))
-        )

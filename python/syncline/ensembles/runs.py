@@ -15,7 +15,7 @@ from syncline.ensembles.drawn import HINT, drawn
 from syncline.ensembles.folder import Folder
 from syncline.ensembles.spread import Spread
 from syncline.errors import Interrupted, SynclineError
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from syncline.summary import Summary
 
 MOST_SEEDS = 100_000
-"""Most runs of an ensemble."""
+"""Maximum number of runs of an ensemble."""
 NUMBERS = (
     "step_time_s",
     "total_time_s",
@@ -79,7 +79,7 @@ class Ensemble:
         packets = bool(self.finished) and self.finished[0].packets is not None
         return (*NUMBERS, *(f"packets.{name}" for name in OF_PACKETS if packets))
 
-    def plain(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """The content of ``ensemble.json``."""
         spreads = {name: asdict(self.spread(name)) for name in self.numbers} if self.finished else {}
         return {
@@ -94,9 +94,9 @@ class Ensemble:
         }
 
     def __str__(self) -> str:
-        from syncline.ensembles.screen import plain
+        from syncline.ensembles.screen import as_text
 
-        return plain(self)
+        return as_text(self)
 
 
 def ensemble(
@@ -135,7 +135,7 @@ def run(
         return _run(loaded, seeds, None, workers, progress)
     with Folder(Path(out)) as folder:
         made = _run(loaded, seeds, folder, workers, progress)
-        folder.write(made.plain())
+        folder.write(made.as_dict())
     return made
 
 
@@ -204,7 +204,9 @@ def check(loaded: Loaded, seeds: int) -> None:
     """Raises an error if the number of seeds is out of range, or nothing in the scenario depends on its seed."""
     if isinstance(seeds, bool) or not isinstance(seeds, int) or not 1 <= seeds <= MOST_SEEDS:
         allowed = f"a whole number from 1 to {MOST_SEEDS}"
-        refuse(error(Code.BAD_VALUE, "not a valid number of seeds", key="seeds", found=str(seeds), allowed=allowed))
+        raise_errors(
+            error(Code.BAD_VALUE, "not a valid number of seeds", key="seeds", found=str(seeds), allowed=allowed)
+        )
     found = list(drawn(loaded.resolved))
     if any(follows for _, follows in found):
         return
@@ -213,7 +215,7 @@ def check(loaded: Loaded, seeds: int) -> None:
         message, remedy = f"all runs would be the same: {places} fixes the random parts", f"leave {places} out"
     else:
         message, remedy = "all runs would be the same: nothing in the scenario depends on its seed", HINT
-    refuse(error(Code.BAD_VALUE, message, key="seeds", found=str(seeds), help=remedy))
+    raise_errors(error(Code.BAD_VALUE, message, key="seeds", found=str(seeds), help=remedy))
 
 
 def _cores() -> int:

@@ -28,7 +28,7 @@ def answer(ensemble: Ensemble) -> RenderableType:
     return Group(*_parts(ensemble))
 
 
-def plain(ensemble: Ensemble, width: int = 80) -> str:
+def as_text(ensemble: Ensemble, width: int = 80) -> str:
     """The screen as text."""
     console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
     with console.capture() as captured:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from syncline.summary import JobSummary, Summary
 
 WAITING = 5
-"""Most groups of layers that are listed."""
+"""Maximum number of groups of layers that are listed."""
 
 _TABLES = {
     "layers": "which layers compute longest and which make compute wait",
@@ -119,7 +119,7 @@ def _cluster(result: Result) -> Iterator[str]:
         yield f"The cluster has {counted(summary.npus, 'NPU')}{links}."
         return
     dims = [
-        f"{dim['name']}, {describe(dim)}, {rate(dim['rate_bytes_per_s'])} and {time(dim['latency_s'])} a link"
+        f"{dim['name']}, {describe(dim)}, {rate(dim['rate_bytes_per_s'])} and {time(dim['latency_s'])} per link"
         for dim in view["dims"]
     ]
     count = counted(len(dims), "dimension")
@@ -217,7 +217,7 @@ def _waiting(result: Result) -> Iterator[str]:
             sum(values) for values in zip(*((each, table["communication_s"][row]) for row, each in group), strict=True)
         )
         name = counted_kind([names[row] for row, _ in group])
-        text = f"{name}: {time(seconds)} a step, {percent(seconds / whole)} of the waiting"
+        text = f"{name}: {time(seconds)} per step, {percent(seconds / whole)} of the waiting"
         if raw and seconds < 0.995 * raw:
             whose = "its" if len(group) == 1 else "their"
             text += f"; {whose} collectives take {time(raw)}, and the rest of that is hidden"

@@ -16,14 +16,14 @@ from syncline.hub.worker import Hub
 from syncline.runtime.settings import TimeLimits
 
 if TYPE_CHECKING:
-    from syncline.runtime.trust import Security
+    from syncline.runtime.security import Security
 
 WARM_UP = 3
 """Number of exchanges before the first that is timed."""
 
 
 @dataclass(frozen=True)
-class Found:
+class BenchResult:
     """The measurement, taken at rank 0."""
 
     ranks: int
@@ -38,7 +38,7 @@ class Found:
         """Exchanges per second; all ranks take part in each."""
         return 1 / self.median_s
 
-    def plain(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Returns the measurement as data for JSON."""
         return {**asdict(self), "exchanges_per_s": self.exchanges_per_s}
 
@@ -60,7 +60,7 @@ def run(
     *,
     chunk: int,
     security: Security | None = None,
-) -> Found:
+) -> BenchResult:
     """Exchanges an f32 vector of ``nbytes`` bytes among ``world`` ranks in this process, ``steps`` times.
 
     Raises ``SynclineError`` if the hub does not answer, or ends.
@@ -103,4 +103,4 @@ def run(
         raise errors[0]
     times.sort()
     p95 = times[min(len(times) - 1, round(0.95 * (len(times) - 1)))]
-    return Found(world, 4 * elements, chunk, steps, statistics.median(times), p95)
+    return BenchResult(world, 4 * elements, chunk, steps, statistics.median(times), p95)

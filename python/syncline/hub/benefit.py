@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from syncline import _core
-from syncline.runtime.memory import refusal
+from syncline.input.problem import bad_value
 
 
 @dataclass(frozen=True)
@@ -32,5 +32,5 @@ def two_levels(
     try:
         pays, flat, two_level = _core.two_levels(racks, workers, hub_rate, core_rate, worker_rate, between)
     except (ValueError, OverflowError) as error:
-        raise refusal("invalid number of racks or workers, or invalid rate", str(error), "numbers above 0") from None
+        raise bad_value("invalid number of racks or workers, or invalid rate", str(error), "numbers above 0") from None
     return Levels(flat, two_level, pays)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
-from syncline.runtime.memory import refusal
-from syncline.runtime.trust import Certificates
+from syncline.input.problem import bad_value
+from syncline.runtime.security import Certificates
 
 if TYPE_CHECKING:
     from syncline.errors import SynclineError
@@ -32,7 +32,7 @@ class Made:
     ends: str
     """When the certificates expire."""
 
-    def plain(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Returns the fields as data for JSON."""
         return asdict(self)
 
@@ -59,11 +59,11 @@ def make(folder: str | Path, *, job: str | None = None, ranks: int = 0, days: in
     try:
         texts = _core.make_certificates(job, ranks, days)
     except (ValueError, OverflowError) as error:
-        raise refusal("invalid arguments for certificates", str(error), "see syncline hub certs --help") from None
+        raise bad_value("invalid arguments for certificates", str(error), "see syncline hub certs --help") from None
     there = sorted(path.glob("*.pem")) + sorted(path.glob("*.key"))
     if there and not force:
         names = ", ".join(each.name for each in there[:4]) + (", ..." if len(there) > 4 else "")
-        raise refusal(
+        raise bad_value(
             "the folder has certificates already", f"{path}: {names}", "another folder, or --force to replace them"
         )
     try:
@@ -97,6 +97,6 @@ def _write(path: Path, text: str, mode: int) -> None:
 
 
 def _failure(error: OSError, path: Path) -> SynclineError:
-    return refusal(
+    return bad_value(
         "the certificates cannot be written", f"{error.filename or path}: {error.strerror}", "a folder you can write to"
     )

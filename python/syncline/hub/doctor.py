@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from syncline import _core
 from syncline.errors import SynclineError
 from syncline.hub.service import PORT, status
-from syncline.runtime import trust
+from syncline.runtime import security
 from syncline.runtime.addresses import resolve, with_port
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ def findings(
     yield ("ok" if enough else "poor"), "open files", detail if enough else f"{detail}: run ulimit -n {ENOUGH_FILES}"
     yield _congestion()
     if key_file is not None:
-        yield _attempt("key", lambda: f"{key_file}: {len(trust.read_key(key_file))} bytes, readable by the owner only")
+        yield _attempt(
+            "key", lambda: f"{key_file}: {len(security.read_key(key_file))} bytes, readable by the owner only"
+        )
     if tls is not None:
         yield from _certificates(tls)
     for each in listen or ([] if address else ["127.0.0.1"]):
@@ -53,7 +55,7 @@ def _certificates(folder: str) -> Iterator[Finding]:
     found = sorted(path.stem for path in Path(folder).glob("*.pem") if path.stem != "ca")
     for name in found or ["rank"]:
         try:
-            read = trust.Certificates.of(folder, (name,)).read()
+            read = security.Certificates.of(folder, (name,)).read()
         except SynclineError as error:
             yield "broken", f"certificate {name}", " ".join(str(error).split())
             continue
@@ -88,7 +90,7 @@ def _listens(host: str, port: int) -> Finding:
 
 def _answers(address: str, key_file: str | None, tls: str | None) -> str:
     began = time.perf_counter()
-    found = status(address, security=trust.Security(key_file=key_file, tls=tls))
+    found = status(address, security=security.Security(key_file=key_file, tls=tls))
     took = time.perf_counter() - began
     host, port = resolve(address, PORT)
     jobs = f"{len(found['jobs'])} jobs" if len(found["jobs"]) != 1 else "1 job"

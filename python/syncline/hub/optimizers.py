@@ -13,7 +13,7 @@ class Optimizer:
     name: str
     parameters: dict[str, float]
 
-    def plain(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Returns the optimizer as data for the hub."""
         return {"name": self.name, "parameters": {key: float(value) for key, value in self.parameters.items()}}
 
@@ -28,9 +28,9 @@ class Sgd:
     weight_decay: float = 0.0
     nesterov: bool = False
 
-    def plain(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Returns the optimizer as data for the hub."""
-        return Optimizer("sgd", asdict(self)).plain()
+        return Optimizer("sgd", asdict(self)).as_dict()
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,6 @@ class Adam:
     weight_decay: float = 0.0
     decoupled: bool = False
 
-    def plain(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Returns the optimizer as data for the hub."""
-        return Optimizer("adam", asdict(self)).plain()
+        return Optimizer("adam", asdict(self)).as_dict()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from syncline.codes import Code
 from syncline.hub.service import PORT
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 from syncline.runtime.addresses import resolve, with_port
 from syncline.runtime.racks import places, read
 
@@ -45,10 +45,10 @@ class Racks:
         if bare is not None:
             ranks = " ".join(map(str, bare.ranks))
             allowed = f"HUBS : RANKS, such as 10.0.0.9 : {ranks}"
-            refuse(error(Code.BAD_VALUE, "this rack has no hubs", mark=bare.mark, allowed=allowed))
+            raise_errors(error(Code.BAD_VALUE, "this rack has no hubs", mark=bare.mark, allowed=allowed))
         return cls(places(racks), [rack.hubs for rack in racks])
 
-    def plain(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Returns the racks as data for the hub."""
         hubs = [[with_port(*resolve(each, PORT)) for each in rack] for rack in self.hubs]
         return {"of": list(self.of), "hubs": hubs, "between": self.between}

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from syncline import _core
-from syncline.runtime import congestions
+from syncline.input.problem import bad_value
+from syncline.runtime import congestion_control
 from syncline.runtime.addresses import resolve, with_port
-from syncline.runtime.memory import refusal
-from syncline.runtime.trust import Security
+from syncline.runtime.security import Security
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,11 +55,11 @@ class HubResources:
     """Bytes that a rank may be ahead of the others at a core, and behind in reading results; both limits are lower when
     less memory is left."""
     most_jobs: int = 64
-    """Most jobs at once."""
+    """Maximum number of jobs at once."""
     congestion: str | None = None
     """TCP's congestion control, such as ``cubic``; by default the system's."""
 
-    def plain(self, interfaces: int) -> dict[str, Any]:
+    def as_dict(self, interfaces: int) -> dict[str, Any]:
         """Returns the resources of a hub with this number of interfaces as data for the core."""
         return {
             **asdict(self),
@@ -92,23 +92,23 @@ class Service:
         Raises ``SynclineError`` if the hub cannot listen at an address, or an argument is invalid.
         """
         security, resources = security or Security(), resources or HubResources()
-        congestions.check(resources.congestion)
+        congestion_control.check(resources.congestion)
         if resources.memory is not None and resources.memory < LEAST_MEMORY:
             found_memory = f"memory={resources.memory}"
-            raise refusal("too little memory for a hub", found_memory, f"at least {LEAST_MEMORY} bytes")
+            raise bad_value("too little memory for a hub", found_memory, f"at least {LEAST_MEMORY} bytes")
         found = [resolve(each, port) for each in listen]
         key = security.secret(("hub",))
         security.check([host for host, _ in found], key)
         plan = {
             "interfaces": [with_port(host, port) for host, port in found],
-            **resources.plain(len(found)),
+            **resources.as_dict(len(found)),
             "interval_s": interval_s,
             "silence_s": silence_s,
         }
         try:
             self._core = _core.HubService.open(json.dumps(plan, allow_nan=False), key)
         except ValueError as error:
-            raise refusal("invalid arguments for a hub", str(error), "see syncline.hub.Service") from None
+            raise bad_value("invalid arguments for a hub", str(error), "see syncline.hub.Service") from None
 
     @property
     def addresses(self) -> list[str]:

@@ -27,10 +27,10 @@ class Terms:
     mapping: str = "key_by_interface"
     """How chunks are divided among the cores of a hub."""
     together: Sequence[str] = ()
-    """The vectors that every rank pushes once a step. A rank that is started again then joins between two steps of all
-    of them, rather than at a different step of each."""
+    """The vectors that every rank pushes once per step. A restarted rank then joins between two steps of all of them,
+    rather than at a different step of each."""
 
-    def plain(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Returns the terms as data for the hub."""
-        plain = {**asdict(self), "together": list(self.together)}
-        return {"pace": "asynchronous" if plain.pop("asynchronous") else "synchronous", **plain}
+        terms = {**asdict(self), "together": list(self.together)}
+        return {"pace": "asynchronous" if terms.pop("asynchronous") else "synchronous", **terms}

@@ -12,12 +12,13 @@ from syncline import _core
 from syncline.hub.racks import Racks
 from syncline.hub.service import PORT
 from syncline.hub.terms import Terms
-from syncline.runtime import congestions, leaving
+from syncline.input.problem import bad_value
+from syncline.runtime import at_exit, congestion_control
 from syncline.runtime.addresses import resolve_all, setting, with_port
 from syncline.runtime.communicator import Pending
-from syncline.runtime.memory import Memory, memory, refusal
+from syncline.runtime.memory import Memory, memory
+from syncline.runtime.security import Security
 from syncline.runtime.settings import TimeLimits
-from syncline.runtime.trust import Security
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     class Chosen(Protocol):
         """An optimizer that a hub can run."""
 
-        def plain(self) -> dict[str, Any]:
+        def as_dict(self) -> dict[str, Any]:
             """Returns the optimizer as data for the hub."""
 
 
@@ -60,7 +61,7 @@ class Hub:
         """The number of this rank."""
         self.world = world
         """The number of ranks of the job."""
-        leaving.remember(self)
+        at_exit.close(self)
 
     @classmethod
     def join(
@@ -101,7 +102,7 @@ class Hub:
         environment = os.environ
         rank = setting(environment, "RANK", rank)
         world = setting(environment, "WORLD_SIZE", world)
-        congestions.check(congestion)
+        congestion_control.check(congestion)
         racks = hubs if isinstance(hubs, Racks) else None
         found = _hubs(environment, hubs)
         key = security.secret((f"rank-{rank}", "rank"))
@@ -124,14 +125,14 @@ class Hub:
                     for name, (element, elements) in vectors.items()
                 ],
                 "optimizer": of_all,
-                "racks": None if racks is None else racks.plain(),
-                **terms.plain(),
+                "racks": None if racks is None else racks.as_dict(),
+                **terms.as_dict(),
             },
         }
         try:
             core = _core.Hub.join(json.dumps(worker, allow_nan=False), key)
         except ValueError as error:
-            raise refusal("invalid arguments for a rank", str(error), "see Hub.join") from None
+            raise bad_value("invalid arguments for a rank", str(error), "see Hub.join") from None
         return cls(core, vectors, rank, world)
 
     @property
@@ -205,7 +206,7 @@ class Hub:
         found = (held.element, held.elements)
         if found != vector:
             word = "{0[1]} {0[0]}".format
-            raise refusal(f"the buffer does not match the job's vector `{key}`", word(found), word(vector))
+            raise bad_value(f"the buffer does not match the job's vector `{key}`", word(found), word(vector))
         return held
 
     def _number(self, key: str) -> int:
@@ -215,10 +216,10 @@ class Hub:
         return self._numbers[key]
 
     def _begin(
-        self, key: str, wish: str, source: Memory | None, target: Memory | None, *, keep: bool = False
+        self, key: str, operation: str, source: Memory | None, target: Memory | None, *, keep: bool = False
     ) -> Exchange:
         try:
-            return Exchange(self._core.begin(self._numbers[key], wish, source, target, keep))
+            return Exchange(self._core.begin(self._numbers[key], operation, source, target, keep))
         except ValueError as error:
             raise _closed(error) from None
 
@@ -237,7 +238,7 @@ def _unknown(key: str, known: Mapping[str, Any]) -> SynclineError:
 
     near = difflib.get_close_matches(key, known, 1)
     allowed = f"did you mean `{near[0]}`?" if near else ", ".join(f"`{name}`" for name in known)
-    return refusal("the job has no such vector", f"`{key}`", allowed)
+    return bad_value("the job has no such vector", f"`{key}`", allowed)
 
 
 def _optimizers(
@@ -247,11 +248,11 @@ def _optimizers(
     if given is None:
         return None, {}
     if not isinstance(given, Mapping):
-        return given.plain(), {}
+        return given.as_dict(), {}
     for name in given:
         if name not in vectors:
             raise _unknown(name, vectors)
-    return None, {name: {"optimizer": chosen.plain()} for name, chosen in given.items()}
+    return None, {name: {"optimizer": chosen.as_dict()} for name, chosen in given.items()}
 
 
 def _open(call: Callable[[], Any]) -> Any:
@@ -263,7 +264,7 @@ def _open(call: Callable[[], Any]) -> Any:
 
 
 def _closed(error: ValueError) -> SynclineError:
-    return refusal("the hub cannot be used", str(error), "a hub that is not closed")
+    return bad_value("the hub cannot be used", str(error), "a hub that is not closed")
 
 
 def _vector(name: str, given: Any) -> tuple[str, int]:
@@ -273,6 +274,6 @@ def _vector(name: str, given: Any) -> tuple[str, int]:
             case (str(element), int(elements)) if elements >= 0:
                 return element, elements
         allowed = f"a buffer, or (element, length) with an element of {', '.join(sorted(_core.element_names()))}"
-        raise refusal(f"`{name}` is not a vector", repr(given), allowed)
+        raise bad_value(f"`{name}` is not a vector", repr(given), allowed)
     held = memory(given)
     return held.element, held.elements

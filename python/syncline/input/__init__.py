@@ -9,9 +9,9 @@ module                       what it holds
 ``problem``                  how a diagnostic is made
 ``yaml``, ``csv_rows``       YAML and CSV files as nodes
 ``source``                   a file's values, changed by ``--set``
-``base, quantity, words``    what typed models have in common: strictness, units, words
+``base, units, words``       what typed models have in common: strictness, units, words
 ``check``                    values against models: everything that is wrong, at once
-``dump``                     values written as YAML
+``dump``                     values as YAML
 ``limits``                   how large a file may be
 ============================ ==========================================================
 """

@@ -24,7 +24,9 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=False, allow_inf_nan=False)
 
 
-def wrong(message: str, *, code: str = Code.BAD_VALUE, **context: str | list[int] | Path | None) -> PydanticCustomError:
+def validation_error(
+    message: str, *, code: str = Code.BAD_VALUE, **context: str | list[int] | Path | None
+) -> PydanticCustomError:
     """A validation error with its own message; ``context`` may hold ``allowed``, ``nearest``, ``found`` and ``help``.
 
     ``part`` marks the wrong part of a text: the index of its first character, and its length. ``at`` marks the wrong
@@ -47,11 +49,11 @@ def either(allowed: str, *words: str) -> WrapValidator:
             word = value.strip() if isinstance(value, str) else ""
             if words and word[:1].isalpha():
                 near = nearest(word, words)
-                raise wrong("value not allowed", found=shown(value), allowed=allowed, nearest=near) from None
+                raise validation_error("value not allowed", found=shown(value), allowed=allowed, nearest=near) from None
             for found in problem.errors():
                 if found["type"] == "syncline":
-                    raise wrong(**found["ctx"]) from None
-            raise wrong("value not allowed", allowed=allowed) from None
+                    raise validation_error(**found["ctx"]) from None
+            raise validation_error("value not allowed", allowed=allowed) from None
 
     return WrapValidator(validate)
 

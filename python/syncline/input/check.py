@@ -12,7 +12,7 @@ from pydantic import BaseModel, Tag, ValidationError
 from syncline.codes import Code
 from syncline.input import limits
 from syncline.input.node import Path, dotted
-from syncline.input.problem import error, nearest, refuse, shown
+from syncline.input.problem import error, nearest, raise_errors, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -44,14 +44,14 @@ def check(source: Source, model: type[M], whole: Whole) -> M:
     """
     checked, problems = collect(source, model, whole)
     if checked is None:
-        refuse(*in_order(problems))
+        raise_errors(*in_order(problems))
     return checked
 
 
 def collect(source: Source, model: type[M], whole: Whole) -> tuple[M | None, list[Diagnostic]]:
     """Like :func:`check`, but returns the errors, so that the caller can add more before raising."""
     try:
-        return model.model_validate(source.root.plain()), []
+        return model.model_validate(source.root.to_python()), []
     except ValidationError as problem:
         return None, [_diagnostic(source, model, details, whole) for details in problem.errors(include_url=False)]
     except RecursionError:

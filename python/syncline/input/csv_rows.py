@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from syncline.codes import Code
 from syncline.input.check import in_order
 from syncline.input.node import Mark, Node, Text
-from syncline.input.problem import error, nearest, refuse
+from syncline.input.problem import error, nearest, raise_errors
 from syncline.input.source import read_file
 
 if TYPE_CHECKING:
@@ -75,14 +75,14 @@ def read_rows(path: str, form: Form) -> tuple[list[Node], Mark, list[Diagnostic]
                 many = f"{len(row)} cells under {len(header)} columns"
                 problems.append(error(Code.BAD_SYNTAX, many, mark=mark, help=f"the columns are {','.join(header)}"))
             elif len(found) == form.max_rows:
-                refuse(error(Code.BAD_SYNTAX, f"more than {form.max_rows} {form.row}s", mark=mark))
+                raise_errors(error(Code.BAD_SYNTAX, f"more than {form.max_rows} {form.row}s", mark=mark))
             else:
                 found.append(_row(header, row, mark, problems, form))
     except csv.Error as problem:
-        refuse(error(Code.BAD_SYNTAX, f"not well-formed CSV: {problem}", mark=Mark(file, rows.line_num, 1, 0)))
+        raise_errors(error(Code.BAD_SYNTAX, f"not well-formed CSV: {problem}", mark=Mark(file, rows.line_num, 1, 0)))
     start = Mark(file, 0, 0, 0)
     if header is None:
-        refuse(error(Code.BAD_SYNTAX, "the file is empty", mark=start, help=form.help))
+        raise_errors(error(Code.BAD_SYNTAX, "the file is empty", mark=start, help=form.help))
     if not found and not problems:
         message = f"the file has no {form.row} below its header"
         problems.append(error(Code.BAD_FABRIC, message, mark=start, help=f"write a line for each {form.row}"))
@@ -115,7 +115,7 @@ def _header(row: list[str], mark: Mark, form: Form) -> list[str]:
         if name in names[:index] and name in form.columns
     ]
     if problems:
-        refuse(*in_order(problems))
+        raise_errors(*in_order(problems))
     return names
 
 

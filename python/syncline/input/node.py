@@ -54,12 +54,12 @@ class Node:
     size: int = 1
     """Number of values in it, including itself."""
 
-    def plain(self) -> Any:
+    def to_python(self) -> Any:
         """The value without places."""
         if isinstance(self.value, dict):
-            return {key: node.plain() for key, node in self.value.items()}
+            return {key: node.to_python() for key, node in self.value.items()}
         if isinstance(self.value, list):
-            return [node.plain() for node in self.value]
+            return [node.to_python() for node in self.value]
         return self.value
 
     def child(self, key: Key) -> Node | None:

@@ -6,12 +6,13 @@ from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.errors import Diagnostic, SynclineError
+from syncline.input.node import Mark, Text
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable
-
-    from syncline.input.node import Mark
 
 
 def error(
@@ -45,7 +46,19 @@ def error(
     return made
 
 
-def refuse(*problems: Diagnostic) -> NoReturn:
+def cannot_write(path: str | os.PathLike[str], reason: OSError | str) -> Diagnostic:
+    """The error for a file or folder that cannot be written, and the reason."""
+    if isinstance(reason, OSError):
+        reason = (reason.strerror or str(reason)).lower()
+    return error(Code.CANNOT_WRITE, f"cannot be written: {reason}", mark=Mark(Text(str(path), ()), 0, 0, 0))
+
+
+def bad_value(message: str, found: str, allowed: str | None = None, *, help: str | None = None) -> SynclineError:
+    """The exception for an argument of a call that cannot be used."""
+    return SynclineError([error(Code.BAD_VALUE, message, found=found, allowed=allowed, help=help)])
+
+
+def raise_errors(*problems: Diagnostic) -> NoReturn:
     """Raises all of ``problems`` together."""
     raise SynclineError(list(problems), exit_status(problems))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from syncline.codes import Code
 from syncline.input import limits, yaml
 from syncline.input.node import Mark, Node, Path, Text, dotted, from_python, undotted
-from syncline.input.problem import error, refuse, shown
+from syncline.input.problem import error, raise_errors, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,7 +39,7 @@ class Override:
         path, equals, value = text.partition("=")
         if not equals or not path.strip(".") or "" in path.split("."):
             mark = Mark(Text("--set", [text]), 1, 1, 0)
-            refuse(
+            raise_errors(
                 error(
                     Code.BAD_VALUE,
                     "not of the form KEY=VALUE",
@@ -99,7 +99,7 @@ class Source:
             if wrong:
                 problems.append(wrong)
         if problems:
-            refuse(*problems)
+            raise_errors(*problems)
 
 
 def _put(root: Node, change: Override) -> Diagnostic | None:
@@ -136,7 +136,7 @@ def _put(root: Node, change: Override) -> Diagnostic | None:
 def _no_inside(change: Override, path: Path, depth: int, node: Node) -> Diagnostic:
     """The error for a path that leads into a value that is neither a mapping nor a list."""
     whole = dotted(path[:depth])
-    inner = change.value.strip() if change.node is None else shown(change.node.plain())
+    inner = change.value.strip() if change.node is None else shown(change.node.to_python())
     for key in reversed(path[depth:]):
         inner = f"{{{key}: {inner}}}"
     return error(
@@ -144,7 +144,7 @@ def _no_inside(change: Override, path: Path, depth: int, node: Node) -> Diagnost
         f"`{whole}` is neither a mapping nor a list",
         mark=change.mark,
         key=change.path,
-        found=shown(node.plain()),
+        found=shown(node.to_python()),
         help=f"replace the whole value: {f'{change.flag} ' if change.flag else ''}'{whole}={inner}'",
     )
 
@@ -195,12 +195,12 @@ def read_file(path: str, limit: int = limits.MAX_BYTES) -> str:
             size = os.fstat(file.fileno()).st_size
             content = b"" if size > limit else file.read(limit + 1)
     except FileNotFoundError:
-        refuse(error(Code.UNREADABLE, "no such file", mark=place, help=_similar(path)))
+        raise_errors(error(Code.UNREADABLE, "no such file", mark=place, help=_similar(path)))
     except IsADirectoryError:
-        refuse(error(Code.UNREADABLE, "this is a folder, not a file", mark=place))
+        raise_errors(error(Code.UNREADABLE, "this is a folder, not a file", mark=place))
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
-        refuse(error(Code.UNREADABLE, f"cannot be read: {reason.lower()}", mark=place))
+        raise_errors(error(Code.UNREADABLE, f"cannot be read: {reason.lower()}", mark=place))
     return _text(content, max(size, len(content)), limit, place)
 
 
@@ -212,18 +212,20 @@ def _read_standard_input() -> tuple[str, str]:
         content = sys.stdin.buffer.read(limits.MAX_BYTES + 1)
     except (AttributeError, OSError, ValueError):
         # If the process was started without stdin, Python has no stdin, or one without a buffer.
-        refuse(error(Code.UNREADABLE, "standard input cannot be read", mark=place, help="name a file"))
+        raise_errors(error(Code.UNREADABLE, "standard input cannot be read", mark=place, help="name a file"))
     return _text(content, len(content), limits.MAX_BYTES, place), name
 
 
 def _text(content: bytes, size: int, limit: int, place: Mark) -> str:
     """Decodes what was read. Raises :class:`SynclineError` if ``size`` is above ``limit``, or for bad UTF-8."""
     if size > limit:
-        refuse(error(Code.BAD_SYNTAX, f"larger than {limit >> 20} MiB", mark=place))
+        raise_errors(error(Code.BAD_SYNTAX, f"larger than {limit >> 20} MiB", mark=place))
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
-        refuse(error(Code.BAD_SYNTAX, f"not UTF-8 text: byte {problem.start} is not part of any character", mark=place))
+        raise_errors(
+            error(Code.BAD_SYNTAX, f"not UTF-8 text: byte {problem.start} is not part of any character", mark=place)
+        )
 
 
 def _similar(path: str) -> str | None:

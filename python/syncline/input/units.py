@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from syncline import _core
 from syncline.codes import Code
-from syncline.input.base import wrong
+from syncline.input.base import validation_error
 from syncline.input.problem import shown
 
 _BARE = re.compile(r"[0-9.]+(e[+-]?[0-9]+)?")
@@ -21,16 +21,16 @@ def _quantity(kind: str, unit: str, example: str) -> tuple[BeforeValidator, With
     def check(value: Any) -> str:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not number and not isinstance(value, str):
-            raise wrong("value not allowed", allowed=f'a quantity with a unit, such as "{example}"')
+            raise validation_error("value not allowed", allowed=f'a quantity with a unit, such as "{example}"')
         text = shown(value) if number else value.strip()
         if _BARE.fullmatch(text):
             remedy = f'say the unit: "{text}{example.lstrip("0123456789.")}", for example'
-            raise wrong("a number without a unit", code=Code.BAD_UNIT, found=text, help=remedy)
+            raise validation_error("a number without a unit", code=Code.BAD_UNIT, found=text, help=remedy)
         try:
             _core.parse_quantity(kind, text)
-        except ValueError as refusal:
-            problem, remedy = refusal.args
-            raise wrong(
+        except ValueError as unreadable:
+            problem, remedy = unreadable.args
+            raise validation_error(
                 problem, code=Code.BAD_UNIT, found=text if len(text) <= 60 else shown(text), help=remedy
             ) from None
         return str(text)

@@ -14,7 +14,7 @@ from syncline import _core
 from syncline.codes import Code
 from syncline.input import limits
 from syncline.input.node import Mark, Node, Scalar, Text
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 
 if TYPE_CHECKING:
     from syncline.errors import Diagnostic
@@ -42,12 +42,12 @@ def read(content: str, file: str) -> Node:
     if stop:
         line, column, why = stop
         if tab := _tab(text, line):
-            refuse(error(Code.BAD_SYNTAX, "a tab in the indentation", mark=tab, help="indent with spaces"))
-        refuse(error(Code.BAD_SYNTAX, f"not well-formed YAML: {why}", mark=Mark(text, line, column, 1)))
+            raise_errors(error(Code.BAD_SYNTAX, "a tab in the indentation", mark=tab, help="indent with spaces"))
+        raise_errors(error(Code.BAD_SYNTAX, f"not well-formed YAML: {why}", mark=Mark(text, line, column, 1)))
     if reader.problems:
-        refuse(*reader.problems)
+        raise_errors(*reader.problems)
     if reader.root is None:
-        refuse(error(Code.BAD_SYNTAX, "the file is empty", mark=Mark(text, 0, 0, 0)))
+        raise_errors(error(Code.BAD_SYNTAX, "the file is empty", mark=Mark(text, 0, 0, 0)))
     return reader.root
 
 
@@ -187,4 +187,4 @@ class _Reader:
             self._stop(mark, f"more than {limits.MAX_NODES} values", "give a large fabric as a CSV edge list")
 
     def _stop(self, mark: Mark | None, message: str, help_text: str) -> None:
-        refuse(*self.problems, error(Code.BAD_SYNTAX, message, mark=mark, help=help_text))
+        raise_errors(*self.problems, error(Code.BAD_SYNTAX, message, mark=mark, help=help_text))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from syncline.input import yaml
 from syncline.input.units import decimal
 from syncline.models.data_types import DATA_TYPES
-from syncline.models.errors import unknown
+from syncline.models.errors import unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,7 +71,7 @@ class Accelerator:
         others = [types.others] if types.others is not None else []
         for data_type in (types.compute, *others):
             if data_type not in self.peak_flop_per_s:
-                raise unknown("precision", data_type, self.peak_flop_per_s)
+                raise unknown_name("precision", data_type, self.peak_flop_per_s)
         peaks = {each: decimal(self.peak_flop_per_s[each], "FLOP/s") for each in others}
         return {
             "model": "roofline",
@@ -96,13 +96,13 @@ def find(name: str) -> Accelerator:
             return accelerator
     # Names of different products are similar, so suggest a name only for an obvious typing error.
     all_names = [*known, *(alias for each in known.values() for alias in each.aliases)]
-    raise unknown("accelerator", name, all_names, likeness=0.8)
+    raise unknown_name("accelerator", name, all_names, likeness=0.8)
 
 
 @cache
 def _load() -> Mapping[str, Accelerator]:
     text = (files("syncline") / "data" / "accelerators.yaml").read_text(encoding="utf-8")
-    entries: dict[str, dict[str, Any]] = yaml.read(text, "accelerators.yaml").plain()
+    entries: dict[str, dict[str, Any]] = yaml.read(text, "accelerators.yaml").to_python()
     return MappingProxyType({name: _accelerator(name, entry) for name, entry in entries.items()})
 
 

@@ -1,21 +1,21 @@
 """Decoder-only transformers (GPT: Radford et al. 2018), divided as in Megatron-LM.
 
 Tokens become vectors (``embedding``, and ``positions`` if these are trained). ``layers`` blocks follow, then a last
-norm, the projection to the vocabulary, and the loss's softmax. A block is attention and a perceptron, each of which
+norm, the projection to the vocabulary, and the loss's softmax. A block is attention and an MLP, each of which
 normalises its input and adds its result to the input (norm first: Radford et al. 2019, 2.3). Parameters with hidden
 size *d*, feed-forward size *f*, *n* blocks, vocabulary *V*, *P* trained positions, layer norms and all biases::
 
     V d + P d + n (4 d^2 + 4 d + 2 d f + f + d + 4 d) + 2 d        12 n d^2 and little more, for f = 4 d
 
 Variants, each with its own parameter: fewer heads of keys and values than of queries (Ainslie et al. 2023), heads of
-another size than hidden / heads, a gated perceptron with three matrices (Shazeer 2020), RMS norms (Zhang and Sennrich
-2019), positions by rotation (Su et al. 2021), attention and perceptron in parallel (Wang and Komatsuzaki 2021, GPT-J),
-norms after both instead of before (OLMo 2) or in addition (four in a block), norms of embeddings (BLOOM), norms of
-queries and keys, no biases, a projection that does not share the embedding's table.
+another size than hidden / heads, a gated MLP with three matrices (Shazeer 2020), RMS norms (Zhang and Sennrich
+2019), rotary position embeddings (RoPE, Su et al. 2021), attention and MLP in parallel (Wang and Komatsuzaki 2021,
+GPT-J), norms after both instead of before (OLMo 2) or in addition (four in a block), norms of embeddings (BLOOM),
+norms of queries and keys, no biases, an output projection that does not share the embedding's table.
 
 **Division** (Shoeybi et al. 2019, section 3) is as for the encoder in :mod:`~.transformer`: queries, keys and values by
-heads (*column*), the projection after them by *row*; the perceptron likewise. A block has two all-reduces forward and
-two backward. If attention and perceptron are in parallel, their sums are exchanged together: one all-reduce each way.
+heads (*column*), the projection after them by *row*; the MLP likewise. A block has two all-reduces forward and
+two backward. If attention and MLP are in parallel, their sums are exchanged together: one all-reduce each way.
 Every rank computes norms, sums and trained positions whole. The bias of a row layer, which Megatron-LM keeps whole, is
 divided with its matrix.
 
@@ -207,7 +207,7 @@ class Decoder:
 
     @property
     def _normalises_results(self) -> bool:
-        """Whether the results of attention and perceptron are normalised."""
+        """Whether the results of attention and MLP are normalised."""
         return self.norms == 4 or self.norm_at == "after"
 
     def _block(self) -> list[_Part]:
@@ -344,19 +344,21 @@ def parameters(**defaults: Any) -> Mapping[str, Parameter]:
         "precision": choice("bf16", COMMON["precision"].meaning, *PRECISIONS),
         "optimizer": choice("adam", COMMON["optimizer"].meaning, *OPTIMIZERS),
         "layers": integer(12, "blocks", 1, 10_000),
-        "hidden": integer(768, "elements of a token's vector", 1, widest),
+        "hidden": integer(768, "hidden size: elements of a token's vector", 1, widest),
         "heads": integer(12, "attention heads; a divisor of hidden if head_size is 0", 1, widest),
-        "kv_heads": integer(0, "heads of keys and values, a divisor of heads; 0: equal to heads", 0, widest),
+        "kv_heads": integer(
+            0, "key-value heads (grouped-query attention), a divisor of heads; 0: equal to heads", 0, widest
+        ),
         "head_size": integer(0, "elements of a head; 0: hidden / heads", 0, widest),
-        "feed_forward": integer(0, "elements between the matrices of a block's perceptron; 0: 4 hidden", 0, longest),
-        "gated": boolean("whether the perceptron is gated, with three matrices", default=False),
-        "activation": choice("gelu", "activation of the perceptron", *_ACTIVATIONS),
-        "block": choice("sequential", "perceptron after attention, or in parallel to it", "sequential", "parallel"),
+        "feed_forward": integer(0, "width of the hidden layer of a block's MLP; 0: 4 hidden", 0, longest),
+        "gated": boolean("whether the MLP is gated (GLU), with three matrices", default=False),
+        "activation": choice("gelu", "activation function of the MLP", *_ACTIVATIONS),
+        "block": choice("sequential", "MLP after attention, or in parallel to it", "sequential", "parallel"),
         "norm": choice("layer", "layer norms, or RMS norms", "layer", "rms"),
         "norms": integer(2, "norms of a block: 2 or 4 in a sequential one, 1 or 2 in a parallel one", 1, 4),
         "norm_at": choice(
             "before",
-            "where a sequential block's two norms are: before attention and perceptron, or after",
+            "where a sequential block's two norms are: before attention and MLP, or after",
             "before",
             "after",
         ),
@@ -370,8 +372,8 @@ def parameters(**defaults: Any) -> Mapping[str, Parameter]:
             "all",
         ),
         "embedding_norm": boolean("whether embeddings are normalised", default=False),
-        "positions": integer(1024, "positions with a trained vector; 0: none", 0, longest),
-        "rotary": boolean("whether queries and keys are rotated by their position", default=False),
+        "positions": integer(1024, "learned position embeddings; 0: none", 0, longest),
+        "rotary": boolean("whether queries and keys have rotary position embeddings (RoPE)", default=False),
         "sequence": integer(1024, "tokens of a sample", 1, widest),
         "attention": choice(
             "fused",
@@ -379,12 +381,12 @@ def parameters(**defaults: Any) -> Mapping[str, Parameter]:
             "scores; `unfused`: scores, softmax and context as separate layers, with all scores computed and kept",
             *_ATTENTION,
         ),
-        "vocabulary": integer(50_257, "different tokens", 1, longest),
+        "vocabulary": integer(50_257, "tokens in the vocabulary", 1, longest),
         "attention_bias": boolean("whether the projections to queries, keys and values have a bias", default=True),
         "output_bias": boolean("whether the projection after the heads has a bias", default=True),
-        "mlp_bias": boolean("whether the perceptron has biases", default=True),
+        "mlp_bias": boolean("whether the MLP has biases", default=True),
         "projection_bias": boolean("whether the projection to the vocabulary has a bias", default=False),
-        "tied_embeddings": boolean("whether embedding and projection share one table", default=True),
+        "tied_embeddings": boolean("whether input embedding and output projection share their weights", default=True),
         "dropout": boolean("whether there is dropout", default=True),
     }
     return {key: parameter._replace(default=defaults.get(key, parameter.default)) for key, parameter in known.items()}

@@ -1,14 +1,14 @@
 """DLRM, the deep learning recommendation model (Naumov et al. 2019).
 
-The *bottom* perceptron turns dense features into a vector as long as an embedding. Each sparse feature has its own
-table, in which ``pooling`` vectors are looked up and added up. All these vectors *interact*, and the *top* perceptron
-turns the result into a probability. With *d* the embedding's length and *F* sparse features, the top perceptron has
+The *bottom* MLP turns dense features into a vector as long as an embedding. Each sparse feature has its own
+table, in which ``pooling`` vectors are looked up and added up. All these vectors *interact*, and the *top* MLP
+turns the result into a probability. With *d* the embedding's length and *F* sparse features, the top MLP has
 these inputs::
 
     concat      (F + 1) d              all vectors side by side
     dot         (F + 1) F / 2 + d      the dot product of each pair of vectors, and the dense vector (Naumov 2.2)
 
-**Sizes.** The defaults are dlrm2020, Table V: 16-bit elements; perceptrons of ``5+2`` and ``10+2`` layers of 1024 and
+**Sizes.** The defaults are dlrm2020, Table V: 16-bit elements; MLPs of ``5+2`` and ``10+2`` layers of 1024 and
 2048, that is, a first layer, hidden layers of equal size and a last one. Its largest layer of 16.2 MB is 4160 x 2048
 elements of 2 bytes, and 4160 = (64 + 1) x 64 is a concatenation. The paper does not give the number of entries of a
 table, on which only the count of parameters depends. By default there are no biases, as in the paper (``bias``).
@@ -16,7 +16,7 @@ table, on which only the count of parameters depends. By default there are no bi
 **Division** (dlrm2020 III-A). Perceptrons are data-parallel. Tables are divided evenly among all ranks; if there are
 fewer tables than ranks, several ranks divide a table by columns. A rank looks up its part of the tables for the samples
 of all ranks, which is as much work as all tables for its own samples. An all-to-all sends every sample's vectors to its
-rank; backward, another one returns their gradients. The bottom perceptron does not wait for the first all-to-all
+rank; backward, another one returns their gradients. The bottom MLP does not wait for the first all-to-all
 (``needed_by``). Updates of tables change only the vectors that were looked up. The loss is left out.
 """
 
@@ -75,7 +75,7 @@ def layers(
 
 
 INFO = model(
-    "DLRM, recommendation: 57.4 M parameters in perceptrons, 64 tables",
+    "DLRM, recommendation: 57.4 M parameters in MLPs, 64 tables",
     "Naumov et al. 2019; sizes and division as in dlrm2020, Table V and III-A",
     layers,
     {
@@ -86,7 +86,7 @@ INFO = model(
         "dense_features": integer(1600, "dense features of a sample", 1, 1 << 24),
         "bottom_mlp": integers(
             (1024,) * 6,
-            "outputs of the bottom perceptron's layers, except the last, which has embedding_dim",
+            "outputs of the bottom MLP's layers, except the last, which has embedding_dim",
             1,
             1 << 24,
             shortest=1,
@@ -100,11 +100,11 @@ INFO = model(
         ),
         "top_mlp": integers(
             (2048,) * 11,
-            "outputs of the top perceptron's layers, except the last, which has one",
+            "outputs of the top MLP's layers, except the last, which has one",
             1,
             1 << 24,
             shortest=1,
         ),
-        "bias": boolean("whether layers of the perceptrons have a bias", default=False),
+        "bias": boolean("whether layers of the MLPs have a bias", default=False),
     },
 )

@@ -30,7 +30,9 @@ class ModelError(ValueError):
         super().__init__(f"{key}: {problem or f'found {_short(found)}'}, allowed is {allowed}{hint}")
 
 
-def unknown(key: str, found: object, known: Iterable[str], *, problem: str = "", likeness: float = 0.5) -> ModelError:
+def unknown_name(
+    key: str, found: object, known: Iterable[str], *, problem: str = "", likeness: float = 0.5
+) -> ModelError:
     """Make the error for a name that is not in ``known``; ``problem`` describes it in place of the found name.
 
     ``likeness``, from 0 to 1, is the similarity that a known name must have to be suggested.

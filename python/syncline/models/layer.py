@@ -7,7 +7,7 @@ one set. Its work in the scenario is the sum over its operations, divided among 
 * *weight gradient*: the weight gradients of all operations, and the input gradients on which the first of them depends:
   those of the operations after the first one with parameters.
 * *input gradient*: the other input gradients.
-* *update*: the optimiser's work on each parameter that has a gradient (:mod:`~.optimizer`); by default, plain
+* *update*: the optimizer's work on each parameter that has a gradient (:mod:`~.optimizer`); by default, plain
   stochastic gradient descent, ``w = w - rate * g``.
 """
 
@@ -68,7 +68,7 @@ class Layer:
     needed_by: str | None = None
     """The layer that first needs the outputs, if it is not the next one."""
     optimizer: Optimizer = SGD
-    """The optimiser that updates the parameters."""
+    """The optimizer that updates the parameters."""
     block: int | None = None
     """Number of its block; a stage of a pipeline holds whole blocks."""
     heads: int | None = None

@@ -30,7 +30,7 @@ def layers(*, batch_per_npu: int, sizes: Sequence[int], bias: bool) -> list[Laye
 
 
 INFO = model(
-    "Multi-layer perceptron of any size",
+    "Multi-layer perceptron (MLP) of any size",
     "LeCun et al. 1998 (LeNet-300-100) for the default sizes",
     layers,
     {

@@ -1,4 +1,4 @@
-"""The operations and memory traffic of a parameter update, by optimiser.
+"""The operations and memory traffic of a parameter update, by optimizer.
 
 Optimisers update each parameter independently, so amounts are per parameter.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """An optimiser; all amounts are for one parameter."""
+    """An optimizer; all amounts are for one parameter."""
 
     name: str
     """Its name in scenarios."""

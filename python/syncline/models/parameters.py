@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from syncline.models.errors import ModelError, unknown
+from syncline.models.errors import ModelError, unknown_name
 from syncline.models.optimizer import OPTIMIZERS
 from syncline.models.types import PRECISIONS
 
@@ -48,7 +48,7 @@ def integers(default: tuple[int, ...], meaning: str, low: int, high: int, *, sho
 
 
 LONGEST_LIST = 10_000
-"""Most entries of a list."""
+"""Maximum number of entries of a list."""
 
 COMMON: Mapping[str, Parameter] = {
     # astra2020 V-E trains with a local mini-batch of 32.
@@ -71,7 +71,7 @@ COMMON: Mapping[str, Parameter] = {
 """Parameters that every model takes."""
 
 
-def problem(key: str, parameter: Parameter, found: object) -> ModelError | None:
+def parameter_error(key: str, parameter: Parameter, found: object) -> ModelError | None:
     """Check ``found`` as the value of ``parameter``; return the error, or None if it is valid."""
     match parameter.type:
         case "integer":
@@ -80,7 +80,7 @@ def problem(key: str, parameter: Parameter, found: object) -> ModelError | None:
             return None if isinstance(found, bool) else ModelError(key, found, "true or false")
         case "choice":
             known = isinstance(found, str) and found in parameter.range
-            return None if known else unknown(key, found, parameter.range)
+            return None if known else unknown_name(key, found, parameter.range)
         case "integers":
             if not isinstance(found, list | tuple) or not parameter.shortest <= len(found) <= LONGEST_LIST:
                 low, high = parameter.range

@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from syncline.models import decoder, dlrm, mlp, resnet50, transformer, vgg16
-from syncline.models.errors import ModelError, unknown
+from syncline.models.errors import ModelError, unknown_name
 from syncline.models.info import ModelInfo
 from syncline.models.optimizer import OPTIMIZERS
-from syncline.models.parameters import problem
+from syncline.models.parameters import parameter_error
 from syncline.models.types import Types
 from syncline.models.types import types as types_of
 
@@ -82,13 +82,15 @@ def request(model: str | ModelInfo, params: Mapping[str, Any]) -> tuple[list[Lay
     """
     if not isinstance(model, ModelInfo):
         if not isinstance(model, str) or model not in MODELS:
-            return [], [unknown("model", model, MODELS)]
+            return [], [unknown_name("model", model, MODELS)]
         name, model = model, MODELS[model]
     else:
         name = "this model"
     known = model.parameters
-    errors = [unknown(key, key, known, problem=f"not a parameter of {name}") for key in params if key not in known]
-    errors += [error for key, found in params.items() if key in known and (error := problem(key, known[key], found))]
+    errors = [unknown_name(key, key, known, problem=f"not a parameter of {name}") for key in params if key not in known]
+    errors += [
+        error for key, found in params.items() if key in known and (error := parameter_error(key, known[key], found))
+    ]
     if errors:
         return [], errors
     try:

@@ -15,7 +15,7 @@ from syncline.input.base import Strict
 from syncline.input.check import Whole, check, in_order
 from syncline.input.csv_rows import Form, read_rows
 from syncline.input.node import Mark, Node
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 from syncline.input.source import Source, from_file
 from syncline.input.units import Time
 from syncline.input.words import DataType
@@ -113,13 +113,13 @@ def _once(times: Times, source: Source) -> None:
             problems.append(error(Code.BAD_VALUE, message, mark=mark, key=f"times.{index}", help="keep one of the two"))
         seen.add((each.layer, each.pass_))
     if problems:
-        refuse(*in_order(problems))
+        raise_errors(*in_order(problems))
 
 
 def _csv(path: str) -> Source:
     rows, start, problems = read_rows(path, _FORM)
     if problems:
-        refuse(*in_order(problems))
+        raise_errors(*in_order(problems))
     return Source(Node({"times": Node(list(rows), start)}, start), path)
 
 

@@ -1,10 +1,10 @@
 """Transformer encoder (Vaswani et al., "Attention is all you need", 2017), divided as in Megatron-LM.
 
 Embedding, ``layers`` encoder blocks, projection to the vocabulary, and the loss's softmax. A block is attention and a
-two-layer perceptron, each followed by residual sum and layer norm (Vaswani 3.1). Parameters, with hidden size *d*,
+two-layer MLP, each followed by residual sum and layer norm (Vaswani 3.1). Parameters, with hidden size *d*,
 feed-forward size *f*, *n* blocks and vocabulary *V*::
 
-    V d + n (4 d^2 + 2 d f + f + d + 4 d)      attention, perceptron with bias, two norms
+    V d + n (4 d^2 + 2 d f + f + d + 4 d)      attention, MLP with bias, two norms
         + 4 n d                                with attention_bias
         + V d                                  unless tied_embeddings
 
@@ -17,7 +17,7 @@ activations are 8,388,608 = 32 x 128 x 512 x 4 bytes. (That file's weight gradie
 size of its weights.) ``transformer_big`` has the sizes of *big* (Vaswani Table 3).
 
 **Division** (Shoeybi et al., "Megatron-LM", 2019, section 3): queries, keys and values are divided together by columns,
-that is, by heads; the output projection by rows; the perceptron by columns, then rows; the embedding's table by its
+that is, by heads; the output projection by rows; the MLP by columns, then rows; the embedding's table by its
 entries, with a sum over the results of all parts (*row*); the projection to the vocabulary by columns. Layers between a
 column and a row layer are divided. Every rank computes layer norms whole. A block therefore has two all-reduces forward
 and two backward. The small exchanges of the loss (two numbers for each token) are left out, and the bias of a row
@@ -115,13 +115,13 @@ def layers(
 def _parameters(hidden: int, heads: int, feed_forward: int) -> Mapping[str, Parameter]:
     return {
         "layers": integer(6, "encoder blocks", 1, 10_000),
-        "hidden": integer(hidden, "elements of a token's vector", 1, 1 << 20),
+        "hidden": integer(hidden, "hidden size: elements of a token's vector", 1, 1 << 20),
         "heads": integer(heads, "attention heads; a divisor of hidden", 1, 1 << 20),
-        "feed_forward": integer(feed_forward, "elements between the two layers of a block's perceptron", 1, 1 << 24),
+        "feed_forward": integer(feed_forward, "width of the hidden layer of a block's MLP", 1, 1 << 24),
         "sequence": integer(128, "tokens of a sample", 1, 1 << 20),
-        "vocabulary": integer(37_000, "different tokens", 1, 1 << 24),
+        "vocabulary": integer(37_000, "tokens in the vocabulary", 1, 1 << 24),
         "attention_bias": boolean("whether the projections of attention have a bias", default=False),
-        "tied_embeddings": boolean("whether embedding and projection share one table", default=True),
+        "tied_embeddings": boolean("whether input embedding and output projection share their weights", default=True),
     }
 
 

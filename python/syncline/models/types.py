@@ -2,7 +2,7 @@
 
 Mixed precision (Micikevicius et al. 2018) computes in a short type and accumulates in a longer one. With Adam, each
 parameter then takes 2 + 4 + 12 bytes with ``bf16`` (parameter; gradient; moments and copy of the parameter), as in the
-distributed optimiser of Megatron-LM; 2 + 2 + 12 with ``fp16``, as ZeRO counts (Rajbhandari et al. 2020, 3.1); 4 + 4 + 8
+distributed optimizer of Megatron-LM; 2 + 2 + 12 with ``fp16``, as ZeRO counts (Rajbhandari et al. 2020, 3.1); 4 + 4 + 8
 with ``fp32`` and ``tf32``. With ``fp8``, linear layers compute in fp8, and everything else is as with ``bf16``
 (Micikevicius et al. 2022, and NVIDIA's Transformer Engine); copies of parameters in fp8 are not counted.
 """
@@ -32,7 +32,7 @@ class Types:
     gradients: str
     """Type in which gradients of parameters are summed, kept and reduced over data-parallel ranks."""
     optimizer: str
-    """Type of the optimiser's states, and of its copy of the parameters if these have a shorter type."""
+    """Type of the optimizer's states, and of its copy of the parameters if these have a shorter type."""
     communication: str
     """Type in which activations and their gradients are sent between tensor-parallel ranks and between stages."""
 
@@ -43,7 +43,7 @@ class Types:
 
     @property
     def master(self) -> int:
-        """Bytes of the optimiser's copy of a parameter; 0 if it keeps no copy."""
+        """Bytes of the optimizer's copy of a parameter; 0 if it keeps no copy."""
         state = bytes_of(self.optimizer)
         return state if bytes_of(self.parameters) < state else 0
 
@@ -53,7 +53,7 @@ class Types:
         narrower = bytes_of(self.compute) < bytes_of(self.activations)
         return self.activations if narrower else None
 
-    def plain(self) -> dict[str, str]:
+    def as_dict(self) -> dict[str, str]:
         """The types in the form of a resolved scenario."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 

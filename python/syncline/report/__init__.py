@@ -3,6 +3,6 @@
 - ``terminal``: what commands print;
 - ``html``: ``report.html``, and its charts one by one for notebooks;
 - ``drawings``: pictures of fabrics;
-- ``subject``, ``delays``, ``alike``, ``grouping``: what these have in common: a run in words, means of delays, and
-  equal rows or layers in groups.
+- ``subject``, ``delays``, ``equal_rows``, ``grouping``: what these have in common: a run in words, means of delays,
+  and equal rows or layers in groups.
 """

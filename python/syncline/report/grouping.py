@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 FEW = 96
-"""Most layers that are drawn without groups."""
+"""Maximum number of layers that are drawn without groups."""
 
 _BLOCK = re.compile(r"(?P<block>.*?\d+)\.(?P<rest>.+)")
 """A layer in a numbered block, such as ``block12.mlp1`` or ``layers.12.attention.query``."""

@@ -17,9 +17,9 @@ ENDED = {
 """First sentence about a run that was cut short."""
 
 FEW = 4
-"""Most jobs whose numbers of iterations are listed one by one."""
+"""Maximum number of jobs whose numbers of iterations are listed one by one."""
 
-NO_STEP = "No iteration was completed: there is no step time."
+NO_STEP = "No iteration was completed: the step time is not known."
 
 
 def name(result: Run) -> str:
@@ -121,16 +121,16 @@ def simulated(summary: Summary) -> list[str]:
 
 
 def work(summary: Summary) -> list[str]:
-    """The rate of training: samples and tokens a second; then FLOP/s of an NPU, and MFU. Empty if neither is known."""
+    """The rate of training: samples and tokens per second; then FLOP/s per NPU, and MFU. Empty if neither is known."""
     said = []
     if summary.samples_per_s is not None:
-        a_step = f" ({counted(summary.samples_per_step or 0, 'sample')} a step)"
+        a_step = f" ({counted(summary.samples_per_step or 0, 'sample')} per step)"
         rates = [f"{scaled(summary.samples_per_s, '')}".rstrip() + " samples/s"]
         if summary.tokens_per_s is not None:
             rates.insert(0, f"{scaled(summary.tokens_per_s, '')}".rstrip() + " tokens/s")
         said.append(f"{', '.join(rates)}{a_step}")
     if summary.model_tflop_per_s_per_npu:
-        parts = [f"{scaled(summary.model_tflop_per_s_per_npu * 1e12, 'FLOP/s')} an NPU"]
+        parts = [f"{scaled(summary.model_tflop_per_s_per_npu * 1e12, 'FLOP/s')} per NPU"]
         known = (("MFU", summary.mfu), ("with masked scores", summary.mfu_unmasked), ("HFU", summary.hfu))
         parts += [f"{name} {percent(part)}" for name, part in known if part is not None]
         said.append(", ".join(parts))
@@ -162,7 +162,7 @@ def cost(summary: Summary) -> str:
     """Cost and power of the fabric, in a sentence; empty if the scenario has no prices."""
     if summary.prices is None or summary.cost_usd is None:
         return ""
-    each = "" if summary.cost_per_npu_usd is None else f", {money(summary.cost_per_npu_usd)} an NPU"
+    each = "" if summary.cost_per_npu_usd is None else f", {money(summary.cost_per_npu_usd)} per NPU"
     said = f"Cost: {money(summary.cost_usd)}{each} (prices of {summary.prices})"
     if summary.power_w is not None:
         said += f"; {scaled(summary.power_w, 'W')}"

@@ -17,20 +17,20 @@ Options are in objects, each with a default: :class:`Meeting` (where ranks find 
 - :mod:`~syncline.runtime.settings`: plans, resources and time limits;
 - :mod:`~syncline.runtime.rendezvous`: where ranks listen, and how they find each other through a store;
 - :mod:`~syncline.runtime.redis`: such a store in Redis;
-- :mod:`~syncline.runtime.trust`: certificates and keys, and when none are needed;
+- :mod:`~syncline.runtime.security`: certificates and keys, and when none are needed;
 - :mod:`~syncline.runtime.memory`: memory of buffers, for operations;
 - :mod:`~syncline.runtime.completions`: the thread that runs callbacks;
 - :mod:`~syncline.runtime.addresses`: parses the addresses that users and launchers give;
-- :mod:`~syncline.runtime.racks`: the rack of each rank; ``choice``: plans as data for the core;
-- :mod:`~syncline.runtime.congestions`: the congestion controls of this kernel;
-- :mod:`~syncline.runtime.leaving`: closes connections when the process ends.
+- :mod:`~syncline.runtime.racks`: the rack of each rank; ``plan_data``: plans as data for the core;
+- :mod:`~syncline.runtime.congestion_control`: the TCP congestion controls of this kernel;
+- :mod:`~syncline.runtime.at_exit`: closes connections when the process ends.
 """
 
 from syncline.runtime.communicator import Communicator, Pending
 from syncline.runtime.redis import RedisRendezvous
 from syncline.runtime.rendezvous import Meeting, Rendezvous
+from syncline.runtime.security import Certificates, Security
 from syncline.runtime.settings import Network, Plans, Resources, Rule, TimeLimits
-from syncline.runtime.trust import Certificates, Security
 
 __all__ = [
     "Certificates",

@@ -7,8 +7,7 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from syncline.input.problem import shown
-from syncline.runtime.memory import refusal
+from syncline.input.problem import bad_value, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +28,7 @@ def setting(environment: Mapping[str, str], name: str, given: int | None) -> int
     except (KeyError, ValueError):
         found = environment.get(name, "nothing")
         allowed = "a whole number, or pass it as an argument"
-        raise refusal(f"the environment has no valid `{name}`", found, allowed) from None
+        raise bad_value(f"the environment has no valid `{name}`", found, allowed) from None
 
 
 def resolve(address: str, default: int) -> tuple[str, int]:
@@ -41,15 +40,15 @@ def resolve_all(address: str, default: int) -> list[tuple[str, int]]:
     """Returns all addresses of ``HOST``, ``HOST:PORT`` or ``[IPV6]:PORT``, in the system's order, with the port."""
     host, port = _parts(address.strip(), str(default))
     if not host:
-        raise refusal("the address has no host", address or "nothing", "HOST or HOST:PORT")
+        raise bad_value("the address has no host", address or "nothing", "HOST or HOST:PORT")
     if not (port.isascii() and port.isdecimal() and len(port) <= PORT_DIGITS and int(port) <= LAST_PORT):
         what = "the port is not valid" if port else "the colon has no port after it"
-        raise refusal(what, shown(address), f"HOST or HOST:PORT, with a port of 0 to {LAST_PORT}")
+        raise bad_value(what, shown(address), f"HOST or HOST:PORT, with a port of 0 to {LAST_PORT}")
     try:
         found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise refusal("the host's address cannot be found", f"{host}: {why}", "HOST or HOST:PORT") from None
+        raise bad_value("the host's address cannot be found", f"{host}: {why}", "HOST or HOST:PORT") from None
     return list(dict.fromkeys((str(each[4][0]), int(each[4][1])) for each in found))
 
 
@@ -135,7 +134,7 @@ class Interface:
         for each in (told, listen) if at else (told,):
             if not is_literal(each):
                 allowed = "an IP address, or ADDRESS@LISTEN if other hosts reach LISTEN at ADDRESS"
-                raise refusal("an interface must be an address of this host", shown(text), allowed)
+                raise bad_value("an interface must be an address of this host", shown(text), allowed)
         return cls(told, listen if at else told)
 
 
@@ -149,10 +148,10 @@ def port_range(text: str | None) -> tuple[int, int] | None:
     first, dash, last = text.strip().partition("-")
     ports = [first, last if dash else first]
     if not all(each.isascii() and each.isdecimal() and len(each) <= PORT_DIGITS for each in ports):
-        raise refusal("the range of ports is not valid", shown(text), "FIRST-LAST, such as 29500-29599")
+        raise bad_value("the range of ports is not valid", shown(text), "FIRST-LAST, such as 29500-29599")
     low, high = map(int, ports)
     if not 0 < low <= high <= LAST_PORT:
-        raise refusal("the range of ports is not valid", shown(text), f"FIRST-LAST, of 1 to {LAST_PORT}")
+        raise bad_value("the range of ports is not valid", shown(text), f"FIRST-LAST, of 1 to {LAST_PORT}")
     return low, high
 
 
@@ -161,7 +160,7 @@ def _parts(address: str, default: str) -> tuple[str, str]:
     if address.startswith("["):
         host, closed, rest = address[1:].partition("]")
         if not closed or rest[:1] not in ("", ":"):
-            raise refusal("brackets must enclose the host of an address", address, "[IPV6] or [IPV6]:PORT")
+            raise bad_value("brackets must enclose the host of an address", address, "[IPV6] or [IPV6]:PORT")
         return host, rest[1:] if rest else default
     host, colon, port = address.rpartition(":")
     # An IPv6 address contains colons.

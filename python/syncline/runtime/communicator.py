@@ -10,17 +10,18 @@ import secrets
 import time
 import warnings
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from syncline import _core
-from syncline.runtime import completions, congestions, leaving, trust
+from syncline.input.problem import bad_value
+from syncline.runtime import at_exit, completions, congestion_control
 from syncline.runtime.addresses import Interface, at_port, listening, port_range, resolve_all, setting, with_port
-from syncline.runtime.choice import chosen, placed
-from syncline.runtime.memory import Memory, memory, refusal
-from syncline.runtime.rendezvous import Answers, Meeting, failure, look, wipe
+from syncline.runtime.memory import Memory, memory
+from syncline.runtime.plan_data import for_core, with_racks
+from syncline.runtime.rendezvous import Answers, Meeting, look, meeting_error, wipe
+from syncline.runtime.security import KEY_BYTES, Security
 from syncline.runtime.settings import Plans, Resources, TimeLimits
-from syncline.runtime.trust import Security
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,6 +45,22 @@ def _announced(announce: Callable[[str], None] | None, known: str) -> Callable[[
         announce(at_port(known, int(addresses[0].rpartition(":")[2])))
 
     return call
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Member:
+    """What the core needs to know of a rank to let it join, beside its resources and time limits."""
+
+    rank: int
+    world: int
+    job: str
+    coordinator: list[str]
+    """Addresses with ports at which rank 0 listens, or at which the other ranks try to reach it."""
+    interfaces: list[tuple[str, str]]
+    """For each interface, the address that other ranks are told, and the address to listen at."""
+    ports: tuple[int, int] | None
+    elastic: bool
+    plans: dict[str, Any]
 
 
 class Pending:
@@ -94,7 +111,7 @@ class Communicator:
         self._plans = plans
         self._whole = world
         self._deadline_s = deadline_s
-        leaving.remember(self)
+        at_exit.close(self)
         self._warn()
 
     @classmethod
@@ -146,21 +163,23 @@ class Communicator:
         found_at = [Interface.read(each) for each in interfaces]
         listen = environment.get("SYNCLINE_LISTEN") if meeting.listen is None and rank == 0 else meeting.listen
         allowed_ports = port_range(environment.get("SYNCLINE_PORTS") if meeting.ports is None else meeting.ports)
-        congestions.check(resources.congestion)
-        plans = placed(plans, world)
-        asked = chosen(plans, world)
+        congestion_control.check(resources.congestion)
+        plans = with_racks(plans, world)
+        asked = for_core(plans, world)
         key = security.secret((f"rank-{rank}", "rank"))
         shared = key if isinstance(key, bytes) else None
         rendezvous, announce, wait_s = meeting.rendezvous, meeting.announce, limits.wait_s
         if elastic and rendezvous is not None:
             # A rendezvous wipes the key once ranks have met, so a restarted rank could not join.
-            raise refusal("an elastic job cannot use a rendezvous", "rendezvous and elastic", "coordinator and elastic")
+            raise bad_value(
+                "an elastic job cannot use a rendezvous", "rendezvous and elastic", "coordinator and elastic"
+            )
         with ExitStack() as stack:
             if rendezvous is not None:
                 if security.key_file is not None:
-                    raise refusal("a rendezvous brings its own key", "rendezvous and key_file", "one of them")
+                    raise bad_value("a rendezvous brings its own key", "rendezvous and key_file", "one of them")
                 if rank == 0:
-                    shared = secrets.token_bytes(trust.KEY_BYTES)
+                    shared = secrets.token_bytes(KEY_BYTES)
                     announce = stack.enter_context(Answers(rendezvous, world, shared)).begin
                     first = found_at[0] if found_at else Interface("127.0.0.1", "127.0.0.1")
                     listen = listen or (None if coordinator else with_port(first.listen, 0))
@@ -174,35 +193,33 @@ class Communicator:
             if rank == 0:
                 where = listening(known, PORT, found_at, listen)
             elif listen is not None:
-                raise refusal("only rank 0 listens for the others", f"rank={rank}, listen={listen}", "interfaces")
+                raise bad_value("only rank 0 listens for the others", f"rank={rank}, listen={listen}", "interfaces")
             else:
                 where = resolve_all(known, PORT)
-            member = {
-                "rank": rank,
-                "world": world,
-                "job": job,
-                "coordinator": [with_port(host, port) for host, port in where],
-                "interfaces": [(each.told, each.listen) for each in found_at],
-                "ports": allowed_ports,
-                "elastic": elastic,
-                "plans": asked,
-                **asdict(resources),
-                **asdict(limits),
-                "wait_s": wait_s,
-            }
+            member = _Member(
+                rank=rank,
+                world=world,
+                job=job,
+                coordinator=[with_port(host, port) for host, port in where],
+                interfaces=[(each.told, each.listen) for each in found_at],
+                ports=allowed_ports,
+                elastic=elastic,
+                plans=asked,
+            )
+            options = {**asdict(member), **asdict(resources), **asdict(limits), "wait_s": wait_s}
             try:
                 hosts = [host for host, _ in where]
                 security.check([*(each.listen for each in found_at), *hosts], key)
                 announced = _announced(announce, known)
-                core = _core.Communicator.join(json.dumps(member, allow_nan=False), key, announced, LOG.warning)
+                core = _core.Communicator.join(json.dumps(options, allow_nan=False), key, announced, LOG.warning)
             except ValueError as error:
-                raise refusal("invalid arguments for a rank", str(error), "see Communicator.join") from None
+                raise bad_value("invalid arguments for a rank", str(error), "see Communicator.join") from None
         if rendezvous is not None and rank != 0:
             try:
                 wipe(rendezvous, rank)
             except Exception as error:
                 core.close()
-                raise failure(f"rank {rank} cannot wipe its key from the rendezvous: {error}") from error
+                raise meeting_error(f"rank {rank} cannot wipe its key from the rendezvous: {error}") from error
         return cls(core, limits.deadline_s, plans, world)
 
     @property
@@ -307,7 +324,7 @@ class Communicator:
         try:
             return Pending(begin())
         except (ValueError, OverflowError) as error:
-            raise refusal("the message is invalid", str(error), "see syncline.runtime") from None
+            raise bad_value("the message is invalid", str(error), "see syncline.runtime") from None
 
     def group(
         self,
@@ -329,14 +346,14 @@ class Communicator:
         others still need, the group fails and nothing else.
         """
         members = [int(rank) for rank in ranks]
-        plans = placed(plans or Plans(), len(members))
+        plans = with_racks(plans or Plans(), len(members))
         plans = replace(plans, network=plans.network or self._plans.network)
         deadline_s = self._deadline_s if deadline_s is None else deadline_s
-        asked = json.dumps(chosen(plans, len(members)))
+        asked = json.dumps(for_core(plans, len(members)))
         try:
             core = self._core.group(_number(name, members), members, asked, deadline_s)
         except (ValueError, OverflowError) as error:
-            raise refusal("the group is invalid", str(error), "see Communicator.group") from None
+            raise bad_value("the group is invalid", str(error), "see Communicator.group") from None
         return type(self)(core, deadline_s, plans, len(members))
 
     def set_deadline(self, deadline_s: float) -> None:
@@ -375,7 +392,7 @@ class Communicator:
         try:
             pending = self._core.begin(kind, reduction, root, in_order, input, output, keep)
         except ValueError as error:
-            raise refusal("the operation is invalid", str(error), "see syncline.runtime") from None
+            raise bad_value("the operation is invalid", str(error), "see syncline.runtime") from None
         return Pending(pending)
 
     @property
@@ -403,13 +420,13 @@ class Communicator:
         (SL0102), and changes nothing, if the job is not elastic, or if an operation failed whose input was not kept
         (``keep=True``).
         """
-        plans = self._plans if plans is None else placed(plans, self._whole)
+        plans = self._plans if plans is None else with_racks(plans, self._whole)
         plans = replace(plans, network=plans.network or self._plans.network)
         try:
-            self._core = self._core.renew(json.dumps(chosen(plans, self._whole)), wait_s)
+            self._core = self._core.renew(json.dumps(for_core(plans, self._whole)), wait_s)
         except ValueError as error:
             remedy = "join with `elastic=True`, and begin operations with `keep=True`"
-            raise refusal("no new epoch can begin", str(error), remedy) from None
+            raise bad_value("no new epoch can begin", str(error), remedy) from None
         self._plans = plans
         self._warn()
 
@@ -446,7 +463,7 @@ def _alike(input: Any, output: Any) -> tuple[Memory, Memory]:
     """Returns the memory of two buffers, which must have the same element type."""
     source, target = memory(input), memory(output)
     if source.element != target.element:
-        raise refusal(
+        raise bad_value(
             "input and output have different element types", f"{source.element}, {target.element}", "the same"
         )
     return source, target

@@ -1,21 +1,12 @@
-"""Memory of buffers, for operations; errors for arguments that cannot be used."""
+"""Memory of buffers, for operations."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from syncline._core import Memory
-from syncline.codes import Code
-from syncline.errors import SynclineError
 
-__all__ = ["Memory", "memory", "refusal"]
-
-
-def refusal(message: str, found: str, allowed: str) -> SynclineError:
-    """Returns the error for an argument that cannot be used."""
-    return SynclineError(
-        [{"code": Code.BAD_VALUE, "severity": "error", "message": message, "found": found, "allowed": allowed}]
-    )
+__all__ = ["Memory", "memory"]
 
 
 def memory(buffer: Any) -> Memory:

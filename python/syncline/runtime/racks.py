@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from syncline.codes import Code
 from syncline.input.node import Mark, Text
-from syncline.input.problem import error, refuse, shown
+from syncline.input.problem import error, raise_errors, shown
 from syncline.input.source import read_file
 
 if TYPE_CHECKING:
@@ -69,17 +69,17 @@ def read(file: str | Path) -> list[Rack]:
             if rank in place:
                 twice = "named twice" if place[rank] == number else "in two racks"
                 first = f"line {place[rank]} names it first"
-                refuse(
+                raise_errors(
                     error(Code.BAD_VALUE, f"rank {rank} is {twice}", mark=mark, allowed="each rank once", notes=[first])
                 )
             place[rank] = number
         racks.append(rack)
     whole = Mark(text, 0, 0, 0)
     if not racks:
-        refuse(error(Code.BAD_VALUE, "the file has no racks", mark=whole, allowed=f"in each line {LINE}"))
+        raise_errors(error(Code.BAD_VALUE, "the file has no racks", mark=whole, allowed=f"in each line {LINE}"))
     if max(place) >= len(place):
         help = "ranks are numbered from 0, and each must be in a rack"
-        refuse(error(Code.BAD_VALUE, _left_out(place, max(place)), mark=whole, help=help))
+        raise_errors(error(Code.BAD_VALUE, _left_out(place, max(place)), mark=whole, help=help))
     return racks
 
 
@@ -93,7 +93,7 @@ def _rack(words: Sequence[re.Match[str]], text: Text, number: int) -> tuple[Rack
     if wrong is not None or not ranks or colon == 0:
         mark = whole if wrong is None else Mark(text, number, wrong.start() + 1, len(wrong[0]))
         found = " ".join(said) if wrong is None else wrong[0]
-        refuse(error(Code.BAD_VALUE, "this is not a rack", mark=mark, found=shown(found), allowed=LINE))
+        raise_errors(error(Code.BAD_VALUE, "this is not a rack", mark=mark, found=shown(found), allowed=LINE))
     marks = [Mark(text, number, word.start() + 1, len(word[0])) for word in ranks]
     return Rack([int(word[0]) for word in ranks], said[: colon or 0], whole), marks
 
@@ -123,7 +123,7 @@ def of_ranks(racks: RackMap, world: int) -> list[int]:
     else:
         found, mark = _listed(racks), None
     if len(found) != world:
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_VALUE,
                 "the racks do not match the job's ranks",
@@ -153,7 +153,7 @@ def _listed(racks: Any) -> list[int]:
 
 
 def _no_racks(found: str) -> NoReturn:
-    refuse(
+    raise_errors(
         error(
             Code.BAD_VALUE,
             "this is not a list of racks",
@@ -174,7 +174,7 @@ def check(rules: Iterable[Rule], of: Sequence[int]) -> None:
     """Raises ``SynclineError`` if a rule uses racks as groups and they differ in size; one rack may be smaller."""
     sizes = sorted(Counter(of).values(), reverse=True)
     if len(set(sizes[:-1])) > 1 and any(map(by_rack, rules)):
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_VALUE,
                 "racks that differ in size cannot be the groups of a two-level plan",

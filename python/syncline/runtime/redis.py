@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from syncline.extras import install
-from syncline.runtime.memory import refusal
+from syncline.input.problem import bad_value
 from syncline.runtime.rendezvous import PAUSE_S
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class RedisRendezvous:
             try:
                 import redis
             except ImportError as error:
-                raise refusal(
+                raise bad_value(
                     "a rendezvous in Redis needs the library redis", "no such module", install("redis")
                 ) from error
             self._client = redis.Redis.from_url(server)

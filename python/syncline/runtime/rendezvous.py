@@ -64,7 +64,7 @@ class Meeting:
     given. They then share a new key that only this group has, unless they use certificates."""
 
 
-def failure(message: str) -> SynclineError:
+def meeting_error(message: str) -> SynclineError:
     """Returns the error of ranks that cannot meet (SL1201)."""
     return SynclineError([{"code": Code.NO_MEETING, "severity": "error", "message": message}], 6)
 
@@ -116,7 +116,9 @@ class Answers:
         if self._thread is not None:
             self._thread.join()
         if isinstance(raised, SynclineError) and self.error is not None:
-            raise failure(f"rank 0 cannot publish its address through the rendezvous: {self.error}") from self.error
+            raise meeting_error(
+                f"rank 0 cannot publish its address through the rendezvous: {self.error}"
+            ) from self.error
 
 
 def _answer(value: bytes) -> dict[str, Any]:
@@ -148,8 +150,8 @@ def look(rendezvous: Rendezvous, rank: int, wait_s: float) -> tuple[str, bytes]:
     except SynclineError:
         raise
     except Exception as error:
-        raise failure(f"rank {rank} cannot use the rendezvous: {error}") from error
-    raise failure(f"rank {rank} got no address of rank 0 from the rendezvous within {wait_s:.0f} s")
+        raise meeting_error(f"rank {rank} cannot use the rendezvous: {error}") from error
+    raise meeting_error(f"rank {rank} got no address of rank 0 from the rendezvous within {wait_s:.0f} s")
 
 
 def wipe(rendezvous: Rendezvous, rank: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from syncline.runtime.memory import refusal
+from syncline.input.problem import bad_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,21 +51,21 @@ class Network:
     message_us: float = 15.0
     buffer: int = 64 << 10
 
-    def plain(self) -> dict[str, int]:
+    def as_dict(self) -> dict[str, int]:
         """Returns the network as data for the core, in whole bytes per second and nanoseconds."""
         far = self.gbps / 2 if self.far_gbps is None else self.far_gbps
         rates = {"gbps": self.gbps, "far_gbps": far}
         for name, value in rates.items():
             if not 0 < value <= MOST_GBPS:
-                raise refusal(
+                raise bad_value(
                     "a rate of the network is out of range", f"{name}={value}", f"above 0, at most {MOST_GBPS:g}"
                 )
         times = {"latency_us": self.latency_us, "message_us": self.message_us}
         for name, value in times.items():
             if not 0 <= value <= MOST_US:
-                raise refusal("a time of the network is out of range", f"{name}={value}", f"0 to {MOST_US:g}")
+                raise bad_value("a time of the network is out of range", f"{name}={value}", f"0 to {MOST_US:g}")
         if not 0 <= self.buffer < 1 << 63:
-            raise refusal("the buffer of a switch port is out of range", f"buffer={self.buffer}", "at least 0 bytes")
+            raise bad_value("the buffer of a switch port is out of range", f"buffer={self.buffer}", "at least 0 bytes")
         return {
             "near_bytes_per_s": max(round(self.gbps * 125e6), 1),
             "far_bytes_per_s": max(round(far * 125e6), 1),

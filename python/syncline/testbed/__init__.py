@@ -4,7 +4,7 @@ From what a user writes to what runs: :mod:`.spec` reads it, :mod:`.layout` find
 :mod:`.fidelity` warns of what is left out, :mod:`.commands` says what to tell the kernel, :mod:`.kernel` tells it,
 :mod:`.lifecycle` brings testbeds up and down, :mod:`.state` remembers which there are, :mod:`.difference` compares two.
 :mod:`.processes` runs commands on hosts, :mod:`.flows` says what flows should get, :mod:`.check` measures what they
-get, :mod:`.costs` what messages and bytes cost hosts, :mod:`.guardian` cleans up after a process that was killed.
+get, :mod:`.costs` what messages and bytes cost hosts, :mod:`.cleanup` cleans up after a process that was killed.
 """
 
 from __future__ import annotations

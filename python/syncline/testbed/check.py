@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from syncline.codes import Code
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 from syncline.quantity import counted, duration, size
 from syncline.quantity import time as shown_time
-from syncline.testbed import guardian
+from syncline.testbed import cleanup
 from syncline.testbed.commands import LEAST_BURST
 from syncline.testbed.cores import busy_s
 from syncline.testbed.flows import Flow, alone, latency_s, pairs, patterns, queueing_s, shares
@@ -27,8 +27,8 @@ from syncline.testbed.flows import Flow, alone, latency_s, pairs, patterns, queu
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from syncline.testbed.cleanup import Watch
     from syncline.testbed.flows import Port, Share
-    from syncline.testbed.guardian import Watch
     from syncline.testbed.layout import Host, Layout
 
 PROBE = Path(__file__).with_name("probe.py")
@@ -74,7 +74,7 @@ class Measured:
         """Whether the flow got its share; of a contended share, at least the part :data:`FAIR`."""
         return self.most_bits >= self.share.bits * (FAIR if self.share.contended else 1 - TOLERANCE)
 
-    def plain(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Returns the fields as data for JSON."""
         ends = {"from": self.flow.sender.name, "to": self.flow.receiver.name}
         return {
@@ -119,7 +119,7 @@ class Rate:
         """Whether the rate of all flows together is that of the file, and no flow is slow."""
         return self.off <= TOLERANCE and not self.slow
 
-    def plain(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Returns the fields as data for JSON."""
         return {
             "what": self.what,
@@ -128,7 +128,7 @@ class Rate:
             "measured_bits": self.measured_bits,
             "least_bits": min(one.bits for one in self.each),
             "most_bits": max(one.bits for one in self.each),
-            "slow": [one.plain() for one in self.slow],
+            "slow": [one.as_dict() for one in self.slow],
             "cores": self.cores,
             "holds": self.holds,
         }
@@ -159,10 +159,10 @@ class Checked:
         """Whether all rates are those of the file."""
         return all(rate.holds for rate in self.rates)
 
-    def plain(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Returns the fields as data for JSON."""
         return {
-            "rates": [rate.plain() for rate in self.rates],
+            "rates": [rate.as_dict() for rate in self.rates],
             "latencies": [asdict(latency) for latency in self.latencies],
             "alone": [port.name for port in self.alone],
         }
@@ -180,7 +180,7 @@ def require(layout: Layout, seconds: float = SECONDS) -> float:
     """
     if not any(True for _ in trips(layout)):
         found = counted(len(layout.hosts), "host")
-        refuse(
+        raise_errors(
             error(
                 Code.WHICH_TESTBED,
                 "there is nothing to measure",
@@ -202,7 +202,7 @@ def _too_long(layout: Layout, seconds: float, whole: float) -> NoReturn:
         shorter //= 2
     # A queue shorter than a burst would drop what TCP sends at once.
     queue = f"a shorter queue, such as `queue: {size(shorter).replace(' ', '')}`, or " if shorter >= LEAST_BURST else ""
-    refuse(
+    raise_errors(
         error(
             Code.BAD_VALUE,
             f"measuring this testbed would take {duration(whole)}, which is too long",
@@ -235,7 +235,7 @@ def check(layout: Layout, seconds: float = SECONDS, tell: Callable[[float, str],
     """
     whole = require(layout, seconds)
     begins = [0.0, *itertools.accumulate(_durations(layout, seconds))]
-    with guardian.watch() as watch, _servers(layout, watch):
+    with cleanup.watch() as watch, _servers(layout, watch):
         rates: list[Rate] = []
         latencies: list[Latency] = []
         for what, flows in patterns(layout):
@@ -334,7 +334,7 @@ def finish(process: subprocess.Popen[str], patience_s: float = PATIENCE_S, *, si
             process.wait()
     if process.returncode or not (out or silent):
         last = (problem.strip().splitlines() or [f"status {process.returncode}"])[-1]
-        refuse(
+        raise_errors(
             error(Code.HOST_FAILED, "a measurement between hosts failed", notes=[last], help="syncline testbed status")
         )
     return out

@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -24,11 +24,10 @@ from syncline.files import write_whole
 from syncline.input.base import Strict
 from syncline.input.check import Whole, check
 from syncline.input.dump import dump
-from syncline.input.node import Mark, Text
-from syncline.input.problem import error, refuse
+from syncline.input.problem import cannot_write, error, raise_errors
 from syncline.input.source import from_file
 from syncline.input.units import Rate, Time
-from syncline.testbed import guardian
+from syncline.testbed import cleanup
 from syncline.testbed.check import finish, trips
 from syncline.testbed.flows import way
 
@@ -73,7 +72,7 @@ class HostCosts:
     reduction_bytes_per_s: float
     cores: int
 
-    def plain(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Returns the costs as data for a file, rounded to three or four digits."""
         collectives = {
             "endpoint_delay": f"{1e6 * self.endpoint_delay_s:.3g}us",
@@ -87,12 +86,12 @@ class HostCosts:
 
         Raises :class:`SynclineError` if the file cannot be written.
         """
-        plain = self.plain()
-        text = json.dumps(plain, indent=1) + "\n" if path.suffix == ".json" else dump(plain)
+        costs = self.as_dict()
+        text = json.dumps(costs, indent=1) + "\n" if path.suffix == ".json" else dump(costs)
         try:
             write_whole(path, text)
         except OSError as problem:
-            _unwritable(path, problem.strerror or str(problem))
+            raise_errors(cannot_write(path, problem))
 
 
 def require_writable(path: Path) -> None:
@@ -102,15 +101,11 @@ def require_writable(path: Path) -> None:
         if path.exists():
             path.open("ab").close()
         elif not folder.is_dir():
-            _unwritable(path, os.strerror(errno.ENOTDIR if folder.exists() else errno.ENOENT))
+            raise_errors(cannot_write(path, os.strerror(errno.ENOTDIR if folder.exists() else errno.ENOENT).lower()))
         elif not os.access(folder, os.W_OK):
-            _unwritable(path, os.strerror(errno.EACCES))
+            raise_errors(cannot_write(path, os.strerror(errno.EACCES).lower()))
     except OSError as problem:
-        _unwritable(path, problem.strerror or str(problem))
-
-
-def _unwritable(path: Path, reason: str) -> NoReturn:
-    refuse(error(Code.CANNOT_WRITE, f"cannot be written: {reason.lower()}", mark=Mark(Text(str(path), ()), 0, 0, 0)))
+        raise_errors(cannot_write(path, problem))
 
 
 def read(path: str | Path) -> HostCosts:
@@ -136,7 +131,7 @@ def measure(layout: Layout, checked: Checked) -> HostCosts:
     """
     pair = next(trips(layout), None)
     if pair is None:
-        refuse(
+        raise_errors(
             error(
                 Code.WHICH_TESTBED, "measuring host costs needs two hosts", found="1 host", allowed="two hosts or more"
             )
@@ -151,7 +146,7 @@ def measure(layout: Layout, checked: Checked) -> HostCosts:
 
 def _pair(layout: Layout, what: str, first: Port, second: Port) -> list[float]:
     """Runs two ranks of :mod:`syncline.testbed.pace`, on two hosts or on one, and returns what they measured."""
-    with guardian.watch() as watch:
+    with cleanup.watch() as watch:
         running = []
         for rank, port in enumerate((first, second)):
             program = [sys.executable, "-m", "syncline.testbed.pace", what, str(rank), first.nic.address]

@@ -28,7 +28,7 @@ def warnings(request: Request, layout: Layout) -> Iterator[Diagnostic]:
                 "latencies of links are not emulated: packets take only the kernel's own time",
                 mark=mark,
                 key="fabric",
-                found=f"up to {time(longest)} a link",
+                found=f"up to {time(longest)} per link",
                 help="syncline testbed check shows measured round trips beside those of the file",
             ),
             "severity": "warning",

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncline.codes import Code
-from syncline.input.problem import error, refuse
-from syncline.runtime import congestions
+from syncline.input.problem import error, raise_errors
+from syncline.runtime import congestion_control
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -30,10 +30,10 @@ CONTAINER = (
 def require() -> None:
     """Raises :class:`SynclineError` if this machine or user cannot create network namespaces."""
     if not Path("/proc/self/ns/net").exists():
-        refuse(error(Code.NO_TESTBED, "a testbed needs network namespaces, which only Linux has"))
+        raise_errors(error(Code.NO_TESTBED, "a testbed needs network namespaces, which only Linux has"))
     missing = [tool for tool in ("ip", "tc") if shutil.which(tool) is None]
     if missing:
-        refuse(
+        raise_errors(
             error(
                 Code.NO_TESTBED,
                 f"a testbed needs {' and '.join(missing)}",
@@ -41,7 +41,7 @@ def require() -> None:
             )
         )
     if os.geteuid() != 0:
-        refuse(
+        raise_errors(
             error(
                 Code.NO_TESTBED,
                 "a testbed needs root: it makes network namespaces, links and queues",
@@ -52,7 +52,7 @@ def require() -> None:
 
 def require_congestion_control(name: str) -> None:
     """Raises :class:`SynclineError` if the kernel has no congestion control of that name."""
-    congestions.check(name, key="congestion_control", code=Code.NO_TESTBED)
+    congestion_control.check(name, key="congestion_control", code=Code.NO_TESTBED)
 
 
 def namespaces(prefix: str) -> list[str]:
@@ -75,25 +75,25 @@ def own_namespace(names: Iterable[str]) -> str | None:
 
 def add_namespace(name: str) -> None:
     """Makes a network namespace."""
-    _do(["ip", "netns", "add", name])
+    _run(["ip", "netns", "add", name])
 
 
 def delete_namespace(name: str) -> None:
     """Removes a network namespace with its links, if it exists."""
     if (NAMESPACES / name).exists():
-        _do(["ip", "netns", "delete", name])
+        _run(["ip", "netns", "delete", name])
 
 
 def batch(program: str, namespace: str, lines: Sequence[str]) -> None:
     """Runs all of ``lines`` in a namespace by ``ip`` or ``tc``."""
     if lines:
-        _do([program, "-n", namespace, "-batch", "-"], "\n".join(lines) + "\n", lines)
+        _run([program, "-n", namespace, "-batch", "-"], "\n".join(lines) + "\n", lines)
 
 
 def settings(namespace: str, values: dict[str, str]) -> None:
     """Sets values of /proc/sys that belong to a namespace."""
     script = "".join(f"echo {value} > /proc/sys/{key} || exit 1\n" for key, value in values.items())
-    _do(["ip", "netns", "exec", namespace, "/bin/sh", "-s"], script)
+    _run(["ip", "netns", "exec", namespace, "/bin/sh", "-s"], script)
 
 
 def processes(namespace: str) -> list[int]:
@@ -116,7 +116,7 @@ def _has_ipv6() -> bool:
     return Path("/proc/sys/net/ipv6").exists()
 
 
-def _do(command: list[str], text: str | None = None, lines: Sequence[str] = ()) -> None:
+def _run(command: list[str], text: str | None = None, lines: Sequence[str] = ()) -> None:
     """Runs a program of iproute2; raises :class:`SynclineError` if it fails.
 
     The error says what could not be done, to which interface of which host. The program's output is in its notes.
@@ -137,13 +137,13 @@ def _do(command: list[str], text: str | None = None, lines: Sequence[str] = ()) 
             what = f"{' '.join(command[:3])} {lines[int(number) - 1]}"
     words = list(_reasons(said))
     notes = [f"{command[0]} says: {each}" for each in words[:MOST_REASONS]]
-    refuse(
+    raise_errors(
         error(
             Code.NO_TESTBED,
-            f"cannot {_deed(what)}",
+            f"cannot {_description(what)}",
             found=what,
             help=_remedy(" ".join(words)) if words else _remedy_without_words(command[0]),
-            notes=notes or [f"{command[0]} {_ending(done.returncode)} without any output"],
+            notes=notes or [f"{command[0]} {_exit_description(done.returncode)} without any output"],
         )
     )
 
@@ -152,7 +152,7 @@ MOST_REASONS = 3
 """Maximum number of lines of a program's output in an error."""
 
 
-def _ending(status: int) -> str:
+def _exit_description(status: int) -> str:
     """Describes how a process ended; a negative exit status is a signal, as in :mod:`subprocess`."""
     return f"exited with status {status}" if status >= 0 else f"was killed by signal {-status}"
 
@@ -172,7 +172,7 @@ def _reasons(said: Iterable[str]) -> Iterator[str]:
             yield line.strip()
 
 
-_DEEDS = {
+_ACTIONS = {
     "netns add": "make the network namespace",
     "netns delete": "remove the network namespace",
     "netns exec": "set kernel parameters",
@@ -187,7 +187,7 @@ _DEEDS = {
 """Descriptions of lines for ``ip`` or ``tc``, by their first two words."""
 
 
-def _deed(what: str) -> str:
+def _description(what: str) -> str:
     """Describes a command, such as ``limit the rate of the interface eth0 of host 3 of bed``."""
     words = what.split()[1:]
     inside = ""
@@ -195,12 +195,12 @@ def _deed(what: str) -> str:
         inside, words = words[1], words[2:]
     elif words[:1] == ["netns"]:
         inside = words[2]
-    deed = _DEEDS.get(" ".join(words[:2]), "limit the rates" if what.startswith("tc ") else "set up the network")
-    if deed.endswith("interface"):
+    action = _ACTIONS.get(" ".join(words[:2]), "limit the rates" if what.startswith("tc ") else "set up the network")
+    if action.endswith("interface"):
         # The interface's name follows `dev` or `name`, or is the third word.
         named = [words[at + 1] for at, word in enumerate(words[:-1]) if word in ("dev", "name")]
-        deed += f" {(named or words[2:3] or ['?'])[0]}"
-    return f"{deed} {_place(inside, named=deed.endswith('namespace'))}".rstrip()
+        action += f" {(named or words[2:3] or ['?'])[0]}"
+    return f"{action} {_place(inside, named=action.endswith('namespace'))}".rstrip()
 
 
 def _place(namespace: str, *, named: bool) -> str:

@@ -116,12 +116,12 @@ class Layout:
         """Returns all network namespaces, those of hosts first."""
         return [*(self.namespace(host.number) for host in self.hosts), self.fabric_namespace]
 
-    def plain(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Returns the layout as data for JSON."""
         return asdict(self)
 
 
-def from_plain(plain: dict[str, Any]) -> Layout:
+def from_dict(plain: dict[str, Any]) -> Layout:
     """Restores a layout from the data of :meth:`Layout.plain`."""
     hosts = tuple(Host(**{**host, "nics": tuple(Nic(**nic) for nic in host["nics"])}) for host in plain["hosts"])
     trunks = tuple(Trunk(**trunk) for trunk in plain["trunks"])
@@ -137,13 +137,15 @@ def layout(request: Request) -> Layout:
     """Maps a fabric to a layout. Raises :class:`SynclineError` if namespaces and bridges cannot emulate the fabric."""
     fabric = request.fabric
     if fabric["npus"] > MOST_HOSTS:
-        request.refuse("too many hosts for one machine", found=str(fabric["npus"]), allowed=f"at most {MOST_HOSTS}")
+        request.raise_error(
+            "too many hosts for one machine", found=str(fabric["npus"]), allowed=f"at most {MOST_HOSTS}"
+        )
     links: dict[tuple[str, str], list[_Link]] = {}
     vertices = _vertices(fabric)
     for link in fabric["listed"]:
         found = _Link(round(link["rate_bytes_per_s"] * 8), link["latency_s"])
         if not LEAST_BITS <= found.bits <= MOST_BITS:
-            request.refuse(
+            request.raise_error(
                 f"`tc` cannot shape the link from {link['from']} to {link['to']} to its rate",
                 found=f"{found.bits:g}b/s",
                 allowed=f"{LEAST_BITS}b/s to {MOST_BITS / 1e12:g}Tb/s",
@@ -218,7 +220,7 @@ class _Cable(NamedTuple):
 
 
 def _one_way(request: Request, a: str, b: str) -> NoReturn:
-    request.refuse(
+    request.raise_error(
         "bridges support one path; this fabric has several",
         found=f"two paths from {a} to {b}",
         help="connect switches by one cable with the sum of the rates: one spine, cables: 1",
@@ -232,7 +234,7 @@ def _trunks(request: Request, links: dict[tuple[str, str], list[_Link]], bridges
         if a not in bridges or b not in bridges:
             continue
         if (b, a) not in links:
-            request.refuse("a link between switches has no link back", found=f"{a} to {b}")
+            request.raise_error("a link between switches has no link back", found=f"{a} to {b}")
         back = links[b, a][0]
         if more:
             _one_way(request, a, b)
@@ -270,7 +272,7 @@ def _cables(
     ends: list[tuple[str, str]] = []
     for other in neighbours.get(host, ()):
         if vertices[other].kind == "npu":
-            request.refuse(
+            request.raise_error(
                 "hosts are connected directly to each other",
                 found=f"{host} to {other}",
                 allowed="hosts connected by switches",
@@ -279,19 +281,21 @@ def _cables(
         if vertices[other].kind == "nic":
             cards = [switch for switch in neighbours[other] if vertices[switch].kind != "npu"]
             if len(neighbours[other]) - len(cards) > 1:
-                request.refuse("hosts share a network card", found=other, help="one NPU per node: nodes: {npus: 1, ..}")
+                request.raise_error(
+                    "hosts share a network card", found=other, help="one NPU per node: nodes: {npus: 1, ..}"
+                )
             ends += [(other, switch) for switch in cards]
         else:
             ends.append((host, other))
     if not ends:
-        request.refuse("a host has no links", found=host)
+        request.raise_error("a host has no links", found=host)
     cables = []
     for at, (own, switch) in enumerate(ends):
         # Each of several links to one switch becomes an interface.
         number = ends[:at].count((own, switch))
         back = links.get((switch, own), [])
         if len(back) != len(links[own, switch]):
-            request.refuse("a link between a host and a switch has no link back", found=f"{own} to {switch}")
+            request.raise_error("a link between a host and a switch has no link back", found=f"{own} to {switch}")
         cables.append(_Cable(bridges[switch], links[own, switch][number], back[number]))
     return cables
 
@@ -306,7 +310,7 @@ def _reachable(request: Request, cables_of: list[list[_Cable]], segments: dict[s
         for a, there in enumerate(reach):
             if segments[first.bridge] not in there:
                 own = ", ".join(dict.fromkeys(cable.bridge for cable in cables_of[a]))
-                request.refuse(
+                request.raise_error(
                     f"host {a} cannot reach the first interface of host {b}, and hosts do not forward packets",
                     found=f"host {a} on {own}, host {b} on {first.bridge}, which are not connected",
                     help=f"connect these switches, or give host {a} a link to the switch of host {b}",
@@ -329,7 +333,7 @@ def _addresses(request: Request, cables_of: list[list[_Cable]], segments: dict[s
             which = sum(segments[cable.bridge] == segment for cable in cables[:at])
             subnet = taken.setdefault((segment, which), len(taken))
             if subnet >= len(subnets):
-                request.refuse(
+                request.raise_error(
                     "more interfaces than the network has subnets",
                     found=f"host {number} with {len(cables)} interfaces in {request.spec.network}",
                     help="give the testbed a larger `network`, such as 10.77.0.0/16",

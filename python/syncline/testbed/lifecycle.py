@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from syncline.codes import Code
-from syncline.input.problem import error, refuse
-from syncline.testbed import commands, guardian, kernel, state
+from syncline.input.problem import error, raise_errors
+from syncline.testbed import cleanup, commands, kernel, state
 from syncline.testbed.layout import layout, namespace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from syncline.testbed.guardian import Watch
+    from syncline.testbed.cleanup import Watch
     from syncline.testbed.layout import Layout
     from syncline.testbed.spec import Request
 
@@ -30,22 +30,22 @@ def up(request: Request) -> Layout:
 
     Raises :class:`SynclineError` if a testbed of its name is up, or if this machine cannot create it.
     """
-    with guardian.watch() as watch:
+    with cleanup.watch() as watch:
         made = _up(request, watch)
         watch.done()
     return made
 
 
 def _up(request: Request, watch: Watch) -> Layout:
-    """Brings a testbed up under a guardian, from the first namespace on; leaves testbeds of other processes alone."""
+    """Brings a testbed up under a cleanup, from the first namespace on; leaves testbeds of other processes alone."""
     made = layout(request)
     kernel.require()
     kernel.require_congestion_control(made.congestion_control)
     file = str((request.source.folder / request.source.file).absolute()) if request.source.file else ""
     with state.locked():
         if (there := state.find(made.name)) is not None and there.complete:
-            state.refuse_taken(there, made)
-        known = state.Known(made, file, os.getpid(), complete=False)
+            state.raise_taken(there, made)
+        known = state.TestbedState(made, file, os.getpid(), complete=False)
         watch.testbed(made.name)
         # Remove what a crash may have left.
         _remove(made.name)
@@ -79,7 +79,7 @@ def down(name: str, maker: int | None = None) -> bool:
     kernel.require()
     if (inside := kernel.own_namespace(kernel.namespaces(namespace(name, "")))) is not None:
         where = f"host {inside.rpartition('.h')[2]} of {name}"
-        refuse(
+        raise_errors(
             error(
                 Code.WHICH_TESTBED,
                 "a testbed cannot be taken down from one of its hosts",
@@ -126,7 +126,7 @@ def _signal(pid: int, number: int) -> bool:
 @contextmanager
 def temporary(request: Request) -> Iterator[Layout]:
     """Runs the block with a testbed that is gone afterwards, even if this process is killed."""
-    with guardian.watch() as watch:
+    with cleanup.watch() as watch:
         made = _up(request, watch)
         try:
             yield made

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from syncline.codes import Code
-from syncline.input.problem import error, refuse
-from syncline.testbed import guardian
+from syncline.input.problem import error, raise_errors
+from syncline.testbed import cleanup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,7 +107,7 @@ def run(
     hosts = list(range(len(layout.hosts))) if hosts is None else list(hosts)
     for host in hosts:
         require_host(layout, host)
-    with guardian.watch() as watch:
+    with cleanup.watch() as watch:
         running: list[_Process] = []
         try:
             for rank in range(len(hosts)):
@@ -125,14 +125,14 @@ def run(
                     stream.close()
             watch.done()
     if problem is not None:
-        refuse(problem)
+        raise_errors(problem)
 
 
 def require_host(layout: Layout, host: int, *, key: str | None = None) -> None:
     """Raises :class:`SynclineError` if a testbed does not have this host."""
     if not 0 <= host < len(layout.hosts):
         allowed = f"0 to {len(layout.hosts) - 1}"
-        refuse(error(Code.WHICH_TESTBED, "there is no such host", key=key, found=str(host), allowed=allowed))
+        raise_errors(error(Code.WHICH_TESTBED, "there is no such host", key=key, found=str(host), allowed=allowed))
 
 
 def _start(layout: Layout, command: Sequence[str], hosts: Sequence[int], rank: int, port: int) -> _Process:

@@ -13,10 +13,10 @@ from pydantic import AfterValidator, Field
 from syncline import _core
 from syncline.codes import Code
 from syncline.config.load import resolve
-from syncline.input.base import Strict, wrong
+from syncline.input.base import Strict, validation_error
 from syncline.input.check import Whole, check
 from syncline.input.node import Node, from_python
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 from syncline.input.source import Override, Source, from_argument
 from syncline.input.units import Bytes
 
@@ -39,7 +39,7 @@ LONGEST_QUEUE = 2**32 - 1
 def check_name(name: str) -> str:
     """Checks and returns the name of a testbed, which becomes part of the names of namespaces."""
     if not _NAME.fullmatch(name):
-        raise wrong(
+        raise validation_error(
             "not a valid name for a testbed", found=name, allowed="up to 32 lower-case letters, digits and hyphens"
         )
     return name
@@ -49,19 +49,19 @@ def _check_network(text: str) -> str:
     try:
         network = ipaddress.IPv4Network(text)
     except ValueError:
-        raise wrong(
+        raise validation_error(
             "not an IPv4 network", found=text, allowed="an address and a length, such as 10.77.0.0/16"
         ) from None
     if network.prefixlen > 24 or not any(map(network.subnet_of, PRIVATE)):
         allowed = f"256 addresses or more of {', '.join(map(str, PRIVATE))}"
-        raise wrong("not a private network (RFC 1918) with room for a testbed", found=text, allowed=allowed)
+        raise validation_error("not a private network (RFC 1918) with room for a testbed", found=text, allowed=allowed)
     return text
 
 
 def _check_queue(text: str) -> str:
     if not FRAME <= _core.parse_quantity("bytes", text) <= LONGEST_QUEUE:
         allowed = f"{FRAME}B, which is one packet, to {LONGEST_QUEUE}B"
-        raise wrong("not a valid size of a queue", found=text, allowed=allowed)
+        raise validation_error("not a valid size of a queue", found=text, allowed=allowed)
     return text
 
 
@@ -98,9 +98,11 @@ class Request:
     least_efficiency: float = 1.0
     """The lowest ``efficiency`` of the fabric's dimensions, which the rates in :attr:`fabric` do not include."""
 
-    def refuse(self, message: str, **context: Any) -> NoReturn:
+    def raise_error(self, message: str, **context: Any) -> NoReturn:
         """Raises an error about the fabric."""
-        refuse(error(Code.BAD_TESTBED, message, mark=self.source.mark(("fabric",), key=True), key="fabric", **context))
+        raise_errors(
+            error(Code.BAD_TESTBED, message, mark=self.source.mark(("fabric",), key=True), key="fabric", **context)
+        )
 
 
 def read(path: str, overrides: Iterable[Override] = ()) -> Request:
@@ -110,7 +112,7 @@ def read(path: str, overrides: Iterable[Override] = ()) -> Request:
     """
     source = from_argument(path)
     if not isinstance(source.root.value, dict):
-        refuse(error(Code.BAD_VALUE, "not a testbed", mark=source.root.mark, allowed="a mapping"))
+        raise_errors(error(Code.BAD_VALUE, "not a testbed", mark=source.root.mark, allowed="a mapping"))
     source.override(overrides)
     keys = dict(source.root.value)
     schema = source.root.at(("schema",))

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from syncline.codes import Code
-from syncline.input.problem import error, nearest, refuse
+from syncline.input.problem import error, nearest, raise_errors
 from syncline.testbed import kernel
 from syncline.testbed.difference import difference
-from syncline.testbed.layout import Layout, from_plain
+from syncline.testbed.layout import Layout, from_dict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ FOLDER = Path("/run/syncline/testbeds")
 
 
 @dataclass(frozen=True)
-class Known:
+class TestbedState:
     """A testbed that exists, as a whole or in part."""
 
     layout: Layout
@@ -44,10 +44,10 @@ def locked() -> Iterator[None]:
         yield
 
 
-def write(known: Known) -> None:
+def write(known: TestbedState) -> None:
     """Writes the file of a testbed."""
     text = json.dumps(
-        {"file": known.file, "maker": known.maker, "complete": known.complete, "layout": known.layout.plain()}
+        {"file": known.file, "maker": known.maker, "complete": known.complete, "layout": known.layout.as_dict()}
     )
     aside = FOLDER / f".{known.layout.name}.{os.getpid()}"
     aside.write_text(text, "utf-8")
@@ -59,11 +59,11 @@ def forget(name: str) -> None:
     _path(name).unlink(missing_ok=True)
 
 
-def find(name: str) -> Known | None:
+def find(name: str) -> TestbedState | None:
     """Returns the testbed of a name, or ``None`` if there is no valid file for it."""
     try:
         kept = json.loads(_path(name).read_text("utf-8"))
-        return Known(from_plain(kept["layout"]), kept["file"], kept["maker"], kept["complete"])
+        return TestbedState(from_dict(kept["layout"]), kept["file"], kept["maker"], kept["complete"])
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):
@@ -78,7 +78,7 @@ def names() -> list[str]:
     return sorted(kept | left)
 
 
-def known(name: str) -> Known:
+def require(name: str) -> TestbedState:
     """Returns the testbed of a name. Raises :class:`SynclineError` if it is not up."""
     found = find(name)
     if found is None or not found.complete:
@@ -86,22 +86,22 @@ def known(name: str) -> Known:
     return found
 
 
-def same(known: Known, asked: Layout) -> None:
+def require_same(known: TestbedState, asked: Layout) -> None:
     """Raises :class:`SynclineError` if a testbed that is up differs from the one that is asked for."""
     if (what := difference(known.layout, asked)) is not None:
         _taken(known, "a testbed of this name is up with another fabric", [what])
 
 
-def refuse_taken(known: Known, asked: Layout) -> NoReturn:
+def raise_taken(known: TestbedState, asked: Layout) -> NoReturn:
     """Raises the error for a new testbed whose name is taken, with the difference between the two."""
     what = difference(known.layout, asked)
     other = " with another fabric" if what is not None else ""
     _taken(known, f"a testbed of this name is up{other}", [] if what is None else [what])
 
 
-def _taken(known: Known, message: str, notes: list[str]) -> NoReturn:
+def _taken(known: TestbedState, message: str, notes: list[str]) -> NoReturn:
     name = known.layout.name
-    refuse(
+    raise_errors(
         error(
             Code.WHICH_TESTBED,
             message,
@@ -114,7 +114,7 @@ def _taken(known: Known, message: str, notes: list[str]) -> NoReturn:
 
 def _unknown(name: str) -> NoReturn:
     there = [each for each in names() if (other := find(each)) is not None and other.complete]
-    refuse(
+    raise_errors(
         error(
             Code.WHICH_TESTBED,
             "there is no such testbed",

@@ -19,15 +19,17 @@ As an optimizer that runs on parameter hubs, without DDP::
 
 And with :class:`Elastic`, for training that goes on after ranks are lost.
 
-- :mod:`~syncline.torch.group`: the backend;
+- :mod:`~syncline.torch.process_group`: makes process groups of the backend ``syncline``;
+- :mod:`~syncline.torch.backend`, ``sparse``: their operations, also on sparse tensors;
 - :mod:`~syncline.torch.settings`: options of the backend;
 - :mod:`~syncline.torch.ddp`: the hook;
-- :mod:`~syncline.torch.elastic`: training that survives lost ranks;
-- :mod:`~syncline.torch.optimizer`, ``buckets``, ``groups``: the optimizer, the vectors that it exchanges, and its
-  settings;
+- :mod:`~syncline.torch.elastic`: training that goes on after ranks are lost;
+- :mod:`~syncline.torch.optimizer`, ``buckets``, ``parameter_groups``: the optimizer on hubs, the vectors that it
+  exchanges, and its settings;
 - :mod:`~syncline.torch.rendezvous`: lets ranks meet through a store of PyTorch;
-- :mod:`~syncline.torch.work`, ``queue``, ``elements``, ``device``: operations under way, their order, element types,
-  and memory of GPUs.
+- :mod:`~syncline.torch.work`, ``queue``, ``callbacks``: operations under way, their order, and what follows them;
+- :mod:`~syncline.torch.elements`, ``device``: element types, and memory of GPUs;
+- :mod:`~syncline.torch.failures`, ``profiling``, ``tracing``: errors, the profiler and ``torch.compile``.
 """
 
 from importlib.metadata import version
@@ -43,8 +45,8 @@ if [int(part) for part in version("torch").split(".")[:2]] < [2, 14]:
 
 from syncline.torch.ddp import hook, join, vectors
 from syncline.torch.elastic import Elastic
-from syncline.torch.group import register
 from syncline.torch.optimizer import HubOptimizer
+from syncline.torch.process_group import register
 from syncline.torch.rendezvous import StoreRendezvous
 from syncline.torch.settings import Options
 

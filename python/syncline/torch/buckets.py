@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syncline.runtime.memory import refusal
+from syncline.input.problem import bad_value
 from syncline.torch.device import Local
 from syncline.torch.elements import ELEMENTS, memory
 from syncline.torch.work import Work
@@ -66,7 +66,7 @@ class Bucket:
         Raises ``SynclineError`` if the parameter's gradient was taken before in this step.
         """
         if id(param) in self.taken:
-            raise refusal(
+            raise bad_value(
                 "a parameter has a second gradient before step()",
                 f"one of shape {tuple(param.shape)} in `{self.name}`",
                 "step() after each backward(), or no_sync() for all but the last",
@@ -76,7 +76,7 @@ class Bucket:
             return False
         if gradient.layout != torch.strided:
             kind = str(gradient.layout).removeprefix("torch.")
-            raise refusal("gradients must be dense", f"{kind} of shape {tuple(param.shape)}", "strided")
+            raise bad_value("gradients must be dense", f"{kind} of shape {tuple(param.shape)}", "strided")
         self._views[id(param)].copy_(gradient)
         self.taken[id(param)] = (gradient, _version(gradient))
         return self.complete
@@ -152,7 +152,7 @@ def _version(tensor: torch.Tensor) -> int:
     return int(tensor._version)  # noqa: SLF001 - there is no other name
 
 
-def lay(groups: Sequence[dict[str, Any]], most: float) -> tuple[list[Bucket], list[Bucket]]:
+def make_buckets(groups: Sequence[dict[str, Any]], most: float) -> tuple[list[Bucket], list[Bucket]]:
     """Returns the buckets of trained parameters, and the buckets of frozen ones.
 
     A bucket has at most ``most`` bytes, unless it is a single larger parameter. The last parameters come first, because
@@ -168,7 +168,7 @@ def lay(groups: Sequence[dict[str, Any]], most: float) -> tuple[list[Bucket], li
             if param.requires_grad and (param.dtype not in TRAINED or param.layout != torch.strided):
                 found = f"{param.dtype}, {param.layout}, of shape {tuple(param.shape)}".replace("torch.", "")
                 names = ", ".join(str(each).removeprefix("torch.") for each in TRAINED)
-                raise refusal("this parameter cannot be trained", found, f"dense parameters of type {names}")
+                raise bad_value("this parameter cannot be trained", found, f"dense parameters of type {names}")
             if not param.numel() or param.dtype not in TRAINED:
                 continue
             runs.setdefault((param.requires_grad, param.dtype, param.device), []).append(param)

@@ -16,7 +16,7 @@ import time
 from typing import TYPE_CHECKING
 
 # Imported first, so that this module's exit handler runs before groups leave.
-from syncline.runtime import completions, leaving  # noqa: F401
+from syncline.runtime import at_exit, completions  # noqa: F401
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from syncline.errors import SynclineError
-from syncline.runtime.memory import refusal
-from syncline.torch.buckets import lay
+from syncline.input.problem import bad_value
+from syncline.torch.buckets import make_buckets
 from syncline.torch.elements import memory
 
 if TYPE_CHECKING:
@@ -73,17 +73,17 @@ class Elastic:
         """
         for name, parameter in model.named_parameters():
             if parameter.requires_grad and parameter.device.type != "cpu":
-                raise refusal(f"the gradient of `{name}` is not on the CPU", str(parameter.device), "cpu")
+                raise bad_value(f"the gradient of `{name}` is not on the CPU", str(parameter.device), "cpu")
         if not bucket_mb > 0:
-            raise refusal("a bucket must have some bytes", f"bucket_mb={bucket_mb}", "more than 0")
+            raise bad_value("a bucket must have some bytes", f"bucket_mb={bucket_mb}", "more than 0")
         self.ranks = ranks
         self.model = model
         self.optimizer = optimizer
         self._wait_s = wait_s
         self._in_order = in_order
-        self._buckets, _ = lay([{"params": list(model.parameters())}], bucket_mb * 1e6)
+        self._buckets, _ = make_buckets([{"params": list(model.parameters())}], bucket_mb * 1e6)
         if not self._buckets:
-            raise refusal("there is nothing to train", "no parameter that requires a gradient", "at least one")
+            raise bad_value("there is nothing to train", "no parameter that requires a gradient", "at least one")
         self._places = {id(param): bucket for bucket in self._buckets for param in bucket.parameters}
         # The sums that have begun in this step: of the first buckets, in their order.
         self._sums: list[Pending] = []
@@ -113,10 +113,10 @@ class Elastic:
         others. Later calls let in ranks that wait. Raises ``SynclineError`` (SL1201, SL1202) if this rank cannot go on.
         """
         if any(bucket.taken for bucket in self._buckets):
-            raise refusal("gradients are being exchanged", "begin() after backward()", "optimizer.step() first")
+            raise bad_value("gradients are being exchanged", "begin() after backward()", "optimizer.step() first")
         if self._begun:
             found = f"begin() twice in step {self.step}"
-            raise refusal("a step has already begun", found, "backward() and optimizer.step()")
+            raise bad_value("a step has already begun", found, "backward() and optimizer.step()")
         if not self._knows:
             self._agree()
         while not self._begun:
@@ -147,9 +147,9 @@ class Elastic:
         (SL1201, SL1202) if this rank cannot go on; the gradients are then those of this rank alone.
         """
         if not self._begun:
-            raise refusal("no step has begun", "gradients to average", "begin() first, once for each step")
+            raise bad_value("no step has begun", "gradients to average", "begin() first, once for each step")
         if any(bucket.changed() for bucket in self._buckets if bucket.taken):
-            raise refusal(
+            raise bad_value(
                 "gradients were changed after they were sent to other ranks",
                 "a change between backward() and optimizer.step(), such as clipping",
                 "average() before it",
@@ -167,7 +167,7 @@ class Elastic:
         """Averages gradients before the optimizer uses them; called by PyTorch."""
         # The first argument is the optimizer itself.
         if any(each is not None for each in (*args[1:], *kwargs.values())):
-            raise refusal("gradients of a closure are computed too late", "step(closure)", "backward() before step()")
+            raise bad_value("gradients of a closure are computed too late", "step(closure)", "backward() before step()")
         # The user may have called `average` for this step already.
         if self._begun or not self._fresh:
             self.average()
@@ -192,7 +192,7 @@ class Elastic:
         if self._held:
             return
         if not self._begun:
-            raise refusal("no step has begun", "backward()", "begin() first, once for each step")
+            raise bad_value("no step has begun", "backward()", "begin() first, once for each step")
         with self._lock, torch.no_grad():
             if self._places[id(param)].take(param):
                 self._begin_sums()
@@ -273,7 +273,9 @@ class Elastic:
             # The others go on without this rank, which trains another model.
             self.ranks.close()
             found = ", ".join(bucket.name for bucket in self._buckets[:2])
-            raise refusal("this rank trains another model than the others", found, "the same parameters and bucket_mb")
+            raise bad_value(
+                "this rank trains another model than the others", found, "the same parameters and bucket_mb"
+            )
         if not all(knows for _, knows, _ in known):
             self._give(root)
         self._progress = furthest

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from syncline.runtime.memory import Memory, refusal
+from syncline.input.problem import bad_value
+from syncline.runtime.memory import Memory
 
 ELEMENTS = {
     torch.float32: "f32",
@@ -77,20 +78,20 @@ def _reducing(what: str, op: Any, kind: Any, dtype: torch.dtype, world: int) -> 
     name = getattr(kind, "name", str(kind)).lower()
     if reduction is None:
         allowed = ", ".join(each.name.lower() for each in REDUCTIONS)
-        raise refusal(f"{what} does not support this reduction", name, allowed)
+        raise bad_value(f"{what} does not support this reduction", name, allowed)
     if dtype not in ELEMENTS and dtype not in PAIRS:
         found = str(dtype).removeprefix("torch.")
         names = ", ".join(str(each).removeprefix("torch.") for each in (*ELEMENTS, *PAIRS))
-        raise refusal(f"{what} cannot reduce elements of this type", found, names)
+        raise bad_value(f"{what} cannot reduce elements of this type", found, names)
     if dtype in PAIRS and reduction != "sum":
-        raise refusal(f"{what} can only sum complex numbers", name, "sum, avg")
+        raise bad_value(f"{what} can only sum complex numbers", name, "sum, avg")
     if reduction.startswith("bit") and dtype.is_floating_point:
         found = f"{name} of {str(dtype).removeprefix('torch.')}"
-        raise refusal(f"{what} can combine bits of integers and bool only", found, "an integer, uint8, bool")
+        raise bad_value(f"{what} can combine bits of integers and bool only", found, "an integer, uint8, bool")
     fractions = dtype.is_floating_point or dtype.is_complex
     if (kind == dist.ReduceOp.PREMUL_SUM and not fractions) or (kind == dist.ReduceOp.AVG and dtype == torch.bool):
         found = f"{name} of {str(dtype).removeprefix('torch.')}"
-        raise refusal(
+        raise bad_value(
             f"{what} cannot compute fractions of {'bool' if dtype == torch.bool else 'integers'}",
             found,
             "floats, or sum",
@@ -119,7 +120,7 @@ def _memory(tensor: torch.Tensor, element: str) -> Memory:
     # DLPack would not need an address, but does not have all types, and takes longer.
     if tensor.device.type != "cpu" or not tensor.is_contiguous():
         where = "with gaps between its elements" if tensor.device.type == "cpu" else f"on {tensor.device}"
-        raise refusal("the memory of this tensor cannot be used in place", where, "a contiguous tensor on the CPU")
+        raise bad_value("the memory of this tensor cannot be used in place", where, "a contiguous tensor on the CPU")
     nbytes = tensor.numel() * tensor.element_size()
     return Memory.unsafe_from_address(tensor.data_ptr(), nbytes, element, tensor)
 
@@ -131,6 +132,6 @@ def check(what: str, tensors: list[torch.Tensor]) -> None:
     """
     for tensor in tensors:
         if tensor.layout != torch.strided:
-            raise refusal(f"{what} needs dense tensors", str(tensor.layout).removeprefix("torch."), "strided")
+            raise bad_value(f"{what} needs dense tensors", str(tensor.layout).removeprefix("torch."), "strided")
         if tensor.device.type not in ("cpu", "cuda"):
-            raise refusal(f"{what} cannot use tensors on this device", str(tensor.device), "cpu, cuda")
+            raise bad_value(f"{what} cannot use tensors on this device", str(tensor.device), "cpu, cuda")

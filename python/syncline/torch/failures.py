@@ -18,7 +18,7 @@ class BackendError(SynclineError, dist.DistBackendError):  # type: ignore[misc] 
     """An operation of the backend failed. It is a ``SynclineError`` and PyTorch's ``DistBackendError``."""
 
 
-def failure(error: SynclineError) -> BackendError:
+def backend_error(error: SynclineError) -> BackendError:
     """Converts an error of the runtime for PyTorch's callers."""
     if isinstance(error, BackendError):
         return error
@@ -33,11 +33,11 @@ def failure(error: SynclineError) -> BackendError:
     return raised
 
 
-def late(message: str) -> BackendError:
+def timeout_error(message: str) -> BackendError:
     """Returns the error for a wait that timed out; ``message`` describes it."""
     return BackendError([{"code": Code.PEER_FAILED, "severity": "error", "message": message}], 6)
 
 
-def closed() -> BackendError:
+def closed_error() -> BackendError:
     """Returns the error for an operation of a closed group."""
     return BackendError([{"code": Code.PEER_FAILED, "severity": "error", "message": "the group is closed"}], 6)

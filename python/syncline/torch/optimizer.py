@@ -15,9 +15,9 @@ import torch
 
 from syncline.errors import SynclineError
 from syncline.hub import Hub, Terms
-from syncline.runtime.memory import refusal
-from syncline.torch import groups
-from syncline.torch.buckets import Bucket, lay
+from syncline.input.problem import bad_value
+from syncline.torch import parameter_groups
+from syncline.torch.buckets import Bucket, make_buckets
 from syncline.torch.elements import memory
 from syncline.torch.queue import Queue
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from syncline.hub import Adam, Racks, Sgd
+    from syncline.runtime.security import Security
     from syncline.runtime.settings import TimeLimits
-    from syncline.runtime.trust import Security
 
     Params: TypeAlias = Iterable[torch.Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, torch.Tensor]]
 
@@ -77,16 +77,16 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
         """
         terms = terms or Terms()
         if terms.together:
-            raise refusal("HubOptimizer sets these terms itself", "`together`", "other terms")
+            raise bad_value("HubOptimizer sets these terms itself", "`together`", "other terms")
         if not bucket_mb > 0:
-            raise refusal("a bucket must have some bytes", f"bucket_mb={bucket_mb}", "more than 0")
+            raise bad_value("a bucket must have some bytes", f"bucket_mb={bucket_mb}", "more than 0")
         self._made = False
-        super().__init__(params, groups.defaults(optimizer))
-        self._chosen = [groups.chosen(optimizer, group) for group in self.param_groups]
+        super().__init__(params, parameter_groups.defaults(optimizer))
+        self._chosen = [parameter_groups.chosen(optimizer, group) for group in self.param_groups]
         self._rates = [each.lr for each in self._chosen]
-        trained, self._frozen = lay(self.param_groups, bucket_mb * 1e6)
+        trained, self._frozen = make_buckets(self.param_groups, bucket_mb * 1e6)
         if not trained:
-            raise refusal("there is nothing to train", "no parameter that requires a gradient", "at least one")
+            raise bad_value("there is nothing to train", "no parameter that requires a gradient", "at least one")
         self._buckets = trained
         self._places = {id(param): bucket for bucket in trained for param in bucket.parameters}
         self._held = False
@@ -129,7 +129,7 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
         """Raises ``SynclineError``: the job's ranks agree on all parameters when they join. Give all groups then."""
         if getattr(self, "_made", False):
             allowed = "all groups when the optimizer is made"
-            raise refusal("parameters cannot be added to a HubOptimizer", "add_param_group", allowed)
+            raise bad_value("parameters cannot be added to a HubOptimizer", "add_param_group", allowed)
         super().add_param_group(param_group)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -188,9 +188,9 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
         """
         if any(state_dict["state"].values()):
             found = f"state of {len(state_dict['state'])} parameters"
-            raise refusal("hubs hold the state of a HubOptimizer", found, "a state_dict of a HubOptimizer")
+            raise bad_value("hubs hold the state of a HubOptimizer", found, "a state_dict of a HubOptimizer")
         super().load_state_dict(state_dict)
-        groups.check(self.param_groups, self._chosen)
+        parameter_groups.check(self.param_groups, self._chosen)
 
     # Methods that PyTorch's optimizers do not have.
 
@@ -214,7 +214,7 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
         change.
         """
         if any(bucket.work is not None or bucket.taken for bucket in self._buckets):
-            raise refusal("parameters can be set only between steps", "gradients under way", "step() first")
+            raise bad_value("parameters can be set only between steps", "gradients under way", "step() first")
         staged = []
         for bucket in self._buckets:
             bucket.gather_parameters()
@@ -248,7 +248,7 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
 
     def _send_rates(self) -> None:
         """Sends the hubs the learning rates that have changed."""
-        groups.check(self.param_groups, self._chosen)
+        parameter_groups.check(self.param_groups, self._chosen)
         for number, group in enumerate(self.param_groups):
             rate = float(group["lr"])
             if rate == self._rates[number]:
@@ -263,18 +263,18 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
         for bucket in self._frozen:
             if any(param.requires_grad for param in bucket.parameters):
                 found = "a parameter that was frozen when the optimizer was made"
-                raise refusal("a HubOptimizer cannot train additional parameters", found, "a new HubOptimizer")
+                raise bad_value("a HubOptimizer cannot train additional parameters", found, "a new HubOptimizer")
         gone = any(bucket.work is not None for bucket in self._buckets)
         for number, group in enumerate(self.param_groups):
             if gone and float(group["lr"]) != self._rates[number]:
                 found = f"from {self._rates[number]} to {float(group['lr'])} between backward() and step()"
-                raise refusal(
+                raise bad_value(
                     "a learning rate changed after gradients were pushed to the hubs",
                     found,
                     "a change before backward(), or overlap=False",
                 )
         if any(bucket.changed() for bucket in self._buckets):
-            raise refusal(
+            raise bad_value(
                 "gradients were changed after they were pushed to the hubs",
                 "a change between backward() and step(), such as clipping",
                 "overlap=False",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from syncline.runtime.rendezvous import Meeting
+from syncline.runtime.security import Security
 from syncline.runtime.settings import Plans, Resources, TimeLimits
-from syncline.runtime.trust import Security
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class Options:
     """Where ranks listen. They meet through the group's store."""
     security: Security = field(default_factory=Security)
     """With certificates (``tls``), ranks show them to each other, and all data is encrypted. Without, ranks share a key
-    through the group's store, which keeps strangers out."""
+    through the group's store, which keeps other processes out."""
     resources: Resources = field(default_factory=Resources)
     """Threads, windows, shared memory, CPUs."""
     limits: TimeLimits = field(default_factory=TimeLimits)

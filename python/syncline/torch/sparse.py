@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from syncline.runtime.memory import refusal
+from syncline.input.problem import bad_value
 
 SUMS = (dist.ReduceOp.SUM, dist.ReduceOp.AVG)
 
@@ -22,11 +22,11 @@ class Sparse:
         kind = op.op if isinstance(op, dist.ReduceOp) else op
         if kind not in SUMS:
             name = getattr(kind, "name", str(kind)).lower()
-            raise refusal("all_reduce can only sum sparse tensors", name, "sum, avg")
+            raise bad_value("all_reduce can only sum sparse tensors", name, "sum, avg")
         fractions = tensor.dtype.is_floating_point or tensor.dtype.is_complex
         if kind == dist.ReduceOp.AVG and not fractions:
             found = f"avg of {str(tensor.dtype).removeprefix('torch.')}"
-            raise refusal("all_reduce averages sparse tensors of floats only", found, "floats, or sum")
+            raise bad_value("all_reduce averages sparse tensors of floats only", found, "floats, or sum")
         self._tensor = tensor
         self._own = tensor.detach().coalesce()
         self._divisor = world if kind == dist.ReduceOp.AVG else 1

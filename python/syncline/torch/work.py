@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from syncline.errors import Diagnostic, SynclineError
 from syncline.torch.callbacks import POOL
-from syncline.torch.failures import BackendError, failure, late
+from syncline.torch.failures import BackendError, backend_error, timeout_error
 from syncline.torch.tracing import untraced
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         """
         if not isinstance(error, SynclineError):
             return error
-        error = failure(error)
+        error = backend_error(error)
         if not any(DIFFER in each["message"] for each in error.diagnostics):
             return error
         shapes = ", ".join(str(tuple(tensor.shape)) for place in self.places for tensor in place.tensors)
@@ -222,7 +222,7 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         if seconds is None:
             self._help(here=True)
         if not self._await(seconds):
-            raise late(f"{self.what} was not complete within its timeout of {seconds:.3f} s")
+            raise timeout_error(f"{self.what} was not complete within its timeout of {seconds:.3f} s")
         if self.span is not None:
             self.span.wait()
         if self._future is not None:

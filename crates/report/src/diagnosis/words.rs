@@ -30,7 +30,7 @@ pub(super) fn reason(
     prepared: &Prepared,
     record: &Record,
 ) -> String {
-    let mut sentence = format!("Of the critical path, {}.", listed(parts));
+    let mut sentence = format!("The critical path is {}.", listed(parts));
     let first = parts.iter().find(|part| Bottleneck::from(*part) == *bottleneck);
     let is_much =
         |part: &&PathPart| part.per_mille >= MUCH || first.is_some_and(|first| first.kind == part.kind);
@@ -101,7 +101,7 @@ fn remedy(part: &PathPart) -> String {
         PathKind::Bytes | PathKind::Queueing => format!("Twice the rate of {}", part.tier),
         PathKind::Bubble => "A schedule without a bubble".to_owned(),
         PathKind::Skew => "The same work spread evenly over ranks".to_owned(),
-        PathKind::Latency => "No latency".to_owned(),
+        PathKind::Latency => "Zero latency".to_owned(),
         PathKind::Timeout => "A network without time-outs".to_owned(),
     }
 }
@@ -127,12 +127,12 @@ fn listed(parts: &[PathPart]) -> String {
                 format!(" ({})", each.collect::<Vec<_>>().join(", "))
             }
         };
-        items.push((share, format!("{name} {}{of}", percent(share))));
+        items.push((share, format!("{} {name}{of}", percent(share))));
     }
     items.sort_by_key(|&(share, _)| Reverse(share));
     let mut items: Vec<String> = items.into_iter().map(|(_, text)| text).collect();
     let last = items.pop().unwrap_or_default();
-    if items.is_empty() { format!("all is {last}") } else { format!("{} and {last}", items.join(", ")) }
+    if items.is_empty() { last } else { format!("{} and {last}", items.join(", ")) }
 }
 
 /// Says which rank computes longest, and how much longer than the mean.

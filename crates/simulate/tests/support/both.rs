@@ -33,7 +33,7 @@ pub(crate) fn compare_tracing(value: &Value, traced: u64) -> u64 {
     let mut value = value.clone();
     value["trace"] = json!({"ranks": (0..traced).collect::<Vec<_>>(), "max_spans": 1 << 20});
     let quotient = simulate(&value);
-    value["quotient"] = json!(false);
+    value["symmetry"] = json!(false);
     let full = simulate(&value);
     assert_eq!(full.summary.simulated_ranks, full.summary.ranks);
     let simulated = quotient.summary.simulated_ranks;

@@ -25,7 +25,7 @@ def bandwidth(
 ) -> int:
     """Divide a budget among the dimensions of a fabric: bandwidth, dollars, or both.
 
-    Exit status: 0 done, 1 no solution meets all constraints, 2 configuration, 3 input, 70 bug, 130 Ctrl-C.
+    Exit status: 0 done, 1 no solution, 2 configuration error, 3 unreadable input, 70 bug, 130 Ctrl-C.
     """
     from syncline.cli.commands.design import bandwidth as call
 

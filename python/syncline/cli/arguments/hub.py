@@ -24,7 +24,9 @@ KeyFile = Annotated[
 ]
 
 
-Tls = Annotated[str | None, typer.Option("--tls", metavar="DIR", help="Certificates that `syncline hub certs` made.")]
+Tls = Annotated[
+    str | None, typer.Option("--tls", metavar="DIR", help="Folder of certificates made by `syncline hub certs`.")
+]
 
 
 Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="Address of the hub: HOST or HOST:PORT.")]
@@ -35,32 +37,41 @@ def serve(
     listen: Annotated[
         str, typer.Option(metavar="ADDRESSES", help="Addresses to listen at, one for each interface, comma-separated.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 picks a free one.")] = 29420,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 picks a free one.")] = 29420,
     cores: Annotated[
-        int | None, typer.Option(min=1, max=256, help="Threads that sum (default: one for each CPU).")
+        int | None, typer.Option(min=1, max=256, help="Number of threads that sum (default: one per CPU).")
     ] = None,
     pin: Annotated[
-        bool, typer.Option("--pin", help="Pin each of these threads to its own CPU; for a host that only runs the hub.")
+        bool,
+        typer.Option("--pin", metavar="", help="Pin each of these threads to a CPU of its own; for a dedicated host."),
     ] = False,
     key_file: KeyFile = None,
     tls: Tls = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Serve every client that can connect.")] = False,
-    congestion: Annotated[str | None, typer.Option(metavar="NAME", help="TCP's congestion control: cubic.")] = None,
-    most_jobs: Annotated[int, typer.Option("--max-jobs", min=1, help="Most jobs at once.")] = 64,
+    insecure: Annotated[
+        bool,
+        typer.Option("--insecure", metavar="", help="Serve every client, without authentication."),
+    ] = False,
+    congestion: Annotated[
+        str | None, typer.Option(metavar="NAME", help="TCP congestion control, such as cubic (default: the system's).")
+    ] = None,
+    most_jobs: Annotated[
+        int, typer.Option("--max-jobs", metavar="N", min=1, help="Maximum number of concurrent jobs.")
+    ] = 64,
     memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Most memory for all jobs (default: half of the machine's).")
+        str | None,
+        typer.Option(metavar="SIZE", help="Maximum memory for all jobs together (default: half of the machine's)."),
     ] = None,
     metrics: Annotated[
         str | None, typer.Option(metavar="ADDRESS:PORT", help="Serve metrics for Prometheus at this address.")
     ] = None,
     log: Annotated[Log, typer.Option(help="Format of the log on stderr.")] = Log.TEXT,
     drain: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="How long running jobs may continue after SIGTERM.")
+        float, typer.Option(metavar="SECONDS", min=0, help="Time that running jobs get to finish after SIGTERM.")
     ] = 30.0,
 ) -> int:
-    """Serve jobs until SIGTERM or Ctrl-C: then refuse new jobs, and exit once the running ones end.
+    """Serve jobs until SIGTERM or Ctrl-C. Then refuse new jobs, and exit when the running jobs have ended.
 
-    Exit status: 0 all jobs ended, 2 usage, 6 an address is not available or jobs were cut off, 130 Ctrl-C twice.
+    Exit status: 0 all jobs ended, 2 usage error, 6 an address is not available or jobs were cut off, 130 Ctrl-C twice.
     """
     from syncline.cli.commands.hub import serve as call
 
@@ -80,7 +91,7 @@ def hub_status(
 ) -> int:
     """Show a hub's jobs, their ranks, and the bytes moved.
 
-    Exit status: 0 done, 2 usage, 6 the hub does not answer.
+    Exit status: 0 done, 2 usage error, 6 the hub does not answer.
     """
     from syncline.cli.commands.hub import status as call
 
@@ -90,21 +101,21 @@ def hub_status(
 @app.command("bench")
 def hub_bench(
     address: Address = "127.0.0.1",
-    world: Annotated[int, typer.Option(min=1, max=64, help="Ranks, all in this process.")] = 4,
-    size: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of the vector.")] = "25MB",
-    steps: Annotated[int, typer.Option(min=1, help="Timed exchanges.")] = 20,
-    chunk: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of a chunk.")] = "32KiB",
+    world: Annotated[int, typer.Option(min=1, max=64, help="Number of ranks; all run in this process.")] = 4,
+    size: Annotated[str, typer.Option(metavar="SIZE", help="Size of the vector that is exchanged.")] = "25MB",
+    steps: Annotated[int, typer.Option(min=1, help="Number of exchanges to time.")] = 20,
+    chunk: Annotated[str, typer.Option(metavar="SIZE", help="Size of a chunk.")] = "32KiB",
     key_file: KeyFile = None,
     tls: Tls = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Connect to a hub on another host without a key.")
+        bool, typer.Option("--insecure", metavar="", help="Connect to a hub on another host without a key.")
     ] = False,
     json: Json = False,
     no_color: NoColour = False,
 ) -> int:
     """Measure how fast a hub exchanges gradients, with ranks that compute nothing.
 
-    Exit status: 0 done, 2 usage, 6 the hub does not answer, or stops.
+    Exit status: 0 done, 2 usage error, 6 the hub does not answer, or stops.
     """
     from syncline.cli.commands.hub import bench as call
 
@@ -114,7 +125,7 @@ def hub_bench(
 @app.command("doctor")
 def hub_doctor(
     address: Annotated[
-        str | None, typer.Argument(metavar="[ADDRESS]", help="A hub on another host; checks that it can be reached.")
+        str | None, typer.Argument(metavar="ADDRESS", help="A hub on another host, to check that it can be reached.")
     ] = None,
     listen: Annotated[
         str | None, typer.Option(metavar="ADDRESSES", help="Addresses at which a hub will listen, comma-separated.")
@@ -127,7 +138,7 @@ def hub_doctor(
 ) -> int:
     """Check what a hub needs on this machine, and whether a hub on another host can be reached.
 
-    Exit status: 0 no problems, 1 something is broken, 2 usage.
+    Exit status: 0 no problems, 1 something is broken, 2 usage error.
     """
     from syncline.cli.commands.hub import doctor as call
 
@@ -141,16 +152,19 @@ def hub_certs(
         str | None, typer.Option(metavar="NAME", help="Make certificates that are valid for this job only.")
     ] = None,
     ranks: Annotated[
-        int, typer.Option(min=0, max=4096, help="Make a certificate for each of N ranks (default: one for all ranks).")
+        int,
+        typer.Option(
+            min=0, max=4096, help="Make one certificate per rank, for this many ranks; 0 makes one for all ranks."
+        ),
     ] = 0,
-    days: Annotated[int, typer.Option(min=1, max=825, help="Days until the certificates expire.")] = 30,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    days: Annotated[int, typer.Option(min=1, max=825, help="Number of days until the certificates expire.")] = 30,
+    force: Annotated[bool, typer.Option("--force", metavar="", help="Replace existing files.")] = False,
     json: Json = False,
     no_color: NoColour = False,
 ) -> int:
-    """Make certificates with which hubs and ranks authenticate each other, and print where each file belongs.
+    """Make the certificates by which hubs and ranks authenticate each other, and print which host needs which file.
 
-    Exit status: 0 done, 2 usage, or files that already exist.
+    Exit status: 0 done, 2 usage error, or files that already exist.
     """
     from syncline.cli.commands.hub import certs as call
 

@@ -22,7 +22,7 @@ def doctor(json: Json = False) -> int:
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 )
 def astra_sim(context: typer.Context) -> int:
-    """Run ASTRA-sim 2's inputs, with the flags of its analytical simulators (drop-in)."""
+    """Run inputs of ASTRA-sim 2: a drop-in replacement that takes the flags of its analytical simulators."""
     from syncline.cli.commands.astra_sim import astra_sim as call
 
     return call(context.args)

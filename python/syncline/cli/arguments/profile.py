@@ -25,22 +25,20 @@ def profile(
         typer.Option(
             "--input",
             metavar="SHAPE",
-            help="Shape of one sample of an input: 3x224x224 or 128:int64. Once for each input, in order.",
+            help="Shape of one sample of an input, such as 3x224x224 or 128:int64. Give it once per input, in order.",
         ),
     ] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Samples in an iteration (default: 32).")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Number of samples in an iteration (default: 32).")] = None,
     device: Annotated[str, typer.Option(metavar="DEVICE", help="Where to measure: cpu, cuda or cuda:N.")] = "cpu",
     repeats: Annotated[
-        int, typer.Option(min=1, max=10**6, help="Timed runs of each pass of each layer (default: 10).")
+        int, typer.Option(min=1, max=10**6, help="Number of timed runs of each pass of each layer.")
     ] = 10,
-    warm_up: Annotated[
-        int, typer.Option(min=0, max=10**6, help="Untimed runs before the timed ones (default: 2).")
-    ] = 2,
+    warm_up: Annotated[int, typer.Option(min=0, max=10**6, help="Number of untimed runs before the timed ones.")] = 2,
     quiet: Quiet = False,
 ) -> int:
-    """Measure the layers of a PyTorch module into a table of times, for the compute model `table`.
+    """Measure the layers of a PyTorch module, and write a table of times for the compute model `table`.
 
-    Exit status: 0 done, 2 configuration, 3 the table cannot be written, 130 Ctrl-C.
+    Exit status: 0 done, 2 configuration error, 3 the table cannot be written, 130 Ctrl-C.
     """
     from syncline.cli.commands.profile import profile as call
 

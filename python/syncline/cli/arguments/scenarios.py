@@ -39,7 +39,7 @@ def check(
 
 @app.command()
 def show(
-    part: Annotated[Part, typer.Argument(help="What to show.")],
+    part: Annotated[Part, typer.Argument(metavar="PART", help="The part to show: fabric, workload or plan.")],
     scenario: Scenario,
     network: Network = None,
     set_: Set = None,
@@ -57,7 +57,9 @@ def show(
 
 @app.command()
 def init(
-    name: Annotated[str, typer.Argument(help="The scenario's name; the file is NAME.yaml.")] = "scenario",
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The scenario's name; the file is NAME.yaml.")
+    ] = "scenario",
     template: Annotated[
         str,
         typer.Option(
@@ -70,7 +72,7 @@ def init(
     list_: Annotated[bool, typer.Option("--list", metavar="", help="List the templates.")] = False,
     force: Force = False,
 ) -> int:
-    """Write a scenario to start from, and the JSON schema that editors use to complete it."""
+    """Write a scenario to start from, and the JSON schema that lets editors complete it."""
     from syncline.cli.commands.init import init as call
 
     return call(name, template, listing=list_, force=force)
@@ -79,17 +81,22 @@ def init(
 @app.command()
 def convert(
     source: Annotated[
-        str, typer.Argument(metavar="IN", help="A scenario, a table in a run's folder, a plan or an ASTRA-sim 1 text.")
+        str,
+        typer.Argument(metavar="IN", help="A scenario, a table in a run's folder, a plan or an ASTRA-sim 1 workload."),
     ],
     target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write; its ending selects the format.")],
     dims: Annotated[
         str | None,
-        typer.Option(metavar="MxN..", help="Sizes of the dimensions for an ASTRA-sim 1 text, lowest first: 2x4x4."),
+        typer.Option(
+            metavar="MxN..", help="For an ASTRA-sim 1 workload: sizes of the dimensions, lowest first, such as 2x4x4."
+        ),
     ] = None,
-    iterations: Annotated[int | None, typer.Option(min=1, help="Iterations for an ASTRA-sim 1 text.")] = None,
+    iterations: Annotated[
+        int | None, typer.Option(min=1, help="For an ASTRA-sim 1 workload: number of iterations.")
+    ] = None,
     force: Force = False,
 ) -> int:
-    """Convert a scenario, a table of a run, a plan or an ASTRA-sim 1 text into another format, such as Chakra."""
+    """Convert a scenario, a table of a run, a plan or an ASTRA-sim 1 workload into another format, such as Chakra."""
     from syncline.cli.commands.convert import convert as call
 
     return call(source, target, dims, iterations, force=force)

@@ -19,14 +19,18 @@ Scenario = Annotated[
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a value: fabric.dims.2.rate=50GB/s. May be repeated."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a value of the scenario, such as fabric.dims.2.rate=50GB/s. May be repeated.",
+    ),
 ]
 Network = Annotated[
-    str | None, typer.Option("--network", metavar="MODEL", help="Network model: analytical, queued, flow, packet.")
+    str | None, typer.Option("--network", metavar="MODEL", help="Network model: analytical, queued, flow or packet.")
 ]
-Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object.")]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print the output as one JSON object.")]
 NoColour = Annotated[
     bool, typer.Option("--no-color", metavar="", callback=_no_colour, expose_value=False, help="Print without colours.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="Print only the answer and errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="Print only the result and errors.")]
 Force = Annotated[bool, typer.Option("--force", metavar="", help="Replace a file that already exists.")]

@@ -20,28 +20,36 @@ def simulate(
         str | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results (default: runs/NAME).")
     ] = None,
     json: Json = False,
-    max_events: Annotated[str | None, typer.Option(metavar="N", help="Stop after N events.")] = None,
-    max_sim_time: Annotated[str | None, typer.Option(metavar="T", help="Stop after simulated time T: 10ms.")] = None,
-    max_wall: Annotated[str | None, typer.Option(metavar="T", help="Stop after wall-clock time T: 60s.")] = None,
-    seed: Annotated[str | None, typer.Option(metavar="N", help="Seed of everything random.")] = None,
+    max_events: Annotated[str | None, typer.Option(metavar="N", help="Stop after N simulated events.")] = None,
+    max_sim_time: Annotated[
+        str | None, typer.Option(metavar="T", help="Stop after simulated time T, such as 10ms.")
+    ] = None,
+    max_wall: Annotated[
+        str | None, typer.Option(metavar="T", help="Stop after wall-clock time T, such as 60s.")
+    ] = None,
+    seed: Annotated[str | None, typer.Option(metavar="N", help="Seed of all random choices (default: 0).")] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Simulate N times, with seeds counting up from --seed; print median and range."),
+        typer.Option(metavar="N", help="Simulate with N seeds, counting up from --seed, and print median and range."),
     ] = None,
-    no_quotient: Annotated[
+    no_symmetry: Annotated[
         bool,
-        typer.Option("--no-quotient", metavar="", help="Simulate every rank and iteration, even those that are equal."),
+        typer.Option(
+            "--no-symmetry", metavar="", help="Simulate every rank and iteration, even those that equal others."
+        ),
     ] = False,
     no_report: Annotated[bool, typer.Option("--no-report", metavar="", help="Do not write report.html.")] = False,
     quiet: Quiet = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", metavar="", help="Print more about the run.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", metavar="", help="Print more details of the run.")
+    ] = False,
     no_color: NoColour = False,
 ) -> int:
     """Simulate a scenario: step time, exposed communication, bottleneck.
 
     Writes the results into a folder.
 
-    Exit status: 0 done, 2 configuration, 3 input, 4 deadlock, 5 limit, 70 bug, 130 Ctrl-C.
+    Exit status: 0 done, 2 configuration error, 3 unreadable input, 4 deadlock, 5 limit reached, 70 bug, 130 Ctrl-C.
     """
     from syncline.cli.commands.simulate import simulate as call
 
@@ -51,7 +59,7 @@ def simulate(
         "--max-sim-time": ("limits.sim_time", max_sim_time),
         "--max-wall": ("limits.wall", max_wall),
         "--seed": ("seed", seed),
-        "--no-quotient": ("quotient", "false" if no_quotient else None),
+        "--no-symmetry": ("symmetry", "false" if no_symmetry else None),
         "--no-report": ("report", "false" if no_report else None),
     }
     return call(scenario, set_ or [], options, out, seeds=seeds, as_json=json, quiet=quiet, verbose=verbose)

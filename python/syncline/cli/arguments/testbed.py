@@ -12,7 +12,10 @@ app = typer.Typer(name="testbed", no_args_is_help=True, help="Emulate a cluster 
 
 
 Testbed = Annotated[
-    str, typer.Argument(metavar="NAME|SPEC", help="A testbed that is up, or a file: up only while the command runs.")
+    str,
+    typer.Argument(
+        metavar="NAME|SPEC", help="A testbed that is up; or a file, whose testbed is up only while the command runs."
+    ),
 ]
 
 
@@ -26,7 +29,7 @@ def up(
 ) -> int:
     """Bring a testbed up: a network namespace for each host, a bridge for each switch, links with their rates.
 
-    Exit status: 0 done, 2 configuration, or this machine cannot run a testbed, 3 input, 130 Ctrl-C. Needs root.
+    Needs root. Exit status: 0 done, 2 configuration error, or no testbed can run here, 3 unreadable input, 130 Ctrl-C.
     """
     from syncline.cli.commands.testbed import up as call
 
@@ -37,19 +40,22 @@ def up(
 def run(
     which: Testbed,
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="-- COMMAND...", help="What to run on each host.")
+        list[str] | None, typer.Argument(metavar="-- COMMAND...", help="The command to run on each host.")
     ] = None,
     hosts: Annotated[
         str | None,
-        typer.Option(metavar="LIST", help="The hosts of ranks 0, 1, ..: 0,4,1,5 or 0-3 (default: all hosts)."),
+        typer.Option(metavar="LIST", help="The hosts of ranks 0, 1, .., such as 0,4,1,5 or 0-3 (default: all hosts)."),
     ] = None,
-    timeout: Annotated[str | None, typer.Option(metavar="T", help="Stop the command after this time: 60s.")] = None,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="T", help="Stop the command after this time, such as 60s.")
+    ] = None,
     set_: Set = None,
 ) -> int:
-    """Run a command on all hosts, one process each, with the environment that torchrun sets.
+    """Run a command on all hosts, one process per host, with the environment variables that torchrun sets.
 
-    The environment holds rank, addresses and interfaces. Given a file, the testbed is up only while the command runs.
-    Exit status: 0 done, 2 configuration, 3 input, 6 a process failed or timed out, 130 Ctrl-C. Needs root.
+    The environment also names addresses and interfaces. Needs root.
+
+    Exit status: 0 done, 2 configuration error, 3 unreadable input, 6 a process failed or timed out, 130 Ctrl-C.
     """
     from syncline.cli.commands.testbed import run as call
 
@@ -70,8 +76,8 @@ def check_testbed(
 ) -> int:
     """Measure rates and latencies within a rack and across racks, and compare them with the file.
 
-    Exit status: 0 they match, 1 they do not, 2 configuration, 3 input, or costs that cannot be written,
-    6 a host failed, 130 Ctrl-C. Needs root.
+    Needs root. Exit status: 0 they match, 1 they do not, 2 configuration error, 3 a file cannot be read or written,
+    6 a host failed, 130 Ctrl-C.
     """
     from syncline.cli.commands.testbed import check as call
 
@@ -84,9 +90,9 @@ def status(
     json: Json = False,
     no_color: NoColour = False,
 ) -> int:
-    """List all testbeds, or the hosts of one.
+    """List all testbeds, or the hosts of one testbed.
 
-    Exit status: 0 done, 2 no such testbed, 3 input.
+    Exit status: 0 done, 2 no such testbed, 3 unreadable input.
     """
     from syncline.cli.commands.testbed import status as call
 
@@ -95,14 +101,15 @@ def status(
 
 @app.command()
 def down(
-    which: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Testbeds, or their files.")] = None,
+    which: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Names or files of testbeds.")] = None,
     all_: Annotated[
         bool, typer.Option("--all", metavar="", help="Remove all testbeds, and what crashed ones left over.")
     ] = False,
 ) -> int:
     """Remove testbeds, and kill everything that runs on their hosts.
 
-    Exit status: 0 done, 2 no such testbed, or the command runs on one of its hosts, 3 input, 130 Ctrl-C. Needs root.
+    Needs root. Exit status: 0 done, 2 no such testbed, or this process runs on one of its hosts, 3 unreadable input,
+    130 Ctrl-C.
     """
     from syncline.cli.commands.testbed import down as call
 

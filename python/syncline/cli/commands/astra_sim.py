@@ -12,7 +12,7 @@ from syncline.cli.commands.folder import chosen, of_traces
 from syncline.codes import Code
 from syncline.input.dump import dump
 from syncline.input.node import Mark, Text
-from syncline.input.problem import error, exit_status, nearest, refuse
+from syncline.input.problem import cannot_write, error, exit_status, nearest, raise_errors
 from syncline.terminal.streams import ascii_only, complain, console, say, show, show_json
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _native(options: dict[str, Any], model: str, folder: str, *, as_json: bool) 
     refused = [name for name in ("queues_per_dim", "injection_scale", "rendezvous", "logs") if name in options]
     if refused:
         flags = ", ".join(f"--{name}" for name, (key, *_) in _FLAGS.items() if key in refused)
-        refuse(
+        raise_errors(
             error(
                 Code.ASTRA_UNSUPPORTED, f"{flags} has no meaning with --native", help="drop either the flag or --native"
             )
@@ -131,7 +131,7 @@ def _native(options: dict[str, Any], model: str, folder: str, *, as_json: bool) 
     diagnostics = [*json.loads(found), *result.warnings]
     if as_json:
         show_json(
-            {"exit_status": status, "folder": folder, "summary": result.summary.plain(), "diagnostics": diagnostics}
+            {"exit_status": status, "folder": folder, "summary": result.summary.as_dict(), "diagnostics": diagnostics}
         )
     else:
         show(answer(result, console().width, ascii_only=ascii_only(sys.stdout)))
@@ -151,8 +151,7 @@ def _log(folder: Path, lines: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "log.log").write_text(lines, "utf-8")
     except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        refuse(error(Code.CANNOT_WRITE, f"cannot be written: {reason}", mark=Mark(Text(str(folder), ()), 0, 0, 0)))
+        raise_errors(cannot_write(folder, problem))
 
 
 def _options(arguments: Sequence[str]) -> tuple[dict[str, Any], set[str]]:
@@ -194,7 +193,7 @@ def _options(arguments: Sequence[str]) -> tuple[dict[str, Any], set[str]]:
             error(Code.MISSING_KEY, f"missing flag {what}", help="syncline astra-sim --help lists all flags")
         )
     if problems:
-        refuse(*problems)
+        raise_errors(*problems)
     return options, switches
 
 

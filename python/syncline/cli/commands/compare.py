@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from syncline.codes import Code
-from syncline.input.node import Mark, Text
-from syncline.input.problem import error, refuse
+from syncline.input.problem import cannot_write, raise_errors
 from syncline.terminal.streams import console, say, show, show_json
 
 
@@ -17,8 +15,7 @@ def compare(a: str, b: str, out: str | None, *, as_json: bool) -> int:
         try:
             found.save(out)
         except OSError as problem:
-            reason = (problem.strerror or str(problem)).lower()
-            refuse(error(Code.CANNOT_WRITE, f"cannot be written: {reason}", mark=Mark(Text(out, ()), 0, 0, 0)))
+            raise_errors(cannot_write(out, problem))
     if as_json:
         show_json(found.json())
     else:

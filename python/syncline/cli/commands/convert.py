@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import NoReturn
 
 from syncline import _core
 from syncline.codes import Code
 from syncline.files import write_whole
 from syncline.input.node import Mark, Text
-from syncline.input.problem import error, refuse
+from syncline.input.problem import cannot_write, error, raise_errors
 from syncline.terminal.streams import complain, say
 
 _SCENARIOS = (".yaml", ".yml", ".json")
@@ -30,7 +29,7 @@ def convert(
         return _traces(source, target, dims, iterations, force=force)
     if dims is not None or iterations is not None:
         option = "--dims" if dims is not None else "--iterations"
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_VALUE,
                 f"{option} applies only to converting ASTRA-sim 1 text workloads into traces",
@@ -49,7 +48,7 @@ def convert(
         text = _core.plan_to_msccl(path)
     else:
         kind = "a folder" if path.is_dir() else path.suffix or "a file without an ending"
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_VALUE,
                 "no such conversion",
@@ -62,7 +61,7 @@ def convert(
     try:
         write_whole(target, text)
     except OSError as problem:
-        _cannot_write(target, (problem.strerror or str(problem)).lower())
+        raise_errors(cannot_write(target, problem))
     say(f"Wrote {target}")
     return 0
 
@@ -73,20 +72,18 @@ def _spare(source: str, target: Path, *, force: bool) -> None:
         return
     place = Mark(Text(target.as_posix(), ()), 0, 0, 0)
     if target.samefile(source):
-        refuse(error(Code.BAD_VALUE, "OUT is the same file as IN", mark=place, help="choose another name"))
+        raise_errors(error(Code.BAD_VALUE, "OUT is the same file as IN", mark=place, help="choose another name"))
     if not force:
-        refuse(error(Code.BAD_VALUE, "the file exists already", mark=place, help="choose another name, or add --force"))
-
-
-def _cannot_write(target: str, reason: str) -> NoReturn:
-    refuse(error(Code.CANNOT_WRITE, f"cannot be written: {reason}", mark=Mark(Text(target, ()), 0, 0, 0)))
+        raise_errors(
+            error(Code.BAD_VALUE, "the file exists already", mark=place, help="choose another name, or add --force")
+        )
 
 
 def _traces(source: str, target: str, dims: str | None, iterations: int | None, *, force: bool) -> int:
     """Writes a trace for each rank, to PREFIX.RANK.et where PREFIX is ``target`` without its ending."""
     prefix = Path(target).with_suffix("")
     if not prefix.parent.is_dir():
-        _cannot_write(target, f"there is no folder {prefix.parent.as_posix()}")
+        raise_errors(cannot_write(target, f"there is no folder {prefix.parent.as_posix()}"))
     _spare(source, Path(f"{prefix}.0.et"), force=force)
     if Path(source).suffix.lower() == ".txt":
         sizes = _sizes(dims)
@@ -94,7 +91,7 @@ def _traces(source: str, target: str, dims: str | None, iterations: int | None, 
     else:
         if dims is not None or iterations is not None:
             option = "--dims" if dims is not None else "--iterations"
-            refuse(
+            raise_errors(
                 error(
                     Code.BAD_VALUE,
                     f"{option} has no meaning for a scenario, which states it itself",
@@ -117,7 +114,7 @@ def _sizes(dims: str | None) -> list[int]:
     """Parses the value of ``--dims``, such as 2x4x4."""
     parts = [] if dims is None else dims.lower().split("x")
     if not parts or not all(part.isdecimal() and 0 < int(part) < 2**31 for part in parts):
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_VALUE if dims else Code.MISSING_KEY,
                 "not a valid value of --dims: sizes of the dimensions, lowest first"

@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 def bandwidth(spec: str, sets: Iterable[str], out: str | None, *, as_json: bool, quiet: bool) -> int:
     """Searches for the best bandwidths, saves and prints the results; returns the exit status."""
-    from syncline.design import keep
+    from syncline.design import result_files
     from syncline.design.bandwidth import search
     from syncline.design.candidate import read
 
     request = read(spec, overrides(sets, {}))
     folder = chosen(out, of_name(f"design-{request.name}"))
-    keep.check_folder(folder)
+    result_files.check_folder(folder)
     with Waiting(quiet=quiet or as_json) as progress:
         found = search(request, progress, None if quiet else complain)
-    files = keep.keep(found, folder)
+    files = result_files.save(found, folder)
     if as_json:
-        show_json({"exit_status": 0, "folder": folder, "design": keep.plain(found)})
+        show_json({"exit_status": 0, "folder": folder, "design": result_files.as_dict(found)})
     else:
         from syncline.design.screen import screen
 

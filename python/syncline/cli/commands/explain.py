@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from syncline import _core
 from syncline.codes import Code
 from syncline.input.node import Mark, Text
-from syncline.input.problem import error, nearest, refuse
+from syncline.input.problem import error, nearest, raise_errors
 from syncline.terminal.streams import console, show, show_json
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 STATUSES = {
     0: "done",
-    1: "done, and the answer is no",
-    2: "usage or configuration",
+    1: "the command ran, and found a problem",
+    2: "wrong usage or configuration",
     3: "unreadable or corrupt input",
     4: "the simulated job deadlocks",
     5: "a limit was reached; partial results are valid",
@@ -59,11 +59,11 @@ def _unknown(what: str, code: str, codes: list[str], names: list[str]) -> None:
     mark = Mark(Text("RUN|COLUMN|CODE", [what]), 1, 1, 0)
     if code.startswith("SL") and code[2:].isdecimal():
         allowed = f"{codes[0]} to {codes[-1]}"
-        refuse(
+        raise_errors(
             error(Code.BAD_VALUE, "no such code", mark=mark, found=what, allowed=allowed, nearest=nearest(code, codes))
         )
     run = Path("runs") / what
-    refuse(
+    raise_errors(
         error(
             Code.BAD_VALUE,
             "neither a run, nor a name in the results, nor an error code",
@@ -117,7 +117,7 @@ def _run(what: str, *, as_json: bool) -> int:
             "folder": str(result.folder),
             "version": result.version,
             "sections": [asdict(section) for section in told],
-            "summary": result.summary.plain(),
+            "summary": result.summary.as_dict(),
             "diagnostics": result.warnings,
         }
         show_json(answer)

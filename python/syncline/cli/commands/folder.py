@@ -7,13 +7,13 @@ from pathlib import PurePath
 
 from syncline.codes import Code
 from syncline.input.node import Mark, Text
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 
 
 def chosen(out: str | None, default: str) -> str:
     """The folder that ``--out`` names, or ``default`` if the option is absent."""
     if out == "":
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_VALUE,
                 "--out is empty",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.codes import Code
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 from syncline.terminal.streams import say, show, show_json
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ def serve(
         resources["memory"] = _bytes("--memory", text)
         if resources["memory"] < LEAST_MEMORY:
             allowed = f"at least {LEAST_MEMORY // 1024} KiB"
-            refuse(error(Code.BAD_VALUE, "too little memory for a hub", key="--memory", found=text, allowed=allowed))
+            raise_errors(
+                error(Code.BAD_VALUE, "too little memory for a hub", key="--memory", found=text, allowed=allowed)
+            )
     with Service(listen, port=port, security=Security(**security), resources=HubResources(**resources)) as service:
         asked: list[float] = []
 
@@ -158,7 +160,7 @@ def bench(
     security = Security(key_file=key_file, tls=tls, insecure=insecure)
     found = run(address, world, nbytes, steps, chunk=chunk, security=security)
     if as_json:
-        show_json({"exit_status": 0, **found.plain()})
+        show_json({"exit_status": 0, **found.as_dict()})
         return 0
     show(found.text())
     return 0
@@ -171,7 +173,7 @@ def _measurable(world: int, nbytes: int, chunk: int, sizes: tuple[str, str]) -> 
     from syncline.quantity import counted, size
 
     if nbytes < FLOAT or nbytes % FLOAT:
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_VALUE,
                 "the vector's elements are floats of 4 bytes",
@@ -182,15 +184,17 @@ def _measurable(world: int, nbytes: int, chunk: int, sizes: tuple[str, str]) -> 
         )
     if world * nbytes > (memory := available_memory()):
         allowed = f"{size(memory)} for the vectors of {counted(world, 'rank')}, which are all in this process"
-        refuse(
+        raise_errors(
             error(Code.BAD_VALUE, "this machine has too little memory", key="--size", found=sizes[0], allowed=allowed)
         )
     if chunk not in CHUNKS:
         allowed = f"{size(CHUNKS[0])} to {size(CHUNKS[-1])}"
-        refuse(error(Code.BAD_VALUE, "not a valid size for chunks", key="--chunk", found=sizes[1], allowed=allowed))
+        raise_errors(
+            error(Code.BAD_VALUE, "not a valid size for chunks", key="--chunk", found=sizes[1], allowed=allowed)
+        )
     if (chunks := -(-nbytes // chunk)) > MOST_CHUNKS:
         allowed = f"at most {MOST_CHUNKS} chunks; this size makes {chunks}"
-        refuse(error(Code.BAD_VALUE, "too many chunks", key="--chunk", found=sizes[1], allowed=allowed))
+        raise_errors(error(Code.BAD_VALUE, "too many chunks", key="--chunk", found=sizes[1], allowed=allowed))
 
 
 def _bytes(option: str, text: str) -> int:
@@ -199,7 +203,7 @@ def _bytes(option: str, text: str) -> int:
         return int(_core.parse_quantity("bytes", text))
     except ValueError as problem:
         message, remedy = problem.args
-        refuse(error(Code.BAD_UNIT, message, key=option, found=text, help=remedy))
+        raise_errors(error(Code.BAD_UNIT, message, key=option, found=text, help=remedy))
 
 
 def doctor(
@@ -226,7 +230,7 @@ def certs(folder: str, job: str | None, ranks: int, days: int, *, force: bool, a
 
     made = make(folder, job=job, ranks=ranks, days=days, force=force)
     if as_json:
-        show_json({"exit_status": 0, "certificates": made.plain()})
+        show_json({"exit_status": 0, "certificates": made.as_dict()})
         return 0
     show(made.text())
     return 0

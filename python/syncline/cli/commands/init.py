@@ -9,7 +9,7 @@ from pathlib import Path
 from syncline.codes import Code
 from syncline.files import write_whole
 from syncline.input.node import Mark, Text
-from syncline.input.problem import error, nearest, refuse
+from syncline.input.problem import cannot_write, error, nearest, raise_errors
 from syncline.terminal.streams import say
 
 
@@ -23,23 +23,24 @@ def init(name: str, template: str, *, listing: bool, force: bool) -> int:
     if template not in known:
         mark = Mark(Text("--template", [template]), 1, 1, 0)
         near = nearest(template, known)
-        refuse(error(Code.BAD_VALUE, "no such template", mark=mark, allowed=", ".join(known), nearest=near))
+        raise_errors(error(Code.BAD_VALUE, "no such template", mark=mark, allowed=", ".join(known), nearest=near))
     target = Path(name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
     if target.name in (".yaml", ".yml"):
-        refuse(
+        raise_errors(
             error(Code.BAD_VALUE, "NAME is empty", found=name or "nothing", help="write a name: syncline init scenario")
         )
     place = Mark(Text(target.as_posix(), ()), 0, 0, 0)
     if target.exists() and not force:
-        refuse(error(Code.BAD_VALUE, "the file exists already", mark=place, help="choose another name, or add --force"))
+        raise_errors(
+            error(Code.BAD_VALUE, "the file exists already", mark=place, help="choose another name, or add --force")
+        )
     from syncline.config import schema
 
     try:
         write_whole(target.parent / schema.FILE, schema.text())
         write_whole(target, known[template].read_text("utf-8"))
     except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        refuse(error(Code.CANNOT_WRITE, f"cannot be written: {reason}", mark=place))
+        raise_errors(cannot_write(target, problem))
     sys.stdout.write(f"{target}\n")
     say(f"Next: syncline simulate {target}")
     return 0

@@ -10,8 +10,7 @@ from syncline.cli.commands.options import overrides
 from syncline.codes import Code
 from syncline.config.load import load
 from syncline.files import write_whole
-from syncline.input.node import Mark, Text
-from syncline.input.problem import error, refuse
+from syncline.input.problem import cannot_write, error, raise_errors
 from syncline.terminal.streams import say, show_json
 from syncline.terminal.streams import show as print_data
 
@@ -26,7 +25,7 @@ def show(
 ) -> int:
     """Prints a part of a scenario, and writes a picture of its fabric to the file ``picture`` if given."""
     if picture is not None and part != "fabric":
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_VALUE,
                 "only a fabric has a picture",
@@ -59,7 +58,7 @@ def _keep(view: dict[str, Any], name: str, file: str) -> None:
     from syncline.report.drawings.svg import MOST_LINKS, svg
 
     if view["links"] > MOST_LINKS:
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_VALUE,
                 "the fabric has too many links for a picture",
@@ -71,6 +70,5 @@ def _keep(view: dict[str, Any], name: str, file: str) -> None:
     try:
         write_whole(file, svg(view, name))
     except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        refuse(error(Code.CANNOT_WRITE, f"cannot be written: {reason}", mark=Mark(Text(file, ()), 0, 0, 0)))
+        raise_errors(cannot_write(file, problem))
     say(f"Wrote the picture to {file}")

@@ -87,7 +87,7 @@ def _several(loaded: Loaded, seeds: int, folder: str, *, as_json: bool, quiet: b
     status = INTERRUPTED if made.interrupted else max(statuses, default=0)
     if as_json:
         told = [loaded.origins.placed(each) for each in made.warnings]
-        show_json({"exit_status": status, "folder": folder, "ensemble": made.plain(), "diagnostics": told})
+        show_json({"exit_status": status, "folder": folder, "ensemble": made.as_dict(), "diagnostics": told})
     else:
         show(answer(made))
     if not quiet:
@@ -106,7 +106,7 @@ def _json(result: Result, folder: str, status: int) -> dict[str, Any]:
     return {
         "exit_status": status,
         "folder": folder,
-        "summary": result.summary.plain(),
+        "summary": result.summary.as_dict(),
         "diagnostics": result.warnings,
     }
 

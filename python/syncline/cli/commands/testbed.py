@@ -12,7 +12,7 @@ from syncline import _core
 from syncline.cli.commands.options import overrides
 from syncline.codes import Code
 from syncline.errors import SynclineError
-from syncline.input.problem import error, refuse, shown
+from syncline.input.problem import error, raise_errors, shown
 from syncline.terminal.progress import Waiting
 from syncline.terminal.streams import complain, say, show, show_json
 
@@ -36,7 +36,7 @@ def up(spec: str, sets: Iterable[str], *, as_json: bool, quiet: bool) -> int:
     told = _warn(request, layout(request), quiet=quiet or as_json)
     made = lifecycle.up(request)
     if as_json:
-        show_json({"exit_status": 0, "testbed": made.plain(), "diagnostics": told})
+        show_json({"exit_status": 0, "testbed": made.as_dict(), "diagnostics": told})
         return 0
     from syncline.testbed.screen import hosts
 
@@ -52,13 +52,13 @@ def down(which: Sequence[str], *, every: bool) -> int:
 
     kernel.require()
     if not which and not every:
-        refuse(error(Code.MISSING_KEY, "no testbed is named", help="syncline testbed down NAME, or --all"))
+        raise_errors(error(Code.MISSING_KEY, "no testbed is named", help="syncline testbed down NAME, or --all"))
     names = state.names() if every else [_name(each) for each in which]
     for name in names:
         if lifecycle.down(name):
             say(f"{name} is down")
         elif not every:
-            state.known(name)
+            state.require(name)
     return 0
 
 
@@ -67,15 +67,15 @@ def status(which: str | None, *, as_json: bool) -> int:
     from syncline.testbed import screen, state
 
     if which is not None:
-        layout = state.known(_name(which)).layout
+        layout = state.require(_name(which)).layout
         if as_json:
-            show_json({"exit_status": 0, "testbed": layout.plain()})
+            show_json({"exit_status": 0, "testbed": layout.as_dict()})
         else:
             show(*screen.hosts(layout))
         return 0
     found = {name: state.find(name) for name in state.names()}
     if as_json:
-        up_now = [each.layout.plain() for each in found.values() if each is not None and each.complete]
+        up_now = [each.layout.as_dict() for each in found.values() if each is not None and each.complete]
         left = [name for name, each in found.items() if each is None or not each.complete]
         show_json({"exit_status": 0, "testbeds": up_now, "left_over": left})
         return 0
@@ -95,7 +95,7 @@ def run(which: str, command: Sequence[str], hosts: str | None, timeout: str | No
 
     command = command[1:] if command[:1] == ["--"] else command
     if not command:
-        refuse(error(Code.MISSING_KEY, "no command is given", help=f"syncline testbed run {which} -- COMMAND"))
+        raise_errors(error(Code.MISSING_KEY, "no command is given", help=f"syncline testbed run {which} -- COMMAND"))
     chosen = None if hosts is None else _ranges(hosts)
     timeout_s = None if timeout is None else _seconds(timeout)
     order: list[int] = []
@@ -141,8 +141,8 @@ def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, q
     outcome = unsaved.exit_status if unsaved is not None else 0 if found.holds else OFF_SPEC
     if as_json:
         diagnostics = [*told, *(unsaved.diagnostics if unsaved is not None else [])]
-        whole = {"exit_status": outcome, "name": layout.name, **found.plain(), "diagnostics": diagnostics}
-        show_json(whole | ({} if host_costs is None else {"host_costs": host_costs.plain()}))
+        whole = {"exit_status": outcome, "name": layout.name, **found.as_dict(), "diagnostics": diagnostics}
+        show_json(whole | ({} if host_costs is None else {"host_costs": host_costs.as_dict()}))
     else:
         from syncline.testbed.screen import checked
 
@@ -170,8 +170,8 @@ def _testbed(
     kernel.require()
     if not _is_file(which):
         if list(sets):
-            refuse(error(Code.BAD_VALUE, "--set needs a testbed's file, not its name", key="--set", found=which))
-        there = state.known(which)
+            raise_errors(error(Code.BAD_VALUE, "--set needs a testbed's file, not its name", key="--set", found=which))
+        there = state.require(which)
         expect(there.layout)
         yield there.layout, []
         return
@@ -180,7 +180,7 @@ def _testbed(
     told = _warn(request, asked, quiet=quiet)
     up_now = state.find(request.name)
     if up_now is not None and up_now.complete:
-        state.same(up_now, asked)
+        state.require_same(up_now, asked)
         expect(asked)
         yield asked, told
         return
@@ -221,7 +221,9 @@ def _ranges(text: str) -> list[tuple[int, int]]:
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if last < first:
             allowed = "such as 0,4,1,5 or 0-3"
-            refuse(error(Code.BAD_VALUE, "not a list of hosts", key="--hosts", found=shown(text), allowed=allowed))
+            raise_errors(
+                error(Code.BAD_VALUE, "not a list of hosts", key="--hosts", found=shown(text), allowed=allowed)
+            )
         found.append((first, last))
     return found
 
@@ -237,7 +239,7 @@ def _numbers(layout: Layout, ranges: Iterable[tuple[int, int]]) -> list[int]:
     if len(found) > processes.MOST_RANKS:
         ranks = f"{len(found)} ranks"
         allowed = f"at most {processes.MOST_RANKS}"
-        refuse(error(Code.BAD_VALUE, "too many ranks", key="--hosts", found=ranks, allowed=allowed))
+        raise_errors(error(Code.BAD_VALUE, "too many ranks", key="--hosts", found=ranks, allowed=allowed))
     return found
 
 
@@ -246,4 +248,4 @@ def _seconds(text: str) -> float:
         return float(_core.parse_quantity("time", text)) / 1e12
     except ValueError as problem:
         message, remedy = problem.args
-        refuse(error(Code.BAD_UNIT, message, key="--timeout", found=text, help=remedy))
+        raise_errors(error(Code.BAD_UNIT, message, key="--timeout", found=text, help=remedy))

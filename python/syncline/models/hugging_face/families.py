@@ -1,8 +1,8 @@
 """Kinds of decoders by ``model_type``: which keys a file has, and what they mean as parameters of a decoder.
 
 An absent key has the default of its class in the library ``transformers``; keys that are always written are required.
-Source of meanings and defaults: the configuration classes of ``transformers`` 4. Positions without trained vectors, by
-rotation or by ALiBi's slopes (Press et al. 2022), change no size; ALiBi's slopes are not counted.
+Source of meanings and defaults: the configuration classes of ``transformers`` 4. Rotary embeddings
+(RoPE) and ALiBi's slopes (Press et al. 2022) change no size; ALiBi's slopes are not counted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _modern(keys: Keys, *, kv_heads: int | None = None, tied: bool = False) -> dict[str, Any]:
-    """The common parameters of Llama and similar models: RMS norms, rotation, a gated perceptron, no biases."""
+    """The common parameters of Llama and similar models: RMS norms, RoPE, a gated MLP, no biases."""
     heads = keys.size("num_attention_heads")
     return {
         "layers": keys.size("num_hidden_layers", most=LAYERS),

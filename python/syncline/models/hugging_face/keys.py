@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from syncline.models.errors import ModelError, unknown
+from syncline.models.errors import ModelError, unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,10 +32,10 @@ _EXPERTS = (
     "num_experts_per_tok",
     "moe_intermediate_size",
 )
-"""Keys of files that make their perceptrons experts; with the values 0 and 1, there are no experts."""
+"""Keys of files that make their MLPs experts; with the values 0 and 1, there are no experts."""
 
 LAYERS, WIDEST, LONGEST = 10_000, 1 << 20, 1 << 24
-"""Most blocks; most elements, heads and tokens; most tokens of a vocabulary and elements within a perceptron."""
+"""Maximum numbers: of blocks; of elements, heads and tokens; of tokens of a vocabulary and elements within an MLP."""
 
 MISSING = "missing"
 """The problem in an error about a required key that is missing."""
@@ -81,7 +81,7 @@ class Keys:
         found = self.values.get(key)
         found = default if found is None else found
         if not isinstance(found, str) or found not in _ACTIVATIONS:
-            raise unknown(key, found, _ACTIVATIONS)
+            raise unknown_name(key, found, _ACTIVATIONS)
         return _ACTIVATIONS[found]
 
     def no_experts(self) -> None:

@@ -13,7 +13,7 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 from syncline.codes import Code
-from syncline.input.problem import error, nearest, refuse
+from syncline.input.problem import error, nearest, raise_errors
 from syncline.models.traced.package import torch as package
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def build(reference: str, arguments: Mapping[str, Any], folder: str, *, meta: bo
             with torch.device("meta") if meta else nullcontext():
                 made = factory(**arguments)
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - it may raise anything
-            refuse(
+            raise_errors(
                 error(
                     Code.BAD_MODULE,
                     f"{reference} fails: {_said(problem)}",
@@ -46,7 +46,7 @@ def build(reference: str, arguments: Mapping[str, Any], folder: str, *, meta: bo
             )
     module, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
     if not isinstance(module, torch.nn.Module):
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_MODULE,
                 f"{reference} does not return a PyTorch module",
@@ -88,7 +88,7 @@ def _find(reference: str) -> Any:
     """Imports the factory."""
     name, colon, path = reference.partition(":")
     if not colon or not all(part.isidentifier() for part in [*name.split("."), *path.split(".")]):
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_MODULE,
                 "not a valid name of a factory",
@@ -100,8 +100,8 @@ def _find(reference: str) -> Any:
         found: Any = import_module(name)
     except ModuleNotFoundError as problem:
         if problem.name is None or not (name == problem.name or name.startswith(f"{problem.name}.")):
-            refuse(error(Code.BAD_MODULE, f"importing {name} fails: {_said(problem)}"))
-        refuse(
+            raise_errors(error(Code.BAD_MODULE, f"importing {name} fails: {_said(problem)}"))
+        raise_errors(
             error(
                 Code.BAD_MODULE,
                 f"there is no Python module `{problem.name}`",
@@ -110,12 +110,12 @@ def _find(reference: str) -> Any:
             )
         )
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - it may raise anything
-        refuse(error(Code.BAD_MODULE, f"importing {name} fails: {_said(problem)}"))
+        raise_errors(error(Code.BAD_MODULE, f"importing {name} fails: {_said(problem)}"))
     for part in path.split("."):
         if not hasattr(found, part):
             names = _offered(found)
             more = [f"{len(names) - _LISTED} more"] if len(names) > _LISTED else []
-            refuse(
+            raise_errors(
                 error(
                     Code.BAD_MODULE,
                     f"{name} has no `{path}`",
@@ -126,7 +126,7 @@ def _find(reference: str) -> Any:
             )
         found = getattr(found, part)
     if not callable(found):
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_MODULE,
                 f"{reference} cannot be called",
@@ -138,7 +138,7 @@ def _find(reference: str) -> Any:
 
 
 _LISTED = 12
-"""Most names that are listed in an error about an unknown name."""
+"""Maximum number of names that are listed in an error about an unknown name."""
 
 
 def _offered(holder: Any) -> list[str]:
@@ -159,7 +159,7 @@ def _check_arguments(reference: str, factory: Any, arguments: Mapping[str, Any])
     except TypeError as problem:
         takes = [name for name, each in known.parameters.items() if each.kind not in _COLLECTED]
         wrong = next((name for name in arguments if name not in takes), None)
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_MODULE,
                 f"{reference} does not take these arguments: {problem}",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncline.codes import Code
 from syncline.errors import SynclineError
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +60,7 @@ def check_module(torch: Any, module: Any) -> None:
     """Raises an error unless ``module`` is a PyTorch module that can run on fake tensors."""
     name = type(module).__name__
     if not isinstance(module, torch.nn.Module):
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_MODULE,
                 "not a PyTorch module",
@@ -87,7 +87,7 @@ def check_module(torch: Any, module: Any) -> None:
 
 
 def _unfit(message: str, remedy: str) -> None:
-    refuse(error(Code.BAD_MODULE, message, help=remedy))
+    raise_errors(error(Code.BAD_MODULE, message, help=remedy))
 
 
 @contextmanager
@@ -108,7 +108,7 @@ def running(name: str, recorder: Recorder) -> Iterator[None]:
             remedy = "exclude it from the traced code, or write it with plain operators"
             _untraceable(where, found[1], reason, remedy, problem)
         reason = " ".join(str(problem).split())[:300]
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_MODULE,
                 f"the forward pass of {where} fails on the example inputs: {type(problem).__name__}: {reason}",
@@ -122,7 +122,7 @@ def running(name: str, recorder: Recorder) -> Iterator[None]:
 
 def _untraceable(where: str, operator: str, reason: str, remedy: str, problem: BaseException) -> None:
     message = f"operator {operator} in submodule {where} cannot be traced: {reason}"
-    refuse(error(Code.UNTRACEABLE, message, found=operator, help=remedy, notes=_called(problem)))
+    raise_errors(error(Code.UNTRACEABLE, message, found=operator, help=remedy, notes=_called(problem)))
 
 
 def _where(name: str, submodule: str) -> str:

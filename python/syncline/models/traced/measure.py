@@ -14,7 +14,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from syncline.codes import Code
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 from syncline.models.times import PASSES, MeasuredTime, Times
 from syncline.models.traced.failure import check_module, running
 from syncline.models.traced.model import as_arguments, batch_of, data_type_of
@@ -87,7 +87,7 @@ def _layer(
 ) -> list[MeasuredTime]:
     """The times of one layer."""
     if opaque := next((step for step in recorded.steps if step.function._schema.name in _OPAQUE), None):  # noqa: SLF001
-        refuse(
+        raise_errors(
             error(
                 Code.UNTRACEABLE,
                 "a recurrent network runs as one operator, which cannot be measured layer by layer",
@@ -189,7 +189,7 @@ def _device(torch: Any, name: str) -> Any:
     there = ["cpu", *(["cuda"] if count else []), *(f"cuda:{index}" for index in range(count))]
     if name not in there:
         message = "no such device" if kind != "cuda" or number else "PyTorch sees no CUDA device"
-        refuse(error(Code.BAD_VALUE, message, key="--device", found=name, allowed=", ".join(there)))
+        raise_errors(error(Code.BAD_VALUE, message, key="--device", found=name, allowed=", ".join(there)))
     return torch.device(name)
 
 

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, cast
 
 from syncline.codes import Code
-from syncline.input.problem import error, nearest, refuse, shown
+from syncline.input.problem import error, nearest, raise_errors, shown
 from syncline.models.data_types import bytes_of
 from syncline.models.registry import countable
 from syncline.models.traced.failure import check_module, running
@@ -107,7 +107,7 @@ def from_torch(
     check_module(torch, module)
     chosen = precision or data_type_of(torch, module)
     if chosen not in PRECISIONS:
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_VALUE,
                 "unknown precision",
@@ -125,7 +125,7 @@ def from_torch(
     _all_called(costs or {}, recorder.costed)
     layers = recorder.layers()
     if not layers:
-        refuse(error(Code.BAD_WORKLOAD, f"{type(module).__name__} computes nothing on these inputs"))
+        raise_errors(error(Code.BAD_WORKLOAD, f"{type(module).__name__} computes nothing on these inputs"))
     layers = _sharded(layers, sharding or {})
     _check_size(type(module).__name__, layers)
     return Traced(type(module).__name__, tuple(layers), chosen, batch_of(torch, [*arguments, *named.values()]))
@@ -139,7 +139,7 @@ def _run(
     with (
         running(type(module).__name__, recorder),
         torch.enable_grad(),
-        _plain(torch),
+        _without_onednn(torch),
         _training(module),
         recorder.watching(module, parameters),
     ):
@@ -147,7 +147,7 @@ def _run(
 
 
 @contextmanager
-def _plain(torch: Any) -> Iterator[None]:
+def _without_onednn(torch: Any) -> Iterator[None]:
     """Turns off oneDNN, whose operators for recurrent networks hide their products, and PyTorch's log."""
     before, log = torch.backends.mkldnn.enabled, logging.getLogger("torch._subclasses.fake_tensor")
     level = log.level
@@ -228,7 +228,7 @@ def data_type_of(torch: Any, module: Any) -> str:
         return _TYPES.get(str(torch.get_default_dtype()).removeprefix("torch."), "fp32")
     (found, _), *_ = counted.most_common(1)
     if found not in _TYPES:
-        refuse(
+        raise_errors(
             error(
                 Code.BAD_MODULE,
                 "the parameters have a type that scenarios do not support",
@@ -257,7 +257,9 @@ def _checked(costs: Mapping[str, float]) -> Mapping[str, float]:
     for name, flop in costs.items():
         if isinstance(flop, bool) or not isinstance(flop, (int, float)) or not 0 <= flop <= MOST_FLOP:
             allowed = f"a number from 0 to {MOST_FLOP}: FLOP per element of the result"
-            refuse(error(Code.BAD_VALUE, "value not allowed", key=f"costs.{name}", found=shown(flop), allowed=allowed))
+            raise_errors(
+                error(Code.BAD_VALUE, "value not allowed", key=f"costs.{name}", found=shown(flop), allowed=allowed)
+            )
     return costs
 
 
@@ -274,7 +276,7 @@ def _all_called(costs: Mapping[str, float], called: set[str]) -> None:
         bare = _bare({name: 0})
         if not bare.keys() & called:
             some = sorted(called)
-            refuse(
+            raise_errors(
                 error(
                     Code.BAD_WORKLOAD,
                     f"the module calls no operator `{name}`",
@@ -291,7 +293,7 @@ def _sharded(layers: list[Layer], sharding: Mapping[str, str]) -> list[Layer]:
     names = [layer.name for layer in layers]
     for pattern, word in sharding.items():
         if word not in SHARDINGS:
-            refuse(
+            raise_errors(
                 error(
                     Code.BAD_VALUE,
                     "value not allowed",
@@ -302,7 +304,7 @@ def _sharded(layers: list[Layer], sharding: Mapping[str, str]) -> list[Layer]:
                 )
             )
         if not any(fnmatchcase(name, pattern) for name in names):
-            refuse(
+            raise_errors(
                 error(
                     Code.BAD_WORKLOAD,
                     f"no layer matches `{pattern}`",
@@ -322,4 +324,4 @@ def _sharded(layers: list[Layer], sharding: Mapping[str, str]) -> list[Layer]:
 
 def _check_size(name: str, layers: list[Layer]) -> None:
     if not countable(layers):
-        refuse(error(Code.BAD_WORKLOAD, f"the work of {name} reaches 2^63 FLOP or bytes in one iteration"))
+        raise_errors(error(Code.BAD_WORKLOAD, f"the work of {name} reaches 2^63 FLOP or bytes in one iteration"))

@@ -8,13 +8,13 @@ from typing import Any
 
 from syncline.codes import Code
 from syncline.extras import install
-from syncline.input.problem import error, refuse
+from syncline.input.problem import error, raise_errors
 
 
 def torch() -> Any:
     """The package ``torch``. Raises :class:`SynclineError` if it is not installed or cannot be imported."""
     if find_spec("torch") is None:
-        refuse(
+        raise_errors(
             error(
                 Code.MISSING_PACKAGE,
                 "PyTorch is not installed, and this needs it",
@@ -25,7 +25,7 @@ def torch() -> Any:
         return import_module("torch")
     except (ImportError, OSError) as problem:
         reason = " ".join(str(problem).split())
-        refuse(
+        raise_errors(
             error(
                 Code.MISSING_PACKAGE, f"PyTorch cannot be imported: {reason}", help=f"reinstall it: {install('torch')}"
             )

@@ -181,8 +181,8 @@ class Recorder:
         if costs.free(name):
             self._makers.update(self._made_by(arguments, tensors))
             return
-        args = self._plain(arguments)
-        kwargs = {key: self._plain(value) for key, value in named.items()}
+        args = self._with_operands(arguments)
+        kwargs = {key: self._with_operands(value) for key, value in named.items()}
         call = Call(name, args, kwargs, tuple(self._operand(each) for each in tensors))
         if max((each.elements for each in (*call.operands, *call.outputs)), default=0) <= 1:
             return
@@ -353,12 +353,12 @@ class Recorder:
         if len(types) > 1:
             raise TypeError(f"the operands of {operator} are of different types: {', '.join(types)}")
 
-    def _plain(self, value: Any) -> Any:
+    def _with_operands(self, value: Any) -> Any:
         """Replaces tensors in arguments by operands."""
         if isinstance(value, self._torch.Tensor):
             return self._operand(value)
         if isinstance(value, (list, tuple)):
-            return tuple(self._plain(each) for each in value)
+            return tuple(self._with_operands(each) for each in value)
         return value
 
     def _operand(self, tensor: Any) -> Operand:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 SHOWN = 8
-"""Most members of a dimension that are all drawn."""
+"""Maximum number of members of a dimension that are all drawn."""
 
 
 def members(count: int, shown: int = SHOWN) -> list[str]:

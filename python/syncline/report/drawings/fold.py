@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 WIDEST = 64
-"""Most vertices in a row that is drawn completely."""
+"""Maximum number of vertices in a row that is drawn completely."""
 SOME = 16
-"""Most vertices in a level that is drawn completely in a fabric with wider rows."""
+"""Maximum number of vertices in a level that is drawn completely in a fabric with wider rows."""
 LARGEST = 256
-"""Most NPUs of a grid that is drawn completely, if no dimension has more than :data:`LONGEST` members."""
+"""Maximum number of NPUs of a grid that is drawn completely, if no dimension has more than :data:`LONGEST` members."""
 LONGEST = 32
-"""Most members of a dimension of such a grid."""
+"""Maximum number of members of a dimension of such a grid."""
 MEMBERS = {1: 32, 2: 8}
 """Members of each dimension that are drawn of a larger grid, by the number of its dimensions."""
 FEWEST = 4

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Point = tuple[float, float]
 
 MOST_LINKS = 4096
-"""Most directed links of a fabric that can be drawn."""
+"""Maximum number of directed links of a fabric that can be drawn."""
 
 _COLOURS = ("#4c78a8", "#e4812b", "#3a923a", "#b4464b", "#857aab", "#8c613c")
 """Colours of the tiers of links, in their order."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncline.quantity import digits, percent, rate, time
-from syncline.report.alike import alike, several
 from syncline.report.delays import NEEDED, by_phase
+from syncline.report.equal_rows import group_equal, group_label
 from syncline.report.html.chart import Chart, rounded
 
 if TYPE_CHECKING:
     from syncline.report.html.source import Source
 
 SHOWN = 20
-"""Most sets that are drawn."""
+"""Maximum number of collectives that are drawn."""
 
 LAYERS = 100
-"""Most layers whose phases can be chosen."""
+"""Maximum number of layers whose phases can be chosen."""
 
 
 def collectives(source: Source) -> Chart | None:
@@ -33,7 +33,7 @@ def collectives(source: Source) -> Chart | None:
         return float(sum(table[column][row] for row in rows) / len(rows))
 
     # Equal blocks of a model are one bar.
-    groups = alike(
+    groups = group_equal(
         ((key, rows, mean("duration_s", rows)) for key, rows in same.items()),
         lambda each: each[0][0],
         lambda each: (each[2], mean("bound_s", each[1])),
@@ -43,7 +43,7 @@ def collectives(source: Source) -> Chart | None:
     for group in groups:
         _, *rest = group[0][0]
         rows = [row for _, own, _ in group for row in own]
-        label = several([_label(key[0], key[2]) for key, _, _ in group])
+        label = group_label([_label(key[0], key[2]) for key, _, _ in group])
         found.append(((label, *rest), rows, mean("duration_s", rows)))
     found.sort(key=lambda each: -each[2])
     shown = found[:SHOWN]

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from syncline.report.html.source import Source, Table
 
 LINKS = 16
-"""Most links that are drawn."""
+"""Maximum number of links that are drawn."""
 CAUSES = 8
-"""Most pairs of layer and collective with a part of their own; the others share one part."""
+"""Maximum number of pairs of layer and collective with a part of their own; the others share one part."""
 OTHERS = "others"
 
 
@@ -52,7 +52,7 @@ def contention(source: Source) -> Chart | None:
     return Chart(
         "contention",
         "Which links delay which layers",
-        f"{which} messages by {time(by_link[worst])} in all: {part} of all delays."
+        f"{which} messages by a total of {time(by_link[worst])}: {part} of all delays."
         f" {percent(waits[most][0] / by_link[worst])} of that are those of {most}{the_most}.",
         "A bar is a link that was the bottleneck of messages: the first link on their path with the smallest fair"
         " share. Its length is the delay of these messages against being alone on the network, summed over messages,"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from syncline.report.html.source import Source
 
 DRAWN = 40
-"""Most lines of the bill that are drawn."""
+"""Maximum number of lines of the bill that are drawn."""
 
 
 def cost(source: Source) -> Chart | None:
@@ -38,7 +38,7 @@ def cost(source: Source) -> Chart | None:
         f"{subject.cost(source.summary)} {percent(sums[dearest] / total)} of it is {component(dearest)}:"
         f" {money(sums[dearest])}.{buys}",
         "A bar is a line of the bill: what is bought, and for which dimension, tier of links or level of switches. A"
-        " cable is counted once. Performance per dollar is training iterations a second over the price of the whole"
+        " cable is counted once. Performance per dollar is training iterations per second over the price of the whole"
         f" network, which includes NPUs only if the list has their price. The list is {prices.get('name', '')} of"
         f" {prices.get('year', '')}: {prices.get('source', '')}.",
         {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncline.quantity import counted, percent, size, time
-from syncline.report.alike import alike, several
+from syncline.report.equal_rows import group_equal, group_label
 from syncline.report.grouping import boundaries, views
 from syncline.report.html.chart import Chart, rounded
 from syncline.report.html.stages import stages_of
@@ -87,18 +87,18 @@ def _exposed(table: Table) -> str:
     waits = [(name, each) for name, each in zip(names, exposed, strict=True) if each > 0]
     if len(waits) == 1:
         name = waits[0][0]
-        return f"{name} is the only layer whose communication makes compute wait: {time(waiting)} a step. {compute}"
-    groups = alike(waits, lambda each: each[0], lambda each: each[1:])
+        return f"{name} is the only layer whose communication makes compute wait: {time(waiting)} per step. {compute}"
+    groups = group_equal(waits, lambda each: each[0], lambda each: each[1:])
     most = max(groups, key=lambda group: sum(each for _, each in group))
     share = sum(each for _, each in most) / waiting
     least, largest = (percent(end(each for _, each in waits) / waiting) for end in (min, max))
     of = f"{largest} for each" if least == largest else f"at most {largest} for one of them"
     if len(most) < len(waits) and (len(most) > 1 or share > _MOST):
-        name = several([name for name, _ in most])
+        name = group_label([name for name, _ in most])
         part = f"{'most of it' if share > _MOST else 'the largest part'}, {percent(share)}, is for {name}"
         of = f"{of}; {part}" if len(most) > 1 else part
     whose = counted(len(waits), "layer")
-    return f"Compute waits {time(waiting)} a step for the communication of {whose}: {of}. {compute}"
+    return f"Compute waits {time(waiting)} per step for the communication of {whose}: {of}. {compute}"
 
 
 def communication(source: Source) -> Chart | None:

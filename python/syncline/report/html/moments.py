@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from syncline.report.html.source import Source
 
 SEGMENTS = 6_000
-"""Most segments of the critical path that a report holds."""
+"""Maximum number of segments of the critical path that a report holds."""
 
 
 def timeline(source: Source) -> Chart | None:

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from syncline.report.html.source import Source, Table
 
 DRAWN_NPUS = 256
-"""Most NPUs of a fabric that is drawn whole. Of a larger one, one group of each dimension is drawn."""
+"""Maximum number of NPUs of a fabric that is drawn whole. Of a larger one, one group of each dimension is drawn."""
 
 DRAWN_DIMS = 3
-"""Most dimensions of a fabric that is drawn whole: paper has two, and a third can be drawn diagonally."""
+"""Maximum number of dimensions of a fabric that is drawn whole: paper has two, and a third can be drawn diagonally."""
 
 DRAWN_EDGES = 4_000
-"""Most pairs of neighbours in a fabric that is drawn whole."""
+"""Maximum number of pairs of neighbours in a fabric that is drawn whole."""
 
 DRAWN_GROUP = 64
-"""Most NPUs of a group that is drawn."""
+"""Maximum number of NPUs of a group that is drawn."""
 
 STRIP = 160
-"""Most places in the strip of a dimension's links."""
+"""Maximum number of places in the strip of a dimension's links."""
 
 
 def dimensions(source: Source) -> Chart | None:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from syncline.summary import Summary
 
 BLOCKS = 16_000
-"""Most blocks of the overlap timeline that a report holds; the Perfetto trace has all spans."""
+"""Maximum number of blocks of the overlap timeline that a report holds; the Perfetto trace has all spans."""
 
 SPANS = 1 << 20
-"""Most spans of traced ranks that a chart reads to sum them up."""
+"""Maximum number of spans of traced ranks that a chart reads to sum them up."""
 
 Table = dict[str, list[Any]]
 

@@ -169,7 +169,7 @@ def _alone(start: int, end: int, kind: int, layer: int) -> Run:
 
 
 _NEAR = 8
-"""Most layers by which consecutive spans of a forward pass are apart: layers between them take no time."""
+"""Maximum number of layers by which consecutive spans of a forward pass are apart: layers between them take no time."""
 
 
 def _follows(kind: int, before: int, layer: int) -> bool:

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from syncline.quantity import percent, scaled, time
 from syncline.report import subject
+from syncline.report.terminal.collectives import collectives, plans
 from syncline.report.terminal.layers import layers, of_blocks
-from syncline.report.terminal.sets import plans, sets
 from syncline.terminal.bar import bar
 from syncline.terminal.table import bare
 
@@ -29,7 +29,7 @@ def answer(result: Run, width: int, *, ascii_only: bool = False) -> RenderableTy
     return Group(*_parts(result, width, ascii_only=ascii_only))
 
 
-def plain(result: Run, width: int = 80) -> str:
+def as_text(result: Run, width: int = 80) -> str:
     """The screen as text."""
     console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
     with console.capture() as captured:
@@ -78,10 +78,10 @@ def _parts(result: Run, width: int, *, ascii_only: bool) -> Iterator[RenderableT
         yield Text(subject.faults(summary), "yellow")
     some = subject.simulated(summary)
     if some:
-        yield Text(f"Simulated: {', '.join(some)}; the others do the same (--no-quotient: all)", "dim")
+        yield Text(f"Simulated: {', '.join(some)}; the others do the same (--no-symmetry simulates all)", "dim")
     for note in summary.notes:
         yield Text(f"Note: {note}", "dim")
-    details = layers(result, width) if summary.compute_s > 0 else sets(result)
+    details = layers(result, width) if summary.compute_s > 0 else collectives(result)
     if details is not None:
         yield ""
         if summary.compute_s > 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from syncline.quantity import counted, scaled, time
-from syncline.report.alike import alike, several
+from syncline.report.equal_rows import group_equal, group_label
 from syncline.report.grouping import counted_kind, kinds, views
 from syncline.terminal.table import bare
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from syncline.run import Run
 
 SHOWN = 8
-"""Most rows: each is a layer, or several equal layers."""
+"""Maximum number of rows: each is a layer, or several equal layers."""
 
 
 def layers(result: Run, width: int) -> Table | None:
@@ -35,11 +35,11 @@ def layers(result: Run, width: int) -> Table | None:
         return None
     keys = ("exposed_communication_s", "communication_s", "compute_s", "collective_bytes")
     layer = list(zip(names, *(columns[key] for key in keys), strict=True))
-    label: Callable[[Sequence[str]], str] = several
+    label: Callable[[Sequence[str]], str] = group_label
     if of_blocks(result):
         groups, label = [[layer[row] for row in kind] for kind in kinds(names)], counted_kind
     else:
-        groups = alike(layer, lambda each: each[0], lambda each: each[1:])
+        groups = group_equal(layer, lambda each: each[0], lambda each: each[1:])
     rows = [(label([each[0] for each in group]), _sums(each[1:] for each in group), len(group)) for group in groups]
     # Sorting is stable: equal rows stay in the order of the model.
     rows.sort(key=lambda row: tuple(-value for value in row[1][:3]))

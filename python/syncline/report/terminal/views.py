@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 LINKS = 256
-"""Most links of a graph that are listed on the screen."""
+"""Maximum number of links of a graph that are listed on the screen."""
 
 
 def fabric(view: dict[str, Any]) -> Iterator[RenderableType]:
@@ -45,7 +45,7 @@ def fabric(view: dict[str, Any]) -> Iterator[RenderableType]:
         yield table
         for dim in view["dims"]:
             yield ""
-            yield Text.assemble((dim["name"], "bold"), f"  {rate(dim['rate_bytes_per_s'])} a link", style="")
+            yield Text.assemble((dim["name"], "bold"), f"  {rate(dim['rate_bytes_per_s'])} per link", style="")
             for line in dimension(dim):
                 yield Text(f"  {line}", no_wrap=True, overflow="ellipsis")
     elif view["family"]:
@@ -61,13 +61,13 @@ def fabric(view: dict[str, Any]) -> Iterator[RenderableType]:
 def _bill(bill: dict[str, Any]) -> Iterator[RenderableType]:
     """The cost of the fabric, item by item, with its total."""
     watts = "" if bill["watts"] is None else f", {scaled(bill['watts'], 'W')}"
-    each = f"{money(bill['usd'] / bill['npus'])} an NPU"
+    each = f"{money(bill['usd'] / bill['npus'])} per NPU"
     yield Text.assemble((f"costs {money(bill['usd'])}", "bold"), f"  {each}{watts}, by prices of {bill['name']}")
     powered = bill["watts"] is not None
     table = bare()
     table.add_column("what, and for what", overflow="fold", min_width=18)
     table.add_column("which", overflow="fold", min_width=12)
-    for heading in ("number", "each", "in all", "power" if powered else "share"):
+    for heading in ("number", "each", "total", "power" if powered else "share"):
         table.add_column(heading, justify="right", no_wrap=True)
 
     def row(name: Text, item: dict[str, Any] | None, items: list[dict[str, Any]], style: str = "") -> None:
@@ -162,7 +162,7 @@ def workload(view: dict[str, Any]) -> Iterator[RenderableType]:
         yield Text(f"It does not fit: {problem['message']}", "bold red")
         if problem["help"]:
             yield Text(problem["help"][:1].upper() + problem["help"][1:])
-    each_time = "a micro-batch; in an iteration" if several else "an iteration,"
+    each_time = "per micro-batch; in an iteration" if several else "per iteration,"
     for number, each in enumerate(view["classes"]):
         yield ""
         yield Text.assemble(
@@ -190,9 +190,9 @@ def _model(view: dict[str, Any]) -> str:
     if types := view.get("types"):
         said.append(in_types(types))
     if view.get("optimizer"):
-        said.append(f"updated by {view['optimizer']}")
+        said.append(f"optimizer {view['optimizer']}")
     if view.get("samples_per_step"):
-        said.append(f"{counted(view['samples_per_step'], 'sample')} a step")
+        said.append(f"{counted(view['samples_per_step'], 'sample')} per step")
     return f"Model: {', '.join(said)}" if said else ""
 
 
@@ -209,7 +209,7 @@ def in_types(types: Mapping[str, str]) -> str:
 
 
 LAYERS = 8
-"""Most layers that are listed on the screen."""
+"""Maximum number of layers that are listed on the screen."""
 
 
 def _layers(work: list[dict[str, Any]]) -> Iterator[RenderableType]:
@@ -235,7 +235,7 @@ def _layers(work: list[dict[str, Any]]) -> Iterator[RenderableType]:
 
 def _memory(stages: list[dict[str, Any]], capacity: int | None) -> Iterator[RenderableType]:
     """The memory of a rank of each stage, by what it holds."""
-    table = of_numbers("stage", "parameters", "gradients", "optimiser", "activations", "in all", "live")
+    table = of_numbers("stage", "parameters", "gradients", "optimizer", "activations", "total", "live")
     for each in stages:
         held = each["parameters_bytes"] + each["gathered_bytes"]
         others = (each[f"{kind}_bytes"] for kind in ("gradients", "optimizer", "activations", "total"))
@@ -302,4 +302,4 @@ def _plan(same: list[dict[str, Any]]) -> Iterator[RenderableType]:
     if others:
         smallest = size(others[-1]["bytes"])
         sizes = f"from {smallest} to {size(others[0]['bytes'])}" if len(others) > 1 else f"of {smallest}"
-        yield Text(f"{counted(len(others), 'smaller set')} {sizes}: the same phases", "dim")
+        yield Text(f"{counted(len(others), 'smaller collective')} {sizes}: the same phases", "dim")

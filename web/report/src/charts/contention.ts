@@ -26,7 +26,7 @@ export function contention(data: ContentionData): View {
   const total = data.link.map((_, at) => data.causes.reduce((sum, cause) => sum + cause.waiting[at], 0));
   const { factor, unit } = timeUnit(Math.max(...total, 1e-12));
   const facts = (at: number): [string, string][] => [
-    ["in all", time(total[at])],
+    ["total", time(total[at])],
     ["messages", data.messages[at].toLocaleString("en")],
     ["bytes", bytes(data.bytes[at])],
     ["links like it", data.alike[at].toLocaleString("en")],

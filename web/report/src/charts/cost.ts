@@ -57,7 +57,7 @@ export function cost(data: CostData): View {
           ["which", data.which[at]],
           ["number", data.count[at].toLocaleString("en")],
           ["each", money(data.each[at])],
-          ["in all", money(data.usd[at])],
+          ["total", money(data.usd[at])],
           ["of the total", share(at)],
           ...(powered ? [["power", power(at)] as [string, string]] : []),
         ]);
@@ -89,7 +89,7 @@ export function cost(data: CostData): View {
           ["which", (at) => data.which[at]],
           ["number", (at) => data.count[at].toLocaleString("en")],
           ["each", (at) => money(data.each[at])],
-          ["in all", (at) => money(data.usd[at])],
+          ["total", (at) => money(data.usd[at])],
           ["share", share],
           ...(powered ? [["power", power] as [string, (at: number) => string]] : []),
         ],

@@ -1,4 +1,4 @@
-"""Cleans up after a process that was killed. The guardian is a separate process that waits for the end of a pipe.
+"""Cleans up after a process that was killed: a separate *cleanup process* waits for the end of a pipe.
 
 It reads from stdin what to clean up: lines ``testbed NAME MAKER`` and ``group GROUP``, and ``done`` once nothing is
 left to clean up. If the pipe ends without ``done``, its owner has died.
@@ -22,25 +22,25 @@ GRACE_S = 2.0
 
 
 class Watch:
-    """The pipe to a guardian."""
+    """The pipe to a cleanup."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe = pipe
 
     def testbed(self, name: str) -> None:
-        """Makes the guardian take a testbed down if this process dies."""
+        """Makes the cleanup process take a testbed down if this process dies."""
         self._say(f"testbed {name} {os.getpid()}")
 
     def group(self, number: int) -> None:
-        """Makes the guardian end a process group if this process dies."""
+        """Makes the cleanup process end a process group if this process dies."""
         self._say(f"group {number}")
 
     def done(self) -> None:
-        """Says that nothing is left to clean up. Without it, the guardian cleans up when the block ends."""
+        """Says that nothing is left to clean up. Without it, the cleanup process cleans up when the block ends."""
         self._say("done")
 
     def _say(self, line: str) -> None:
-        # If the guardian is gone, the process still cleans up after itself.
+        # If the cleanup process is gone, the owner still cleans up after itself.
         with contextlib.suppress(OSError):
             self._pipe.write(f"{line}\n".encode())
             self._pipe.flush()
@@ -48,8 +48,8 @@ class Watch:
 
 @contextlib.contextmanager
 def watch() -> Iterator[Watch]:
-    """Runs a guardian for as long as the block runs."""
-    command = [sys.executable, "-m", "syncline.testbed.guardian"]
+    """Runs a cleanup process for as long as the block runs."""
+    command = [sys.executable, "-m", "syncline.testbed.cleanup"]
     child = subprocess.Popen(  # noqa: S603
         command,
         stdin=subprocess.PIPE,
@@ -68,7 +68,7 @@ def watch() -> Iterator[Watch]:
 
 
 def main(lines: IO[str]) -> None:
-    """Runs the guardian: reads lines until the pipe ends, and cleans up unless ``done`` was among them."""
+    """Runs the cleanup process: reads lines until the pipe ends, and cleans up unless ``done`` was among them."""
     testbeds, groups = [], []
     for line in lines:
         word, _, value = line.strip().partition(" ")

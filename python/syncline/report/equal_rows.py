@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 
 
-def alike(
+def group_equal(
     found: Iterable[Row],
     name: Callable[[Row], str],
     numbers: Callable[[Row], Iterable[float]],
@@ -25,6 +25,6 @@ def alike(
     return list(groups.values())
 
 
-def several(names: Sequence[str]) -> str:
+def group_label(names: Sequence[str]) -> str:
     """The label of a group: ``block.0``, or ``block.0 (80 equal)``."""
     return names[0] if len(names) == 1 else f"{names[0]} ({len(names)} equal)"

@@ -10,12 +10,12 @@ import torch
 import torch.distributed as dist
 
 from syncline.errors import SynclineError
-from syncline.runtime import leaving
+from syncline.input.problem import bad_value
+from syncline.runtime import at_exit
 from syncline.runtime.communicator import Communicator
-from syncline.runtime.memory import refusal
 from syncline.runtime.racks import of_ranks
 from syncline.torch.backend import NAME, Backend
-from syncline.torch.failures import failure
+from syncline.torch.failures import backend_error
 from syncline.torch.rendezvous import StoreRendezvous, interfaces
 from syncline.torch.settings import Options
 from syncline.torch.tracing import untraced
@@ -121,7 +121,7 @@ def _forward(name: str) -> Any:
         try:
             return getattr(self.backend, name)(*args, **more)
         except SynclineError as error:
-            raise failure(error) from error.__cause__
+            raise backend_error(error) from error.__cause__
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = getattr(Backend, name).__doc__
@@ -160,7 +160,9 @@ def _order(options: Options, members: Sequence[int]) -> list[int] | None:
     order = [place[rank] for rank in options.plans.order if rank in place]
     if len(order) != len(members):
         missing = sorted(set(members) - set(options.plans.order))
-        raise refusal("the order of ranks does not have each rank once", f"none of {missing}", "every rank of the job")
+        raise bad_value(
+            "the order of ranks does not have each rank once", f"none of {missing}", "every rank of the job"
+        )
     return order
 
 
@@ -176,7 +178,7 @@ def create(opts: Any, options: Any) -> Group:
     """
     global _first
     if options is not None and not isinstance(options, Options):
-        raise refusal("these are not options of syncline", type(options).__name__, "syncline.torch.Options")
+        raise bad_value("these are not options of syncline", type(options).__name__, "syncline.torch.Options")
     whole = not opts.global_ranks_in_group
     members = list(opts.global_ranks_in_group) or list(range(opts.group_size))
     seconds = opts.timeout.total_seconds()
@@ -195,7 +197,7 @@ def create(opts: Any, options: Any) -> Group:
     if whole:
         _first = First(chosen, communicator)
     backend = Backend(communicator, opts.timeout, in_order=chosen.in_order)
-    leaving.remember(backend)
+    at_exit.close(backend)
     return Group(opts.store, backend)
 
 

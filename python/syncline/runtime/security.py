@@ -9,25 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncline import _core
-from syncline.codes import Code
-from syncline.errors import Diagnostic, SynclineError
+from syncline.input.problem import bad_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 KEY_BYTES = 32
 """Size of a key in bytes."""
-
-
-def _refuse(message: str, found: str, remedy: str) -> SynclineError:
-    diagnostic: Diagnostic = {
-        "code": Code.BAD_VALUE,
-        "severity": "error",
-        "message": message,
-        "found": found,
-        "help": remedy,
-    }
-    return SynclineError([diagnostic])
 
 
 @dataclass(frozen=True)
@@ -49,7 +37,7 @@ class Certificates:
         folder, names = Path(given), list(names)
         if not folder.is_dir():
             remedy = f"make certificates with: syncline hub certs {folder}"
-            raise _refuse("there are no certificates", f"{folder}: not a folder", remedy)
+            raise bad_value("there are no certificates", f"{folder}: not a folder", help=remedy)
         name = next((name for name in names if (folder / f"{name}.pem").exists()), names[-1])
         return cls(folder / "ca.pem", folder / f"{name}.pem", folder / f"{name}.key")
 
@@ -65,7 +53,7 @@ class Certificates:
             return _core.Certificates.read(ca, certificate, key)
         except ValueError as error:
             part, why = error.args
-            raise _refuse("these certificates cannot be used", f"{files[part]}: {why}", MAKE) from None
+            raise bad_value("these certificates cannot be used", f"{files[part]}: {why}", help=MAKE) from None
 
 
 MAKE = "make all of a job's certificates with: syncline hub certs DIR"
@@ -78,7 +66,7 @@ def _read(path: Path, message: str, remedy: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise _refuse(message, f"{path}: {error.strerror}", remedy) from error
+        raise bad_value(message, f"{path}: {error.strerror}", help=remedy) from error
 
 
 def _read_private(path: Path, remedy: str) -> bytes:
@@ -86,10 +74,10 @@ def _read_private(path: Path, remedy: str) -> bytes:
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        raise _refuse("the key cannot be read", f"{path}: {error.strerror}", remedy) from error
+        raise bad_value("the key cannot be read", f"{path}: {error.strerror}", help=remedy) from error
     content = _read(path, "the key cannot be read", remedy)
     if stat.S_IMODE(mode) & 0o077:
-        raise _refuse("others may read the key", f"{path}: mode {stat.S_IMODE(mode):04o}", f"chmod 600 {path}")
+        raise bad_value("others may read the key", f"{path}: mode {stat.S_IMODE(mode):04o}", help=f"chmod 600 {path}")
     return content
 
 
@@ -108,7 +96,7 @@ def read_key(file: str | Path) -> bytes:
         except ValueError:
             content = b""
     if len(content) != KEY_BYTES:
-        raise _refuse(f"a key must have {KEY_BYTES} bytes", found, remedy)
+        raise bad_value(f"a key must have {KEY_BYTES} bytes", found, help=remedy)
     return content
 
 
@@ -123,8 +111,8 @@ class Security:
     """Certificates of the job's CA, which members show each other: a folder that ``syncline hub certs`` made, or
     :class:`Certificates`. Data is encrypted, and cannot be changed on its way."""
     key_file: str | Path | None = None
-    """A file with a key of 32 bytes that members prove to share, and that only its owner may read. It keeps strangers
-    out of the job. Data is neither encrypted nor protected from anyone who can inject packets."""
+    """A file with a key of 32 bytes that members prove to share, and that only its owner may read. It keeps other
+    processes out of the job. Data is neither encrypted nor protected from anyone who can inject packets."""
     insecure: bool = False
     """The user's word that neither is needed, because only trusted machines reach the job."""
 
@@ -134,7 +122,7 @@ class Security:
         Raises ``SynclineError`` if they cannot be read, or if both are given.
         """
         if self.key_file is not None and self.tls is not None:
-            raise _refuse("certificates and a key are both given", "key_file and tls", "give one of them")
+            raise bad_value("certificates and a key are both given", "key_file and tls", help="give one of them")
         if self.tls is not None:
             return Certificates.of(self.tls, names).read()
         return None if self.key_file is None else read_key(self.key_file)
@@ -146,9 +134,9 @@ class Security:
         """
         outside = [address for address in addresses if not ipaddress.ip_address(address).is_loopback]
         if outside and key is None and not self.insecure:
-            raise _refuse(
+            raise bad_value(
                 "anybody who reaches this address could join the job",
                 outside[0],
-                "give all certificates of one CA (`tls`, --tls) or the same key (`key_file`, --key-file), "
+                help="give all certificates of one CA (`tls`, --tls) or the same key (`key_file`, --key-file), "
                 "or say `insecure=True` (--insecure) if only trusted machines can reach it",
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from syncline.codes import Code
-from syncline.input.problem import error, nearest, refuse
+from syncline.input.problem import error, nearest, raise_errors
 
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
@@ -23,7 +23,7 @@ def check(name: str | None, *, key: str = "congestion", code: str = Code.BAD_VAL
     known = available()
     if name is None or known is None or name in known:
         return
-    refuse(
+    raise_errors(
         error(
             code,
             "this kernel has no such congestion control",

@@ -19,7 +19,7 @@ from syncline.config.scenario import Scenario
 from syncline.errors import Diagnostic, SynclineError
 from syncline.input.check import knows
 from syncline.input.node import Key, Node, Path, dotted, undotted
-from syncline.input.problem import error, nearest, refuse, shown
+from syncline.input.problem import error, nearest, raise_errors, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from syncline.input.source import Override, Source
 
 MOST_PATHS = 8
-"""Most changes that a help text suggests."""
+"""Maximum number of changes that a help text suggests."""
 
 
 def changed(source: Source, changes: Iterable[Override], resolved: Callable[[Source], dict[str, Any]]) -> None:
@@ -44,7 +44,7 @@ def changed(source: Source, changes: Iterable[Override], resolved: Callable[[Sou
                 # The file was wrong already, without the change.
                 source.override([change])
                 return
-            refuse(_problem(source, change, said, broken, resolved))
+            raise_errors(_problem(source, change, said, broken, resolved))
 
 
 def _refused(source: Source, resolved: Callable[[Source], dict[str, Any]]) -> str | None:
@@ -78,7 +78,7 @@ def _problem(
     depth = next((at for at in range(len(path)) if source.root.at(path[: at + 1]) is None), len(path) - 1)
     key, holder, here = str(path[depth]), source.root.at(path[:depth]), source.root.at(path)
     value = broken.at(path)
-    found = None if value is None else shown(value.plain())
+    found = None if value is None else shown(value.to_python())
     if here is None and holder is not None and isinstance(holder.value, dict):
         instead = _instead(source, change, key, resolved)
         return error(
@@ -134,8 +134,8 @@ def _right(change: Override, here: Node | None) -> str | None:
 
 
 def _option(change: Override, path: str, value: Node | None = None) -> str:
-    text = change.value.strip() if change.node is None else shown(change.node.plain())
-    text = text if value is None else shown(value.plain())
+    text = change.value.strip() if change.node is None else shown(change.node.to_python())
+    text = text if value is None else shown(value.to_python())
     return f"{change.flag} {shlex.quote(f'{path}={text}')}" if change.flag else f"`{path}: {text}`"
 
 

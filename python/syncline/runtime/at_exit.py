@@ -15,18 +15,18 @@ from syncline import _core
 from syncline.runtime import completions
 
 
-class Closes(Protocol):
+class Closable(Protocol):
     """Something that leaves its job when it is closed."""
 
     def close(self) -> None:
         """Leaves the job."""
 
 
-_OPEN: weakref.WeakSet[Closes] = weakref.WeakSet()
+_OPEN: weakref.WeakSet[Closable] = weakref.WeakSet()
 
 
-def remember(member: Closes) -> None:
-    """Closes ``member`` when the process exits, if it still exists then."""
+def close(member: Closable) -> None:
+    """Closable ``member`` when the process exits, if it still exists then."""
     _OPEN.add(member)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from syncline.runtime.memory import refusal
+from syncline.input.problem import bad_value
 from syncline.runtime.racks import BY_RACK, by_rack, check, of_ranks
 from syncline.runtime.settings import Network
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from syncline.runtime.settings import Plans, Rule
 
 
-def placed(plans: Plans, world: int) -> Plans:
+def with_racks(plans: Plans, world: int) -> Plans:
     """Plans with the rack of each of ``world`` ranks as a list, read from the file if it is one."""
     return plans if plans.racks is None else replace(plans, racks=of_ranks(plans.racks, world))
 
 
-def chosen(plans: Plans, world: int) -> dict[str, Any]:
+def for_core(plans: Plans, world: int) -> dict[str, Any]:
     """Returns plans, whose racks are a list, as data for the core, for ``world`` ranks."""
     of: Any = plans.racks
     if of is not None:
         if plans.order is not None:
-            raise refusal("the order of ranks is given twice", "order and racks", "one of them")
+            raise bad_value("the order of ranks is given twice", "order and racks", "one of them")
         check(plans.rules, of)
 
     def way(rule: Rule) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def chosen(plans: Plans, world: int) -> dict[str, Any]:
 
     return {
         "rules": [way(rule) for rule in plans.rules],
-        "network": (plans.network or Network()).plain(),
+        "network": (plans.network or Network()).as_dict(),
         "order": list(range(world) if plans.order is None else plans.order),
         "racks": None if of is None else list(of),
     }

@@ -18,10 +18,10 @@ from syncline.design import plot, portable
 from syncline.design.held import entries
 from syncline.input.dump import dump
 from syncline.input.node import Mark, Text
-from syncline.input.problem import error, refuse
+from syncline.input.problem import cannot_write, error, raise_errors
 
 if TYPE_CHECKING:
-    from syncline.design.bandwidth import Allocation, Found
+    from syncline.design.bandwidth import Allocation, SearchResult
 
 ANSWER = "design.json"
 SCHEMA = "syncline-design-results/1"
@@ -39,7 +39,7 @@ def check_folder(folder: str) -> None:
         return
     foreign = "a file" if not path.is_dir() else next((each for each in _names(path) if not _ours(path, each)), None)
     if foreign is not None:
-        refuse(
+        raise_errors(
             error(
                 Code.CANNOT_WRITE,
                 "the folder is not empty and does not hold results that may be replaced",
@@ -63,7 +63,7 @@ def _ours(folder: Path, name: str) -> bool:
         return False
 
 
-def keep(found: Found, folder: str) -> list[str]:
+def save(found: SearchResult, folder: str) -> list[str]:
     """Writes the answer, the tables, the plot, and the winner as scenarios with their results; returns the file names.
 
     Writes the folder atomically. Replaces the folder of an earlier search (:func:`check_folder`).
@@ -83,12 +83,11 @@ def keep(found: Found, folder: str) -> list[str]:
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        refuse(error(Code.CANNOT_WRITE, f"cannot be written: {reason}", mark=Mark(Text(folder, ()), 0, 0, 0)))
+        raise_errors(cannot_write(folder, problem))
     return names
 
 
-def _write(found: Found, folder: Path) -> list[str]:
+def _write(found: SearchResult, folder: Path) -> list[str]:
     tables = {"allocations.csv": found.allocations, **({"pareto.csv": found.front} if found.front else {})}
     for name, rows in tables.items():
         (folder / name).write_text(_csv(rows, found), "utf-8")
@@ -100,12 +99,12 @@ def _write(found: Found, folder: Path) -> list[str]:
         (folder / f"{stem}.yaml").write_text(dump(scenario(found, at, folder)), "utf-8")
         result.save(folder / (f"run-{stem}" if found.request.spec.jobs else "run"))
     names = [ANSWER, *_names(folder)]
-    answer = {**plain(found), "files": names}
+    answer = {**as_dict(found), "files": names}
     (folder / ANSWER).write_text(json.dumps(answer, indent=1) + "\n", "utf-8")
     return names
 
 
-def _stems(found: Found) -> list[str]:
+def _stems(found: SearchResult) -> list[str]:
     """Names of the winner's scenarios: one for each job, all different."""
     if not found.request.spec.jobs:
         return ["scenario"]
@@ -116,13 +115,13 @@ def _stems(found: Found) -> list[str]:
     return stems
 
 
-def scenario(found: Found, job: int, folder: Path) -> dict[str, Any]:
+def scenario(found: SearchResult, job: int, folder: Path) -> dict[str, Any]:
     """The scenario of a job on the winning fabric, for ``simulate``.
 
     Copies files that it names into ``folder``, and writes a PyTorch module as its layers.
     """
     request = found.request
-    root = request.source.root.plain()
+    root = request.source.root.to_python()
     own = root["jobs"][job] if request.spec.jobs else root
     fabric = {key: root["fabric"][key] for key in ("names", "latency", "efficiency") if key in root["fabric"]}
     dims = len(found.winner.rates)
@@ -179,7 +178,7 @@ def _copied(file: Path, folder: Path) -> Path:
     raise AssertionError("numbers do not end")
 
 
-def plain(found: Found) -> dict[str, Any]:
+def as_dict(found: SearchResult) -> dict[str, Any]:
     """The content of ``design.json``."""
     return {
         "schema": SCHEMA,
@@ -222,7 +221,7 @@ def _allocation(each: Allocation) -> dict[str, Any]:
     }
 
 
-def _csv(allocations: list[Allocation], found: Found) -> str:
+def _csv(allocations: list[Allocation], found: SearchResult) -> str:
     jobs = [job.name for job in found.request.jobs]
     most = max(len(each.rates) for each in allocations)
     text = io.StringIO()

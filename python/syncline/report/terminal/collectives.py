@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from syncline.run import Run
 
 SHOWN = 8
-"""Most rows. Collectives with equal cells share a row."""
+"""Maximum number of rows. Collectives with equal cells share a row."""
 
 
 def plans(result: Run) -> str:
@@ -38,7 +38,7 @@ def plans(result: Run) -> str:
     return "; ".join(said)
 
 
-def sets(result: Run) -> Table | None:
+def collectives(result: Run) -> Table | None:
     """The longest collectives with their bandwidths, and their bound as a fraction of their time.
 
     With several jobs, each row names its job; older run folders may lack that column.

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from syncline.hub import Adam, Sgd
-from syncline.runtime.memory import refusal
+from syncline.input.problem import bad_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ def defaults(optimizer: Sgd | Adam) -> dict[str, Any]:
     """
     if not isinstance(optimizer, Sgd | Adam):
         found_type, allowed = type(optimizer).__name__, "syncline.hub.Sgd, syncline.hub.Adam"
-        raise refusal("this is not an optimizer of a hub", found_type, allowed)
+        raise bad_value("this is not an optimizer of a hub", found_type, allowed)
     found: dict[str, Any] = {}
     for name, value in asdict(optimizer).items():
         known, place = NAMES.get(name, (name, None))
@@ -47,7 +47,7 @@ def chosen(optimizer: Sgd | Adam, group: Mapping[str, Any]) -> Sgd | Adam:
         mistyped = name not in known and difflib.get_close_matches(name, known, 1, NEAR)
         if mistyped or (name in ABSENT and value):
             allowed = f"did you mean `{mistyped[0]}`?" if mistyped else ", ".join(known)
-            raise refusal("a group of parameters has no such setting", f"`{name}`", allowed)
+            raise bad_value("a group of parameters has no such setting", f"`{name}`", allowed)
     settings: dict[str, Any] = {}
     for name in asdict(optimizer):
         of, place = NAMES.get(name, (name, None))
@@ -67,4 +67,4 @@ def check(groups: Sequence[Mapping[str, Any]], told: Sequence[Sgd | Adam]) -> No
             continue
         different = [name for name, value in asdict(known).items() if name != "lr" and getattr(now, name) != value]
         found = ", ".join(f"`{name}` from {getattr(known, name)} to {getattr(now, name)}" for name in different)
-        raise refusal(f"group {number} changed settings that are fixed for the whole job", found, "another `lr`")
+        raise bad_value(f"group {number} changed settings that are fixed for the whole job", found, "another `lr`")
