@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # What the Python module is built from: a change of a test does not start a release build.
 RUST := $(shell find crates \( -name tests -o -name benches \) -prune -o \( -name '*.rs' ! -name tests.rs -o -name Cargo.toml \) -print) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo check test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds bench bench-ddp bench-executor bench-flow bench-hub bench-machine bench-packet bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 lint loom miri mutants wheel web schema transcripts clean
+.PHONY: help setup demo check test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds bench bench-ddp bench-executor bench-flow bench-hub bench-joint bench-machine bench-packet bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 lint loom miri mutants wheel web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -94,6 +94,9 @@ bench-executor: setup ## the executor's plans on an emulated cluster, beside Glo
 bench-hub: setup ## a parameter hub on an emulated cluster, beside Gloo; needs root; ARGS="--gloo PYTHON 25MB"
 	$(BIN)/python benches/hub.py $(ARGS)
 
+bench-joint: setup ## the search for strategy and topology: its speed, and its answers beside the best and simulations
+	$(BIN)/python benches/joint.py
+
 bench-machine: setup ## all-reduces between processes of this machine, beside Gloo and Open MPI; ARGS="--gloo PYTHON 100MB"
 	$(BIN)/python benches/machine.py $(ARGS)
 
@@ -162,6 +165,7 @@ web: ## build the script of report.html anew; needs npm
 schema: setup ## write the JSON schemas anew
 	$(BIN)/python -c "from syncline.config import schema; print(schema.text(), end='')" > syncline.schema.json
 	$(BIN)/python -c "from syncline.design import schema; print(schema.text(), end='')" > syncline-design.schema.json
+	$(BIN)/python -c "from syncline.design.joint import schema; print(schema.text(), end='')" > syncline-joint.schema.json
 	$(BIN)/python -c "from syncline.testbed import schema; print(schema.text(), end='')" > syncline-testbed.schema.json
 
 transcripts: setup ## write the transcripts of the examples and the generated parts of the docs anew

@@ -13,6 +13,7 @@ from syncline import _core
 from syncline.config import schema
 from syncline.config.load import load
 from syncline.design import schema as designs
+from syncline.design.joint import schema as joints
 from syncline.errors import SynclineError
 from syncline.input import units as quantity
 from syncline.input.source import from_file
@@ -40,6 +41,10 @@ def test_the_file_is_current() -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.parent.name)
 def test_it_accepts_the_examples(path: Path, validator: jsonschema.Draft7Validator) -> None:
     assert [error.message for error in validator.iter_errors(from_file(str(path)).root.to_python())] == []
+
+
+def test_the_file_for_joint_designs_is_current() -> None:
+    assert (ROOT / joints.FILE).read_text("utf-8") == joints.text(), "run `make schema`"
 
 
 def test_the_file_for_designs_is_current() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import syncline
 from syncline.config.load import Loaded
-from syncline.design import bandwidth, result_files
+from syncline.design import bandwidth, folder, result_files
 from syncline.design import demand as counting
 from syncline.design.bandwidth import search
 from syncline.design.demand import demand_of
@@ -149,7 +149,7 @@ def test_a_folder_is_not_taken_for_an_earlier_search_because_of_one_file(tmp_pat
     (tmp_path / "design.json").write_text("{}", "utf-8")
     (tmp_path / "thesis.txt").write_text("mine", "utf-8")
     with pytest.raises(SynclineError):
-        result_files.check_folder(str(tmp_path))
+        folder.check(str(tmp_path))
     assert (tmp_path / "thesis.txt").is_file()
 
 

@@ -21,6 +21,7 @@ MARKED = re.compile(r"(<!-- generated: ([\w-]+)(?: ([\w.-]+))? -->\n).*?(<!-- en
 SCHEMA = json.loads((ROOT / "syncline.schema.json").read_text("utf-8"))
 TESTBED = json.loads((ROOT / "syncline-testbed.schema.json").read_text("utf-8"))
 DESIGN = json.loads((ROOT / "syncline-design.schema.json").read_text("utf-8"))
+JOINT = json.loads((ROOT / "syncline-joint.schema.json").read_text("utf-8"))
 
 QUANTITIES = {
     "0.5us": "time",
@@ -80,6 +81,7 @@ PARTS = {
     "CollectivesWorkload": ("Several collectives", "collectives"),
     "Comm": ("Several collectives", "collective"),
     "ChakraWorkload": ("Chakra traces", "Chakra traces"),
+    "OperatorsWorkload": ("Operators on servers", "operators"),
     "AstraTextWorkload": ("ASTRA-sim 1 text workloads", "ASTRA-sim 1 file"),
     "DimsFabric": ("Dimension by dimension", "dimensions"),
     "Dim": ("Dimension by dimension", "dimension"),
@@ -112,6 +114,12 @@ DESIGN_PARTS = {
     "WeightedJob": ("Several jobs", "job"),
 }
 """The same for the schema of design specs."""
+
+JOINT_PARTS = {
+    "Server": ("Servers", "server"),
+    "Search": ("How to search", "search"),
+}
+"""The same for the schema of specs for strategy and topology."""
 
 SOURCES = {
     "Collectives.all_reduce": "astra2020 III-D, hier2021 III-B, dlrm2020 Table II",
@@ -203,6 +211,11 @@ def design(name: str) -> list[str]:
     return _keys(DESIGN if name == "Spec" else DESIGN["definitions"][name], name)
 
 
+def joint(name: str) -> list[str]:
+    """The keys of one part of a spec for strategy and topology."""
+    return _keys(JOINT if name == "Joint" else JOINT["definitions"][name], name)
+
+
 def faults(part: str) -> list[str]:
     """Faults that tests cause, and their consequences."""
     # A part named by two words is given here by one of them.
@@ -251,7 +264,7 @@ def _shown(value: Any) -> str:
 
 
 def _definition(name: str) -> Any:
-    return (SCHEMA["definitions"] | DESIGN["definitions"])[name]
+    return (SCHEMA["definitions"] | DESIGN["definitions"] | JOINT["definitions"])[name]
 
 
 def _reference(entry: dict[str, Any]) -> str | None:
@@ -261,7 +274,7 @@ def _reference(entry: dict[str, Any]) -> str | None:
 
 def _type(entry: dict[str, Any]) -> str:
     if name := _reference(entry):
-        heading, word = (PARTS | DESIGN_PARTS)[name]
+        heading, word = (PARTS | DESIGN_PARTS | JOINT_PARTS)[name]
         return f"[{word}](#{re.sub(r'[^a-z0-9-]', '', heading.lower().replace(' ', '-'))})"
     for joint in ("anyOf", "oneOf"):
         if joint in entry:
@@ -584,6 +597,7 @@ GENERATORS: dict[str, Callable[..., list[str]]] = {
     "prices": prices,
     "commands": commands,
     "design": design,
+    "joint": joint,
     "errors": errors,
     "fabrics": fabrics,
     "fidelity": models_compared,

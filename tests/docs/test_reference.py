@@ -12,7 +12,19 @@ import pytest
 
 from tests.docs import faults
 from tests.docs.pages import PAGES, ROOT, UPDATE, name
-from tests.docs.reference import DESIGN, DESIGN_PARTS, GENERATORS, MARKED, PARTS, SCHEMA, SOURCES, build, manifest
+from tests.docs.reference import (
+    DESIGN,
+    DESIGN_PARTS,
+    GENERATORS,
+    JOINT,
+    JOINT_PARTS,
+    MARKED,
+    PARTS,
+    SCHEMA,
+    SOURCES,
+    build,
+    manifest,
+)
 
 GENERATED = [page for page in PAGES if MARKED.search(page.read_text("utf-8"))]
 REFERENCE = ROOT / "docs" / "reference"
@@ -48,6 +60,14 @@ def test_every_part_of_a_design_is_described():
     assert described == {"Spec", *DESIGN["definitions"]}
     assert set(DESIGN_PARTS) == set(DESIGN["definitions"])
     assert {heading for heading, _ in DESIGN_PARTS.values()} <= set(re.findall(r"^#+ (.+)$", text, re.M))
+
+
+def test_every_part_of_a_joint_design_is_described():
+    text = (REFERENCE / "design.md").read_text("utf-8")
+    described = {found[3] for found in MARKED.finditer(text) if found[2] == "joint"}
+    assert described == {"Joint", *JOINT["definitions"]}
+    assert set(JOINT_PARTS) == set(JOINT["definitions"])
+    assert {heading for heading, _ in JOINT_PARTS.values()} <= set(re.findall(r"^#+ (.+)$", text, re.M))
 
 
 def test_sources_belong_to_existing_keys():

@@ -23,6 +23,7 @@ from syncline.config.workload import (
     LayersWorkload,
     ModelWorkload,
     ModuleWorkload,
+    OperatorsWorkload,
     Ops,
     Parallel,
     Product,
@@ -152,6 +153,11 @@ def expand(workload: Workload, origins: Origins, built: Built | None) -> Expande
             groups = workload.groups and origins.source.relative(workload.groups)
             prefix = origins.source.relative(workload.chakra)
             return Expanded({"source": "chakra", "prefix": prefix, "groups": groups})
+        case OperatorsWorkload():
+            file = origins.source.relative(workload.operators)
+            types = _types(workload.precision, GivenTypes())
+            resolved = {"source": "operators", "file": file, "iterations": workload.iterations}
+            return Expanded(resolved, types=types)
         case AstraTextWorkload():
             origins.move(("workload", "file"), ("workload", "astra_text"))
             file = origins.source.relative(workload.astra_text)

@@ -392,6 +392,17 @@ class ChakraWorkload(Strict):
     """Path of a JSON file with communicator groups, in ASTRA-sim's form."""
 
 
+class OperatorsWorkload(Strict):
+    """A model whose operators run on servers of their own, as `syncline design joint` finds; each NPU is a server."""
+
+    operators: Annotated[str, Field(min_length=1)]
+    """Path of the JSON file with the model and its strategy."""
+    precision: Precision = "fp32"
+    """Precision of training, which says which of an accelerator's peak rates apply."""
+    iterations: Iterations = 1
+    """Training iterations."""
+
+
 class AstraTextWorkload(Strict):
     """A text workload of ASTRA-sim 1."""
 
@@ -408,6 +419,7 @@ Workload = Annotated[
     | Annotated[CollectiveWorkload, Tag("collective")]
     | Annotated[CollectivesWorkload, Tag("collectives")]
     | Annotated[ChakraWorkload, Tag("chakra")]
+    | Annotated[OperatorsWorkload, Tag("operators")]
     | Annotated[AstraTextWorkload, Tag("astra_text")],
     Discriminator(
         form(
@@ -418,6 +430,7 @@ Workload = Annotated[
             collective="collective",
             collectives="collectives",
             chakra="chakra",
+            operators="operators",
             astra_text="astra_text",
         )
     ),

@@ -7,23 +7,18 @@ import io
 import itertools
 import json
 import re
-import shutil
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
-from syncline.codes import Code
+from syncline.design import folder as folders
 from syncline.design import plot, portable
 from syncline.design.held import entries
 from syncline.input.dump import dump
-from syncline.input.node import Mark, Text
-from syncline.input.problem import cannot_write, error, raise_errors
 
 if TYPE_CHECKING:
     from syncline.design.bandwidth import Allocation, SearchResult
 
-ANSWER = "design.json"
 SCHEMA = "syncline-design-results/1"
 FILES = "files"
 """Folder of the files that the winner's scenarios name."""
@@ -32,59 +27,12 @@ _FILES = ("model", "file", "list")
 _SECTIONS = ("workload", "compute", "collectives", "network", "prices")
 
 
-def check_folder(folder: str) -> None:
-    """Raises an error if a folder holds anything but the results of an earlier search."""
-    path = Path(folder)
-    if not path.exists() and not path.is_symlink():
-        return
-    foreign = "a file" if not path.is_dir() else next((each for each in _names(path) if not _ours(path, each)), None)
-    if foreign is not None:
-        raise_errors(
-            error(
-                Code.CANNOT_WRITE,
-                "the folder is not empty and does not hold results that may be replaced",
-                mark=Mark(Text(folder, ()), 0, 0, 0),
-                found=foreign,
-                help="name another folder, or move the content of this one elsewhere",
-            )
-        )
-
-
-def _names(folder: Path) -> list[str]:
-    return sorted(each.name for each in folder.iterdir())
-
-
-def _ours(folder: Path, name: str) -> bool:
-    """Whether a search wrote this file: the folder's answer lists all files that it wrote."""
-    try:
-        answer = json.loads((folder / ANSWER).read_text("utf-8"))
-        return answer["schema"] == SCHEMA and name in answer["files"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
 def save(found: SearchResult, folder: str) -> list[str]:
     """Writes the answer, the tables, the plot, and the winner as scenarios with their results; returns the file names.
 
-    Writes the folder atomically. Replaces the folder of an earlier search (:func:`check_folder`).
+    Writes the folder atomically. Replaces the folder of an earlier search (:func:`syncline.design.folder.check`).
     """
-    check_folder(folder)
-    path = Path(folder).resolve()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-        try:
-            new, old = aside / "new", aside / "old"
-            new.mkdir()
-            names = _write(found, new)
-            if path.exists():
-                path.replace(old)
-            new.replace(path)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
-    except OSError as problem:
-        raise_errors(cannot_write(folder, problem))
-    return names
+    return folders.write(folder, lambda path: _write(found, path))
 
 
 def _write(found: SearchResult, folder: Path) -> list[str]:
@@ -98,9 +46,9 @@ def _write(found: SearchResult, folder: Path) -> list[str]:
     for at, (stem, result) in enumerate(zip(stems, found.results, strict=True)):
         (folder / f"{stem}.yaml").write_text(dump(scenario(found, at, folder)), "utf-8")
         result.save(folder / (f"run-{stem}" if found.request.spec.jobs else "run"))
-    names = [ANSWER, *_names(folder)]
+    names = [folders.ANSWER, *folders.names(folder)]
     answer = {**as_dict(found), "files": names}
-    (folder / ANSWER).write_text(json.dumps(answer, indent=1) + "\n", "utf-8")
+    (folder / folders.ANSWER).write_text(json.dumps(answer, indent=1) + "\n", "utf-8")
     return names
 
 

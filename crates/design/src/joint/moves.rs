@@ -53,6 +53,20 @@ pub fn data_parallel(model: &Model, servers: u32, width: u32) -> Strategy {
     Strategy { placed: placed.collect() }
 }
 
+/// Operators on alternating servers: each is divided by samples into as many parts as possible up to `width`, on evenly
+/// spaced servers, and starts one server after the operator before it. So a server holds, and reduces, the parameters of a
+/// part of the operators alone.
+pub fn alternating(model: &Model, servers: u32, width: u32) -> Strategy {
+    let mut strategy = data_parallel(model, servers, width);
+    for (at, placed) in strategy.placed.iter_mut().enumerate() {
+        let choice = &model.graph.operators[at].choices[placed.choice as usize];
+        if choice.parts() > 1 {
+            placed.servers = place(choice, at as u32 % starts(choice, servers), servers);
+        }
+    }
+    strategy
+}
+
 /// Draws a move: the operators that change, and their new divisions and servers.
 pub fn draw(model: &Model, strategy: &Strategy, servers: u32, rng: &mut impl RngExt) -> Vec<(usize, Placed)> {
     let operators = &model.graph.operators;

@@ -10,7 +10,7 @@ use syncline_units::{LinkId, NpuId, Rate, Time};
 const FRACTION: u32 = 32;
 
 /// Time per byte: picoseconds with [`FRACTION`] fractional bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PerByte(u64);
 
 impl PerByte {
@@ -36,11 +36,20 @@ impl PerByte {
     }
 }
 
+/// Links that follow each other by number and are occupied alike.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct LinkRun {
+    /// Their numbers.
+    pub(super) links: std::ops::Range<usize>,
+    /// The time of each for a byte of the vector that is reduced.
+    pub(super) per_byte: PerByte,
+}
+
 /// What an all-reduce of a group occupies.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct GroupLoad {
-    /// Links, each with its time for a byte of the vector that is reduced.
-    pub(super) links: Vec<(u32, PerByte)>,
+    /// The links, ascending.
+    pub(super) runs: Vec<LinkRun>,
     /// Latency of the whole collective.
     pub(super) latency: u64,
 }
@@ -148,7 +157,15 @@ impl Network {
                 slowest = slowest.max(route.iter().map(|&link| self.latency[link as usize]).sum());
             }
         }
-        GroupLoad { links: links.into_iter().collect(), latency: 2 * (size as u64 - 1) * slowest }
+        let mut runs: Vec<LinkRun> = Vec::new();
+        for (link, per_byte) in links {
+            let link = link as usize;
+            match runs.last_mut() {
+                Some(last) if last.links.end == link && last.per_byte == per_byte => last.links.end += 1,
+                _ => runs.push(LinkRun { links: link..link + 1, per_byte }),
+            }
+        }
+        GroupLoad { runs, latency: 2 * (size as u64 - 1) * slowest }
     }
 }
 

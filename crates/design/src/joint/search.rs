@@ -1,6 +1,6 @@
 //! The searches: alternating optimisation by Markov chains, and two baselines that need no luck.
 
-use super::moves::{data_parallel, draw, place, starts};
+use super::moves::{alternating, data_parallel, draw, place, starts};
 use super::network::Network;
 use super::step::{Model, StepTimer};
 use crate::topology::{Demand, Selection, Topology, find};
@@ -81,6 +81,8 @@ pub struct Settings {
 
 /// First temperature of a chain, as a fraction of the step from which it starts.
 pub const HOT: f64 = 0.1;
+/// The same for a chain that starts from what the greedy search finds.
+pub const WARM: f64 = 0.005;
 /// Last temperature of a chain, as a fraction of the step from which it starts.
 pub const COLD: f64 = 0.0005;
 
@@ -151,8 +153,9 @@ const LOOK: u32 = 64;
 
 /// Searches for the strategy, and on direct links the topology, with the shortest step.
 ///
-/// A chain starts from data parallelism; every second one, from data parallelism on the number of servers with the
-/// shortest step. Each chain alternates (topoopt2022 3.2): it changes the strategy on its present topology by FlexFlow's moves, and
+/// A chain starts from data parallelism. Every second one takes the best of
+/// data parallelism on fewer servers and of operators on alternating servers, improves that
+/// as [`greedy`] does, and begins colder. Each chain alternates (topoopt2022 3.2): it changes the strategy on its present topology by FlexFlow's moves, and
 /// chooses the topology anew for its strategy when a proposal is the best so far, or after [`Settings::patience`] proposals
 /// without one. The new topology is kept if the step is not longer. Chains do not know of each other, so the result does
 /// not depend on the number of threads.
@@ -167,8 +170,9 @@ pub fn search(model: &Model, cluster: &Cluster, settings: Settings, control: Con
     let done = AtomicU64::new(0);
     let run = |chain: u32| {
         let mut own = Chain::new(model, cluster, settings, chain, first.clone())?;
-        if chain % 2 == 0 {
+        if chain.is_multiple_of(2) {
             own.narrow()?;
+            own.descend()?;
         }
         own.run(control, &done)
     };
@@ -218,6 +222,8 @@ struct Chain<'a> {
     memory: Memory<'a>,
     found: Found,
     rounds: u32,
+    /// First temperature, as a fraction of the step of the start.
+    hot: f64,
 }
 
 impl<'a> Chain<'a> {
@@ -244,18 +250,28 @@ impl<'a> Chain<'a> {
             topologies: u64::from(topology.is_some()),
         };
         let memory = Memory::new(model, timer.strategy(), cluster.servers());
-        Ok(Self { model, cluster, settings, rng, timer, topology, memory, found, rounds: 0 })
+        Ok(Self { model, cluster, settings, rng, timer, topology, memory, found, rounds: 0, hot: HOT })
     }
 
-    /// Goes to data parallelism on fewer servers if that makes the step shorter.
+    /// Improves the strategy operator by operator, with at most as many proposals as the chain has; then chooses a topology
+    /// for it.
+    fn descend(&mut self) -> Result<()> {
+        self.hot = WARM;
+        descend(self.model, &mut self.timer, u64::from(self.settings.proposals), |_| {});
+        self.memory = Memory::new(self.model, self.timer.strategy(), self.cluster.servers());
+        self.note(0);
+        self.choose_topology(0)
+    }
+
+    /// Goes to data parallelism on fewer servers, or to operators on alternating servers, if that makes the step shorter.
     fn narrow(&mut self) -> Result<()> {
         let servers = self.cluster.servers();
         let widths =
             std::iter::successors(Some(servers / 2), |width| Some(width / 2)).take_while(|&width| width > 0);
-        for width in widths {
-            let Ok(strategy) = fitting(self.model, data_parallel(self.model, servers, width), servers) else {
-                continue;
-            };
+        let model = self.model;
+        let narrower = |width| [data_parallel(model, servers, width), alternating(model, servers, width)];
+        for strategy in widths.flat_map(narrower) {
+            let Ok(strategy) = fitting(model, strategy, servers) else { continue };
             let (network, topology) = self.cluster.network(|| demand(self.model, &strategy, servers))?;
             let timer = StepTimer::new(self.model, network, strategy);
             if timer.time() < self.timer.time() {
@@ -319,7 +335,7 @@ impl<'a> Chain<'a> {
             Some(time) => time.0.max(1) as f64,
             None => {
                 let progress = f64::from(number) / f64::from(self.settings.proposals.max(1));
-                (self.found.start.0 as f64 * HOT * libm::pow(COLD / HOT, progress)).max(1.0)
+                (self.found.start.0 as f64 * self.hot * libm::pow(COLD / self.hot, progress)).max(1.0)
             }
         }
     }
@@ -476,42 +492,52 @@ pub fn greedy(model: &Model, cluster: &Cluster) -> Result<Found> {
     let (network, topology) = cluster.network(|| demand(model, &first, servers))?;
     let mut timer = StepTimer::new(model, network, first);
     let start = timer.time();
-    let mut found = Found {
-        strategy: timer.strategy().clone(),
-        topology,
-        time: start,
-        start,
-        trace: vec![(0, start)],
-        proposals: 0,
-        accepted: 0,
-        topologies: 1,
-    };
+    let mut trace = vec![(0, start)];
+    let (proposals, accepted) = descend(model, &mut timer, u64::MAX, |improved| trace.push(improved));
+    let (strategy, time) = (timer.strategy().clone(), timer.time());
+    Ok(Found { strategy, topology, time, start, trace, proposals, accepted, topologies: 1 })
+}
+
+/// Takes the best of [`worth_trying`] for one operator after the other, until nothing improves or `most` proposals are made.
+/// Calls `improved` with the number of proposals and the time of each improvement; returns the numbers of proposals, and
+/// of those that were accepted.
+fn descend(
+    model: &Model,
+    timer: &mut StepTimer<'_>,
+    most: u64,
+    mut improved: impl FnMut((u32, Time)),
+) -> (u64, u64) {
+    let servers = timer.network().servers();
+    let (mut proposals, mut accepted) = (0, 0);
     loop {
         let before = timer.time();
         for operator in 0..model.graph.operators.len() {
-            for placed in worth_trying(model, &timer, operator, servers) {
-                let mut tried = timer.strategy().clone();
-                tried.placed[operator] = placed.clone();
-                if tried.check(&model.graph, servers).is_err() {
-                    continue;
+            for placed in worth_trying(model, timer, operator, servers) {
+                if proposals == most {
+                    return (proposals, accepted);
                 }
-                found.proposals += 1;
+                if model.graph.server.memory.is_some() {
+                    let mut tried = timer.strategy().clone();
+                    tried.placed[operator] = placed.clone();
+                    if tried.check(&model.graph, servers).is_err() {
+                        continue;
+                    }
+                }
+                proposals += 1;
                 let best = timer.time();
                 if timer.propose([(operator, placed)]) < best {
                     timer.accept();
-                    found.accepted += 1;
-                    found.trace.push((u32::try_from(found.proposals).unwrap_or(u32::MAX), timer.time()));
+                    accepted += 1;
+                    improved((u32::try_from(proposals).unwrap_or(u32::MAX), timer.time()));
                 } else {
                     timer.reject();
                 }
             }
         }
         if timer.time() == before {
-            break;
+            return (proposals, accepted);
         }
     }
-    (found.strategy, found.time) = (timer.strategy().clone(), timer.time());
-    Ok(found)
 }
 
 /// Divisions of an operator on the servers where its neighbours start, on those from server 0, and on those from the

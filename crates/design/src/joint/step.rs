@@ -4,8 +4,9 @@
 //! ([`syncline_workload::operators::tasks`] makes the same promise to the simulator). So a step is a sweep over the
 //! operators, forward and back, that needs no queue of events:
 //!
-//! - **Transfers** occupy the links of their route one after the other, cut through: a link may begin as soon as the one
-//!   before it has, plus its latency. Each link serves transfers in the order of the sweep.
+//! - **Transfers** occupy each link of their route from the time when they are ready, plus the latency of the links before,
+//!   or when the link has served those before them in the order of the sweep; they have arrived when all links have served
+//!   them. A link does not wait for the link before it: the other transfers that pass it would not wait, either.
 //! - **All-reduces** yield to transfers, since nothing in the step waits for them, and get the rest of each link. When the
 //!   last one is done, it does not matter in which order a link has worked: a link that always works when there is work is
 //!   done at the same time. So a link needs one number for this, the time when it has done all its work so far.
@@ -15,14 +16,15 @@
 //! A proposal changes some operators. Everything before the first of these stays, so the sweep resumes from a saved state
 //! just before it.
 
-use super::network::{GroupLoad, Loads, Network};
+use super::network::{GroupLoad, Loads, Network, PerByte};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use syncline_compute::ComputeModel;
 use syncline_diagnostics::Result;
 use syncline_units::Time;
 use syncline_workload::operators::tasks::inside_server;
-use syncline_workload::operators::{OperatorGraph, Placed, Reads, Split, Strategy, pieces};
+use syncline_workload::operators::{OperatorGraph, Pattern, Placed, Reads, Split, Strategy};
 
 /// Operators between two saved states.
 const INTERVAL: usize = 4;
@@ -32,8 +34,8 @@ const INTERVAL: usize = 4;
 pub struct Model {
     /// The operators.
     pub graph: OperatorGraph,
-    /// For each operator, the operators that read its output, ascending; twice if they read it twice.
-    readers: Vec<Vec<u32>>,
+    /// For each operator, the operators that read its output, ascending, with its position among their inputs.
+    reads: Vec<Vec<(u32, u32)>>,
     /// For each operator and choice, the time of a part forward and backward.
     times: Vec<Vec<(u64, u64)>>,
     /// For each operator and choice, the bytes of gradients of a part, and how long the accelerators of a server take to
@@ -47,10 +49,12 @@ impl Model {
     /// # Errors
     /// Work that the compute model cannot time.
     pub fn new(graph: OperatorGraph, compute: &ComputeModel) -> Result<Self> {
-        let mut readers = vec![Vec::new(); graph.operators.len()];
+        let mut reads = vec![Vec::new(); graph.operators.len()];
         let (mut times, mut gradients) = (Vec::new(), Vec::new());
         for (at, operator) in graph.operators.iter().enumerate() {
-            operator.inputs.iter().for_each(|&input| readers[input as usize].push(at as u32));
+            for (number, &input) in operator.inputs.iter().enumerate() {
+                reads[input as usize].push((at as u32, number as u32));
+            }
             let of = |choice: &syncline_workload::operators::Choice| {
                 let (forward, backward) = (compute.time(&choice.forward)?, compute.time(&choice.backward)?);
                 let split = Split { samples: choice.samples, parameters: choice.parameters };
@@ -62,7 +66,7 @@ impl Model {
             times.push(time);
             gradients.push(gradient);
         }
-        Ok(Self { graph, readers, times, gradients })
+        Ok(Self { graph, reads, times, gradients })
     }
 
     fn operators(&self) -> usize {
@@ -75,7 +79,7 @@ impl Model {
         let read =
             operators[operator].inputs.iter().map(|&at| (at as usize, operators[at as usize].output.0));
         let readers =
-            self.readers[operator].iter().map(move |&at| (at as usize, operators[operator].output.0));
+            self.reads[operator].iter().map(move |&(at, _)| (at as usize, operators[operator].output.0));
         read.chain(readers)
     }
 }
@@ -105,6 +109,25 @@ struct Sweep {
     total: u64,
 }
 
+/// What an operator reads of one of its inputs.
+#[derive(Clone, Debug)]
+struct Edge {
+    pattern: Rc<Pattern>,
+    /// Whether every part reads the part of the same number, on the same server, so that nothing is sent.
+    local: bool,
+}
+
+/// The patterns of all pairs of divisions so far, and whether each is one to one.
+type Patterns = BTreeMap<(Split, Split, bool), (Rc<Pattern>, bool)>;
+
+/// An operator before a proposal.
+#[derive(Debug)]
+struct Replaced {
+    operator: usize,
+    placed: Placed,
+    reductions: Vec<Option<Rc<GroupLoad>>>,
+}
+
 /// Evaluates strategies of a model on a network. Holds a strategy, and proposals to change it.
 #[derive(Debug)]
 pub struct StepTimer<'a> {
@@ -112,13 +135,18 @@ pub struct StepTimer<'a> {
     network: Arc<Network>,
     loads: Loads,
     strategy: Strategy,
+    /// For each operator and each of its inputs, which part reads what.
+    edges: Vec<Vec<Edge>>,
     /// For each operator, the loads of its reductions: one for each part of the parameters, if several servers have it.
     reductions: Vec<Vec<Option<Rc<GroupLoad>>>>,
+    patterns: Patterns,
     current: Sweep,
     trial: Sweep,
     /// The operators that the last proposal replaced, and their reductions; and the first operator of its sweep.
-    replaced: Vec<(usize, Placed, Vec<Option<Rc<GroupLoad>>>)>,
+    replaced: Vec<Replaced>,
     first: usize,
+    /// Operators that a rejected proposal had replaced.
+    stale: Vec<usize>,
 }
 
 impl<'a> StepTimer<'a> {
@@ -136,14 +164,18 @@ impl<'a> StepTimer<'a> {
             network,
             loads: Loads::default(),
             strategy,
+            edges: vec![Vec::new(); operators],
+            patterns: Patterns::new(),
             reductions: vec![Vec::new(); operators],
             current: empty.clone(),
             trial: empty,
             replaced: Vec::new(),
             first: 0,
+            stale: Vec::new(),
         };
         for operator in 0..operators {
             timer.reductions[operator] = timer.reductions_of(operator);
+            timer.edges[operator] = timer.edges_of(operator);
         }
         timer.sweep();
         timer.accept();
@@ -174,16 +206,17 @@ impl<'a> StepTimer<'a> {
             let placed = std::mem::replace(&mut self.strategy.placed[operator], placed);
             let reductions = self.reductions_of(operator);
             let reductions = std::mem::replace(&mut self.reductions[operator], reductions);
-            self.replaced.push((operator, placed, reductions));
+            self.replaced.push(Replaced { operator, placed, reductions });
             self.first = self.first.min(operator);
         }
+        self.renew_edges();
         self.sweep();
         Time(self.trial.total)
     }
 
     /// What the last proposal replaces, until it is accepted or rejected.
     pub fn replaced(&self) -> impl Iterator<Item = (usize, &Placed)> {
-        self.replaced.iter().map(|(operator, placed, _)| (*operator, placed))
+        self.replaced.iter().map(|old| (old.operator, &old.placed))
     }
 
     /// Makes the last proposal the strategy that the timer holds.
@@ -204,10 +237,46 @@ impl<'a> StepTimer<'a> {
 
     /// Forgets the last proposal.
     pub fn reject(&mut self) {
-        for (operator, placed, reductions) in self.replaced.drain(..).rev() {
+        for Replaced { operator, placed, reductions } in self.replaced.drain(..).rev() {
             self.strategy.placed[operator] = placed;
             self.reductions[operator] = reductions;
+            self.stale.push(operator);
         }
+        self.renew_edges();
+    }
+
+    /// Makes the edges of operators that were replaced anew, and those of their readers.
+    fn renew_edges(&mut self) {
+        let mut stale = std::mem::take(&mut self.stale);
+        stale.extend(self.replaced.iter().map(|old| old.operator));
+        let readers: Vec<usize> =
+            stale.iter().flat_map(|&at| &self.model.reads[at]).map(|&(reader, _)| reader as usize).collect();
+        stale.extend(readers);
+        stale.sort_unstable();
+        stale.dedup();
+        for operator in stale.drain(..) {
+            self.edges[operator] = self.edges_of(operator);
+        }
+        self.stale = stale;
+    }
+
+    fn edges_of(&mut self, operator: usize) -> Vec<Edge> {
+        let graph = &self.model.graph;
+        let own = graph.operators[operator].reads == Reads::Own;
+        let reader = self.strategy.split(graph, operator);
+        let edge = |&input: &u32| {
+            let source = self.strategy.split(graph, input as usize);
+            let new = || {
+                let pattern = Pattern::new(source, reader, own);
+                let one_to_one = pattern.is_one_to_one();
+                (Rc::new(pattern), one_to_one)
+            };
+            let (pattern, one_to_one) = self.patterns.entry((source, reader, own)).or_insert_with(new);
+            let placed = &self.strategy.placed;
+            let local = *one_to_one && placed[input as usize].servers == placed[operator].servers;
+            Edge { pattern: Rc::clone(pattern), local }
+        };
+        graph.operators[operator].inputs.iter().map(edge).collect()
     }
 
     fn reductions_of(&mut self, operator: usize) -> Vec<Option<Rc<GroupLoad>>> {
@@ -261,16 +330,20 @@ impl<'a> StepTimer<'a> {
         let mut ends = std::mem::take(&mut self.trial.forward[operator]);
         ends.clear();
         ends.resize(placed.servers.len(), 0);
-        for &input in &graph.operators[operator].inputs {
+        for (&input, edge) in graph.operators[operator].inputs.iter().zip(&self.edges[operator]) {
             let input = input as usize;
             // Operators before the first change ended as before.
             let sources = if input < self.first { &self.current } else { &self.trial };
+            if edge.local {
+                latest(&mut ends, &sources.forward[input]);
+                continue;
+            }
             let from = &self.strategy.placed[input].servers;
-            for piece in self.pieces(input, operator) {
+            let mut sender = Sender::new(network, resources);
+            for piece in edge.pattern.pieces(graph.operators[input].output, graph.samples) {
                 let (source, reader) = (piece.source as usize, piece.reader as usize);
                 let ready = sources.forward[input][source];
-                let arrived =
-                    transfer(network, resources, (from[source], placed.servers[reader]), ready, piece.bytes);
+                let arrived = sender.send((from[source], placed.servers[reader]), ready, piece.bytes);
                 ends[reader] = ends[reader].max(arrived);
             }
         }
@@ -289,14 +362,18 @@ impl<'a> StepTimer<'a> {
         let mut ends = std::mem::take(&mut self.trial.backward[operator]);
         let forward = if operator < self.first { &self.current } else { &self.trial };
         ends.clone_from(&forward.forward[operator]);
-        for &reader in &model.readers[operator] {
-            let reader = reader as usize;
+        for &(reader, input) in &model.reads[operator] {
+            let (reader, edge) = (reader as usize, &self.edges[reader as usize][input as usize]);
+            if edge.local {
+                latest(&mut ends, &self.trial.backward[reader]);
+                continue;
+            }
             let from = &self.strategy.placed[reader].servers;
-            for piece in self.pieces(operator, reader) {
+            let mut sender = Sender::new(network, resources);
+            for piece in edge.pattern.pieces(model.graph.operators[operator].output, model.graph.samples) {
                 let (source, read) = (piece.source as usize, piece.reader as usize);
                 let ready = self.trial.backward[reader][read];
-                let arrived =
-                    transfer(network, resources, (from[read], placed.servers[source]), ready, piece.bytes);
+                let arrived = sender.send((from[read], placed.servers[source]), ready, piece.bytes);
                 ends[source] = ends[source].max(arrived);
             }
         }
@@ -319,49 +396,59 @@ impl<'a> StepTimer<'a> {
             resources.reduced = resources.reduced.max(ready);
             let Some(load) = load else { continue };
             let mut last = ready;
-            for &(link, per_byte) in &load.links {
-                let worked = &mut resources.worked[link as usize];
-                *worked = (*worked).max(ready) + per_byte.time(bytes);
-                last = last.max(*worked);
+            for run in &load.runs {
+                let time = run.per_byte.time(bytes);
+                for worked in &mut resources.worked[run.links.clone()] {
+                    *worked = (*worked).max(ready) + time;
+                    last = last.max(*worked);
+                }
             }
             resources.reduced = resources.reduced.max(last + load.latency);
         }
     }
+}
 
-    fn pieces(
-        &self,
-        source: usize,
-        reader: usize,
-    ) -> impl Iterator<Item = syncline_workload::operators::Piece> + use<> {
-        let graph = &self.model.graph;
-        let split = |operator: usize| self.strategy.split(graph, operator);
-        let own = graph.operators[reader].reads == Reads::Own;
-        pieces(split(source), split(reader), graph.operators[source].output, graph.samples, own)
+/// Raises each time to that of another one.
+fn latest(times: &mut [u64], others: &[u64]) {
+    for (time, other) in times.iter_mut().zip(others) {
+        *time = (*time).max(*other);
     }
 }
 
-/// Sends bytes that are ready at a time; returns when the last one has arrived.
-#[inline]
-fn transfer(
-    network: &Network,
-    resources: &mut Resources,
-    (from, to): (u32, u32),
-    ready: u64,
-    bytes: u64,
-) -> u64 {
-    let (mut head, mut tail) = (ready, ready);
-    if from == to {
-        return ready;
+/// Sends pieces, most of which have the same size and pass links of the same rate.
+struct Sender<'a> {
+    network: &'a Network,
+    resources: &'a mut Resources,
+    /// The last link's time per byte, the last piece's size, and the time of both.
+    last: (PerByte, u64, u64),
+}
+
+impl<'a> Sender<'a> {
+    fn new(network: &'a Network, resources: &'a mut Resources) -> Self {
+        Self { network, resources, last: (PerByte::default(), 0, 0) }
     }
-    for &link in network.route(from, to) {
-        let (per_byte, latency) = network.link(link);
-        let work = per_byte.time(bytes);
-        let start = head.max(resources.transferred[link as usize]);
-        resources.transferred[link as usize] = start + work;
-        let worked = &mut resources.worked[link as usize];
-        *worked = (*worked).max(start) + work;
-        head = start + latency;
-        tail = tail.max(start + work) + latency;
+
+    /// Sends bytes that are ready at a time; returns when the last one has arrived.
+    #[inline]
+    fn send(&mut self, (from, to): (u32, u32), ready: u64, bytes: u64) -> u64 {
+        let (mut head, mut tail) = (ready, ready);
+        if from == to {
+            return ready;
+        }
+        for &link in self.network.route(from, to) {
+            let (per_byte, latency) = self.network.link(link);
+            if (per_byte, bytes) != (self.last.0, self.last.1) {
+                self.last = (per_byte, bytes, per_byte.time(bytes));
+            }
+            let work = self.last.2;
+            let transferred = &mut self.resources.transferred[link as usize];
+            let start = head.max(*transferred);
+            *transferred = start + work;
+            let worked = &mut self.resources.worked[link as usize];
+            *worked = (*worked).max(start) + work;
+            head += latency;
+            tail = tail.max(start + work) + latency;
+        }
+        tail
     }
-    tail
 }

@@ -20,7 +20,7 @@ use crate::program::{Algorithm, ClosedForm, Op, Refusal, Seat};
 use std::num::NonZeroU32;
 use syncline_units::{CollectiveKind, Turn};
 
-/// The multi-ring algorithm. Respects [`Seat::reverse`].
+/// The multi-ring algorithm. Ignores [`Seat::reverse`]: a step says the direction, in which alone there may be links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MultiRing {
     name: String,
@@ -71,7 +71,6 @@ impl Algorithm for MultiRing {
             return None;
         }
         let step = self.steps[seat.stream as usize].get() % seat.ranks;
-        let step = if seat.reverse { seat.ranks - step } else { step };
         let circle = Circle::new(seat.ranks, step, inverse(step, seat.ranks)?);
         circle.all_reduce(circle.number(seat.index), pc)
     }

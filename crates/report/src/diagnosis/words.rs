@@ -143,10 +143,17 @@ fn busiest_rank(prepared: &Prepared, record: &Record) -> String {
     else {
         return String::new();
     };
-    let mean = computed.iter().map(|time| time.as_s()).sum::<f64>() / computed.len() as f64;
+    // In whole numbers, so that the text is the same whether each rank is simulated or some represent others.
+    let sum: u128 = computed.iter().map(|time| u128::from(time.0)).sum();
+    let times = |parts: u128| {
+        (u128::from(most.0) * computed.len() as u128 * parts + sum / 2).checked_div(sum).unwrap_or(parts)
+    };
     let rank = prepared.symmetry.representative(class as u32).0;
-    match most.as_s() / mean {
-        ratio if ratio > 1.001 => format!(" Rank {rank} computes {ratio:.2} times as long as the mean rank."),
+    match times(100) {
+        hundredths if times(1000) > 1001 => {
+            let (whole, part) = (hundredths / 100, hundredths % 100);
+            format!(" Rank {rank} computes {whole}.{part:02} times as long as the mean rank.")
+        }
         _ => " All ranks compute equally long in total, but take turns at being slowest.".to_owned(),
     }
 }

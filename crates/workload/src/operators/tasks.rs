@@ -10,7 +10,7 @@ use super::strategy::Strategy;
 use super::transfers::pieces;
 use crate::graph::{GraphBuilder, Part, Peer, Task, TaskKind};
 use crate::role::{Axis, Role, RoleId};
-use crate::{Source, Work, Workload};
+use crate::{ClassRun, Source, Work, Workload};
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic, Result};
 use syncline_units::{Bytes, CollectiveKind, RankId, Time};
@@ -40,7 +40,7 @@ pub fn workload(
         name: graph.model.clone(),
         ranks: servers,
         classes: Vec::new(),
-        class_runs: (0..servers).map(|rank| (rank, rank)).collect(),
+        class_runs: (0..servers).map(|rank| ClassRun { first: rank, class: rank }).collect(),
         roles: job.roles(servers)?,
         axes: Vec::new(),
         layers: graph.operators.iter().map(|operator| operator.name.clone()).collect(),
@@ -176,7 +176,7 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    fn pieces(&self, source: usize, reader: usize) -> impl Iterator<Item = super::Piece> + use<> {
+    fn pieces(&self, source: usize, reader: usize) -> Vec<super::Piece> {
         let (graph, strategy) = (self.graph, self.strategy);
         let own = graph.operators[reader].reads == super::Reads::Own;
         let (from, to) = (strategy.split(graph, source), strategy.split(graph, reader));
@@ -291,7 +291,7 @@ mod tests {
             output: Bytes(10),
             parameters: Bytes(1000),
             copied: true,
-            reads: if at % 2 == 0 { Reads::All } else { Reads::Own },
+            reads: if at.is_multiple_of(2) { Reads::All } else { Reads::Own },
             choices: choices.clone(),
         };
         OperatorGraph {

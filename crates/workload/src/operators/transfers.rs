@@ -3,7 +3,7 @@
 use syncline_units::Bytes;
 
 /// How an operator is divided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Split {
     /// Parts of the samples.
     pub samples: u32,
@@ -30,45 +30,68 @@ pub struct Piece {
     pub bytes: u64,
 }
 
-/// What the parts of an operator divided as `reader` read of an input divided as `source`, by reader and then by source.
-///
-/// `output` is the input's output for one sample, and `samples` those of a step. Where `own` is true, a reader needs the
-/// features that it computes itself, else all of them. Sizes are rounded up to whole bytes.
-pub fn pieces(
-    source: Split,
-    reader: Split,
-    output: Bytes,
-    samples: u64,
-    own: bool,
-) -> impl Iterator<Item = Piece> {
-    let of = |split: Split| (u64::from(split.samples), u64::from(split.parameters));
-    let ((sources, source_slices), (readers, reader_slices)) = (of(source), of(reader));
-    let slices = source_slices * reader_slices;
-    (0..readers).flat_map(move |i| {
-        // The sources of these samples follow each other.
-        let (first, last) = (i * sources / readers, ((i + 1) * sources - 1) / readers);
-        (0..reader_slices).flat_map(move |j| {
-            (first..=last).flat_map(move |k| {
-                let both = overlap((i * sources, (i + 1) * sources), (k * readers, (k + 1) * readers));
-                let wanted = if own { (j * source_slices, (j + 1) * source_slices) } else { (0, slices) };
-                let (from, to) =
-                    if own { (j * source_slices / reader_slices, source_slices) } else { (0, source_slices) };
-                (from..to).filter_map(move |l| {
-                    let features = overlap(wanted, (l * reader_slices, (l + 1) * reader_slices));
-                    let whole =
-                        u128::from(samples) * u128::from(output.0) * u128::from(both) * u128::from(features);
-                    let of = u128::from(sources * readers) * u128::from(slices);
-                    let bytes = u64::try_from(whole.div_ceil(of)).unwrap_or(u64::MAX);
-                    let piece = |bytes| Piece {
-                        source: (k * source_slices + l) as u32,
-                        reader: (i * reader_slices + j) as u32,
-                        bytes,
-                    };
-                    (features > 0).then(|| piece(bytes))
-                })
-            })
+/// The pieces that the parts of an operator read of an input, whatever its size: they depend on the two divisions alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// Source, reader, and the part of the tensor of all samples as a multiple of 1 / [`Self::of`]; by reader and then by
+    /// source.
+    pieces: Vec<(u32, u32, u32)>,
+    of: u64,
+    /// Whether all pieces have equal size.
+    even: bool,
+}
+
+impl Pattern {
+    /// The pattern for an input divided as `source`. Where `own` is true, a reader needs the features that it computes
+    /// itself, else all of them.
+    pub fn new(source: Split, reader: Split, own: bool) -> Self {
+        let of = |split: Split| (u64::from(split.samples), u64::from(split.parameters));
+        let ((sources, source_slices), (readers, reader_slices)) = (of(source), of(reader));
+        let slices = source_slices * reader_slices;
+        let mut pieces = Vec::new();
+        for (i, j) in (0..readers).flat_map(|i| (0..reader_slices).map(move |j| (i, j))) {
+            // The sources of these samples follow each other, and so do those of these features.
+            let (first, last) = (i * sources / readers, ((i + 1) * sources - 1) / readers);
+            let wanted = if own { (j * source_slices, (j + 1) * source_slices) } else { (0, slices) };
+            for (k, l) in (first..=last).flat_map(|k| (0..source_slices).map(move |l| (k, l))) {
+                let samples = overlap((i * sources, (i + 1) * sources), (k * readers, (k + 1) * readers));
+                let features = overlap(wanted, (l * reader_slices, (l + 1) * reader_slices));
+                if features > 0 {
+                    let (source, reader) = (k * source_slices + l, i * reader_slices + j);
+                    pieces.push((source as u32, reader as u32, (samples * features) as u32));
+                }
+            }
+        }
+        let even = pieces.windows(2).all(|pair| pair[0].2 == pair[1].2);
+        Self { pieces, of: sources * readers * slices, even }
+    }
+
+    /// The pieces of a tensor of `output` for each of `samples` samples. Sizes are rounded up to whole bytes.
+    pub fn pieces(&self, output: Bytes, samples: u64) -> impl Iterator<Item = Piece> + '_ {
+        let whole = u128::from(samples) * u128::from(output.0);
+        let size = move |parts: u32| {
+            u64::try_from((whole * u128::from(parts)).div_ceil(u128::from(self.of))).unwrap_or(u64::MAX)
+        };
+        let even = self.pieces.first().filter(|_| self.even).map(|&(.., parts)| size(parts));
+        self.pieces.iter().map(move |&(source, reader, parts)| Piece {
+            source,
+            reader,
+            bytes: even.unwrap_or_else(|| size(parts)),
         })
-    })
+    }
+
+    /// Whether each part reads the part of the same number, and no other.
+    pub fn is_one_to_one(&self) -> bool {
+        self.pieces
+            .iter()
+            .enumerate()
+            .all(|(at, &(source, reader, _))| source as usize == at && reader as usize == at)
+    }
+}
+
+/// What the parts of an operator divided as `reader` read of an input divided as `source`: see [`Pattern`].
+pub fn pieces(source: Split, reader: Split, output: Bytes, samples: u64, own: bool) -> Vec<Piece> {
+    Pattern::new(source, reader, own).pieces(output, samples).collect()
 }
 
 /// Length of what two intervals share.
@@ -86,6 +109,7 @@ mod tests {
     fn all(source: (u32, u32), reader: (u32, u32), own: bool) -> Vec<(u32, u32, u64)> {
         let split = |(samples, parameters)| Split { samples, parameters };
         pieces(split(source), split(reader), Bytes(12), 24, own)
+            .into_iter()
             .map(|piece| (piece.source, piece.reader, piece.bytes))
             .collect()
     }
@@ -126,6 +150,7 @@ mod tests {
                 }
             }
             let found: Vec<_> = pieces(split(source), split(reader), Bytes(output), samples, own)
+                .into_iter()
                 .map(|piece| ((piece.reader, piece.source), piece.bytes))
                 .collect();
             prop_assert_eq!(found.len(), counted.len());

@@ -30,3 +30,27 @@ def bandwidth(
     from syncline.cli.commands.design import bandwidth as call
 
     return call(spec, set_ or [], out, as_json=json, quiet=quiet)
+
+
+@app.command()
+def joint(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="A file with the model, servers and links.")],
+    set_: Set = None,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Folder for the results (default: runs/design-NAME)."),
+    ] = None,
+    simulate: Annotated[
+        bool, typer.Option("--simulate/--no-simulate", help="Simulate the answer on its links and routes.")
+    ] = True,
+    json: Json = False,
+    quiet: Quiet = False,
+    no_color: NoColour = False,
+) -> int:
+    """Find a parallelisation strategy and a topology of direct links together, and compare with a fat-tree.
+
+    Exit status: 0 done, 1 no strategy fits into memory, 2 configuration, 3 input, 70 bug, 130 Ctrl-C.
+    """
+    from syncline.cli.commands.design import joint as call
+
+    return call(spec, set_ or [], out, with_simulation=simulate, as_json=json, quiet=quiet)

@@ -102,7 +102,7 @@ def hub_status(
 def hub_bench(
     address: Address = "127.0.0.1",
     world: Annotated[int, typer.Option(min=1, max=64, help="Number of ranks; all run in this process.")] = 4,
-    size: Annotated[str, typer.Option(metavar="SIZE", help="Size of the vector that is exchanged.")] = "25MB",
+    size: Annotated[str, typer.Option("--size", metavar="SIZE", help="Size of the vector that is exchanged.")] = "25MB",
     steps: Annotated[int, typer.Option(min=1, help="Number of exchanges to time.")] = 20,
     chunk: Annotated[str, typer.Option(metavar="SIZE", help="Size of a chunk.")] = "32KiB",
     key_file: KeyFile = None,

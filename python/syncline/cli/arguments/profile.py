@@ -29,7 +29,9 @@ def profile(
         ),
     ] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="Number of samples in an iteration (default: 32).")] = None,
-    device: Annotated[str, typer.Option(metavar="DEVICE", help="Where to measure: cpu, cuda or cuda:N.")] = "cpu",
+    device: Annotated[
+        str, typer.Option("--device", metavar="DEVICE", help="Where to measure: cpu, cuda or cuda:N.")
+    ] = "cpu",
     repeats: Annotated[
         int, typer.Option(min=1, max=10**6, help="Number of timed runs of each pass of each layer.")
     ] = 10,

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
 def bandwidth(spec: str, sets: Iterable[str], out: str | None, *, as_json: bool, quiet: bool) -> int:
     """Searches for the best bandwidths, saves and prints the results; returns the exit status."""
+    from syncline.design import folder as folders
     from syncline.design import result_files
     from syncline.design.bandwidth import search
     from syncline.design.candidate import read
 
     request = read(spec, overrides(sets, {}))
     folder = chosen(out, of_name(f"design-{request.name}"))
-    result_files.check_folder(folder)
+    folders.check(folder)
     with Waiting(quiet=quiet or as_json) as progress:
         found = search(request, progress, None if quiet else complain)
     files = result_files.save(found, folder)
@@ -34,4 +35,31 @@ def bandwidth(spec: str, sets: Iterable[str], out: str | None, *, as_json: bool,
     if not quiet:
         first = next(name for name in files if name.endswith(".yaml"))
         say(f"Results are in {folder}; simulate the winner with: syncline simulate {folder}/{first}")
+    return 0
+
+
+def joint(spec: str, sets: Iterable[str], out: str | None, *, with_simulation: bool, as_json: bool, quiet: bool) -> int:
+    """Searches for a strategy and a topology, saves and prints the results; returns the exit status."""
+    from syncline.design import folder as folders
+    from syncline.design.joint import read, save, search
+    from syncline.design.joint.answer import simulate
+    from syncline.design.joint.result_files import as_dict
+
+    request = read(spec, overrides(sets, {}))
+    folder = chosen(out, of_name(f"design-{request.name}"))
+    folders.check(folder)
+    with Waiting(quiet=quiet or as_json) as progress:
+        found = search(request, progress)
+        if with_simulation:
+            progress(0.99, "simulation")
+            simulate(found)
+    save(found, folder)
+    if as_json:
+        show_json({"exit_status": 0, "folder": folder, "design": as_dict(found)})
+    else:
+        from syncline.design.joint.screen import screen
+
+        show(screen(found, console().width))
+    if not quiet:
+        say(f"Results are in {folder}; simulate the answer with: syncline simulate {folder}/scenario.yaml")
     return 0

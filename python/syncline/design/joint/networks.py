@@ -1,0 +1,144 @@
+"""The networks that a topology of direct links is compared with, and what each costs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from syncline import _core
+from syncline.codes import Code
+from syncline.input.problem import error, raise_errors
+from syncline.input.units import decimal
+
+if TYPE_CHECKING:
+    from syncline.design.joint.request import Request
+
+_KINDS = (1, 10, 25, 40, 100, 200, 400, 800, 1600, 3200, 6400, 12800)
+"""Rates in Gb/s at which fat-trees are priced; prices in between are interpolated, as in topoopt2022 5.2."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network with one interface for each server, or of direct links at random."""
+
+    name: str
+    """Name in the spec."""
+    title: str
+    """Name for people."""
+    rate: int
+    """Rate of a server's interface, in bits per second."""
+    fabric: dict[str, Any]
+    """The fabric in the core's form, each NPU a server."""
+    usd: float
+    """Its price."""
+
+
+def direct_usd(request: Request) -> float:
+    """Price of the direct links of all servers.
+
+    Every interface of a server sends to one interface and receives from one, so the servers have as many parts as if
+    they were joined in pairs.
+    """
+    spec = request.spec
+    links = [
+        {"from": one, "to": 1 - one, "rate": spec.link, "latency": spec.latency}
+        for _ in range(spec.degree)
+        for one in (0, 1)
+    ]
+    return _usd({"graph": {"npus": 2, "links": links}}, request.prices) / 2 * spec.servers
+
+
+def networks(request: Request) -> list[Network]:
+    """The networks of the spec. Raises ``SynclineError`` if a price is missing."""
+    return [_network(request, name) for name in dict.fromkeys(request.spec.compare)]
+
+
+def _network(request: Request, name: str) -> Network:
+    spec = request.spec
+    servers, joint = spec.servers, spec.degree * _core.parse_quantity("rate", spec.link)
+    if name == "ideal":
+        return _switch(request, name, "ideal switch", joint)
+    if name == "same_price":
+        return _switch(request, name, "fat-tree, same price", _affordable(request))
+    if name == "oversubscribed":
+        hosts = max(by for by in range(1, 17) if servers % by == 0)
+        leaves = {
+            "leaves": servers // hosts,
+            "hosts_per_leaf": hosts,
+            "spines": 1,
+            "rate": f"{joint}b/s",
+            "uplink_rate": f"{max(joint * hosts // 2, 1)}b/s",
+            "latency": spec.latency,
+        }
+        fabric = {"built": {"network": {"leaf_spine": leaves}}}
+        return Network(name, "2:1 oversubscribed", joint, fabric, _fat_tree_usd(request, joint, oversubscription=2))
+    if servers * spec.degree % 2:
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "an expander needs an even number of interfaces",
+                mark=request.source.mark(("compare",)),
+                key="compare",
+                found=f"{servers} servers with {spec.degree} each",
+                help="leave out `expander`, or take an even number of servers",
+            )
+        )
+    expander = {"hosts": servers, "degree": spec.degree, "rate": spec.link, "latency": spec.latency}
+    fabric = {"built": {"network": {"expander": {**expander, "seed": spec.search.seed}}}}
+    return Network(name, "expander", joint, fabric, _usd(fabric, {**request.prices, "direct": "cable"}))
+
+
+def _switch(request: Request, name: str, title: str, rate: int) -> Network:
+    switch = {"hosts": request.spec.servers, "rate": f"{rate}b/s", "latency": request.spec.latency}
+    fabric = {"built": {"network": {"switch": switch}}}
+    return Network(name, title, rate, fabric, _fat_tree_usd(request, rate))
+
+
+def _affordable(request: Request) -> int:
+    """The rate at which a fat-tree costs as much as the direct links; prices between kinds are interpolated."""
+    budget = direct_usd(request)
+    low, low_usd = 0, 0.0
+    for kind in _KINDS:
+        rate = kind * 10**9
+        usd = _kind_usd(request, rate)
+        if usd >= budget:
+            return max(round(low + (rate - low) * (budget - low_usd) / (usd - low_usd)), 1)
+        low, low_usd = rate, usd
+    return low
+
+
+def _fat_tree_usd(request: Request, rate: int, oversubscription: int = 1) -> float:
+    """Price of a fat-tree for the servers, interpolated between kinds."""
+    low, low_usd = 0, 0.0
+    for kind in _KINDS:
+        high = kind * 10**9
+        usd = _kind_usd(request, high, oversubscription)
+        if rate <= high:
+            return low_usd + (usd - low_usd) * (rate - low) / (high - low)
+        low, low_usd = high, usd
+    return low_usd * rate / low
+
+
+def _kind_usd(request: Request, rate: int, oversubscription: int = 1) -> float:
+    """Price of a fat-tree of parts of this rate: as many servers' shares of the smallest one that has room for them."""
+    servers = request.spec.servers
+    k = next(k for k in range(4, 10_000, 2) if k**3 // 4 >= servers and k // 2 % oversubscription == 0)
+    # The rate of a link inside is that of an interface, so a share of the price does not depend on the size.
+    tree = {"k": min(k, 16), "oversubscription": oversubscription, "rate": f"{rate}b/s", "latency": "0s"}
+    hosts = tree_hosts(min(k, 16))
+    return _usd({"built": {"network": {"fat_tree": tree}}}, request.prices) / hosts * servers
+
+
+def tree_hosts(k: int) -> int:
+    """Hosts of a fat-tree of switches with ``k`` ports."""
+    return k**3 // 4
+
+
+def _usd(fabric: dict[str, Any], prices: dict[str, Any]) -> float:
+    return float(json.loads(_core.cost(json.dumps(fabric), json.dumps(prices)))["usd"])
+
+
+def shown_rate(rate: int) -> str:
+    """A rate in bits per second with its unit."""
+    return decimal(rate, "b/s")

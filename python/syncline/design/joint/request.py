@@ -1,0 +1,153 @@
+"""Reads a spec, and makes the core's request of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from syncline.codes import Code
+from syncline.config.expand_prices import expand, price_list
+from syncline.config.origin import Origins
+from syncline.design.joint.spec import Joint, Priced
+from syncline.input.check import Whole, check
+from syncline.input.node import Node
+from syncline.input.problem import error, raise_errors, shown
+from syncline.input.source import Override, Source, from_argument
+from syncline.input.units import decimal
+from syncline.models.accelerators import find
+from syncline.models.errors import ModelError
+from syncline.models.operators import Cluster, build, resolve
+from syncline.models.operators.measured import Measured
+from syncline.models.operators.measured import read as read_measured
+from syncline.models.types import types
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from syncline.input.node import Path
+    from syncline.models.accelerators import Accelerator
+    from syncline.models.operators import OperatorModel
+
+
+PRICES = "topoopt2022"
+"""The price list of a spec that names none."""
+DIRECT = "look_ahead"
+"""How servers are joined then: by patch panels, with a second set of ports for the next job (topoopt2022 4)."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A spec, with its source."""
+
+    spec: Joint
+    source: Source
+
+    @property
+    def name(self) -> str:
+        """Name of the search, and of its results."""
+        return self.spec.name or self.spec.model
+
+    @cached_property
+    def model(self) -> OperatorModel:
+        """The model. Raises ``SynclineError`` for an unknown one, and for parameters that it does not take."""
+        try:
+            return build(self.spec.model, self.spec.parameters)
+        except ModelError as problem:
+            path: Path = ("model",) if problem.key == "model" else ("parameters", problem.key)
+            self._refuse(problem, path)
+
+    @cached_property
+    def accelerator(self) -> Accelerator:
+        """The accelerator. Raises ``SynclineError`` for an unknown one."""
+        try:
+            return find(self.spec.server.accelerator)
+        except ModelError as problem:
+            self._refuse(problem, ("server", "accelerator"))
+
+    @cached_property
+    def measured(self) -> Measured | None:
+        """The table of measured times, if the spec names one."""
+        if self.spec.measured is None:
+            return None
+        return read_measured(self.source.relative(self.spec.measured), interpolate=self.spec.interpolate)
+
+    @cached_property
+    def compute(self) -> dict[str, Any]:
+        """The compute model in the core's form."""
+        try:
+            model = self.accelerator.roofline(types(self.spec.precision))
+        except ModelError as problem:
+            self._refuse(problem, ("precision",))
+        return {**model, "efficiency": self.spec.server.efficiency}
+
+    @cached_property
+    def graph(self) -> dict[str, Any]:
+        """The operators and their divisions, in the core's form."""
+        spec = self.spec
+        own = f"{self.accelerator.scale_up.bytes_per_s}B/s"
+        cluster = Cluster(
+            servers=spec.servers,
+            accelerators=spec.server.accelerators,
+            rate=spec.server.rate or own,
+            memory=decimal(self.accelerator.memory_bytes, "B") if spec.server.limit_memory else None,
+        )
+        return resolve(
+            self.model,
+            cluster,
+            types(spec.precision),
+            optimizer=spec.optimizer,
+            cut_parameters=spec.cut_parameters,
+            measured=self.measured,
+        )
+
+    @cached_property
+    def prices(self) -> dict[str, Any]:
+        """The price list in the core's form."""
+        if self.spec.prices is None:
+            return {**price_list(PRICES), "direct": DIRECT}
+        given = self.source.root.at(("prices",))
+        source = Source(Node({} if given is None else {"prices": given}), self.source.file)
+        return expand(check(source, Priced, Whole("the design")).prices, Origins(self.source))
+
+    def method(self) -> Any:
+        """How to search, in the core's form."""
+        search = self.spec.search
+        if search.method != "chains":
+            return search.method
+        keys = ("proposals", "chains", "seed", "temperature", "patience", "rounds")
+        return {"chains": {key: getattr(search, key) for key in keys}}
+
+    def text(self, cluster: dict[str, Any], method: Any) -> str:
+        """The core's request as JSON."""
+        return json.dumps({"graph": self.graph, "compute": self.compute, "cluster": cluster, "method": method})
+
+    def direct(self) -> dict[str, Any]:
+        """Direct links between servers, in the core's form."""
+        spec = self.spec
+        links = {"servers": spec.servers, "degree": spec.degree, "rate": spec.link, "latency": spec.latency}
+        return {"direct": {**links, "direct_rings": spec.search.rings == "direct"}}
+
+    def _refuse(self, problem: ModelError, path: Path) -> NoReturn:
+        given = self.source.root.at(path) is not None
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                problem.problem or "value not allowed",
+                mark=self.source.mark(path if given else path[:1]),
+                key=".".join(map(str, path)),
+                found=shown(problem.found),
+                allowed=problem.allowed,
+                nearest=problem.nearest,
+            )
+        )
+
+
+def read(path: str, overrides: Iterable[Override] = ()) -> Request:
+    """Reads a spec. Raises ``SynclineError`` with all errors in it."""
+    source = from_argument(path)
+    if not isinstance(source.root.value, dict):
+        raise_errors(error(Code.BAD_VALUE, "not a design", mark=source.root.mark, allowed="a mapping"))
+    source.override(overrides)
+    return Request(check(source, Joint, Whole("the design")), source)

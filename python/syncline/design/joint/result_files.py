@@ -1,0 +1,175 @@
+"""The results of a search as files.
+
+- ``design.json``: the answer; lists all files
+- ``operators.json``: the model and its strategy
+- ``topology.yaml``: the links, and the routes over several of them
+- ``scenario.yaml``: a scenario for ``simulate`` with these two
+- ``transfers.csv``: bytes from server to server in a step
+- ``trace.csv``: the best time after each proposal that improved it
+- ``traffic.svg``, ``topology.svg``: pictures of both
+- ``run``: the simulation of the scenario
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+from syncline import _core
+from syncline.design import folder as folders
+from syncline.design.joint import pictures
+from syncline.design.joint.traffic import traffic
+from syncline.input.dump import dump
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from syncline.design.joint.answer import Answer, Found
+
+SCHEMA = "syncline-joint-results/1"
+
+
+def save(found: Found, folder: str) -> list[str]:
+    """Writes the results, and returns the names of the files. Replaces the folder of an earlier search."""
+    return folders.write(folder, lambda path: _write(found, path))
+
+
+def _write(found: Found, folder: Path) -> list[str]:
+    write_scenario(found, folder)
+    sent = traffic(found)
+    (folder / "transfers.csv").write_text(_csv(("from", "to", "kind", "bytes"), sent.rows()), "utf-8")
+    (folder / "trace.csv").write_text(_csv(("proposal", "step_s"), found.answer.trace), "utf-8")
+    (folder / "traffic.svg").write_text(pictures.heat_map(sent), "utf-8")
+    (folder / "topology.svg").write_text(pictures.topology(found), "utf-8")
+    if found.result is not None:
+        found.result.save(folder / "run")
+    names = [folders.ANSWER, *folders.names(folder)]
+    (folder / folders.ANSWER).write_text(json.dumps({**as_dict(found), "files": names}, indent=1) + "\n", "utf-8")
+    return names
+
+
+def write_scenario(found: Found, folder: Path) -> None:
+    """Writes the scenario of the answer, and the files that it names."""
+    request, answer = found.request, found.answer
+    operators = {
+        "schema": "syncline-operators/1",
+        "servers": request.spec.servers,
+        "graph": request.graph,
+        "strategy": answer.strategy,
+    }
+    (folder / "operators.json").write_text(json.dumps(operators) + "\n", "utf-8")
+    (folder / "topology.yaml").write_text(dump(_topology(found)), "utf-8")
+    (folder / "scenario.yaml").write_text(dump(_scenario(found)), "utf-8")
+
+
+def _topology(found: Found) -> dict[str, Any]:
+    """The links as a fabric's file. Parallel links are one with their joint rate, as the search counts them."""
+    spec, topology = found.request.spec, found.answer.topology or {}
+    rate = _core.parse_quantity("rate", spec.link)
+    links = [
+        {
+            "from": source,
+            "to": target,
+            "rate": _core.exact_quantity("rate", rate * count),
+            "latency": spec.latency,
+            "duplex": False,
+        }
+        for source, target, count in topology.get("links", ())
+    ]
+    routes = topology.get("routes", ())
+    return {"npus": spec.servers, "links": links, **({"routing": routes} if routes else {})}
+
+
+def _scenario(found: Found) -> dict[str, Any]:
+    request = found.request
+    server = request.spec.server
+    compute: dict[str, Any] = {"model": "roofline", "accelerator": request.accelerator.name}
+    if server.efficiency != 1:
+        compute["efficiency"] = server.efficiency
+    return {
+        "schema": "syncline/1",
+        "name": request.name,
+        "workload": {"operators": "operators.json", "precision": request.spec.precision},
+        "compute": compute,
+        "fabric": {"file": "topology.yaml"},
+        # The search divides an all-reduce among its rings alone.
+        "collectives": {"chunks": 1, "algorithms_of": _algorithms(found.answer)},
+        "network": "flow",
+    }
+
+
+def _algorithms(answer: Answer) -> list[dict[str, Any]]:
+    return [
+        {
+            "group": each["group"],
+            "collective": "all_reduce",
+            "bytes": each["bytes"],
+            "phases": [f"multi_ring(steps={'+'.join(map(str, each['steps'] or [1]))}) all_reduce"],
+        }
+        for each in answer.reductions
+    ]
+
+
+def as_dict(found: Found) -> dict[str, Any]:
+    """The answer as plain data."""
+    request, answer = found.request, found.answer
+    spec = request.spec
+    return {
+        "schema": SCHEMA,
+        "name": request.name,
+        "model": request.model.name,
+        "servers": spec.servers,
+        "degree": spec.degree,
+        "link": spec.link,
+        "step_s": answer.step_s,
+        "simulated_s": found.simulated_s,
+        "data_parallel_s": answer.start_s,
+        "usd": found.usd,
+        "strategy": strategy(found, answer),
+        "topology": answer.topology,
+        "all_reduces": answer.reductions,
+        "memory": answer.memory,
+        "proposals": answer.proposals,
+        "accepted": answer.accepted,
+        "topologies": answer.topologies,
+        "others": [
+            {
+                "network": each.network.name,
+                "rate_bits_per_s": each.network.rate,
+                "usd": each.network.usd,
+                "step_s": each.answer.step_s,
+                "data_parallel_s": each.answer.start_s,
+                "strategy": strategy(found, each.answer),
+            }
+            for each in found.others
+        ],
+        "notes": found.notes,
+    }
+
+
+def strategy(found: Found, answer: Answer) -> list[dict[str, Any]]:
+    """The division and servers of each operator."""
+    rows = []
+    for operator, placed in zip(found.request.graph["operators"], answer.strategy, strict=True):
+        choice = operator["choices"][placed["choice"]]
+        rows.append(
+            {
+                "operator": operator["name"],
+                "kind": operator["kind"],
+                "samples": choice["samples"],
+                "parameters": choice["parameters"],
+                "servers": placed["servers"],
+            }
+        )
+    return rows
+
+
+def _csv(heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(heading)
+    writer.writerows(rows)
+    return text.getvalue()

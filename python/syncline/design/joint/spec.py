@@ -1,0 +1,121 @@
+"""The schema of the spec of a search for strategy and topology."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from syncline import _core
+from syncline.config.prices import Prices
+from syncline.input.base import Strict, validation_error
+from syncline.input.units import Rate, Time
+
+Count = Annotated[int, Field(ge=1, le=2**20)]
+MOST_SERVERS = 2048
+"""Most servers of a search: it stores a route between any two."""
+
+
+class Server(Strict):
+    """A server."""
+
+    accelerator: Annotated[str, Field(min_length=1)] = "A100-SXM4-40GB"
+    """Name of the accelerators, whose peak rates give the time of operators."""
+    accelerators: Annotated[int, Field(ge=1, le=64)] = 4
+    """Number of accelerators, which divide the samples of an operator's part evenly."""
+    rate: Rate | None = None
+    """Rate of an accelerator to the others of its server. Without it, that of the accelerator's own links."""
+    efficiency: Annotated[float, Field(gt=0, le=1, strict=False)] = 1.0
+    """Fraction of the peak rate that operators reach."""
+    limit_memory: bool = False
+    """Whether strategies must fit into the accelerators' memory."""
+
+
+class Search(Strict):
+    """How to search."""
+
+    method: Literal["chains", "greedy", "exhaustive"] = "chains"
+    """`chains`: Markov chains, which change the strategy and the topology in turn. `greedy`: operator by operator, on
+    the topology for data parallelism. `exhaustive`: all strategies, on that topology; for few operators and servers."""
+    proposals: Annotated[int, Field(ge=1, le=10**8)] = 4000
+    """Proposals of each chain."""
+    chains: Annotated[int, Field(ge=1, le=1000)] = 2
+    """Number of chains, each with its own random numbers."""
+    seed: Annotated[int, Field(ge=0, le=2**64 - 1)] = 0
+    """Seed of the random numbers."""
+    temperature: Time | None = None
+    """A proposal that makes the step longer by this is accepted with probability 1/e. Without it, it falls from 10 % to
+    0.05 % of the first step."""
+    patience: Annotated[int, Field(ge=1, le=10**8)] = 50
+    """Proposals without an improvement after which the topology is chosen anew."""
+    rounds: Annotated[int, Field(ge=0, le=10**8)] | None = None
+    """How often the topology may be chosen in one chain. Without it, as often as the search wants."""
+    rings: Literal["hops", "direct"] = "hops"
+    """How rings are selected. `hops`: so that transfers take few links. `direct`: as in the paper, so that most bytes
+    of transfers have a link of their own."""
+
+
+Network = Literal["ideal", "same_price", "oversubscribed", "expander"]
+
+
+class Joint(Strict):
+    """A search for a parallelisation strategy and a topology of direct links."""
+
+    schema_: Annotated[Literal["syncline-joint/1"], Field(alias="schema")] = "syncline-joint/1"
+    """Version of this form."""
+    name: str = ""
+    """Name of the search. Without it, that of the model."""
+    model: Annotated[str, Field(min_length=1)]
+    """The model: `dlrm`, `candle`, `bert`, `ncf`, `vgg16`, `resnet50`, or another model of `syncline show`."""
+    parameters: dict[str, Any] = {}
+    """Parameters of the model, such as `{ tables: 16, batch: 256 }`. `batch` is the samples of an accelerator."""
+    servers: Annotated[int, Field(ge=2, le=MOST_SERVERS)]
+    """Number of servers."""
+    degree: Annotated[int, Field(ge=1, le=64)]
+    """Interfaces of a server."""
+    link: Rate
+    """Rate of an interface."""
+    latency: Time = "1us"
+    """Latency of a link."""
+    server: Server = Server()
+    """What a server is."""
+    precision: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"
+    """Precision of training."""
+    optimizer: Literal["sgd", "adam", "none"] = "sgd"
+    """The optimizer, which determines the memory for its states and the time of updates."""
+    cut_parameters: bool = False
+    """Whether operators may also be divided by parameters, and not only by samples."""
+    measured: str | None = None
+    """Path of a table of measured times, as FlexFlow's profiler writes it. Without it, times follow from peak rates."""
+    interpolate: bool = True
+    """With `measured`: whether sizes that were not measured are interpolated."""
+    search: Search = Search()
+    """How to search."""
+    compare: list[Network] = ["ideal", "same_price"]
+    """Networks with one interface for each server to compare with. `ideal`: a switch with `degree` times the rate of a
+    link. `same_price`: a fat-tree for the price of the topology. `oversubscribed`: leaf switches with half the rate
+    upwards. `expander`: a random graph of direct links."""
+    prices: Any = None
+    """What networks cost, as in a scenario. `direct` says how servers are joined; an expander always has cables.
+    Without it, the prices of topoopt2022, with patch panels whose second set of ports is prepared for the next job."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> Joint:
+        if self.degree >= self.servers:
+            raise validation_error(
+                "a server has more interfaces than there are other servers",
+                at=("degree",),
+                found=str(self.degree),
+                allowed=f"1 to {self.servers - 1}",
+                help=f"take a degree of {self.servers - 1} or less, or more servers",
+            )
+        if _core.parse_quantity("rate", self.link) == 0:
+            raise validation_error("links need a rate above 0", at=("link",), found=self.link)
+        return self
+
+
+class Priced(Strict):
+    """The section `prices` of a spec, which has the form of a scenario's."""
+
+    prices: Prices
+    """What networks cost."""

@@ -1,0 +1,87 @@
+"""Operators that several models have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from syncline.models.calculus import Heads, attention, embedding_bag, linear, pointwise, relu, residual, sigmoid
+from syncline.models.layer import Layer
+from syncline.models.operators.operator import Operator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from syncline.models.calculus import Op
+
+
+def dense(
+    name: str,
+    reads: Sequence[str],
+    inputs: int,
+    outputs: int,
+    *,
+    rows: int = 1,
+    activation: Callable[[int], Op] | None = relu,
+    reads_data: bool = False,
+) -> Operator:
+    """A linear layer and its activation, on ``rows`` vectors of each sample. Parameters are cut by outputs."""
+
+    def part(samples: int, parts: int) -> Layer:
+        product = linear(samples * rows, inputs, outputs // parts)
+        after = () if activation is None else (activation(product.outputs),)
+        return Layer(name, (product, *after), reads_data=reads_data)
+
+    return Operator(name, "dense", tuple(reads), part, features=outputs, measured=f"Dense_{inputs}_{outputs}")
+
+
+def classifier(name: str, reads: Sequence[str], inputs: int) -> Operator:
+    """A linear layer with one output, and its sigmoid."""
+    return dense(name, reads, inputs, 1, activation=sigmoid)
+
+
+def table(name: str, entries: int, width: int, pooling: int) -> Operator:
+    """A table of embeddings of which ``pooling`` are looked up and added for each sample.
+
+    Its parameters may be cut by columns. An update changes the vectors that were looked up.
+    """
+
+    def part(samples: int, parts: int) -> Layer:
+        lookup = embedding_bag(samples, 1, entries, width // parts, pooling)
+        return Layer(name, (lookup,), reads_data=True, updated=min(pooling * lookup.outputs, lookup.parameters))
+
+    measured = f"Embed_{entries}x{width}"
+    return Operator(name, "embedding", (), part, features=width, one_server=True, measured=measured)
+
+
+def concatenation(name: str, reads: Sequence[str], features: int) -> Operator:
+    """All inputs side by side: every element is read and written, forward and backward."""
+
+    def part(samples: int, _: int) -> Layer:
+        return Layer(name, (pointwise("concatenate", samples * features, forward=0, backward=0),))
+
+    return Operator(name, "concatenation", tuple(reads), part, measured="Concat_1")
+
+
+def added(name: str, reads: Sequence[str], features: int, *, measured: str = "ElementBinary_31") -> Operator:
+    """The sum of two inputs."""
+
+    def part(samples: int, parts: int) -> Layer:
+        return Layer(name, (residual(samples * features // parts),))
+
+    return Operator(name, "elementwise", tuple(reads), part, features=features, own=True, measured=measured)
+
+
+def self_attention(
+    name: str, reads: Sequence[str], *, sequence: int, hidden: int, heads: int, reads_data: bool = False
+) -> Operator:
+    """Attention with its four projections, on whole samples."""
+
+    def part(samples: int, _: int) -> Layer:
+        rows = samples * sequence
+        of = Heads(batch=samples, sequence=sequence, width=hidden, heads=heads, kv_heads=heads)
+        projections = (linear(rows, hidden, hidden) for _ in range(3))
+        mixed = attention(of, causal=False, skips=False)
+        return Layer(name, (*projections, mixed, linear(rows, hidden, hidden)), reads_data=reads_data)
+
+    measured = f"MultiHeadAttention_{hidden}{heads}"
+    return Operator(name, "attention", tuple(reads), part, measured=measured)

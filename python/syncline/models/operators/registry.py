@@ -1,0 +1,58 @@
+"""Operator models by name."""
+
+from __future__ import annotations
+
+import inspect
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from syncline.models import registry
+from syncline.models.errors import ModelError, unknown_name
+from syncline.models.operators import bert, candle, chain, dlrm, ncf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from syncline.models.operators.operator import OperatorModel
+
+MODELS: Mapping[str, Callable[..., OperatorModel]] = MappingProxyType(
+    {"dlrm": dlrm.build, "candle": candle.build, "bert": bert.build, "ncf": ncf.build}
+)
+"""Models that are no chains of layers. All others of :data:`syncline.models.registry.MODELS` are taken as chains."""
+
+BATCH = {"vgg16": 64, "resnet50": 128}
+"""Samples of an accelerator for chains (topoopt2022, Table 2, and its released code)."""
+
+LARGEST = 1 << 40
+"""Largest value of a parameter."""
+
+
+def names() -> list[str]:
+    """Names of all models."""
+    return [*MODELS, *(name for name in registry.MODELS if name not in MODELS)]
+
+
+def build(name: str, parameters: Mapping[str, Any]) -> OperatorModel:
+    """Build a model with these parameters.
+
+    Raises :class:`~syncline.models.errors.ModelError` for an unknown model or parameter, or a value that is not
+    allowed.
+    """
+    if name not in MODELS:
+        if name not in registry.MODELS:
+            raise unknown_name("model", name, names())
+        own = dict(parameters)
+        batch = own.pop("batch", BATCH.get(name, 32))
+        _positive("batch", batch)
+        return chain.build(name, name, batch=batch, **own)
+    known = inspect.signature(MODELS[name]).parameters
+    for key, value in parameters.items():
+        if key not in known:
+            raise unknown_name(key, key, known)
+        _positive(key, value)
+    return MODELS[name](**parameters)
+
+
+def _positive(key: str, value: Any) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST:
+        raise ModelError(key, value, f"a whole number from 1 to {LARGEST}")

@@ -1,0 +1,138 @@
+"""The graph of operators in the core's form, with every way to divide each operator.
+
+A server has some accelerators, which divide the samples of a part evenly. Work is that of one accelerator. The update
+of parameters is counted with the backward pass. A table of embeddings is on one accelerator of its server, which looks
+up the samples of all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from syncline.models.calculus import NOTHING
+from syncline.models.data_types import bytes_of
+from syncline.models.optimizer import OPTIMIZERS
+
+if TYPE_CHECKING:
+    from syncline.models.layer import Layer
+    from syncline.models.operators.measured import Measured
+    from syncline.models.operators.operator import Operator, OperatorModel
+    from syncline.models.types import Types
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The servers that a model is divided among."""
+
+    servers: int
+    """Number of servers."""
+    accelerators: int
+    """Accelerators of a server."""
+    rate: str | None
+    """Rate of an accelerator to the others of its server, such as ``"200GB/s"``."""
+    memory: str | None
+    """Memory of an accelerator; None if it limits nothing."""
+
+
+def resolve(
+    model: OperatorModel,
+    cluster: Cluster,
+    types: Types,
+    *,
+    optimizer: str = "sgd",
+    cut_parameters: bool = False,
+    measured: Measured | None = None,
+) -> dict[str, Any]:
+    """Return the graph in the core's form (``syncline_workload::operators::OperatorGraph``).
+
+    Operators are divided by samples into as many parts as divide the number of servers; with ``cut_parameters``, also
+    by parameters. With ``measured``, times come from that table.
+    """
+    samples = model.batch * cluster.accelerators * cluster.servers
+    numbers = {operator.name: number for number, operator in enumerate(model.operators)}
+    return {
+        "model": model.name,
+        "samples": samples,
+        "operators": [
+            {
+                "name": operator.name,
+                "kind": operator.kind,
+                "inputs": [numbers[name] for name in operator.inputs],
+                "output": f"{_outputs(operator) * bytes_of(types.communication)}B",
+                "parameters": f"{_parameters(operator) * bytes_of(types.gradients)}B",
+                "copied": not operator.one_server,
+                "reads": "own" if operator.own else "all",
+                "choices": [
+                    _choice(operator, split, samples, cluster, types, optimizer, measured)
+                    for split in _splits(operator, cluster.servers, cut_parameters=cut_parameters)
+                ],
+            }
+            for operator in model.operators
+        ],
+        "server": {"accelerators": cluster.accelerators, "rate": cluster.rate, "memory": cluster.memory},
+    }
+
+
+def divisors(number: int) -> list[int]:
+    """Every divisor of a number, ascending."""
+    return [by for by in range(1, number + 1) if number % by == 0]
+
+
+def _splits(operator: Operator, servers: int, *, cut_parameters: bool) -> list[tuple[int, int]]:
+    """The ways to divide an operator, as parts of samples and of parameters, whose product divides the servers."""
+    samples = [1] if operator.one_server else divisors(servers)
+    parameters = divisors(servers) if cut_parameters else [1]
+    pairs = ((s, p) for p in parameters for s in samples)
+    return [(s, p) for s, p in pairs if servers % (s * p) == 0 and operator.features % p == 0]
+
+
+def _outputs(operator: Operator) -> int:
+    return operator.part(1, 1).outputs
+
+
+def _parameters(operator: Operator) -> int:
+    return operator.part(1, 1).parameters
+
+
+def _choice(
+    operator: Operator,
+    split: tuple[int, int],
+    samples: int,
+    cluster: Cluster,
+    types: Types,
+    optimizer: str,
+    measured: Measured | None,
+) -> dict[str, Any]:
+    parts, slices = split
+    on_server = samples // parts
+    each = on_server if operator.one_server else on_server // cluster.accelerators
+    layer = operator.part(each, slices)
+    used = OPTIMIZERS[optimizer]
+    state = used.moments * bytes_of(types.optimizer) + (types.master if used.moments else 0)
+    weights = bytes_of(types.parameters) + state
+    gradients = bytes_of(types.gradients)
+    # The gradient of a table has only the vectors that were looked up.
+    updated = layer.parameters if layer.updated is None else layer.updated
+    memory = layer.parameters * weights + updated * gradients + layer.outputs * bytes_of(types.activations)
+    if measured is not None:
+        forward, backward = ({"time": f"{time}ps"} for time in measured.times(operator, parts, slices))
+    else:
+        forward, backward = _work(layer, types, "forward"), _work(layer, types, "backward")
+    return {
+        "samples": parts,
+        "parameters": slices,
+        "forward": forward,
+        "backward": backward,
+        "memory": f"{memory}B",
+    }
+
+
+def _work(layer: Layer, types: Types, of: str) -> Any:
+    amount = layer.forward if of == "forward" else layer.input_grad + layer.weight_grad
+    flop, moved = (0, 0) if of == "forward" else layer.update(types)
+    if amount == NOTHING and not moved:
+        return "none"
+    work = {"flop": f"{amount.flop + flop}FLOP", "memory": f"{amount.memory(types.activations) + moved}B"}
+    other = layer.computes_in(types)
+    return {"ops": {**work, "data_type": other} if other is not None else work}

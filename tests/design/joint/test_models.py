@@ -1,0 +1,140 @@
+"""Operator models: counts of the papers and of published sizes, and how operators are divided."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from syncline.errors import SynclineError
+from syncline.models.errors import ModelError
+from syncline.models.operators import MODELS, Cluster, build, resolve
+from syncline.models.operators.measured import read
+from syncline.models.types import types
+
+FOUR = Cluster(servers=8, accelerators=4, rate="200GB/s", memory=None)
+
+
+def test_sizes_of_the_released_graphs():
+    # facts of TopoOpt's release: dlrm_16 has 40 operators, dlrm_128 88, transformer_16 61.
+    small = {"tables": 16, "bottom": 1024, "top": 2048, "embedding": 256}
+    assert len(build("dlrm", small).operators) == 40
+    assert len(build("dlrm", {}).operators) == 88
+    assert len(build("bert", {"blocks": 6, "hidden": 768, "heads": 12, "sequence": 256}).operators) == 61
+    # 7 dense layers of 2048 x 2048, 10240 x 4096, 14 of 4096 x 4096 and a classifier, with biases.
+    dense = build("dlrm", {"tables": 64, "entries": 1, "embedding": 128}).parameters - 64 * 128
+    assert dense == 7 * (2048 * 2048 + 2048) + (10240 * 4096 + 4096) + 14 * (4096 * 4096 + 4096) + 4096 + 1
+
+
+def test_parameters_of_dlrm_are_its_tables():
+    # 64 tables of 10 million vectors of 128 elements: 81.92 billion.
+    assert build("dlrm", {}).parameters == pytest.approx(81.92e9, rel=0.01)
+
+
+def test_names_are_those_of_measured_tables():
+    names = {operator.measured for operator in build("dlrm", {}).operators}
+    assert names == {
+        "Dense_2048_2048",
+        "Embed_10000000x128",
+        "Concat_1",
+        "Dense_10240_4096",
+        "Dense_4096_4096",
+        "Dense_4096_1",
+    }
+    assert "Dense_81922_16384" in {operator.measured for operator in build("candle", {}).operators}
+    assert {"Dense_8192_4096", "Dense_2048_1", "Dense_4097_1", "ElementBinary_32"} <= {
+        operator.measured for operator in build("ncf", {}).operators
+    }
+
+
+@pytest.mark.parametrize("name", [*MODELS, "vgg16", "resnet50"])
+@pytest.mark.parametrize("cut", [False, True])
+def test_every_division_does_the_whole_work(name: str, cut: bool):
+    graph = resolve(build(name, {}), FOUR, types("fp32"), cut_parameters=cut)
+    names = [operator["name"] for operator in graph["operators"]]
+    assert len(set(names)) == len(names)
+    for at, operator in enumerate(graph["operators"]):
+        assert all(input_ < at for input_ in operator["inputs"])
+        work = set()
+        for choice in operator["choices"]:
+            parts = choice["samples"] * choice["parameters"]
+            assert 8 % parts == 0
+            forward = choice["forward"]
+            flop = 0 if forward == "none" else int(forward["ops"]["flop"].removesuffix("FLOP"))
+            work.add(flop * parts)
+        assert len(work) == 1, operator["name"]
+    if cut:
+        assert any(choice["parameters"] > 1 for each in graph["operators"] for choice in each["choices"]) == (
+            name in MODELS
+        )
+
+
+def test_embeddings_stay_on_one_server():
+    graph = resolve(build("dlrm", {}), FOUR, types("fp32"))
+    tables = [each for each in graph["operators"] if each["kind"] == "embedding"]
+    assert [len(each["choices"]) for each in tables] == [1] * 64
+    assert not any(each["copied"] for each in tables)
+    # 128 samples of 4 accelerators of 8 servers, 128 elements of 4 bytes each.
+    assert tables[0]["output"] == "512B"
+    assert graph["samples"] == 128 * 4 * 8
+
+
+def test_unknown_models_and_parameters_are_named():
+    with pytest.raises(ModelError, match="did you mean dlrm"):
+        build("dlrn", {})
+    with pytest.raises(ModelError, match="did you mean tables"):
+        build("dlrm", {"tabels": 3})
+    with pytest.raises(ModelError, match="whole number from 1"):
+        build("dlrm", {"tables": 0})
+
+
+def table(folder: Path, **changes: object) -> str:
+    """A measured table with two numbers of parts."""
+    rows = [
+        {"name": "Dense_8_8", "pc_str": "2-1-1", "fw_time": 8.0, "bw_time": 16.0, "mem_req": 1},
+        {"name": "Dense_8_8", "pc_str": "2-1-4", "fw_time": 2.0, "bw_time": 4.0, "mem_req": 1},
+    ]
+    path = folder / "table.json"
+    path.write_text(json.dumps({"batch_size": 64, "ngpus": 4, "measurements": rows, **changes}), "utf-8")
+    return str(path)
+
+
+def test_measured_times_are_interpolated_and_noted(tmp_path: Path):
+    from syncline.models.operators.parts import dense
+
+    operator = dense("d", [], 8, 8)
+    measured = read(table(tmp_path), interpolate=True)
+    assert measured.times(operator, 4, 1) == (2_000_000_000, 4_000_000_000)
+    assert not measured.notes
+    # The geometric mean in the middle; in proportion to the samples outside.
+    assert measured.times(operator, 2, 1) == (4_000_000_000, 8_000_000_000)
+    assert measured.times(operator, 8, 1) == (1_000_000_000, 2_000_000_000)
+    assert measured.notes == [
+        "times of Dense_8_8 in 2 parts are interpolated",
+        "times of Dense_8_8 in 8 parts are interpolated",
+    ]
+    exact = read(table(tmp_path), interpolate=False)
+    with pytest.raises(SynclineError, match="no times of `d` in 2 parts"):
+        exact.times(operator, 2, 1)
+    with pytest.raises(SynclineError, match="no times of `other`"):
+        exact.times(dense("other", [], 9, 9), 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"measurements": [{}]}, "KeyError"),
+        ({"measurements": [{"name": "a", "pc_str": "x", "fw_time": 1, "bw_time": 1}]}, "ValueError"),
+        ({"measurements": [{"name": "a", "pc_str": "1-1", "fw_time": -1, "bw_time": 1}]}, "impossible"),
+        ({"batch_size": None}, "TypeError"),
+    ],
+)
+def test_tables_that_are_none_are_refused(tmp_path: Path, changes: dict[str, object], text: str):
+    with pytest.raises(SynclineError, match=text):
+        read(table(tmp_path, **changes), interpolate=True)
+
+
+def test_missing_tables_are_refused(tmp_path: Path):
+    with pytest.raises(SynclineError, match="No such file"):
+        read(str(tmp_path / "none.json"), interpolate=True)

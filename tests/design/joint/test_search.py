@@ -1,0 +1,186 @@
+"""The search for strategy and topology: what it finds, what it writes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import syncline
+from syncline.design.joint import read, save, search
+from syncline.design.joint.answer import Found, simulate
+from syncline.design.joint.networks import direct_usd, networks
+from syncline.design.joint.screen import screen
+from syncline.design.joint.traffic import traffic
+from syncline.errors import SynclineError
+from tests.conftest import Cli
+
+SMALL = {
+    "model": "dlrm",
+    "parameters": {"tables": 4, "entries": 1000, "bottom": 256, "bottom_layers": 2, "top": 512, "top_layers": 3},
+    "servers": 8,
+    "degree": 3,
+    "link": "10Gb/s",
+    "search": {"proposals": 400},
+}
+
+
+def asked(folder: Path, **changes: Any) -> str:
+    """A spec's file."""
+    path = folder / "spec.yaml"
+    spec = {key: value for key, value in {**SMALL, **changes}.items() if value is not None}
+    path.write_text(json.dumps(spec), "utf-8")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
+    """The result of a small search."""
+    result = search(read(asked(tmp_path_factory.mktemp("joint"))))
+    simulate(result)
+    return result
+
+
+def test_the_same_every_time(found: Found, tmp_path: Path):
+    again = search(read(asked(tmp_path)))
+    assert again.answer == found.answer
+    assert [each.answer for each in again.others] == [each.answer for each in found.others]
+    other = search(read(asked(tmp_path, search={"proposals": 400, "seed": 1})))
+    assert other.answer.accepted != found.answer.accepted
+
+
+def test_the_search_improves_on_data_parallelism(found: Found):
+    assert found.answer.step_s < found.answer.start_s
+    times = [seconds for _, seconds in found.answer.trace]
+    assert times == sorted(times, reverse=True)
+    assert times[-1] == found.answer.step_s
+
+
+def test_prediction_and_simulation_agree(found: Found):
+    # Two models of one network: a sweep over operators, and flows that share links fairly.
+    assert found.simulated_s == pytest.approx(found.answer.step_s, rel=0.1)
+
+
+def test_prices_of_table_3(tmp_path: Path):
+    # topoopt2022 Table 3: an interface takes a NIC, a transceiver, two ports of patch panels, a 1x2 switch and 500 m of
+    # fibre; four of them 4,536 dollars. Ideal fat-trees cost about twice as much; see 5.2.
+    request = read(asked(tmp_path, servers=128, degree=4, link="100Gb/s", compare=["ideal", "same_price"]))
+    assert direct_usd(request) == pytest.approx(128 * 4 * (660 + 99 + 2 * 100 + 25 + 150))
+    ideal, same = networks(request)
+    assert 2 < ideal.usd / direct_usd(request) < 2.6
+    assert same.usd == pytest.approx(direct_usd(request), rel=1e-6)
+    assert 100e9 < same.rate < 200e9
+
+
+def test_traffic_adds_up(found: Found):
+    sent = traffic(found)
+    moved = sum(size for *_, size in found.answer.transfers)
+    assert sum(map(sum, sent.transfers)) == moved
+    # A ring sends 2 (k - 1) times the vector.
+    for each in found.answer.reductions:
+        assert len(each["members"]) > 1
+    rows = list(sent.rows())
+    assert sum(size for *_, size in rows) == sum(sent.total(a, b) for a in range(8) for b in range(8))
+
+
+def test_files_simulate_to_the_same_time(found: Found, tmp_path: Path):
+    folder = tmp_path / "out"
+    names = save(found, str(folder))
+    assert set(names) == {
+        "design.json",
+        "operators.json",
+        "run",
+        "scenario.yaml",
+        "topology.svg",
+        "topology.yaml",
+        "trace.csv",
+        "traffic.svg",
+        "transfers.csv",
+    }
+    result = syncline.simulate(folder / "scenario.yaml")
+    assert result.summary.total_time_s == found.simulated_s
+    answer = json.loads((folder / "design.json").read_text("utf-8"))
+    assert answer["step_s"] == found.answer.step_s
+    assert len(answer["strategy"]) == 10
+    # The packet model takes the same files.
+    packets = syncline.simulate(folder / "scenario.yaml", network="packet")
+    assert packets.summary.total_time_s == pytest.approx(found.answer.step_s, rel=0.35)
+    save(found, str(folder))
+
+
+def test_other_networks(tmp_path: Path):
+    every = ["ideal", "same_price", "oversubscribed", "expander"]
+    result = search(read(asked(tmp_path, compare=every, link="100Gb/s", search={"method": "greedy"})))
+    assert [each.network.name for each in result.others] == every
+    ideal, same, over, _ = (each.answer.step_s for each in result.others)
+    assert ideal <= same and ideal <= over
+    cost = {each.network.name: each.network.usd for each in result.others}
+    assert cost["expander"] < cost["same_price"] < cost["ideal"]
+    assert cost["oversubscribed"] < cost["ideal"]
+
+
+def test_memory_limits_strategies(tmp_path: Path):
+    tables = {"tables": 4, "entries": 10_000_000, "top_layers": 3, "bottom_layers": 2}
+    server = {"accelerator": "V100-SXM2-16GB", "limit_memory": True}
+    fits = search(read(asked(tmp_path, parameters=tables, server=server, compare=[])))
+    servers = [row["servers"] for row in fits.answer.strategy[:4]]
+    # A table has 5.1 GB, and its server has no room for a fourth.
+    assert max(servers.count(each) for each in servers) <= 3
+    huge = {**tables, "entries": 100_000_000}
+    with pytest.raises(SynclineError, match="memory of accelerators"):
+        search(read(asked(tmp_path, parameters=huge, server=server, compare=[])))
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"degree": 0}, "degree"),
+        ({"degree": 8}, "more interfaces than there are other servers"),
+        ({"servers": 1}, "servers"),
+        ({"link": "0Gb/s"}, "above 0"),
+        ({"link": "100"}, "without a unit"),
+        ({"model": "dlmr"}, "did you mean `dlrm`"),
+        ({"model": None}, "missing key `model`"),
+        ({"parameters": {"tabels": 1}}, "did you mean `tables`"),
+        ({"server": {"accelerator": "A1000"}}, "accelerator"),
+        ({"measured": "none.json"}, "No such file"),
+        ({"compare": ["idael"]}, "compare"),
+        ({"prices": "topoopt2021"}, "topoopt2022"),
+        ({"search": {"method": "exhaustive"}}, "too many strategies"),
+        ({"colour": 1}, "unknown key `colour`"),
+    ],
+)
+def test_bad_input(tmp_path: Path, changes: dict[str, Any], text: str):
+    with pytest.raises(SynclineError) as refused:
+        search(read(asked(tmp_path, **changes)))
+    assert text in str(refused.value)
+
+
+def test_the_screen_compares_with_the_same_price(found: Found):
+    from io import StringIO
+
+    from rich.console import Console
+
+    for width in (60, 80, 120):
+        console = Console(file=StringIO(), width=width, color_system=None)
+        with console.capture() as captured:
+            console.print(screen(found, width))
+        text = captured.get()
+        assert "On a fat-tree of the same price" in " ".join(text.split())
+        assert "Topology: at most" in text
+        assert max(map(len, text.splitlines())) <= max(width, 90)
+
+
+def test_the_command(cli: Cli):
+    path = asked(cli.folder, search={"proposals": 100})
+    done = cli("design", "joint", path, "--out", "out")
+    assert done.returncode == 0, done.stderr
+    assert "on direct links" in done.stdout and "out/scenario.yaml" in done.stderr
+    done = cli("design", "joint", path, "--out", "out", "--json", "--no-simulate")
+    assert json.loads(done.stdout)["design"]["simulated_s"] is None
+    (cli.folder / "mine").mkdir()
+    (cli.folder / "mine" / "notes.txt").write_text("mine", "utf-8")
+    refused = cli("design", "joint", path, "--out", "mine")
+    assert refused.returncode == 3 and "notes.txt" in refused.stderr
