@@ -103,22 +103,41 @@ def table(folder: Path, **changes: object) -> str:
 def test_measured_times_are_interpolated_and_noted(tmp_path: Path):
     from syncline.models.operators.parts import dense
 
+    # 64 samples in 1 part and in 4 parts.
     operator = dense("d", [], 8, 8)
     measured = read(table(tmp_path), interpolate=True)
-    assert measured.times(operator, 4, 1) == (2_000_000_000, 4_000_000_000)
+    assert measured.times(operator, 16, 1) == (2_000_000_000, 4_000_000_000)
+    assert measured.times(operator, 64, 1) == (8_000_000_000, 16_000_000_000)
     assert not measured.notes
     # The geometric mean in the middle; in proportion to the samples outside.
-    assert measured.times(operator, 2, 1) == (4_000_000_000, 8_000_000_000)
+    assert measured.times(operator, 32, 1) == (4_000_000_000, 8_000_000_000)
     assert measured.times(operator, 8, 1) == (1_000_000_000, 2_000_000_000)
-    assert measured.notes == [
-        "times of Dense_8_8 in 2 parts are interpolated",
-        "times of Dense_8_8 in 8 parts are interpolated",
-    ]
+    assert measured.times(operator, 128, 1) == (16_000_000_000, 32_000_000_000)
+    assert measured.notes[0] == "times of Dense_8_8 for 32 samples are interpolated"
     exact = read(table(tmp_path), interpolate=False)
-    with pytest.raises(SynclineError, match="no times of `d` in 2 parts"):
-        exact.times(operator, 2, 1)
+    with pytest.raises(SynclineError, match="no times of `d` for this number of samples"):
+        exact.times(operator, 32, 1)
     with pytest.raises(SynclineError, match="no times of `other`"):
-        exact.times(dense("other", [], 9, 9), 1, 1)
+        exact.times(dense("other", [], 9, 9), 64, 1)
+
+
+def test_a_measured_job_uses_the_samples_of_its_parts(tmp_path: Path):
+    # 128 samples for each of 4 accelerators of 8 servers, as in a table of 4,096 samples for 8 servers.
+    rows = [
+        {"name": name, "pc_str": f"2-1-{parts}", "fw_time": 8 / parts, "bw_time": 16 / parts, "mem_req": 1}
+        for name in ("Dense_2048_2048", "Concat_1", "Dense_10240_4096", "Dense_4096_4096", "Dense_4096_1")
+        for parts in (1, 2, 4, 8)
+    ]
+    rows.append({"name": "Embed_10000000x128", "pc_str": "2-1-1", "fw_time": 5, "bw_time": 9, "mem_req": 1})
+    measured = read(table(tmp_path, batch_size=4096, ngpus=8, measurements=rows), interpolate=False)
+    graph = resolve(build("dlrm", {}), FOUR, types("fp32"), measured=measured)
+    times = {each["name"]: [choice["forward"]["time"] for choice in each["choices"]] for each in graph["operators"]}
+    assert times["table0"] == ["5000000000ps"]
+    assert times["bottom1"] == ["8000000000ps", "4000000000ps", "2000000000ps", "1000000000ps"]
+    # On half as many servers a part of the whole has half as many samples.
+    half = Cluster(servers=4, accelerators=4, rate="200GB/s", memory=None)
+    graph = resolve(build("dlrm", {"tables": 1, "bottom_layers": 1, "top_layers": 1}), half, types("fp32"))
+    assert graph["samples"] == 2048
 
 
 @pytest.mark.parametrize(
@@ -128,6 +147,7 @@ def test_measured_times_are_interpolated_and_noted(tmp_path: Path):
         ({"measurements": [{"name": "a", "pc_str": "x", "fw_time": 1, "bw_time": 1}]}, "ValueError"),
         ({"measurements": [{"name": "a", "pc_str": "1-1", "fw_time": -1, "bw_time": 1}]}, "impossible"),
         ({"batch_size": None}, "TypeError"),
+        ({"batch_size": 2}, "impossible"),
     ],
 )
 def test_tables_that_are_none_are_refused(tmp_path: Path, changes: dict[str, object], text: str):

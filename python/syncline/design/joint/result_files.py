@@ -87,7 +87,10 @@ def _scenario(found: Found) -> dict[str, Any]:
     request = found.request
     server = request.spec.server
     compute: dict[str, Any] = {"model": "roofline", "accelerator": request.accelerator.name}
-    if server.efficiency != 1:
+    if request.measured is not None:
+        # The operators have their times.
+        compute = {"model": "given"}
+    elif server.efficiency != 1:
         compute["efficiency"] = server.efficiency
     return {
         "schema": "syncline/1",

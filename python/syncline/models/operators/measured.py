@@ -2,11 +2,11 @@
 
 A table is a JSON object with ``batch_size``, ``ngpus`` and ``measurements``. Each measurement has the operator's
 structure as ``name``, such as ``Dense_2048_2048``; its division as ``pc_str``, whose last number is the number of parts
-of the samples; and the milliseconds ``fw_time`` and ``bw_time``. TopoOpt's released tables were measured on an A100 in
-fp32, on the samples of one accelerator of a server with four.
+of the ``batch_size`` samples; and the milliseconds ``fw_time`` and ``bw_time``. TopoOpt's released tables were measured
+on an A100 in fp32, where a part is that of a server whose four accelerators divide it evenly.
 
-A number of parts that was not measured is interpolated on a logarithmic scale between its neighbours, or extrapolated
-in proportion to the samples; :attr:`Measured.notes` then says so.
+A time applies to any job whose parts have as many samples. Times of other numbers of samples are interpolated on
+logarithmic scales, or extrapolated in proportion to the samples; :attr:`Measured.notes` then says so.
 """
 
 from __future__ import annotations
@@ -32,43 +32,43 @@ class Measured:
 
     file: str
     """Path of the table."""
-    batch: int
-    """Samples of a step over all servers."""
-    servers: int
-    """Number of servers for which it was measured."""
     interpolate: bool
-    """Whether numbers of parts that were not measured are interpolated."""
+    """Whether numbers of samples that were not measured are interpolated."""
     by_name: dict[str, dict[int, tuple[float, float]]]
-    """Milliseconds forward and backward, by operator and number of parts of the samples."""
+    """Milliseconds forward and backward, by operator and samples of a server's part."""
     notes: list[str] = field(default_factory=list)
     """What was interpolated or extrapolated."""
 
-    def times(self, operator: Operator, parts: int, slices: int) -> tuple[int, int]:
-        """Picoseconds of a part, forward and backward. Raises ``SynclineError`` if they are unknown."""
+    def times(self, operator: Operator, samples: int, slices: int) -> tuple[int, int]:
+        """Picoseconds of a part with some samples, forward and backward.
+
+        Raises ``SynclineError`` if they are unknown.
+        """
         known = self.by_name.get(operator.measured, {})
         if not known or slices > 1:
             what = f"`{operator.name}`" + (" cut by parameters" if slices > 1 else "")
             self._refuse(f"the table has no times of {what}", operator.measured, ", ".join(self.by_name))
-        if parts in known:
-            forward, backward = known[parts]
+        if samples in known:
+            forward, backward = known[samples]
             return round(forward * 1e9), round(backward * 1e9)
         if not self.interpolate:
             allowed = ", ".join(str(each) for each in sorted(known))
-            self._refuse(f"the table has no times of `{operator.name}` in {parts} parts", str(parts), allowed)
-        note = f"times of {operator.measured} in {parts} parts are interpolated"
+            message = f"the table has no times of `{operator.name}` for this number of samples"
+            self._refuse(message, str(samples), allowed)
+        note = f"times of {operator.measured} for {samples} samples are interpolated"
         if note not in self.notes:
             self.notes.append(note)
-        forward, backward = (self._interpolated(known, parts, column) for column in range(2))
+        forward, backward = (self._interpolated(known, samples, column) for column in range(2))
         return round(forward * 1e9), round(backward * 1e9)
 
-    def _interpolated(self, known: dict[int, tuple[float, float]], parts: int, column: int) -> float:
-        below = max((each for each in known if each < parts), default=None)
-        above = min((each for each in known if each > parts), default=None)
+    def _interpolated(self, known: dict[int, tuple[float, float]], samples: int, column: int) -> float:
+        below = max((each for each in known if each < samples), default=None)
+        above = min((each for each in known if each > samples), default=None)
         if below is None or above is None:
-            near = min(known, key=lambda each: abs(each - parts))
-            return known[near][column] * near / parts
+            near = min(known, key=lambda each: abs(each - samples))
+            return known[near][column] * samples / near
         low, high = known[below][column], known[above][column]
-        share = math.log(parts / below) / math.log(above / below)
+        share = math.log(samples / below) / math.log(above / below)
         return low ** (1 - share) * high**share if low > 0 and high > 0 else low + (high - low) * share
 
     def _refuse(self, message: str, found: str, allowed: str) -> NoReturn:
@@ -89,14 +89,15 @@ def read(path: str, *, interpolate: bool) -> Measured:
     except ValueError as problem:
         bad(str(problem))
     try:
-        batch, servers = int(table["batch_size"]), int(table["ngpus"])
+        batch = int(table["batch_size"])
         by_name: dict[str, dict[int, tuple[float, float]]] = {}
         for each in table["measurements"]:
             parts = int(str(each["pc_str"]).rpartition("-")[2])
             forward, backward = (float(each[key]) for key in _TIMES)
-            if parts < 1 or not (0 <= forward < math.inf and 0 <= backward < math.inf):
+            possible = 1 <= parts <= batch and 0 <= forward < math.inf and 0 <= backward < math.inf
+            if not possible:
                 bad(f"a measurement of {each['name']} is impossible")
-            by_name.setdefault(str(each["name"]), {})[parts] = forward, backward
+            by_name.setdefault(str(each["name"]), {})[batch // parts] = forward, backward
     except (KeyError, TypeError, ValueError) as problem:
         bad(f"{type(problem).__name__}: {problem}")
-    return Measured(path, batch, servers, interpolate, by_name)
+    return Measured(path, interpolate, by_name)

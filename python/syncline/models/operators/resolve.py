@@ -116,7 +116,7 @@ def _choice(
     updated = layer.parameters if layer.updated is None else layer.updated
     memory = layer.parameters * weights + updated * gradients + layer.outputs * bytes_of(types.activations)
     if measured is not None:
-        forward, backward = ({"time": f"{time}ps"} for time in measured.times(operator, parts, slices))
+        forward, backward = ({"time": f"{time}ps"} for time in measured.times(operator, on_server, slices))
     else:
         forward, backward = _work(layer, types, "forward"), _work(layer, types, "backward")
     return {
