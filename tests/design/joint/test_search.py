@@ -150,6 +150,9 @@ def test_memory_limits_strategies(tmp_path: Path):
         ({"prices": "topoopt2021"}, "topoopt2022"),
         ({"search": {"method": "exhaustive"}}, "too many strategies"),
         ({"colour": 1}, "unknown key `colour`"),
+        ({"parameters": {"tables": 1_000_000}}, "from 1 to 4096"),
+        ({"parameters": {"top": 10**12}}, "more work than can be counted"),
+        ({"parameters": {"batch": "many"}}, "whole number"),
     ],
 )
 def test_bad_input(tmp_path: Path, changes: dict[str, Any], text: str):

@@ -21,6 +21,7 @@ from syncline.models.errors import ModelError
 from syncline.models.operators import Cluster, build, resolve
 from syncline.models.operators.measured import Measured
 from syncline.models.operators.measured import read as read_measured
+from syncline.models.registry import countable
 from syncline.models.types import types
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class Request:
     def graph(self) -> dict[str, Any]:
         """The operators and their divisions, in the core's form."""
         spec = self.spec
+        self._check_size()
         own = f"{self.accelerator.scale_up.bytes_per_s}B/s"
         cluster = Cluster(
             servers=spec.servers,
@@ -128,6 +130,22 @@ class Request:
         spec = self.spec
         links = {"servers": spec.servers, "degree": spec.degree, "rate": spec.link, "latency": spec.latency}
         return {"direct": {**links, "direct_rings": spec.search.rings == "direct"}}
+
+    def _check_size(self) -> None:
+        """Refuses a model whose work does not fit the core's whole numbers."""
+        samples = self.model.batch * self.spec.server.accelerators * self.spec.servers
+        for operator in self.model.operators:
+            if not countable([operator.part(samples, 1)]):
+                raise_errors(
+                    error(
+                        Code.BAD_VALUE,
+                        f"operator `{operator.name}` does more work than can be counted",
+                        mark=self.source.mark(("parameters",), key=True),
+                        key="parameters",
+                        allowed="less than 2^63 FLOP and bytes",
+                        help="give the model smaller sizes or a smaller batch",
+                    )
+                )
 
     def _refuse(self, problem: ModelError, path: Path) -> NoReturn:
         given = self.source.root.at(path) is not None

@@ -25,6 +25,9 @@ BATCH = {"vgg16": 64, "resnet50": 128}
 
 LARGEST = 1 << 40
 """Largest value of a parameter."""
+MOST = 4096
+"""Largest value of a parameter that is a number of operators."""
+_COUNTS = ("tables", "bottom_layers", "top_layers", "feature_layers", "layers", "blocks")
 
 
 def names() -> list[str]:
@@ -54,5 +57,6 @@ def build(name: str, parameters: Mapping[str, Any]) -> OperatorModel:
 
 
 def _positive(key: str, value: Any) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST:
-        raise ModelError(key, value, f"a whole number from 1 to {LARGEST}")
+    largest = MOST if key in _COUNTS else LARGEST
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= largest:
+        raise ModelError(key, value, f"a whole number from 1 to {largest}")
