@@ -79,6 +79,10 @@ fn direct(degree: u32) -> Cluster {
     }
 }
 
+fn control(cancel: &AtomicBool) -> Control<'_> {
+    Control { cancel, progress: &|_| {}, threads: 1 }
+}
+
 /// Searches on some threads.
 fn run(model: &Model, cluster: &Cluster, settings: Settings, threads: usize) -> Result<Found> {
     let cancel = AtomicBool::new(false);
@@ -91,10 +95,11 @@ fn settings(proposals: u32, chains: u32, seed: u64) -> Settings {
 
 #[test]
 fn within_two_per_cent_of_the_best_of_all_strategies() {
+    let cancel = AtomicBool::new(false);
     let model = recommender(None);
     for rate in ["1GB/s", "10GB/s", "100GB/s"] {
         let cluster = switch(rate);
-        let best = exhaustive(&model, &cluster).unwrap();
+        let best = exhaustive(&model, &cluster, control(&cancel)).unwrap();
         assert!(best.time <= best.start);
         for seed in 0..5 {
             let found = run(&model, &cluster, settings(4000, 2, seed), 1).unwrap();
@@ -103,7 +108,7 @@ fn within_two_per_cent_of_the_best_of_all_strategies() {
             assert!(apart <= 0.02, "{rate}, seed {seed}: {apart}");
         }
         // The greedy search needs no luck, and ends in a local optimum.
-        let local = greedy(&model, &cluster).unwrap();
+        let local = greedy(&model, &cluster, control(&cancel)).unwrap();
         assert!(local.time >= best.time && local.time <= local.start);
     }
 }
@@ -121,7 +126,8 @@ fn the_same_on_any_number_of_threads() {
         (one.proposals, one.accepted, one.topologies),
         (four.proposals, four.accepted, four.topologies)
     );
-    assert_eq!(one.proposals, 2000);
+    // 500 of each chain, and those of the greedy search that two begin with.
+    assert!(one.proposals > 2000);
     assert!(one.topologies > 4);
 }
 

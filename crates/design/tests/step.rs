@@ -105,6 +105,19 @@ fn all_reduces_share_links_with_transfers() {
     assert_eq!(timer.time(), Time::from_ns(second + 32_000 + 2_000 + 16_000_000 + 4_000));
 }
 
+#[test]
+fn reductions_inside_a_server_follow_each_other() {
+    // Two operators on one server, whose gradients take 2/4 of 800 kB at 20 MB/s inside it: 20 ms each. Those of the
+    // second operator are there after 8 + 8 + 16 ms, those of the first one after 48.
+    let mut graph = model(2).graph;
+    graph.server.rate = Some(Rate::from_bytes_per_s(20_000_000));
+    let slow = Model::new(graph, &given()).unwrap();
+    let on = || Placed { choice: 0, servers: vec![0] };
+    let timer = StepTimer::new(&slow, on_switch(), Strategy { placed: vec![on(), on()] });
+    // 32 + 20 + 20 ms.
+    assert_eq!(timer.time(), Time::from_ns(72_000_000));
+}
+
 /// Strategies of `operators` operators.
 fn strategies(operators: usize) -> impl proptest::strategy::Strategy<Value = Vec<Placed>> {
     let servers = Just((0..SERVERS).collect::<Vec<u32>>()).prop_shuffle();

@@ -70,6 +70,18 @@ def test_every_division_does_the_whole_work(name: str, cut: bool):
         )
 
 
+def test_updates_follow_the_optimizer():
+    def moved(optimizer: str) -> int:
+        graph = resolve(build("dlrm", {"tables": 1}), FOUR, types("fp32"), optimizer=optimizer)
+        (top,) = (each for each in graph["operators"] if each["name"] == "top1")
+        return int(top["choices"][0]["backward"]["ops"]["memory"].removesuffix("B"))
+
+    # In fp32 an update moves 12 bytes of each parameter with SGD, 28 with Adam.
+    parameters = 4096 * 4096 + 4096
+    assert moved("sgd") - moved("none") == 12 * parameters
+    assert moved("adam") - moved("none") == 28 * parameters
+
+
 def test_embeddings_stay_on_one_server():
     graph = resolve(build("dlrm", {}), FOUR, types("fp32"))
     tables = [each for each in graph["operators"] if each["kind"] == "embedding"]
@@ -115,9 +127,9 @@ def test_measured_times_are_interpolated_and_noted(tmp_path: Path):
     assert measured.times(operator, 128, 1) == (16_000_000_000, 32_000_000_000)
     assert measured.notes[0] == "times of Dense_8_8 for 32 samples are interpolated"
     exact = read(table(tmp_path), interpolate=False)
-    with pytest.raises(SynclineError, match="no times of `d` for this number of samples"):
+    with pytest.raises(SynclineError, match="no times for this number of samples of `d`"):
         exact.times(operator, 32, 1)
-    with pytest.raises(SynclineError, match="no times of `other`"):
+    with pytest.raises(SynclineError, match="no times for `other`"):
         exact.times(dense("other", [], 9, 9), 64, 1)
 
 

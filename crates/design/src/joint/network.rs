@@ -23,12 +23,13 @@ impl PerByte {
     /// The time for `bytes`, rounded down.
     #[inline]
     pub(super) fn time(self, bytes: u64) -> u64 {
-        ((u128::from(bytes) * u128::from(self.0)) >> FRACTION) as u64
+        u64::try_from((u128::from(bytes) * u128::from(self.0)) >> FRACTION).unwrap_or(u64::MAX)
     }
 
     /// This time, times `numerator / denominator`.
     fn scaled(self, numerator: u64, denominator: u64) -> Self {
-        Self((u128::from(self.0) * u128::from(numerator) / u128::from(denominator)) as u64)
+        let scaled = u128::from(self.0) * u128::from(numerator) / u128::from(denominator);
+        Self(u64::try_from(scaled).unwrap_or(u64::MAX))
     }
 
     fn add(&mut self, other: Self) {
@@ -154,7 +155,9 @@ impl Network {
                         .or_insert(PerByte(0))
                         .add(self.per_byte[link as usize].scaled(sent, of));
                 }
-                slowest = slowest.max(route.iter().map(|&link| self.latency[link as usize]).sum());
+                let latency =
+                    route.iter().fold(0u64, |sum, &link| sum.saturating_add(self.latency[link as usize]));
+                slowest = slowest.max(latency);
             }
         }
         let mut runs: Vec<LinkRun> = Vec::new();
@@ -165,7 +168,7 @@ impl Network {
                 _ => runs.push(LinkRun { links: link..link + 1, per_byte }),
             }
         }
-        GroupLoad { runs, latency: 2 * (size as u64 - 1) * slowest }
+        GroupLoad { runs, latency: (2 * (size as u64 - 1)).saturating_mul(slowest) }
     }
 }
 

@@ -14,6 +14,9 @@ use syncline_units::{Bytes, Rate, Time};
 use syncline_workload::TaskKind;
 use syncline_workload::operators::{OperatorGraph, Strategy, tasks};
 
+/// Slowest links that a search takes: it counts the time of a byte in 64 bits.
+const SLOWEST: Rate = Rate(10_000);
+
 /// What to search for.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -162,6 +165,13 @@ impl Request {
     pub fn run(self, control: Control<'_>) -> Result<Answer> {
         let cluster = match self.cluster {
             ClusterSpec::Direct { servers, degree, rate, latency, direct_rings } => {
+                if rate.0 < SLOWEST.0 {
+                    return Err(Diagnostic::error(Code::BadValue, "the links are too slow for a search")
+                        .key("link")
+                        .found(rate.to_string())
+                        .allowed(format!("at least {SLOWEST}"))
+                        .into());
+                }
                 let selection = if direct_rings { Selection::Direct } else { Selection::Hops };
                 Cluster::Direct { servers, degree, rate, latency, selection }
             }
@@ -186,8 +196,8 @@ impl Request {
                     control,
                 )?
             }
-            Method::Greedy => greedy(&model, &cluster)?,
-            Method::Exhaustive => exhaustive(&model, &cluster)?,
+            Method::Greedy => greedy(&model, &cluster, control)?,
+            Method::Exhaustive => exhaustive(&model, &cluster, control)?,
             Method::Given(strategy) => given(&model, &cluster, strategy)?,
         };
         answer(&model, servers, found)
@@ -215,6 +225,12 @@ fn given(model: &Model, cluster: &Cluster, strategy: Strategy) -> Result<Found> 
 }
 
 fn answer(model: &Model, servers: u32, found: Found) -> Result<Answer> {
+    if found.time.0 == u64::MAX {
+        return Err(Diagnostic::error(Code::Overflow, "a step takes longer than can be represented")
+            .allowed("at most 213 days")
+            .help("give faster links or a smaller model")
+            .into());
+    }
     let demand = demand(model, &found.strategy, servers);
     let reductions = reductions(model, servers, &found)?;
     let memory = found.strategy.memory(&model.graph, servers).into_iter().max().unwrap_or(Bytes(0));

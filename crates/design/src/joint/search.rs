@@ -1,4 +1,4 @@
-//! The searches: alternating optimisation by Markov chains, and two baselines that need no luck.
+//! The searches: alternating optimisation by Markov chains, and two deterministic baselines.
 
 use super::moves::{alternating, data_parallel, draw, place, starts};
 use super::network::Network;
@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use syncline_diagnostics::{Code, Diagnostic, Result};
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_fabric::Fabric;
 use syncline_units::{Rate, Time};
 use syncline_workload::operators::{Placed, Strategy, pieces};
@@ -171,8 +171,8 @@ pub fn search(model: &Model, cluster: &Cluster, settings: Settings, control: Con
     let run = |chain: u32| {
         let mut own = Chain::new(model, cluster, settings, chain, first.clone())?;
         if chain.is_multiple_of(2) {
-            own.narrow()?;
-            own.descend()?;
+            own.narrow(control)?;
+            own.descend(control)?;
         }
         own.run(control, &done)
     };
@@ -209,6 +209,11 @@ pub fn search(model: &Model, cluster: &Cluster, settings: Settings, control: Con
     }
     let best = best.expect("there is a chain");
     Ok(Found { proposals, accepted, topologies, ..best })
+}
+
+/// The error of a search that was stopped.
+fn stop() -> Diagnostics {
+    Diagnostic::error(Code::LimitReached, "the search was stopped").into()
 }
 
 /// A Markov chain of strategies, and the topologies for them.
@@ -255,22 +260,33 @@ impl<'a> Chain<'a> {
 
     /// Improves the strategy operator by operator, with at most as many proposals as the chain has; then chooses a topology
     /// for it.
-    fn descend(&mut self) -> Result<()> {
+    fn descend(&mut self, control: Control<'_>) -> Result<()> {
         self.hot = WARM;
-        descend(self.model, &mut self.timer, u64::from(self.settings.proposals), |_| {});
+        let most = u64::from(self.settings.proposals);
+        let stopped = || control.cancel.load(Ordering::Relaxed);
+        let (proposals, accepted) = descend(self.model, &mut self.timer, most, stopped, |_| {});
+        self.found.proposals += proposals;
+        self.found.accepted += accepted;
         self.memory = Memory::new(self.model, self.timer.strategy(), self.cluster.servers());
         self.note(0);
         self.choose_topology(0)
     }
 
     /// Goes to data parallelism on fewer servers, or to operators on alternating servers, if that makes the step shorter.
-    fn narrow(&mut self) -> Result<()> {
+    fn narrow(&mut self, control: Control<'_>) -> Result<()> {
+        if self.settings.rounds == 0 {
+            return Ok(());
+        }
         let servers = self.cluster.servers();
         let widths =
             std::iter::successors(Some(servers / 2), |width| Some(width / 2)).take_while(|&width| width > 0);
         let model = self.model;
         let narrower = |width| [data_parallel(model, servers, width), alternating(model, servers, width)];
         for strategy in widths.flat_map(narrower) {
+            if control.cancel.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            self.found.topologies += u64::from(self.topology.is_some());
             let Ok(strategy) = fitting(model, strategy, servers) else { continue };
             let (network, topology) = self.cluster.network(|| demand(self.model, &strategy, servers))?;
             let timer = StepTimer::new(self.model, network, strategy);
@@ -289,10 +305,10 @@ impl<'a> Chain<'a> {
         let period = (self.settings.proposals / 100).clamp(1, 1000) * 10;
         let mut idle = 0;
         for number in 1..=self.settings.proposals {
-            if number % LOOK == 0 {
+            if number.is_multiple_of(LOOK) {
                 (control.progress)(done.fetch_add(u64::from(LOOK), Ordering::Relaxed) + u64::from(LOOK));
                 if control.cancel.load(Ordering::Relaxed) {
-                    return Err(Diagnostic::error(Code::LimitReached, "the search was stopped").into());
+                    return Err(stop());
                 }
             }
             self.found.proposals += 1;
@@ -448,7 +464,7 @@ impl<'a> Memory<'a> {
 /// and servers that leave the fullest server emptiest, until it fits.
 ///
 /// # Errors
-/// `BadWorkload` if it does not fit even so.
+/// `DoesNotFit` if it does not fit even so.
 fn fitting(model: &Model, mut strategy: Strategy, servers: u32) -> Result<Strategy> {
     let graph = &model.graph;
     if strategy.check(graph, servers).is_ok() {
@@ -482,18 +498,23 @@ fn fitting(model: &Model, mut strategy: Strategy, servers: u32) -> Result<Strate
 }
 
 /// Improves data parallelism on one network operator by operator, each by its best division on the servers of its
-/// neighbours, those from server 0, or those that compute least, until nothing improves. Needs no luck.
+/// neighbours, those from server 0, or those with the most free memory, until nothing improves. Deterministic.
 ///
 /// # Errors
 /// As [`search`].
-pub fn greedy(model: &Model, cluster: &Cluster) -> Result<Found> {
+pub fn greedy(model: &Model, cluster: &Cluster, control: Control<'_>) -> Result<Found> {
     let servers = cluster.servers();
     let first = fitting(model, data_parallel(model, servers, servers), servers)?;
     let (network, topology) = cluster.network(|| demand(model, &first, servers))?;
     let mut timer = StepTimer::new(model, network, first);
     let start = timer.time();
     let mut trace = vec![(0, start)];
-    let (proposals, accepted) = descend(model, &mut timer, u64::MAX, |improved| trace.push(improved));
+    let stopped = || control.cancel.load(Ordering::Relaxed);
+    let (proposals, accepted) =
+        descend(model, &mut timer, u64::MAX, stopped, |improved| trace.push(improved));
+    if stopped() {
+        return Err(stop());
+    }
     let (strategy, time) = (timer.strategy().clone(), timer.time());
     Ok(Found { strategy, topology, time, start, trace, proposals, accepted, topologies: 1 })
 }
@@ -505,6 +526,7 @@ fn descend(
     model: &Model,
     timer: &mut StepTimer<'_>,
     most: u64,
+    stopped: impl Fn() -> bool,
     mut improved: impl FnMut((u32, Time)),
 ) -> (u64, u64) {
     let servers = timer.network().servers();
@@ -513,7 +535,7 @@ fn descend(
         let before = timer.time();
         for operator in 0..model.graph.operators.len() {
             for placed in worth_trying(model, timer, operator, servers) {
-                if proposals == most {
+                if proposals == most || stopped() {
                     return (proposals, accepted);
                 }
                 if model.graph.server.memory.is_some() {
@@ -566,7 +588,7 @@ pub const MOST_STRATEGIES: u64 = 1 << 24;
 ///
 /// # Errors
 /// `BadValue` if there are more than [`MOST_STRATEGIES`]; as [`search`].
-pub fn exhaustive(model: &Model, cluster: &Cluster) -> Result<Found> {
+pub fn exhaustive(model: &Model, cluster: &Cluster, control: Control<'_>) -> Result<Found> {
     let servers = cluster.servers();
     let of = |operator: &syncline_workload::operators::Operator| -> Vec<Placed> {
         let choices = operator.choices.iter().enumerate();
@@ -591,6 +613,7 @@ pub fn exhaustive(model: &Model, cluster: &Cluster) -> Result<Found> {
     let mut timer = StepTimer::new(model, network, first.clone());
     let start = timer.time();
     let mut best = (start, first);
+    let mut tried = 0u64;
     let mut number = vec![0; all.len()];
     timer.propose(all.iter().map(|placed| placed[0].clone()).enumerate());
     timer.accept();
@@ -611,6 +634,13 @@ pub fn exhaustive(model: &Model, cluster: &Cluster) -> Result<Found> {
         }
         if number.iter().all(|&at| at == 0) {
             break;
+        }
+        tried += 1;
+        if tried.is_multiple_of(u64::from(LOOK)) {
+            (control.progress)(tried);
+            if control.cancel.load(Ordering::Relaxed) {
+                return Err(stop());
+            }
         }
         timer.propose(changes);
         timer.accept();

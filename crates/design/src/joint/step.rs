@@ -1,4 +1,4 @@
-//! The time of a training step under a strategy, in microseconds of a processor.
+//! Estimates the time of a training step under a strategy. An estimate takes microseconds.
 //!
 //! A server computes one operator at a time, in the order of the model forward and in reverse order backward
 //! ([`syncline_workload::operators::tasks`] makes the same promise to the simulator). So a step is a sweep over the
@@ -7,9 +7,11 @@
 //! - **Transfers** occupy each link of their route from the time when they are ready, plus the latency of the links before,
 //!   or when the link has served those before them in the order of the sweep; they have arrived when all links have served
 //!   them. A link does not wait for the link before it: the other transfers that pass it would not wait, either.
-//! - **All-reduces** yield to transfers, since nothing in the step waits for them, and get the rest of each link. When the
-//!   last one is done, it does not matter in which order a link has worked: a link that always works when there is work is
-//!   done at the same time. So a link needs one number for this, the time when it has done all its work so far.
+//! - **Transfers have priority over all-reduces**, for which nothing in the step waits. When the last all-reduce is done, it
+//!   does not matter in which order a link has worked: a link that always works when there is work is done at the same
+//!   time. So a link needs one number for this, the time when it has done all its work so far. Work is added in the order of
+//!   the sweep; where that differs from the order in which it is ready, the time is an upper estimate.
+//! - **Reductions inside a server** follow each other.
 //!
 //! The step ends with the last backward pass or all-reduce.
 //!
@@ -89,6 +91,8 @@ impl Model {
 struct Resources {
     /// For each server, the end of its last computation.
     computed: Vec<u64>,
+    /// For each server, the end of the last reduction among its accelerators.
+    inside: Vec<u64>,
     /// For each link, the end of its last transfer.
     transferred: Vec<u64>,
     /// For each link, when it has done all its work.
@@ -299,6 +303,7 @@ impl<'a> StepTimer<'a> {
         let mut resources = if start == 0 {
             Resources {
                 computed: vec![0; self.network.servers() as usize],
+                inside: vec![0; self.network.servers() as usize],
                 transferred: vec![0; self.network.links()],
                 worked: vec![0; self.network.links()],
                 reduced: 0,
@@ -349,7 +354,7 @@ impl<'a> StepTimer<'a> {
         }
         for (end, &server) in ends.iter_mut().zip(&placed.servers) {
             let free = &mut resources.computed[server as usize];
-            *free = (*end).max(*free) + time;
+            *free = (*end).max(*free).saturating_add(time);
             *end = *free;
         }
         self.trial.forward[operator] = ends;
@@ -379,7 +384,7 @@ impl<'a> StepTimer<'a> {
         }
         for (end, &server) in ends.iter_mut().zip(&placed.servers) {
             let free = &mut resources.computed[server as usize];
-            *free = (*end).max(*free) + time;
+            *free = (*end).max(*free).saturating_add(time);
             *end = *free;
         }
         self.reduce(operator, &ends, resources);
@@ -391,19 +396,27 @@ impl<'a> StepTimer<'a> {
         let slices = &self.reductions[operator];
         let (bytes, inside) = self.model.gradients[operator][self.strategy.placed[operator].choice as usize];
         for (slice, load) in slices.iter().enumerate() {
-            let computed = ends.iter().skip(slice).step_by(slices.len()).copied().max().unwrap_or(0);
-            let ready = computed + inside;
+            let placed = &self.strategy.placed[operator].servers;
+            let mut ready = 0;
+            for (end, &server) in ends.iter().zip(placed).skip(slice).step_by(slices.len()) {
+                // A server does one such reduction at a time.
+                let busy = &mut resources.inside[server as usize];
+                if inside > 0 {
+                    *busy = (*end).max(*busy).saturating_add(inside);
+                }
+                ready = ready.max(if inside > 0 { *busy } else { *end });
+            }
             resources.reduced = resources.reduced.max(ready);
             let Some(load) = load else { continue };
             let mut last = ready;
             for run in &load.runs {
                 let time = run.per_byte.time(bytes);
                 for worked in &mut resources.worked[run.links.clone()] {
-                    *worked = (*worked).max(ready) + time;
+                    *worked = (*worked).max(ready).saturating_add(time);
                     last = last.max(*worked);
                 }
             }
-            resources.reduced = resources.reduced.max(last + load.latency);
+            resources.reduced = resources.reduced.max(last.saturating_add(load.latency));
         }
     }
 }
@@ -443,11 +456,11 @@ impl<'a> Sender<'a> {
             let work = self.last.2;
             let transferred = &mut self.resources.transferred[link as usize];
             let start = head.max(*transferred);
-            *transferred = start + work;
+            *transferred = start.saturating_add(work);
             let worked = &mut self.resources.worked[link as usize];
-            *worked = (*worked).max(start) + work;
-            head += latency;
-            tail = tail.max(start + work) + latency;
+            *worked = (*worked).max(start).saturating_add(work);
+            head = head.saturating_add(latency);
+            tail = tail.max(start.saturating_add(work)).saturating_add(latency);
         }
         tail
     }

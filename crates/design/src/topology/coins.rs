@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn change_for_seven_of_twelve() {
-        // 7 = 11 + 8 is not on the table; 7 = 1 + 1 + 5 modulo 12.
+        // 7 = 1 + 1 + 5.
         let change = CoinChange::new(12, &[1, 5]);
         let route = change.route(2, 9).unwrap();
         assert_eq!((route.len(), route[0], route[3]), (4, 2, 9));

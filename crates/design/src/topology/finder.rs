@@ -82,8 +82,11 @@ impl<'a> Finder<'a> {
         let servers = self.demand.servers();
         let (reduced, moved) = (self.demand.all_reduce_bytes(), self.demand.transfers.total());
         // Line 2. Without any demand, all interfaces serve rings.
-        let share = if reduced + moved == 0 { 1.0 } else { reduced as f64 / (reduced as f64 + moved as f64) };
-        let budget = ((f64::from(self.degree) * share).ceil() as u32).clamp(1, self.degree);
+        let (reduced, all) = (u128::from(reduced), u128::from(reduced) + u128::from(moved));
+        let budget = match all {
+            0 => self.degree,
+            _ => ((u128::from(self.degree) * reduced).div_ceil(all) as u32).clamp(1, self.degree),
+        };
         // Bytes that each server sends for all-reduces.
         let each = |group: &Group| group.wire_bytes() as f64 / group.members.len() as f64;
         let mut sends = vec![0.0; servers as usize];
@@ -132,10 +135,7 @@ impl<'a> Finder<'a> {
         // Line 14, for as long as interfaces are left: rings may have used fewer than line 3 assumes.
         loop {
             let free = |server: u32| self.sending[server as usize].min(self.receiving[server as usize]) > 0;
-            let links = |a, b| {
-                let count = |from, to| self.links.get(&(from, to)).copied().unwrap_or(0);
-                count(a, b).max(count(b, a))
-            };
+            let links = |from, to| self.links.get(&(from, to)).copied().unwrap_or(0);
             // Lines 15 and 18.
             let pairs = matching(&self.demand.transfers, free, links);
             if pairs.is_empty() {
@@ -218,7 +218,8 @@ impl<'a> Finder<'a> {
             let load = |path: &Vec<u32>| path.windows(2).map(|pair| busy[at(pair[0], pair[1])]).max();
             let Some(path) = paths.into_iter().min_by_key(load) else { continue };
             for pair in path.windows(2) {
-                busy[at(pair[0], pair[1])] += bytes / u64::from(self.links[&(pair[0], pair[1])]);
+                let load = &mut busy[at(pair[0], pair[1])];
+                *load = load.saturating_add(bytes / u64::from(self.links[&(pair[0], pair[1])]));
             }
             routes[at(from, to)] = path;
         }

@@ -14,7 +14,7 @@ const LARGEST: u64 = 1 << 40;
 
 /// Pairs of servers, each server in at most one, whose transfers in both directions have the largest sum.
 ///
-/// Considers only servers that are `free`. The bytes of a pair are halved for each link that `links` says it has
+/// Considers only servers that are `free`. The bytes from one server to another are halved for each link between them
 /// (topoopt2022 Algorithm 1, line 18, and Equation 2). Pairs without bytes are not matched. The maximum-weight matching
 /// is found by Edmonds' blossom algorithm.
 pub(super) fn matching(
@@ -24,12 +24,13 @@ pub(super) fn matching(
 ) -> Vec<(u32, u32)> {
     let servers: Vec<u32> = (0..transfers.servers()).filter(|&server| free(server)).collect();
     let n = servers.len();
-    let demand = |a: u32, b: u32| transfers.bytes(a, b).saturating_add(transfers.bytes(b, a));
+    // Each direction is halved for its own links.
+    let one_way = |a: u32, b: u32| transfers.bytes(a, b).checked_shr(links(a, b)).unwrap_or(0);
     let mut weights = vec![0u64; n * n];
     let mut largest = 0;
     for (i, &a) in servers.iter().enumerate() {
         for (j, &b) in servers.iter().enumerate().take(i) {
-            let weight = demand(a, b).checked_shr(links(a, b)).unwrap_or(0);
+            let weight = one_way(a, b).saturating_add(one_way(b, a));
             largest = largest.max(weight);
             (weights[i * n + j], weights[j * n + i]) = (weight, weight);
         }
@@ -90,8 +91,10 @@ mod tests {
                     transfers.add(from, to, bytes[(from * 8 + to) as usize] << 30);
                 }
             }
-            let links = |a: u32, b: u32| u32::from(a == linked || b == linked);
-            let weight = |a: u32, b: u32| (transfers.bytes(a, b) + transfers.bytes(b, a)) >> links(a, b);
+            let links = |a: u32, _: u32| u32::from(a == linked);
+            let weight = |a: u32, b: u32| {
+                (transfers.bytes(a, b) >> links(a, b)) + (transfers.bytes(b, a) >> links(b, a))
+            };
             let found = matching(&transfers, |server| server != 3, links);
             let mut seen = [false; 8];
             for &(a, b) in &found {

@@ -51,7 +51,7 @@ pub struct Topology {
     pub degree: u32,
     /// The links, ascending.
     pub links: Vec<Links>,
-    /// The rings of each group of the demand; then, if the demand has no group of all servers, those of all servers.
+    /// The rings of all servers, and of each group of the demand.
     pub rings: Vec<Rings>,
     /// Interfaces that serve rings, for the server with the most.
     pub ring_degree: u32,

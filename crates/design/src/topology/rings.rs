@@ -24,8 +24,8 @@ pub enum Selection {
     /// selected so far.
     #[default]
     Hops,
-    /// As the paper: the proposal whose links serve the most bytes directly, where a proposal is a ring and others at even
-    /// distances behind it in the list. Steps at even distances leave some servers far apart: the rings 1, 129, 257 and so
+    /// As the paper: the proposal whose links serve the most bytes directly, where a proposal is a ring and others evenly
+    /// spaced behind it in the list. Evenly spaced steps leave some servers far apart: the rings 1, 129, 257 and so
     /// on of 1,024 servers reach the farthest one over 128 links.
     Direct,
 }
@@ -104,7 +104,7 @@ fn most_direct(size: u32, steps: &[u32], count: u32, demand: &[u64]) -> Vec<u32>
     best.unwrap_or_default()
 }
 
-/// `count` of the steps at even distances from the `start`-th, modulo their number (Algorithm 4, line 4).
+/// `count` evenly spaced steps from the `start`-th, modulo their number (Algorithm 4, line 4).
 fn pick(steps: &[u32], start: usize, count: usize) -> Vec<u32> {
     let len = steps.len();
     (0..count).map(|k| steps[(start + k * len.max(count) / count) % len]).collect()

@@ -165,7 +165,7 @@ impl OperatorGraph {
                 );
             }
             if operator.choices.is_empty() {
-                errors.push(bad(key("choices"), format!("`{}` cannot be divided in any way", operator.name)));
+                errors.push(bad(key("choices"), format!("`{}` has no choices", operator.name)));
             }
             for (number, choice) in operator.choices.iter().enumerate() {
                 let key = |rest: &str| format!("operators.{at}.choices.{number}.{rest}");
@@ -174,7 +174,7 @@ impl OperatorGraph {
                     errors.push(
                         bad(
                             key("samples"),
-                            format!("`{}` has a part for each server at most", operator.name),
+                            format!("`{}` has more parts than there are servers", operator.name),
                         )
                         .found(format!("{} x {} parts", choice.samples, choice.parameters))
                         .allowed(format!("1 to {servers} parts")),

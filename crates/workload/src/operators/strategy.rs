@@ -128,7 +128,8 @@ impl Strategy {
             for mut members in self.groups(graph, at) {
                 if members.len() > 1 && operator.parameters.0 > 0 {
                     members.sort_unstable();
-                    *reductions.entry(members).or_insert(0) += split.parameters_of(operator.parameters);
+                    let sum: &mut u64 = reductions.entry(members).or_insert(0);
+                    *sum = sum.saturating_add(split.parameters_of(operator.parameters));
                 }
             }
         }

@@ -14,8 +14,8 @@ from syncline.input.units import decimal
 if TYPE_CHECKING:
     from syncline.design.joint.request import Request
 
-_KINDS = (1, 10, 25, 40, 100, 200, 400, 800, 1600, 3200, 6400, 12800)
-"""Rates in Gb/s at which fat-trees are priced; prices in between are interpolated, as in topoopt2022 5.2."""
+_KINDS = (10, 25, 40, 100, 200, 400, 800, 1600, 3200, 6400, 12800)
+"""Rates in Gb/s at which fat-trees are priced; prices in between are interpolated."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,18 @@ def _network(request: Request, name: str) -> Network:
     if name == "same_price":
         return _switch(request, name, "fat-tree, same price", _affordable(request))
     if name == "oversubscribed":
-        hosts = max(by for by in range(1, 17) if servers % by == 0)
+        hosts = max(by for by in range(1, 17) if servers % by == 0 and (by < servers or servers == 1))
+        if hosts == 1:
+            raise_errors(
+                error(
+                    Code.BAD_VALUE,
+                    "no racks of equal size hold this number of servers",
+                    mark=request.source.mark(("compare",)),
+                    key="compare",
+                    found=f"{servers} servers",
+                    help="leave out `oversubscribed`, or take a number of servers that is not a prime",
+                )
+            )
         leaves = {
             "leaves": servers // hosts,
             "hosts_per_leaf": hosts,
@@ -98,14 +109,24 @@ def _switch(request: Request, name: str, title: str, rate: int) -> Network:
 def _affordable(request: Request) -> int:
     """The rate at which a fat-tree costs as much as the direct links; prices between kinds are interpolated."""
     budget = direct_usd(request)
-    low, low_usd = 0, 0.0
+    low, low_usd, usd = 0, 0.0, 0.0
     for kind in _KINDS:
         rate = kind * 10**9
         usd = _kind_usd(request, rate)
-        if usd >= budget:
+        if usd >= budget > 0:
             return max(round(low + (rate - low) * (budget - low_usd) / (usd - low_usd)), 1)
         low, low_usd = rate, usd
-    return low
+    if budget <= 0 or low_usd <= 0 or usd == _kind_usd(request, _KINDS[0] * 10**9):
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "the price of a fat-tree does not depend on its rate, so none has the price of the direct links",
+                mark=request.source.mark(("prices",)),
+                key="prices",
+                help="leave `same_price` out of `compare`, or give prices for each rate",
+            )
+        )
+    return round(low * budget / low_usd)
 
 
 def _fat_tree_usd(request: Request, rate: int, oversubscription: int = 1) -> float:

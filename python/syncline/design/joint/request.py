@@ -86,8 +86,14 @@ class Request:
     @cached_property
     def graph(self) -> dict[str, Any]:
         """The operators and their divisions, in the core's form."""
+        try:
+            self._check_size()
+            return self._resolved()
+        except ModelError as problem:
+            self._refuse(problem, ("parameters", problem.key))
+
+    def _resolved(self) -> dict[str, Any]:
         spec = self.spec
-        self._check_size()
         own = f"{self.accelerator.scale_up.bytes_per_s}B/s"
         cluster = Cluster(
             servers=spec.servers,
@@ -133,8 +139,9 @@ class Request:
 
     def _check_size(self) -> None:
         """Refuses a model whose work does not fit the core's whole numbers."""
-        samples = self.model.batch * self.spec.server.accelerators * self.spec.servers
+        on_each = self.model.batch * self.spec.servers
         for operator in self.model.operators:
+            samples = on_each * self.spec.server.accelerators if operator.one_server else on_each
             if not countable([operator.part(samples, 1)]):
                 raise_errors(
                     error(

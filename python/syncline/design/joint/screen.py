@@ -44,7 +44,7 @@ def _parts(found: Found, width: int) -> Iterator[RenderableType]:
     yield ""
     yield Text(lines(_topology(found), width))
     yield ""
-    yield Text("Strategy: operators that are divided alike", "dim")
+    yield Text("Strategy, by kind of operator", "dim")
     yield _strategy(found)
     yield ""
     yield Text(lines(_models(found), width), "dim")
@@ -62,7 +62,11 @@ def _answer(found: Found) -> str:
     if same is not None:
         text += f" On a fat-tree of the same price, it takes {time(same.answer.step_s)}"
         ratio = same.answer.step_s / answer.step_s
-        text += f": direct links are {digits(ratio)}x as fast." if ratio >= 1 else f": {digits(1 / ratio)}x as fast."
+        text += (
+            f": direct links are {digits(ratio)}x as fast."
+            if ratio >= 1
+            else f", {digits(1 / ratio)}x as fast as direct links."
+        )
     return text
 
 
@@ -89,7 +93,7 @@ def _topology(found: Found) -> str:
     rings = ""
     if whole is not None and whole["steps"]:
         rings = f"; rings through all servers with steps {listed([str(step) for step in whole['steps']])}"
-    matched = len(topology.get("matched", ()))
+    matched = len({tuple(pair) for pair in topology.get("matched", ())})
     pairs = f"; {counted(matched, 'pair')} joined for transfers" if matched else ""
     moved = sum(size for *_, size in answer.transfers)
     reduced = sum(
@@ -101,7 +105,7 @@ def _topology(found: Found) -> str:
 
 
 def _strategy(found: Found) -> Table:
-    table = of_numbers("operators", "number", "parts of samples", "parts of parameters", "servers")
+    table = of_numbers("operators", "number", "batch splits", "parameter splits", "servers")
     alike: Counter[tuple[str, int, int, str]] = Counter()
     for row in strategy(found, found.answer):
         on = "all" if len(row["servers"]) == found.request.spec.servers else str(len(row["servers"]))

@@ -12,7 +12,7 @@ from syncline.input.base import Strict, validation_error
 from syncline.input.units import Rate, Time
 
 Count = Annotated[int, Field(ge=1, le=2**20)]
-MOST_SERVERS = 2048
+MOST_SERVERS = 1024
 """Most servers of a search: it stores a route between any two."""
 
 
@@ -44,12 +44,12 @@ class Search(Strict):
     seed: Annotated[int, Field(ge=0, le=2**64 - 1)] = 0
     """Seed of the random numbers."""
     temperature: Time | None = None
-    """A proposal that makes the step longer by this is accepted with probability 1/e. Without it, it falls from 10 % to
-    0.05 % of the first step."""
+    """Temperature: a proposal that lengthens the step by this much is accepted with probability 1/e. Without it, the
+    temperature falls from 10 % to 0.05 % of the first step."""
     patience: Annotated[int, Field(ge=1, le=10**8)] = 50
     """Proposals without an improvement after which the topology is chosen anew."""
     rounds: Annotated[int, Field(ge=0, le=10**8)] | None = None
-    """How often the topology may be chosen in one chain. Without it, as often as the search wants."""
+    """How often the topology may be chosen in one chain. Without it, without limit."""
     rings: Literal["hops", "direct"] = "hops"
     """How rings are selected. `hops`: so that transfers take few links. `direct`: as in the paper, so that most bytes
     of transfers have a link of their own."""

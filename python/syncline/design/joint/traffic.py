@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes from server to server in a step; from the first row on, senders."""
+    """Bytes from server to server in a step; rows are senders."""
 
     transfers: list[list[int]]
     """Activations and their gradients."""

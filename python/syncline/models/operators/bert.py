@@ -7,6 +7,7 @@ of topoopt2022 5.3: 12 blocks, hidden size 1024, 16 heads, sequences of 64.
 
 from __future__ import annotations
 
+from syncline.models.errors import ModelError
 from syncline.models.operators.operator import Operator, OperatorModel
 from syncline.models.operators.parts import added, dense, self_attention
 
@@ -14,7 +15,12 @@ from syncline.models.operators.parts import added, dense, self_attention
 def build(
     *, batch: int = 16, blocks: int = 12, hidden: int = 1024, heads: int = 16, sequence: int = 64
 ) -> OperatorModel:
-    """Build ``encoder0.attention`` .., ``decoder0.attention`` .. and ``output``."""
+    """Build ``encoder0.attention`` .., ``decoder0.attention`` .. and ``output``.
+
+    Raises :class:`~syncline.models.errors.ModelError` if ``heads`` does not divide ``hidden``.
+    """
+    if hidden % heads:
+        raise ModelError("heads", heads, f"a divisor of the hidden size, {hidden}")
     operators: list[Operator] = []
     features = sequence * hidden
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _NOTE = "shortcuts between layers are not sent: each operator reads the one before it"
 
 
-def build(name: str, model: str | ModelInfo, *, batch: int, **parameters: Any) -> OperatorModel:
+def build(name: str, model: str | ModelInfo, /, *, batch: int, **parameters: Any) -> OperatorModel:
     """Build the layers of a model, each of which reads the one before it; they are divided by samples alone.
 
     Raises :class:`~syncline.models.errors.ModelError` for parameters that the model does not take.

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from syncline.models.operators.operator import Operator
 
 _TIMES = ("fw_time", "bw_time")
+LONGEST_MS = 1e9
+"""Longest time of an operator, in milliseconds."""
 
 
 @dataclass
@@ -47,13 +49,13 @@ class Measured:
         known = self.by_name.get(operator.measured, {})
         if not known or slices > 1:
             what = f"`{operator.name}`" + (" cut by parameters" if slices > 1 else "")
-            self._refuse(f"the table has no times of {what}", operator.measured, ", ".join(self.by_name))
+            self._refuse(f"the table has no times for {what}", operator.measured, ", ".join(self.by_name))
         if samples in known:
             forward, backward = known[samples]
             return round(forward * 1e9), round(backward * 1e9)
         if not self.interpolate:
             allowed = ", ".join(str(each) for each in sorted(known))
-            message = f"the table has no times of `{operator.name}` for this number of samples"
+            message = f"the table has no times for this number of samples of `{operator.name}`"
             self._refuse(message, str(samples), allowed)
         note = f"times of {operator.measured} for {samples} samples are interpolated"
         if note not in self.notes:
@@ -69,10 +71,12 @@ class Measured:
             return known[near][column] * samples / near
         low, high = known[below][column], known[above][column]
         share = math.log(samples / below) / math.log(above / below)
-        return low ** (1 - share) * high**share if low > 0 and high > 0 else low + (high - low) * share
+        return float(low ** (1 - share) * high**share)
 
     def _refuse(self, message: str, found: str, allowed: str) -> NoReturn:
-        help = "set `interpolate: true`, or leave out `measured` for times by the accelerator's peak rates"
+        help = "leave out `measured` for times by the accelerator's peak rates"
+        if not self.interpolate:
+            help = f"set `interpolate: true`, or {help}"
         raise_errors(error(Code.BAD_VALUE, message, key="measured", found=found, allowed=allowed, help=help))
 
 
@@ -86,7 +90,7 @@ def read(path: str, *, interpolate: bool) -> Measured:
         table: Any = json.loads(Path(path).read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as problem:
         bad(str(problem), Code.UNREADABLE)
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         bad(str(problem))
     try:
         batch = int(table["batch_size"])
@@ -94,10 +98,10 @@ def read(path: str, *, interpolate: bool) -> Measured:
         for each in table["measurements"]:
             parts = int(str(each["pc_str"]).rpartition("-")[2])
             forward, backward = (float(each[key]) for key in _TIMES)
-            possible = 1 <= parts <= batch and 0 <= forward < math.inf and 0 <= backward < math.inf
+            possible = 1 <= parts <= batch and 0 < forward < LONGEST_MS and 0 < backward < LONGEST_MS
             if not possible:
                 bad(f"a measurement of {each['name']} is impossible")
             by_name.setdefault(str(each["name"]), {})[batch // parts] = forward, backward
-    except (KeyError, TypeError, ValueError) as problem:
+    except (KeyError, TypeError, ValueError, OverflowError) as problem:
         bad(f"{type(problem).__name__}: {problem}")
     return Measured(path, interpolate, by_name)

@@ -7,7 +7,7 @@ million vectors of 64 and of 128 elements, and a perceptron of 8 layers of 4096.
 
 from __future__ import annotations
 
-from syncline.models.calculus import pointwise
+from syncline.models.calculus import NOTHING, Amount, Op
 from syncline.models.layer import Layer
 from syncline.models.operators.operator import Operator, OperatorModel
 from syncline.models.operators.parts import classifier, concatenation, dense, table
@@ -38,7 +38,10 @@ def build(
 
     def product(samples: int, parts: int) -> Layer:
         elements = samples * tables * factors // parts
-        return Layer("product", (pointwise("multiply", elements, forward=1, backward=2),))
+        # Both factors are read in each pass; backward also reads the gradient and writes two.
+        forward, backward = Amount(elements, 3 * elements), Amount(2 * elements, 5 * elements)
+        multiply = Op("multiply", 0, 2 * elements, elements, forward=forward, input_grad=backward, weight_grad=NOTHING)
+        return Layer("product", (multiply,))
 
     operators.append(
         Operator(

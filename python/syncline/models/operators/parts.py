@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncline.models.calculus import Heads, attention, embedding_bag, linear, pointwise, relu, residual, sigmoid
+from syncline.models.calculus import (
+    NOTHING,
+    Amount,
+    Heads,
+    Op,
+    attention,
+    embedding_bag,
+    linear,
+    relu,
+    residual,
+    sigmoid,
+)
 from syncline.models.layer import Layer
 from syncline.models.operators.operator import Operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from syncline.models.calculus import Op
 
 
 def dense(
@@ -57,9 +66,15 @@ def concatenation(name: str, reads: Sequence[str], features: int) -> Operator:
     """All inputs side by side: every element is read and written, forward and backward."""
 
     def part(samples: int, _: int) -> Layer:
-        return Layer(name, (pointwise("concatenate", samples * features, forward=0, backward=0),))
+        return Layer(name, (_moved("concatenate", samples * features),))
 
     return Operator(name, "concatenation", tuple(reads), part, measured="Concat_1")
+
+
+def _moved(name: str, elements: int) -> Op:
+    """Reads and writes every element, forward and backward, and computes nothing."""
+    each = Amount(0, 2 * elements)
+    return Op(name, 0, elements, elements, forward=each, input_grad=each, weight_grad=NOTHING)
 
 
 def added(name: str, reads: Sequence[str], features: int, *, measured: str = "ElementBinary_31") -> Operator:

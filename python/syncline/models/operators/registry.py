@@ -23,6 +23,9 @@ MODELS: Mapping[str, Callable[..., OperatorModel]] = MappingProxyType(
 BATCH = {"vgg16": 64, "resnet50": 128}
 """Samples of an accelerator for chains (topoopt2022, Table 2, and its released code)."""
 
+_ELSEWHERE = {"batch_per_npu": "parameters.batch", "optimizer": "optimizer", "precision": "precision"}
+"""Parameters of chains that a search gives by keys of its own."""
+
 LARGEST = 1 << 40
 """Largest value of a parameter."""
 MOST = 4096
@@ -45,6 +48,9 @@ def build(name: str, parameters: Mapping[str, Any]) -> OperatorModel:
         if name not in registry.MODELS:
             raise unknown_name("model", name, names())
         own = dict(parameters)
+        for key, instead in _ELSEWHERE.items():
+            if key in own:
+                raise ModelError(key, own[key], f"`{instead}`", problem=f"`{key}` is given elsewhere in a search")
         batch = own.pop("batch", BATCH.get(name, 32))
         _positive("batch", batch)
         return chain.build(name, name, batch=batch, **own)

@@ -7,7 +7,7 @@ up the samples of all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from syncline.models.calculus import NOTHING
@@ -107,8 +107,8 @@ def _choice(
     parts, slices = split
     on_server = samples // parts
     each = on_server if operator.one_server else on_server // cluster.accelerators
-    layer = operator.part(each, slices)
     used = OPTIMIZERS[optimizer]
+    layer = replace(operator.part(each, slices), optimizer=used)
     state = used.moments * bytes_of(types.optimizer) + (types.master if used.moments else 0)
     weights = bytes_of(types.parameters) + state
     gradients = bytes_of(types.gradients)
