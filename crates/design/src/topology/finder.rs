@@ -22,7 +22,7 @@ const PATHS: usize = 4;
 /// - If no group contains all servers, one ring through all servers keeps the topology connected.
 /// - Interfaces that are left when no transfer needs another link join servers all the same, those with the most
 ///   interfaces left first.
-/// - The route of a transfer is the one of [`PATHS`] shortest paths whose busiest link is least busy, so that each pair
+/// - The route of a transfer is the one of four shortest paths whose busiest link is least busy, so that each pair
 ///   of servers has one route; the largest transfers choose first.
 ///
 /// `selection` says how rings are selected for the transfers.
