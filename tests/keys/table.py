@@ -704,6 +704,7 @@ ELSEWHERE = {
     ("ModuleInput", "*"): "tests/models: needs PyTorch",
     ("ModuleWorkload", "*"): "tests/models: needs PyTorch",
     ("ChakraWorkload", "*"): "tests/config/test_errors.py: paths of files",
+    ("OperatorsWorkload", "*"): "tests/design/joint/test_search.py: files that a search writes, and others",
     ("AstraTextWorkload", "*"): "tests/config/test_errors.py: paths of files",
     ("FileFabric", "*"): "tests/config/test_edges.py: paths of files, and names in them",
     ("Table", "*"): "tests/config/test_compute.py: the path of a file",
