@@ -57,7 +57,7 @@ class _Member:
     coordinator: list[str]
     """Addresses with ports at which rank 0 listens, or at which the other ranks try to reach it."""
     interfaces: list[tuple[str, str]]
-    """For each interface, the address that other ranks are told, and the address to listen at."""
+    """For each interface, the address that other ranks connect to, and the one that this rank listens on."""
     ports: tuple[int, int] | None
     elastic: bool
     plans: dict[str, Any]

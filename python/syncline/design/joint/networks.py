@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from syncline import _core
 from syncline.codes import Code
 from syncline.input.problem import error, raise_errors
-from syncline.input.units import decimal
 
 if TYPE_CHECKING:
     from syncline.design.joint.request import Request
@@ -142,24 +141,12 @@ def _fat_tree_usd(request: Request, rate: int, oversubscription: int = 1) -> flo
 
 
 def _kind_usd(request: Request, rate: int, oversubscription: int = 1) -> float:
-    """Price of a fat-tree of parts of this rate: as many servers' shares of the smallest one that has room for them."""
+    """Price of a fat-tree of parts of this rate: the servers' share of the smallest one that has room for them."""
     servers = request.spec.servers
     k = next(k for k in range(4, 10_000, 2) if k**3 // 4 >= servers and k // 2 % oversubscription == 0)
-    # The rate of a link inside is that of an interface, so a share of the price does not depend on the size.
-    tree = {"k": min(k, 16), "oversubscription": oversubscription, "rate": f"{rate}b/s", "latency": "0s"}
-    hosts = tree_hosts(min(k, 16))
-    return _usd({"built": {"network": {"fat_tree": tree}}}, request.prices) / hosts * servers
-
-
-def tree_hosts(k: int) -> int:
-    """Hosts of a fat-tree of switches with ``k`` ports."""
-    return k**3 // 4
+    tree = {"k": k, "oversubscription": oversubscription, "rate": f"{rate}b/s", "latency": "0s"}
+    return _usd({"built": {"network": {"fat_tree": tree}}}, request.prices) / (k**3 // 4) * servers
 
 
 def _usd(fabric: dict[str, Any], prices: dict[str, Any]) -> float:
     return float(json.loads(_core.cost(json.dumps(fabric), json.dumps(prices)))["usd"])
-
-
-def shown_rate(rate: int) -> str:
-    """A rate in bits per second with its unit."""
-    return decimal(rate, "b/s")

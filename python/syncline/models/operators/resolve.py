@@ -59,8 +59,8 @@ def resolve(
                 "name": operator.name,
                 "kind": operator.kind,
                 "inputs": [numbers[name] for name in operator.inputs],
-                "output": f"{_outputs(operator) * bytes_of(types.communication)}B",
-                "parameters": f"{_parameters(operator) * bytes_of(types.gradients)}B",
+                "output": f"{whole.outputs * bytes_of(types.communication)}B",
+                "parameters": f"{whole.parameters * bytes_of(types.gradients)}B",
                 "copied": not operator.one_server,
                 "reads": "own" if operator.own else "all",
                 "choices": [
@@ -68,7 +68,7 @@ def resolve(
                     for split in _splits(operator, cluster.servers, cut_parameters=cut_parameters)
                 ],
             }
-            for operator in model.operators
+            for operator, whole in ((each, each.part(1, 1)) for each in model.operators)
         ],
         "server": {"accelerators": cluster.accelerators, "rate": cluster.rate, "memory": cluster.memory},
     }
@@ -85,14 +85,6 @@ def _splits(operator: Operator, servers: int, *, cut_parameters: bool) -> list[t
     parameters = divisors(servers) if cut_parameters else [1]
     pairs = ((s, p) for p in parameters for s in samples)
     return [(s, p) for s, p in pairs if servers % (s * p) == 0 and operator.features % p == 0]
-
-
-def _outputs(operator: Operator) -> int:
-    return operator.part(1, 1).outputs
-
-
-def _parameters(operator: Operator) -> int:
-    return operator.part(1, 1).parameters
 
 
 def _choice(
