@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use syncline_compute::{ComputeModel, Power, Timing};
-use syncline_design::joint::{Cluster, Control, Found, Model, Settings, exhaustive, greedy, search};
+use syncline_design::joint::{Cluster, Control, Found, Model, Network, Settings, exhaustive, greedy, search};
 use syncline_design::topology::Selection;
 use syncline_diagnostics::{Code, Result};
 use syncline_fabric::build;
@@ -66,7 +66,7 @@ fn switch(rate: &str) -> Cluster {
         "network": { "switch": { "hosts": 8, "rate": rate, "latency": "1us" } }
     }))
     .unwrap();
-    Cluster::Fixed(Arc::new(build::build(&spec, 0).unwrap()))
+    Cluster::Fixed(Arc::new(Network::of_fabric(&build::build(&spec, 0).unwrap())))
 }
 
 fn direct(degree: u32) -> Cluster {

@@ -175,7 +175,9 @@ impl Request {
                 let selection = if direct_rings { Selection::Direct } else { Selection::Hops };
                 Cluster::Direct { servers, degree, rate, latency, selection }
             }
-            ClusterSpec::Fabric(fabric) => Cluster::Fixed(Arc::new(network::fabric(&fabric, 0)?)),
+            ClusterSpec::Fabric(fabric) => {
+                Cluster::Fixed(Arc::new(Network::of_fabric(&network::fabric(&fabric, 0)?)))
+            }
         };
         let servers = cluster.servers();
         if servers == 0 {

@@ -9,7 +9,6 @@ use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
-use syncline_fabric::Fabric;
 use syncline_units::{Rate, Time};
 use syncline_workload::operators::{Placed, Strategy, pieces};
 
@@ -29,8 +28,8 @@ pub enum Cluster {
         /// How rings are selected.
         selection: Selection,
     },
-    /// A given fabric, each of whose NPUs is a server.
-    Fixed(Arc<Fabric>),
+    /// A given network.
+    Fixed(Arc<Network>),
 }
 
 impl Cluster {
@@ -38,7 +37,7 @@ impl Cluster {
     pub fn servers(&self) -> u32 {
         match self {
             Self::Direct { servers, .. } => *servers,
-            Self::Fixed(fabric) => fabric.npus(),
+            Self::Fixed(network) => network.servers(),
         }
     }
 
@@ -55,7 +54,7 @@ impl Cluster {
                 let topology = find(&demand(), degree, selection)?;
                 Ok((Arc::new(Network::direct(&topology, rate, latency)), Some(topology)))
             }
-            Self::Fixed(fabric) => Ok((Arc::new(Network::of_fabric(fabric)), None)),
+            Self::Fixed(network) => Ok((Arc::clone(network), None)),
         }
     }
 }
@@ -153,12 +152,13 @@ const LOOK: u32 = 64;
 
 /// Searches for the strategy, and on direct links the topology, with the shortest step.
 ///
-/// A chain starts from data parallelism. Every second one takes the best of
-/// data parallelism on fewer servers and of operators on alternating servers, improves that
-/// as [`greedy`] does, and begins colder. Each chain alternates (topoopt2022 3.2): it changes the strategy on its present topology by FlexFlow's moves, and
-/// chooses the topology anew for its strategy when a proposal is the best so far, or after [`Settings::patience`] proposals
-/// without one. The new topology is kept if the step is not longer. Chains do not know of each other, so the result does
-/// not depend on the number of threads.
+/// A chain starts from data parallelism. The first, third and so on take the best of data parallelism on fewer servers and
+/// of operators on alternating servers, improve that as [`greedy`] does, and begin colder.
+///
+/// Each chain alternates (topoopt2022 3.2): it changes the strategy on its present topology by FlexFlow's moves, and chooses
+/// the topology anew when a proposal is the best so far, or after [`Settings::patience`] proposals without one. The new
+/// topology is kept if the step is not longer. Chains share nothing, so the result does not depend on the number of
+/// threads.
 ///
 /// # Errors
 /// A degree that is not possible; servers whose memory is too small for any strategy that was found; `LimitReached` if

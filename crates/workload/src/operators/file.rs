@@ -50,11 +50,6 @@ impl OperatorFile {
         read.strategy.check(&read.graph, read.servers).map_err(placed)?;
         Ok(read)
     }
-
-    /// The file's text.
-    pub fn text(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
-    }
 }
 
 #[cfg(test)]
@@ -72,7 +67,7 @@ mod tests {
     fn read_and_written() {
         let file = OperatorFile::read(TEXT, "job.json").unwrap();
         assert_eq!(file.strategy.placed[0].servers, [1, 0]);
-        assert_eq!(OperatorFile::read(&file.text(), "job.json").unwrap(), file);
+        assert_eq!(OperatorFile::read(&serde_json::to_string(&file).unwrap(), "job.json").unwrap(), file);
     }
 
     #[test]
