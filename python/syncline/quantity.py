@@ -130,9 +130,12 @@ def percent(fraction: float) -> str:
 
 
 def counted(count: int, word: str) -> str:
-    """A number with its noun: ``1 layer``, ``54 layers``, ``2 micro-batches``."""
-    ending = "es" if word.endswith("ch") else "s"
-    return f"{count} {word}{'' if count == 1 else ending}"
+    """A number with its noun: ``1 layer``, ``54 layers``, ``2 micro-batches``, ``3 topologies``."""
+    if count == 1:
+        return f"1 {word}"
+    if word.endswith("y") and word[-2] not in "aeiou":
+        return f"{count} {word[:-1]}ies"
+    return f"{count} {word}{'es' if word.endswith('ch') else 's'}"
 
 
 def listed(parts: Sequence[str]) -> str:

@@ -63,8 +63,8 @@ class Page:
     def table(self, name: str) -> list[list[str]]:
         """The table below a chart, as rows of text."""
         self.page.click(f"#{name} details.numbers > summary")
-        self.page.wait_for_selector(f"#{name} table")
+        self.page.wait_for_selector(f"#{name} .numbers table")
         rows: list[list[str]] = self.page.eval_on_selector_all(
-            f"#{name} table tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+            f"#{name} .numbers table tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
         )
         return rows

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import syncline
+from syncline import _core
 from syncline.design.joint import read, save, search
 from syncline.design.joint.answer import Found, simulate
 from syncline.design.joint.networks import direct_usd, networks
@@ -78,9 +79,13 @@ def test_traffic_adds_up(found: Found):
     sent = traffic(found)
     moved = sum(size for *_, size in found.answer.transfers)
     assert sum(map(sum, sent.transfers)) == moved
-    # A ring sends 2 (k - 1) times the vector.
-    for each in found.answer.reductions:
-        assert len(each["members"]) > 1
+    # A ring of k members sends 2 (k - 1) times the vector.
+    reduced = sum(
+        2 * (len(each["members"]) - 1) * _core.parse_quantity("bytes", each["bytes"]) * each["count"]
+        for each in found.answer.reductions
+    )
+    assert reduced > 0
+    assert sum(map(sum, sent.all_reduces)) == pytest.approx(reduced, rel=1e-4)
     rows = list(sent.rows())
     assert sum(size for *_, size in rows) == sum(sent.total(a, b) for a in range(8) for b in range(8))
 
@@ -91,6 +96,7 @@ def test_files_simulate_to_the_same_time(found: Found, tmp_path: Path):
     assert set(names) == {
         "design.json",
         "operators.json",
+        "report.html",
         "run",
         "scenario.yaml",
         "topology.svg",

@@ -1,6 +1,6 @@
 // The parts of ECharts that the report uses; nothing else is bundled.
 
-import { BarChart, CustomChart, LineChart, ScatterChart } from "echarts/charts";
+import { BarChart, CustomChart, HeatmapChart, LineChart, ScatterChart } from "echarts/charts";
 import {
   AriaComponent,
   AxisPointerComponent,
@@ -17,7 +17,7 @@ import { init, use } from "echarts/core";
 import { CanvasRenderer } from "echarts/renderers";
 
 use([
-  BarChart, CustomChart, LineChart, ScatterChart,
+  BarChart, CustomChart, HeatmapChart, LineChart, ScatterChart,
   AriaComponent, AxisPointerComponent, DataZoomInsideComponent, DataZoomSliderComponent, GridComponent,
   LegendScrollComponent, MarkLineComponent, TitleComponent, TooltipComponent, VisualMapContinuousComponent,
   CanvasRenderer,

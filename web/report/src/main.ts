@@ -5,6 +5,7 @@ import { collectives, phases } from "./charts/collectives";
 import { pairedBars, pairedLayers } from "./charts/compare";
 import { contention } from "./charts/contention";
 import { cost } from "./charts/cost";
+import { designNetworks, designProgress, designTopology, designTraffic } from "./charts/design";
 import { activity, dimensions } from "./charts/dimensions";
 import { fabric } from "./charts/fabric";
 import { communication, layers } from "./charts/layers";
@@ -37,9 +38,13 @@ const views = {
   compare_collectives: pairedBars,
   compare_phases: pairedBars,
   compare_dimensions: pairedBars,
+  design_networks: designNetworks,
+  design_traffic: designTraffic,
+  design_topology: designTopology,
+  design_progress: designProgress,
 };
 
-/** The numbers that each chart takes, as `syncline.report.html` writes them. */
+/** The numbers that each chart takes, as the package writes them. */
 type Data = { [Name in keyof typeof views]: Parameters<(typeof views)[Name]>[0] };
 type Name = keyof Data;
 type Page = { [Each in Name]: { finding: string; data: Data[Each] } };

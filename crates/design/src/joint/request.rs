@@ -131,6 +131,8 @@ pub struct TopologyAnswer {
     pub links: Vec<(u32, u32, u32)>,
     /// Interfaces that serve rings.
     pub ring_degree: u32,
+    /// Rings with links of their own: the members of a group, and the steps of its rings.
+    pub rings: Vec<(Vec<u32>, Vec<u32>)>,
     /// Pairs that were joined for transfers outside all-reduces.
     pub matched: Vec<(u32, u32)>,
     /// Longest route, in links.
@@ -247,6 +249,10 @@ fn answer(model: &Model, servers: u32, found: Found) -> Result<Answer> {
         TopologyAnswer {
             links: topology.links.iter().map(|links| (links.from, links.to, links.count)).collect(),
             ring_degree: topology.ring_degree,
+            rings: {
+                let own = topology.rings.iter().filter(|rings| !rings.steps.is_empty());
+                own.map(|rings| (rings.members.clone(), rings.steps.clone())).collect()
+            },
             matched: topology.matched.clone(),
             diameter: topology.diameter(),
             routes: routes.filter(|route| route.len() > 2).collect(),

@@ -8,7 +8,7 @@
 - :mod:`~.networks`: the networks that the result is compared with, and what each costs
 - :mod:`~.answer`: the search, on direct links and on the other networks
 - :mod:`~.result_files`: the results as files, among them a scenario for ``simulate``
-- :mod:`~.screen`: the results for people
+- :mod:`~.sentences`: what is said about them, on the terminal (:mod:`~.screen`) and on a page (:mod:`~.page`)
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@
 - ``transfers.csv``: bytes from server to server in a step
 - ``trace.csv``: the best time after each proposal that improved it
 - ``traffic.svg``, ``topology.svg``: pictures of both
+- ``report.html``: all of it as one page
 - ``run``: the simulation of the scenario
 """
 
@@ -38,12 +39,16 @@ def save(found: Found, folder: str) -> list[str]:
 
 
 def _write(found: Found, folder: Path) -> list[str]:
+    # The page's sentences need this module.
+    from syncline.design.joint import page as pages
+
     write_scenario(found, folder)
     sent = traffic(found)
     (folder / "transfers.csv").write_text(_csv(("from", "to", "kind", "bytes"), sent.rows()), "utf-8")
     (folder / "trace.csv").write_text(_csv(("proposal", "step_s"), found.answer.trace), "utf-8")
     (folder / "traffic.svg").write_text(pictures.heat_map(sent), "utf-8")
     (folder / "topology.svg").write_text(pictures.topology(found), "utf-8")
+    (folder / pages.FILE).write_bytes(pages.page(found))
     if found.result is not None:
         found.result.save(folder / "run")
     names = [folders.ANSWER, *folders.names(folder)]
