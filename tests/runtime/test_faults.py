@@ -84,7 +84,7 @@ def test_ranks_wait_for_a_rank_that_is_stopped_for_a_moment():
 
 
 def test_ranks_wait_for_a_slow_rank():
-    """Fault: a process is slowed 10 times -> the others wait for it, and blame nobody"""
+    """Fault: a process is slowed down by a factor of 10 -> the others wait for it, and blame nobody"""
     with job(3, json.dumps({"steps": 60})) as running:
         running.wait_for_steps()
         while running.processes[1].poll() is None:

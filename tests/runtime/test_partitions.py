@@ -99,7 +99,7 @@ def cut(cli, name, one, other, *, both=True):
 
 @pytest.mark.parametrize("both", [True, False])
 def test_a_broken_connection_between_two_live_hosts_is_named(cli, bed, both):
-    """Fault: nothing goes through between two hosts, one way or both -> all name that link within 2 s"""
+    """Fault: no packets pass between two hosts, one way or both -> all name that link within 2 s"""
     running = start(cli, bed)
     steps(running, 4)
     cut(cli, bed, 2, 3, both=both)
@@ -114,7 +114,7 @@ def test_a_broken_connection_between_two_live_hosts_is_named(cli, bed, both):
 
 @pytest.mark.parametrize("both", [True, False])
 def test_a_broken_connection_to_the_coordinators_host_is_named(cli, bed, both):
-    """Fault: nothing goes through between rank 0's host and another, one way or both -> others name that link in 2 s"""
+    """Fault: no packets pass between rank 0's host and another, one way or both -> others name that link in 2 s"""
     running = start(cli, bed)
     steps(running, 4)
     cut(cli, bed, 0, 2, both=both)
@@ -131,7 +131,7 @@ def test_a_broken_connection_to_the_coordinators_host_is_named(cli, bed, both):
 
 
 def test_ranks_wait_for_a_cut_that_heals_soon(cli, bed):
-    """Fault: nothing goes through between two hosts for 0.3 s -> ranks wait for it"""
+    """Fault: no packets pass between two hosts for 0.3 s -> ranks wait for it"""
     running = start(cli, bed, steps=400)
     steps(running, 4)
     heal = cut(cli, bed, 2, 3)
@@ -142,7 +142,7 @@ def test_ranks_wait_for_a_cut_that_heals_soon(cli, bed):
 
 
 def test_an_elastic_job_goes_on_with_the_lower_of_two_ranks_that_cannot_reach_each_other(cli, bed):
-    """Fault: nothing goes through between two hosts of an elastic job -> it goes on without the higher rank"""
+    """Fault: no packets pass between two hosts of an elastic job -> it goes on without the higher rank"""
     running = start(cli, bed, renew={}, steps=1500)
     steps(running, 4)
     cut(cli, bed, 2, 3)

@@ -51,7 +51,7 @@ impl Monitor {
 
     /// Monitors the lanes until all their threads have ended. If the monitor itself panics, which is a bug,
     /// operations under way still fail as after any fault, once their inputs are restored, so that no caller
-    /// waits for ever.
+    /// waits forever.
     pub(super) fn run(mut self) {
         let runs_to_end =
             |monitor: &mut Self| catch_unwind(AssertUnwindSafe(|| monitor.monitor_lanes())).is_ok();
@@ -146,10 +146,14 @@ impl Monitor {
         let us = group.own_name();
         let seconds = began.elapsed().as_secs_f64();
         let what = match (sends, peer) {
-            (true, _) => format!("has not taken what rank {us} sends, after {seconds:.1} s"),
-            (false, Some(_)) => format!("has not sent what rank {us} waits for, after {seconds:.1} s"),
+            (true, _) => format!("has not received the message from rank {us}, after {seconds:.1} s"),
+            (false, Some(_)) => {
+                format!("has not sent the message that rank {us} waits for, after {seconds:.1} s")
+            }
             (false, None) => {
-                format!("has not sent what rank {us} waits for from any rank, after {seconds:.1} s")
+                format!(
+                    "has not sent the message that rank {us} waits for from any rank, after {seconds:.1} s"
+                )
             }
         };
         let trouble = Trouble { kind: FaultKind::Deadline, what };
@@ -159,7 +163,7 @@ impl Monitor {
     /// Closes a group, because a member that it needs has left it.
     fn close_deserted_group(&self, slot: u32, member: u32) {
         let rank = self.job.book.name(member);
-        let what = "has left the group and is needed".to_owned();
+        let what = "has left the group, but other ranks still need it".to_owned();
         let trouble = Trouble { kind: FaultKind::Left, what };
         let fault = Arc::new(Fault { blame: Blame::Rank(rank), trouble, during: None });
         self.shared.close_group(slot, &fault, Some(member));

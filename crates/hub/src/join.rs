@@ -475,7 +475,7 @@ fn begin(
     while begun.iter().any(Option::is_none) || all_exact && !agree(&begun) {
         let late = Instant::now() > deadline;
         if late && asked && Instant::now() > deadline + 2 * place.patience.silence {
-            let what = "timed out while waiting for other ranks, and no hub has said for which";
+            let what = "timed out while waiting for other ranks; no hub reported which ones";
             return Err(JoinError::here(place.rank, what).into());
         }
         if late && !asked {

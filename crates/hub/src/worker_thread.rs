@@ -129,7 +129,7 @@ impl WorkerThread {
     }
 
     /// Works until the worker's handle is dropped. If the thread panics, which is a bug, exchanges end with a fault, so
-    /// that no caller waits for ever.
+    /// that no caller waits forever.
     pub(super) fn run(mut self) {
         if catch_unwind(AssertUnwindSafe(|| self.work())).is_ok() {
             return;

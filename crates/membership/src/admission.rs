@@ -33,7 +33,8 @@ impl Members {
             // The process may belong to the next job of this name at this address, which begins once this one is over.
             Role::Member { rank, .. } if begun && !elastic && left(rank) => {
                 let why = format!(
-                    "rank {rank} has left this job, which still runs: another job can begin when it is over"
+                    "rank {rank} has left this job, which is still running: start the next job when this one \
+                     has ended"
                 );
                 Err(Refusal { why, permanent: false })
             }

@@ -726,7 +726,7 @@ mod tests {
     fn a_rank_that_runs_another_operation_is_named_with_both_operations() {
         let mut two = coordinator(2);
         let trouble =
-            Trouble { kind: FaultKind::Differs, what: "asks for 3, where rank 0 asks for 4".to_owned() };
+            Trouble { kind: FaultKind::Differs, what: "asks for 3, but rank 0 asks for 4".to_owned() };
         two.receive(0, FromMember::Trouble { peer: 1, trouble }, ms(10));
         assert_eq!(run(&mut two, &[0, 1], 10, 5000).unwrap().0, Blame::Rank(1));
         assert!(two.verdict().unwrap().1.what.contains("rank 0 asks for 4"));

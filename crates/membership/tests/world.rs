@@ -701,7 +701,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Fault: a process is slowed 10 times -> the others wait for it, and results are correct
+    /// Fault: a process is slowed down by a factor of 10 -> the others wait for it, and results are correct
     #[test]
     fn ranks_wait_for_a_slow_rank((plan, seed, at) in moments(), rank in 0..RANKS) {
         const STEPS: u64 = 12;

@@ -170,7 +170,7 @@ impl Trouble {
 
     /// A member has left and is still needed.
     pub fn left() -> Self {
-        Self { kind: FaultKind::Left, what: "has left and is needed".to_owned() }
+        Self { kind: FaultKind::Left, what: "has left, but other ranks still need it".to_owned() }
     }
 
     /// Nothing arrived for this long.
@@ -337,7 +337,7 @@ impl fmt::Display for ProtocolError {
                     write!(f, "runs another plan than rank {rank} for {}", ours.operation)?;
                     return write!(f, " ({} chunks instead of {})", theirs.chunks, ours.chunks);
                 }
-                write!(f, "asks for {}, where rank {rank} asks for {}", theirs.operation, ours.operation)
+                write!(f, "asks for {}, but rank {rank} asks for {}", theirs.operation, ours.operation)
             }
         }
     }

@@ -254,12 +254,12 @@ impl Script {
                     continue;
                 }
                 if other.stream != part.stream {
-                    return Err(refusal("in several streams, in no order that it promises").into());
+                    return Err(refusal("in several streams, without a defined order").into());
                 }
                 if *other == part && nodes[group[0] as usize].after == nodes[index as usize].after {
                     member = Some(number);
                 } else if member.is_some() {
-                    return Err(refusal("to blocks that overlap, in no order that it promises").into());
+                    return Err(refusal("to overlapping blocks, without a defined order").into());
                 } else {
                     after[index as usize].extend(group);
                 }

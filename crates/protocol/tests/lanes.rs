@@ -607,7 +607,7 @@ fn give(lane: &mut Lane, place: u32, header: Header, asked: &[u8]) -> Result<(),
 proptest! {
     #![proptest_config(config(500))]
 
-    /// Fault: well-formed frames arrive that make no sense -> each is refused or taken; inputs are restored
+    /// Fault: well-formed but meaningless frames arrive -> each is refused or taken; inputs are restored
     #[test]
     fn well_formed_frames_are_refused_or_taken(
         frames in frames(), begun in 0usize..3, announced: bool,
@@ -827,7 +827,7 @@ fn a_rank_that_has_not_begun_names_both_ranks_that_differ() {
     assert_eq!(outcomes[0], Ok(()));
     let text = outcomes[1].clone().unwrap_err().to_string();
     assert!(text.starts_with("asks for all_reduce of 1001 f32"), "{text}");
-    assert!(text.ends_with("where rank 0 asks for all_reduce of 1000 f32 (sum)"), "{text}");
+    assert!(text.ends_with("but rank 0 asks for all_reduce of 1000 f32 (sum)"), "{text}");
 }
 
 #[test]

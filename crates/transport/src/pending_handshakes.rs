@@ -35,7 +35,8 @@ impl PendingHandshakes {
         if self.handshakes.len() >= MOST {
             let silent = self.handshakes.iter().min_by_key(|(_, handshake)| handshake.heard);
             let silent = silent.map(|(&token, _)| token).and_then(|token| self.handshakes.remove(&token));
-            let why = format!("was silent longest of {MOST} unfinished handshakes, which is the limit");
+            let why =
+                format!("was silent longest when the limit of {MOST} unfinished handshakes was reached");
             self.reject(silent.as_ref(), why);
         }
         let handshake = stream.set_nodelay(true).map_err(|error| error.to_string());

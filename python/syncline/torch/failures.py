@@ -10,7 +10,7 @@ import torch.distributed as dist
 from syncline.codes import Code
 from syncline.errors import Diagnostic, SynclineError
 
-LATE = ("has not begun operation", "had not completed", "has not sent", "has not taken")
+LATE = ("has not begun operation", "had not completed", "has not sent", "has not received")
 """Parts of the runtime's messages about operations that missed their deadline."""
 
 

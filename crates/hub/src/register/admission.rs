@@ -314,7 +314,7 @@ mod tests {
             refused(hub, connection)
         };
         let mut hub = Hub::new();
-        // More than the hub has, so the refusal permanent: buffers are powers of two.
+        // More than the hub has, so the refusal is permanent: buffers are powers of two.
         let (why, permanent) = ready(&mut hub, 0, "large", 17).unwrap();
         assert!(why.contains("job `large` needs") && permanent, "{why}");
         assert_eq!(ready(&mut hub, 1, "fits", 9), None);

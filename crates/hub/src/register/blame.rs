@@ -228,7 +228,7 @@ impl Register {
         let trouble = |worker: u32| {
             let what = match &job.workers[worker as usize] {
                 State::Lost(trouble) => format!("{trouble}, and has not rejoined"),
-                State::Left => "has left and is needed".to_owned(),
+                State::Left => "has left, but other ranks still need it".to_owned(),
                 _ => format!("has not pushed `{key}` (step {step}), and other ranks wait for it"),
             };
             (worker, Trouble { kind: FaultKind::Deadline, what })
