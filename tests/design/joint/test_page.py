@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from syncline.design.joint.answer import Found
+from syncline.design.joint import Found, Traffic, page_of, traffic_of
 from syncline.design.joint.charts import all_of, blocks
-from syncline.design.joint.page import page
-from syncline.design.joint.traffic import Traffic, traffic
 from syncline.quantity import size, time
 from tests.design.joint.test_search import found
 from tests.report.browser import PAINTED, Page, needed
@@ -25,7 +23,7 @@ __all__ = ["found"]
 @pytest.mark.parametrize("width", [1280, 390])
 @needed
 def test_every_chart_is_drawn(browser: Any, found: Found, tmp_path: Path, width: int, scheme: str) -> None:
-    (file := tmp_path / "report.html").write_bytes(page(found))
+    (file := tmp_path / "report.html").write_bytes(page_of(found))
     opened = Page(browser, file, width, scheme)
     charts = opened.charts()
     assert set(charts) == {"design_networks", "design_topology", "design_traffic", "design_progress"}
@@ -40,13 +38,13 @@ def test_every_chart_is_drawn(browser: Any, found: Found, tmp_path: Path, width:
 
 @needed
 def test_tables_show_the_numbers_of_the_search(browser: Any, found: Found, tmp_path: Path) -> None:
-    (file := tmp_path / "report.html").write_bytes(page(found))
+    (file := tmp_path / "report.html").write_bytes(page_of(found))
     opened = Page(browser, file)
     rows = {name: opened.table(name)[1:] for name in opened.charts()}
     assert rows["design_networks"][0][:3] == ["direct links", time(found.answer.step_s), time(found.answer.start_s)]
     assert [row[1] for row in rows["design_networks"][1:]] == [time(each.answer.step_s) for each in found.others]
     assert len(rows["design_topology"]) == len((found.answer.topology or {})["links"])
-    sent = traffic(found)
+    sent = traffic_of(found)
     largest = max(sent.total(a, b) for a in range(8) for b in range(8))
     first = rows["design_traffic"][0]
     assert sent.total(int(first[0]), int(first[1])) == largest
@@ -54,12 +52,12 @@ def test_tables_show_the_numbers_of_the_search(browser: Any, found: Found, tmp_p
 
 
 def test_the_page_says_what_the_files_say(found: Found) -> None:
-    text = page(found).decode()
+    text = page_of(found).decode()
     values = dict(re.findall(r'data-key="(\w+)" data-value="([^"]+)"', text))
     assert float(values["step_s"]) == found.answer.step_s
     assert float(values["usd"]) == found.usd
     assert {key for key in values if key.endswith("_step_s")} == {
-        f"{each.network.name}_step_s" for each in found.others
+        f"{each.baseline.name}_step_s" for each in found.others
     }
 
 
@@ -91,7 +89,7 @@ def test_blocks_of_servers_keep_the_sums() -> None:
 
 def test_names_are_escaped(found: Found) -> None:
     spec = found.request.spec.model_copy(update={"name": "<script>alert(1)</script>"})
-    text = page(replace(found, request=replace(found.request, spec=spec))).decode()
+    text = page_of(replace(found, request=replace(found.request, spec=spec))).decode()
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert(1)" in text
     data = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)

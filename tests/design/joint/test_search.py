@@ -10,11 +10,8 @@ import pytest
 
 import syncline
 from syncline import _core
-from syncline.design.joint import read, save, search
-from syncline.design.joint.answer import Found, simulate
-from syncline.design.joint.networks import direct_usd, networks
+from syncline.design.joint import Found, baselines_of, direct_usd, read, save, search, simulate, traffic_of
 from syncline.design.joint.screen import screen
-from syncline.design.joint.traffic import traffic
 from syncline.errors import SynclineError
 from tests.conftest import Cli
 
@@ -39,9 +36,7 @@ def asked(folder: Path, **changes: Any) -> str:
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """The result of a small search."""
-    result = search(read(asked(tmp_path_factory.mktemp("joint"))))
-    simulate(result)
-    return result
+    return simulate(search(read(asked(tmp_path_factory.mktemp("joint")))))
 
 
 def test_the_same_every_time(found: Found, tmp_path: Path):
@@ -69,14 +64,14 @@ def test_prices_of_table_3(tmp_path: Path):
     # fibre; four of them 4,536 dollars. Ideal fat-trees cost about twice as much; see 5.2.
     request = read(asked(tmp_path, servers=128, degree=4, link="100Gb/s", compare=["ideal", "same_price"]))
     assert direct_usd(request) == pytest.approx(128 * 4 * (660 + 99 + 2 * 100 + 25 + 150))
-    ideal, same = networks(request)
+    ideal, same = baselines_of(request)
     assert 2 < ideal.usd / direct_usd(request) < 2.6
     assert same.usd == pytest.approx(direct_usd(request), rel=1e-6)
     assert 100e9 < same.rate < 200e9
 
 
 def test_traffic_adds_up(found: Found):
-    sent = traffic(found)
+    sent = traffic_of(found)
     moved = sum(size for *_, size in found.answer.transfers)
     assert sum(map(sum, sent.transfers)) == moved
     # A ring of k members sends 2 (k - 1) times the vector.
@@ -119,10 +114,10 @@ def test_files_simulate_to_the_same_time(found: Found, tmp_path: Path):
 def test_other_networks(tmp_path: Path):
     every = ["ideal", "same_price", "oversubscribed", "expander"]
     result = search(read(asked(tmp_path, compare=every, link="100Gb/s", search={"method": "greedy"})))
-    assert [each.network.name for each in result.others] == every
+    assert [each.baseline.name for each in result.others] == every
     ideal, same, over, _ = (each.answer.step_s for each in result.others)
     assert ideal <= same and ideal <= over
-    cost = {each.network.name: each.network.usd for each in result.others}
+    cost = {each.baseline.name: each.baseline.usd for each in result.others}
     assert cost["expander"] < cost["same_price"] < cost["ideal"]
     assert cost["oversubscribed"] < cost["ideal"]
 

@@ -41,8 +41,7 @@ def bandwidth(spec: str, sets: Iterable[str], out: str | None, *, as_json: bool,
 def joint(spec: str, sets: Iterable[str], out: str | None, *, with_simulation: bool, as_json: bool, quiet: bool) -> int:
     """Searches for a strategy and a topology, saves and prints the results; returns the exit status."""
     from syncline.design import folder as folders
-    from syncline.design.joint import read, save, search
-    from syncline.design.joint.answer import simulate
+    from syncline.design.joint import read, save, search, simulate
     from syncline.design.joint.result_files import as_dict
 
     request = read(spec, overrides(sets, {}))
@@ -52,7 +51,7 @@ def joint(spec: str, sets: Iterable[str], out: str | None, *, with_simulation: b
         found = search(request, progress)
         if with_simulation:
             progress(0.99, "simulation")
-            simulate(found)
+            found = simulate(found)
     save(found, folder)
     if as_json:
         show_json({"exit_status": 0, "folder": folder, "design": as_dict(found)})

@@ -5,8 +5,10 @@
 
 - :mod:`~.spec`: the schema of a spec, which describes a search
 - :mod:`~.request`: reads a spec, and makes the core's request of it
-- :mod:`~.networks`: the networks that the result is compared with, and what each costs
-- :mod:`~.answer`: the search, on direct links and on the other networks
+- :mod:`~.baselines`: the networks that the result is compared with, and what each costs
+- :mod:`~.search_networks`: the search, on direct links and on the other networks
+- :mod:`~.answer`: what it finds
+- :mod:`~.traffic`: what servers send each other in a step of it
 - :mod:`~.result_files`: the results as files, among them a scenario for ``simulate``
 - :mod:`~.sentences`: what is said about them, on the terminal (:mod:`~.screen`) and on a page (:mod:`~.page`)
 """
@@ -18,20 +20,47 @@ from typing import TYPE_CHECKING
 from syncline.lazy import lazy
 
 if TYPE_CHECKING:
-    from syncline.design.joint.answer import Comparison, Found, search
-    from syncline.design.joint.request import Request, read
+    from syncline.design.joint.answer import Answer, BaselineResult, Found
+    from syncline.design.joint.baselines import Baseline, baselines_of, direct_usd
+    from syncline.design.joint.page import page_of
+    from syncline.design.joint.request import JointRequest, read
     from syncline.design.joint.result_files import save
+    from syncline.design.joint.search_networks import search, simulate
+    from syncline.design.joint.traffic import Traffic, traffic_of
 
-__all__ = ["Comparison", "Found", "Request", "read", "save", "search"]
+__all__ = [
+    "Answer",
+    "Baseline",
+    "BaselineResult",
+    "Found",
+    "JointRequest",
+    "Traffic",
+    "baselines_of",
+    "direct_usd",
+    "page_of",
+    "read",
+    "save",
+    "search",
+    "simulate",
+    "traffic_of",
+]
 
 __getattr__ = lazy(
     __name__,
     {
-        "Comparison": "syncline.design.joint.answer.Comparison",
+        "Answer": "syncline.design.joint.answer.Answer",
+        "BaselineResult": "syncline.design.joint.answer.BaselineResult",
         "Found": "syncline.design.joint.answer.Found",
-        "Request": "syncline.design.joint.request.Request",
-        "save": "syncline.design.joint.result_files.save",
+        "Baseline": "syncline.design.joint.baselines.Baseline",
+        "baselines_of": "syncline.design.joint.baselines.baselines_of",
+        "direct_usd": "syncline.design.joint.baselines.direct_usd",
+        "page_of": "syncline.design.joint.page.page_of",
+        "JointRequest": "syncline.design.joint.request.JointRequest",
         "read": "syncline.design.joint.request.read",
-        "search": "syncline.design.joint.answer.search",
+        "save": "syncline.design.joint.result_files.save",
+        "search": "syncline.design.joint.search_networks.search",
+        "simulate": "syncline.design.joint.search_networks.simulate",
+        "Traffic": "syncline.design.joint.traffic.Traffic",
+        "traffic_of": "syncline.design.joint.traffic.traffic_of",
     },
 )

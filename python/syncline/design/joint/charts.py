@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncline.design.joint.sentences import bytes_per_s
-from syncline.design.joint.traffic import Traffic, traffic
+from syncline.design.joint.traffic import Traffic, traffic_of
 from syncline.quantity import counted, digits, listed, money, percent, size, time
 from syncline.report.html.chart import Chart, rounded
 
@@ -26,14 +26,14 @@ def all_of(found: Found) -> list[Chart]:
 def networks(found: Found) -> Chart:
     """Step times on all networks."""
     spec, answer = found.request.spec, found.answer
-    joint = spec.degree * bytes_per_s(spec.link)
+    total_rate = spec.degree * bytes_per_s(spec.link)
     gain = answer.start_s / answer.step_s
     finding = f"On the direct links, a step takes {time(answer.step_s)} and the links cost {money(found.usd)}."
     for each in found.others:
         ratio = each.answer.step_s / answer.step_s
         finding += (
-            f" {each.network.title.capitalize()}: {time(each.answer.step_s)} ({digits(ratio)}x) for"
-            f" {money(each.network.usd)}."
+            f" {each.baseline.title.capitalize()}: {time(each.answer.step_s)} ({digits(ratio)}x) for"
+            f" {money(each.baseline.usd)}."
         )
     if gain > 1:
         finding += f" Plain data parallelism takes {digits(gain)}x as long on its own best direct links."
@@ -45,9 +45,9 @@ def networks(found: Found) -> Chart:
         " servers, except embedding tables. The tooltip and the table give the rate and the price of each network, and"
         " the product of step time and price, relative to the direct links: below 1x, a dollar buys more steps.",
         {
-            "network": ["direct links", *(each.network.title for each in found.others)],
-            "rate": [joint, *(each.network.rate / 8 for each in found.others)],
-            "usd": rounded([found.usd, *(each.network.usd for each in found.others)]),
+            "network": ["direct links", *(each.baseline.title for each in found.others)],
+            "rate": [total_rate, *(each.baseline.rate / 8 for each in found.others)],
+            "usd": rounded([found.usd, *(each.baseline.usd for each in found.others)]),
             "step": rounded([answer.step_s, *(each.answer.step_s for each in found.others)]),
             "data_parallel": rounded([answer.start_s, *(each.answer.start_s for each in found.others)]),
         },
@@ -125,7 +125,7 @@ def _busy(found: Found) -> dict[tuple[int, int], float]:
 
 def traffic_map(found: Found) -> Chart:
     """Bytes from server to server."""
-    sent = traffic(found)
+    sent = traffic_of(found)
     moved = sum(map(sum, sent.transfers))
     reduced = sum(map(sum, sent.all_reduces))
     total = moved + reduced
@@ -172,7 +172,7 @@ def blocks(sent: Traffic) -> tuple[int, dict[str, list[int]]]:
 def progress(found: Found) -> Chart:
     """The best step so far."""
     spec = found.request.spec
-    searched = [("direct links", found.answer), *((each.network.title, each.answer) for each in found.others)]
+    searched = [("direct links", found.answer), *((each.baseline.title, each.answer) for each in found.others)]
     chains = spec.search.chains if spec.search.method == "chains" else 1
     until = max([*(number for _, answer in searched for number, _ in answer.trace), found.answer.proposals // chains])
     searches: list[dict[str, Any]] = [

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FILE = "report.html"
 
 
-def page(found: Found) -> bytes:
+def page_of(found: Found) -> bytes:
     """The HTML of the whole page."""
     charts = all_of(found)
     request, spec = found.request, found.request.spec
@@ -64,10 +64,10 @@ def _figures(found: Found) -> Iterator[str]:
     for each in found.others:
         ratio = each.answer.step_s / best.step_s
         yield figure(
-            escape(each.network.title[0].upper() + each.network.title[1:]),
+            escape(each.baseline.title[0].upper() + each.baseline.title[1:]),
             time(each.answer.step_s),
-            f"{digits(ratio)}x the step of direct links, for {money(each.network.usd)}",
-            f"{each.network.name}_step_s",
+            f"{digits(ratio)}x the step of direct links, for {money(each.baseline.usd)}",
+            f"{each.baseline.name}_step_s",
             each.answer.step_s,
         )
     yield "</dl>"

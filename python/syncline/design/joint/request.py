@@ -39,7 +39,7 @@ DIRECT = "look_ahead"
 
 
 @dataclass(frozen=True)
-class Request:
+class JointRequest:
     """A spec, with its source."""
 
     spec: Joint
@@ -169,10 +169,10 @@ class Request:
         )
 
 
-def read(path: str, overrides: Iterable[Override] = ()) -> Request:
+def read(path: str, overrides: Iterable[Override] = ()) -> JointRequest:
     """Reads a spec. Raises ``SynclineError`` with all errors in it."""
     source = from_argument(path)
     if not isinstance(source.root.value, dict):
         raise_errors(error(Code.BAD_VALUE, "not a design", mark=source.root.mark, allowed="a mapping"))
     source.override(overrides)
-    return Request(check(source, Joint, Whole("the design")), source)
+    return JointRequest(check(source, Joint, Whole("the design")), source)

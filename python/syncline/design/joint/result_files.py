@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from syncline import _core
 from syncline.design import folder as folders
 from syncline.design.joint import pictures
-from syncline.design.joint.traffic import traffic
+from syncline.design.joint.traffic import traffic_of
 from syncline.input.dump import dump
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ def _write(found: Found, folder: Path) -> list[str]:
     from syncline.design.joint import page as pages
 
     write_scenario(found, folder)
-    sent = traffic(found)
+    sent = traffic_of(found)
     (folder / "transfers.csv").write_text(_csv(("from", "to", "kind", "bytes"), sent.rows()), "utf-8")
     (folder / "trace.csv").write_text(_csv(("proposal", "step_s"), found.answer.trace), "utf-8")
     (folder / "traffic.svg").write_text(pictures.heat_map(sent), "utf-8")
     (folder / "topology.svg").write_text(pictures.topology(found), "utf-8")
-    (folder / pages.FILE).write_bytes(pages.page(found))
+    (folder / pages.FILE).write_bytes(pages.page_of(found))
     if found.result is not None:
         found.result.save(folder / "run")
     names = [folders.ANSWER, *folders.names(folder)]
@@ -145,16 +145,16 @@ def as_dict(found: Found) -> dict[str, Any]:
         "topologies": answer.topologies,
         "others": [
             {
-                "network": each.network.name,
-                "rate_bits_per_s": each.network.rate,
-                "usd": each.network.usd,
+                "network": each.baseline.name,
+                "rate_bits_per_s": each.baseline.rate,
+                "usd": each.baseline.usd,
                 "step_s": each.answer.step_s,
                 "data_parallel_s": each.answer.start_s,
                 "strategy": strategy(found, each.answer),
             }
             for each in found.others
         ],
-        "notes": found.notes,
+        "notes": [*found.notes],
     }
 
 

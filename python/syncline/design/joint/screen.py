@@ -51,13 +51,13 @@ def _parts(found: Found, width: int) -> Iterator[RenderableType]:
 def _comparison(found: Found) -> Table:
     table = of_numbers("network", "per server", "price", "step", "data parallel", "relative")
     spec, best = found.request.spec, found.answer
-    joint = spec.degree * bytes_per_s(spec.link)
-    table.add_row("direct links", rate(joint), money(found.usd), time(best.step_s), time(best.start_s), "")
+    total_rate = spec.degree * bytes_per_s(spec.link)
+    table.add_row("direct links", rate(total_rate), money(found.usd), time(best.step_s), time(best.start_s), "")
     for each in found.others:
         table.add_row(
-            each.network.title,
-            rate(each.network.rate / 8),
-            money(each.network.usd),
+            each.baseline.title,
+            rate(each.baseline.rate / 8),
+            money(each.baseline.usd),
             time(each.answer.step_s),
             time(each.answer.start_s),
             f"{digits(each.answer.step_s / best.step_s)}x",

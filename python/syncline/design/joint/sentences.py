@@ -23,7 +23,7 @@ def answer(found: Found) -> str:
         f"A step takes {time(best.step_s)} on direct links: {spec.degree} of {rate(bytes_per_s(spec.link))} "
         f"per server, {money(found.usd)} in total."
     )
-    same = next((each for each in found.others if each.network.name == "same_price"), None)
+    same = next((each for each in found.others if each.baseline.name == "same_price"), None)
     if same is not None:
         text += f" On a fat-tree of the same price, it takes {time(same.answer.step_s)}"
         ratio = same.answer.step_s / best.step_s

@@ -55,7 +55,7 @@ class Search(Strict):
     of transfers have a link of their own."""
 
 
-Network = Literal["ideal", "same_price", "oversubscribed", "expander"]
+BaselineName = Literal["ideal", "same_price", "oversubscribed", "expander"]
 
 
 class Joint(Strict):
@@ -91,7 +91,7 @@ class Joint(Strict):
     """With `measured`: whether sizes that were not measured are interpolated."""
     search: Search = Search()
     """How to search."""
-    compare: list[Network] = ["ideal", "same_price"]
+    compare: list[BaselineName] = ["ideal", "same_price"]
     """Networks with one interface for each server to compare with. `ideal`: a switch with `degree` times the rate of a
     link. `same_price`: a fat-tree for the price of the topology. `oversubscribed`: leaf switches with half the rate
     upwards. `expander`: a random graph of direct links."""

@@ -40,7 +40,7 @@ class Traffic:
                         yield sender, receiver, kind, matrix[sender][receiver]
 
 
-def traffic(found: Found) -> Traffic:
+def traffic_of(found: Found) -> Traffic:
     """The traffic of the answer: from the first sender to the last receiver, whatever the route."""
     servers = found.request.spec.servers
     transfers = [[0] * servers for _ in range(servers)]

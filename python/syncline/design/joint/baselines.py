@@ -11,14 +11,14 @@ from syncline.codes import Code
 from syncline.input.problem import error, raise_errors
 
 if TYPE_CHECKING:
-    from syncline.design.joint.request import Request
+    from syncline.design.joint.request import JointRequest
 
-_KINDS = (10, 25, 40, 100, 200, 400, 800, 1600, 3200, 6400, 12800)
+_PRICED_GBPS = (10, 25, 40, 100, 200, 400, 800, 1600, 3200, 6400, 12800)
 """Rates in Gb/s at which fat-trees are priced; prices in between are interpolated."""
 
 
 @dataclass(frozen=True)
-class Network:
+class Baseline:
     """A network with one interface for each server, or of direct links at random."""
 
     name: str
@@ -33,7 +33,7 @@ class Network:
     """Its price."""
 
 
-def direct_usd(request: Request) -> float:
+def direct_usd(request: JointRequest) -> float:
     """Price of the direct links of all servers.
 
     Every interface of a server sends to one interface and receives from one, so the servers have as many parts as if
@@ -48,16 +48,16 @@ def direct_usd(request: Request) -> float:
     return _usd({"graph": {"npus": 2, "links": links}}, request.prices) / 2 * spec.servers
 
 
-def networks(request: Request) -> list[Network]:
-    """The networks of the spec. Raises ``SynclineError`` if a price is missing."""
-    return [_network(request, name) for name in dict.fromkeys(request.spec.compare)]
+def baselines_of(request: JointRequest) -> list[Baseline]:
+    """The networks of the spec's ``compare``. Raises ``SynclineError`` if a price is missing."""
+    return [_baseline(request, name) for name in dict.fromkeys(request.spec.compare)]
 
 
-def _network(request: Request, name: str) -> Network:
+def _baseline(request: JointRequest, name: str) -> Baseline:
     spec = request.spec
-    servers, joint = spec.servers, spec.degree * _core.parse_quantity("rate", spec.link)
+    servers, total_rate = spec.servers, spec.degree * _core.parse_quantity("rate", spec.link)
     if name == "ideal":
-        return _switch(request, name, "ideal switch", joint)
+        return _switch(request, name, "ideal switch", total_rate)
     if name == "same_price":
         return _switch(request, name, "fat-tree, same price", _affordable(request))
     if name == "oversubscribed":
@@ -77,12 +77,14 @@ def _network(request: Request, name: str) -> Network:
             "leaves": servers // hosts,
             "hosts_per_leaf": hosts,
             "spines": 1,
-            "rate": f"{joint}b/s",
-            "uplink_rate": f"{max(joint * hosts // 2, 1)}b/s",
+            "rate": f"{total_rate}b/s",
+            "uplink_rate": f"{max(total_rate * hosts // 2, 1)}b/s",
             "latency": spec.latency,
         }
         fabric = {"built": {"network": {"leaf_spine": leaves}}}
-        return Network(name, "2:1 oversubscribed", joint, fabric, _fat_tree_usd(request, joint, oversubscription=2))
+        return Baseline(
+            name, "2:1 oversubscribed", total_rate, fabric, _fat_tree_usd(request, total_rate, oversubscription=2)
+        )
     if servers * spec.degree % 2:
         raise_errors(
             error(
@@ -96,26 +98,26 @@ def _network(request: Request, name: str) -> Network:
         )
     expander = {"hosts": servers, "degree": spec.degree, "rate": spec.link, "latency": spec.latency}
     fabric = {"built": {"network": {"expander": {**expander, "seed": spec.search.seed}}}}
-    return Network(name, "expander", joint, fabric, _usd(fabric, {**request.prices, "direct": "cable"}))
+    return Baseline(name, "expander", total_rate, fabric, _usd(fabric, {**request.prices, "direct": "cable"}))
 
 
-def _switch(request: Request, name: str, title: str, rate: int) -> Network:
+def _switch(request: JointRequest, name: str, title: str, rate: int) -> Baseline:
     switch = {"hosts": request.spec.servers, "rate": f"{rate}b/s", "latency": request.spec.latency}
     fabric = {"built": {"network": {"switch": switch}}}
-    return Network(name, title, rate, fabric, _fat_tree_usd(request, rate))
+    return Baseline(name, title, rate, fabric, _fat_tree_usd(request, rate))
 
 
-def _affordable(request: Request) -> int:
-    """The rate at which a fat-tree costs as much as the direct links; prices between kinds are interpolated."""
+def _affordable(request: JointRequest) -> int:
+    """The rate at which a fat-tree costs as much as the direct links; prices between rates are interpolated."""
     budget = direct_usd(request)
     low, low_usd, usd = 0, 0.0, 0.0
-    for kind in _KINDS:
-        rate = kind * 10**9
-        usd = _kind_usd(request, rate)
+    for gbps in _PRICED_GBPS:
+        rate = gbps * 10**9
+        usd = _fat_tree_usd_at(request, rate)
         if usd >= budget > 0:
             return max(round(low + (rate - low) * (budget - low_usd) / (usd - low_usd)), 1)
         low, low_usd = rate, usd
-    if budget <= 0 or low_usd <= 0 or usd == _kind_usd(request, _KINDS[0] * 10**9):
+    if budget <= 0 or low_usd <= 0 or usd == _fat_tree_usd_at(request, _PRICED_GBPS[0] * 10**9):
         raise_errors(
             error(
                 Code.BAD_VALUE,
@@ -128,19 +130,19 @@ def _affordable(request: Request) -> int:
     return round(low * budget / low_usd)
 
 
-def _fat_tree_usd(request: Request, rate: int, oversubscription: int = 1) -> float:
-    """Price of a fat-tree for the servers, interpolated between kinds."""
+def _fat_tree_usd(request: JointRequest, rate: int, oversubscription: int = 1) -> float:
+    """Price of a fat-tree for the servers, interpolated between rates."""
     low, low_usd = 0, 0.0
-    for kind in _KINDS:
-        high = kind * 10**9
-        usd = _kind_usd(request, high, oversubscription)
+    for gbps in _PRICED_GBPS:
+        high = gbps * 10**9
+        usd = _fat_tree_usd_at(request, high, oversubscription)
         if rate <= high:
             return low_usd + (usd - low_usd) * (rate - low) / (high - low)
         low, low_usd = high, usd
     return low_usd * rate / low
 
 
-def _kind_usd(request: Request, rate: int, oversubscription: int = 1) -> float:
+def _fat_tree_usd_at(request: JointRequest, rate: int, oversubscription: int = 1) -> float:
     """Price of a fat-tree of parts of this rate: the servers' share of the smallest one that has room for them."""
     servers = request.spec.servers
     k = next(k for k in range(4, 10_000, 2) if k**3 // 4 >= servers and k // 2 % oversubscription == 0)

@@ -1,0 +1,92 @@
+"""Searches on direct links and on the networks that these are compared with, and simulates what was found."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from syncline import _core
+from syncline.design.joint.answer import Answer, BaselineResult, Found
+from syncline.design.joint.baselines import baselines_of, direct_usd
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from syncline.design.joint.request import JointRequest
+
+    Progress = Callable[[float, str], object]
+
+
+def search(request: JointRequest, progress: Progress | None = None) -> Found:
+    """Searches on direct links and on each other network.
+
+    Calls ``progress`` with the fraction that is done, from 0 to 1, and the name of the current part. Raises
+    ``SynclineError`` with everything that is wrong with the spec.
+    """
+    baselines = baselines_of(request)
+    parts = 1 + len(baselines)
+
+    def report(part: int, name: str) -> Callable[[float], object]:
+        if progress is not None:
+            progress(part / parts, name)
+        return lambda done: None if progress is None else progress((part + done) / parts, name)
+
+    usd = direct_usd(request)
+    clusters = [request.direct(), *({"fabric": baseline.fabric} for baseline in baselines)]
+    titles = ["strategy and topology", *(f"strategy on {baseline.title}" for baseline in baselines)]
+    answers = [
+        _ask(request, cluster, request.method(), report(at, title))
+        for at, (cluster, title) in enumerate(zip(clusters, titles, strict=True))
+    ]
+    answers = [_best(request, cluster, at, answers) for at, cluster in enumerate(clusters)]
+    return Found(
+        request,
+        answers[0],
+        usd,
+        others=tuple(map(BaselineResult, baselines, answers[1:])),
+        notes=(*request.model.notes, *(request.measured.notes if request.measured is not None else ())),
+    )
+
+
+def _best(request: JointRequest, cluster: dict[str, Any], at: int, answers: list[Answer]) -> Answer:
+    """The best of the strategies that were found for any network, on the network with number ``at``."""
+    best = answers[at]
+    for other in answers:
+        tried = best if other is answers[at] else _ask(request, cluster, {"given": other.strategy})
+        if tried.step_s < best.step_s:
+            best = replace(
+                tried,
+                start_s=best.start_s,
+                trace=[*best.trace, (best.proposals, tried.step_s)],
+                proposals=best.proposals,
+                accepted=best.accepted,
+                topologies=best.topologies + tried.topologies,
+            )
+    return best
+
+
+def simulate(found: Found) -> Found:
+    """Simulates the answer, as flows on the links and routes that were found; returns ``found`` with the result."""
+    from syncline import api
+    from syncline.design.joint.result_files import write_scenario
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_scenario(found, Path(folder))
+        return replace(found, result=api.simulate(Path(folder) / "scenario.yaml"))
+
+
+def _ask(
+    request: JointRequest, cluster: dict[str, Any], method: Any, report: Callable[[float], object] | None = None
+) -> Answer:
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    text = request.text(cluster, method)
+    found = json.loads(_core.search_jointly(text, threads=threads, progress=report))
+    return Answer(
+        **{key: value for key, value in found.items() if key not in ("trace", "transfers")},
+        trace=[(number, seconds) for number, seconds in found["trace"]],
+        transfers=[(sender, receiver, size) for sender, receiver, size in found["transfers"]],
+    )
