@@ -17,10 +17,18 @@ from tests.conftest import Cli
 
 SMALL = {
     "model": "dlrm",
-    "parameters": {"tables": 4, "entries": 1000, "bottom": 256, "bottom_layers": 2, "top": 512, "top_layers": 3},
+    "parameters": {
+        "tables": 4,
+        "entries": 1000,
+        "bottom": 256,
+        "bottom_layers": 2,
+        "top": 512,
+        "top_layers": 3,
+        "batch": 2048,
+    },
     "servers": 8,
     "degree": 3,
-    "link": "10Gb/s",
+    "link": "100Gb/s",
     "search": {"proposals": 400},
 }
 
