@@ -164,7 +164,7 @@ web: ## build the script of report.html anew; needs npm
 
 schema: setup ## write the JSON schemas anew
 	$(BIN)/python -c "from syncline.config import schema; print(schema.text(), end='')" > syncline.schema.json
-	$(BIN)/python -c "from syncline.design import schema; print(schema.text(), end='')" > syncline-design.schema.json
+	$(BIN)/python -c "from syncline.design.bandwidth import schema; print(schema.text(), end='')" > syncline-design.schema.json
 	$(BIN)/python -c "from syncline.design.joint import schema; print(schema.text(), end='')" > syncline-joint.schema.json
 	$(BIN)/python -c "from syncline.testbed import schema; print(schema.text(), end='')" > syncline-testbed.schema.json
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import syncline
 from experiments.harness import plot
 from experiments.harness.experiment import Choice
-from syncline.design import Demand, Exchange, Price, demand_of, price_of, schemes, utilization
+from syncline.design.bandwidth import Demand, Exchange, Price, demand_of, price_of, schemes, utilization
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

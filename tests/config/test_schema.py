@@ -12,7 +12,7 @@ import pytest
 from syncline import _core
 from syncline.config import schema
 from syncline.config.load import load
-from syncline.design import schema as designs
+from syncline.design.bandwidth import schema as designs
 from syncline.design.joint import schema as joints
 from syncline.errors import SynclineError
 from syncline.input import units as quantity

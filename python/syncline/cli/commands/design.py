@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def bandwidth(spec: str, sets: Iterable[str], out: str | None, *, as_json: bool, quiet: bool) -> int:
     """Searches for the best bandwidths, saves and prints the results; returns the exit status."""
     from syncline.design import folder as folders
-    from syncline.design import result_files
-    from syncline.design.bandwidth import search
-    from syncline.design.candidate import read
+    from syncline.design.bandwidth import result_files
+    from syncline.design.bandwidth.candidate import read
+    from syncline.design.bandwidth.search_rates import search
 
     request = read(spec, overrides(sets, {}))
     folder = chosen(out, of_name(f"design-{request.name}"))
@@ -29,7 +29,7 @@ def bandwidth(spec: str, sets: Iterable[str], out: str | None, *, as_json: bool,
     if as_json:
         show_json({"exit_status": 0, "folder": folder, "design": result_files.as_dict(found)})
     else:
-        from syncline.design.screen import screen
+        from syncline.design.bandwidth.screen import screen
 
         show(screen(found, console().width))
     if not quiet:

@@ -7,10 +7,10 @@ import math
 
 import pytest
 
-from syncline.design.demand import Demand, Exchange
-from syncline.design.limits import Limits
-from syncline.design.optimum import optimum
-from syncline.design.price import Price
+from syncline.design.bandwidth.demand import Demand, Exchange
+from syncline.design.bandwidth.limits import Limits
+from syncline.design.bandwidth.optimum import optimum
+from syncline.design.bandwidth.price import Price
 
 pytest.importorskip("cvxpy")
 pytestmark = pytest.mark.timeout(300)

@@ -9,9 +9,9 @@ import pytest
 
 import syncline
 from syncline.config.load import load
-from syncline.design import portable, result_files
-from syncline.design.bandwidth import search
-from syncline.design.candidate import request
+from syncline.design.bandwidth import portable, result_files
+from syncline.design.bandwidth.candidate import request
+from syncline.design.bandwidth.search_rates import search
 from syncline.input.node import from_python
 from syncline.input.source import Source, from_file
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from syncline.design.demand import Demand
+    from syncline.design.bandwidth.demand import Demand
 
 
 EQUAL = "equal"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from syncline.config.schema import as_text, build_of
-from syncline.design import spec
+from syncline.design.bandwidth import spec
 
 FILE = "syncline-design.schema.json"
 """Name of the file at the root of the project."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from syncline import _core
 from syncline.codes import Code
 from syncline.config.load import Loaded, resolve
-from syncline.design.held import Held, entries
-from syncline.design.spec import MOST_CANDIDATES, Spec, WeightedJob
+from syncline.design.bandwidth.held import Held, entries
+from syncline.design.bandwidth.spec import MOST_CANDIDATES, Spec, WeightedJob
 from syncline.input.check import Whole, check
 from syncline.input.node import Node, from_python
 from syncline.input.problem import error, raise_errors
@@ -42,7 +42,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Request:
+class BandwidthRequest:
     """A spec, with its source."""
 
     spec: Spec
@@ -175,20 +175,20 @@ class Request:
         return found
 
 
-def read(path: str, overrides: Iterable[Override] = ()) -> Request:
+def read(path: str, overrides: Iterable[Override] = ()) -> BandwidthRequest:
     """Reads a spec. Raises :class:`SynclineError` with all errors in it."""
     source = from_argument(path)
     return request(source, overrides)
 
 
-def request(source: Source, overrides: Iterable[Override] = ()) -> Request:
+def request(source: Source, overrides: Iterable[Override] = ()) -> BandwidthRequest:
     """Checks a spec that has been read. Raises :class:`SynclineError` with all errors in it."""
     if not isinstance(source.root.value, dict):
         raise_errors(error(Code.BAD_VALUE, "not a design", mark=source.root.mark, allowed="a mapping"))
     source.override(overrides)
     spec = check(source, Spec, Whole("the design"))
     jobs = spec.jobs or [WeightedJob(name="job", workload=None)]
-    return Request(spec, source, list(jobs))
+    return BandwidthRequest(spec, source, list(jobs))
 
 
 def _factorisations(number: int, parts: int) -> Iterator[tuple[int, ...]]:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.codes import Code
-from syncline.design import spanned
-from syncline.design.held import Held, chosen, entries
+from syncline.design.bandwidth import spanned
+from syncline.design.bandwidth.held import Held, chosen, entries
 from syncline.input.problem import error, raise_errors
 from syncline.result import Result
 

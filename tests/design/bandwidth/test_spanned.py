@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from syncline.design import spanned
-from syncline.design.demand import Cache, demand_of
-from tests.design.requests import SPEC, asked
+from syncline.design.bandwidth import spanned
+from syncline.design.bandwidth.demand import Cache, demand_of
+from tests.design.bandwidth.requests import SPEC, asked
 
 SHAPES = ["Ring(4)_Switch(8)", "Switch(4)_Switch(8)", "Ring(8)_Switch(4)", "Ring(2)_Switch(4)_Ring(4)", "Ring(32)"]
 

@@ -12,15 +12,16 @@ import pytest
 
 import syncline
 from syncline.config.load import Loaded
-from syncline.design import bandwidth, folder, result_files
-from syncline.design import demand as counting
-from syncline.design.bandwidth import search
-from syncline.design.demand import demand_of
-from syncline.design.held import chosen
-from syncline.design.screen import as_text
-from syncline.design.trial import APART
+from syncline.design import folder
+from syncline.design.bandwidth import demand as counting
+from syncline.design.bandwidth import result_files, search_rates
+from syncline.design.bandwidth.demand import demand_of
+from syncline.design.bandwidth.held import chosen
+from syncline.design.bandwidth.screen import as_text
+from syncline.design.bandwidth.search_rates import search
+from syncline.design.bandwidth.trial import APART
 from syncline.errors import SynclineError
-from tests.design.requests import SPEC, asked
+from tests.design.bandwidth.requests import SPEC, asked
 
 if TYPE_CHECKING:
     from syncline.config.load import Loaded
@@ -232,7 +233,7 @@ def test_a_search_that_does_not_settle_keeps_its_algorithms_and_says_so(
         phases = (f"{name} reduce_scatter", f"{name} all_gather")
         return {of: phases if of[1] == "all_reduce" else own for of, own in choose(loaded).items()}
 
-    monkeypatch.setattr(bandwidth, "chosen", restless)
+    monkeypatch.setattr(search_rates, "chosen", restless)
     found = search(asked(collectives={"endpoint_delay": "20us"}))
     assert not found.is_settled
     assert any("other algorithms would be chosen" in note for note in found.notes)
@@ -333,7 +334,7 @@ def test_exchanges_are_counted_once_for_all_shapes(
 
 def test_a_shape_with_many_individually_simulated_ranks_gives_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than 65,536 ranks take minutes to simulate; this test lowers that number."""
-    monkeypatch.setattr(bandwidth, "_MANY", 3)
+    monkeypatch.setattr(search_rates, "_MANY", 3)
     found = {"code": "SL0505", "severity": "warning", "message": "many"}
     monkeypatch.setattr(Loaded, "check", lambda _: [found, {**found, "code": "SL0703"}])
     heard: list[object] = []

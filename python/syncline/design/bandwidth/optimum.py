@@ -11,15 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncline.codes import Code
-from syncline.design.limits import MOST
+from syncline.design.bandwidth.limits import MOST
 from syncline.extras import install
 from syncline.input.problem import error, raise_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from syncline.design.demand import Demand
-    from syncline.design.limits import Limits
+    from syncline.design.bandwidth.demand import Demand
+    from syncline.design.bandwidth.limits import Limits
 
 Weighted = tuple[float, "Demand"]
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.design import folder as folders
-from syncline.design import plot, portable
-from syncline.design.held import entries
+from syncline.design.bandwidth import plot, portable
+from syncline.design.bandwidth.held import entries
 from syncline.input.dump import dump
 
 if TYPE_CHECKING:
-    from syncline.design.bandwidth import Allocation, SearchResult
+    from syncline.design.bandwidth.search_rates import Allocation, SearchResult
 
 SCHEMA = "syncline-design-results/1"
 FILES = "files"

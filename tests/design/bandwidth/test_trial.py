@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from syncline.design import bandwidth, result_files
-from syncline.design.bandwidth import SearchResult, search
-from syncline.design.screen import as_text
-from syncline.design.trial import Setup, Trial, _covered, trial
-from tests.design.requests import SPEC, asked
+from syncline.design.bandwidth import result_files, search_rates
+from syncline.design.bandwidth.screen import as_text
+from syncline.design.bandwidth.search_rates import SearchResult, search
+from syncline.design.bandwidth.trial import Setup, Trial, _covered, trial
+from tests.design.bandwidth.requests import SPEC, asked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,7 +146,7 @@ def test_if_another_shape_is_better_when_simulated_it_wins(monkeypatch: pytest.M
         tried = simulate(setup)
         return replace(tried, times=(tried.times[0] / 1.5,)) if len(setup.rates) == 2 else tried
 
-    monkeypatch.setattr(bandwidth, "trial", better)
+    monkeypatch.setattr(search_rates, "trial", better)
     worth = {"prices": "hier2021", "npu_usd": 20000, "objective": "pareto"}
     found = search(asked(**TRANSFORMER, **worth))
     assert found.winner.shape == "Ring(8)_Switch(16)"
@@ -175,7 +175,7 @@ def test_a_point_of_the_front_may_win(tmp_path: Path, monkeypatch: pytest.Monkey
         cheapest.append(total)
         return replace(tried, times=(tried.times[0] * 1e-3,)) if total < 30e9 else tried
 
-    monkeypatch.setattr(bandwidth, "trial", better)
+    monkeypatch.setattr(search_rates, "trial", better)
     found = search(asked(prices="hier2021", objective="pareto", npu_usd=20000.0, points=4))
     assert sum(found.winner.rates) == min(cheapest) < 30e9
     assert found.winner.scheme == "pareto"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from math import floor, log10
 from typing import TYPE_CHECKING, Any
 
-from syncline.design import schemes
+from syncline.design.bandwidth import schemes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from syncline.design.bandwidth import SearchResult
+    from syncline.design.bandwidth.search_rates import SearchResult
 
 _STYLE: Any = {
     "axes.axisbelow": True,

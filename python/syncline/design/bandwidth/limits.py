@@ -19,8 +19,8 @@ from syncline.quantity import rate as shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from syncline.design.candidate import Candidate, Request
-    from syncline.design.price import Price
+    from syncline.design.bandwidth.candidate import BandwidthRequest, Candidate
+    from syncline.design.bandwidth.price import Price
     from syncline.errors import Diagnostic
 
 LEAST = 1e3
@@ -132,7 +132,7 @@ def _dimensions(names: Sequence[str]) -> str:
     return f"dimension{'s' if len(names) > 1 else ''} {listed(names)}"
 
 
-def limits(request: Request, candidate: Candidate, price: Price | None) -> Limits:
+def limits(request: BandwidthRequest, candidate: Candidate, price: Price | None) -> Limits:
     """The constraints of a spec, for one shape."""
     spec, names = request.spec, candidate.names
     least, most = [LEAST] * len(names), [MOST] * len(names)
@@ -156,7 +156,7 @@ def limits(request: Request, candidate: Candidate, price: Price | None) -> Limit
     return Limits(names, tuple(least), tuple(most), descending, rate, spec.budget.usd, price)
 
 
-def check_names(request: Request, candidates: Sequence[Candidate]) -> None:
+def check_names(request: BandwidthRequest, candidates: Sequence[Candidate]) -> None:
     """Raises an error for bounds of a dimension that no shape has."""
     known = {name: None for candidate in candidates for name in candidate.names}
     allowed = [*known, "last"]

@@ -12,9 +12,9 @@ from syncline.quantity import percent, time
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from syncline.design.candidate import Candidate, Request
-    from syncline.design.demand import Demand
-    from syncline.design.held import Held
+    from syncline.design.bandwidth.candidate import BandwidthRequest, Candidate
+    from syncline.design.bandwidth.demand import Demand
+    from syncline.design.bandwidth.held import Held
     from syncline.result import Result
 
 APART = 0.05
@@ -33,7 +33,7 @@ _LARGE = 5_000_000
 class Setup:
     """What is simulated: all jobs of a search, on one shape, with certain rates and algorithms."""
 
-    request: Request
+    request: BandwidthRequest
     candidate: Candidate
     """The shape."""
     jobs: Sequence[tuple[float, Demand]]

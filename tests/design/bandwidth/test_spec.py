@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from syncline.design.candidate import Candidate, read
+from syncline.design.bandwidth.candidate import Candidate, read
 from syncline.errors import SynclineError
-from tests.design.requests import asked
+from tests.design.bandwidth.requests import asked
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_errors_of_the_job_have_the_place_in_the_file(tmp_path: Path) -> None:
     )
     request = read(str(file))
     with pytest.raises(SynclineError) as refused:
-        from syncline.design.demand import demand_of
+        from syncline.design.bandwidth.demand import demand_of
 
         demand_of(request.scenario(0, request.candidates()[0], [10**12] * 2), [10**12] * 2)
     problem = refused.value.diagnostics[0]

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import csv
 import math
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syncline.design import schemes
-from syncline.design.demand import Demand, Exchange, together
-from syncline.design.limits import Limits
-from syncline.design.optimum import optimum
+from syncline.design.bandwidth import schemes
+from syncline.design.bandwidth.demand import Demand, Exchange, together
+from syncline.design.bandwidth.limits import Limits
+from syncline.design.bandwidth.optimum import optimum
+from tests.conftest import ROOT
 
 pytest.importorskip("cvxpy")
 pytestmark = pytest.mark.timeout(300)
 
-EXPECTED = Path(__file__).parents[3] / "shared" / "data" / "hier2021" / "expected_allocations.csv"
+EXPECTED = ROOT.parent / "shared" / "data" / "hier2021" / "expected_allocations.csv"
 
 
 def free(dims: int, rate: float = 1e11) -> Limits:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from syncline.design.candidate import Request, request
+from syncline.design.bandwidth.candidate import BandwidthRequest, request
 from syncline.input.node import from_python
 from syncline.input.source import Source
 
@@ -32,7 +32,7 @@ SPEC: dict[str, Any] = {
 """32 ranks: tensor parallelism along the ring, data parallelism along the switch."""
 
 
-def asked(**changes: Any) -> Request:
+def asked(**changes: Any) -> BandwidthRequest:
     """The small spec with sections replaced; ``None`` removes a section."""
     spec = copy.deepcopy(SPEC)
     for key, value in changes.items():

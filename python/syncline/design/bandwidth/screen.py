@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from syncline.design.held import described
-from syncline.design.schemes import EQUAL
+from syncline.design.bandwidth.held import described
+from syncline.design.bandwidth.schemes import EQUAL
 from syncline.quantity import counted, digits, listed, money, percent, rate, time
 from syncline.report.subject import calibration
 from syncline.terminal.prose import lines
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from syncline.design.bandwidth import Allocation, SearchResult
+    from syncline.design.bandwidth.search_rates import Allocation, SearchResult
 
 SHAPES = 8
 HELD = 8
@@ -81,10 +81,10 @@ def _parts(found: SearchResult, width: int) -> Iterator[RenderableType]:
             "dim",
         )
     for job, held in zip(found.request.jobs, found.held, strict=True):
-        if told := described(held):
+        if algorithms := described(held):
             whose = f"Algorithms of {job.name}" if found.request.spec.jobs else "Algorithms"
-            more = f"; {len(told) - HELD} more in design.json" if len(told) > HELD else ""
-            yield Text(lines(f"{whose}: {'; '.join(told[:HELD])}{more}", width), "dim")
+            more = f"; {len(algorithms) - HELD} more in design.json" if len(algorithms) > HELD else ""
+            yield Text(lines(f"{whose}: {'; '.join(algorithms[:HELD])}{more}", width), "dim")
     for note in found.notes:
         yield Text(lines(f"Note: {note}", width), "dim")
 

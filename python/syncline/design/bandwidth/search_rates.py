@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from syncline import _core
 from syncline.codes import Code
-from syncline.design import schemes
-from syncline.design.demand import Cache, Demand, check_job, demand_of, together
-from syncline.design.held import Held, chosen
-from syncline.design.limits import LEAST, MOST, Limits, check_names, limits
-from syncline.design.optimum import optimum, solver
-from syncline.design.price import Price, price_of
-from syncline.design.trial import Setup, Trial, apart, bits, trial
+from syncline.design.bandwidth import schemes
+from syncline.design.bandwidth.demand import Cache, Demand, check_job, demand_of, together
+from syncline.design.bandwidth.held import Held, chosen
+from syncline.design.bandwidth.limits import LEAST, MOST, Limits, check_names, limits
+from syncline.design.bandwidth.optimum import optimum, solver
+from syncline.design.bandwidth.price import Price, price_of
+from syncline.design.bandwidth.trial import Setup, Trial, apart, bits, trial
 from syncline.errors import SynclineError
 from syncline.input.problem import error, raise_errors
 from syncline.quantity import listed, time
@@ -22,11 +22,11 @@ from syncline.quantity import listed, time
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from syncline.design.candidate import Candidate, Request
+    from syncline.design.bandwidth.candidate import BandwidthRequest, Candidate
     from syncline.errors import Diagnostic
     from syncline.result import Result
 
-    Told = Callable[[float, str], object]
+    Progress = Callable[[float, str], object]
     Warned = Callable[[Sequence[Diagnostic]], object]
 
 OPTIMUM = "optimum"
@@ -118,7 +118,7 @@ class Allocation:
 class SearchResult:
     """The results of a search."""
 
-    request: Request
+    request: BandwidthRequest
     winner: Allocation
     candidate: Candidate
     """The shape of the winner."""
@@ -200,14 +200,15 @@ def utilization(job: Demand, rates: Sequence[float]) -> float:
     return job.ideal(rates) / taken if taken else 0.0
 
 
-def search(request: Request, told: Told | None = None, warn: Warned | None = None) -> SearchResult:
-    """Searches for the best rates. Calls ``told`` with the progress, from 0 to 1, and the part that is next.
+def search(request: BandwidthRequest, progress: Progress | None = None, warn: Warned | None = None) -> SearchResult:
+    """Searches for the best rates.
 
-    Calls ``warn``, before the first simulation of a shape, with warnings that its simulations will take long.
+    Calls ``progress`` with the fraction that is done, from 0 to 1, and the part that is next. Calls ``warn``,
+    before the first simulation of a shape, with warnings that its simulations will take long.
 
     Raises :class:`SynclineError`; if no rates are feasible, with exit status 1 and the constraint that is violated.
     """
-    say = told or (lambda done, what: None)
+    report = progress or (lambda done, what: None)
     candidates = request.candidates()
     check_names(request, candidates)
     solver()
@@ -217,7 +218,7 @@ def search(request: Request, told: Told | None = None, warn: Warned | None = Non
     refused: list[SynclineError] = []
     cache = Cache()
     for at, candidate in enumerate(candidates):
-        say(0.6 * at / len(candidates), f"shape {at + 1} of {len(candidates)}: {candidate.shape}")
+        report(0.6 * at / len(candidates), f"shape {at + 1} of {len(candidates)}: {candidate.shape}")
         try:
             case = _case(request, candidate, cache, warn)
         except SynclineError as problem:
@@ -235,24 +236,24 @@ def search(request: Request, told: Told | None = None, warn: Warned | None = Non
     def objective(pair: tuple[_Case, Allocation]) -> float:
         return pair[1].objective(per_cost=_per_cost(request))
 
-    _settle(request, best, cache, objective, say)
+    _settle(request, best, cache, objective, report)
     # Of equally good shapes, prefer the one with the fewest dimensions.
     ties = [pair for pair in best if objective(pair) <= objective(best[0]) * (1 + _TIE)]
     best.sort(key=lambda pair: pair not in ties or len(pair[1].rates) > min(len(each.rates) for _, each in ties))
     case, winner = best[0]
-    front = _front(request, [each for each, _ in best], winner, say) if request.spec.objective == "pareto" else []
+    front = _front(request, [each for each, _ in best], winner, report) if request.spec.objective == "pareto" else []
     allocations = [*case.schemes(), *(allocation for _, allocation in best)]
     found = SearchResult(request, winner, case.candidate, allocations, front, skipped)
-    _simulate(found, [each for each, _ in best], say)
+    _simulate(found, [each for each, _ in best], report)
     return found
 
 
 def _settle(
-    request: Request,
+    request: BandwidthRequest,
     best: list[tuple[_Case, Allocation]],
     cache: Cache,
     objective: Callable[[tuple[_Case, Allocation]], float],
-    say: Told,
+    report: Progress,
 ) -> None:
     """Sorts shapes, best first, and settles the best ones."""
     settled: set[str] = set()
@@ -263,12 +264,12 @@ def _settle(
         if (at := next(rough, None)) is None:
             return
         case, allocation = best[at]
-        say(0.6 + 0.1 * len(settled) / len(best), f"measuring {case.candidate.shape} at its best rates")
+        report(0.6 + 0.1 * len(settled) / len(best), f"measuring {case.candidate.shape} at its best rates")
         settled.add(case.candidate.shape)
         best[at] = _settled(request, case, allocation, cache)
 
 
-def _case(request: Request, candidate: Candidate, cache: Cache, warn: Warned | None) -> _Case:
+def _case(request: BandwidthRequest, candidate: Candidate, cache: Cache, warn: Warned | None) -> _Case:
     rates = [_NOMINAL] * len(candidate.sizes)
     priced = None
     for at in range(len(request.jobs)):
@@ -299,7 +300,7 @@ def _case(request: Request, candidate: Candidate, cache: Cache, warn: Warned | N
 
 
 def _demands(
-    request: Request, candidate: Candidate, rates: Sequence[int], held: Sequence[Held], cache: Cache
+    request: BandwidthRequest, candidate: Candidate, rates: Sequence[int], held: Sequence[Held], cache: Cache
 ) -> list[tuple[float, Demand]]:
     """Weight and demand of each job, with fixed algorithms, near these rates."""
     return [
@@ -308,18 +309,18 @@ def _demands(
     ]
 
 
-def _choices(request: Request, candidate: Candidate, rates: Sequence[int]) -> list[Held]:
+def _choices(request: BandwidthRequest, candidate: Candidate, rates: Sequence[int]) -> list[Held]:
     """The algorithms that are chosen for each job at these rates, given in bits per second."""
     return [chosen(request.scenario(at, candidate, rates)) for at in range(len(request.jobs))]
 
 
-def _best(request: Request, case: _Case) -> Allocation:
+def _best(request: BandwidthRequest, case: _Case) -> Allocation:
     """The allocation with the best rates of a shape."""
     rates = optimum(case.jobs, case.limits, per_cost=_per_cost(request), besides=case.npus_usd)
     return case.allocation(OPTIMUM, rates)
 
 
-def _settled(request: Request, case: _Case, best: Allocation, cache: Cache) -> tuple[_Case, Allocation]:
+def _settled(request: BandwidthRequest, case: _Case, best: Allocation, cache: Cache) -> tuple[_Case, Allocation]:
     """Chooses algorithms and measures exchanges at the best rates, and optimises again, until nothing changes.
 
     If that does not converge, returns the round with the best prediction.
@@ -339,13 +340,13 @@ def _settled(request: Request, case: _Case, best: Allocation, cache: Cache) -> t
     return min(tried, key=lambda pair: pair[1].objective(per_cost=_per_cost(request)))
 
 
-def _per_cost(request: Request) -> bool:
+def _per_cost(request: BandwidthRequest) -> bool:
     """Whether the objective is performance per cost; for ``pareto``, it is if NPUs have a price."""
     spec = request.spec
     return spec.objective == "performance_per_cost" or (spec.objective == "pareto" and spec.npu_usd > 0)
 
 
-def _front(request: Request, cases: Sequence[_Case], winner: Allocation, say: Told) -> list[Allocation]:
+def _front(request: BandwidthRequest, cases: Sequence[_Case], winner: Allocation, report: Progress) -> list[Allocation]:
     """Optima for a range of budgets, over all shapes, without those that another one beats in both time and cost.
 
     The winner is one of them.
@@ -353,7 +354,7 @@ def _front(request: Request, cases: Sequence[_Case], winner: Allocation, say: To
     found = [winner]
     points = request.spec.points
     for at, case in enumerate(cases):
-        say(0.7 + 0.2 * at / len(cases), f"time against cost of {case.candidate.shape}")
+        report(0.7 + 0.2 * at / len(cases), f"time against cost of {case.candidate.shape}")
         fastest = case.allocation(OPTIMUM, optimum(case.jobs, case.limits))
         found.append(fastest)
         if case.price is None or not fastest.usd:
@@ -371,7 +372,7 @@ def _front(request: Request, cases: Sequence[_Case], winner: Allocation, say: To
     return front
 
 
-def _simulate(found: SearchResult, cases: Sequence[_Case], say: Told) -> None:
+def _simulate(found: SearchResult, cases: Sequence[_Case], report: Progress) -> None:
     """Simulates the results: all schemes on the winner's shape, the best other shapes, points of the front.
 
     The one that is best as simulated becomes the winner, whatever was predicted.
@@ -389,7 +390,7 @@ def _simulate(found: SearchResult, cases: Sequence[_Case], say: Told) -> None:
     done = 0
     while done < len(waiting):
         allocation = waiting[done]
-        say(0.9 + 0.1 * done / len(waiting), f"simulation of {allocation.scheme} on {allocation.shape}")
+        report(0.9 + 0.1 * done / len(waiting), f"simulation of {allocation.scheme} on {allocation.shape}")
         done += 1
         case = of_shape[allocation.shape]
         tried = trial(Setup(request, case.candidate, case.jobs, allocation.rates, case.held))
@@ -408,7 +409,7 @@ def _simulate(found: SearchResult, cases: Sequence[_Case], say: Told) -> None:
         _win(found, predicted, *best, of_shape[best[0].shape])
 
 
-def _better(one: Allocation, other: Allocation, request: Request) -> bool:
+def _better(one: Allocation, other: Allocation, request: BandwidthRequest) -> bool:
     """Whether ``one`` meets all constraints and is better as simulated, by more than :data:`_NOTED`."""
     per_cost = _per_cost(request)
     return not one.broken and one.objective(per_cost=per_cost) < other.objective(per_cost=per_cost) * (1 - _NOTED)
@@ -462,7 +463,9 @@ def _unsettled(found: SearchResult, case: _Case) -> str:
     )
 
 
-def _raise_infeasible(request: Request, reasons: Sequence[tuple[str, str]], refused: Sequence[SynclineError]) -> None:
+def _raise_infeasible(
+    request: BandwidthRequest, reasons: Sequence[tuple[str, str]], refused: Sequence[SynclineError]
+) -> None:
     """Raises the error that no rates are feasible; or, if the jobs fit no shape, the error of the first shape."""
     if not reasons:
         raise refused[0]
