@@ -82,7 +82,7 @@ class TestNames:
         assert cli("explain", "queue_delay_s").stdout == (
             "phases.queue_delay_s  float, in seconds\n"
             "  Mean time of a chunk in the phase's scheduling queue.\n"
-            "  A row is: one phase of one collective, over all its ranks and chunks.\n"
+            "  Each row is one phase of one collective, over all its ranks and chunks.\n"
             '  It is in phases.parquet. More: docs/explanation/semantics.md, "Delays of a\n'
             '  message".\n'
         )
@@ -95,7 +95,7 @@ class TestNames:
 
     def test_a_table(self, cli: Cli) -> None:
         shown = cli("explain", "phases").stdout
-        assert shown.startswith("phases.parquet\n  A row is: one phase of one collective")
+        assert shown.startswith("phases.parquet\n  Each row is one phase of one collective")
         assert "\nnetwork_delay_s  float  Mean time of a message from send to arrival\n" in shown
 
     def test_a_name_takes_precedence_over_a_folder_of_that_name(self, cli: Cli, ring: str) -> None:

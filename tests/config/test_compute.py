@@ -173,7 +173,7 @@ def test_model_parallelism_divides_measured_times(scenario: Callable[..., Loaded
         (("layer: fc", "layer: fcc"), ["no times for a layer", "found `fc`", "did you mean `fcc`?", "s.yaml:6"]),
         (("pass: update, time: 0s", "pass: input_grad, time: 0s"), ["no time for the update of layer `conv1`"]),
         (("pass: update", "pass: updat"), ["t.yaml:6", "did you mean `update`?"]),
-        (("time: 5us", "time: 5"), ["t.yaml:7", "say the unit"]),
+        (("time: 5us", "time: 5"), ["t.yaml:7", "add a unit"]),
         (("pass: update", "pass: forward"), ["t.yaml:6", "forward of layer `conv1` is given twice"]),
         (("device", "devise"), ["t.yaml:2", "did you mean `device`?"]),
         (

@@ -47,7 +47,7 @@ error[SL0104]: a number without a unit
   |                                 ^^ found `50`
   |
   = note: key `fabric.rate`
-  = help: say the unit: "50Gb/s", for example""",
+  = help: add a unit, such as "50Gb/s\"""",
     ),
     "a unit in the wrong case": (
         HEAD + WORKLOAD + "fabric: { shape: Ring(4), rate: 50gb/s }\n",

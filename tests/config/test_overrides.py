@@ -45,7 +45,7 @@ error[SL0104]: a number without a unit
   |                    ^^ found `50`
   |
   = note: key `fabric.dims.1.rate`
-  = help: say the unit: "50Gb/s", for example""",
+  = help: add a unit, such as "50Gb/s\"""",
         ),
         (
             "fabric.dims.0.name.x=2",

@@ -32,7 +32,7 @@ def test_quantities(kind: str, text: str, value: int, shown: str) -> None:
 def test_an_invalid_quantity_is_refused_with_a_remedy() -> None:
     with pytest.raises(ValueError) as caught:
         _core.parse_quantity("rate", "50")
-    assert caught.value.args == ("a number without a unit", 'say the unit: "50Gb/s", for example')
+    assert caught.value.args == ("a number without a unit", 'add a unit, such as "50Gb/s"')
 
 
 def test_a_panic_becomes_a_diagnostic() -> None:

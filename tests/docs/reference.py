@@ -52,9 +52,9 @@ PARTS = {
     "Collectives": ("Collectives", "mapping"),
     "AlgorithmsOf": ("Algorithms of single collectives", "single collectives"),
     "SlowRank": ("Slow ranks", "slow ranks"),
-    "RandomRanks": ("Ranks by chance", "ranks by chance"),
+    "RandomRanks": ("Random ranks", "random ranks"),
     "BrokenLink": ("Broken links", "broken links"),
-    "RandomLinks": ("Links by chance", "links by chance"),
+    "RandomLinks": ("Random links", "random links"),
     "Jitter": ("Jitter", "mapping"),
     "PriceList": ("A price list", "price list"),
     "ChosenPrices": ("A changed list", "changed list"),
@@ -437,7 +437,7 @@ def tables() -> list[str]:
     lines: list[str] = []
     for entry in manifest()["tables"]:
         rows = [[f"`{each['name']}`", each["type"], each["meaning"]] for each in entry["columns"]]
-        lines += ["", f"### `{entry['file']}`", "", f"A row is: {_lower(entry['meaning'])}.", ""]
+        lines += ["", f"### `{entry['file']}`", "", f"Each row is {_lower(entry['meaning'])}.", ""]
         lines += table(["column", "type", "meaning"], rows)
     return lines[1:]
 

@@ -97,7 +97,7 @@ def test_a_run_that_was_cut_short_says_so_first() -> None:
 def test_faults_are_explained_with_their_cost() -> None:
     text = told(syncline.simulate(SMALL, faults=[{"rank": 0, "factor": 2}]))["How long a step takes, and why"]
     assert "Faults: " in text
-    assert "They cost" in text
+    assert "They add" in text
 
 
 def test_results_from_a_folder_have_the_same_explanation(tmp_path: Path) -> None:
@@ -141,6 +141,6 @@ def test_layers_of_many_blocks_have_a_row_for_each_kind() -> None:
     """120 layers in 40 blocks become three rows on the screen, without a row for other layers."""
     result = stages()
     screen = str(result)
-    assert "Layers, per step, all blocks together" in screen
+    assert "Layers, per step (all blocks together)" in screen
     assert [f"block*.{kind} (40 layers)" in screen for kind in "abc"] == [True, True, True]
     assert "other layer" not in screen

@@ -454,12 +454,12 @@ def without(key):
         (
             config("opt", d=1024, n=24, heads=16, v=50_272, p=2048, ffn_dim=4096, word_embed_proj_dim=512),
             "word_embed_proj_dim",
-            "another width",
+            "differs from the hidden size",
         ),
         (
             config("opt", d=1024, n=24, heads=16, v=50_272, p=2048, ffn_dim=4096, do_layer_norm_before=False),
             "do_layer_norm_before",
-            "behind the sum",
+            "after the residual sum",
         ),
         (
             config("phi", d=64, n=2, heads=2, v=100, p=64, intermediate_size=256, qk_layernorm=True),

@@ -32,4 +32,4 @@ def test_training_on_a_hub(tmp_path):
 
 def test_elastic_training(tmp_path):
     said = answers(GUIDE, "elastic.py", tmp_path, 2)
-    assert [out for out, _ in said] == [f"rank {rank} of [0, 1] is through\n" for rank in range(2)], said
+    assert [out for out, _ in said] == [f"rank {rank} of [0, 1] is done\n" for rank in range(2)], said

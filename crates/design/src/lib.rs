@@ -1,4 +1,4 @@
-//! What searches for a better cluster share, and the searches that need speed.
+//! Searches for a better cluster that must be fast, and code that all searches share.
 //!
 //! - [`Evaluator`]: a job that is measured again and again while its cluster changes, with no parsing, JSON or report in
 //!   between;

@@ -88,7 +88,7 @@ codes! {
     BadGroup = "0302", Config, "impossible process group",
         "A group names a rank that does not exist, or does not fit the job.";
     Unmatched = "0303", Config, "unmatched communication",
-        "A send has no receive of equal size (or the reverse), or members of a group disagree on their collectives. The job would wait for ever; this is found before it is simulated.";
+        "A send has no receive of equal size (or the reverse), or members of a group disagree on their collectives. The job would wait forever; this is found before it is simulated.";
     Cycle = "0304", Config, "cyclic dependencies",
         "Tasks depend on each other in a circle, so none of them can ever start.";
     RankMismatch = "0305", Config, "rank count differs from the fabric",
@@ -118,7 +118,7 @@ codes! {
     Overflow = "0504", Config, "simulated time overflows",
         "Simulated time exceeds 213 days, the range of 64-bit picoseconds. Rates are too low or sizes too large.";
     ManyRanks = "0505", Done, "many ranks are simulated individually",
-        "Ranks that do the same are simulated once. Here something makes so many ranks differ that the run takes long and needs much memory. The message says what it is. Without it, or on a smaller fabric, the run is short.";
+        "Ranks that do the same work are simulated once. In this run many ranks differ, so it takes long and needs much memory. The message names the cause. Without that cause, or on a smaller fabric, the run is short.";
     TooLarge = "0506", Config, "run needs too much memory",
         "The run needs more memory than `limits.memory` allows, as estimated from its ranks, links, chunks and messages. It is refused before it begins.";
     BadChakra = "0601", Input, "not a valid Chakra execution trace",
@@ -134,7 +134,7 @@ codes! {
     AstraDefault = "0703", Done, "ASTRA-sim default used",
         "A key is absent, so the run uses ASTRA-sim's default for it.";
     AstraStuck = "0704", Deadlock, "ranks never finish",
-        "The simulated ranks wait for each other for ever. In this case ASTRA-sim itself exits with status 0 and prints nothing.";
+        "The simulated ranks wait for each other forever. In this case ASTRA-sim itself exits with status 0 and prints nothing.";
     AstraIgnored = "0705", Done, "ASTRA-sim key without effect",
         "Neither ASTRA-sim nor this program uses the key: it belongs to another version or to a feature that is off, or its name is misspelt.";
     BadAstraText = "0706", Input, "ASTRA-sim 1 workload is malformed",

@@ -22,7 +22,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         let mut report = Diagnostic::error(
             Code::Deadlock,
             format!(
-                "the job deadlocks at {}: {} of {} ranks wait for ever",
+                "the job deadlocks at {}: {} of {} ranks wait forever",
                 self.now,
                 stuck.len() * self.quotient.members() as usize,
                 self.job.workload.ranks

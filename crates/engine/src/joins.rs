@@ -1,5 +1,5 @@
-//! Something that waits for several things keeps when the earlier ones happened. The critical path then knows which
-//! of them would be the last after a change ([`Trail::meet`]).
+//! Records when each of several awaited events happened. The critical path then knows which of them would be the last
+//! after a change ([`Trail::meet`]).
 
 use crate::state::{ChunkRun, CollectiveSet, Iteration, Rank, Resource};
 use syncline_critical_path::{Moment, Origin, Purpose, Trail};

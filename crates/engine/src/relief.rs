@@ -1,4 +1,4 @@
-//! Prevents limits on chunks from making ranks wait for each other for ever.
+//! Prevents limits on chunks from making ranks wait for each other forever.
 //!
 //! Limits on running chunks are local to a rank. A rank may use up its limit with chunks of a collective that other
 //! ranks have not reached yet, while the chunks that those ranks need to get there wait behind the same limit at both

@@ -1,7 +1,7 @@
 //! The endpoint (astra2020 IV-B, Fig. 7). Collective sets are cut into chunks; chunks are issued from the ready queue
 //! and move through the scheduling queues of their phases.
 //!
-//! Limits are local to a rank, so two ranks could begin different chunks and wait for each other for ever. To prevent
+//! Limits are local to a rank, so two ranks could begin different chunks and wait for each other forever. To prevent
 //! that, once one rank of a group has begun a phase of a chunk, the others begin that phase and its earlier phases as
 //! soon as they can, whatever their limits. Ranks that run in step begin the same chunks anyway, so nothing changes
 //! for them.

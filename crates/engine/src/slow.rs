@@ -15,7 +15,7 @@ pub struct Slowdown {
     pub factor: u64,
     /// Start of the slowdown.
     pub from: Time,
-    /// End of the slowdown; [`Time::MAX`] means for ever.
+    /// End of the slowdown; [`Time::MAX`] means forever.
     pub until: Time,
 }
 

@@ -292,7 +292,7 @@ impl<V: Visit> Walk<'_, V> {
         for stream in self.all.iter().filter(|stream| stream.state != State::Ended) {
             let at = Site { seat: stream.seat.index, stream: stream.seat.stream, pc: stream.pc };
             if let Some(Op::After { stream: other, ops }) = self.algorithm.op(&stream.seat, stream.pc) {
-                faults.push(Fault::at(at, format!("waits for ever for instruction {ops} of stream {other}")));
+                faults.push(Fault::at(at, format!("waits forever for instruction {ops} of stream {other}")));
             }
             if let Some(receive) = stream.pending.front() {
                 faults.push(self.missing(stream, receive));

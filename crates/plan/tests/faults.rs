@@ -206,7 +206,7 @@ fn streams_that_conflict() {
     let circle =
         SeatEntry { streams: vec![stream(0, vec![after(1), WAIT]), stream(1, vec![after(0), WAIT])] };
     let (message, _) = faults(CollectiveKind::Broadcast, vec![circle, SeatEntry::default()]);
-    assert_eq!(message, "seat 0 waits for ever for instruction 2 of stream 1");
+    assert_eq!(message, "seat 0 waits forever for instruction 2 of stream 1");
 }
 
 #[test]

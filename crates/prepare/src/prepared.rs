@@ -36,7 +36,7 @@ pub struct Prepared {
     pub compute: ComputeModel,
     /// The compute model in words; with several jobs, all of their models.
     pub compute_label: String,
-    /// What is odd, but not wrong.
+    /// Warnings about the scenario.
     pub warnings: Diagnostics,
     /// By class of ranks: duration of each task.
     pub durations: Vec<Vec<Time>>,

@@ -164,7 +164,7 @@ impl fmt::Display for Refusal {
             ),
             Self::Ragged { element, bytes } => write!(
                 f,
-                "{bytes} bytes are no whole number of {element}: each has {} bytes",
+                "{bytes} bytes are not a whole number of {element} elements, which have {} bytes each",
                 element.bytes()
             ),
             Self::Lengths { source, found, expected } => write!(
@@ -247,7 +247,7 @@ mod tests {
         );
         assert_eq!(reductions(Element::Bool).count(), 7);
         let text = check(Element::F32, Reduction::Sum, &[0; 6], &[]).unwrap_err().to_string();
-        assert_eq!(text, "6 bytes are no whole number of f32: each has 4 bytes");
+        assert_eq!(text, "6 bytes are not a whole number of f32 elements, which have 4 bytes each");
         let text = check(Element::I16, Reduction::Sum, &[0; 6], &[&[0; 6], &[0; 8]]).unwrap_err().to_string();
         assert_eq!(text, "source 1 has 8 bytes, but the destination 6: all must have the same length");
         let text = check_scale(Element::I64, &[0; 8]).unwrap_err().to_string();

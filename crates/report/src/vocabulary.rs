@@ -24,7 +24,7 @@ pub(crate) fn padded(scenario: &Scenario, prepared: &Prepared) -> Vec<String> {
         let of = job.map_or_else(String::new, |job| format!(" of {job}"));
         Some(format!(
             "the vocabulary{of} of {tokens} tokens is padded to {}, a multiple of its {ranks} tensor-parallel ranks; \
-             Megatron-LM pads to {}, a multiple of {MEGATRON} for each rank: give that as `vocabulary` to have it",
+             Megatron-LM pads to {}, a multiple of {MEGATRON} for each rank: set `vocabulary` to that number to match it",
             tokens.next_multiple_of(by),
             tokens.next_multiple_of(MEGATRON * by)
         ))

@@ -194,7 +194,7 @@ pub(crate) fn small_file(path: &Path) -> io::Result<Vec<u8>> {
 
 /// Reads at most `limit + 1` bytes of a file, so that the caller can see whether it has more than `limit`.
 fn limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    // Opening a pipe could wait for ever.
+    // Opening a pipe could wait forever.
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
     }

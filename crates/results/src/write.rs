@@ -125,7 +125,7 @@ fn undo(disk: &mut impl Disk, error: io::Error, renames: &[(&Path, &Path)]) -> i
             let pair = |(from, to): &(&Path, &Path)| format!("`{}` to `{}`", from.display(), to.display());
             let open: Vec<String> = renames[at..].iter().map(pair).collect();
             let text = format!(
-                "{}; undoing failed too ({}): rename by hand {}",
+                "{}; the rollback failed too ({}): rename these by hand: {}",
                 reason(&error),
                 reason(&second),
                 open.join(", ")

@@ -416,7 +416,7 @@ fn groups_are_read_whatever_the_name_of_their_file() {
 #[test]
 fn a_deadlock_names_tasks_and_files() {
     let folder = Folder::new();
-    // Each even rank and its neighbour first receive, then send. All messages match, but both ranks wait for ever.
+    // Each even rank and its neighbour first receive, then send. All messages match, but both ranks wait forever.
     folder.ranks(4, |rank| {
         let (rank, peer) = (rank as i32, (rank ^ 1) as i32);
         vec![
@@ -429,7 +429,7 @@ fn a_deadlock_names_tasks_and_files() {
     let text = error.to_string();
     for part in [
         "SL0501",
-        "4 of 4 ranks wait for ever",
+        "4 of 4 ranks wait forever",
         "rank 2: `wait` waits for a message from rank 3 (tag 5), to be sent by `answer` [",
         "trace.2.et",
     ] {
@@ -487,7 +487,7 @@ fn a_disagreement_of_ranks_is_reported_once_with_its_file() {
     let text = folder.refused(FC4, None);
     assert!(text.contains("rank 0: all_reduce of 4KiB, `reduce` ("), "{text}");
     assert!(text.contains("trace.1.et"), "{text}");
-    assert!(text.contains("ranks 1-3 all issue the same as the second"), "{text}");
+    assert!(text.contains("ranks 1-3 all issue the same collectives"), "{text}");
     assert_eq!(text.matches("SL0303").count(), 1, "{text}");
 }
 

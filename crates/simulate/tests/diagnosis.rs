@@ -205,7 +205,7 @@ fn faster_compute_shortens_all_compute_on_the_path() {
         let summary = simulate(&pipeline(4, 1000, network, NO_CHANGE)).summary;
         let shares = |kinds: &[PathKind]| 100.0 * share(&summary, |kind, _| kinds.contains(&kind));
         assert!(shares(&[PathKind::Bubble]) > 5.0, "{}", summary.reason);
-        let worth = summary.reason.split("Twice the speed of compute would shorten it by ").nth(1);
+        let worth = summary.reason.split("Doubling the speed of compute would shorten it by ").nth(1);
         let worth: f64 = worth.and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap();
         let all = shares(&[PathKind::Compute, PathKind::Bubble, PathKind::Skew]);
         assert!((worth - all / 2.0).abs() < 0.11, "{all} {}", summary.reason);
@@ -375,14 +375,16 @@ fn one_of_two_equally_busy_tiers_saves_little() {
         other => panic!("{other}: {}", summary.reason),
     };
     let gain = 100.0 * (1.0 - simulate(&job(faster)).summary.step_time_s / summary.step_time_s);
-    let said =
-        summary.reason.split(&format!("Twice the rate of {bottleneck} would shorten it by at most ")).nth(1);
+    let said = summary
+        .reason
+        .split(&format!("Doubling the rate of {bottleneck} would shorten it by at most "))
+        .nth(1);
     let said: f64 = said.and_then(|rest| rest.split(' ').next()).expect(&summary.reason).parse().unwrap();
     assert!(gain <= said + 0.1 && said < gain + 5.0, "{gain} {}", summary.reason);
     assert!(summary.reason.contains(&format!("because {other} is busy")), "{}", summary.reason);
     // Both together save as much as predicted.
     let gain = 100.0 * (1.0 - simulate(&job([160, 40])).summary.step_time_s / summary.step_time_s);
-    let said = summary.reason.split("; twice the rate of all links by about ").nth(1);
+    let said = summary.reason.split("; doubling the rate of all links by about ").nth(1);
     let said: f64 = said.and_then(|rest| rest.split(' ').next()).expect(&summary.reason).parse().unwrap();
     assert!((gain - said).abs() < 1.0, "{gain} {}", summary.reason);
 }
@@ -403,5 +405,5 @@ fn tiers_that_are_equally_busy_bound_a_run_together() {
     let faster = simulate(&job(40)).summary.step_time_s;
     let gain = 1.0 - faster / summary.step_time_s;
     assert!((0.44..0.45).contains(&gain), "{gain} {}", summary.reason);
-    assert!(summary.reason.contains("; twice the rate of all links by about 4"), "{}", summary.reason);
+    assert!(summary.reason.contains("; doubling the rate of all links by about 4"), "{}", summary.reason);
 }

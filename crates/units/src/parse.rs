@@ -103,7 +103,7 @@ pub(crate) fn quantity(
     if unit.is_empty() {
         return Err(error(
             "a number without a unit".to_owned(),
-            format!("say the unit: \"{number}{}\", for example", example_unit(example)),
+            format!("add a unit, such as \"{number}{}\"", example_unit(example)),
         ));
     }
     let factor = find_unit(unit, units, prefixes).ok_or_else(|| {
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn errors_suggest_a_valid_value() {
-        assert_eq!(error("50"), "`50`: a number without a unit; say the unit: \"50Gb/s\", for example");
+        assert_eq!(error("50"), "`50`: a number without a unit; add a unit, such as \"50Gb/s\"");
         assert_eq!(
             error("50GiBps"),
             "`50GiBps`: `GiBps` is not a unit of rate; did you mean \"50GiB/s\"? (case matters: b is bit, B is byte)"

@@ -1,6 +1,6 @@
 //! Checks before the run that every send has its receive and that the members of every group agree.
 //!
-//! Mismatches would make ranks wait for ever; other simulators end such runs silently.
+//! Mismatches would make ranks wait forever; other simulators end such runs silently.
 
 use crate::graph::TaskKind;
 use crate::{Role, TaskGraph, Workload};
@@ -87,7 +87,7 @@ fn outsiders(workload: &Workload, role: &Role, by_class: &[Vec<Collective>], fou
         Diagnostic::error(Code::BadGroup, message)
             .key(format!("group `{}`", role.name))
             .found(workload.describe(first, task))
-            .help("name these ranks in the group, or take the collective out of what they do"),
+            .help("add these ranks to the group, or remove the collective from their tasks"),
     );
 }
 
@@ -118,8 +118,8 @@ fn members_agree(workload: &Workload, role: &Role, by_class: &[Vec<Collective>],
                 format!("rank {rank}: {kind} of {bytes}, {}", workload.describe(rank, task))
             }
             None => match workload.source.file(rank) {
-                Some(file) => format!("rank {rank}: nothing more ({file})"),
-                None => format!("rank {rank}: nothing more"),
+                Some(file) => format!("rank {rank}: no further collective ({file})"),
+                None => format!("rank {rank}: no further collective"),
             },
         };
         let mut problem = Diagnostic::error(
@@ -130,7 +130,7 @@ fn members_agree(workload: &Workload, role: &Role, by_class: &[Vec<Collective>],
         .found(format!("{}; {}", show(first, expected), show(ranks[0], actual)))
         .help("every member of a group must issue the same collectives, of equal size, in the same order");
         if ranks.len() > 1 {
-            problem = problem.note(format!("{} all issue the same as the second", rank_list(&ranks)));
+            problem = problem.note(format!("{} all issue the same collectives", rank_list(&ranks)));
         }
         found.push(problem);
     }
@@ -259,7 +259,7 @@ mod tests {
                 "rank 0: all_reduce of 8B, task 0 (other); rank 1: all_reduce of 9B, task 0 (other)"
             )
         );
-        assert!(text(two(&[reduce(8)], &[])).contains("rank 1: nothing more"));
+        assert!(text(two(&[reduce(8)], &[])).contains("rank 1: no further collective"));
         assert!(
             text(two(&[send(1, 4)], &[receive(0, 5)]))
                 .contains("sent 4B by task 0 (other); expected 5B by task 0 (other)")

@@ -166,7 +166,7 @@ mod tests {
                 queues[stage].pop_front();
                 moved = true;
             }
-            assert!(moved, "{pipeline:?} waits for ever");
+            assert!(moved, "{pipeline:?} waits forever");
         }
         free.into_iter().max().unwrap()
     }

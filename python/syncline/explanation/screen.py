@@ -70,4 +70,4 @@ def _unit(each: Meaning) -> str:
 def _row(each: Meaning) -> str:
     if each.table == SUMMARY:
         return each.row
-    return f"A row is: {each.row[:1].lower()}{each.row[1:]}"
+    return f"Each row is {each.row[:1].lower()}{each.row[1:]}"

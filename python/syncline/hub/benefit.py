@@ -20,7 +20,7 @@ class Levels:
 def two_levels(
     racks: int, workers: int, *, hub_rate: float, core_rate: float, worker_rate: float, between: float | None = None
 ) -> Levels:
-    """Estimates whether reducing within each rack first pays (luo2020, section 2.3).
+    """Estimates whether reducing within each rack first is worthwhile (luo2020, section 2.3).
 
     It may pay if ``N (R - 1) / (R B_core) > max(N / B_hub, 1 / B_worker) + C``, for R ``racks`` of N ``workers`` each.
     Rates are in bytes per second: ``hub_rate`` of a rack's hub, ``core_rate`` from the core of the network to a rack,

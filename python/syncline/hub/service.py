@@ -40,7 +40,7 @@ def available_memory() -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class HubResources:
-    """What a hub uses of its machine."""
+    """Resources that a hub uses: threads, memory, CPUs."""
 
     cores: int | None = None
     """Threads that sum, by default one for each CPU. Each owns some of the chunks; workers reach core ``c`` through

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What the ranks of a job on hubs agree on. All ranks must give the same."""
+    """Settings of a job on hubs. All ranks must give the same values."""
 
     reduction: str = "mean"
     """How a hub combines what ranks push: ``mean``, or a reduction of collectives."""

@@ -24,7 +24,7 @@ def _quantity(kind: str, unit: str, example: str) -> tuple[BeforeValidator, With
             raise validation_error("value not allowed", allowed=f'a quantity with a unit, such as "{example}"')
         text = shown(value) if number else value.strip()
         if _BARE.fullmatch(text):
-            remedy = f'say the unit: "{text}{example.lstrip("0123456789.")}", for example'
+            remedy = f'add a unit, such as "{text}{example.lstrip("0123456789.")}"'
             raise validation_error("a number without a unit", code=Code.BAD_UNIT, found=text, help=remedy)
         try:
             _core.parse_quantity(kind, text)

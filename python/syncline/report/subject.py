@@ -257,4 +257,4 @@ def faults(summary: Summary) -> str:
     share = f" ({percent(cost / healthy)})" if healthy else ""
     if cost < 0:
         return f"{said} The step is {time(-cost)} shorter than without them: messages came in a different order{share}."
-    return f"{said} They cost {time(cost)} of a step that takes {time(healthy)} without them{share}."
+    return f"{said} They add {time(cost)} to a step that takes {time(healthy)} without them{share}."

@@ -114,7 +114,7 @@ class Security:
     """A file with a key of 32 bytes that members prove to share, and that only its owner may read. It keeps other
     processes out of the job. Data is neither encrypted nor protected from anyone who can inject packets."""
     insecure: bool = False
-    """The user's word that neither is needed, because only trusted machines reach the job."""
+    """Runs without both; set it only if no untrusted machine can reach the job."""
 
     def secret(self, names: Iterable[str]) -> Secret | None:
         """Reads the key or certificates of this process, if it has either; ``names`` are names of files in a folder.
@@ -138,5 +138,5 @@ class Security:
                 "anybody who reaches this address could join the job",
                 outside[0],
                 help="give all certificates of one CA (`tls`, --tls) or the same key (`key_file`, --key-file), "
-                "or say `insecure=True` (--insecure) if only trusted machines can reach it",
+                "or set `insecure=True` (--insecure) if only trusted machines can reach it",
             )

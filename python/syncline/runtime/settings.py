@@ -95,7 +95,7 @@ class Plans:
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """What a rank uses of its machine: threads, memory, CPUs, transports."""
+    """Resources that a rank uses: threads, memory, CPUs, transports."""
 
     lanes: int = 1
     """Threads that share the chunks of every vector; each has a connection to every peer."""

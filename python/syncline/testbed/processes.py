@@ -210,7 +210,7 @@ def _copy(process: _Process, descriptor: int, most: int = LONGEST_LINE) -> int:
 
 
 def _drain(process: _Process, descriptor: int) -> None:
-    """Prints what a process that has ended left in a stream, and no more: its children may write to it for ever."""
+    """Prints what a process that has ended left in a stream, and no more: its children may write to it forever."""
     # The kernel writes an integer in the machine's byte order.
     left = int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
     while left > 0 and (came := _copy(process, descriptor, min(left, LONGEST_LINE))):

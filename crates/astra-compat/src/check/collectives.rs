@@ -122,7 +122,7 @@ impl Case<'_> {
                     )
                     .key("preferred-dataset-splits")
                     .found(format!("{chunks} chunks"))
-                    .note("ASTRA-sim runs the algorithm once and waits for the other chunks for ever")
+                    .note("ASTRA-sim runs the algorithm once and waits for the other chunks forever")
                     .help("set preferred-dataset-splits to 1"),
                 ),
                 _ => None,

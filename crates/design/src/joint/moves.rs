@@ -1,4 +1,4 @@
-//! Changes of a strategy that a search proposes (FlexFlow's, facts of its released code).
+//! Changes of a strategy that a search proposes (those of FlexFlow's released code).
 
 use super::step::Model;
 use rand::RngExt;

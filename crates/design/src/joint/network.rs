@@ -70,7 +70,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Direct links between servers, of this rate and latency. Parallel links count as one with their joint rate.
+    /// Direct links between servers, of this rate and latency. Parallel links count as one with their combined rate.
     pub fn direct(topology: &Topology, rate: Rate, latency: Time) -> Self {
         let servers = topology.servers;
         let mut link_of = BTreeMap::new();

@@ -68,9 +68,9 @@ pub enum Method {
         /// Constant temperature; if absent, it falls.
         #[serde(default)]
         temperature: Option<Time>,
-        /// Proposals without an improvement after which the topology is chosen anew.
+        /// Proposals without an improvement after which a new topology is chosen.
         patience: u32,
-        /// How often the topology may be chosen in one chain; if absent, without limit.
+        /// Maximum number of times that one chain chooses a topology; if absent, unlimited.
         #[serde(default)]
         rounds: Option<u32>,
     },

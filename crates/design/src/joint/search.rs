@@ -69,12 +69,11 @@ pub struct Settings {
     /// Seed of the random numbers.
     pub seed: u64,
     /// A proposal that makes the step longer by this is accepted with probability 1/e. If absent, it falls geometrically
-    /// from [`HOT`] to [`COLD`] times the step of the start: a constant one that suits steps of a second never accepts a
-    /// longer step of a millisecond, or the other way round.
+    /// from [`HOT`] to [`COLD`] times the first step, so that it suits steps of any length.
     pub temperature: Option<Time>,
-    /// Proposals without an improvement after which the topology is chosen anew.
+    /// Proposals without an improvement after which a new topology is chosen.
     pub patience: u32,
-    /// How often the topology may be chosen in one chain.
+    /// Maximum number of times that one chain chooses a topology.
     pub rounds: u32,
 }
 
@@ -605,7 +604,7 @@ pub fn exhaustive(model: &Model, cluster: &Cluster, control: Control<'_>) -> Res
             .key("search")
             .found(if count == u64::MAX { "more than 2^64".to_owned() } else { count.to_string() })
             .allowed(format!("at most {MOST_STRATEGIES}"))
-            .help("search by chains, or take fewer operators or servers")
+            .help("set `search.method: chains`, or use fewer operators or servers")
             .into());
     }
     let first = fitting(model, data_parallel(model, servers, servers), servers)?;

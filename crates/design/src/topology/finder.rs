@@ -36,9 +36,7 @@ pub fn find(demand: &Demand, degree: u32, selection: Selection) -> Result<Topolo
             .key("degree")
             .found(degree.to_string())
             .allowed(format!("1 to {}", servers.saturating_sub(1).max(1)))
-            .help(
-                "a server needs at least one interface, and one for each other server is the most it can use",
-            )
+            .help("a server needs at least one interface, and at most one for each other server")
             .into());
     }
     let mut finder = Finder::new(demand, degree, selection);

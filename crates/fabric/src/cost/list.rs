@@ -420,7 +420,7 @@ fn check(spec: &Spec, component: Component, key: &str, errors: &mut Diagnostics)
         );
     }
     if component == Component::Npu && spec.usd.is_none() {
-        errors.push(bad(key, "an NPU has a price per piece").help("give `usd`, the price of one"));
+        errors.push(bad(key, "an NPU is priced per unit").help("give `usd`, the price of one"));
     }
     if spec.by_rate.is_some() && spec.watts.is_some() {
         errors.push(

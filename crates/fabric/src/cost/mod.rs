@@ -155,7 +155,7 @@ impl<'a> Making<'a> {
             .found(wanted.as_str())
             .allowed(known().collect::<Vec<_>>().join(", "))
             .help(
-                "set the dimension's tier, such as `tier: inter_node`, or name the dimension like it; or add \
+                "set the dimension's tier, such as `tier: inter_node`, or give the dimension the name of a tier; or add \
                  `components` for all tiers to the list",
             );
         error.nearest = nearest(wanted, known()).map(str::to_owned);

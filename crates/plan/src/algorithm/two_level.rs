@@ -64,7 +64,7 @@ impl Algorithm for TwoLevel {
         let size = self.group.get().min(ranks);
         if !ranks.is_multiple_of(size) && ranks.checked_mul(size).is_none() {
             return Err(Refusal(format!(
-                "`{}` needs a multiple of {size} ranks when there are as many as {ranks}",
+                "`{}` supports {ranks} ranks only if {size} divides that number",
                 self.name
             )));
         }

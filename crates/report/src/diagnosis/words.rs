@@ -49,7 +49,7 @@ pub(super) fn reason(
         if let Some(tier) = best_tier().filter(|_| part.tier.is_empty()) {
             let reordered = if_reordered(worth, worth.of(tier), Some(&tier.tier));
             sentence.push_str(&format!(
-                ", twice the rate of {} by about {}{reordered}",
+                ", doubling the rate of {} by about {}{reordered}",
                 tier.tier,
                 saved(tier)
             ));
@@ -66,7 +66,7 @@ pub(super) fn reason(
         if !part.tier.is_empty() && 2 * all.0 > 3 * worth.of(part).0 {
             let reordered = if_reordered(worth, all, None);
             let all = percent(all.per_mille());
-            sentence.push_str(&format!("; twice the rate of all links by {about} {all}{reordered}"));
+            sentence.push_str(&format!("; doubling the rate of all links by {about} {all}{reordered}"));
         } else if !part.tier.is_empty() && worth.limit(part).is_none() {
             sentence.push_str(&if_reordered(worth, worth.of(part), Some(&part.tier)));
         }
@@ -95,10 +95,10 @@ fn if_reordered(worth: &Worth<'_>, predicted: Saving, tier: Option<&str>) -> Str
 /// The change whose effect is predicted for a part.
 fn remedy(part: &PathPart) -> String {
     match part.kind {
-        PathKind::Compute => "Twice the speed of compute".to_owned(),
-        PathKind::Memory => "Twice the speed of memory and host operations".to_owned(),
-        PathKind::Reduction => "Twice the rate of local reduction".to_owned(),
-        PathKind::Bytes | PathKind::Queueing => format!("Twice the rate of {}", part.tier),
+        PathKind::Compute => "Doubling the speed of compute".to_owned(),
+        PathKind::Memory => "Doubling the speed of memory and host operations".to_owned(),
+        PathKind::Reduction => "Doubling the rate of local reduction".to_owned(),
+        PathKind::Bytes | PathKind::Queueing => format!("Doubling the rate of {}", part.tier),
         PathKind::Bubble => "A schedule without a bubble".to_owned(),
         PathKind::Skew => "The same work spread evenly over ranks".to_owned(),
         PathKind::Latency => "Zero latency".to_owned(),

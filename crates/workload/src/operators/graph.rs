@@ -16,7 +16,7 @@ pub struct OperatorGraph {
     pub samples: u64,
     /// Each operator comes behind those whose output it reads.
     pub operators: Vec<Operator>,
-    /// What a server is.
+    /// Accelerators, rates and memory of a server.
     #[serde(default)]
     pub server: Server,
 }

@@ -47,7 +47,7 @@ def joint(
     quiet: Quiet = False,
     no_color: NoColour = False,
 ) -> int:
-    """Find a parallelisation strategy and a topology of direct links together, and compare with a fat-tree.
+    """Find a parallelisation strategy and a topology of direct links together, and compare the result with a fat-tree.
 
     Exit status: 0 done, 1 no strategy fits into memory, 2 configuration, 3 input, 70 bug, 130 Ctrl-C.
     """

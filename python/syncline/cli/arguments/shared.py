@@ -22,7 +22,7 @@ Set = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Change a value of the scenario, such as fabric.dims.2.rate=50GB/s. May be repeated.",
+        help="Change a value of the input file, such as fabric.dims.2.rate=50GB/s. May be repeated.",
     ),
 ]
 Network = Annotated[

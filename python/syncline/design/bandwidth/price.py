@@ -49,7 +49,7 @@ def price_of(loaded: Loaded, where: Any = None) -> Price:
         raise_errors(
             error(
                 Code.BAD_VALUE,
-                "this price list has parts of certain rates, and a search needs prices per GB/s",
+                "this price list prices parts of fixed rates, and a search needs prices per GB/s",
                 mark=where,
                 key="prices",
                 allowed="a list with prices per GB/s, such as hier2021",

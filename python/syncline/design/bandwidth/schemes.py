@@ -62,7 +62,7 @@ def smart(demand: Demand) -> Division | str:
     if len(roles) > 2:
         return f"{len(roles)} kinds of groups take turns, and the closed form is for two"
     if any(not _alike(demand, role) for role in demand.roles):
-        return "a role exchanges in several ways, which keep dimensions busy in different proportions"
+        return "one kind of group has several exchanges, which load the dimensions in different proportions"
     # Tensor parallelism first, as in the paper.
     (second_role, second), (first_role, first) = roles
     shared = [at for at, (a, b) in enumerate(zip(first, second, strict=True)) if a and b]

@@ -28,7 +28,7 @@ FRONT = 20
 """Maximum number of rows of each table."""
 _PREDICTED_WORTH = "predicted\nsteps/s for $1 M"
 _GOALS = {
-    "time": "the shortest time of a step",
+    "time": "the shortest step",
     "performance_per_cost": "the most steps per second and dollar",
     "pareto": "all trade-offs between time and cost",
 }
@@ -65,7 +65,7 @@ def _parts(found: SearchResult, width: int) -> Iterator[RenderableType]:
         yield _front(found)
     yield ""
     if winner.reached:
-        yield Text(lines(f"The time is limited by {listed([_said(key) for key in winner.reached])}.", width))
+        yield Text(lines(f"Limits on the time: {listed([_said(key) for key in winner.reached])}.", width))
     for shape, why in found.skipped[:SHAPES]:
         yield Text(lines(f"Left out: {shape}: {why}", width), "yellow")
     if len(found.skipped) > SHAPES:
@@ -115,7 +115,7 @@ def answer(found: SearchResult) -> str:
     text += f" {steps} {time(took)}, {beside} with equal bandwidths"
     if winner.usd and even.usd:
         ratio *= (even.usd + even.npus_usd) / (winner.usd + winner.npus_usd)
-        text += f", with a network for {money(winner.usd)} in place of {money(even.usd)}"
+        text += f", with a network for {money(winner.usd)} instead of {money(even.usd)}"
         text += f": {digits(ratio)}x the performance per dollar" + (" of network and NPUs" if winner.npus_usd else "")
     return f"{text}."
 
@@ -189,8 +189,8 @@ def _front(found: SearchResult) -> Table:
 def _said(key: str) -> str:
     """The name of a constraint in words."""
     words = {
-        "budget.rate_per_npu": "the budget of bandwidth",
-        "budget.usd": "the budget of dollars",
+        "budget.rate_per_npu": "the bandwidth budget",
+        "budget.usd": "the dollar budget",
         "order": "the order",
     }
     if key in words:

@@ -121,7 +121,8 @@ def _affordable(request: JointRequest) -> int:
         raise_errors(
             error(
                 Code.BAD_VALUE,
-                "the price of a fat-tree does not depend on its rate, so none has the price of the direct links",
+                "the price of a fat-tree does not depend on its rate, so no fat-tree matches the price of the direct "
+                "links",
                 mark=request.source.mark(("prices",)),
                 key="prices",
                 help="leave `same_price` out of `compare`, or give prices for each rate",

@@ -71,7 +71,7 @@ def write_scenario(found: Found, folder: Path) -> None:
 
 
 def _topology(found: Found) -> dict[str, Any]:
-    """The links as a fabric's file. Parallel links are one with their joint rate, as the search counts them."""
+    """The links as a fabric's file. Parallel links are one with their combined rate, as the search counts them."""
     spec, topology = found.request.spec, found.answer.topology or {}
     rate = _core.parse_quantity("rate", spec.link)
     links = [

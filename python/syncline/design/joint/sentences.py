@@ -20,8 +20,8 @@ def answer(found: Found) -> str:
     """The step time and price, beside those of the fat-tree of the same price."""
     spec, best = found.request.spec, found.answer
     text = (
-        f"A step takes {time(best.step_s)} on direct links: {spec.degree} of {rate(bytes_per_s(spec.link))} "
-        f"per server, {money(found.usd)} in total."
+        f"A step takes {time(best.step_s)} on direct links ({spec.degree} x {rate(bytes_per_s(spec.link))} "
+        f"per server, {money(found.usd)} in total)."
     )
     same = next((each for each in found.others if each.baseline.name == "same_price"), None)
     if same is not None:
@@ -57,7 +57,7 @@ def models(found: Found) -> str:
     """How the numbers were obtained: proposals, and the simulation beside the prediction."""
     best = found.answer
     gain = best.start_s / best.step_s
-    beside = f"takes {time(best.start_s)}, {digits(gain)}x as long" if gain > EQUAL else "is as fast"
+    beside = f"takes {time(best.start_s)}, {digits(gain)}x as long" if gain > EQUAL else "is equally fast"
     text = (
         f"{best.proposals:,} proposals, {best.topologies:,} topologies tried; data parallelism {beside}. Times are "
         "predicted by a sweep over the operators"

@@ -47,9 +47,9 @@ class Search(Strict):
     """Temperature: a proposal that lengthens the step by this much is accepted with probability 1/e. Without it, the
     temperature falls from 10 % to 0.05 % of the first step."""
     patience: Annotated[int, Field(ge=1, le=10**8)] = 50
-    """Proposals without an improvement after which the topology is chosen anew."""
+    """Proposals without an improvement after which a new topology is chosen."""
     rounds: Annotated[int, Field(ge=0, le=10**8)] | None = None
-    """How often the topology may be chosen in one chain. Without it, without limit."""
+    """Maximum number of times that one chain chooses a topology. Without it, unlimited."""
     rings: Literal["hops", "direct"] = "hops"
     """How rings are selected. `hops`: so that transfers take few links. `direct`: as in the paper, so that most bytes
     of transfers have a link of their own."""
@@ -78,7 +78,7 @@ class Joint(Strict):
     latency: Time = "1us"
     """Latency of a link."""
     server: Server = Server()
-    """What a server is."""
+    """Accelerators, rates and memory of a server."""
     precision: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"
     """Precision of training."""
     optimizer: Literal["sgd", "adam", "none"] = "sgd"
@@ -96,7 +96,7 @@ class Joint(Strict):
     link. `same_price`: a fat-tree for the price of the topology. `oversubscribed`: leaf switches with half the rate
     upwards. `expander`: a random graph of direct links."""
     prices: Any = None
-    """What networks cost, as in a scenario. `direct` says how servers are joined; an expander always has cables.
+    """Prices of network parts, as in a scenario. `direct` says how servers are joined; an expander always has cables.
     Without it, the prices of topoopt2022, with patch panels whose second set of ports is prepared for the next job."""
 
     @model_validator(mode="after")

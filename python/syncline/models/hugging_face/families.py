@@ -143,9 +143,14 @@ def _opt(keys: Keys) -> dict[str, Any]:
     hidden = keys.size("hidden_size")
     width = keys.values.get("word_embed_proj_dim")
     if width is not None:
-        keys.must_be("word_embed_proj_dim", hidden, hidden, "embeddings of another width are not modelled")
-    keys.must_be("do_layer_norm_before", wanted=True, default=True, why="norms behind the sum are not modelled")
-    keys.must_be("_remove_final_layer_norm", wanted=False, default=False, why="the last norm is always there")
+        keys.must_be(
+            "word_embed_proj_dim",
+            hidden,
+            hidden,
+            "embeddings whose width differs from the hidden size are not modelled",
+        )
+    keys.must_be("do_layer_norm_before", wanted=True, default=True, why="norms after the residual sum are not modelled")
+    keys.must_be("_remove_final_layer_norm", wanted=False, default=False, why="the final norm cannot be removed")
     bias = keys.flag("enable_bias", default=True)
     longest = keys.size("max_position_embeddings")
     return {

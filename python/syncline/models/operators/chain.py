@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from syncline.models.info import ModelInfo
     from syncline.models.layer import Layer
 
-_NOTE = "shortcuts between layers are not sent: each operator reads the one before it"
+_NOTE = "skip connections are not modelled: each operator reads only the output of the one before it"
 
 
 def build(name: str, model: str | ModelInfo, /, *, batch: int, **parameters: Any) -> OperatorModel:

@@ -79,8 +79,8 @@ def sample(
 
 
 _WITHOUT_VALUES = (
-    "its tensors are on the device `meta` and have no values: let it name no device; if it needs values, write "
-    "`build: real`"
+    "its tensors are on the device `meta` and have no values: remove explicit devices from the factory; if it "
+    "needs values, set `build: real`"
 )
 
 

@@ -86,8 +86,8 @@ def _parts(result: Run, width: int, *, ascii_only: bool) -> Iterator[RenderableT
         yield ""
         if summary.compute_s > 0:
             each = ("per step of its job" if summary.jobs else "per step") if summary.iterations else "so far"
-            rows = "all blocks together" if of_blocks(result) else "equal ones in one row"
-            yield Text(f"Layers, {each}, {rows}; communication may overlap other work", "dim")
+            rows = "all blocks together" if of_blocks(result) else "equal ones share a row"
+            yield Text(f"Layers, {each} ({rows}); communication may overlap other work", "dim")
         yield details
 
 
