@@ -44,7 +44,7 @@ def test_tables_show_the_numbers_of_the_search(browser: Any, found: Found, tmp_p
     rows = {name: opened.table(name)[1:] for name in opened.charts()}
     assert rows["design_networks"][0][:3] == ["direct links", time(found.answer.step_s), time(found.answer.start_s)]
     assert [row[1] for row in rows["design_networks"][1:]] == [time(each.answer.step_s) for each in found.others]
-    assert len(rows["design_topology"]) == len((found.answer.topology or {})["links"])
+    assert len(rows["design_topology"]) == len(found.topology.links)
     sent = traffic_of(found)
     largest = max(sent.total(a, b) for a in range(8) for b in range(8))
     first = rows["design_traffic"][0]

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import syncline
-from syncline import _core
 from syncline.design.joint import Found, baselines_of, direct_usd, read, save, search, simulate, traffic_of
 from syncline.design.joint.screen import screen
 from syncline.errors import SynclineError
@@ -83,10 +82,7 @@ def test_traffic_adds_up(found: Found):
     moved = sum(size for *_, size in found.answer.transfers)
     assert sum(map(sum, sent.transfers)) == moved
     # A ring of k members sends 2 (k - 1) times the vector.
-    reduced = sum(
-        2 * (len(each["members"]) - 1) * _core.parse_quantity("bytes", each["bytes"]) * each["count"]
-        for each in found.answer.reductions
-    )
+    reduced = sum(2 * (len(each.members) - 1) * each.bytes * each.count for each in found.answer.all_reduces)
     assert reduced > 0
     assert sum(map(sum, sent.all_reduces)) == pytest.approx(reduced, rel=1e-4)
     rows = list(sent.rows())
@@ -134,7 +130,7 @@ def test_memory_limits_strategies(tmp_path: Path):
     tables = {"tables": 4, "entries": 10_000_000, "top_layers": 3, "bottom_layers": 2}
     server = {"accelerator": "V100-SXM2-16GB", "limit_memory": True}
     fits = search(read(asked(tmp_path, parameters=tables, server=server, compare=[])))
-    servers = [row["servers"] for row in fits.answer.strategy[:4]]
+    servers = [placed.servers for placed in fits.answer.strategy[:4]]
     # A table has 5.1 GB, and its server has no room for a fourth.
     assert max(servers.count(each) for each in servers) <= 3
     huge = {**tables, "entries": 100_000_000}

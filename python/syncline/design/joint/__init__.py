@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from syncline.lazy import lazy
 
 if TYPE_CHECKING:
-    from syncline.design.joint.answer import Answer, BaselineResult, Found
+    from syncline.design.joint.answer import AllReduce, Answer, BaselineResult, Found, Links, Placement, Rings, Topology
     from syncline.design.joint.baselines import Baseline, baselines_of, direct_usd
     from syncline.design.joint.page import page_of
     from syncline.design.joint.request import JointRequest, read
@@ -29,11 +29,16 @@ if TYPE_CHECKING:
     from syncline.design.joint.traffic import Traffic, traffic_of
 
 __all__ = [
+    "AllReduce",
     "Answer",
     "Baseline",
     "BaselineResult",
     "Found",
     "JointRequest",
+    "Links",
+    "Placement",
+    "Rings",
+    "Topology",
     "Traffic",
     "baselines_of",
     "direct_usd",
@@ -48,9 +53,14 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
+        "AllReduce": "syncline.design.joint.answer.AllReduce",
         "Answer": "syncline.design.joint.answer.Answer",
         "BaselineResult": "syncline.design.joint.answer.BaselineResult",
         "Found": "syncline.design.joint.answer.Found",
+        "Links": "syncline.design.joint.answer.Links",
+        "Placement": "syncline.design.joint.answer.Placement",
+        "Rings": "syncline.design.joint.answer.Rings",
+        "Topology": "syncline.design.joint.answer.Topology",
         "Baseline": "syncline.design.joint.baselines.Baseline",
         "baselines_of": "syncline.design.joint.baselines.baselines_of",
         "direct_usd": "syncline.design.joint.baselines.direct_usd",

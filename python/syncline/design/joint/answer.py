@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from syncline.design.joint.baselines import Baseline
@@ -11,17 +11,81 @@ if TYPE_CHECKING:
     from syncline.result import Result
 
 
+class Placement(NamedTuple):
+    """How an operator is divided, and where its parts are."""
+
+    choice: int
+    """Number of the division, among the choices of the operator in the request's graph."""
+    servers: tuple[int, ...]
+    """The server of each part."""
+
+
+class Links(NamedTuple):
+    """Parallel links from one server to another."""
+
+    sender: int
+    receiver: int
+    parallel: int
+    """Number of these links."""
+
+
+class Rings(NamedTuple):
+    """Rings of a group that have links of their own."""
+
+    members: tuple[int, ...]
+    """The servers of the group, in order."""
+    steps: tuple[int, ...]
+    """For each ring, how many places after the sender its receiver is."""
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Direct links between servers."""
+
+    links: tuple[Links, ...]
+    ring_degree: int
+    """Interfaces of a server that serve rings."""
+    rings: tuple[Rings, ...]
+    matched: tuple[tuple[int, int], ...]
+    """Pairs of servers that were joined for transfers."""
+    diameter: int
+    """Links of the longest route."""
+    routes: tuple[tuple[int, ...], ...]
+    """The servers on each route over more than one link, if anything uses it."""
+
+
+@dataclass(frozen=True)
+class AllReduce:
+    """An all-reduce of a step, which may take place several times."""
+
+    group: str
+    """Name of its group in the simulation."""
+    members: tuple[int, ...]
+    """The servers of the group, in order."""
+    bytes: int
+    """Size of one all-reduce."""
+    count: int
+    """Number of all-reduces of this group and size in a step."""
+    steps: tuple[int, ...]
+    """The steps of its rings; empty if it has no links of its own."""
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes that all servers send together in a step, by rings."""
+        return 2 * (len(self.members) - 1) * self.bytes * self.count
+
+
 @dataclass(frozen=True)
 class Answer:
     """The result of a search on one network."""
 
-    strategy: list[dict[str, Any]]
-    """For each operator, its ``choice`` and its ``servers``."""
+    strategy: tuple[Placement, ...]
+    """The placement of each operator, in the order of the request's graph."""
     step_s: float
     """Seconds of a step."""
     start_s: float
     """Seconds of a step of data parallelism."""
-    trace: list[tuple[int, float]]
+    trace: tuple[tuple[int, float], ...]
     """Best seconds so far, with the number of proposals before it."""
     proposals: int
     """Proposals over all chains."""
@@ -29,13 +93,13 @@ class Answer:
     """Accepted ones."""
     topologies: int
     """Topologies that were tried."""
-    topology: dict[str, Any] | None
-    """Links, rings and routes; None on a given network."""
-    transfers: list[tuple[int, int, int]]
+    topology: Topology | None
+    """The topology; None on a given network."""
+    transfers: tuple[tuple[int, int, int], ...]
     """Sender, receiver and bytes outside all-reduces."""
-    reductions: list[dict[str, Any]]
-    """The all-reduces of a step: their group, members, bytes, count and rings."""
-    memory: str
+    all_reduces: tuple[AllReduce, ...]
+    """The all-reduces of a step."""
+    memory_bytes: int
     """Largest memory of an accelerator."""
 
 
@@ -53,7 +117,9 @@ class Found:
 
     request: JointRequest
     answer: Answer
-    """The strategy and the topology."""
+    """The strategy on the direct links."""
+    topology: Topology
+    """The direct links."""
     usd: float
     """Price of the direct links."""
     others: tuple[BaselineResult, ...] = ()

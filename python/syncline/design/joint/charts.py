@@ -56,15 +56,15 @@ def networks(found: Found) -> Chart:
 
 def topology(found: Found) -> Chart:
     """The links between servers."""
-    spec, made = found.request.spec, found.answer.topology or {}
-    links = made.get("links", [])
+    spec, made = found.request.spec, found.topology
+    links = made.links
     purposes = _purposes(found)
     names = list(dict.fromkeys(purposes[source, target] for source, target, _ in links))
     names.sort(key=_order)
     busy = _busy(found)
     finding = (
         f"{counted(spec.servers, 'server')} with {counted(spec.degree, 'interface')} each; a message takes at most"
-        f" {counted(made.get('diameter', 0), 'link')}. Links were chosen for: {listed(names)}."
+        f" {counted(made.diameter, 'link')}. Links were chosen for: {listed(names)}."
     )
     if busy:
         highest = max(busy.values())
@@ -93,15 +93,15 @@ def topology(found: Found) -> Chart:
 
 def _purposes(found: Found) -> dict[tuple[int, int], str]:
     """What each link was chosen for; the first ring that it belongs to, if there are several."""
-    servers, made = found.request.spec.servers, found.answer.topology or {}
-    matched = {(a, b) for pair in made.get("matched", ()) for a, b in (pair, pair[::-1])}
+    servers, made = found.request.spec.servers, found.topology
+    matched = {(a, b) for pair in made.matched for a, b in (pair, pair[::-1])}
     purposes: dict[tuple[int, int], str] = {}
-    for members, steps in made.get("rings", ()):
+    for members, steps in made.rings:
         for step in steps:
             name = f"ring of step {step}" if len(members) == servers else "rings of smaller groups"
             for at, member in enumerate(members):
                 purposes.setdefault((member, members[(at + step) % len(members)]), name)
-    for source, target, _ in made.get("links", ()):
+    for source, target, _ in made.links:
         purposes.setdefault((source, target), MATCHED if (source, target) in matched else OTHER)
     return purposes
 

@@ -66,17 +66,17 @@ def heat_map(sent: Traffic) -> str:
 
 def topology(found: Found) -> str:
     """Servers on a circle, and their links: blue for rings, red for pairs that were joined for transfers."""
-    spec, made = found.request.spec, found.answer.topology or {}
+    spec, made = found.request.spec, found.topology
     centre, radius = _MARGIN + _SIDE / 2, _SIDE / 2
 
     def place(server: int) -> tuple[float, float]:
         turn = 2 * math.pi * server / spec.servers - math.pi / 2
         return centre + radius * math.cos(turn), centre + radius * math.sin(turn)
 
-    matched = {tuple(sorted(pair)) for pair in made.get("matched", ())}
+    matched = {tuple(sorted(pair)) for pair in made.matched}
     width = max(0.4, min(2.0, 60 / spec.servers))
     lines = []
-    for source, target, count in made.get("links", ()):
+    for source, target, count in made.links:
         (x1, y1), (x2, y2) = place(source), place(target)
         kind = "match" if tuple(sorted((source, target))) in matched else "ring"
         lines.append(

@@ -16,6 +16,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
@@ -63,7 +64,7 @@ def write_scenario(found: Found, folder: Path) -> None:
         "schema": "syncline-operators/1",
         "servers": request.spec.servers,
         "graph": request.graph,
-        "strategy": answer.strategy,
+        "strategy": [placed._asdict() for placed in answer.strategy],
     }
     (folder / "operators.json").write_text(json.dumps(operators) + "\n", "utf-8")
     (folder / "topology.yaml").write_text(dump(_topology(found)), "utf-8")
@@ -72,7 +73,7 @@ def write_scenario(found: Found, folder: Path) -> None:
 
 def _topology(found: Found) -> dict[str, Any]:
     """The links as a fabric's file. Parallel links are one with their combined rate, as the search counts them."""
-    spec, topology = found.request.spec, found.answer.topology or {}
+    spec, topology = found.request.spec, found.topology
     rate = _core.parse_quantity("rate", spec.link)
     links = [
         {
@@ -82,9 +83,9 @@ def _topology(found: Found) -> dict[str, Any]:
             "latency": spec.latency,
             "duplex": False,
         }
-        for source, target, count in topology.get("links", ())
+        for source, target, count in topology.links
     ]
-    routes = topology.get("routes", ())
+    routes = [list(route) for route in topology.routes]
     return {"npus": spec.servers, "links": links, **({"routing": routes} if routes else {})}
 
 
@@ -112,12 +113,12 @@ def _scenario(found: Found) -> dict[str, Any]:
 def _algorithms(answer: Answer) -> list[dict[str, Any]]:
     return [
         {
-            "group": each["group"],
+            "group": each.group,
             "collective": "all_reduce",
-            "bytes": each["bytes"],
-            "phases": [f"multi_ring(steps={'+'.join(map(str, each['steps'] or [1]))}) all_reduce"],
+            "bytes": f"{each.bytes}B",
+            "phases": [f"multi_ring(steps={'+'.join(map(str, each.steps or (1,)))}) all_reduce"],
         }
-        for each in answer.reductions
+        for each in answer.all_reduces
     ]
 
 
@@ -137,9 +138,9 @@ def as_dict(found: Found) -> dict[str, Any]:
         "data_parallel_s": answer.start_s,
         "usd": found.usd,
         "strategy": strategy(found, answer),
-        "topology": answer.topology,
-        "all_reduces": answer.reductions,
-        "memory": answer.memory,
+        "topology": asdict(found.topology),
+        "all_reduces": [{**asdict(each), "bytes": f"{each.bytes}B"} for each in answer.all_reduces],
+        "memory": f"{answer.memory_bytes}B",
         "proposals": answer.proposals,
         "accepted": answer.accepted,
         "topologies": answer.topologies,
@@ -162,14 +163,14 @@ def strategy(found: Found, answer: Answer) -> list[dict[str, Any]]:
     """The division and servers of each operator."""
     rows = []
     for operator, placed in zip(found.request.graph["operators"], answer.strategy, strict=True):
-        choice = operator["choices"][placed["choice"]]
+        choice = operator["choices"][placed.choice]
         rows.append(
             {
                 "operator": operator["name"],
                 "kind": operator["kind"],
                 "samples": choice["samples"],
                 "parameters": choice["parameters"],
-                "servers": placed["servers"],
+                "servers": [*placed.servers],
             }
         )
     return rows

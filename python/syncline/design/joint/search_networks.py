@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
-from syncline.design.joint.answer import Answer, BaselineResult, Found
+from syncline.design.joint.answer import (
+    AllReduce,
+    Answer,
+    BaselineResult,
+    Found,
+    Links,
+    Placement,
+    Rings,
+    Topology,
+)
 from syncline.design.joint.baselines import baselines_of, direct_usd
 
 if TYPE_CHECKING:
@@ -43,9 +52,13 @@ def search(request: JointRequest, progress: Progress | None = None) -> Found:
         for at, (cluster, title) in enumerate(zip(clusters, titles, strict=True))
     ]
     answers = [_best(request, cluster, at, answers) for at, cluster in enumerate(clusters)]
+    topology = answers[0].topology
+    if topology is None:
+        raise AssertionError("a search on direct links finds a topology")
     return Found(
         request,
         answers[0],
+        topology,
         usd,
         others=tuple(map(BaselineResult, baselines, answers[1:])),
         notes=(*request.model.notes, *(request.measured.notes if request.measured is not None else ())),
@@ -56,12 +69,16 @@ def _best(request: JointRequest, cluster: dict[str, Any], at: int, answers: list
     """The best of the strategies that were found for any network, on the network with number ``at``."""
     best = answers[at]
     for other in answers:
-        tried = best if other is answers[at] else _ask(request, cluster, {"given": other.strategy})
+        tried = (
+            best
+            if other is answers[at]
+            else _ask(request, cluster, {"given": [placed._asdict() for placed in other.strategy]})
+        )
         if tried.step_s < best.step_s:
             best = replace(
                 tried,
                 start_s=best.start_s,
-                trace=[*best.trace, (best.proposals, tried.step_s)],
+                trace=(*best.trace, (best.proposals, tried.step_s)),
                 proposals=best.proposals,
                 accepted=best.accepted,
                 topologies=best.topologies + tried.topologies,
@@ -84,9 +101,38 @@ def _ask(
 ) -> Answer:
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     text = request.text(cluster, method)
-    found = json.loads(_core.search_jointly(text, threads=threads, progress=report))
+    return _answer(json.loads(_core.search_jointly(text, threads=threads, progress=report)))
+
+
+def _answer(found: dict[str, Any]) -> Answer:
+    """The answer from the core's form."""
+    made = found["topology"]
     return Answer(
-        **{key: value for key, value in found.items() if key not in ("trace", "transfers")},
-        trace=[(number, seconds) for number, seconds in found["trace"]],
-        transfers=[(sender, receiver, size) for sender, receiver, size in found["transfers"]],
+        strategy=tuple(Placement(placed["choice"], tuple(placed["servers"])) for placed in found["strategy"]),
+        step_s=found["step_s"],
+        start_s=found["start_s"],
+        trace=tuple((number, seconds) for number, seconds in found["trace"]),
+        proposals=found["proposals"],
+        accepted=found["accepted"],
+        topologies=found["topologies"],
+        topology=None if made is None else _topology(made),
+        transfers=tuple((sender, receiver, size) for sender, receiver, size in found["transfers"]),
+        all_reduces=tuple(map(_all_reduce, found["reductions"])),
+        memory_bytes=_core.parse_quantity("bytes", found["memory"]),
     )
+
+
+def _topology(made: dict[str, Any]) -> Topology:
+    return Topology(
+        links=tuple(Links(*each) for each in made["links"]),
+        ring_degree=made["ring_degree"],
+        rings=tuple(Rings(tuple(members), tuple(steps)) for members, steps in made["rings"]),
+        matched=tuple((a, b) for a, b in made["matched"]),
+        diameter=made["diameter"],
+        routes=tuple(map(tuple, made["routes"])),
+    )
+
+
+def _all_reduce(found: dict[str, Any]) -> AllReduce:
+    size = _core.parse_quantity("bytes", found["bytes"])
+    return AllReduce(found["group"], tuple(found["members"]), size, found["count"], tuple(found["steps"]))

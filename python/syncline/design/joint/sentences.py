@@ -37,20 +37,17 @@ def answer(found: Found) -> str:
 
 def topology(found: Found) -> str:
     """The topology: distances, rings, other links, and the share of all-reduces in the bytes."""
-    best, made = found.answer, found.answer.topology or {}
-    whole = next((each for each in best.reductions if len(each["members"]) == found.request.spec.servers), None)
+    best, made = found.answer, found.topology
+    whole = next((each for each in best.all_reduces if len(each.members) == found.request.spec.servers), None)
     rings = ""
-    if whole is not None and whole["steps"]:
-        rings = f"; rings through all servers with steps {listed([str(step) for step in whole['steps']])}"
-    matched = len({tuple(pair) for pair in made.get("matched", ())})
+    if whole is not None and whole.steps:
+        rings = f"; rings through all servers with steps {listed([str(step) for step in whole.steps])}"
+    matched = len(set(made.matched))
     pairs = f"; {counted(matched, 'pair')} joined for transfers" if matched else ""
     moved = sum(size for *_, size in best.transfers)
-    reduced = sum(
-        2 * (len(each["members"]) - 1) * _core.parse_quantity("bytes", each["bytes"]) * each["count"]
-        for each in best.reductions
-    )
+    reduced = sum(each.sent_bytes for each in best.all_reduces)
     share = f"; all-reduces are {percent(reduced / (moved + reduced))} of all bytes" if moved + reduced else ""
-    return f"Topology: at most {counted(made.get('diameter', 0), 'link')} between two servers{rings}{pairs}{share}."
+    return f"Topology: at most {counted(made.diameter, 'link')} between two servers{rings}{pairs}{share}."
 
 
 def models(found: Found) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from syncline import _core
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -47,9 +45,9 @@ def traffic_of(found: Found) -> Traffic:
     for sender, receiver, size in found.answer.transfers:
         transfers[sender][receiver] += size
     reduced = [[0] * servers for _ in range(servers)]
-    for each in found.answer.reductions:
-        members, steps = each["members"], each["steps"] or [1]
-        whole = _core.parse_quantity("bytes", each["bytes"]) * each["count"]
+    for each in found.answer.all_reduces:
+        members, steps = each.members, each.steps or (1,)
+        whole = each.bytes * each.count
         part = round(2 * (len(members) - 1) / len(members) * whole / len(steps))
         for step in steps:
             for at, sender in enumerate(members):
