@@ -13,16 +13,16 @@ from syncline.hub.optimizers import Adam, Optimizer, Sgd
 from syncline.hub.racks import Racks
 from syncline.hub.service import PORT, HubResources, Service, status
 from syncline.hub.terms import Terms
-from syncline.hub.worker import Exchange, Hub
+from syncline.hub.worker import Hub, PendingExchange
 
 __all__ = [
     "PORT",
     "Adam",
-    "Exchange",
     "Hub",
     "HubResources",
     "Levels",
     "Optimizer",
+    "PendingExchange",
     "Racks",
     "Service",
     "Sgd",

@@ -38,7 +38,7 @@ MOST_CHUNKS = 1 << 22
 """Maximum number of chunks of a job on one hub."""
 
 
-class Exchange(Pending):
+class PendingExchange(Pending):
     """An exchange with the hub that is under way. Do not touch its buffers until it is over."""
 
     @property
@@ -148,7 +148,7 @@ class Hub:
         """
         return dict(zip(self._keys, _open(self._core.steps), strict=True))
 
-    def push_pull(self, key: str, buffer: Any, output: Any = None, *, keep: bool = False) -> Exchange:
+    def push_pull(self, key: str, buffer: Any, output: Any = None, *, keep: bool = False) -> PendingExchange:
         """Pushes a vector and pulls the step's result: the reduction over all ranks, or the updated parameters.
 
         The result goes to ``output``, or replaces what was pushed. With ``keep``, ``buffer`` is unchanged if the
@@ -158,17 +158,17 @@ class Hub:
         target = source if output is None else self._memory(key, output)
         return self._begin(key, "push_pull", source, target, keep=keep)
 
-    def push(self, key: str, buffer: Any) -> Exchange:
+    def push(self, key: str, buffer: Any) -> PendingExchange:
         """Pushes a vector. The exchange is over once the buffer may be used again."""
         source = self._memory(key, buffer)
         return self._begin(key, "push", source, None)
 
-    def pull(self, key: str, buffer: Any) -> Exchange:
+    def pull(self, key: str, buffer: Any) -> PendingExchange:
         """Pulls a vector. Its value includes every push of this rank so far, and may include later steps."""
         target = self._memory(key, buffer)
         return self._begin(key, "pull", None, target)
 
-    def set(self, key: str, buffer: Any) -> Exchange:
+    def set(self, key: str, buffer: Any) -> PendingExchange:
         """Sets a vector on the hub, whatever its value was. One rank does so for all."""
         source = self._memory(key, buffer)
         return self._begin(key, "set", source, None)
@@ -217,9 +217,9 @@ class Hub:
 
     def _begin(
         self, key: str, operation: str, source: Memory | None, target: Memory | None, *, keep: bool = False
-    ) -> Exchange:
+    ) -> PendingExchange:
         try:
-            return Exchange(self._core.begin(self._numbers[key], operation, source, target, keep))
+            return PendingExchange(self._core.begin(self._numbers[key], operation, source, target, keep))
         except ValueError as error:
             raise _closed(error) from None
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from syncline.errors import Diagnostic
     from syncline.testbed.layout import Layout
-    from syncline.testbed.spec import Request
+    from syncline.testbed.spec import TestbedRequest
 
 
-def warnings(request: Request, layout: Layout) -> Iterator[Diagnostic]:
+def warnings(request: TestbedRequest, layout: Layout) -> Iterator[Diagnostic]:
     """Yields warnings if a file has latencies or efficiencies of links, which are not emulated."""
     mark = request.source.mark(("fabric",), key=True)
     longest = max(_latencies(layout), default=0.0)

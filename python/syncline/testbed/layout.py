@@ -13,7 +13,7 @@ from syncline.testbed.spec import FRAME, MOST_HOSTS, MTU
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from syncline.testbed.spec import Request
+    from syncline.testbed.spec import TestbedRequest
 
 LEAST_BITS = 8
 """Minimum rate of a link, in bits per second: ``tc`` counts whole bytes."""
@@ -133,7 +133,7 @@ def namespace(name: str, part: str) -> str:
     return f"syncline.{name}.{part}"
 
 
-def layout(request: Request) -> Layout:
+def layout(request: TestbedRequest) -> Layout:
     """Maps a fabric to a layout. Raises :class:`SynclineError` if namespaces and bridges cannot emulate the fabric."""
     fabric = request.fabric
     if fabric["npus"] > MOST_HOSTS:
@@ -219,7 +219,7 @@ class _Cable(NamedTuple):
     down: _Link
 
 
-def _one_way(request: Request, a: str, b: str) -> NoReturn:
+def _one_way(request: TestbedRequest, a: str, b: str) -> NoReturn:
     request.raise_error(
         "bridges support one path; this fabric has several",
         found=f"two paths from {a} to {b}",
@@ -227,7 +227,7 @@ def _one_way(request: Request, a: str, b: str) -> NoReturn:
     )
 
 
-def _trunks(request: Request, links: dict[tuple[str, str], list[_Link]], bridges: dict[str, str]) -> list[Trunk]:
+def _trunks(request: TestbedRequest, links: dict[tuple[str, str], list[_Link]], bridges: dict[str, str]) -> list[Trunk]:
     """Returns the cables between switches."""
     trunks = []
     for (a, b), (there, *more) in links.items():
@@ -261,7 +261,7 @@ def _joined(bridges: Iterable[str], trunks: Iterable[Trunk]) -> tuple[dict[str, 
 
 
 def _cables(
-    request: Request,
+    request: TestbedRequest,
     host: str,
     vertices: dict[str, _Vertex],
     neighbours: dict[str, list[str]],
@@ -300,7 +300,7 @@ def _cables(
     return cables
 
 
-def _reachable(request: Request, cables_of: list[list[_Cable]], segments: dict[str, str]) -> None:
+def _reachable(request: TestbedRequest, cables_of: list[list[_Cable]], segments: dict[str, str]) -> None:
     """Refuses the fabric if a host has no interface in the segment of another host's first interface.
 
     It could not reach that host, because hosts do not forward packets.
@@ -317,7 +317,7 @@ def _reachable(request: Request, cables_of: list[list[_Cable]], segments: dict[s
                 )
 
 
-def _addresses(request: Request, cables_of: list[list[_Cable]], segments: dict[str, str]) -> list[list[str]]:
+def _addresses(request: TestbedRequest, cables_of: list[list[_Cable]], segments: dict[str, str]) -> list[list[str]]:
     """Returns the address of each interface of each host.
 
     A subnet belongs to one segment, and has at most one interface of each host.

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from syncline.testbed.cleanup import Watch
     from syncline.testbed.layout import Layout
-    from syncline.testbed.spec import Request
+    from syncline.testbed.spec import TestbedRequest
 
 GRACE_S = 3.0
 """How long processes on hosts have to end after SIGTERM, before they are killed."""
 
 
-def up(request: Request) -> Layout:
+def up(request: TestbedRequest) -> Layout:
     """Brings a testbed up. If that fails or is interrupted, nothing of it is left.
 
     Raises :class:`SynclineError` if a testbed of its name is up, or if this machine cannot create it.
@@ -36,7 +36,7 @@ def up(request: Request) -> Layout:
     return made
 
 
-def _up(request: Request, watch: Watch) -> Layout:
+def _up(request: TestbedRequest, watch: Watch) -> Layout:
     """Brings a testbed up under a cleanup, from the first namespace on; leaves testbeds of other processes alone."""
     made = layout(request)
     kernel.require()
@@ -124,7 +124,7 @@ def _signal(pid: int, number: int) -> bool:
 
 
 @contextmanager
-def temporary(request: Request) -> Iterator[Layout]:
+def temporary(request: TestbedRequest) -> Iterator[Layout]:
     """Runs the block with a testbed that is gone afterwards, even if this process is killed."""
     with cleanup.watch() as watch:
         made = _up(request, watch)

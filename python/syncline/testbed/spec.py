@@ -87,7 +87,7 @@ class Spec(Strict):
 
 
 @dataclass(frozen=True)
-class Request:
+class TestbedRequest:
     """The content of a testbed's file, and the file."""
 
     spec: Spec
@@ -105,7 +105,7 @@ class Request:
         )
 
 
-def read(path: str, overrides: Iterable[Override] = ()) -> Request:
+def read(path: str, overrides: Iterable[Override] = ()) -> TestbedRequest:
     """Reads a testbed's file, or the fabric and name of a scenario.
 
     Raises :class:`SynclineError` with all errors in the file.
@@ -125,7 +125,7 @@ def read(path: str, overrides: Iterable[Override] = ()) -> Request:
     # File names may contain characters that names of testbeds may not.
     tidy = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:32].strip("-")
     fabric, efficiency = _fabric(source, keys)
-    return Request(spec, spec.name or tidy or "testbed", fabric, source, efficiency)
+    return TestbedRequest(spec, spec.name or tidy or "testbed", fabric, source, efficiency)
 
 
 def _fabric(source: Source, keys: dict[str, Node]) -> tuple[dict[str, Any], float]:

@@ -14,7 +14,7 @@ from syncline.torch.work import Work
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from syncline.hub import Exchange, Hub
+    from syncline.hub import Hub, PendingExchange
     from syncline.torch.queue import Queue
 
 TRAINED = {
@@ -46,7 +46,7 @@ class Bucket:
         # Parameters that have no gradient in this step.
         self._absent: set[int] = set()
         self.work: Work | None = None
-        self._exchange: Exchange | None = None
+        self._exchange: PendingExchange | None = None
 
     def gather_parameters(self) -> None:
         """Copies the parameters to ``flat``."""
@@ -123,7 +123,7 @@ class Bucket:
         """Begins the exchange with the hub: pushes gradients, and pulls parameters."""
         place = Local([self.flat], reads=True, writes=True)
 
-        def begin() -> list[Exchange]:
+        def begin() -> list[PendingExchange]:
             self._exchange = hub.push_pull(self.name, memory(place.host))
             return [self._exchange]
 

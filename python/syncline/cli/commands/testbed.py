@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from syncline.errors import Diagnostic
     from syncline.testbed.layout import Layout
-    from syncline.testbed.spec import Request
+    from syncline.testbed.spec import TestbedRequest
 
 OFF_SPEC = 1
 
@@ -189,7 +189,7 @@ def _testbed(
         yield made, told
 
 
-def _warn(request: Request, made: Layout, *, quiet: bool) -> list[Diagnostic]:
+def _warn(request: TestbedRequest, made: Layout, *, quiet: bool) -> list[Diagnostic]:
     """Warns of what the file asks for and the testbed does not emulate; returns the warnings."""
     from syncline.testbed.fidelity import warnings
 
