@@ -13,6 +13,7 @@ from syncline import _core
 from syncline.codes import Code
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error, raise_errors
+from syncline.schemas import ANSWER
 from syncline.summary import Summary
 
 if TYPE_CHECKING:
@@ -125,10 +126,10 @@ class Run:
 def _folder_of(path: Path) -> Path:
     """The folder of the results, given by its own path or that of a file in it. Raises an error for any other file."""
     if path.is_file():
-        if path.name not in ("manifest.json", "summary.json", "design.json"):
+        if path.name not in ("manifest.json", "summary.json", ANSWER):
             _raise_not_a_run(path)
         path = path.parent
-    if (path / "design.json").is_file() and not (path / "manifest.json").is_file():
+    if (path / ANSWER).is_file() and not (path / "manifest.json").is_file():
         _raise_search_folder(path)
     return path
 

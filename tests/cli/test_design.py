@@ -16,14 +16,24 @@ budget: { rate_per_npu: 100GB/s }
 """
 
 
+JOINT = """\
+schema: syncline-joint/1
+model: dlrm
+servers: 8
+degree: 3
+link: 10Gb/s
+"""
+
+
+@pytest.mark.parametrize(("search", "spec"), [("bandwidth", SPEC), ("joint", JOINT)], ids=["bandwidth", "joint"])
 @pytest.mark.parametrize(("command", "status"), [("check", 1), ("simulate", 2)])
-def test_a_design_spec_is_refused_as_a_scenario(cli: Cli, command: str, status: int) -> None:
+def test_a_design_spec_is_refused_as_a_scenario(cli: Cli, command: str, status: int, search: str, spec: str) -> None:
     """There is one error, which names the right command, and none about keys that a scenario would need."""
-    done = cli(command, cli.write("spec.yaml", SPEC))
+    done = cli(command, cli.write("spec.yaml", spec))
     assert done.returncode == status
     assert done.stderr.count("error[") == 1
     assert "spec.yaml:1:9" in done.stderr
-    assert "syncline design bandwidth spec.yaml" in done.stderr
+    assert f"syncline design {search} spec.yaml" in done.stderr
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 from time import monotonic
 from typing import Any
 
-from syncline import _core
+from syncline import _core, schemas
 from syncline.codes import Code
 from syncline.config import (
     expand_compute,
@@ -31,9 +31,6 @@ from syncline.input.node import Mark, Node, Text, from_python
 from syncline.input.problem import error, raise_errors, shown
 from syncline.input.source import Override, Source, from_argument, from_file
 
-SCHEMA = "syncline/1"
-SEARCH = "syncline-design/1"
-"""The value of ``schema`` in a file for ``syncline design``."""
 RESOLVED_FILE = "scenario.resolved.yaml"
 """Name of the file that holds the resolved scenario in a run's folder."""
 WHOLE = Whole(
@@ -130,16 +127,19 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
 def _check_kind(source: Source) -> None:
     """Raises an error if ``source`` is a file for a search, whose keys differ from those of a scenario."""
     schema = source.root.at(("schema",))
-    if schema is not None and schema.value == SEARCH:
+    searches = {schemas.BANDWIDTH: ("bandwidth", "rates"), schemas.JOINT: ("joint", "links")}
+    if schema is not None and isinstance(schema.value, str) and schema.value in searches:
+        search, absent = searches[schema.value]
+        command = f"syncline design {search} {source.file or 'SPEC.yaml'}"
         raise_errors(
             error(
                 Code.BAD_VALUE,
-                "this is a file for a search, not a scenario: it has no rates yet",
+                f"this is a file for a search, not a scenario: it has no {absent} yet",
                 mark=schema.mark,
                 key="schema",
-                found=SEARCH,
-                allowed=SCHEMA,
-                help=f"`syncline design bandwidth {source.file or 'SPEC.yaml'}` finds the rates and writes a scenario",
+                found=schema.value,
+                allowed=schemas.SCENARIO,
+                help=f"`{command}` finds the {absent} and writes a scenario",
             )
         )
 
@@ -212,7 +212,7 @@ def resolve(source: Source) -> Loaded:
         workload = expand_workload.expand(scenario.workload, origins, built)
         compute = expand_compute.expand(scenario.compute, workload, origins)
     resolved = {
-        "schema": SCHEMA,
+        "schema": schemas.SCENARIO,
         "name": name,
         "seed": scenario.seed,
         "workload": workload.resolved,

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 from syncline.codes import Code
 from syncline.input.node import Mark, Text
 from syncline.input.problem import cannot_write, error, raise_errors
+from syncline.schemas import ANSWER, BANDWIDTH_RESULTS, JOINT_RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ANSWER = "design.json"
-"""The file that lists all files of a folder."""
-SCHEMAS = ("syncline-design-results/1", "syncline-joint-results/1")
-"""Versions of its form: of the search for bandwidths, and of that for strategy and topology."""
+_SCHEMAS = (BANDWIDTH_RESULTS, JOINT_RESULTS)
 
 
 def check(folder: str) -> None:
@@ -48,7 +46,7 @@ def _ours(folder: Path, name: str) -> bool:
     """Whether a search wrote this file: the folder's answer lists all files that it wrote."""
     try:
         answer = json.loads((folder / ANSWER).read_text("utf-8"))
-        return answer["schema"] in SCHEMAS and name in answer["files"]
+        return answer["schema"] in _SCHEMAS and name in answer["files"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
 

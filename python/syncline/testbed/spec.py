@@ -19,6 +19,7 @@ from syncline.input.node import Node, from_python
 from syncline.input.problem import error, raise_errors
 from syncline.input.source import Override, Source, from_argument
 from syncline.input.units import Bytes
+from syncline.schemas import SCENARIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -116,7 +117,7 @@ def read(path: str, overrides: Iterable[Override] = ()) -> TestbedRequest:
     source.override(overrides)
     keys = dict(source.root.value)
     schema = source.root.at(("schema",))
-    if "workload" in keys or "jobs" in keys or (schema is not None and schema.value == "syncline/1"):
+    if "workload" in keys or "jobs" in keys or (schema is not None and schema.value == SCENARIO):
         keys = {key: node for key, node in keys.items() if key in ("name", "fabric")}
         if (name := keys.get("name")) is not None and not (isinstance(name.value, str) and _NAME.fullmatch(name.value)):
             del keys["name"]

@@ -150,7 +150,7 @@ def test_memory_limits_strategies(tmp_path: Path):
         ({"model": None}, "missing key `model`"),
         ({"parameters": {"tabels": 1}}, "did you mean `tables`"),
         ({"server": {"accelerator": "A1000"}}, "accelerator"),
-        ({"measured": "none.json"}, "No such file"),
+        ({"measured": "none.json"}, "no such file"),
         ({"compare": ["idael"]}, "compare"),
         ({"prices": "topoopt2021"}, "topoopt2022"),
         ({"search": {"method": "exhaustive"}}, "too many strategies"),

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from syncline import _core
+from syncline import _core, schemas
 from syncline.design import folder as folders
 from syncline.design.bandwidth import plot, portable
 from syncline.design.bandwidth.held import entries
@@ -19,7 +19,6 @@ from syncline.input.dump import dump
 if TYPE_CHECKING:
     from syncline.design.bandwidth.search_rates import Allocation, SearchResult
 
-SCHEMA = "syncline-design-results/1"
 FILES = "files"
 """Folder of the files that the winner's scenarios name."""
 _FILES = ("model", "file", "list")
@@ -46,9 +45,9 @@ def _write(found: SearchResult, folder: Path) -> list[str]:
     for at, (stem, result) in enumerate(zip(stems, found.results, strict=True)):
         (folder / f"{stem}.yaml").write_text(dump(scenario(found, at, folder)), "utf-8")
         result.save(folder / (f"run-{stem}" if found.request.spec.jobs else "run"))
-    names = [folders.ANSWER, *folders.names(folder)]
+    names = [schemas.ANSWER, *folders.names(folder)]
     answer = {**as_dict(found), "files": names}
-    (folder / folders.ANSWER).write_text(json.dumps(answer, indent=1) + "\n", "utf-8")
+    (folder / schemas.ANSWER).write_text(json.dumps(answer, indent=1) + "\n", "utf-8")
     return names
 
 
@@ -75,7 +74,7 @@ def scenario(found: SearchResult, job: int, folder: Path) -> dict[str, Any]:
     dims = len(found.winner.rates)
     fabric = {key: value[:dims] if isinstance(value, list) else value for key, value in fabric.items()}
     rates = [_core.exact_quantity("rate", round(8 * each)) for each in found.winner.rates]
-    sections: dict[str, Any] = {"schema": "syncline/1", "name": request.name}
+    sections: dict[str, Any] = {"schema": schemas.SCENARIO, "name": request.name}
     for key in _SECTIONS:
         value = own.get(key) if own.get(key) is not None and key in ("workload", "compute") else root.get(key)
         if key == "workload" and isinstance(value, dict) and "module" in value:
@@ -129,7 +128,7 @@ def _copied(file: Path, folder: Path) -> Path:
 def as_dict(found: SearchResult) -> dict[str, Any]:
     """The content of ``design.json``."""
     return {
-        "schema": SCHEMA,
+        "schema": schemas.BANDWIDTH_RESULTS,
         "name": found.request.name,
         "objective": found.request.spec.objective,
         "npus": found.candidate.npus,

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class Placement(NamedTuple):
-    """How an operator is divided, and where its parts are."""
+    """How an operator is split, and where its parts are."""
 
     choice: int
-    """Number of the division, among the choices of the operator in the request's graph."""
+    """Number of the split, among the choices of the operator in the request's graph."""
     servers: tuple[int, ...]
     """The server of each part."""
 

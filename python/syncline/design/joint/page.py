@@ -85,7 +85,7 @@ def _strategy(found: Found) -> str:
         for name, *cells in strategy_rows(found)
     )
     return (
-        '<section id="strategy"><h2>The strategy</h2><p class="finding">How each kind of operator is divided, and how'
+        '<section id="strategy"><h2>The strategy</h2><p class="finding">How each kind of operator is split, and how'
         " many servers compute it. The file <code>design.json</code> lists the servers of each operator.</p>"
         f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></section>'
     )

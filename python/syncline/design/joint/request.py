@@ -85,7 +85,7 @@ class JointRequest:
 
     @cached_property
     def graph(self) -> dict[str, Any]:
-        """The operators and their divisions, in the core's form."""
+        """The operators and the ways to split each, in the core's form."""
         try:
             self._check_size()
             return self._resolved()
@@ -106,7 +106,7 @@ class JointRequest:
             cluster,
             types(spec.precision),
             optimizer=spec.optimizer,
-            cut_parameters=spec.cut_parameters,
+            split_parameters=spec.split_parameters,
             measured=self.measured,
         )
 
@@ -141,7 +141,7 @@ class JointRequest:
         """Refuses a model whose work does not fit the core's whole numbers."""
         on_each = self.model.batch * self.spec.servers
         for operator in self.model.operators:
-            samples = on_each * self.spec.server.accelerators if operator.one_server else on_each
+            samples = on_each * self.spec.server.accelerators if operator.whole_batch else on_each
             if not countable([operator.part(samples, 1)]):
                 raise_errors(
                     error(

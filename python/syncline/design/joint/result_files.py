@@ -19,7 +19,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from syncline import _core
+from syncline import _core, schemas
 from syncline.design import folder as folders
 from syncline.design.joint import pictures
 from syncline.design.joint.traffic import traffic_of
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from syncline.design.joint.answer import Answer, Found
-
-SCHEMA = "syncline-joint-results/1"
 
 
 def save(found: Found, folder: str) -> list[str]:
@@ -52,8 +50,8 @@ def _write(found: Found, folder: Path) -> list[str]:
     (folder / pages.FILE).write_bytes(pages.page_of(found))
     if found.result is not None:
         found.result.save(folder / "run")
-    names = [folders.ANSWER, *folders.names(folder)]
-    (folder / folders.ANSWER).write_text(json.dumps({**as_dict(found), "files": names}, indent=1) + "\n", "utf-8")
+    names = [schemas.ANSWER, *folders.names(folder)]
+    (folder / schemas.ANSWER).write_text(json.dumps({**as_dict(found), "files": names}, indent=1) + "\n", "utf-8")
     return names
 
 
@@ -99,7 +97,7 @@ def _scenario(found: Found) -> dict[str, Any]:
     elif server.efficiency != 1:
         compute["efficiency"] = server.efficiency
     return {
-        "schema": "syncline/1",
+        "schema": schemas.SCENARIO,
         "name": request.name,
         "workload": {"operators": "operators.json", "precision": request.spec.precision},
         "compute": compute,
@@ -127,7 +125,7 @@ def as_dict(found: Found) -> dict[str, Any]:
     request, answer = found.request, found.answer
     spec = request.spec
     return {
-        "schema": SCHEMA,
+        "schema": schemas.JOINT_RESULTS,
         "name": request.name,
         "model": request.model.name,
         "servers": spec.servers,
@@ -160,7 +158,7 @@ def as_dict(found: Found) -> dict[str, Any]:
 
 
 def strategy(found: Found, answer: Answer) -> list[dict[str, Any]]:
-    """The division and servers of each operator."""
+    """The split and the servers of each operator."""
     rows = []
     for operator, placed in zip(found.request.graph["operators"], answer.strategy, strict=True):
         choice = operator["choices"][placed.choice]

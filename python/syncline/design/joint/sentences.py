@@ -69,7 +69,7 @@ def models(found: Found) -> str:
 
 
 def strategy_rows(found: Found) -> list[tuple[str, ...]]:
-    """Kinds of operators with equal divisions: kind, number, parts by samples and by parameters, servers."""
+    """Kinds of operators that are split alike: kind, number, parts of samples and of parameters, servers."""
     alike: Counter[tuple[str, int, int, str]] = Counter()
     for row in strategy(found, found.answer):
         on = "all" if len(row["servers"]) == found.request.spec.servers else str(len(row["servers"]))

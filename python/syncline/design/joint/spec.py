@@ -22,7 +22,7 @@ class Server(Strict):
     accelerator: Annotated[str, Field(min_length=1)] = "A100-SXM4-40GB"
     """Name of the accelerators, whose peak rates give the time of operators."""
     accelerators: Annotated[int, Field(ge=1, le=64)] = 4
-    """Number of accelerators, which divide the samples of an operator's part evenly."""
+    """Number of accelerators, which share the samples of an operator's part evenly."""
     rate: Rate | None = None
     """Rate of an accelerator to the others of its server. Without it, that of the accelerator's own links."""
     efficiency: Annotated[float, Field(gt=0, le=1, strict=False)] = 1.0
@@ -83,8 +83,8 @@ class Joint(Strict):
     """Precision of training."""
     optimizer: Literal["sgd", "adam", "none"] = "sgd"
     """The optimizer, which determines the memory for its states and the time of updates."""
-    cut_parameters: bool = False
-    """Whether operators may also be divided by parameters, and not only by samples."""
+    split_parameters: bool = False
+    """Whether operators may also be split by parameters, and not only by samples."""
     measured: str | None = None
     """Path of a table of measured times, as FlexFlow's profiler writes it. Without it, times follow from peak rates."""
     interpolate: bool = True

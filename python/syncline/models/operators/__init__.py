@@ -1,10 +1,10 @@
 """Models as graphs of operators, for searches that place each operator on servers of its own.
 
-- :mod:`~.operator`: an operator, and how it may be divided
+- :mod:`~.operator`: an operator, and how it may be split
 - :mod:`~.dlrm`, :mod:`~.candle`, :mod:`~.bert`, :mod:`~.ncf`: the models of topoopt2022 that are no chains of layers
 - :mod:`~.chain`: any other model of syncline, each layer an operator that reads the one before it
 - :mod:`~.registry`: models by name, with their parameters
-- :mod:`~.resolve`: the graph in the core's form: every way to divide each operator, with its work and memory
+- :mod:`~.resolve`: the graph in the core's form: every way to split each operator, with its work and memory
 - :mod:`~.measured`: times of operators from the tables that FlexFlow's profiler writes
 """
 

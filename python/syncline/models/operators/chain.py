@@ -16,7 +16,7 @@ _NOTE = "skip connections are not modelled: each operator reads only the output 
 
 
 def build(name: str, model: str | ModelInfo, /, *, batch: int, **parameters: Any) -> OperatorModel:
-    """Build the layers of a model, each of which reads the one before it; they are divided by samples alone.
+    """Build the layers of a model, each of which reads the one before it; they are split by samples alone.
 
     Raises :class:`~syncline.models.errors.ModelError` for parameters that the model does not take.
     """

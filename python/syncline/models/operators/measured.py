@@ -1,9 +1,9 @@
 """Times of operators from the tables that FlexFlow's profiler writes.
 
 A table is a JSON object with ``batch_size``, ``ngpus`` and ``measurements``. Each measurement has the operator's
-structure as ``name``, such as ``Dense_2048_2048``; its division as ``pc_str``, whose last number is the number of parts
+structure as ``name``, such as ``Dense_2048_2048``; its split as ``pc_str``, whose last number is the number of parts
 of the ``batch_size`` samples; and the milliseconds ``fw_time`` and ``bw_time``. TopoOpt's released tables were measured
-on an A100 in fp32, where a part is that of a server whose four accelerators divide it evenly.
+on an A100 in fp32, where a part is that of a server whose four accelerators share it evenly.
 
 A time applies to any job whose parts have as many samples. Times of other numbers of samples are interpolated on
 logarithmic scales, or extrapolated in proportion to the samples; :attr:`Measured.notes` then says so.
@@ -11,21 +11,26 @@ logarithmic scales, or extrapolated in proportion to the samples; :attr:`Measure
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+from pydantic import Field, model_validator
 
 from syncline.codes import Code
+from syncline.input import limits
+from syncline.input.base import Strict, validation_error
+from syncline.input.check import Whole, check
 from syncline.input.problem import error, raise_errors
+from syncline.input.source import from_file
 
 if TYPE_CHECKING:
     from syncline.models.operators.operator import Operator
 
-_TIMES = ("fw_time", "bw_time")
 LONGEST_MS = 1e9
 """Longest time of an operator, in milliseconds."""
+
+Milliseconds = Annotated[float, Field(gt=0, lt=LONGEST_MS)]
 
 
 @dataclass
@@ -41,14 +46,14 @@ class Measured:
     notes: list[str] = field(default_factory=list)
     """What was interpolated or extrapolated."""
 
-    def times(self, operator: Operator, samples: int, slices: int) -> tuple[int, int]:
+    def times(self, operator: Operator, samples: int, parameter_parts: int) -> tuple[int, int]:
         """Picoseconds of a part with some samples, forward and backward.
 
         Raises ``SynclineError`` if they are unknown.
         """
         known = self.by_name.get(operator.measured, {})
-        if not known or slices > 1:
-            what = f"`{operator.name}`" + (" cut by parameters" if slices > 1 else "")
+        if not known or parameter_parts > 1:
+            what = f"`{operator.name}`" + (" split by parameters" if parameter_parts > 1 else "")
             self._refuse(f"the table has no times for {what}", operator.measured, ", ".join(self.by_name))
         if samples in known:
             forward, backward = known[samples]
@@ -80,28 +85,53 @@ class Measured:
         raise_errors(error(Code.BAD_VALUE, message, key="measured", found=found, allowed=allowed, help=help))
 
 
+class Measurement(Strict):
+    """The times of one operator, split in one way."""
+
+    name: Annotated[str, Field(min_length=1)]
+    """The operator's structure."""
+    pc_str: Annotated[str, Field(pattern=r"^[0-9]{1,9}(-[0-9]{1,9})*$")]
+    """Its split; the last number is that of the parts of the samples."""
+    fw_time: Milliseconds
+    """Milliseconds forward."""
+    bw_time: Milliseconds
+    """Milliseconds backward."""
+    mem_req: float | None = None
+    """Memory that it needs, which is not used."""
+
+    @property
+    def parts(self) -> int:
+        """Number of parts of the samples."""
+        return int(self.pc_str.rpartition("-")[2])
+
+
+class Table(Strict):
+    """A table of measured times."""
+
+    batch_size: Annotated[int, Field(ge=1, le=2**40)]
+    """Samples of all parts of an operator."""
+    ngpus: int | None = None
+    """Number of servers, which is not used."""
+    measurements: Annotated[list[Measurement], Field(max_length=limits.MAX_TIMES)]
+    """The measurements."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> Table:
+        for at, each in enumerate(self.measurements):
+            if not 1 <= each.parts <= self.batch_size:
+                raise validation_error(
+                    "this number of parts is not possible",
+                    at=("measurements", at, "pc_str"),
+                    found=str(each.parts),
+                    allowed=f"1 to {self.batch_size}, the samples of `batch_size`",
+                )
+        return self
+
+
 def read(path: str, *, interpolate: bool) -> Measured:
-    """Read a table. Raises ``SynclineError`` for a file that is no such table."""
-
-    def bad(message: str, code: Code = Code.BAD_SYNTAX) -> NoReturn:
-        raise_errors(error(code, f"not a table of measured operators: {message}", key="measured", found=path))
-
-    try:
-        table: Any = json.loads(Path(path).read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as problem:
-        bad(str(problem), Code.UNREADABLE)
-    except (ValueError, RecursionError) as problem:
-        bad(str(problem))
-    try:
-        batch = int(table["batch_size"])
-        by_name: dict[str, dict[int, tuple[float, float]]] = {}
-        for each in table["measurements"]:
-            parts = int(str(each["pc_str"]).rpartition("-")[2])
-            forward, backward = (float(each[key]) for key in _TIMES)
-            possible = 1 <= parts <= batch and 0 < forward < LONGEST_MS and 0 < backward < LONGEST_MS
-            if not possible:
-                bad(f"a measurement of {each['name']} is impossible")
-            by_name.setdefault(str(each["name"]), {})[batch // parts] = forward, backward
-    except (KeyError, TypeError, ValueError, OverflowError) as problem:
-        bad(f"{type(problem).__name__}: {problem}")
+    """Read a table. Raises ``SynclineError`` with all errors in it."""
+    table = check(from_file(path), Table, Whole("the table of measured operators"))
+    by_name: dict[str, dict[int, tuple[float, float]]] = {}
+    for each in table.measurements:
+        by_name.setdefault(each.name, {})[table.batch_size // each.parts] = each.fw_time, each.bw_time
     return Measured(path, interpolate, by_name)

@@ -50,7 +50,7 @@ def build(
             ("users", "items"),
             product,
             features=tables * factors,
-            own=True,
+            element_wise=True,
             measured="ElementBinary_32",
         )
     )

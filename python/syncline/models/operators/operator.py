@@ -1,4 +1,4 @@
-"""An operator of a model, and how it may be divided."""
+"""An operator of a model, and how it may be split."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from syncline.models.layer import Layer
 
-Kind = Literal["dense", "embedding", "attention", "convolution", "concatenation", "elementwise", "layer"]
+Kind = Literal["dense", "embedding", "attention", "concatenation", "elementwise", "layer"]
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,13 @@ class Operator:
     inputs: tuple[str, ...]
     """Names of the operators whose output it reads."""
     part: Callable[[int, int], Layer]
-    """Its work on some samples if its features are cut into some parts: ``part(samples, parts)``."""
+    """The work of one part of its features on some samples: ``part(samples, parts)``."""
     features: int = 1
-    """Parameters and features can be cut into any number of parts that divides this; 1 if they cannot be cut."""
-    one_server: bool = False
-    """Whether samples cannot be cut: the operator runs on one server, or with its features cut on several."""
-    own: bool = False
-    """Whether a part reads only the features that it computes itself, as element-wise operators do."""
+    """Parameters and features can be split into any number of parts that divides this; 1 if they cannot be split."""
+    whole_batch: bool = False
+    """Whether each part computes all samples: only the features may be split among servers."""
+    element_wise: bool = False
+    """Whether a part reads only the features that it computes itself, as a sum of two inputs does."""
     measured: str = ""
     """Its name in the tables of FlexFlow's profiler."""
 
@@ -44,7 +44,7 @@ class OperatorModel:
     operators: tuple[Operator, ...]
     """Its operators."""
     batch: int
-    """Samples that an accelerator works on in a step, if every operator is divided among all servers."""
+    """Samples that an accelerator works on in a step, if every operator is split among all servers."""
     notes: tuple[str, ...] = ()
     """What it leaves out of the original model, one sentence for each omission."""
 

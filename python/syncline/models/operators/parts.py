@@ -33,7 +33,7 @@ def dense(
     activation: Callable[[int], Op] | None = relu,
     reads_data: bool = False,
 ) -> Operator:
-    """A linear layer and its activation, on ``rows`` vectors of each sample. Parameters are cut by outputs."""
+    """A linear layer and its activation, on ``rows`` vectors of each sample. Parameters are split by outputs."""
 
     def part(samples: int, parts: int) -> Layer:
         product = linear(samples * rows, inputs, outputs // parts)
@@ -51,7 +51,7 @@ def classifier(name: str, reads: Sequence[str], inputs: int) -> Operator:
 def table(name: str, entries: int, width: int, pooling: int) -> Operator:
     """A table of embeddings of which ``pooling`` are looked up and added for each sample.
 
-    Its parameters may be cut by columns. An update changes the vectors that were looked up.
+    Its parameters may be split by columns. An update changes the vectors that were looked up.
     """
 
     def part(samples: int, parts: int) -> Layer:
@@ -59,7 +59,7 @@ def table(name: str, entries: int, width: int, pooling: int) -> Operator:
         return Layer(name, (lookup,), reads_data=True, updated=min(pooling * lookup.outputs, lookup.parameters))
 
     measured = f"Embed_{entries}x{width}"
-    return Operator(name, "embedding", (), part, features=width, one_server=True, measured=measured)
+    return Operator(name, "embedding", (), part, features=width, whole_batch=True, measured=measured)
 
 
 def concatenation(name: str, reads: Sequence[str], features: int) -> Operator:
@@ -83,7 +83,7 @@ def added(name: str, reads: Sequence[str], features: int, *, measured: str = "El
     def part(samples: int, parts: int) -> Layer:
         return Layer(name, (residual(samples * features // parts),))
 
-    return Operator(name, "elementwise", tuple(reads), part, features=features, own=True, measured=measured)
+    return Operator(name, "elementwise", tuple(reads), part, features=features, element_wise=True, measured=measured)
 
 
 def self_attention(

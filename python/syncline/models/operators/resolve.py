@@ -1,6 +1,6 @@
-"""The graph of operators in the core's form, with every way to divide each operator.
+"""The graph of operators in the core's form, with every way to split each operator.
 
-A server has some accelerators, which divide the samples of a part evenly. Work is that of one accelerator. The update
+A server has some accelerators, which share the samples of a part evenly. Work is that of one accelerator. The update
 of parameters is counted with the backward pass. A table of embeddings is on one accelerator of its server, which looks
 up the samples of all.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The servers that a model is divided among."""
+    """The servers that a model is split among."""
 
     servers: int
     """Number of servers."""
@@ -41,13 +41,13 @@ def resolve(
     types: Types,
     *,
     optimizer: str = "sgd",
-    cut_parameters: bool = False,
+    split_parameters: bool = False,
     measured: Measured | None = None,
 ) -> dict[str, Any]:
     """Return the graph in the core's form (``syncline_workload::operators::OperatorGraph``).
 
-    Operators are divided by samples into as many parts as divide the number of servers; with ``cut_parameters``, also
-    by parameters. With ``measured``, times come from that table.
+    Operators are split by samples into numbers of parts that divide the number of servers; with ``split_parameters``,
+    also by parameters. With ``measured``, times come from that table.
     """
     samples = model.batch * cluster.accelerators * cluster.servers
     numbers = {operator.name: number for number, operator in enumerate(model.operators)}
@@ -61,11 +61,11 @@ def resolve(
                 "inputs": [numbers[name] for name in operator.inputs],
                 "output": f"{whole.outputs * bytes_of(types.communication)}B",
                 "parameters": f"{whole.parameters * bytes_of(types.gradients)}B",
-                "copied": not operator.one_server,
-                "reads": "own" if operator.own else "all",
+                "copied": not operator.whole_batch,
+                "reads": "own" if operator.element_wise else "all",
                 "choices": [
                     _choice(operator, split, samples, cluster, types, optimizer, measured)
-                    for split in _splits(operator, cluster.servers, cut_parameters=cut_parameters)
+                    for split in _splits(operator, cluster.servers, split_parameters=split_parameters)
                 ],
             }
             for operator, whole in ((each, each.part(1, 1)) for each in model.operators)
@@ -79,11 +79,11 @@ def divisors(number: int) -> list[int]:
     return [by for by in range(1, number + 1) if number % by == 0]
 
 
-def _splits(operator: Operator, servers: int, *, cut_parameters: bool) -> list[tuple[int, int]]:
-    """The ways to divide an operator, as parts of samples and of parameters, whose product divides the servers."""
-    samples = [1] if operator.one_server else divisors(servers)
-    parameters = divisors(servers) if cut_parameters else [1]
-    pairs = ((s, p) for p in parameters for s in samples)
+def _splits(operator: Operator, servers: int, *, split_parameters: bool) -> list[tuple[int, int]]:
+    """The ways to split an operator: parts of samples and of parameters, whose product divides the servers."""
+    sample_parts = [1] if operator.whole_batch else divisors(servers)
+    parameter_parts = divisors(servers) if split_parameters else [1]
+    pairs = ((s, p) for p in parameter_parts for s in sample_parts)
     return [(s, p) for s, p in pairs if servers % (s * p) == 0 and operator.features % p == 0]
 
 
@@ -96,11 +96,11 @@ def _choice(
     optimizer: str,
     measured: Measured | None,
 ) -> dict[str, Any]:
-    parts, slices = split
-    on_server = samples // parts
-    each = on_server if operator.one_server else on_server // cluster.accelerators
+    sample_parts, parameter_parts = split
+    on_server = samples // sample_parts
+    each = on_server if operator.whole_batch else on_server // cluster.accelerators
     used = OPTIMIZERS[optimizer]
-    layer = replace(operator.part(each, slices), optimizer=used)
+    layer = replace(operator.part(each, parameter_parts), optimizer=used)
     state = used.moments * bytes_of(types.optimizer) + (types.master if used.moments else 0)
     weights = bytes_of(types.parameters) + state
     gradients = bytes_of(types.gradients)
@@ -108,12 +108,12 @@ def _choice(
     updated = layer.parameters if layer.updated is None else layer.updated
     memory = layer.parameters * weights + updated * gradients + layer.outputs * bytes_of(types.activations)
     if measured is not None:
-        forward, backward = ({"time": f"{time}ps"} for time in measured.times(operator, on_server, slices))
+        forward, backward = ({"time": f"{time}ps"} for time in measured.times(operator, on_server, parameter_parts))
     else:
         forward, backward = _work(layer, types, "forward"), _work(layer, types, "backward")
     return {
-        "samples": parts,
-        "parameters": slices,
+        "samples": sample_parts,
+        "parameters": parameter_parts,
         "forward": forward,
         "backward": backward,
         "memory": f"{memory}B",

@@ -1,8 +1,9 @@
-"""Operator models: counts of the papers and of published sizes, and how operators are divided."""
+"""Operator models: counts of the papers and of published sizes, and how operators are split."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from syncline.errors import SynclineError
 from syncline.models.errors import ModelError
 from syncline.models.operators import MODELS, Cluster, build, resolve
-from syncline.models.operators.measured import read
+from syncline.models.operators.measured import LONGEST_MS, read
 from syncline.models.types import types
 
 FOUR = Cluster(servers=8, accelerators=4, rate="200GB/s", memory=None)
@@ -49,9 +50,9 @@ def test_names_are_those_of_measured_tables():
 
 
 @pytest.mark.parametrize("name", [*MODELS, "vgg16", "resnet50"])
-@pytest.mark.parametrize("cut", [False, True])
-def test_every_division_does_the_whole_work(name: str, cut: bool):
-    graph = resolve(build(name, {}), FOUR, types("fp32"), cut_parameters=cut)
+@pytest.mark.parametrize("split", [False, True])
+def test_the_parts_of_every_split_do_the_whole_work(name: str, split: bool):
+    graph = resolve(build(name, {}), FOUR, types("fp32"), split_parameters=split)
     names = [operator["name"] for operator in graph["operators"]]
     assert len(set(names)) == len(names)
     for at, operator in enumerate(graph["operators"]):
@@ -64,7 +65,7 @@ def test_every_division_does_the_whole_work(name: str, cut: bool):
             flop = 0 if forward == "none" else int(forward["ops"]["flop"].removesuffix("FLOP"))
             work.add(flop * parts)
         assert len(work) == 1, operator["name"]
-    if cut:
+    if split:
         assert any(choice["parameters"] > 1 for each in graph["operators"] for choice in each["choices"]) == (
             name in MODELS
         )
@@ -152,21 +153,34 @@ def test_a_measured_job_uses_the_samples_of_its_parts(tmp_path: Path):
     assert graph["samples"] == 2048
 
 
+ROW: dict[str, object] = {"name": "a", "pc_str": "1-1", "fw_time": 1, "bw_time": 1}
+
+
 @pytest.mark.parametrize(
-    ("changes", "text"),
+    ("changes", "key", "text"),
     [
-        ({"measurements": [{}]}, "KeyError"),
-        ({"measurements": [{"name": "a", "pc_str": "x", "fw_time": 1, "bw_time": 1}]}, "ValueError"),
-        ({"measurements": [{"name": "a", "pc_str": "1-1", "fw_time": -1, "bw_time": 1}]}, "impossible"),
-        ({"batch_size": None}, "TypeError"),
-        ({"batch_size": 2}, "impossible"),
+        ({"measurements": [{"name": "a"}]}, "measurements.0", "missing key `pc_str`"),
+        ({"measurements": [ROW, {**ROW, "fw_tme": 1}]}, "measurements.1.fw_tme", "did you mean `fw_time`"),
+        ({"measurements": [{**ROW, "pc_str": "x"}]}, "measurements.0.pc_str", "x"),
+        ({"measurements": [{**ROW, "fw_time": -1}]}, "measurements.0.fw_time", "above 0"),
+        ({"measurements": [{**ROW, "bw_time": LONGEST_MS}]}, "measurements.0.bw_time", "below 1000000000"),
+        ({"measurements": [{**ROW, "pc_str": "1-128"}]}, "measurements.0.pc_str", "1 to 64"),
+        ({"measurements": [{**ROW, "pc_str": "1-0"}]}, "measurements.0.pc_str", "1 to 64"),
+        ({"measurements": 3}, "measurements", "3"),
+        ({"batch_size": None}, "batch_size", "whole number"),
     ],
 )
-def test_tables_that_are_none_are_refused(tmp_path: Path, changes: dict[str, object], text: str):
-    with pytest.raises(SynclineError, match=text):
-        read(table(tmp_path, **changes), interpolate=True)
+def test_errors_in_a_measured_table_name_the_key(
+    tmp_path: Path, changes: dict[str, object], key: str, text: str
+) -> None:
+    path = table(tmp_path, **changes)
+    with pytest.raises(SynclineError, match=re.escape(text)) as refused:
+        read(path, interpolate=True)
+    found = refused.value.diagnostics[0]
+    assert found.get("key", "").startswith(key)
+    assert found["place"]["file"] == path and found["place"]["line"] == 1
 
 
 def test_missing_tables_are_refused(tmp_path: Path):
-    with pytest.raises(SynclineError, match="No such file"):
+    with pytest.raises(SynclineError, match="no such file"):
         read(str(tmp_path / "none.json"), interpolate=True)
