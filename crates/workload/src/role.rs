@@ -75,7 +75,7 @@ enum Members {
 /// A partition of ranks into groups of equal shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
-    /// A name such as `data`, `model`, `all`.
+    /// A name such as `data`, `tensor`, `all`.
     pub name: String,
     /// The logical grid of each group, lowest axis first.
     pub axes: Vec<Axis>,

@@ -20,8 +20,8 @@ class AlgorithmsOf(Strict):
     """Algorithms for the collectives of one group, kind and size."""
 
     group: Annotated[str, Field(min_length=1)]
-    """Their group: `data`, `model`, `all` and so on, as in column `group` of the table of collectives, without the
-    number."""
+    """Their group: `data`, `tensor`, another axis, or `all`, as in column `group` of the table of collectives, without
+    the number."""
     collective: Collective
     """Their kind."""
     bytes: Bytes

@@ -16,6 +16,8 @@ module             what it holds
 ``info``           the registry's entry for a model
 ``registry``       models by name: ``MODELS``, ``build``, ``layers``, ``check``
 ``hugging_face``   decoders as ``config.json`` files describe them: ``from_config``
+``operators``      models as graphs of operators, each of which may be split and placed on its own
+``times``          measured times of layers, from YAML or CSV files
 ``accelerators``   peak rates, memory and links of accelerators, with sources
 ``data_types``     element types and their sizes
 ``types``          the element types of a job, and those of each precision

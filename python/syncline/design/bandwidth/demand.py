@@ -54,7 +54,7 @@ class Exchange:
     """Exchanges of a step that keep dimensions busy in the same proportion."""
 
     role: str
-    """The groups that take part: ``model`` or ``data``; ``all`` for collectives without a training loop."""
+    """The groups that take part: ``tensor`` or ``data``; ``all`` for collectives without a training loop."""
     bytes: tuple[float, ...]
     """Effective bytes in each dimension: the time for which the exchanges keep it busy, times the rate of an NPU."""
 
