@@ -102,6 +102,7 @@ def test_any_override(text: str) -> None:
         load(copy.deepcopy(EXAMPLES[0]), [Override.parse(text)])
     except SynclineError as error:
         assert str(error)
+        assert all(each["code"] != "SL0901" for each in error.diagnostics)
 
 
 @pytest.mark.parametrize("size", [4_000_000_000, 4294967295, 65536])

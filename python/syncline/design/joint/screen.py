@@ -49,7 +49,8 @@ def _parts(found: Found, width: int) -> Iterator[RenderableType]:
 
 
 def _comparison(found: Found) -> Table:
-    table = of_numbers("network", "per server", "price", "step", "data parallel", "relative")
+    spare = ("data parallel", "per server")
+    table = of_numbers("network", "per server", "price", "step", "data parallel", "relative", spare=spare)
     spec, best = found.request.spec, found.answer
     total_rate = spec.degree * bytes_per_s(spec.link)
     table.add_row("direct links", rate(total_rate), money(found.usd), time(best.step_s), time(best.start_s), "")
@@ -66,7 +67,7 @@ def _comparison(found: Found) -> Table:
 
 
 def _strategy(found: Found) -> Table:
-    table = of_numbers("operators", "number", "batch splits", "parameter splits", "servers")
+    table = of_numbers("operators", "number", "batch splits", "parameter splits", "servers", spare=("number",))
     rows = strategy_rows(found)
     for row in rows[:OPERATORS]:
         table.add_row(*row)
