@@ -193,3 +193,27 @@ impl Flow {
         self.messages.get(at).map_or_else(|| self.connection.written(), |message| message.end)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trips_are_sampled_once_a_millisecond() {
+        let mut trips = RoundTrips::default();
+        assert_eq!(trips.mean_s(), None);
+        let first = 5;
+        for (now, rtt) in [
+            (first, 1_000),
+            (first + 1, 9),
+            (first + SAMPLE - 1, 9),
+            (first + SAMPLE, 2_000),
+            (first + 2 * SAMPLE - 1, 9),
+            (first + 7 * SAMPLE, 6_000),
+        ] {
+            trips.sample(now, rtt);
+        }
+        assert_eq!((trips.sum, trips.count), (9_000, 3));
+        assert_eq!(trips.mean_s(), Some(3_000.0 / 1e12));
+    }
+}

@@ -115,3 +115,73 @@ pub(crate) struct Ingress {
     /// How long it takes to pause the sender, in picoseconds.
     pub(crate) delay: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A buffer of 1,000 bytes behind four ports and five links, which need 200 bytes of headroom together.
+    fn buffer(sharing: Sharing, alpha: f64, pauses: bool) -> Buffer {
+        let switch = Switch { set: 0, egress: 4, ingress: 5, headroom: 200 };
+        Buffer::new(&switch, Some(1000), sharing, alpha, pauses)
+    }
+
+    #[test]
+    fn even_shares_are_those_of_ports_or_of_links_without_the_headroom() {
+        // 1000 / 4, and (1000 - 200) / 5.
+        let mut ports = buffer(Sharing::Even, 1.0, false);
+        assert_eq!((ports.pauses, ports.own()), (false, Some(250)));
+        assert!(!ports.takes(151, 100) && ports.takes(150, 100));
+        let links = buffer(Sharing::Even, 1.0, true);
+        assert_eq!((links.pauses, links.own()), (true, None));
+        assert!(!links.is_too_much(160) && links.is_too_much(161));
+    }
+
+    #[test]
+    fn dynamic_shares_shrink_as_the_buffer_fills() {
+        // Half of what is free.
+        let mut buffer = buffer(Sharing::Dynamic, 0.5, false);
+        assert_eq!(buffer.own(), None);
+        assert!(!buffer.takes(0, 501) && buffer.takes(0, 500));
+        assert!(!buffer.takes(0, 251) && buffer.takes(0, 250));
+        buffer.gives(500);
+        // 750 are free.
+        assert!(!buffer.is_too_much(375) && buffer.is_too_much(376));
+        assert!(!buffer.takes(250, 126) && buffer.takes(250, 125));
+    }
+
+    #[test]
+    fn a_share_beyond_the_buffer_stops_at_its_end() {
+        let mut buffer = buffer(Sharing::Dynamic, 4.0, false);
+        assert!(buffer.takes(0, 700));
+        // Four times 300 is more than is left.
+        assert!(!buffer.takes(0, 301) && buffer.takes(0, 300));
+    }
+
+    #[test]
+    fn a_switch_that_pauses_takes_packets_into_its_headroom() {
+        let mut buffer = buffer(Sharing::Even, 1.0, true);
+        // A queue may be longer than a share: its senders are paused instead.
+        assert!(buffer.takes(900, 900));
+        assert!(!buffer.takes(0, 101) && buffer.takes(0, 100));
+        buffer.gives(1000);
+        assert!(buffer.takes(0, 1000));
+    }
+
+    #[test]
+    fn a_sender_goes_on_two_packets_below_its_share_or_when_nothing_is_left() {
+        let buffer = buffer(Sharing::Even, 1.0, true);
+        // 160 bytes, and packets of 30.
+        assert!(buffer.is_little(100, 30) && !buffer.is_little(101, 30));
+        // With packets larger than half of the share, only once the buffer has none of its packets.
+        assert!(buffer.is_little(0, 81) && !buffer.is_little(1, 81));
+    }
+
+    #[test]
+    fn an_unlimited_buffer_takes_everything_and_never_pauses() {
+        let switch = Switch { set: 0, egress: 0, ingress: 5, headroom: 200 };
+        let mut buffer = Buffer::new(&switch, None, Sharing::Even, 1.0, true);
+        assert_eq!((buffer.pauses, buffer.own()), (false, None));
+        assert!(buffer.takes(1 << 50, 1 << 50));
+    }
+}

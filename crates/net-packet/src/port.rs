@@ -215,3 +215,82 @@ impl Port {
         Some((left.saturating_add(self.latency), packet))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameters::Marking;
+
+    /// A picosecond a byte, and 1,000 to the other end.
+    fn port() -> Port {
+        Port::new(Rate(8_000_000_000_000), 1_000, 0)
+    }
+
+    fn take(port: &mut Port, now: u64, bytes: u32) -> Taken {
+        port.take(now, &mut Packet { sequence: bytes, ..Packet::default() }, bytes)
+    }
+
+    #[test]
+    fn packets_follow_each_other_over_the_link() {
+        let mut port = port();
+        assert_eq!(take(&mut port, 50, 100), Taken::Sent(1_150));
+        assert_eq!(take(&mut port, 60, 30), Taken::Queued);
+        assert_eq!(take(&mut port, 60, 40), Taken::Queued);
+        assert_eq!(port.drained(), 220);
+        // The others arrive 30 and 40 later; only the arrival of the packet before starts them.
+        assert_eq!(port.next(1_149), None);
+        let next = port.next(1_150).unwrap();
+        assert_eq!((next.0, next.1.sequence), (1_180, 30));
+        let next = port.next(1_180).unwrap();
+        assert_eq!((next.0, next.1.sequence), (1_220, 40));
+        assert_eq!(port.next(1_220), None);
+        let count = port.count;
+        assert_eq!((count.bytes, count.packets, count.busy), (170, 3, 170));
+        // 90 and 120 behind the first; bytes times waiting.
+        assert_eq!((count.waited, count.queued, count.longest), (210, 90 * 30 + 120 * 40, 120));
+        // A free port sends at once, though the packet before has not arrived yet.
+        assert_eq!(take(&mut port, 220, 10), Taken::Sent(1_230));
+    }
+
+    #[test]
+    fn a_queue_holds_as_much_as_its_limit() {
+        let mut port = port().switched(Some(100), None);
+        assert_eq!(port.limit(), Some(100));
+        assert_eq!(take(&mut port, 0, 101), Taken::Dropped);
+        assert_eq!(take(&mut port, 0, 60), Taken::Sent(1_060));
+        assert_eq!(take(&mut port, 0, 41), Taken::Dropped);
+        assert_eq!(take(&mut port, 0, 40), Taken::Queued);
+        assert_eq!(take(&mut port, 1, 1), Taken::Queued);
+        assert_eq!((port.count.drops, port.count.packets, port.drained()), (2, 3, 101));
+        assert_eq!(super::Port::new(Rate(8), 0, 0).switched(None, None).limit(), None);
+    }
+
+    #[test]
+    fn what_is_sent_after_the_end_does_not_count() {
+        let mut port = port();
+        take(&mut port, 0, 100);
+        take(&mut port, 0, 50);
+        port.cut(120);
+        assert_eq!((port.drained(), port.count.busy, port.count.bytes), (120, 120, 120));
+        port.cut(130);
+        assert_eq!((port.drained(), port.count.busy, port.count.bytes), (120, 120, 120));
+    }
+
+    #[test]
+    fn data_is_marked_or_dropped_early_and_acknowledgements_are_not() {
+        let data = Packet::default();
+        let acknowledges = Packet { flags: Packet::ACKNOWLEDGES, ..data };
+        for drop in [false, true] {
+            let mark = Marking { drop, ..Marking::step(Bytes(100)) };
+            let mut port = port().switched(None, Some(Early::new(mark, 1, 0)));
+            let meets = |port: &mut Port, mut packet: Packet| {
+                let taken = port.take(0, &mut packet, 100);
+                (taken == Taken::Dropped, packet.is(Packet::MARKED))
+            };
+            assert_eq!(meets(&mut port, data), (false, false));
+            assert_eq!(meets(&mut port, data), (drop, !drop));
+            assert_eq!(meets(&mut port, acknowledges), (false, false));
+            assert_eq!((port.count.marks, port.count.drops), (u64::from(!drop), u64::from(drop)));
+        }
+    }
+}

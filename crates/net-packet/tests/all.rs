@@ -1,8 +1,10 @@
 //! All tests of this crate as one program, which builds in a fraction of the time of eight programs.
 
+mod checks;
 mod fabrics;
 mod forwarding;
 mod framing;
+mod network;
 mod properties;
 mod rdma;
 mod reference;

@@ -1,6 +1,8 @@
 //! A star of hosts, and an all-reduce on it: every host sends a part to every other, and then the sum of its
 //! own part.
 
+pub(crate) mod fabric;
+
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
