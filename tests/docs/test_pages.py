@@ -55,6 +55,14 @@ def test_files_that_a_page_names_exist(page):
         assert (ROOT / path).exists(), f"{path} does not exist"
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "internals").glob("*.md")), ids=name)
+def test_sources_that_a_page_names_without_their_folders_exist(page):
+    tops = ("crates", "python", "tests", "experiments")
+    sources = [path for top in tops for path in (ROOT / top).rglob("*")]
+    for named in re.findall(r"`([\w/-]+\.(?:rs|py))`", prose(page)):
+        assert any(source.match(named) for source in sources), f"{named} does not exist"
+
+
 def test_every_page_can_be_reached():
     """Links from README.md or docs/index.md lead to every page."""
     reached, ahead = set(), [ROOT / "README.md", ROOT / "docs" / "index.md"]

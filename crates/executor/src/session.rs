@@ -45,7 +45,7 @@ impl Deref for Session {
 }
 
 /// Joins a job. Rank 0 is also the coordinator: it must be able to listen where the others look for it.
-/// Returns once all members have joined. If the job is [elastic](Place::elastic) and has begun already,
+/// Returns once all members have joined. If the job is [elastic](MemberSettings::elastic) and has begun already,
 /// returns once the others have begun an epoch with this member.
 ///
 /// # Errors

@@ -71,7 +71,7 @@ const MOST_RUNNING: u32 = 128;
 /// before it gets what it needs.
 const SPAN: u64 = 16;
 
-/// Memory that stayed unused for this many calls of [`Machine::rest`] is freed: five seconds by default.
+/// Memory that stayed unused for this many calls of [`Machine::free_unused_memory`] is freed: five seconds by default.
 const IDLE: u32 = 50;
 
 /// The chunk of a [`FrameKind::Close`] that answers another one, from a member that has not opened the group. The frame

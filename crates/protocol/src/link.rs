@@ -17,6 +17,7 @@ use crate::operation::Announcement;
 use crate::wire::{Checksum, Digest, HEADER, Header};
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::ops::Range;
 use std::sync::Arc;
 use syncline_reduction::{Element, Reduction};
 
@@ -30,15 +31,41 @@ const GATHERED: usize = 256 << 10;
 /// Most messages whose digests are remembered: as many as may be in transit.
 const REMEMBERED: usize = 1 << 10;
 
+/// Where a payload comes from.
+#[derive(Debug)]
+enum Source {
+    /// Memory of an operation; empty if there is no payload.
+    Region(Region),
+    /// A buffer that the frame owns, perhaps with others.
+    Buffer(Arc<Buffer>),
+}
+
+impl Source {
+    /// No payload.
+    const NOTHING: Self = Self::Region(Region::EMPTY);
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Region(region) => region.len(),
+            Self::Buffer(buffer) => buffer.as_slice().len(),
+        }
+    }
+
+    fn digest(&self) -> Digest {
+        match self {
+            Self::Region(region) => Digest::of_region(*region),
+            Self::Buffer(buffer) => Digest::of(buffer.as_slice()),
+        }
+    }
+}
+
 /// A frame to be written.
 #[derive(Debug)]
 struct Outgoing<O> {
     head: [u8; HEAD],
     head_length: usize,
-    payload: Region,
+    payload: Source,
     owner: Option<O>,
-    /// The buffer that holds the payload, if the payload is not in memory of an operation.
-    kept: Option<Arc<Buffer>>,
     header: Header,
     /// The digest of the payload, if it is known.
     digest: Option<Digest>,
@@ -54,20 +81,27 @@ impl<O: Copy> Outgoing<O> {
     fn seal(&mut self, place: u32, checked: bool) -> Option<(O, Digest)> {
         let summed = checked || !self.header.kind.carries();
         let digest = match summed {
-            true => self.digest.unwrap_or_else(|| Digest::of_region(self.payload)),
+            true => self.digest.unwrap_or_else(|| self.payload.digest()),
             false => Digest::NOTHING,
         };
         self.head[..HEADER].copy_from_slice(&self.header.encode_with(place, digest));
         self.owner.zip(checked.then_some(digest))
     }
 
+    /// The operation's memory that has the payload, if there is any.
+    fn lent(&self) -> Option<Region> {
+        match self.payload {
+            Source::Region(region) if !region.is_empty() => Some(region),
+            Source::Region(_) | Source::Buffer(_) => None,
+        }
+    }
+
     /// Copies the payload, so that its owner's memory is no longer used.
     fn copy_payload(&mut self) {
-        if self.kept.is_none() && !self.payload.is_empty() {
-            let mut kept = Buffer::new(self.payload.len());
-            self.payload.read(kept.as_mut_slice());
-            self.payload = kept.reading();
-            self.kept = Some(Arc::new(kept));
+        if let Some(region) = self.lent() {
+            let mut copy = Buffer::new(region.len());
+            region.read(copy.as_mut_slice());
+            self.payload = Source::Buffer(Arc::new(copy));
         }
     }
 }
@@ -86,11 +120,15 @@ pub enum Landing {
 }
 
 impl Landing {
-    /// The memory into which bytes can be read directly.
-    fn place(&mut self) -> Option<Region> {
+    /// The `range` of the payload in the memory into which it can be read directly, if there is any.
+    ///
+    /// # Safety
+    /// If the landing is a region, then as for [`Region::bytes_mut`], while the slice is alive.
+    unsafe fn direct(&mut self, range: Range<usize>) -> Option<&mut [u8]> {
         match self {
-            Self::Aside(buffer) => Some(buffer.region()),
-            Self::Put(place) => Some(*place),
+            Self::Aside(buffer) => Some(&mut buffer.as_mut_slice()[range]),
+            // SAFETY: as promised by the caller.
+            Self::Put(place) => Some(unsafe { place.part(range).bytes_mut() }),
             Self::Nothing | Self::Combine(..) => None,
         }
     }
@@ -224,24 +262,22 @@ impl<O: Copy> Link<O> {
 
     /// Queues a message whose payload stays in a region until it is written.
     pub fn message(&mut self, header: Header, payload: Region, owner: O) {
-        self.plans.push(Self::data_frame(header, payload, None, owner));
+        self.plans.push(Self::data_frame(header, Source::Region(payload), None, owner));
     }
 
     /// Queues a message whose payload is a buffer that may be shared, and whose digest may be known.
     pub fn shared_message(&mut self, header: Header, payload: Arc<Buffer>, digest: Option<Digest>, owner: O) {
-        let frame = Self::data_frame(header, payload.reading(), digest, owner);
-        self.plans.push(Outgoing { kept: Some(payload), ..frame });
+        self.plans.push(Self::data_frame(header, Source::Buffer(payload), digest, owner));
     }
 
     /// Queues a piece of a transfer, which stays in a region until it is written. Pieces alternate with frames of
     /// plans.
     pub fn piece(&mut self, header: Header, payload: Region, owner: O) {
-        self.pieces.push(Self::data_frame(header, payload, None, owner));
+        self.pieces.push(Self::data_frame(header, Source::Region(payload), None, owner));
     }
 
-    fn data_frame(header: Header, payload: Region, digest: Option<Digest>, owner: O) -> Outgoing<O> {
-        let head = [0; HEAD];
-        Outgoing { head, head_length: HEADER, payload, owner: Some(owner), kept: None, header, digest }
+    fn data_frame(header: Header, payload: Source, digest: Option<Digest>, owner: O) -> Outgoing<O> {
+        Outgoing { head: [0; HEAD], head_length: HEADER, payload, owner: Some(owner), header, digest }
     }
 
     /// Queues a frame that carries no callers' data, after the messages of plans.
@@ -265,7 +301,7 @@ impl<O: Copy> Link<O> {
         let mut head = [0; HEAD];
         head[HEADER..HEADER + payload.len()].copy_from_slice(payload);
         let (head_length, digest) = (HEADER + payload.len(), Some(Digest::of(payload)));
-        Outgoing { head, head_length, payload: Region::EMPTY, owner: None, kept: None, header, digest }
+        Outgoing { head, head_length, payload: Source::NOTHING, owner: None, header, digest }
     }
 
     /// Sets whether the peer holds the frames of plans. They wait while it does.
@@ -304,10 +340,7 @@ impl<O: Copy> Link<O> {
             (None, false, false) => None,
         };
         let Some(mut frame) = next else { return false };
-        if let Some(sent) = frame
-            .seal(self.places_given, self.checked)
-            .filter(|_| frame.kept.is_none() && !frame.payload.is_empty())
-        {
+        if let Some(sent) = frame.seal(self.places_given, self.checked).filter(|_| frame.lent().is_some()) {
             if self.trail.len() == REMEMBERED {
                 self.trail.pop_front();
             }
@@ -330,11 +363,13 @@ impl<O: Copy> Link<O> {
                 slices.push(IoSlice::new(&frame.head[head..frame.head_length]));
             }
             if skip - head < frame.payload.len() {
-                let rest = frame.payload.part(skip - head..frame.payload.len());
-                // SAFETY: the payload is in memory of an operation that has not ended before the frame is written or
-                // keeps a copy, or in a buffer of the frame. Whatever changes that needs the link, which the slices
-                // borrow.
-                slices.push(IoSlice::new(unsafe { rest.bytes() }));
+                let rest = skip - head..frame.payload.len();
+                slices.push(IoSlice::new(match &frame.payload {
+                    // SAFETY: the operation does not end before the frame is written or has a copy. Both need the link,
+                    // which the slices borrow. By the contract of `Region::new`, nothing writes the memory meanwhile.
+                    Source::Region(region) => unsafe { region.part(rest).bytes() },
+                    Source::Buffer(buffer) => &buffer.as_slice()[rest],
+                }));
             }
             skip = 0;
         }
@@ -449,11 +484,12 @@ impl<O: Copy> Link<O> {
         const WORTH: usize = 4096;
         let Incoming::Payload(payload) = &mut self.incoming else { return None };
         let rest = payload.length - payload.got;
-        let place = payload.landing.place()?;
-        // SAFETY: the payload goes to memory of an operation that does not end before the payload has arrived or is
-        // discarded, or to a buffer of the payload. Whatever changes that needs the link, which the reference
-        // borrows.
-        (rest >= WORTH).then(|| unsafe { place.part(payload.got..payload.length).bytes_mut() })
+        if rest < WORTH {
+            return None;
+        }
+        // SAFETY: an operation does not end before the payload has arrived or is discarded. Both need the link, which
+        // the slice borrows. By the contract of `Region::new`, nothing else uses the memory meanwhile.
+        unsafe { payload.landing.direct(payload.got..payload.length) }
     }
 
     /// Reports that `bytes` were read into the memory that [`Link::direct`] returned.
@@ -462,8 +498,13 @@ impl<O: Copy> Link<O> {
     /// If the frame is not what was sent.
     pub fn read_directly(&mut self, bytes: usize) -> Result<Option<Event>, ProtocolError> {
         let Incoming::Payload(payload) = &mut self.incoming else { return Ok(None) };
-        if let (Some(place), true) = (payload.landing.place(), payload.summed) {
-            payload.checksum.add_region(place.part(payload.got..payload.got + bytes));
+        let range = payload.got..payload.got + bytes;
+        if payload.summed {
+            match &payload.landing {
+                Landing::Aside(buffer) => payload.checksum.add(&buffer.as_slice()[range]),
+                Landing::Put(place) => payload.checksum.add_region(place.part(range)),
+                Landing::Nothing | Landing::Combine(..) => {}
+            }
         }
         payload.got += bytes;
         if payload.got == payload.length { self.complete().map(Some) } else { Ok(None) }
@@ -588,8 +629,8 @@ mod tests {
                             receiver.land(room.len(), landing);
                         }
                         Event::Frame(Header { kind: FrameKind::Message(number), .. }, landing) => {
-                            if let Landing::Aside(mut buffer) = landing {
-                                rooms[usize::from(number)].region().copy_from(buffer.region());
+                            if let Landing::Aside(buffer) = landing {
+                                rooms[usize::from(number)] = buffer;
                             }
                             prop_assert_eq!(number, frames);
                             frames += 1;

@@ -1,8 +1,9 @@
 //! The memory that operations work on: parts of callers' tensors, and buffers of this crate.
 //!
 //! A [`Region`] is a run of bytes that somebody else owns. Several threads may work on regions of one tensor at the
-//! same time, but each on its own regions: a chunk belongs to one lane, and a lane to one thread. No safe method
-//! returns a reference to a region's bytes; safe methods copy, combine or sum them.
+//! same time, but each writes only its own regions: a chunk belongs to one lane, and a lane to one thread. No safe
+//! method returns a reference to a region's bytes; safe methods copy, combine or sum them. The contract of
+//! [`Region::new`] makes them sound, also for copies of the region.
 
 #![allow(unsafe_code)]
 
@@ -19,7 +20,7 @@ pub struct Region {
 
 // SAFETY: the caller of `Region::new` guarantees that the memory is valid on every thread that the region is given to.
 unsafe impl Send for Region {}
-// SAFETY: as above; the caller also guarantees that only one thread at a time uses regions that overlap.
+// SAFETY: as above; the caller also guarantees that no thread writes bytes that another reads or writes.
 unsafe impl Sync for Region {}
 
 impl fmt::Debug for Region {
@@ -35,12 +36,17 @@ impl Region {
     /// The `length` bytes from `at` on.
     ///
     /// # Safety
-    /// Until the operation that gets the region has ended (it has completed or failed, or its communicator was
-    /// dropped):
+    /// Until the operation that gets the region has ended (it has completed or failed, or its communicator or worker
+    /// was dropped):
     ///
-    /// - the bytes stay where they are, initialised and writable;
-    /// - nothing else reads or writes them, and no reference to them is used;
-    /// - copies and parts of the region that overlap are used by one thread at a time.
+    /// 1. The bytes stay where they are, initialised and writable.
+    /// 2. Nothing but regions reads or writes them, and no reference to them is used.
+    /// 3. While one thread writes through a region, its copy or its part, no other thread reads or writes through one
+    ///    that overlaps it.
+    /// 4. While a slice from [`Link::gather`](crate::link::Link::gather) is alive, nothing writes its bytes. While one
+    ///    from [`Link::direct`](crate::link::Link::direct) is alive, nothing else reads or writes its bytes.
+    ///
+    /// Afterwards, nothing reads or writes through the region, its copies or its parts.
     pub const unsafe fn new(at: *mut u8, length: usize) -> Self {
         if length == 0 { Self::EMPTY } else { Self { at, length } }
     }
@@ -192,13 +198,6 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.length) }
     }
 
-    /// The whole buffer as a region for reading, by any number of readers. The caller keeps the buffer while it uses
-    /// the region.
-    pub(crate) fn reading(&self) -> Region {
-        // SAFETY: the lines are ours, and nothing writes through this region.
-        unsafe { Region::new(self.lines.as_ptr().cast_mut().cast(), self.length) }
-    }
-
     /// A new buffer with the same bytes.
     pub fn copy(&self) -> Self {
         let mut copy = Self::new(self.length);
@@ -218,16 +217,18 @@ impl Buffer {
     /// The whole buffer as a region, for an operation.
     ///
     /// # Safety
-    /// As for [`Region::new`]: until the operation has ended nothing else uses the buffer, and it is not dropped.
+    /// As for [`Region::new`]: until the operation has ended, nothing else uses the buffer, and it is not dropped. It
+    /// may be moved.
     pub unsafe fn lend(&mut self) -> Region {
-        self.region()
+        // SAFETY: the lines are ours, `&mut self` makes us their only user, and the caller guarantees the rest.
+        unsafe { Region::new(self.lines.as_mut_ptr().cast(), self.length) }
     }
 
-    /// The whole buffer as a region. While the caller uses the region, it keeps the buffer and does not use it
-    /// otherwise.
+    /// The whole buffer as a region.
+    #[cfg(test)]
     pub(crate) fn region(&mut self) -> Region {
-        // SAFETY: the lines are ours, and `&mut self` makes us their only user.
-        unsafe { Region::new(self.lines.as_mut_ptr().cast(), self.length) }
+        // SAFETY: unit tests keep a buffer as long as they use its regions, and use it otherwise only in between.
+        unsafe { self.lend() }
     }
 }
 

@@ -30,7 +30,7 @@ pub enum FrameKind {
     /// A message of a plan, by its number among those of a chunk from this sender to this receiver.
     Message(u16),
     /// Announces an operation, before its first message on a connection. Its description follows
-    /// ([`Announcement`](crate::operation::Asked)).
+    /// ([`Announcement`](crate::operation::Announcement)).
     Begin,
     /// A heartbeat.
     Heartbeat,

@@ -7,6 +7,8 @@
 //! - [`operations`]: operations under way, and the memory that they use;
 //! - [`raised`]: signals and exceptions that Python raises while Rust waits.
 
+#![allow(unsafe_code)]
+
 pub(crate) mod certificates;
 pub(crate) mod completions;
 pub(crate) mod hub;
@@ -41,10 +43,13 @@ use syncline_protocol::settings::Settings;
 use syncline_reduction::Reduction;
 use syncline_units::{Bytes, CollectiveKind, Rate, Time};
 
-/// Closes this process's copies of its parent's connections. Python calls it after a fork, in the child.
+/// Closes this process's copies of its parent's connections. `syncline.runtime.at_exit` calls it in a forked child, right
+/// after the fork; nothing else may call it.
 #[pyfunction]
 pub(crate) fn forked() {
-    syncline_transport::forks::abandon();
+    // SAFETY: Python calls this through `os.register_at_fork`, before other Python code runs in the child. What the
+    // runtime made before the fork is in `Own`, which neither uses nor drops it in the child.
+    unsafe { syncline_transport::forks::close_inherited_sockets() }
 }
 
 /// The arguments of [`Communicator::join`], as JSON. `syncline.runtime` writes them, and documents them.
@@ -448,7 +453,9 @@ impl Communicator {
     /// Sends memory to a rank. `space` is 0 for applications.
     fn send(&self, py: Python<'_>, memory: Py<Memory>, to: u32, space: u64, tag: i64) -> PyResult<Pending> {
         self.operations.begin(py, Lent::new(Some(memory), None), |ranks, lent| {
-            Ok(Begun::Transfer(ranks.group().send(lent.input(), to, (space, tag))?))
+            // SAFETY: only the transfer that is returned gets the region, and `Operations` holds `lent` until it has ended.
+            let region = unsafe { lent.input() };
+            Ok(Begun::Transfer(ranks.group().send(region, to, (space, tag))?))
         })
     }
 
@@ -462,7 +469,9 @@ impl Communicator {
         tag: i64,
     ) -> PyResult<Pending> {
         self.operations.begin(py, Lent::new(None, Some(memory)), |ranks, lent| {
-            Ok(Begun::Transfer(ranks.group().receive(lent.output(), source, (space, tag))?))
+            // SAFETY: as in `send`.
+            let region = unsafe { lent.output() };
+            Ok(Begun::Transfer(ranks.group().receive(region, source, (space, tag))?))
         })
     }
 
@@ -489,8 +498,10 @@ impl Communicator {
         let (elements, element) = (vector.count(), vector.element());
         let operation = Operation { kind, elements, element, reduction, root, association };
         self.operations.begin(py, Lent::new(input, output), |communicator, lent| {
-            let pending = communicator.group().begin(&operation, lent.input(), lent.output(), keep)?;
-            Ok(Begun::Collective(pending))
+            // SAFETY: only the operation that is returned gets the regions, and `Operations` holds `lent` until it has
+            // ended.
+            let (input, output) = unsafe { (lent.input(), lent.output()) };
+            Ok(Begun::Collective(communicator.group().begin(&operation, input, output, keep)?))
         })
     }
 

@@ -16,7 +16,8 @@ use std::sync::Mutex;
 /// File descriptors of all watchers of this process.
 static WATCHERS: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
 
-/// A `mio` poll on which a thread waits for its sockets. [`abandon`] closes the sockets that it watches.
+/// A `mio` poll on which a thread waits for its sockets. [`close_inherited_sockets`] closes the
+/// sockets that it watches.
 #[derive(Debug)]
 pub struct Watcher(Poll);
 
@@ -50,14 +51,21 @@ impl Drop for Watcher {
     }
 }
 
-/// Closes a forked child's copies of its parent's sockets; to be called in the child right after the fork. The child
-/// must not use or drop anything that the runtime made before the fork.
-pub fn abandon() {
+/// Closes a forked child's copies of its parent's sockets.
+///
+/// # Safety
+/// Only a forked child calls this, once, right after the fork: before the runtime makes anything in the child. The child
+/// neither uses nor drops what the runtime made before the fork.
+pub unsafe fn close_inherited_sockets() {
     // If a thread of the parent held the lock during the fork, nobody releases it in the child.
     let Ok(mut watchers) = WATCHERS.try_lock() else { return };
     for watcher in std::mem::take(&mut *watchers) {
         let watched = std::fs::read_to_string(format!("/proc/self/fdinfo/{watcher}")).unwrap_or_default();
-        watched_by(&watched).chain([watcher]).for_each(close);
+        for socket in watched_by(&watched).chain([watcher]) {
+            // SAFETY: by this function's contract, the owners are threads of the parent, which the child does not have, and
+            // nothing else in the child uses the number.
+            unsafe { rustix::io::close(socket) }
+        }
     }
 }
 
@@ -65,11 +73,6 @@ pub fn abandon() {
 fn watched_by(text: &str) -> impl Iterator<Item = RawFd> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("tfd:"));
     lines.filter_map(|line| line.split_whitespace().next()?.parse().ok())
-}
-
-fn close(fd: RawFd) {
-    // SAFETY: the child has one thread, and it does not use what is closed here: the owners are threads of the parent.
-    unsafe { rustix::io::close(fd) }
 }
 
 #[cfg(all(test, target_os = "linux"))]

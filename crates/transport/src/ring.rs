@@ -81,8 +81,25 @@ impl End {
     }
 }
 
-/// Returns the ends of side 0 or 1 of rings of `capacity` bytes. Each side's ends are made once.
-fn ends(memory: &Arc<Memory>, capacity: usize, side: usize) -> (Writer, Reader, Sleep) {
+/// A side of the memory: it writes the ring that has its number, and reads the other.
+#[derive(Clone, Copy, Debug)]
+enum Side {
+    First,
+    Second,
+}
+
+/// What one side uses: the end that writes one ring, the end that reads the other, and the words that say who sleeps.
+type Ends = (Writer, Reader, Sleep);
+
+/// Returns the ends of a side of rings of `capacity` bytes.
+///
+/// # Safety
+/// The ends of each side are made once, in one process, for all mappings of the memory.
+unsafe fn ends(memory: &Arc<Memory>, capacity: usize, side: Side) -> Ends {
+    let side = match side {
+        Side::First => 0,
+        Side::Second => 1,
+    };
     let end = |ring: usize| End {
         memory: Arc::clone(memory),
         control: ring * RING,
@@ -97,6 +114,14 @@ fn ends(memory: &Arc<Memory>, capacity: usize, side: usize) -> (Writer, Reader, 
         theirs: SLEEPERS + (1 - side) * SLEEPER,
     };
     (Writer(end(side)), Reader(end(1 - side)), sleep)
+}
+
+/// The ends of both sides of memory that has no other mapping.
+#[cfg(test)]
+fn both_sides(memory: Memory, capacity: usize) -> (Ends, Ends) {
+    let memory = Arc::new(memory);
+    // SAFETY: the memory was moved here, so these are its only ends.
+    unsafe { (ends(&memory, capacity, Side::First), ends(&memory, capacity, Side::Second)) }
 }
 
 /// The end that writes.

@@ -53,7 +53,7 @@ enum State {
     /// This side waits for an offer.
     WaitsForOffer,
     /// Both sides have mapped the segment.
-    Agreed { segment: Segment, side: usize },
+    Agreed(Segment),
     /// The socket carries the bytes. The reason why memory is not shared.
     SocketOnly(String),
 }
@@ -109,12 +109,12 @@ impl Agreement {
                 let capacity = bytes.strip_prefix(OFFER.as_slice()).and_then(|rest| rest.try_into().ok());
                 let capacity = u64::from_le_bytes(capacity.ok_or_else(bad)?);
                 self.state = match file.map(|file| Segment::of(file, capacity)) {
-                    Some(Ok(segment)) => State::Agreed { segment, side: 1 },
+                    Some(Ok(segment)) => State::Agreed(segment),
                     Some(Err(error)) => State::SocketOnly(format!("cannot use the offered memory: {error}")),
                     None => State::SocketOnly("the other side cannot create shared memory".to_owned()),
                 };
                 if capacity > 0 {
-                    let mapped = matches!(self.state, State::Agreed { .. });
+                    let mapped = matches!(self.state, State::Agreed(_));
                     self.socket.write_all(&[u8::from(mapped)])?;
                 }
                 Ok(true)
@@ -125,7 +125,7 @@ impl Agreement {
                     Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
                     Ok(_) => {
                         self.state = match answer {
-                            [1] => State::Agreed { segment, side: 0 },
+                            [1] => State::Agreed(segment),
                             [0] => {
                                 State::SocketOnly("the other side cannot use the offered memory".to_owned())
                             }
@@ -174,8 +174,8 @@ impl Agreement {
     /// socket.
     pub fn connection(self) -> Connection {
         match self.state {
-            State::Agreed { segment, side } => {
-                let (writer, reader, sleep) = segment.ends(side);
+            State::Agreed(segment) => {
+                let (writer, reader, sleep) = segment.ends();
                 let (readable, closed, ending) = (true, false, false);
                 Box::new(Shared { socket: self.socket, writer, reader, sleep, readable, closed, ending })
             }

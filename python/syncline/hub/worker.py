@@ -61,7 +61,7 @@ class Hub:
         """The number of this rank."""
         self.world = world
         """The number of ranks of the job."""
-        at_exit.close(self)
+        at_exit.register(self)
 
     @classmethod
     def join(

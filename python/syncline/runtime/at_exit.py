@@ -25,8 +25,8 @@ class Closable(Protocol):
 _OPEN: weakref.WeakSet[Closable] = weakref.WeakSet()
 
 
-def close(member: Closable) -> None:
-    """Closable ``member`` when the process exits, if it still exists then."""
+def register(member: Closable) -> None:
+    """Closes ``member`` when the process exits, if it still exists then."""
     _OPEN.add(member)
 
 

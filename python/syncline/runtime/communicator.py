@@ -111,7 +111,7 @@ class Communicator:
         self._plans = plans
         self._whole = world
         self._deadline_s = deadline_s
-        at_exit.close(self)
+        at_exit.register(self)
         self._warn()
 
     @classmethod

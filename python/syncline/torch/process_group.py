@@ -197,7 +197,7 @@ def create(opts: Any, options: Any) -> Group:
     if whole:
         _first = First(chosen, communicator)
     backend = Backend(communicator, opts.timeout, in_order=chosen.in_order)
-    at_exit.close(backend)
+    at_exit.register(backend)
     return Group(opts.store, backend)
 
 

@@ -1,7 +1,7 @@
 //! The algorithms to choose from.
 //!
 //! Two rules exclude candidates. First, a rank exchanges messages with at most [`MOST_PEERS`] others at once, unless
-//! it has a link to each. Second, on a network that drops packets ([`GroupNetwork::buffer`](super::Network::buffer)),
+//! it has a link to each. Second, on a network that drops packets ([`GroupNetwork::buffer`](super::GroupNetwork::buffer)),
 //! several ranks send to one rank at the same time only if the buffer holds everything that they can have in flight.
 //! Otherwise they overflow the receiver's port and wait for retransmission time-outs (incast; Phanishayee et al.,
 //! FAST 2008).

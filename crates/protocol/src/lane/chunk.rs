@@ -1,5 +1,7 @@
 //! One chunk on its way through the script.
 
+#![allow(unsafe_code)]
+
 use super::StartedOperation;
 use crate::link::Landing;
 use crate::memory::{Buffer, Pool, Region};
@@ -92,7 +94,9 @@ impl Chunk {
                 return Region::EMPTY;
             }
             let mut buffer = pool.take(bytes);
-            let region = buffer.region();
+            // SAFETY: the chunk keeps the buffer and uses it only as this region. It gives the buffer back when it ends,
+            // and then no frame uses it any more: each was written, or has a copy of its payload, or was dropped.
+            let region = unsafe { buffer.lend() };
             buffers.push(buffer);
             region
         };
@@ -230,13 +234,13 @@ impl Chunk {
         else {
             return;
         };
-        let Some(mut buffer) = (context.early)(from, message) else { return };
+        let Some(buffer) = (context.early)(from, message) else { return };
         let Some(turn) = turn else {
             let place = self.region(shape, part);
             if reduce {
-                place.combine_from(buffer.region(), shape.operation.element, shape.operation.reduction);
+                place.combine(buffer.as_slice(), shape.operation.element, shape.operation.reduction);
             } else {
-                place.copy_from(buffer.region());
+                place.write(buffer.as_slice());
             }
             context.pool.give(buffer);
             self.done(shape, step, ready);
@@ -262,12 +266,12 @@ impl Chunk {
         loop {
             let turns = &mut self.turns[group as usize];
             let turn = turns.next;
-            let Some(mut buffer) = turns.arrived.remove(&turn) else { return };
+            let Some(buffer) = turns.arrived.remove(&turn) else { return };
             turns.next += 1;
             let steps = if turn < members.before {
                 match &mut turns.before {
                     Some(sum) => {
-                        sum.region().combine_from(buffer.region(), element, reduction);
+                        sum.combine(&buffer, element, reduction);
                         pool.give(buffer);
                     }
                     None => turns.before = Some(buffer),
@@ -275,12 +279,12 @@ impl Chunk {
                 if turns.next < members.before {
                     continue;
                 }
-                let mut sum = turns.before.take().expect("put there above");
-                place.combine_from(sum.region(), element, reduction);
+                let sum = turns.before.take().expect("put there above");
+                place.combine(sum.as_slice(), element, reduction);
                 pool.give(sum);
                 &members.steps[..members.before as usize]
             } else {
-                place.combine_from(buffer.region(), element, reduction);
+                place.combine(buffer.as_slice(), element, reduction);
                 pool.give(buffer);
                 &members.steps[turn as usize..=turn as usize]
             };
@@ -299,7 +303,7 @@ impl Chunk {
                 self.data.copy_from(from);
             } else if *keep {
                 let mut saved = context.pool.take(from.len());
-                saved.region().copy_from(from);
+                from.read(saved.as_mut_slice());
                 context.saved.push((from, saved));
             }
             return;
@@ -336,7 +340,7 @@ impl Chunk {
             let to = output.part(bytes(run, width));
             if *keep && to.overlaps(*input) {
                 let mut saved = context.pool.take(to.len());
-                saved.region().copy_from(to);
+                to.read(saved.as_mut_slice());
                 context.saved.push((to, saved));
             }
             to.copy_from(from.part(bytes(at..end, width)));

@@ -189,8 +189,8 @@ impl Group {
             .filter_map(|(&sequence, known)| Some((sequence, known.running.take()?)));
         begun
             .map(|(sequence, running)| {
-                for (place, mut saved) in running.saved {
-                    place.copy_from(saved.region());
+                for (place, saved) in running.saved {
+                    place.write(saved.as_slice());
                     pool.give(saved);
                 }
                 running.chunks.into_values().for_each(|chunk| chunk.end(pool));

@@ -403,9 +403,9 @@ impl Transfers {
                 }
                 return;
             }
-            Some(Some(mut buffer)) => {
+            Some(Some(buffer)) => {
                 if outcome.is_ok() {
-                    transfer.region.copy_from(buffer.region());
+                    transfer.region.write(buffer.as_slice());
                 }
                 context.pool.give(buffer);
             }

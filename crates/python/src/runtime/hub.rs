@@ -1,5 +1,7 @@
 //! Parameter hubs, for Python: workers that join jobs on hubs, and hubs that serve them.
 
+#![allow(unsafe_code)]
+
 use super::certificates::{Secret, trust};
 use super::memory::{Lent, Memory};
 use super::operations::{Begun, Operations, Own};
@@ -116,7 +118,9 @@ impl Hub {
         let request = request
             .ok_or_else(|| PyValueError::new_err(format!("`{wish}` is not an exchange with a hub")))?;
         self.operations.begin(py, Lent::new(input, output), |hub, lent| {
-            Ok(Begun::Exchange(hub.begin(key, request, lent.input(), lent.output(), keep)?))
+            // SAFETY: only the exchange that is returned gets the regions, and `Operations` holds `lent` until it has ended.
+            let (input, output) = unsafe { (lent.input(), lent.output()) };
+            Ok(Begun::Exchange(hub.begin(key, request, input, output, keep)?))
         })
     }
 

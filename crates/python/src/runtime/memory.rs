@@ -41,7 +41,8 @@ enum Owner {
 /// neither frees nor moves the memory as long as this exists.
 ///
 /// The memory may change at any time: Python code may write it, and operations do. So nothing here reads it; operations
-/// copy and combine bytes, and any bytes are valid elements.
+/// copy and combine bytes, and any bytes are valid elements. A write by Python while an operation uses the memory is a
+/// data race: Rust leaves its effect undefined. In practice, the bytes that are sent or stored are then unspecified.
 #[pyclass(frozen, module = "syncline._core")]
 pub(crate) struct Memory {
     region: Region,
@@ -51,8 +52,11 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// The memory, for an operation that ends before `self` is dropped.
-    fn region(&self) -> Region {
+    /// The memory, for an operation.
+    ///
+    /// # Safety
+    /// The operation ends before `self` is dropped. Nothing reads or writes through the region otherwise.
+    unsafe fn region(&self) -> Region {
         self.region
     }
 
@@ -102,8 +106,11 @@ impl Memory {
         if held.len_bytes() == 0 {
             return Ok(Self { region: Region::EMPTY, element, owner: Owner::Nobody });
         }
-        // SAFETY: the exporter promises as many contiguous, writable bytes from there on while the buffer is held. The
-        // region is used only through `Lent`, until its operation has ended.
+        // SAFETY: clause 1: the exporter promises as many contiguous, writable bytes from there on while the buffer is
+        // held, and the region is used only through `Lent`, until its operation has ended. Clause 2 is not guaranteed:
+        // Python code that writes the memory meanwhile causes a data race, which Rust leaves undefined; in practice the
+        // bytes are unspecified. The same holds for clauses 3 and 4, except among collectives of one communicator and
+        // exchanges of one worker: those refuse memory that is in use.
         let region = unsafe { Region::new(held.buf_ptr().cast(), held.len_bytes()) };
         Ok(Self { region, element, owner: Owner::Export(held) })
     }
@@ -138,8 +145,8 @@ impl Memory {
         if owner.is_none() {
             return Err(PyValueError::new_err("memory needs an owner that keeps it valid"));
         }
-        // SAFETY: the caller gives the address of such memory, which `owner` keeps valid. The region is used only
-        // through `Lent`, until its operation has ended.
+        // SAFETY: clause 1: the caller gives the address of such memory, and `owner` keeps it valid. The region is used
+        // only through `Lent`, until its operation has ended. Clauses 2 to 4: as above.
         let region = unsafe { Region::new(std::ptr::with_exposed_provenance_mut(address), nbytes) };
         Ok(Self { region, element, owner: Owner::Object(owner.clone().unbind()) })
     }
@@ -183,7 +190,7 @@ fn refusal(py: Python<'_>, message: &str, found: String, allowed: String) -> PyE
 }
 
 /// The memory that an operation reads and writes. [`super::operations::Operations`] holds it until the operation has
-/// ended: only then may the regions that it hands out dangle.
+/// ended.
 #[derive(Default)]
 pub(super) struct Lent {
     input: Option<Py<Memory>>,
@@ -196,12 +203,21 @@ impl Lent {
     }
 
     /// The region that the operation reads; empty if there is none.
-    pub(super) fn input(&self) -> Region {
-        self.input.as_ref().map_or(Region::EMPTY, |memory| memory.get().region())
+    ///
+    /// # Safety
+    /// `self` is held until the operation that gets the region has ended. Nothing reads or writes through the region
+    /// otherwise.
+    pub(super) unsafe fn input(&self) -> Region {
+        // SAFETY: `self` owns the memory, and the caller guarantees the rest.
+        self.input.as_ref().map_or(Region::EMPTY, |memory| unsafe { memory.get().region() })
     }
 
     /// The region that the operation writes; empty if there is none.
-    pub(super) fn output(&self) -> Region {
-        self.output.as_ref().map_or(Region::EMPTY, |memory| memory.get().region())
+    ///
+    /// # Safety
+    /// As for [`Lent::input`].
+    pub(super) unsafe fn output(&self) -> Region {
+        // SAFETY: as in `input`.
+        self.output.as_ref().map_or(Region::EMPTY, |memory| unsafe { memory.get().region() })
     }
 }

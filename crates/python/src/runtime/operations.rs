@@ -131,7 +131,8 @@ impl<T: Send> Operations<T> {
         PyValueError::new_err(format!("the {} is closed", self.name))
     }
 
-    /// Begins an operation on memory that is held until the operation is over.
+    /// Begins an operation on memory that is held until the operation is over. If `begin` panics, the operation may have
+    /// begun, and its memory is never released.
     pub(crate) fn begin(
         &self,
         py: Python<'_>,
@@ -143,8 +144,18 @@ impl<T: Send> Operations<T> {
         let Some(inner) = self.inner.get() else { return Err(self.closed()) };
         let mut inner = inner.lock().unwrap_or_else(PoisonError::into_inner);
         let over = inner.1.take_finished();
-        let begun = inner.0.as_ref().map(|runner| guarded(|| begin(runner, &lent)));
+        let mut panicked = true;
+        let begun = inner.0.as_ref().map(|runner| {
+            guarded(|| {
+                let begun = begin(runner, &lent);
+                panicked = false;
+                begun
+            })
+        });
         let mut lent = Some(lent);
+        if begun.is_some() && panicked {
+            std::mem::forget(lent.take());
+        }
         let begun = begun.map(|begun| {
             begun.map(|begun| {
                 let held = Arc::new(Held { begun, lent: Mutex::new(lent.take()) });

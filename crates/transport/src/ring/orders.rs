@@ -7,9 +7,8 @@ use loom::thread;
 /// Few bytes, so that there are few orders.
 const CAPACITY: usize = 2;
 
-fn sides() -> [(Writer, Reader, Sleep); 2] {
-    let memory = Arc::new(Memory::plain(CONTROL + 2 * CAPACITY));
-    [0, 1].map(|side| ends(&memory, CAPACITY, side))
+fn sides() -> (Ends, Ends) {
+    both_sides(Memory::plain(CONTROL + 2 * CAPACITY), CAPACITY)
 }
 
 /// Bytes arrive in order, whether or not the ring wraps, and no byte is overwritten before it is read: loom reports an
@@ -17,7 +16,7 @@ fn sides() -> [(Writer, Reader, Sleep); 2] {
 #[test]
 fn bytes_pass_in_order() {
     loom::model(|| {
-        let [(mut writer, ..), (_, mut reader, _)] = sides();
+        let ((mut writer, ..), (_, mut reader, _)) = sides();
         let writes = thread::spawn(move || {
             let mut bytes: &[u8] = &[1, 2, 3];
             while !bytes.is_empty() {
@@ -50,7 +49,7 @@ fn bytes_pass_in_order() {
 #[test]
 fn a_reader_that_sleeps_is_woken() {
     loom::model(|| {
-        let [(mut writer, _, here), (_, mut reader, there)] = sides();
+        let ((mut writer, _, here), (_, mut reader, there)) = sides();
         let socket = Arc::new(Notify::new());
         let wake = Arc::clone(&socket);
         let writes = thread::spawn(move || {
@@ -81,7 +80,7 @@ fn a_reader_that_sleeps_is_woken() {
 #[test]
 fn a_writer_that_sleeps_is_woken() {
     loom::model(|| {
-        let [(mut writer, _, here), (_, mut reader, there)] = sides();
+        let ((mut writer, _, here), (_, mut reader, there)) = sides();
         assert_eq!(writer.write(&[1, 2], CAPACITY), 2);
         assert_eq!(reader.waiting(), Ok(2));
         let socket = Arc::new(Notify::new());

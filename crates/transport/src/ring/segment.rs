@@ -1,7 +1,9 @@
 //! The file of the memory that two processes share. It is sealed against shrinking, so no access can fault.
 
+#![allow(unsafe_code)]
+
 use super::memory::Memory;
-use super::{CONTROL, Reader, Sleep, Writer, ends};
+use super::{CONTROL, Ends, Side, ends};
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,12 +13,14 @@ use std::sync::Arc;
 const LEAST: usize = 4096;
 const MOST: usize = 1 << 30;
 
-/// A segment before its two ends are made.
+/// A segment before the ends of this side are made.
 #[derive(Debug)]
 pub(crate) struct Segment {
     file: OwnedFd,
     memory: Memory,
     capacity: usize,
+    /// The first side is the one that created the segment.
+    side: Side,
 }
 
 impl Segment {
@@ -37,7 +41,7 @@ impl Segment {
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, length as u64)?;
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let memory = Memory::of(file.as_fd(), length)?;
-        Ok(Self { file, memory, capacity })
+        Ok(Self { file, memory, capacity, side: Side::First })
     }
 
     /// Maps a segment that the other side created.
@@ -55,7 +59,7 @@ impl Segment {
             return Err(bad("its size differs from the announced one"));
         }
         let memory = Memory::of(file.as_fd(), length)?;
-        Ok(Self { file, memory, capacity })
+        Ok(Self { file, memory, capacity, side: Side::Second })
     }
 
     fn check_capacity(capacity: usize) -> io::Result<usize> {
@@ -73,9 +77,12 @@ impl Segment {
         self.file.as_fd()
     }
 
-    /// Returns the ends of side 0 or 1. Each process takes the ends of one side, once.
-    pub(crate) fn ends(self, side: usize) -> (Writer, Reader, Sleep) {
-        ends(&Arc::new(self.memory), self.capacity, side)
+    /// Returns this side's ends.
+    pub(crate) fn ends(self) -> Ends {
+        // SAFETY: the process that created the file is its only first side. The second side is the process that got the
+        // file; a correct peer sends each file once. (One that sends a file twice is as incorrect as one that writes bytes
+        // that are not its own.)
+        unsafe { ends(&Arc::new(self.memory), self.capacity, self.side) }
     }
 }
 

@@ -6,8 +6,6 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-type Side = (Writer, Reader, Sleep);
-
 /// Cases of a property, or rounds of a loop; Miri takes a hundred times as long.
 const fn rounds(rounds: u32) -> u32 {
     if cfg!(miri) { rounds.div_ceil(100) } else { rounds }
@@ -16,16 +14,16 @@ const fn rounds(rounds: u32) -> u32 {
 /// Bytes of a ring, of which Miri writes few.
 const CAPACITY: usize = if cfg!(miri) { 256 } else { 4096 };
 
-/// Both sides of a segment, each with its own mapping.
-fn sides(capacity: usize) -> (Side, Side) {
+/// Both sides of a segment, each with its own mapping. Under Miri: one mapping for both sides; `segment.rs` and
+/// `Memory::of` run natively only.
+fn sides(capacity: usize) -> (Ends, Ends) {
     if cfg!(miri) {
-        let memory = Arc::new(Memory::plain(CONTROL + 2 * capacity));
-        return (ends(&memory, capacity, 0), ends(&memory, capacity, 1));
+        return both_sides(Memory::plain(CONTROL + 2 * capacity), capacity);
     }
     let one = Segment::new(capacity).unwrap();
     let file = one.file().try_clone_to_owned().unwrap();
     let other = Segment::of(file, capacity as u64).unwrap();
-    (one.ends(0), other.ends(1))
+    (one.ends(), other.ends())
 }
 
 fn pattern(at: u64) -> u8 {
