@@ -29,6 +29,7 @@ class Diagnostic(TypedDict, total=False):
     code: str
     severity: str
     message: str
+    kind: str
     place: Place
     key: str
     found: str

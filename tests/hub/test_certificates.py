@@ -196,7 +196,7 @@ def test_doctor_warns_of_certificates_that_expire_soon(tmp_path):
     found = json.loads(run("doctor", "--tls", str(tmp_path / "certs"), "--json", "--port", str(free_port())).stdout)
     rows = {row["what"]: row for row in found["findings"]}
     assert rows["certificate rank"]["state"] == "poor"
-    assert rows["certificate rank"]["detail"].endswith("UTC, which is soon")
+    assert rows["certificate rank"]["detail"].endswith("UTC, within 3 days")
 
 
 def test_the_lines_of_the_guides_work(tmp_path):

@@ -91,7 +91,7 @@ def test_status_shows_jobs():
             shown = run("status", address).stdout
             found = json.loads(run("status", address, "--json").stdout)["hub"]
     assert "resnet" in shown
-    assert "1 here" in shown
+    assert "1 active" in shown
     assert "1.2 MB" in shown
     job = found["jobs"][0]
     assert (job["chunks"], job["steps"], sum(job["bytes_in"])) == (13, 39, 1_200_000)
@@ -179,7 +179,7 @@ def test_doctor_finds_problems(tmp_path):
         taken = run("doctor", "--listen", "127.0.0.1", "--port", port, "--key-file", str(key), status=1).stdout
     assert "others may read the key" in taken
     assert "Address already in use" in taken
-    assert "cannot be asked" in run("doctor", "127.0.0.1:1", status=1).stdout
+    assert "cannot be reached" in run("doctor", "127.0.0.1:1", status=1).stdout
 
 
 def test_metrics_are_served_to_prometheus():
@@ -193,7 +193,7 @@ def test_metrics_are_served_to_prometheus():
                     break
                 # The hub updates its status a few times a second.
                 time.sleep(0.05)
-        assert 'syncline_hub_ranks{job="mine",state="here"} 1.0' in text
+        assert 'syncline_hub_ranks{job="mine",state="active"} 1.0' in text
         assert 'syncline_hub_chunk_steps_total{job="mine"} 1.0' in text
         # The totals still include a job's bytes after the job is gone.
         for _ in range(100):
@@ -219,7 +219,7 @@ def test_metrics_are_served_to_prometheus():
         (["status", "foo:bar"], 2, "the port is not valid"),
         (["status", "foo:70000"], 2, "the port is not valid"),
         (["serve", "--port", "70000"], 2, "less than or equal to 65535"),
-        (["status", "127.0.0.1:1"], 6, "cannot be asked"),
+        (["status", "127.0.0.1:1"], 6, "cannot be reached"),
         (["status", "nowhere.invalid"], 2, "the host's address cannot be found"),
     ],
 )

@@ -265,7 +265,7 @@ def test_invalid_arguments_of_a_hub_are_reported():
     refused(lambda: Service(["127.0.0.1:99999"]), "the port is not valid", "0 to 65535")
     refused(lambda: Service(["192.0.2.7"], port=0), "anybody who reaches this address")
     refused(lambda: Service(port=0, resources=HubResources(congestion="no such")), "congestion control")
-    refused(lambda: status("127.0.0.1:1", wait_s=0.2), "cannot be asked")
+    refused(lambda: status("127.0.0.1:1", wait_s=0.2), "cannot be reached")
 
 
 def test_two_levels_pay_on_a_thin_core_network():

@@ -61,6 +61,9 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// One sentence that states the broken rule, without a full stop.
     pub message: String,
+    /// A word for programs that says which of the code's problems this is, such as `deadline`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// The place in the input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
@@ -91,6 +94,7 @@ impl Diagnostic {
             code,
             severity: Severity::Error,
             message: message.into(),
+            kind: None,
             place: None,
             key: None,
             found: None,
@@ -103,6 +107,12 @@ impl Diagnostic {
     /// Returns a warning of kind `code`.
     pub fn warning(code: Code, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(code, message) }
+    }
+    /// Sets which of the code's problems this is.
+    #[must_use]
+    pub fn kind(mut self, kind: impl Into<String>) -> Self {
+        self.kind = Some(kind.into());
+        self
     }
     /// Sets the file and the line; `line` is 0 where the file has none.
     #[must_use]

@@ -407,7 +407,9 @@ impl Group {
         let bad = |what: String| Err(Diagnostic::error(Code::BadValue, what).into());
         let mut state = shared.lock();
         if name == 0 || state.groups.values().any(|group| group.name == name && !group.left) {
-            return bad(format!("group number {name} is already in use"));
+            return bad(format!(
+                "group number {name} is already in use: close that group, or use another name"
+            ));
         }
         let taken: BTreeSet<u32> = state.groups.keys().copied().collect();
         let Some(slot) = (1..MOST_GROUPS).find(|slot| !taken.contains(slot)) else {

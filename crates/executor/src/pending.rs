@@ -183,8 +183,8 @@ mod orders {
     use loom::cell::UnsafeCell;
     use loom::thread;
 
-    /// Two lanes write the result, each its part, and the last one ends the operation. Whoever waits, or is called
-    /// back, sees all of it: loom reports a read that is not ordered after a write.
+    /// Two lanes write the result, each its part, and the last one ends the operation. Waiting callers and callbacks see
+    /// the whole result: loom reports a read that is not ordered after a write.
     fn ends(wait: fn(&Pending, &dyn Fn())) {
         loom::model(move || {
             let completion = Completion::new(2);

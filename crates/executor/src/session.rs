@@ -110,7 +110,7 @@ impl Session {
     /// Why no other epoch can begin, if none can.
     pub fn binds(&self) -> Option<String> {
         if !self.place.elastic {
-            return Some("the job is not elastic".to_owned());
+            return Some("the job is not elastic: all ranks must join with `elastic`".to_owned());
         }
         let (sequence, operation) = self.communicator.consumed()?;
         Some(format!(
@@ -155,7 +155,7 @@ fn check_wanted<'a>(
     place: &MemberSettings,
     wanted: &'a mut dyn FnMut() -> bool,
 ) -> impl FnMut() -> Result<(), JoinError> + use<'a> {
-    let stopped = JoinError::here(place.rank, "stopped joining, as its caller asked");
+    let stopped = JoinError::here(place.rank, "was cancelled while joining");
     move || if wanted() { Ok(()) } else { Err(stopped.clone()) }
 }
 

@@ -143,7 +143,7 @@ fn a_newcomer_gives_up_if_no_epoch_begins() {
     let members = all(renew(members, AT_ONCE));
     let hasty = MemberSettings { wait: Duration::from_millis(300), ..elastic(1, 2, port) };
     let why = enter(hasty, settings()).join().unwrap().unwrap_err().why;
-    assert!(why.contains("waits for the job to begin another epoch"), "{why}");
+    assert!(why.contains("the running ranks did not begin a new epoch"), "{why}");
     sums(&members);
 }
 

@@ -123,8 +123,8 @@ fn all_addresses_of_the_coordinator_are_tried() {
 fn members_listen_at_the_ports_and_addresses_that_they_are_given() {
     // Three members with two lanes each, and the coordinator.
     let first = 20_000 + (std::process::id() % 20_000) as u16;
-    let told = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let any = Interface { listen: IpAddr::V4(Ipv4Addr::UNSPECIFIED), advertised: told };
+    let advertised = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let any = Interface { listen: IpAddr::V4(Ipv4Addr::UNSPECIFIED), advertised };
     let ports = move |count: u16| Some((first, first + count - 1));
     let of = move |rank, port, count| MemberSettings {
         ports: ports(count),
@@ -528,7 +528,7 @@ fn joining_stops_when_its_caller_asks() {
         let hooks = Hooks { announce: &mut |_| Ok(()), wanted: &mut wanted, notice: &mut |_| {} };
         let error = join_with(&place(rank, world, free_port()), &mut book, settings(), hooks);
         let why = error.unwrap_err().why;
-        assert!(why.contains("stopped joining, as its caller asked"), "{why}");
+        assert!(why.contains("was cancelled while joining"), "{why}");
         assert!(began.elapsed() < Duration::from_secs(3));
     }
 }

@@ -1,11 +1,11 @@
 //! The thread of a hub that admits workers, owns the register, and commands the cores.
 
 use super::core_thread::{Command, CoreHandle, Report};
-use super::events::{Event, Events as Journal};
+use super::events::{Event, EventLog};
 use super::message::FromWorker;
 use super::rack_connection::{RackConnector, RackSocket};
 use super::register::{Action, HubList, MemoryShare, Register, Shares};
-use super::serve::Setup;
+use super::setup::{OpenError, Setup};
 use super::shard::{Bounds, Counters, Peer};
 use super::status::{JobStatus, Status};
 use super::terms::Contract;
@@ -47,7 +47,7 @@ type Planned = (u32, Shares);
 #[derive(Clone, Debug)]
 pub(super) struct SharedState {
     pub(super) status: Arc<Mutex<Status>>,
-    pub(super) events: Arc<Mutex<Journal>>,
+    pub(super) events: Arc<Mutex<EventLog>>,
     /// [`NEVER`]; or end once no job has a worker, or after this many milliseconds.
     pub(super) ends: Arc<AtomicU64>,
     /// Wakes the admission thread.
@@ -110,16 +110,21 @@ impl AdmissionThread {
     /// listens and its shared state, too.
     ///
     /// # Errors
-    /// A sentence: an address is not available, or the system starts no thread for a core.
-    pub(super) fn open(setup: Setup, cpus: &[usize]) -> Result<(Self, Vec<SocketAddr>, SharedState), String> {
-        let fault = |error: io::Error| format!("cannot begin: {error}");
+    /// An address is not available, or the system cannot start a thread for a core.
+    pub(super) fn open(
+        setup: Setup,
+        cpus: &[usize],
+    ) -> Result<(Self, Vec<SocketAddr>, SharedState), OpenError> {
+        let fault = |error: io::Error| format!("cannot start: {error}");
         let poll = Watcher::new().map_err(fault)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE).map_err(fault)?);
         let mut listeners = Vec::new();
         let mut interfaces = Vec::new();
         for (number, &address) in setup.interfaces.iter().enumerate() {
-            let mut listener =
-                TcpListener::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
+            let mut listener = TcpListener::bind(address).map_err(|error| match error.kind() {
+                ErrorKind::AddrInUse => OpenError::AddressInUse { address, error },
+                _ => OpenError::Other(format!("cannot listen on {address}: {error}")),
+            })?;
             if let Some(name) = &setup.congestion {
                 // Accepted connections inherit the congestion control.
                 congestion::choose(&SockRef::from(&listener), name)?;
@@ -302,7 +307,7 @@ impl AdmissionThread {
                 _ = waker.wake();
             }
         };
-        // If the system starts no thread, ranks time out.
+        // If the system cannot start a thread, ranks time out.
         _ = std::thread::Builder::new().name("plan".to_owned()).spawn(compute);
     }
 
@@ -322,7 +327,7 @@ impl AdmissionThread {
             sockets: self.rack_sockets.0.clone(),
             waker: Arc::clone(&self.shared.waker),
         };
-        // If the system starts no thread, ranks time out.
+        // If the system cannot start a thread, ranks time out.
         _ = std::thread::Builder::new().name("bridge".to_owned()).spawn(move || connector.run(job));
     }
 
@@ -486,7 +491,7 @@ impl AdmissionThread {
                 job: summary.job,
                 keys: summary.keys,
                 chunks: summary.chunks,
-                ranks: summary.workers.into_iter().map(str::to_owned).collect(),
+                ranks: summary.workers,
                 bytes_in: counters.iter().map(|core| core.bytes_in).collect(),
                 bytes_out: counters.iter().map(|core| core.bytes_out).collect(),
                 pushes: counters.iter().map(|core| core.pushes).sum(),

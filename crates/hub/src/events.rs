@@ -6,12 +6,34 @@ use std::collections::VecDeque;
 /// The most events that wait to be taken. The oldest are dropped beyond that.
 pub const MOST_EVENTS: usize = 1 << 12;
 
+/// A kind of event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// The first worker of a job was admitted.
+    JobOpened,
+    /// A job ended, because its workers have left or did not come back.
+    JobEnded,
+    /// A job failed.
+    JobFailed,
+    /// A worker joined.
+    RankJoined,
+    /// A worker left.
+    RankLeft,
+    /// A worker was lost.
+    RankLost,
+    /// A worker was refused.
+    RankRefused,
+    /// A connection was refused before its job was known.
+    ConnectionRefused,
+}
+
 /// An event at a hub.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
-    /// The kind of event: `job_opened`, `job_ended`, `job_failed`, `rank_joined`, `rank_left`, `rank_lost`,
-    /// `rank_refused`, `connection_refused`.
-    pub event: &'static str,
+    /// The kind of event.
+    #[serde(rename = "event")]
+    pub kind: EventKind,
     /// The job; empty for a refused connection, whose job is not known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub job: String,
@@ -30,25 +52,32 @@ pub struct Event {
 }
 
 impl Event {
-    fn of_job(event: &'static str, job: &str, rank: Option<u32>, why: Option<String>) -> Self {
-        Self { event, job: job.to_owned(), rank, why, from: None, refused: None }
+    fn of_job(kind: EventKind, job: &str, rank: Option<u32>, why: Option<String>) -> Self {
+        Self { kind, job: job.to_owned(), rank, why, from: None, refused: None }
     }
 
     /// Creates the event of a connection that was refused before its job was known.
     pub(super) fn refused(from: String, why: String, refused: u64) -> Self {
         let (from, refused) = (Some(from), Some(refused));
-        Self { event: "connection_refused", job: String::new(), rank: None, why: Some(why), from, refused }
+        Self {
+            kind: EventKind::ConnectionRefused,
+            job: String::new(),
+            rank: None,
+            why: Some(why),
+            from,
+            refused,
+        }
     }
 }
 
 /// Events that have not been taken, at most [`MOST_EVENTS`].
 #[derive(Debug, Default)]
-pub(super) struct Events(VecDeque<Event>);
+pub(super) struct EventLog(VecDeque<Event>);
 
-impl Events {
+impl EventLog {
     /// Adds an event of a job.
-    pub(super) fn note(&mut self, event: &'static str, job: &str, rank: Option<u32>, why: Option<String>) {
-        self.extend([Event::of_job(event, job, rank, why)]);
+    pub(super) fn note(&mut self, kind: EventKind, job: &str, rank: Option<u32>, why: Option<String>) {
+        self.extend([Event::of_job(kind, job, rank, why)]);
     }
 
     /// Takes all events.
@@ -57,7 +86,7 @@ impl Events {
     }
 }
 
-impl Extend<Event> for Events {
+impl Extend<Event> for EventLog {
     fn extend<T: IntoIterator<Item = Event>>(&mut self, events: T) {
         self.0.extend(events);
         self.0.drain(..self.0.len().saturating_sub(MOST_EVENTS));

@@ -154,10 +154,10 @@ pub fn join(
     }
     let place = &place;
     if let Some(twice) = (1..place.hubs.len()).find(|&hub| place.hubs[..hub].contains(&place.hubs[hub])) {
-        return Err(invalid(format!("the hub {} is listed twice", place.hubs[twice])));
+        return Err(invalid(format!("the hub {} is listed twice: list each hub once", place.hubs[twice])));
     }
     if place.hubs.is_empty() {
-        return Err(invalid("no hub is given".to_owned()));
+        return Err(invalid("no hub is given: name one or more, or set SYNCLINE_HUBS".to_owned()));
     }
     let deadline = Instant::now() + place.wait;
     let incarnation = random().map_err(here)?;
@@ -204,8 +204,9 @@ fn attempt(
     let mut opened: Vec<OpenedHub> = Vec::new();
     let mut heartbeats = HubHeartbeats::new(place.patience);
     for &address in &place.hubs {
-        let at =
-            |what: String| AttemptError::Unreached(here(format!("cannot join at the hub {address}: {what}")));
+        let at = |what: String| {
+            AttemptError::Unreached(here(format!("cannot join through hub {address}: {what}")))
+        };
         let mut keep_alive = || heartbeats.keep_alive(&mut opened, place, stop);
         let hub = open_hub(place, address, open, deadline, &mut keep_alive).map_err(at)?;
         heartbeats.join(opened.len());
@@ -279,7 +280,7 @@ fn attempt(
     )
     .map_err(|error| here(format!("cannot wait: {error}")))?;
     let thread = std::thread::Builder::new().name("worker".to_owned()).spawn(|| worker.run());
-    let thread = Some(thread.map_err(|error| here(format!("starts no thread: {error}")))?);
+    let thread = Some(thread.map_err(|error| here(format!("cannot start its thread: {error}")))?);
     let submitted = Mutex::new(Submitted { commands, newest: 0, steps, in_flight: Vec::new() });
     Ok(Hub { contract: Arc::clone(contract), rank: place.rank, submitted, failed, fresh, waker, thread })
 }
@@ -509,7 +510,7 @@ fn begin(
                         return Err(if half { AttemptError::Later } else { AttemptError::Final }(error));
                     }
                     FromHub::Refused { why, permanent } => {
-                        let what = format!("cannot join at the hub {}: refused: {why}", place.hubs[hub]);
+                        let what = format!("cannot join through hub {}: refused: {why}", place.hubs[hub]);
                         let error = JoinError::here(place.rank, &what);
                         return Err(if permanent { AttemptError::Final } else { AttemptError::Later }(error));
                     }
@@ -668,7 +669,8 @@ impl Hub {
     pub fn set_rate(&self, rate: f64, key: Option<u32>) -> syncline_diagnostics::Result<()> {
         if self.contract.terms.racks.as_ref().is_some_and(|racks| racks.hubs.len() > 1) {
             let message = "the learning rate cannot change in a job with hubs in several racks";
-            return Err(Diagnostic::error(Code::BadValue, message).into());
+            let help = "use hubs in one rack, or set the rate in the optimizer with which you join";
+            return Err(Diagnostic::error(Code::BadValue, message).help(help).into());
         }
         let optimizers = &self.contract.optimizers;
         let optimized = match key {
@@ -677,7 +679,8 @@ impl Hub {
         };
         if !optimized {
             let message = "there is no optimizer whose learning rate could change";
-            return Err(Diagnostic::error(Code::BadValue, message).into());
+            let help = "give the vector an optimizer when you join";
+            return Err(Diagnostic::error(Code::BadValue, message).help(help).into());
         }
         if !(rate.is_finite() && rate >= 0.0) {
             return Err(Diagnostic::error(Code::BadValue, "the learning rate is invalid")

@@ -12,7 +12,7 @@
 //!   [`events`]: events for logs;
 //! - [`benefit`]: whether two levels of hubs are worthwhile.
 //!
-//! On sockets and threads: [`serve`], a hub; `admission_thread`, which admits workers and owns the register;
+//! On sockets and threads: [`serve`], a hub; [`setup`], its setup; `admission_thread`, which admits workers and owns the register;
 //! `core_thread`, one core; `rack_connection`, connections to hubs of other racks; [`status`], a hub's status;
 //! [`join`], how a worker joins its hubs; and `worker_thread`, the worker's thread.
 
@@ -31,6 +31,7 @@ pub mod optimizer;
 mod rack_connection;
 pub mod register;
 pub mod serve;
+pub mod setup;
 pub mod shard;
 mod slot;
 pub mod status;

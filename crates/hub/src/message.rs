@@ -37,7 +37,7 @@ pub enum FromWorker {
     },
     /// The worker cannot go on.
     GivesUp {
-        /// Who is at fault, as far as the worker knows or another hub has told it.
+        /// Who is at fault, as far as the worker knows or another hub has reported.
         blame: Blame,
         /// What happened.
         trouble: Trouble,

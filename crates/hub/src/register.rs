@@ -20,9 +20,10 @@ mod test_hub;
 pub use action::{Action, HubList};
 pub use memory::{MemoryShare, Shares};
 
-use super::events::{Event, Events};
+use super::events::{Event, EventKind, EventLog};
 use super::message::{FromHub, FromWorker};
 use super::optimizer::Optimizers;
+use super::status::RankState;
 use super::terms::{Contract, LossPolicy};
 use admission::Planning;
 use blame::{Inquiry, LostConnection};
@@ -72,7 +73,7 @@ enum State {
     /// It has left.
     Left,
     /// It belongs to another rack.
-    Elsewhere,
+    OtherRack,
 }
 
 impl State {
@@ -81,20 +82,20 @@ impl State {
             Self::Joining(connection) | Self::Ready(connection) | Self::Active(connection) => {
                 Some(*connection)
             }
-            Self::Absent | Self::Lost(_) | Self::Left | Self::Elsewhere => None,
+            Self::Absent | Self::Lost(_) | Self::Left | Self::OtherRack => None,
         }
     }
 
-    /// The name of the state in a hub's status.
-    const fn name(&self) -> &'static str {
+    /// The state as a hub's status shows it.
+    const fn status(&self) -> RankState {
         match self {
-            Self::Absent => "absent",
-            Self::Joining(_) => "joining",
-            Self::Ready(_) => "waiting",
-            Self::Active(_) => "here",
-            Self::Lost(_) => "lost",
-            Self::Left => "left",
-            Self::Elsewhere => "elsewhere",
+            Self::Absent => RankState::Absent,
+            Self::Joining(_) => RankState::Joining,
+            Self::Ready(_) => RankState::Waiting,
+            Self::Active(_) => RankState::Active,
+            Self::Lost(_) => RankState::Lost,
+            Self::Left => RankState::Left,
+            Self::OtherRack => RankState::OtherRack,
         }
     }
 }
@@ -165,7 +166,7 @@ pub struct Register {
     /// Whether new jobs are refused.
     draining: bool,
     actions: Vec<Action>,
-    events: Events,
+    events: EventLog,
 }
 
 /// A job, as `status` shows it.
@@ -181,7 +182,7 @@ pub struct JobSummary {
     /// The number of its chunks.
     pub chunks: u32,
     /// The state of each worker.
-    pub workers: Vec<&'static str>,
+    pub workers: Vec<RankState>,
     /// Bytes of the hub's memory that it may use.
     pub memory: u64,
 }
@@ -208,7 +209,7 @@ impl Register {
             losses: 0,
             draining: false,
             actions: Vec::new(),
-            events: Events::default(),
+            events: EventLog::default(),
         }
     }
 
@@ -269,7 +270,7 @@ impl Register {
         for name in over.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
             if let Some(job) = self.jobs.remove(&name) {
                 self.actions.push(Action::EndJob { job: job.number });
-                self.note("job_ended", &name, None, Some("no rank came back".to_owned()));
+                self.note(EventKind::JobEnded, &name, None, Some("no rank came back".to_owned()));
             }
         }
     }
@@ -311,7 +312,7 @@ impl Register {
             job: name.clone(),
             keys: job.contract.catalogue.keys().len(),
             chunks: job.contract.catalogue.chunks(),
-            workers: job.workers.iter().map(State::name).collect(),
+            workers: job.workers.iter().map(State::status).collect(),
             memory: job.memory,
         };
         self.jobs.iter().map(summary).collect()
@@ -329,8 +330,8 @@ impl Register {
         }
     }
 
-    fn note(&mut self, event: &'static str, job: &str, rank: Option<u32>, why: Option<String>) {
-        self.events.note(event, job, rank, why);
+    fn note(&mut self, kind: EventKind, job: &str, rank: Option<u32>, why: Option<String>) {
+        self.events.note(kind, job, rank, why);
     }
 
     fn send(&mut self, connection: u32, message: FromHub) {
@@ -372,14 +373,14 @@ impl Register {
             && begun
             && job.workers.iter().any(|state| matches!(state, State::Lost(_)));
         let over = job.is_deserted() && !waits;
-        let finished = job.workers.iter().all(|state| matches!(state, State::Left | State::Elsewhere));
+        let finished = job.workers.iter().all(|state| matches!(state, State::Left | State::OtherRack));
         self.note_removed(name, worker, &state);
         if over {
             let end =
                 if finished { Action::RetireJob { job: number } } else { Action::EndJob { job: number } };
             self.actions.push(end);
             self.jobs.remove(name);
-            self.note("job_ended", name, None, None);
+            self.note(EventKind::JobEnded, name, None, None);
             return;
         }
         match (policy, state) {
@@ -396,9 +397,9 @@ impl Register {
         match state {
             State::Lost(trouble) => {
                 self.losses += 1;
-                self.note("rank_lost", name, Some(worker), Some(trouble.what.clone()));
+                self.note(EventKind::RankLost, name, Some(worker), Some(trouble.what.clone()));
             }
-            State::Left => self.note("rank_left", name, Some(worker), None),
+            State::Left => self.note(EventKind::RankLeft, name, Some(worker), None),
             _ => {}
         }
     }

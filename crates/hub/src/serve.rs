@@ -2,38 +2,15 @@
 
 use super::admission_thread::{AdmissionThread, NEVER, SharedState};
 use super::events::Event;
-use super::optimizer::Optimizers;
-use super::register::{Limits, MOST_CORES};
+use super::register::MOST_CORES;
+use super::setup::{OpenError, Setup};
 use super::status::Status;
 use std::net::SocketAddr;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use syncline_protocol::heartbeat::Patience;
 use syncline_transport::affinity;
-use syncline_transport::trust::Trust;
-
-/// The setup of a hub.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// The addresses where it listens, one per interface. Port 0 chooses a free port.
-    pub interfaces: Vec<SocketAddr>,
-    /// The number of threads that sum. Workers reach core `c` through interface `c mod interfaces`.
-    pub cores: u32,
-    /// Whether to pin each of these threads to its own CPU, for a host that does nothing else.
-    pub pin: bool,
-    /// How hub and workers authenticate each other.
-    pub trust: Trust,
-    /// Heartbeats: their interval, and how long a silent worker is waited for.
-    pub patience: Patience,
-    /// The limits on jobs and memory.
-    pub limits: Limits,
-    /// The optimizers that jobs may choose.
-    pub optimizers: Optimizers,
-    /// The congestion control of connections (`cubic`, `reno`); the system's default if absent.
-    pub congestion: Option<String>,
-}
 
 /// A running hub. Dropping it ends the hub.
 #[derive(Debug)]
@@ -47,20 +24,21 @@ impl Service {
     /// Starts a hub.
     ///
     /// # Errors
-    /// A sentence: the setup is invalid, an address is not available, or the system starts no thread for a core.
-    pub fn open(setup: Setup) -> Result<Self, String> {
+    /// The setup is invalid, an address is not available, or the system cannot start a thread for a core.
+    pub fn open(setup: Setup) -> Result<Self, OpenError> {
         if !(1..=MOST_CORES).contains(&setup.cores) {
-            return Err(format!("has {} cores: it must have 1 to {MOST_CORES}", setup.cores));
+            return Err(format!("has {} cores: it must have 1 to {MOST_CORES}", setup.cores).into());
         }
         let interfaces = setup.interfaces.len();
         if interfaces == 0 || interfaces > setup.cores as usize {
             return Err(format!(
                 "has {interfaces} interfaces for {} cores: give at least one, and at most one for each core",
                 setup.cores
-            ));
+            )
+            .into());
         }
         if setup.limits.memory == 0 {
-            return Err("has no memory for jobs: give it more than 0 bytes".to_owned());
+            return Err("has no memory for jobs: give it more than 0 bytes".to_owned().into());
         }
         let cpus = if setup.pin { affinity::allowed() } else { Vec::new() };
         if setup.pin && cpus.len() < setup.cores as usize {
@@ -68,11 +46,12 @@ impl Service {
                 "has no CPU for each of its {} cores: it may use {} CPUs. Serve with fewer cores, or without --pin",
                 setup.cores,
                 cpus.len()
-            ));
+            )
+            .into());
         }
         let (admission, interfaces, shared) = AdmissionThread::open(setup, &cpus)?;
         let thread = std::thread::Builder::new().name("hub".to_owned()).spawn(|| admission.run());
-        let thread = thread.map_err(|error| format!("cannot begin: {error}"))?;
+        let thread = thread.map_err(|error| format!("cannot start its thread: {error}"))?;
         Ok(Self { interfaces, shared, thread: Some(thread) })
     }
 

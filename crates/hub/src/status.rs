@@ -39,6 +39,26 @@ pub struct Status {
     pub jobs: Vec<JobStatus>,
 }
 
+/// The state of a rank at a hub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RankState {
+    /// It has not joined.
+    Absent,
+    /// It is connecting to cores.
+    Joining,
+    /// It is connected to all cores, and waits until it may begin.
+    Waiting,
+    /// It takes part in the job.
+    Active,
+    /// It was lost.
+    Lost,
+    /// It has left.
+    Left,
+    /// It belongs to another rack.
+    OtherRack,
+}
+
 /// The status of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobStatus {
@@ -49,7 +69,7 @@ pub struct JobStatus {
     /// The number of its chunks.
     pub chunks: u32,
     /// The state of each rank.
-    pub ranks: Vec<String>,
+    pub ranks: Vec<RankState>,
     /// Bytes received by each core.
     pub bytes_in: Vec<u64>,
     /// Bytes sent by each core.
@@ -74,7 +94,7 @@ pub fn ask(
     stop: &mut dyn FnMut() -> Result<(), String>,
 ) -> Result<Status, String> {
     let deadline = Instant::now() + wait;
-    let cannot = |shut: HandshakeError| format!("cannot be asked: {}", shut.why);
+    let cannot = |shut: HandshakeError| format!("cannot be reached: {}", shut.why);
     let socket =
         Handshaking::reach(&[address], (trust, ""), &Role::Visitor, deadline, stop).map_err(cannot)?;
     let mut connection = ControlConnection::new(socket);

@@ -78,7 +78,7 @@ pub(super) struct WorkerThread {
     started: Instant,
     /// When timers were last advanced.
     ticked: Duration,
-    /// The exchange that has missed its deadline, once hubs have been told.
+    /// The exchange that has missed its deadline, once it was reported to the hubs.
     late: Option<LateExchange>,
     /// What seems wrong from here. A hub may know better.
     suspicion: Option<Suspicion>,

@@ -55,7 +55,7 @@ impl Members {
                 Err(format!("the job has begun, and rank {rank} no longer takes part in it").into())
             }
             Role::Member { .. } => Ok(()),
-            _ => Err("only ranks can join at the coordinator".to_owned().into()),
+            _ => Err("only ranks may connect to the coordinator".to_owned().into()),
         }
     }
 }

@@ -63,7 +63,7 @@ impl Drop for CoordinatorThread {
 fn bind(place: &MemberSettings) -> Result<Vec<TcpListener>, String> {
     let listen = |address: SocketAddr, port: u16| TcpListener::bind(SocketAddr::new(address.ip(), port));
     let [first, others @ ..] = &place.coordinator[..] else {
-        return Err("has no coordinator address".to_owned());
+        return Err("has no coordinator address: set MASTER_ADDR".to_owned());
     };
     let (mut whys, mut found): (Vec<String>, Vec<TcpListener>) = (Vec::new(), Vec::new());
     for &address in [first].into_iter().chain(others) {

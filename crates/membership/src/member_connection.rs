@@ -139,7 +139,7 @@ fn connect_to_coordinator(
             Err(shut) => shut,
         };
         if shut.permanent || Instant::now() >= deadline {
-            let what = format!("cannot join at the coordinator {addresses}: {}", shut.why);
+            let what = format!("cannot reach the coordinator {addresses}: {}", shut.why);
             return Err(gave_up.unwrap_or_else(|| JoinError::here(place.rank, &what)));
         }
         let waited = began.elapsed().as_secs_f64();
@@ -271,9 +271,9 @@ impl MemberConnection {
                     if past(Duration::from_secs(2)) {
                         let why = match begun {
                             true => {
-                                "waits for the job to begin another epoch, which its ranks have not done yet"
+                                "timed out: the running ranks did not begin a new epoch (call `renew` on them)"
                             }
-                            false => "waits for other ranks, but the coordinator does not say which",
+                            false => "timed out while waiting for other ranks; the coordinator sent no list",
                         };
                         return Err(fault(why.to_owned()));
                     }

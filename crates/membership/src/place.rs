@@ -71,10 +71,10 @@ impl MemberSettings {
             return fault(format!("does not exist: the job has {} ranks, numbered from 0", self.world));
         }
         if self.interfaces.is_empty() {
-            return fault("has no interface to listen on".to_owned());
+            return fault("has no interface to listen on: set SYNCLINE_ADDRESSES".to_owned());
         }
         if self.coordinator.is_empty() {
-            return fault("has no coordinator address".to_owned());
+            return fault("has no coordinator address: set MASTER_ADDR".to_owned());
         }
         if let Some((first, last)) = self.ports
             && (first == 0 || first > last)

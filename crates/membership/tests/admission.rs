@@ -186,7 +186,7 @@ impl Guest {
             Self::AnotherKey => Some("does not have the key of this job"),
             Self::NoKey => Some("with `none`, the accepting side with `key`"),
             Self::AnotherJob => Some("this process serves a job of another name"),
-            Self::NoMember => Some("only ranks can join at the coordinator"),
+            Self::NoMember => Some("only ranks may connect to the coordinator"),
             Self::Version(_) => Some("install the same release of syncline on both"),
         }
     }

@@ -162,6 +162,21 @@ pub enum FaultKind {
     Deadline,
 }
 
+impl FaultKind {
+    /// Its name, for programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Left => "left",
+            Self::Silent => "silent",
+            Self::Corrupt => "corrupt",
+            Self::Changed => "changed",
+            Self::Differs => "differs",
+            Self::Deadline => "deadline",
+        }
+    }
+}
+
 impl Trouble {
     /// A connection was closed; `how` is the system's description.
     pub fn closed(how: &str) -> Self {

@@ -28,7 +28,7 @@ use std::fmt;
 use zeroize::Zeroize;
 
 /// The version of the protocol that this side speaks: frames, messages and handshake.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// Most bytes of a message until the handshake is complete.
 pub const LONGEST: usize = 4096;

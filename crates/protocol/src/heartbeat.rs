@@ -17,9 +17,8 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// A peer counts as heard for this long: the limit less two intervals. If one machine finds a peer silent for too
-    /// long, every machine that still hears the peer has heard it since its heartbeats stopped arriving at the first.
-    /// Heartbeats are an interval apart.
+    /// Window in which a peer counts as alive: `silence` minus two intervals, so a peer that another machine found silent
+    /// but this one still hears was heard after that silence began.
     pub fn recent(&self) -> Duration {
         self.silence.saturating_sub(2 * self.interval)
     }

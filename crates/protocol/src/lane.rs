@@ -324,7 +324,7 @@ impl Lane {
         let (slot, id) = (opening.slot, opening.id);
         let mut group = Group::new(opening, self.world);
         group.absent = group.others().collect();
-        // A member that has already left the group has forgotten it, and is not told anything about it.
+        // A member that has already left the group has forgotten it, and gets no messages about it.
         let parted: Vec<(u64, u32)> = self.parted.range((id, 0)..=(id, u32::MAX)).copied().collect();
         for key in parted {
             self.parted.remove(&key);

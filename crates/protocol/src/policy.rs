@@ -34,9 +34,10 @@ impl NamedRule {
             (false, _) => by_name(&self.algorithm)?,
             (true, Some(group)) => by_name(&format!("{}(group={group})", self.algorithm))?,
             (true, None) => {
-                let message =
-                    format!("racks that differ in size cannot be the groups of `{}`", self.algorithm);
-                return Err(Diagnostic::error(Code::BadValue, message).key("racks").into());
+                let name = &self.algorithm;
+                let message = format!("racks that differ in size cannot be the groups of `{name}`");
+                let allowed = format!("racks of one size, except for one smaller rack; or `{name}(group=N)`");
+                return Err(Diagnostic::error(Code::BadValue, message).key("racks").allowed(allowed).into());
             }
         };
         syncline_plan::registry::check(&*algorithm, self.kind, ranks)?;

@@ -384,7 +384,7 @@ fn a_peer_that_offers_too_much_is_at_fault() {
 }
 
 #[test]
-fn both_sides_are_told_that_their_lengths_differ() {
+fn both_sides_report_different_lengths() {
     for (space, bytes) in [(0, 1 << 20), (4, 12)] {
         let mut network = VirtualNetwork::mesh(lanes(2), 1, 1 << 16);
         let mut sides = [Side::default(), Side::default()];
@@ -642,7 +642,7 @@ fn a_group_that_a_member_never_opened_can_be_left() {
 }
 
 #[test]
-fn every_member_of_a_group_is_told_which_member_was_lost() {
+fn every_member_of_a_group_names_the_lost_member() {
     const ALL: &[u32] = &[0, 1, 2];
     let mut network = VirtualNetwork::mesh(lanes(3), 3, 1 << 12);
     let what = operation(CollectiveKind::AllReduce, 100);
@@ -658,7 +658,7 @@ fn every_member_of_a_group_is_told_which_member_was_lost() {
     network.machine(0).close(1, Some(2));
     network.run().unwrap();
     assert_eq!(network.machine(1).deserted(), Some(Desertion { slot: 1, member: 2 }));
-    // An operation begun later finds that a member has left without being told by it.
+    // An operation begun later finds that a member has left without a message from it.
     let mut later = filled(&[0; 800]);
     start(&mut network, ALL, 1, 1, 2, &what, &mut later);
     assert_eq!(

@@ -34,7 +34,7 @@ use syncline_executor::session::{Session, join_with};
 use syncline_membership::hooks::Hooks;
 use syncline_membership::place::{Interface, JoinError, MemberSettings};
 use syncline_plan::choice::{GroupNetwork, Wiring};
-use syncline_protocol::fault::Fault;
+use syncline_protocol::fault::{Fault, FaultKind};
 use syncline_protocol::heartbeat::Patience;
 use syncline_protocol::lane::FlowControl;
 use syncline_protocol::operation::{Association, Operation};
@@ -164,11 +164,21 @@ impl From<Plans> for PlanPolicy {
     }
 }
 
-/// Turns the error of a join into a diagnostic.
-fn join_diagnostics(error: JoinError) -> Diagnostics {
-    let code = if error.invalid { Code::BadValue } else { Code::NoMeeting };
-    Diagnostic::error(code, error.why).into()
+/// Turns the error of a join into a diagnostic. `remedy` says what to do if the settings are valid.
+fn join_diagnostics(error: JoinError, remedy: &str) -> Diagnostics {
+    if error.invalid {
+        return Diagnostic::error(Code::BadValue, error.why).into();
+    }
+    Diagnostic::error(Code::NoMeeting, error.why).help(remedy).into()
 }
+
+/// What to do if a job's ranks do not connect to each other.
+const START_THE_MISSING_RANK: &str = "start the missing rank with the same MASTER_ADDR, WORLD_SIZE, job and key, and \
+                                      open the job's ports in firewalls";
+
+/// What to do if a job's ranks do not begin an epoch together.
+const JOIN_THE_NEXT_EPOCH: &str = "call `renew` on all ranks that are left, at the same step; without rank 0, start the \
+                                   job again";
 
 fn read<'a, T: Deserialize<'a>>(text: &'a str) -> PyResult<T> {
     serde_json::from_str(text).map_err(|error| PyValueError::new_err(error.to_string()))
@@ -266,7 +276,7 @@ impl Communicator {
                 interfaces: member
                     .interfaces
                     .into_iter()
-                    .map(|(told, listen)| Interface { listen, advertised: told })
+                    .map(|(advertised, listen)| Interface { listen, advertised })
                     .collect(),
                 ports: member.ports,
                 wait: seconds("wait_s", member.wait_s)?,
@@ -302,7 +312,8 @@ impl Communicator {
                 },
             };
             let session = join_with(&place, &mut books, settings, hooks);
-            Ok(Self::new(session.map_err(join_diagnostics)?, left_out))
+            let session = session.map_err(|error| join_diagnostics(error, START_THE_MISSING_RANK))?;
+            Ok(Self::new(session, left_out))
         });
         raised.or(joined)
     }
@@ -335,7 +346,8 @@ impl Communicator {
                 plans.book(seat, ranks, &mut left_out)
             };
             let session = session.renew(&mut books, patience, &mut raised.wanted());
-            Ok(Self::new(session.map_err(join_diagnostics)?, left_out))
+            let session = session.map_err(|error| join_diagnostics(error, JOIN_THE_NEXT_EPOCH))?;
+            Ok(Self::new(session, left_out))
         });
         // All operations are over, so this frees their memory.
         self.operations.close(py);
@@ -547,8 +559,13 @@ fn invalid_timeout(key: &str, value: f64, allowed: &str) -> Diagnostics {
 
 /// Turns a fault into an exception.
 fn error(py: Python<'_>, fault: &Fault) -> PyErr {
-    let diagnostics: Diagnostics = Diagnostic::error(Code::PeerFailed, fault.to_string()).into();
-    to_python(py, &diagnostics)
+    let remedy = match fault.trouble.kind {
+        FaultKind::Changed => "wait for an operation before you write to its memory",
+        FaultKind::Differs => "begin the same operations in the same order on all ranks",
+        _ => "check the rank or link that is named, then join again, without that rank if it is gone",
+    };
+    let diagnostic = Diagnostic::error(Code::PeerFailed, fault.to_string());
+    to_python(py, &diagnostic.kind(fault.trouble.kind.name()).help(remedy).into())
 }
 
 /// An operation or transfer under way.

@@ -228,7 +228,7 @@ impl Shared {
         }
     }
 
-    /// Whether there is enough room for it to be worth waking the writer.
+    /// Whether at least half the ring is free, which justifies a wake-up.
     fn is_roomy(room: usize, capacity: usize) -> bool {
         room >= capacity / 2
     }

@@ -1,4 +1,4 @@
-//! Two flags by which a thread that sleeps is woken if it has to be, and others pay next to nothing if it is awake.
+//! Flags that wake a sleeping thread; signalling an awake thread is nearly free.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicBool, Ordering, fence};

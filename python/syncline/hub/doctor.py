@@ -62,7 +62,7 @@ def _certificates(folder: str) -> Iterator[Finding]:
         ends = min(read.ends)
         soon = ends - time.time() < SOON_S
         detail = f"for {', '.join(read.names)}; ends on {_core.certificate_date(ends)}"
-        yield ("poor" if soon else "ok"), f"certificate {name}", detail + (", which is soon" if soon else "")
+        yield ("poor" if soon else "ok"), f"certificate {name}", detail + (", within 3 days" if soon else "")
 
 
 def _congestion() -> Finding:

@@ -76,7 +76,7 @@ class _Collector:
         yield from (ranks, received, sent, pushes, steps)
 
 
-def tell(service: Service, address: str) -> str:
+def serve(service: Service, address: str) -> str:
     """Serves the metrics of a hub over HTTP at ``address`` (port 29421 unless it names one).
 
     Returns the address with its port. Raises ``SynclineError`` if ``prometheus-client`` is not installed, or the server

@@ -36,7 +36,7 @@ def overview(status: dict[str, Any]) -> list[RenderableType]:
     ):
         table.add_column(column, justify=justify)  # type: ignore[arg-type]
     for job in status["jobs"]:
-        ranks = ", ".join(f"{count} {state}" for state, count in Counter(job["ranks"]).items())
+        ranks = ", ".join(f"{count} {state.replace('_', ' ')}" for state, count in Counter(job["ranks"]).items())
         total = sum(job["bytes_in"])
         busiest = f"{max(job['bytes_in']) * len(job['bytes_in']) / total:.2f}x the mean" if total else "-"
         steps = f"{job['steps'] / job['chunks']:.0f}" if job["chunks"] else "-"

@@ -119,7 +119,7 @@ def _sources(host: str) -> list[str]:
 class Interface:
     """A network interface of this host."""
 
-    told: str
+    advertised: str
     """The address at which others reach it."""
     listen: str
     """The address at which this host listens, and from which it connects."""
@@ -130,12 +130,12 @@ class Interface:
 
         Raises ``SynclineError`` if either is not an IP address.
         """
-        told, at, listen = text.strip().partition("@")
-        for each in (told, listen) if at else (told,):
+        advertised, at, listen = text.strip().partition("@")
+        for each in (advertised, listen) if at else (advertised,):
             if not is_literal(each):
                 allowed = "an IP address, or ADDRESS@LISTEN if other hosts reach LISTEN at ADDRESS"
                 raise bad_value("an interface must be an address of this host", shown(text), allowed)
-        return cls(told, listen if at else told)
+        return cls(advertised, listen if at else advertised)
 
 
 def port_range(text: str | None) -> tuple[int, int] | None:

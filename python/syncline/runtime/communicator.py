@@ -183,7 +183,7 @@ class Communicator:
                     announce = stack.enter_context(Answers(rendezvous, world, shared)).begin
                     first = found_at[0] if found_at else Interface("127.0.0.1", "127.0.0.1")
                     listen = listen or (None if coordinator else with_port(first.listen, 0))
-                    coordinator = coordinator or with_port(first.told, 0)
+                    coordinator = coordinator or with_port(first.advertised, 0)
                 else:
                     began = time.monotonic()
                     coordinator, shared = look(rendezvous, rank, wait_s)
@@ -201,7 +201,7 @@ class Communicator:
                 world=world,
                 job=job,
                 coordinator=[with_port(host, port) for host, port in where],
-                interfaces=[(each.told, each.listen) for each in found_at],
+                interfaces=[(each.advertised, each.listen) for each in found_at],
                 ports=allowed_ports,
                 elastic=elastic,
                 plans=asked,

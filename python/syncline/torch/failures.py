@@ -8,10 +8,7 @@ from __future__ import annotations
 import torch.distributed as dist
 
 from syncline.codes import Code
-from syncline.errors import Diagnostic, SynclineError
-
-LATE = ("has not begun operation", "had not completed", "has not sent", "has not received")
-"""Parts of the runtime's messages about operations that missed their deadline."""
+from syncline.errors import SynclineError
 
 
 class BackendError(SynclineError, dist.DistBackendError):  # type: ignore[misc]  # the base is not known without PyTorch
@@ -25,9 +22,9 @@ def backend_error(error: SynclineError) -> BackendError:
     first = error.diagnostics[0]
     message = first["message"]
     diagnostics = error.diagnostics
-    if "timeout" not in message and any(words in message for words in LATE):
-        told: Diagnostic = {**first, "message": f"a timeout ended the operation: {message}"}
-        diagnostics = [told, *error.diagnostics[1:]]
+    if first.get("kind") == "deadline":
+        first = {**first, "message": f"a timeout ended the operation: {message}"}
+        diagnostics = [first, *error.diagnostics[1:]]
     raised = BackendError(diagnostics, error.exit_status)
     raised.__cause__ = error.__cause__
     return raised

@@ -56,12 +56,12 @@ def chosen(optimizer: Sgd | Adam, group: Mapping[str, Any]) -> Sgd | Adam:
     return replace(optimizer, **settings)
 
 
-def check(groups: Sequence[Mapping[str, Any]], told: Sequence[Sgd | Adam]) -> None:
+def check(groups: Sequence[Mapping[str, Any]], sent: Sequence[Sgd | Adam]) -> None:
     """Checks that settings of groups have not changed since the hubs got them; learning rates may change.
 
     Raises ``SynclineError`` if one has.
     """
-    for number, (group, known) in enumerate(zip(groups, told, strict=True)):
+    for number, (group, known) in enumerate(zip(groups, sent, strict=True)):
         now = chosen(known, group)
         if replace(now, lr=known.lr) == known:
             continue

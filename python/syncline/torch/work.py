@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from syncline.torch.queue import Queue
 
 
-DIFFER = "asks for"
-"""Part of the runtime's message if ranks ask for different things."""
-
 SMALL = 1024
 """Maximum bytes of results that :data:`_HANDED_OUT` keeps for a work."""
 
@@ -187,12 +184,12 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         if not isinstance(error, SynclineError):
             return error
         error = backend_error(error)
-        if not any(DIFFER in each["message"] for each in error.diagnostics):
+        if not any(each.get("kind") == "differs" for each in error.diagnostics):
             return error
         shapes = ", ".join(str(tuple(tensor.shape)) for place in self.places for tensor in place.tensors)
         own = f"{self.what} of this rank: {shapes}"
-        told: list[Diagnostic] = [{**each, "notes": [*each.get("notes", []), own]} for each in error.diagnostics]
-        return BackendError(told, error.exit_status)
+        with_notes: list[Diagnostic] = [{**each, "notes": [*each.get("notes", []), own]} for each in error.diagnostics]
+        return BackendError(with_notes, error.exit_status)
 
     def _complete(self) -> None:
         """Completes the future and runs its callbacks, unless another thread does."""

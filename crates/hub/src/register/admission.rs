@@ -1,6 +1,8 @@
 //! Admits workers and jobs.
 
-use super::{Action, Connection, HubList, MOST_CORES, MOST_HUBS, Register, RegisteredJob, Shares, State};
+use super::{
+    Action, Connection, EventKind, HubList, MOST_CORES, MOST_HUBS, Register, RegisteredJob, Shares, State,
+};
 use crate::assignment::Cores;
 use crate::message::FromHub;
 use crate::terms::{LossPolicy, Terms};
@@ -61,7 +63,7 @@ impl Register {
         let why = why.into();
         if let Some(Connection { job, worker, .. }) = self.connections.get(&connection) {
             let (job, worker) = (job.clone(), *worker);
-            self.note("rank_refused", &job, Some(worker), Some(why.clone()));
+            self.note(EventKind::RankRefused, &job, Some(worker), Some(why.clone()));
         }
         self.send(connection, FromHub::Refused { why, permanent });
         self.actions.push(Action::Close { connection });
@@ -119,7 +121,7 @@ impl Register {
         let policy = job.contract.terms.policy;
         match &job.workers[worker as usize] {
             State::Absent => {}
-            State::Elsewhere => {
+            State::OtherRack => {
                 let why = format!("rank {worker} is in another rack than this hub");
                 return self.refuse(connection, why, true);
             }
@@ -149,7 +151,7 @@ impl Register {
         if let Some(known) = self.connections.get_mut(&connection) {
             known.admitted = true;
         }
-        self.note("rank_joined", name, Some(worker), None);
+        self.note(EventKind::RankJoined, name, Some(worker), None);
     }
 
     /// Creates a job. Its hub's rack is the one of `worker`.
@@ -162,7 +164,7 @@ impl Register {
         let contract = Arc::new(terms.contract(&self.optimizers)?);
         let elsewhere =
             |worker: usize| contract.terms.racks.as_ref().is_some_and(|racks| Some(racks.of[worker]) != rack);
-        let state = |worker| if elsewhere(worker) { State::Elsewhere } else { State::Absent };
+        let state = |worker| if elsewhere(worker) { State::OtherRack } else { State::Absent };
         let states = (0..workers).map(state).collect();
         self.opened += 1;
         let (number, epoch) = (self.opened, self.opened as u16);
@@ -186,7 +188,7 @@ impl Register {
             lost_connections: BTreeMap::new(),
         };
         self.jobs.insert(name.to_owned(), job);
-        self.note("job_opened", name, None, None);
+        self.note(EventKind::JobOpened, name, None, None);
         Ok(())
     }
 
@@ -238,7 +240,7 @@ impl Register {
         };
         let Some(Planning { hubs, ready, late }) = job.planning.take() else { return };
         let name = name.clone();
-        let workers = job.workers.iter().filter(|state| **state != State::Elsewhere).count() as u64;
+        let workers = job.workers.iter().filter(|state| **state != State::OtherRack).count() as u64;
         let others = self.jobs.values().map(|job| job.memory).fold(0, u64::saturating_add);
         let fit = shares.fit(workers, self.limits.memory.saturating_sub(others), self.limits.ahead);
         let memory = match fit {
@@ -293,6 +295,7 @@ mod tests {
     use super::super::test_hub::{Hub, NOW, terms};
     use super::*;
     use crate::message::FromWorker;
+    use crate::status::RankState::Active;
     use syncline_protocol::fault::Trouble;
 
     #[test]
@@ -388,7 +391,7 @@ mod tests {
             )),
             "{actions:?}"
         );
-        assert_eq!(hub.0.jobs()[0].workers, ["here", "here"]);
+        assert_eq!(hub.0.jobs()[0].workers, [Active, Active]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Decides who is at fault when a worker or a hub is lost, or an exchange takes too long.
 
-use super::{Action, Connection, Register, RegisteredJob, State};
+use super::{Action, Connection, EventKind, Register, RegisteredJob, State};
 use crate::shard::{Blocked, Waits};
 use crate::terms::LossPolicy;
 use std::collections::btree_map::Entry;
@@ -187,7 +187,7 @@ impl Register {
         let Some(job) = self.jobs.get(name) else { return };
         let absent = (0u32..)
             .zip(&job.workers)
-            .find(|(_, state)| !matches!(state, State::Ready(_) | State::Elsewhere));
+            .find(|(_, state)| !matches!(state, State::Ready(_) | State::OtherRack));
         let different = absent.and_then(|(worker, _)| job.different.get(&worker));
         let what = match different {
             Some(what) => format!("asked to join with different terms than the job's: {what}"),
@@ -248,7 +248,7 @@ impl Register {
             self.send_verdict(connection, blame, trouble.clone());
         }
         self.actions.push(Action::EndJob { job: number });
-        self.note("job_failed", name, None, Some(format!("{blame} {trouble}")));
+        self.note(EventKind::JobFailed, name, None, Some(format!("{blame} {trouble}")));
     }
 }
 
@@ -258,6 +258,7 @@ mod tests {
     use super::*;
     use crate::assignment::Cores;
     use crate::message::{FromHub, FromWorker};
+    use crate::status::RankState::{Active, Left, Lost};
 
     /// A job of four ranks that has begun. Ranks 0 and 1 are late.
     fn two_late_ranks(policy: &str) -> Hub {
@@ -303,7 +304,7 @@ mod tests {
         assert!(hub.0.actions().is_empty());
         // Rank 1 waits itself: it has asked, too.
         hub.0.tick(SOON);
-        assert_eq!(hub.0.jobs()[0].workers, ["here", "here", "lost", "lost"]);
+        assert_eq!(hub.0.jobs()[0].workers, [Active, Active, Lost, Lost]);
         let actions = hub.0.actions();
         let verdict = |connection| {
             let at_fault = Blame::Rank(connection);
@@ -315,7 +316,7 @@ mod tests {
         hub.0.waits_reported(1, 1, report(&[], &[]));
         hub.0.waits_reported(1, 1, report(&[], &[]));
         hub.0.tick(SOON);
-        assert_eq!(hub.0.jobs()[0].workers, ["here", "here", "lost", "lost"]);
+        assert_eq!(hub.0.jobs()[0].workers, [Active, Active, Lost, Lost]);
         assert!(hub.0.actions().is_empty());
     }
 
@@ -405,7 +406,7 @@ mod tests {
         // The other ranks go on without it.
         let mut hub = at_two_hubs("shrink");
         hub.0.received(2, gives_up, 0, NOW);
-        assert_eq!(hub.0.jobs()[0].workers, ["here", "here", "left"]);
+        assert_eq!(hub.0.jobs()[0].workers, [Active, Active, Left]);
     }
 
     #[test]
@@ -421,6 +422,6 @@ mod tests {
             matches!(Hub::sent(&actions, 5)[..], [FromHub::Verdict { blame: Blame::Rank(1), .. }]),
             "{actions:?}"
         );
-        assert_eq!(hub.0.jobs()[0].workers, ["here", "left"]);
+        assert_eq!(hub.0.jobs()[0].workers, [Active, Left]);
     }
 }

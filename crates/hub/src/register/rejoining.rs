@@ -27,7 +27,7 @@ impl Register {
         let Some(job) = self.jobs.get_mut(name) else { return };
         job.workers[worker as usize] = State::Ready(connection);
         if !job.begun {
-            if job.workers.iter().all(|state| matches!(state, State::Ready(_) | State::Elsewhere)) {
+            if job.workers.iter().all(|state| matches!(state, State::Ready(_) | State::OtherRack)) {
                 job.begun = true;
                 (0..job.workers.len() as u32).for_each(|worker| self.begin(name, worker, true));
             }

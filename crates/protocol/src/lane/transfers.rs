@@ -54,8 +54,8 @@ pub(super) struct Piece {
 pub struct Label {
     /// The group's id, which is the same on all its members; 0 for the whole job.
     pub group: u64,
-    /// 0 for applications. Each collective has a number of its own, and no small transfers, so that both sides
-    /// get an error if their lengths differ.
+    /// 0 for application messages; otherwise the number of one collective. Transfers of a collective are never eager,
+    /// so both sides report a length mismatch.
     pub space: u64,
     /// The application's tag.
     pub tag: i64,
@@ -209,8 +209,8 @@ struct Peer {
     arriving: BTreeMap<u32, Arriving>,
     /// The number of the peer's next offer.
     next_from_peer: u32,
-    /// Transfers and bytes of the peer that are kept here, and those no longer kept of which the peer has not been
-    /// told yet.
+    /// Transfers and bytes of the peer that are kept here, and those no longer kept that are not yet reported to
+    /// the peer.
     kept: u32,
     kept_bytes: usize,
     unreported: u32,
@@ -449,7 +449,7 @@ impl Transfers {
         let (number, small) = (header.sequence, header.chunk == 1);
         let peer = &mut self.peers[from as usize];
         let bytes = if small { length } else { 0 };
-        // The peer does not know what it has not been told yet, and must count it as kept.
+        // The peer must count what is not yet reported to it as kept.
         let kept = (peer.kept + peer.unreported, (peer.kept_bytes + peer.unreported_bytes) as u64);
         let fits = number == peer.next_from_peer && header.chunk <= 1 && kept.0 < MOST_OFFERS;
         let long = length > 1 << 48 || pieces(length) > u64::from(u32::MAX);

@@ -20,7 +20,8 @@ use syncline_hub::benefit::RackModel;
 use syncline_hub::join::{WorkerSettings, join};
 use syncline_hub::optimizer::Optimizers;
 use syncline_hub::register::Limits;
-use syncline_hub::serve::{Service, Setup};
+use syncline_hub::serve::Service;
+use syncline_hub::setup::{OpenError, Setup};
 use syncline_hub::status::ask;
 use syncline_hub::terms::Terms;
 use syncline_protocol::heartbeat::Patience;
@@ -57,6 +58,10 @@ struct Plan {
     silence_s: f64,
 }
 
+/// What to do if the workers of a job and its hubs do not connect to each other.
+const START_WHAT_IS_MISSING: &str = "start the missing hub or rank, with the same hubs, job and key on all ranks, and \
+                                     open the hubs' ports in firewalls";
+
 /// A job on hubs, as one of its workers sees it. `syncline.hub.Hub` wraps it.
 #[pyclass(frozen, module = "syncline._core")]
 pub(crate) struct Hub {
@@ -87,7 +92,7 @@ impl Hub {
                 deadline: seconds("deadline_s", worker.deadline_s)?,
             };
             join(&place, worker.terms, &Optimizers::default(), &mut || raised.look())
-                .map_err(join_diagnostics)
+                .map_err(|error| join_diagnostics(error, START_WHAT_IS_MISSING))
         });
         Ok(Self { operations: Operations::new("hub", raised.or(joined)?) })
     }
@@ -179,11 +184,11 @@ impl HubService {
                 congestion: plan.congestion,
             };
             Service::open(setup).map_err(|why| {
-                let taken = why.contains("in use");
-                let remedy = if taken {
-                    "end the process that listens there, or use another port"
-                } else {
-                    "syncline hub doctor"
+                let remedy = match why {
+                    OpenError::AddressInUse { .. } => {
+                        "end the process that listens there, or use another port"
+                    }
+                    OpenError::Other(_) => "syncline hub doctor",
                 };
                 Diagnostic::error(Code::NoMeeting, format!("the hub {why}")).help(remedy).into()
             })

@@ -63,9 +63,9 @@ def serve(
             signal.signal(number, end)
         log = _Log(as_json=as_json)
         if metrics is not None:
-            from syncline.hub.metrics import tell
+            from syncline.hub.metrics import serve as serve_metrics
 
-            log.write({"event": "metrics", "address": tell(service, metrics)})
+            log.write({"event": "metrics", "address": serve_metrics(service, metrics)})
         addresses = service.addresses
         log.write({"event": "listening", "addresses": addresses, "cores": service.status()["cores"]})
         return _watch(service, log, asked)
@@ -73,14 +73,14 @@ def serve(
 
 def _watch(service: Service, log: _Log, asked: list[float]) -> int:
     """Logs events until the hub has ended; returns the exit status."""
-    told = False
+    said = False
     while not service.ended:
         time.sleep(GLANCE_S)
         for event in service.events():
             log.write(event)
         status = service.status()
-        if asked and not told:
-            told = True
+        if asked and not said:
+            said = True
             log.write({"event": "draining", "jobs": [each["job"] for each in status["jobs"]]})
         if "failure" in status:
             log.write({"event": "failed", "why": status["failure"]})
