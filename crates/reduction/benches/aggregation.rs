@@ -1,13 +1,13 @@
-//! Tall beside wide aggregation (luo2020, sections 3.2.2 and 6.1.5): how fast a hub's cores sum what workers sent, with nothing
-//! on the way. `cargo bench -p syncline-reduction --bench aggregation`.
+//! Compares tall and wide aggregation (luo2020, sections 3.2.2 and 6.1.5): how fast a hub's cores sum gradients that are in
+//! memory. `cargo bench -p syncline-reduction --bench aggregation`.
 //!
-//! - *tall*, what hubs do: each core takes whole chunks of 32 KiB and sums one of all workers at once;
-//! - *wide*, what MXNet's servers did: all cores take a part of one key each, add one worker's gradient after the other, and
-//!   wait for each other after every addition.
+//! - *tall*, as hubs do: each core takes whole chunks of 32 KiB and sums a chunk of all workers at once;
+//! - *wide*, as MXNet's servers did: all cores take a part of the same key, add the workers' gradients one by one, and wait for
+//!   each other after every addition.
 //!
-//! Keys are those of ResNet-50 (102 MB), gradients of 8 workers are in memory. A round of each in turn; the best of several.
-//! After `--`: `--cores=N` (1 to all of them without it), `--workers=N`, `--rounds=N`; with `--way=tall` or `--way=wide` the seconds of
-//! that one's rounds alone, as JSON.
+//! The keys are those of ResNet-50 (102 MB), with gradients of 8 workers. Rounds of both alternate; the best of each counts.
+//! Arguments after `--`: `--cores=N` (default: 1 to all), `--workers=N`, `--rounds=N`; `--way=tall` or `--way=wide` runs only
+//! that one, and prints the seconds of its rounds as JSON.
 
 use std::sync::Barrier;
 use std::time::Instant;
@@ -35,7 +35,7 @@ fn keys() -> Vec<usize> {
     elements.into_iter().map(|count| 4 * count).collect()
 }
 
-/// What all cores have of each key, where each has a part of its own.
+/// Splits each key into one part per core. Returns the parts of each core, with their offsets.
 fn parts<'a>(sums: &'a mut [u8], keys: &[usize], cores: usize) -> Vec<Vec<(usize, &'a mut [u8])>> {
     let mut all: Vec<Vec<(usize, &mut [u8])>> = (0..cores).map(|_| Vec::new()).collect();
     let (mut rest, mut at) = (sums, 0);
@@ -54,7 +54,7 @@ fn parts<'a>(sums: &'a mut [u8], keys: &[usize], cores: usize) -> Vec<Vec<(usize
     all
 }
 
-/// All cores on one key after the other, in step. Seconds.
+/// Sums key by key: all cores work on the same key and wait for each other. Returns seconds.
 fn wide(sums: &mut [u8], gradients: &[Vec<u8>], keys: &[usize], cores: usize) -> f64 {
     let (step, parts) = (Barrier::new(cores), parts(sums, keys, cores));
     let began = Instant::now();
@@ -78,7 +78,7 @@ fn wide(sums: &mut [u8], gradients: &[Vec<u8>], keys: &[usize], cores: usize) ->
     began.elapsed().as_secs_f64()
 }
 
-/// Each core on chunks of its own. Seconds.
+/// Sums chunk by chunk: each core works on its own chunks. Returns seconds.
 fn tall(sums: &mut [u8], gradients: &[Vec<u8>], keys: &[usize], cores: usize) -> f64 {
     let mut all: Vec<Vec<(usize, &mut [u8])>> = (0..cores).map(|_| Vec::new()).collect();
     let (mut rest, mut at, mut number) = (sums, 0, 0);
@@ -108,16 +108,17 @@ fn tall(sums: &mut [u8], gradients: &[Vec<u8>], keys: &[usize], cores: usize) ->
     began.elapsed().as_secs_f64()
 }
 
-/// Sums all gradients on so many cores. Seconds.
+/// Sums all gradients on the given number of cores. Returns seconds.
 type Way = fn(&mut [u8], &[Vec<u8>], &[usize], usize) -> f64;
 
 #[expect(clippy::print_stdout, reason = "a bench prints")]
 fn main() {
-    let told = |name: &str| {
+    let argument = |name: &str| {
         let found = std::env::args().find_map(|each| each.strip_prefix(name).map(str::to_owned));
         found.map(|text| text.parse::<usize>().expect("a number"))
     };
-    let (workers, rounds) = (told("--workers=").unwrap_or(8).max(1), told("--rounds=").unwrap_or(10).max(1));
+    let (workers, rounds) =
+        (argument("--workers=").unwrap_or(8).max(1), argument("--rounds=").unwrap_or(10).max(1));
     let most = std::thread::available_parallelism().map_or(1, usize::from);
     let keys = keys();
     let whole: usize = keys.iter().sum();
@@ -133,7 +134,7 @@ fn main() {
             .find(|(name, _)| *name == way)
             .expect("tall or wide")
             .1;
-        let cores = told("--cores=").unwrap_or(most).max(1);
+        let cores = argument("--cores=").unwrap_or(most).max(1);
         let seconds: Vec<f64> = (0..rounds).map(|_| run(&mut sums, &gradients, &keys, cores)).collect();
         assert!(sums.chunks_exact(4).all(|bytes| bytes == expected), "a wrong sum");
         println!("{seconds:?}");
@@ -141,7 +142,7 @@ fn main() {
     }
     println!("{} keys, {:.1} MB, {workers} workers; GB/s of gradients", keys.len(), whole as f64 / 1e6);
     println!("{:>5}  {:>6}  {:>6}  tall over wide", "cores", "tall", "wide");
-    for cores in told("--cores=").map_or(1..=most, |cores| cores.max(1)..=cores.max(1)) {
+    for cores in argument("--cores=").map_or(1..=most, |cores| cores.max(1)..=cores.max(1)) {
         let mut best = [f64::INFINITY; 2];
         for _ in 0..rounds {
             for (best, way) in best.iter_mut().zip([tall, wide]) {

@@ -1,13 +1,13 @@
-//! Speed of reductions beside what memory gives: GB/s of input (bytes of sources read, in a second), best of many rounds.
+//! Compares reductions with the bandwidth of memory: GB/s of input (bytes of sources read per second), best of many rounds.
 //! `cargo bench -p syncline-reduction --bench sum`.
 //!
-//! For each size of a buffer: `into` (`dst = dst + src`) and `tall` (eight sources into `dst`) of each element, and after it
-//! the part of the *yardstick* that this is. The yardstick is the machine's sum bandwidth in the same rounds: the best of
-//! several loops over f32 that are tiled by hand (with AVX intrinsics where the processor has it), streaming stores among
-//! them. The bar is 80 % of it. A plain copy stands beside it, and the scalar reference last.
+//! For each buffer size, it measures `into` (`dst = dst + src`) and `tall` (eight sources into `dst`) for each element, and
+//! prints their fraction of the *reference*: the best of several hand-tiled f32 loops (with AVX intrinsics if the CPU has
+//! them), some with streaming stores, in the same rounds. The limit is 80 %. A plain copy and the scalar implementation are
+//! measured as well.
 //!
-//! After `--`: names of elements to run only these (`f16 bf16`), `--reduction=max` for another one than the sum,
-//! `--rounds=N`, `--json` for a line of JSON for each figure.
+//! Arguments after `--`: names of elements (`f16 bf16`) select these, `--reduction=max` another reduction, `--rounds=N` the
+//! number of rounds; `--json` prints a line of JSON per result.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -16,14 +16,14 @@ use syncline_reduction::{Element, Reduction, offered, reduce_into, reduce_tall, 
 const SIZES: [(&str, usize); 4] =
     [("32 KB", 32 << 10), ("512 KB", 512 << 10), ("8 MB", 8 << 20), ("100 MB", 100_000_000 / 4096 * 4096)];
 const SOURCES: usize = 8;
-/// The part of the yardstick that must be reached.
-const BAR: f64 = 0.8;
-/// Least bytes of input between two looks at the clock.
+/// The least fraction of the reference that passes.
+const LIMIT: f64 = 0.8;
+/// Least bytes of input per measurement.
 const AT_ONCE: usize = 100 << 20;
 
-/// Loops by hand. They are measured, nothing else: a sum that is not sound would be no yardstick.
+/// Hand-written loops, used only for comparison.
 #[allow(unsafe_code)]
-mod yardstick {
+mod reference {
     type Sum = (&'static str, fn(&mut [u8], &[&[u8]]));
 
     /// A plain loop.
@@ -41,7 +41,7 @@ mod yardstick {
         vec![("plain", plain)]
     }
 
-    /// All that this processor can run; `tall` ones do not read what was in `dst`.
+    /// The loops that this CPU can run. `tall` loops do not read `dst`.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn all(tall: bool) -> Vec<Sum> {
         let mut all: Vec<Sum> = vec![("plain", plain)];
@@ -72,7 +72,7 @@ mod yardstick {
 
         /// `dst += srcs[0]`, `R` registers at a time.
         pub(super) fn into<const R: usize, const STREAM: bool>(dst: &mut [u8], srcs: &[&[u8]]) {
-            // SAFETY: `all` asked the processor for AVX; `sum` keeps to the shortest buffer.
+            // SAFETY: `all` checked that the CPU has AVX; `sum` ends at the shortest buffer.
             unsafe { sum::<R, STREAM, false>(dst, srcs) }
         }
 
@@ -82,10 +82,10 @@ mod yardstick {
             unsafe { sum::<R, STREAM, true>(dst, srcs) }
         }
 
-        /// `dst` as the sum of `srcs`, tile by tile.
+        /// Sums `srcs` into `dst`, tile by tile.
         ///
         /// # Safety
-        /// The processor has AVX.
+        /// The CPU has AVX.
         #[target_feature(enable = "avx")]
         fn sum<const R: usize, const STREAM: bool, const TALL: bool>(dst: &mut [u8], srcs: &[&[u8]]) {
             let tile = 32 * R;
@@ -94,7 +94,7 @@ mod yardstick {
                 // SAFETY: `at + tile` is at most the length of the shortest buffer.
                 std::array::from_fn(|r| unsafe { _mm256_loadu_ps(from.add(at + 32 * r).cast()) })
             };
-            // Streaming stores want whole registers in line.
+            // Streaming stores need aligned addresses.
             let skip = if STREAM { dst.as_ptr().align_offset(32) } else { 0 };
             for at in (skip..(bytes + 1).saturating_sub(tile)).step_by(tile) {
                 let (mut registers, rest) = if TALL {
@@ -109,7 +109,7 @@ mod yardstick {
                     }
                 }
                 for (r, register) in registers.into_iter().enumerate() {
-                    // SAFETY: as above; `skip` has put streaming stores in line.
+                    // SAFETY: as above; `skip` aligns streaming stores.
                     unsafe {
                         let to = dst.as_mut_ptr().add(at + 32 * r).cast();
                         if STREAM { _mm256_stream_ps(to, register) } else { _mm256_storeu_ps(to, register) }
@@ -123,15 +123,15 @@ mod yardstick {
     }
 }
 
-/// Sources into a destination.
+/// Reduces sources into a destination.
 type Run<'a> = Box<dyn FnMut(&mut [u8], &[&[u8]]) + 'a>;
 
-/// What is measured: a name and what it does.
+/// A measured function.
 struct Case<'a> {
     name: String,
     element: Option<Element>,
     run: Run<'a>,
-    /// Seconds for one call, at best.
+    /// Fewest seconds of a call so far.
     best: f64,
 }
 
@@ -145,7 +145,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Runs all cases in turn, many times, so that each has the same neighbours on the machine.
+/// Runs all cases in turn, many times, so that other load on the machine affects all alike.
 fn measure(cases: &mut [Case<'_>], dst: &mut [u8], srcs: &[&[u8]], rounds: usize) {
     let calls = (AT_ONCE / (dst.len() * srcs.len())).max(1);
     for _ in 0..rounds {
@@ -171,7 +171,7 @@ fn main() {
     let elements: Vec<Element> =
         elements.iter().copied().filter(|&element| offered(element, reduction).is_ok()).collect();
 
-    // No subnormal numbers and no NaNs, whatever the element.
+    // No element type reads these bytes as subnormal numbers or NaNs.
     let longest = SIZES[SIZES.len() - 1].1;
     let input = |number: usize| (0..longest).map(|at| 0x30 + ((at * 7 + number) & 7) as u8).collect();
     let inputs: Vec<Vec<u8>> = (0..SOURCES).map(input).collect();
@@ -182,10 +182,10 @@ fn main() {
         for (kind, srcs) in [("into", &srcs[..1]), ("tall", &srcs[..])] {
             let tall = kind == "tall";
             let mut cases = Vec::new();
-            for (name, run) in yardstick::all(tall) {
+            for (name, run) in reference::all(tall) {
                 cases.push(Case::new(name, None, run));
             }
-            let yardsticks = cases.len();
+            let references = cases.len();
             if !tall {
                 cases.push(Case::new("copy", None, |dst, srcs| dst.copy_from_slice(srcs[0])));
             }
@@ -202,27 +202,27 @@ fn main() {
             dst.fill(0);
             measure(&mut cases, dst, srcs, rounds);
             let speed = |case: &Case<'_>| (bytes * srcs.len()) as f64 / case.best / 1e9;
-            let by_hand = cases[..yardsticks].iter().map(|case| (speed(case), case.name.clone()));
-            let (yardstick, how) = by_hand.max_by(|a, b| a.0.total_cmp(&b.0)).expect("there is one");
+            let by_hand = cases[..references].iter().map(|case| (speed(case), case.name.clone()));
+            let (reference, how) = by_hand.max_by(|a, b| a.0.total_cmp(&b.0)).expect("there is one");
             if json {
                 for case in &cases {
                     report(&format!(
-                        r#"{{"size_bytes": {bytes}, "kind": "{kind}", "reduction": "{reduction}", "name": "{}", "kernel": {}, "gb_per_s": {:.2}, "of_yardstick": {:.3}}}"#,
+                        r#"{{"size_bytes": {bytes}, "kind": "{kind}", "reduction": "{reduction}", "name": "{}", "kernel": {}, "gb_per_s": {:.2}, "of_reference": {:.3}}}"#,
                         case.name,
                         case.element.is_some(),
                         speed(case),
-                        speed(case) / yardstick
+                        speed(case) / reference
                     ));
                 }
                 continue;
             }
-            report(&format!("{kind}, {size}: yardstick {yardstick:.1} GB/s ({how})"));
-            for case in &cases[yardsticks..] {
-                let part = speed(case) / yardstick;
+            report(&format!("{kind}, {size}: reference {reference:.1} GB/s ({how})"));
+            for case in &cases[references..] {
+                let part = speed(case) / reference;
                 let verdict = match case.element {
                     None => "",
-                    Some(_) if part >= BAR => ", reached",
-                    Some(_) => ", below the bar",
+                    Some(_) if part >= LIMIT => ", reached",
+                    Some(_) => ", below the limit",
                 };
                 report(&format!(
                     "  {:<5} {:5.1} GB/s, {:3.0} %{verdict}",
@@ -234,7 +234,7 @@ fn main() {
         }
     }
 
-    // What vectors are worth, where memory does not matter.
+    // The gain from vectors, without the limit of memory.
     let bytes = SIZES[0].1;
     let (dst, src) = (&mut output[..bytes], &inputs[0][..bytes]);
     let mut cases: Vec<Case<'_>> = Vec::new();

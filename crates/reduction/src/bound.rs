@@ -1,17 +1,17 @@
-//! How far sums of floats may lie apart.
+//! Bound on the difference of two sums of floats.
 
 use crate::element::Element;
 
-/// What two sums of the same contributions in two orders (any two, trees too) differ by at most, as a part of the sum of
-/// their absolute values: `(n - 1) eps`, for `n` contributions and the element's `eps`, the distance from 1 to the next number.
-/// 0 for integers and bool, whose sums are the same in every order.
+/// The largest difference of two sums of the same contributions in any two orders (or trees), relative to the sum of their
+/// absolute values: `(n - 1) eps`, for `n` contributions and the element's `eps`, the distance from 1 to the next number.
+/// It is 0 for integers and bool, whose sums are the same in every order.
 ///
-/// Each of the two is within `(n - 1) eps / 2` times that sum of the exact one: Higham, *Accuracy and Stability of Numerical
-/// Algorithms*, 2nd edition, section 4.2, to first order; Jeannerod and Rump, *Improved error bounds for inner products in
-/// floating-point arithmetic*, 2013, without terms of higher order and for any `n`. It holds where nothing overflows.
+/// The error of each sum is at most `(n - 1) eps / 2` times the sum of absolute values: Higham, *Accuracy and Stability of
+/// Numerical Algorithms*, 2nd edition, section 4.2, to first order; Jeannerod and Rump, *Improved error bounds for inner
+/// products in floating-point arithmetic*, 2013, without terms of higher order and for any `n`. Sums must not overflow.
 ///
-/// f16 and bf16 are added in f32, then rounded. The result is the nearest to the exact sum all the same, since f32 has more
-/// than twice their places (Figueroa, *When is double rounding innocuous?*, 1995).
+/// f16 and bf16 are added in f32, then rounded. This gives the number nearest to the exact sum, because f32 has more than
+/// twice as many digits (Figueroa, *When is double rounding innocuous?*, 1995).
 pub fn error_bound(element: Element, contributions: usize) -> f64 {
     let eps = match element {
         Element::F32 => f64::from(f32::EPSILON),

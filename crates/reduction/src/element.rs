@@ -1,4 +1,4 @@
-//! Types of elements.
+//! Element types.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,10 +6,10 @@ use syncline_units::UnitError;
 
 /// The type of the elements of a buffer that is reduced.
 ///
-/// This is not [`syncline_units::DataType`], which names the formats that models of compute reckon with: among them are
-/// `tf32` and `fp8`, which nobody sums on a wire, and it has no bool and one integer.
+/// [`syncline_units::DataType`] is another type: it names the formats of compute models, which include `tf32` and `fp8` but
+/// not bool, and only one integer.
 ///
-/// | name | PyTorch | bytes | what it is |
+/// | name | PyTorch | bytes | format |
 /// |---|---|---|---|
 /// | `f32` | `torch.float32` | 4 | IEEE 754 single |
 /// | `f64` | `torch.float64` | 8 | IEEE 754 double |
@@ -39,14 +39,14 @@ pub enum Element {
     I16,
     /// 8-bit integer.
     I8,
-    /// 8-bit integer without sign.
+    /// Unsigned 8-bit integer.
     U8,
-    /// A truth value in a byte.
+    /// A boolean in a byte.
     Bool,
 }
 
 impl Element {
-    /// Every type, in the order of documentation.
+    /// All types, in the order of the documentation.
     pub const ALL: &'static [Self] = &[
         Self::F32,
         Self::F64,
@@ -106,7 +106,7 @@ impl FromStr for Element {
     }
 }
 
-/// Which of `all` has this name.
+/// Returns the value in `all` with this name.
 pub(crate) fn named<T: Copy>(
     text: &str,
     what: &str,

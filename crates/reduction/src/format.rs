@@ -1,17 +1,17 @@
-//! How elements lie in memory, and what they are while numbers are made of them.
+//! Memory layout of elements, and conversion to arithmetic types.
 
 use std::convert::identity;
 use std::marker::PhantomData;
 
-/// Bytes that are read and written at once.
+/// Bytes that are loaded and stored at once.
 pub(crate) trait Word: Copy {
-    /// The whole words of a buffer, and the bytes after them.
+    /// Splits a buffer into whole words and the remaining bytes.
     fn split(bytes: &[u8]) -> (&[Self], &[u8]);
-    /// The same to write.
+    /// As [`Word::split`], for writing.
     fn split_mut(bytes: &mut [u8]) -> (&mut [Self], &mut [u8]);
-    /// A word that begins with `bytes`, which are fewer, and ends in zeros.
+    /// Returns a word of `bytes`, which are fewer than a word's, padded with zeros.
     fn part(bytes: &[u8]) -> Self;
-    /// Writes its first bytes.
+    /// Writes the first bytes of the word.
     fn put(self, bytes: &mut [u8]);
 }
 
@@ -39,23 +39,23 @@ impl<const BYTES: usize> Word for [u8; BYTES] {
     }
 }
 
-/// A format of elements. A value of it is proof that the processor can do what it needs.
+/// A format of elements. A value proves that the CPU has the instructions that the format uses.
 pub(crate) trait Format: Copy {
-    /// What is loaded and stored.
+    /// The unit of loads and stores.
     type Word: Word;
-    /// The numbers of a word.
+    /// The elements of a word, as arithmetic types.
     type Numbers: Copy;
-    /// One number.
+    /// The arithmetic type of one element.
     type Number: Copy;
-    /// Reads a word.
+    /// Unpacks a word.
     fn open(self, word: Self::Word) -> Self::Numbers;
-    /// Rounds to what elements can hold.
+    /// Rounds to values that elements can hold.
     fn round(self, numbers: Self::Numbers) -> Self::Numbers;
-    /// Rounds and packs.
+    /// Rounds and packs a word.
     fn close(self, numbers: Self::Numbers) -> Self::Word;
-    /// A function of each number.
+    /// Applies `f` to each number.
     fn map(self, a: Self::Numbers, f: impl Fn(Self::Number) -> Self::Number) -> Self::Numbers;
-    /// A function of each pair of numbers.
+    /// Applies `f` to each pair of numbers.
     fn zip(
         self,
         a: Self::Numbers,
@@ -64,7 +64,7 @@ pub(crate) trait Format: Copy {
     ) -> Self::Numbers;
 }
 
-/// Elements that the processor reckons with as they are.
+/// Elements that need no conversion.
 pub(crate) struct Plain<T>(PhantomData<T>);
 
 impl<T> Plain<T> {
@@ -82,7 +82,7 @@ impl<T> Clone for Plain<T> {
 
 impl<T> Copy for Plain<T> {}
 
-/// One number for each word: what is opened, rounded and closed by a function each.
+/// Implements [`Format`] for words of one element, with expressions that unpack, round and pack it.
 macro_rules! format {
     ($format:ty, $number:ty, $word:ty, $open:expr, $round:expr, $close:expr) => {
         impl Format for $format {
@@ -123,7 +123,7 @@ macro_rules! format {
 
 format!(f32 f64 i8 u8 i16 i32 i64);
 
-/// bf16, whose numbers are f32.
+/// bf16, computed in f32.
 #[derive(Clone, Copy)]
 pub(crate) struct Bf16;
 
@@ -134,18 +134,18 @@ fn widen_bf16(half: u16) -> f32 {
     f32::from_bits(u32::from(half) << 16)
 }
 
-/// The nearest bf16, as f32; a tie goes to even.
+/// Returns the nearest bf16, as f32; ties round to even.
 ///
-/// A NaN stays one unless it has bits in the half that is cut off: not those of bf16, nor what an operation on them gives
-/// (their payload, or none).
+/// A NaN stays a NaN unless it has payload bits in the lower half. bf16 has none there, and operations on bf16 give none: their
+/// NaNs have an operand's payload or the default one.
 #[inline(always)]
 fn round_to_bf16(number: f32) -> f32 {
     let bits = number.to_bits();
-    // Half of the last place, less one where the last place is even.
+    // Half a unit in the last place, minus one if the last place is even.
     f32::from_bits(bits.wrapping_add(0x7fff + (bits >> 16 & 1)) & 0xffff_0000)
 }
 
-/// f16, whose numbers are f32, converted by integer arithmetic: for processors without instructions for it.
+/// f16, computed in f32 and converted by integer arithmetic: for CPUs without instructions for it.
 #[derive(Clone, Copy)]
 pub(crate) struct F16;
 
@@ -154,26 +154,26 @@ format!(F16, f32, u16, widen_f16, |number| widen_f16(narrow_to_f16(number)), nar
 #[inline(always)]
 fn widen_f16(half: u16) -> f32 {
     let half = u32::from(half);
-    // 2^112, by which the exponents' biases differ. The product is exact and makes subnormal numbers normal.
+    // 2^112: the difference of the exponents' biases. The product is exact and normalises subnormal numbers.
     let scale = f32::from_bits((127 + 112) << 23);
     let magnitude = f32::from_bits((half & 0x7fff) << 13) * scale;
-    // From 2^16 on were infinities and NaNs: all bits of the exponent.
+    // Values from 2^16 on were infinities and NaNs, whose exponents have all bits set.
     let special = if magnitude >= 65536.0 { 0x7f80_0000 } else { 0 };
     f32::from_bits(magnitude.to_bits() | special | (half & 0x8000) << 16)
 }
 
-/// The nearest f16; a tie goes to even.
+/// Returns the nearest f16; ties round to even.
 #[inline(always)]
 fn narrow_to_f16(number: f32) -> u16 {
     let bits = number.to_bits();
     let sign = bits >> 16 & 0x8000;
     let magnitude = bits & 0x7fff_ffff;
-    // A normal number: drop 13 bits of the fraction, change the bias; a tie goes to even.
+    // A normal number: drop 13 bits of the fraction and change the bias; ties round to even.
     let normal = magnitude.wrapping_add(0xfff + (magnitude >> 13 & 1)).wrapping_sub(112 << 23) >> 13;
-    // A subnormal one: the last place of 1/2 is that of the least f16, so this sum rounds right.
+    // A subnormal number: the last place of 1/2 is the smallest f16, so this sum rounds correctly.
     let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5f32.to_bits());
     let half = if magnitude < 113 << 23 { subnormal } else { normal };
-    // From 65520 on, halfway to what would come next: infinite.
+    // Numbers from 65520 on, halfway between the largest f16 and the next power of two, become infinite.
     let half = if magnitude >= 0x477f_f000 { 0x7c00 } else { half };
     ((if magnitude > 0x7f80_0000 { 0x7e00 } else { half }) | sign) as u16
 }
@@ -197,13 +197,13 @@ mod tests {
         }
     }
 
-    /// Each f16 and bf16, what lies halfway to the next, and the nearest singles of both.
+    /// Tests each f16 and bf16, the midpoint to the next one, and the singles next to both.
     #[test]
     fn singles_are_rounded_to_even() {
         let check = |number: f32| {
             let expected = f16::from_f32(number).to_f32();
             assert!(same(widen_f16(narrow_to_f16(number)), expected), "{number:e}");
-            // NaNs with bits in the half that is cut off do not come up.
+            // NaNs with payload bits in the lower half do not occur.
             if !number.is_nan() || number.to_bits() & 0xffff == 0 {
                 let expected = bf16::from_f32(number).to_f32();
                 assert!(same(round_to_bf16(number), expected), "{number:e}");
@@ -218,7 +218,7 @@ mod tests {
                 }
             }
         }
-        // Subnormal f16 have fewer places: halfway between two of them, and beside it.
+        // Subnormal f16 have fewer digits: the midpoints between two of them, and their neighbours.
         for place in 0..2048u32 {
             let middle = (place as f32 + 0.5) * f32::from_bits((127 - 24) << 23);
             (0..3).for_each(|by| check(f32::from_bits(middle.to_bits() + by - 1)));

@@ -1,4 +1,4 @@
-//! The loops, each compiled for several processors and chosen once a call.
+//! The vector loops: compiled once per CPU feature level, selected on each call.
 
 use crate::element::Element;
 use crate::format::{Bf16, F16, Format, Plain, Word};
@@ -8,16 +8,16 @@ use crate::reduction::Reduction;
 use crate::x86;
 use multiversion::multiversion;
 
-/// Bytes of the destination in which all sources meet before the next are begun: they stay in the first cache.
+/// Bytes of the destination that are reduced over all sources before the next tile, so that they stay in L1.
 const TILE: usize = 4096;
 
-/// What is done with a loop, once it has been chosen.
+/// Work to run with the selected format and operation.
 trait Work {
-    /// In this format, with this operation.
+    /// Runs the work with this format and operation.
     fn of<F: Format, O: Operation<F::Number>>(self, format: F);
 }
 
-/// Calls `work` with the format and the operation of a pair that is offered.
+/// Runs `work` with the format of `element` and the operation of `reduction`, which is offered for it.
 fn choose(element: Element, reduction: Reduction, work: impl Work) {
     use Element as E;
     use Reduction as R;
@@ -33,7 +33,7 @@ fn choose(element: Element, reduction: Reduction, work: impl Work) {
                 R::Product => of!($format, $value, Product),
                 R::Min => of!($format, $value, Min),
                 R::Max => of!($format, $value, Max),
-                R::BitAnd | R::BitOr | R::BitXor => unreachable!("bits of floats have been refused"),
+                R::BitAnd | R::BitOr | R::BitXor => unreachable!("bitwise reductions of floats were refused"),
             }
         };
     }
@@ -88,7 +88,7 @@ pub(crate) fn reduce_into(element: Element, reduction: Reduction, dst: &mut [u8]
     choose(element, reduction, Into(dst, src));
 }
 
-/// See [`crate::reduce_tall`]; of two sources at least.
+/// See [`crate::reduce_tall`]; for at least two sources.
 pub(crate) fn reduce_tall(element: Element, reduction: Reduction, dst: &mut [u8], srcs: &[&[u8]]) {
     struct Tall<'a>(&'a mut [u8], &'a [&'a [u8]]);
     impl Work for Tall<'_> {
@@ -99,7 +99,7 @@ pub(crate) fn reduce_tall(element: Element, reduction: Reduction, dst: &mut [u8]
     choose(element, reduction, Tall(dst, srcs));
 }
 
-/// See [`crate::scale_into`]; of floats.
+/// See [`crate::scale_into`]; for floats only.
 pub(crate) fn scale_into(element: Element, dst: &mut [u8], factor: f64) {
     match element {
         Element::F32 => scale(Plain::<f32>::new(), dst, factor),
@@ -118,11 +118,11 @@ pub(crate) fn scale_into(element: Element, dst: &mut [u8], factor: f64) {
             }
             scale(Bf16, dst, factor)
         }
-        _ => unreachable!("integers have been refused"),
+        _ => unreachable!("integers were refused"),
     }
 }
 
-/// One word of [`fold`].
+/// Computes one word of [`fold`].
 #[inline(always)]
 fn fold_word<F: Format, O: Operation<F::Number>, const SOURCES: usize>(
     format: F,
@@ -141,7 +141,7 @@ fn fold_word<F: Format, O: Operation<F::Number>, const SOURCES: usize>(
     format.close(numbers)
 }
 
-/// `dst = ((dst op srcs[0]) op srcs[1]) ...`, or without `dst` where that is not `kept`. All are of one length.
+/// `dst = ((dst op srcs[0]) op srcs[1]) ...`; without `kept`, the first operand is `srcs[0]`. All lengths are equal.
 #[inline(always)]
 fn fold<F: Format, O: Operation<F::Number>, const SOURCES: usize>(
     format: F,
@@ -160,7 +160,7 @@ fn fold<F: Format, O: Operation<F::Number>, const SOURCES: usize>(
     }
 }
 
-/// An array of what `of` gives for each place. (`std::array::from_fn` is not always inlined, and must be here.)
+/// Returns the array of `of(index)`. It replaces `std::array::from_fn`, which is not always inlined.
 #[inline(always)]
 fn each<T: Copy, const N: usize>(of: impl Fn(usize) -> T) -> [T; N] {
     let mut all = [of(0); N];
@@ -170,7 +170,7 @@ fn each<T: Copy, const N: usize>(of: impl Fn(usize) -> T) -> [T; N] {
     all
 }
 
-// Features of the first are Ice Lake's and Zen 4's: what came before is slower with AVX-512 than without.
+// The first level has the features of Ice Lake and Zen 4. Earlier CPUs are slower with AVX-512 than without.
 #[multiversion(targets(
     "x86_64+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+avx512vbmi2+avx2+f16c",
     "x86_64+avx2+f16c"
@@ -206,11 +206,11 @@ fn tall<F: Format, O: Operation<F::Number>>(format: F, dst: &mut [u8], srcs: &[&
     }
 }
 
-/// Floats that are scaled.
+/// Floats that can be scaled.
 trait Float: Copy {
-    /// The same number.
+    /// Converts the number, without rounding.
     fn to_f64(self) -> f64;
-    /// The nearest.
+    /// Returns the nearest number of this type.
     fn nearest(number: f64) -> Self;
 }
 
@@ -238,7 +238,7 @@ impl Float for f64 {
     }
 }
 
-/// One word of [`scale`].
+/// Computes one word of [`scale`].
 #[inline(always)]
 fn scale_word<F: Format>(format: F, word: F::Word, factor: f64) -> F::Word
 where
@@ -255,7 +255,7 @@ fn scale<F: Format>(format: F, dst: &mut [u8], factor: f64)
 where
     F::Number: Float,
 {
-    // Any NaN is as good as another, and this one has no bits where formats have no places.
+    // Any NaN will do. This one has no payload bits that shorter formats lack.
     let factor = if factor.is_nan() { f64::NAN } else { factor };
     let (dst, rest) = F::Word::split_mut(dst);
     for dst in dst {
@@ -271,11 +271,11 @@ mod tests {
     use super::super::scalar;
     use super::*;
 
-    /// What processors of other kinds run: tests elsewhere see only this one's.
+    /// Tests the portable code, which other tests do not reach on this CPU.
     #[test]
-    fn portable_halves_are_those_of_the_reference() {
+    fn portable_halves_match_the_reference() {
         fn check<F: Format<Number = f32>>(format: F, element: Element, nan: impl Fn(u16) -> bool) {
-            // Each pattern of bits meets two others.
+            // Combines each bit pattern with two others.
             let buffer = |step: u16, from: u16| -> Vec<u8> {
                 (0..=u16::MAX).flat_map(|at| at.wrapping_mul(step).wrapping_add(from).to_ne_bytes()).collect()
             };

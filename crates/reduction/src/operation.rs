@@ -1,6 +1,6 @@
-//! Two numbers into one.
+//! Element-wise operations.
 
-/// An operation on numbers of one type. It must be inlined: loops around it are compiled for several processors.
+/// An operation on numbers of one type. It must be inlined, because the loops around it are compiled per feature level.
 pub(crate) trait Operation<T> {
     /// `a op b`.
     fn apply(a: T, b: T) -> T;
@@ -10,21 +10,21 @@ pub(crate) trait Operation<T> {
 pub(crate) struct Sum;
 /// `a * b`; integers wrap.
 pub(crate) struct Product;
-/// The lesser.
+/// The smaller number.
 pub(crate) struct Min;
-/// The greater.
+/// The larger number.
 pub(crate) struct Max;
-/// Common bits.
+/// Bitwise "and".
 pub(crate) struct And;
-/// All bits.
+/// Bitwise "or".
 pub(crate) struct Or;
-/// Bits of one alone.
+/// Bitwise "exclusive or".
 pub(crate) struct Xor;
-/// "And" of truth values in bytes.
+/// "And" of booleans in bytes.
 pub(crate) struct Both;
-/// "Or" of truth values in bytes.
+/// "Or" of booleans in bytes.
 pub(crate) struct Either;
-/// "Exclusive or" of truth values in bytes.
+/// "Exclusive or" of booleans in bytes.
 pub(crate) struct One;
 
 macro_rules! operations {
@@ -47,12 +47,12 @@ macro_rules! floats {
     })*};
 }
 
-/// Minimum or maximum without branches. Equal numbers have equal bits, but for zeros: their signs decide.
+/// Minimum or maximum without branches. Equal numbers have equal bits, except for zeros, whose signs decide.
 macro_rules! extremum {
     ($float:ty, $a:ident, $b:ident, $first:expr, $sign:tt) => {{
         let chosen = if $first { $a } else { $b };
         let chosen = if $a == $b { <$float>::from_bits($a.to_bits() $sign $b.to_bits()) } else { chosen };
-        // If `b` is a NaN, it has been chosen: nothing is less than it.
+        // If `b` is a NaN, it was chosen, because no comparison with it is true.
         if $a.is_nan() { $a } else { chosen }
     }};
 }

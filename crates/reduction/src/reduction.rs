@@ -1,31 +1,31 @@
-//! Reductions: which are offered for which elements, and what changes nothing.
+//! Reductions: the elements that each supports, and neutral elements.
 
 use crate::element::{Element, named};
 use std::fmt;
 use std::str::FromStr;
 use syncline_units::UnitError;
 
-/// How two elements become one.
+/// An operation that combines two elements into one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reduction {
-    /// `a + b`; of bool, "or".
+    /// `a + b`; for bool, "or".
     Sum,
-    /// `a * b`; of bool, "and".
+    /// `a * b`; for bool, "and".
     Product,
-    /// The lesser; of bool, "and".
+    /// The smaller element; for bool, "and".
     Min,
-    /// The greater; of bool, "or".
+    /// The larger element; for bool, "or".
     Max,
-    /// Bits that both have.
+    /// Bitwise "and".
     BitAnd,
-    /// Bits that either has.
+    /// Bitwise "or".
     BitOr,
-    /// Bits that only one has.
+    /// Bitwise "exclusive or".
     BitXor,
 }
 
 impl Reduction {
-    /// Every reduction, in the order of documentation.
+    /// All reductions, in the order of the documentation.
     pub const ALL: &'static [Self] =
         &[Self::Sum, Self::Product, Self::Min, Self::Max, Self::BitAnd, Self::BitOr, Self::BitXor];
 
@@ -42,12 +42,12 @@ impl Reduction {
         }
     }
 
-    /// Whether it works on bits, whatever they mean.
+    /// Whether the reduction is bitwise.
     pub const fn is_bitwise(self) -> bool {
         matches!(self, Self::BitAnd | Self::BitOr | Self::BitXor)
     }
 
-    /// The element that changes nothing, in the first bytes; meaningless for a pair that is not [`offered`].
+    /// The neutral element, in the first bytes; unspecified if the reduction is not [`offered`] for `element`.
     pub(crate) fn neutral(self, element: Element) -> [u8; 8] {
         use Element as E;
         let pick = |sum: &[u8], product: &[u8], min: &[u8], max: &[u8]| {
@@ -112,38 +112,38 @@ impl FromStr for Reduction {
     }
 }
 
-/// Why buffers were not reduced.
+/// Reason why buffers were not reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The reduction is not [`offered`] for such elements.
+    /// The reduction is not [`offered`] for the element type.
     Pair {
-        /// What was to be reduced.
+        /// Element type.
         element: Element,
-        /// How.
+        /// Reduction.
         reduction: Reduction,
     },
     /// Elements without fractions cannot be scaled.
     Scale {
-        /// What was to be scaled.
+        /// Element type.
         element: Element,
     },
-    /// A length is no multiple of the element's.
+    /// A length is not a multiple of the element's size.
     Ragged {
-        /// What it should hold.
+        /// Expected element type.
         element: Element,
-        /// Its bytes.
+        /// Length in bytes.
         bytes: usize,
     },
     /// A source is longer or shorter than the destination.
     Lengths {
-        /// Number of the source, from 0.
+        /// Index of the source, from 0.
         source: usize,
-        /// Its bytes.
+        /// Length of the source in bytes.
         found: usize,
-        /// Bytes of the destination.
+        /// Length of the destination in bytes.
         expected: usize,
     },
-    /// Nothing to reduce.
+    /// There are no sources.
     NoSources,
 }
 
@@ -178,10 +178,10 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Whether a reduction is offered for such elements: all are, but bitwise ones for floats.
+/// Checks that a reduction is offered for an element type: all are, except for bitwise reductions of floats.
 ///
 /// # Errors
-/// A refusal that names what is offered.
+/// A refusal that names the reductions that are offered.
 pub fn offered(element: Element, reduction: Reduction) -> Result<(), Refusal> {
     if element.is_float() && reduction.is_bitwise() {
         return Err(Refusal::Pair { element, reduction });
@@ -189,12 +189,12 @@ pub fn offered(element: Element, reduction: Reduction) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The reductions that are offered for such elements.
+/// The reductions that are offered for an element type.
 pub fn reductions(element: Element) -> impl Iterator<Item = Reduction> {
     Reduction::ALL.iter().copied().filter(move |&reduction| offered(element, reduction).is_ok())
 }
 
-/// That these may be reduced.
+/// Checks that buffers can be reduced.
 pub(crate) fn check(
     element: Element,
     reduction: Reduction,
@@ -210,7 +210,7 @@ pub(crate) fn check(
     }
 }
 
-/// That these may be scaled.
+/// Checks that a buffer can be scaled.
 pub(crate) fn check_scale(element: Element, dst: &[u8]) -> Result<(), Refusal> {
     if !element.is_float() {
         return Err(Refusal::Scale { element });

@@ -1,7 +1,7 @@
-//! The reference: one element after the other, by the book. Slow, and the measure of everything else.
+//! Scalar reference implementation. It is slow; tests compare the vector loops with it.
 //!
-//! The functions take and refuse what those of [`super`] of the same name do, and give the same bits (but for NaNs, see
-//! there).
+//! Each function takes and refuses the same arguments as the function of that name in [`super`], and gives the same bits,
+//! except for NaNs.
 
 use crate::element::Element;
 use crate::reduction::{Reduction, Refusal, check, check_scale};
@@ -10,7 +10,7 @@ use half::{bf16, f16};
 /// `dst = dst op src`, element by element.
 ///
 /// # Errors
-/// As [`crate::reduce_into`].
+/// As for [`crate::reduce_into`].
 pub fn reduce_into(
     element: Element,
     reduction: Reduction,
@@ -28,7 +28,7 @@ pub fn reduce_into(
 /// `dst = ((srcs[0] op srcs[1]) op srcs[2]) ...`, element by element.
 ///
 /// # Errors
-/// As [`crate::reduce_tall`].
+/// As for [`crate::reduce_tall`].
 pub fn reduce_tall(
     element: Element,
     reduction: Reduction,
@@ -41,10 +41,10 @@ pub fn reduce_tall(
     rest.iter().try_for_each(|src| reduce_into(element, reduction, dst, src))
 }
 
-/// Fills `dst` with the element that changes nothing.
+/// Fills `dst` with the neutral element.
 ///
 /// # Errors
-/// As [`crate::fill_neutral`].
+/// As for [`crate::fill_neutral`].
 pub fn fill_neutral(element: Element, reduction: Reduction, dst: &mut [u8]) -> Result<(), Refusal> {
     check(element, reduction, dst, &[])?;
     let bytes = element.bytes();
@@ -56,7 +56,7 @@ pub fn fill_neutral(element: Element, reduction: Reduction, dst: &mut [u8]) -> R
 /// Multiplies each element by `factor`.
 ///
 /// # Errors
-/// As [`crate::scale_into`].
+/// As for [`crate::scale_into`].
 pub fn scale_into(element: Element, dst: &mut [u8], factor: f64) -> Result<(), Refusal> {
     check_scale(element, dst)?;
     for dst in dst.chunks_exact_mut(element.bytes()) {
@@ -82,7 +82,7 @@ pub fn scale_into(element: Element, dst: &mut [u8], factor: f64) -> Result<(), R
     Ok(())
 }
 
-/// Reads the one number of `dst`, and writes what becomes of it.
+/// Replaces the single element of `dst` by the result of `of`.
 fn change<T, const BYTES: usize>(
     dst: &mut [u8],
     of: impl Fn([u8; BYTES]) -> T,
@@ -92,7 +92,7 @@ fn change<T, const BYTES: usize>(
     dst.copy_from_slice(&bytes(of(number)));
 }
 
-/// One element of each.
+/// Reduces one element.
 fn reduce_one(element: Element, reduction: Reduction, dst: &mut [u8], src: &[u8]) {
     macro_rules! of {
         ($type:ty, $reduce:expr) => {{
@@ -155,7 +155,7 @@ macro_rules! of_float {
                 Reduction::Max if a.total_cmp(&b).is_ge() => a,
                 Reduction::Max => b,
                 Reduction::BitAnd | Reduction::BitOr | Reduction::BitXor => {
-                    unreachable!("bits of floats have been refused")
+                    unreachable!("bitwise reductions of floats were refused")
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Reductions with vectors against the scalar reference, and what the documentation promises of them.
+//! Compares the vector loops with the scalar reference, and tests what the documentation guarantees.
 
 use half::{bf16, f16};
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn bits(element: &[u8]) -> u64 {
     u64::from_le_bytes(bits)
 }
 
-/// An element of these bits.
+/// Writes an element with these bits.
 fn put(bits: u64, element: &mut [u8]) {
     let bytes = element.len();
     element.copy_from_slice(&bits.to_le_bytes()[..bytes]);
@@ -28,7 +28,7 @@ fn put(bits: u64, element: &mut [u8]) {
     }
 }
 
-/// A float, for floats.
+/// The value of an element, if it is a float.
 fn number(element: Element, bytes: &[u8]) -> Option<f64> {
     let bits = bits(bytes);
     match element {
@@ -44,9 +44,9 @@ fn is_nan(element: Element, bytes: &[u8]) -> bool {
     number(element, bytes).is_some_and(f64::is_nan)
 }
 
-/// Bits at which something changes: zeros, ones, subnormal numbers, infinities, NaNs, extremes of integers.
+/// Bits of special values: zeros, ones, subnormal numbers, infinities, NaNs, extremes of integers.
 fn special(element: Element) -> Vec<u64> {
-    // Exponent's and fraction's bits.
+    // Bits of the exponent and of the fraction.
     let (exponent, fraction) = match element {
         Element::F32 => (8, 23),
         Element::F64 => (11, 52),
@@ -86,7 +86,7 @@ fn special(element: Element) -> Vec<u64> {
     positive.into_iter().flat_map(|bits| [bits, bits | sign]).collect()
 }
 
-/// Elements of all kinds: some anything, some special, some that are close to each other.
+/// Random elements, special ones, and ones that are close to each other.
 fn fill(element: Element, random: &mut impl Rng, buffer: &mut [u8]) {
     let special = special(element);
     for each in buffer.chunks_exact_mut(element.bytes()) {
@@ -108,7 +108,7 @@ fn assert_same(element: Element, found: &[u8], expected: &[u8], what: &str) {
     }
 }
 
-/// A pair that is offered.
+/// An element and a reduction that is offered for it.
 fn pair() -> impl Strategy<Value = (Element, Reduction)> {
     let pairs: Vec<_> = Element::ALL
         .iter()
@@ -123,7 +123,7 @@ fn length() -> impl Strategy<Value = usize> {
     prop_oneof![4 => 0..200usize, 1 => 200..6000usize]
 }
 
-/// Buffers that begin anywhere.
+/// Buffers of any alignment.
 struct Buffers {
     all: Vec<Vec<u8>>,
     from: Vec<usize>,
@@ -161,7 +161,7 @@ proptest! {
         scalar::reduce_into(element, reduction, &mut expected, srcs[0]).unwrap();
         assert_same(element, &found, &expected, reduction.name());
 
-        // What the destination held plays no part, and where it lies neither.
+        // Neither the destination's old content nor its alignment has an effect.
         let from = random.random_range(0..33);
         let mut found = vec![0xa5; from + dst.len()];
         reduce_tall(element, reduction, &mut found[from..], srcs).unwrap();
@@ -169,7 +169,7 @@ proptest! {
         assert_same(element, &found[from..], &expected, reduction.name());
         prop_assert!(found[..from].iter().all(|&byte| byte == 0xa5));
 
-        // One after the other.
+        // One source at a time.
         let mut repeated = srcs[0].to_vec();
         for src in &srcs[1..] {
             reduce_into(element, reduction, &mut repeated, src).unwrap();
@@ -245,7 +245,7 @@ proptest! {
         contributions in 1..64usize, elements in 1..50usize, seed: u64,
     ) {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        // Of both signs and many sizes, so that much is cancelled, but nothing overflows.
+        // Both signs and many magnitudes, so that much cancels, but nothing overflows.
         let of = |number: f64, element: Element| match element {
             Element::F32 => u64::from((number as f32).to_bits()),
             Element::F64 => number.to_bits(),
@@ -265,7 +265,7 @@ proptest! {
         }
         let mut other = vec![0; one.len()];
         reduce_tall(element, Reduction::Sum, &mut other, &srcs).unwrap();
-        // A tree: neighbours become one, until one is left.
+        // A tree: neighbours are combined until one is left.
         let mut tree: Vec<Vec<u8>> = buffers.clone();
         while tree.len() > 1 {
             tree = tree.chunks(2).map(|pair| {
@@ -278,7 +278,7 @@ proptest! {
         for at in (0..one.len()).step_by(element.bytes()) {
             let read = |buffer: &[u8]| number(element, &buffer[at..at + element.bytes()]).unwrap();
             let absolute: f64 = buffers.iter().map(|buffer| read(buffer).abs()).sum();
-            // Sums of doubles, which only the last element type can tell from exact ones.
+            // Sums in doubles, which are exact enough for all element types but f64.
             let exact: f64 = buffers.iter().map(|buffer| read(buffer)).sum();
             let sums = [read(&one), read(&other), read(&tree[0])];
             for sum in sums {
@@ -289,10 +289,10 @@ proptest! {
     }
 }
 
-/// 1 and many numbers that are half its last place: they vanish one by one, but not together. The bound is no more than twice
-/// what that comes to.
+/// Sums 1 and many numbers of half a unit in its last place: each is lost if it is added to 1 alone, but not if they are summed
+/// first. The difference is at least half of the bound.
 #[test]
-fn the_bound_is_no_exaggeration() {
+fn the_bound_is_at_most_twice_the_largest_difference() {
     let n = 100usize;
     let halves: [(Element, u64, u64); 4] = [
         (Element::F32, 1f32.to_bits().into(), (f32::EPSILON / 2.0).to_bits().into()),
