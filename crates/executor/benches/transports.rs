@@ -236,8 +236,8 @@ fn member(rank: u32, ranks: u32, folder: &Path) {
         message: number("message", 64 << 10) as u64,
     };
     let book = PlanBook::new(rank, ranks, (0..ranks).collect(), vec![rule]).expect("a book");
-    let pace = FlowControl { lanes, window: number("window", 512 << 10), ..Settings::default().pace };
-    let settings = Settings { pace, ..Settings::default() };
+    let flow = FlowControl { lanes, window: number("window", 512 << 10), ..Settings::default().flow };
+    let settings = Settings { flow, ..Settings::default() };
     let connections = connections(rank, ranks, lanes, folder);
     let communicator = Communicator::new(Arc::new(book), settings, 0, connections).expect("threads");
     let member = Rank { communicator, rank, ranks, keep: std::env::args().any(|each| each == "--keep") };

@@ -36,7 +36,7 @@ pub(super) struct LaneCounters {
     pub transfers: AtomicU64,
 }
 
-/// Counters of a communicator, for its caller and its arbiter.
+/// Counters of a communicator, for its caller and its coordinator.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     /// Of the group of all ranks.

@@ -22,7 +22,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use syncline_diagnostics::{Code, Diagnostic};
-use syncline_membership::arbiter::{Arbiter, Executor};
+use syncline_membership::coordinator_link::{CoordinatorLink, Executor};
 use syncline_membership::message::Progress;
 use syncline_protocol::fault::{Blame, Trouble};
 use syncline_protocol::lane::Lane;
@@ -51,7 +51,7 @@ impl Deref for Communicator {
     }
 }
 
-/// The communicator's threads, as an arbiter sees them.
+/// The communicator's threads, as a coordinator sees them.
 #[derive(Debug)]
 struct Threads {
     reports: Sender<Report>,
@@ -65,7 +65,7 @@ impl Executor for Threads {
     }
 
     fn alone(&self) {
-        _ = self.reports.send(Report::ArbiterGone);
+        _ = self.reports.send(Report::CoordinatorGone);
     }
 
     fn progress(&self, group: u64) -> Progress {
@@ -103,18 +103,18 @@ impl Communicator {
         Self::start_threads(book, settings, epoch, connections, Vec::new(), |_| Ok(None))
     }
 
-    /// As [`Communicator::new`], with an arbiter, and with a CPU for each lane's thread unless `cpus` is
+    /// As [`Communicator::new`], with a coordinator, and with a CPU for each lane's thread unless `cpus` is
     /// empty.
-    pub(crate) fn with_arbiter<C: Arbiter + 'static>(
+    pub(crate) fn with_coordinator<C: CoordinatorLink + 'static>(
         book: Arc<PlanBook>,
         settings: Settings,
         epoch: u16,
         connections: Vec<Vec<Option<Connection>>>,
         cpus: Vec<usize>,
-        arbiter: impl FnOnce(Box<dyn Executor>) -> std::io::Result<C>,
+        coordinator: impl FnOnce(Box<dyn Executor>) -> std::io::Result<C>,
     ) -> std::io::Result<Self> {
         Self::start_threads(book, settings, epoch, connections, cpus, |executor| {
-            Ok(Some(Box::new(arbiter(executor)?)))
+            Ok(Some(Box::new(coordinator(executor)?)))
         })
     }
 
@@ -124,9 +124,9 @@ impl Communicator {
         epoch: u16,
         connections: Vec<Vec<Option<Connection>>>,
         cpus: Vec<usize>,
-        arbiter: impl FnOnce(Box<dyn Executor>) -> std::io::Result<Option<Box<dyn Arbiter>>>,
+        coordinator: impl FnOnce(Box<dyn Executor>) -> std::io::Result<Option<Box<dyn CoordinatorLink>>>,
     ) -> std::io::Result<Self> {
-        assert_eq!(connections.len(), settings.pace.lanes as usize, "connections for every lane");
+        assert_eq!(connections.len(), settings.flow.lanes as usize, "connections for every lane");
         let transports = describe(&connections);
         let (reports, received_reports) = channel();
         let (senders, receivers): (Vec<_>, Vec<_>) = connections.iter().map(|_| channel()).unzip();
@@ -136,7 +136,7 @@ impl Communicator {
         for (index, (connections, commands)) in (0u32..).zip(connections.into_iter().zip(receivers)) {
             let siblings = (0u32..).zip(&senders).filter(|(other, _)| *other != index);
             let siblings = siblings.map(|(_, sender): (u32, &Sender<Command>)| sender.clone()).collect();
-            let lane = Lane::new(index, settings.pace, epoch, Arc::clone(&book));
+            let lane = Lane::new(index, settings.flow, epoch, Arc::clone(&book));
             let (worker, waker) = Worker::new(
                 lane,
                 connections,
@@ -155,8 +155,8 @@ impl Communicator {
         let info = GroupInfo::of_job(book, counters.of_job());
         counters.set_wakers(lanes.handles.iter().map(|lane| Arc::clone(&lane.waker)).collect(), &info.book);
         let shared = Arc::new(Shared::new(lanes.handles.clone(), settings, Arc::clone(&counters), &info));
-        let arbiter = arbiter(Box::new(Threads { reports, counters }))?;
-        let monitor = Monitor::new(Arc::clone(&shared), Arc::clone(&info), received_reports, arbiter);
+        let coordinator = coordinator(Box::new(Threads { reports, counters }))?;
+        let monitor = Monitor::new(Arc::clone(&shared), Arc::clone(&info), received_reports, coordinator);
         let monitor = std::thread::Builder::new().name("monitor".to_owned()).spawn(|| monitor.run())?;
         let group = Group::new(shared, info);
         Ok(Self { group, transports, cpus, lanes, monitor: Some(monitor) })
@@ -279,15 +279,15 @@ mod tests {
         (a, vec![None, Some(Box::new(Stream::new(Socket::Unix(b))) as Connection)])
     }
 
-    /// An arbiter that panics at the first report.
-    struct PanickingArbiter;
+    /// A coordinator that panics at the first report.
+    struct PanickingCoordinator;
 
-    impl Arbiter for PanickingArbiter {
+    impl CoordinatorLink for PanickingCoordinator {
         fn report(&self, _: u32, _: Trouble) {
             panic!("a test");
         }
 
-        fn late(&self, _: (u64, Vec<u32>), _: u64, _: Trouble) {}
+        fn late(&self, _: LateOperation) {}
     }
 
     #[test]
@@ -300,10 +300,11 @@ mod tests {
             message: 16 << 10,
         };
         let book = Arc::new(PlanBook::new(0, 2, vec![0, 1], vec![rule]).unwrap());
-        let arbiter = |_: Box<dyn Executor>| Ok(PanickingArbiter);
+        let coordinator = |_: Box<dyn Executor>| Ok(PanickingCoordinator);
         let settings = Settings::default();
         let member =
-            Communicator::with_arbiter(book, settings, 0, vec![connections], Vec::new(), arbiter).unwrap();
+            Communicator::with_coordinator(book, settings, 0, vec![connections], Vec::new(), coordinator)
+                .unwrap();
         let operation = Operation {
             kind: CollectiveKind::AllReduce,
             elements: 0,
@@ -324,22 +325,24 @@ mod tests {
         }
     }
 
-    struct SilentArbiter;
+    struct SilentCoordinator;
 
-    impl Arbiter for SilentArbiter {
+    impl CoordinatorLink for SilentCoordinator {
         fn report(&self, _: u32, _: Trouble) {}
-        fn late(&self, _: (u64, Vec<u32>), _: u64, _: Trouble) {}
+        fn late(&self, _: LateOperation) {}
     }
 
     #[test]
-    fn lane_threads_end_if_the_arbiter_cannot_start() {
+    fn lane_threads_end_if_the_coordinator_cannot_start() {
         let (mut streams, connections): (Vec<_>, Vec<_>) = (0..2).map(|_| connection()).unzip();
         let settings =
-            Settings { pace: FlowControl { lanes: 2, ..Settings::default().pace }, ..Settings::default() };
+            Settings { flow: FlowControl { lanes: 2, ..Settings::default().flow }, ..Settings::default() };
         let book = PlanBook::new(0, 2, vec![0, 1], Vec::new()).unwrap();
-        let refuse = |_: Box<dyn Executor>| Err::<SilentArbiter, _>(std::io::ErrorKind::OutOfMemory.into());
+        let refuse =
+            |_: Box<dyn Executor>| Err::<SilentCoordinator, _>(std::io::ErrorKind::OutOfMemory.into());
         assert!(
-            Communicator::with_arbiter(Arc::new(book), settings, 0, connections, Vec::new(), refuse).is_err()
+            Communicator::with_coordinator(Arc::new(book), settings, 0, connections, Vec::new(), refuse)
+                .is_err()
         );
         // Both lanes have sent their last frames and closed their connections.
         for stream in &mut streams {

@@ -7,8 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use syncline_membership::arbiter::Arbiter;
-use syncline_membership::judge::{Act, Judge, Late, Oldest};
+use syncline_membership::coordinator_link::CoordinatorLink;
+use syncline_membership::fault_rules::{FaultRules, Late, Oldest, Reaction};
+use syncline_membership::message::LateOperation;
 use syncline_protocol::fault::{Blame, Fault, FaultKind, Task, Trouble};
 
 /// The monitor of a communicator's lanes.
@@ -18,8 +19,8 @@ pub(super) struct Monitor {
     /// The group of all members.
     job: Arc<GroupInfo>,
     /// `None` if this rank decides by itself who is at fault.
-    arbiter: Option<Box<dyn Arbiter>>,
-    judge: Judge,
+    coordinator: Option<Box<dyn CoordinatorLink>>,
+    rules: FaultRules,
     started: Instant,
     /// Lanes that have given up.
     aborted: usize,
@@ -42,11 +43,11 @@ impl Monitor {
         shared: Arc<Shared>,
         job: Arc<GroupInfo>,
         reports: Receiver<Report>,
-        arbiter: Option<Box<dyn Arbiter>>,
+        coordinator: Option<Box<dyn CoordinatorLink>>,
     ) -> Self {
-        let judge = Judge::new(job.own_name(), arbiter.is_some(), shared.settings.patience);
+        let rules = FaultRules::new(job.own_name(), coordinator.is_some(), shared.settings.patience);
         let (started, aborted, stopped) = (Instant::now(), 0, 0);
-        Self { reports, shared, job, arbiter, judge, started, aborted, stopped }
+        Self { reports, shared, job, coordinator, rules, started, aborted, stopped }
     }
 
     /// Monitors the lanes until all their threads have ended. If the monitor itself panics, which is a bug,
@@ -58,9 +59,9 @@ impl Monitor {
         if runs_to_end(&mut self) {
             return;
         }
-        // The arbiter may be what panicked.
-        self.arbiter = None;
-        self.judge.alone();
+        // The coordinator may be what panicked.
+        self.coordinator = None;
+        self.rules.alone();
         self.verdict(Blame::Rank(self.own_name()), Trouble::bug());
         // The panic may have come between a verdict and the abort that follows from it.
         self.abort(Blame::Rank(self.own_name()), Trouble::bug());
@@ -72,12 +73,12 @@ impl Monitor {
     /// Handles reports and checks deadlines until all lanes' threads have ended.
     fn monitor_lanes(&mut self) {
         const INTERVAL: Duration = Duration::from_millis(100);
-        // The arbiter has a sender of reports, too, so the channel stays open when the lanes end: count them.
+        // The coordinator has a sender of reports, too, so the channel stays open when the lanes end: count them.
         while self.stopped < self.shared.lanes.len() {
             match self.reports.recv_timeout(INTERVAL) {
                 Ok(Report::Trouble { peer, trouble }) => self.trouble(peer, trouble),
                 Ok(Report::Verdict { blame, trouble }) => self.verdict(blame, trouble),
-                Ok(Report::ArbiterGone) => self.judge.alone(),
+                Ok(Report::CoordinatorGone) => self.rules.alone(),
                 Ok(Report::Failed(trouble)) => self.failed(trouble),
                 Ok(Report::Deserted { slot, member }) => self.close_deserted_group(slot, member),
                 Ok(Report::Released { slot }) => self.shared.release(slot),
@@ -130,11 +131,11 @@ impl Monitor {
         let transfer = Self::late_transfer(&state);
         drop(state);
         let (cut_off, now) = (self.cut_off(), self.started.elapsed());
-        let act = self.judge.check(oldest, cut_off, now).or_else(|| {
+        let reaction = self.rules.check(oldest, cut_off, now).or_else(|| {
             let LateTransfer { slot, trouble, peer } = transfer?;
-            self.judge.late_transfer(slot, peer, trouble, cut_off, now)
+            self.rules.late_transfer(slot, peer, trouble, cut_off, now)
         });
-        self.act(act);
+        self.act(reaction);
     }
 
     /// Finds a transfer that has missed its deadline.
@@ -172,37 +173,44 @@ impl Monitor {
     /// Handles trouble with a peer, given by its place in the job.
     fn trouble(&mut self, peer: u32, trouble: Trouble) {
         let peer = self.job.book.name(peer);
-        let act = self.judge.trouble(peer, trouble, self.cut_off(), self.started.elapsed());
-        self.act(act);
+        let reaction = self.rules.trouble(peer, trouble, self.cut_off(), self.started.elapsed());
+        self.act(reaction);
     }
 
-    /// Reports to the arbiter that this rank has failed, and aborts.
+    /// Reports to the coordinator that this rank has failed, and aborts.
     fn failed(&mut self, trouble: Trouble) {
-        if let Some(arbiter) = self.arbiter.as_ref().filter(|_| !self.judge.decided()) {
-            arbiter.report(self.own_name(), trouble.clone());
+        if let Some(coordinator) = self.coordinator.as_ref().filter(|_| !self.rules.decided()) {
+            coordinator.report(self.own_name(), trouble.clone());
         }
         self.verdict(Blame::Rank(self.own_name()), trouble);
     }
 
     fn verdict(&mut self, blame: Blame, trouble: Trouble) {
-        let act = self.judge.verdict(blame, trouble, self.cut_off());
-        self.act(act);
+        let reaction = self.rules.verdict(blame, trouble, self.cut_off());
+        self.act(reaction);
     }
 
-    /// Does what the judge has decided.
-    fn act(&self, act: Option<Act>) {
-        match (act, &self.arbiter) {
-            (Some(Act::Report(rank, trouble)), Some(arbiter)) => arbiter.report(rank, trouble),
-            (Some(Act::Late(Late { group, sequence, trouble })), Some(arbiter)) => {
+    /// Does what the rules say.
+    fn act(&self, reaction: Option<Reaction>) {
+        match (reaction, &self.coordinator) {
+            (Some(Reaction::Report { peer: rank, trouble }), Some(coordinator)) => {
+                coordinator.report(rank, trouble)
+            }
+            (Some(Reaction::Late(Late { group, sequence, trouble })), Some(coordinator)) => {
                 let state = self.shared.lock();
                 let group = state.groups.get(&group).map(|group| Arc::clone(&group.info));
                 drop(state);
                 // Nothing is late in a group that was left meanwhile.
                 if let Some(group) = group {
-                    arbiter.late((group.id, group.names()), sequence, trouble);
+                    coordinator.late(LateOperation {
+                        group: group.id,
+                        ranks: group.names(),
+                        sequence,
+                        trouble,
+                    });
                 }
             }
-            (Some(Act::Abort(blame, trouble)), _) => self.abort(blame, trouble),
+            (Some(Reaction::Abort { blame, trouble }), _) => self.abort(blame, trouble),
             _ => {}
         }
     }

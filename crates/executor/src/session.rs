@@ -8,9 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use syncline_membership::coordinator_thread::{self, CoordinatorThread};
 use syncline_membership::hooks::{Hooks, Wanted};
-use syncline_membership::meeting::{self, Listeners};
-use syncline_membership::member_connection::{self, MemberConnection, MemberThread, Roster};
-use syncline_membership::place::{JoinError, MemberSettings};
+use syncline_membership::join_error::JoinError;
+use syncline_membership::lane_connector;
+use syncline_membership::listeners::Listeners;
+use syncline_membership::member_connection::{self, MemberConnection, MemberThread};
+use syncline_membership::member_settings::MemberSettings;
+use syncline_membership::roster::Roster;
 use syncline_protocol::settings::Settings;
 use syncline_protocol::shape::PlanBook;
 use syncline_transport::affinity;
@@ -24,7 +27,7 @@ pub type Books<'a> = dyn FnMut(u32, &[u32]) -> syncline_diagnostics::Result<Plan
 pub struct Session {
     communicator: Communicator,
     member_thread: Arc<MemberThread>,
-    place: MemberSettings,
+    member: MemberSettings,
     settings: Settings,
     ranks: Vec<u32>,
     epoch: u16,
@@ -32,7 +35,7 @@ pub struct Session {
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Session(rank {} of {:?} in epoch {})", self.place.rank, self.ranks, self.epoch)
+        write!(f, "Session(rank {} of {:?} in epoch {})", self.member.rank, self.ranks, self.epoch)
     }
 }
 
@@ -51,9 +54,13 @@ impl Deref for Session {
 /// # Errors
 /// A member does not come in time or is refused, or a connection cannot be made. The error says which, and
 /// why.
-pub fn join(place: &MemberSettings, books: &mut Books<'_>, settings: Settings) -> Result<Session, JoinError> {
+pub fn join(
+    member: &MemberSettings,
+    books: &mut Books<'_>,
+    settings: Settings,
+) -> Result<Session, JoinError> {
     let (announce, wanted, notice) = (&mut |_: &[SocketAddr]| Ok(()), &mut || true, &mut |_: &str| {});
-    join_with(place, books, settings, Hooks { announce, wanted, notice })
+    join_with(member, books, settings, Hooks { announce, wanted, notice })
 }
 
 /// As [`join`], and calls hooks while it waits.
@@ -61,28 +68,28 @@ pub fn join(place: &MemberSettings, books: &mut Books<'_>, settings: Settings) -
 /// # Errors
 /// As [`join`]; the error of [`Hooks::announce`]; and if [`Hooks::wanted`] returns false.
 pub fn join_with(
-    place: &MemberSettings,
+    member: &MemberSettings,
     books: &mut Books<'_>,
     settings: Settings,
     hooks: Hooks<'_>,
 ) -> Result<Session, JoinError> {
     let Hooks { announce, wanted, notice } = hooks;
-    place.check(settings)?;
-    let mut place = place.clone();
+    member.check(settings)?;
+    let mut member = member.clone();
     // Find invalid plans before the first connection.
-    let all: Vec<u32> = (0..place.world).collect();
-    books(place.rank, &all).map_err(|error| JoinError::invalid(error.to_string()))?;
-    let mut wanted = check_wanted(&place, wanted);
-    let coordinator = (place.rank == 0).then(|| coordinator_thread::open(&place, settings)).transpose()?;
+    let all: Vec<u32> = (0..member.world).collect();
+    books(member.rank, &all).map_err(|error| JoinError::invalid(error.to_string()))?;
+    let mut wanted = check_wanted(&member, wanted);
+    let coordinator = (member.rank == 0).then(|| coordinator_thread::open(&member, settings)).transpose()?;
     if let Some(coordinator) = &coordinator {
-        place.coordinator = coordinator.addresses().to_vec();
+        member.coordinator = coordinator.addresses().to_vec();
         announce(coordinator.addresses())?;
     }
-    let (connection, roster, listeners) = member_connection::enter(&place, settings, &mut wanted, notice)?;
-    match connect_members(&place, books, (connection, roster, listeners), &mut wanted) {
-        Ok(epoch) => epoch.into_session(place, settings, coordinator),
-        Err((connection, error)) if place.elastic && connection.may_go_on() => {
-            let job = Rejoining { place, settings, connection, coordinator, patience: Duration::ZERO };
+    let (connection, roster, listeners) = member_connection::enter(&member, settings, &mut wanted, notice)?;
+    match connect_members(&member, books, connection, roster, listeners, &mut wanted) {
+        Ok(epoch) => epoch.into_session(member, settings, coordinator),
+        Err((connection, error)) if member.elastic && connection.may_go_on() => {
+            let job = Rejoining { member, settings, connection, coordinator, patience: Duration::ZERO };
             job.begin_next_epoch(books, error, &mut wanted)
         }
         Err((_, error)) => Err(error),
@@ -109,7 +116,7 @@ impl Session {
 
     /// Why no other epoch can begin, if none can.
     pub fn binds(&self) -> Option<String> {
-        if !self.place.elastic {
+        if !self.member.elastic {
             return Some("the job is not elastic: all ranks must join with `elastic`".to_owned());
         }
         let (sequence, operation) = self.communicator.consumed()?;
@@ -138,30 +145,31 @@ impl Session {
         if let Some(why) = self.binds() {
             return Err(JoinError::invalid(format!("no other epoch can begin: {why}")));
         }
-        let Self { communicator, member_thread, place, settings, .. } = self;
+        let Self { communicator, member_thread, member, settings, .. } = self;
         drop(communicator);
-        let member_thread = Arc::into_inner(member_thread).expect("the communicator has dropped its arbiter");
+        let member_thread =
+            Arc::into_inner(member_thread).expect("the communicator has dropped its link to the coordinator");
         let (connection, coordinator) = member_thread.recall();
-        let mut wanted = check_wanted(&place, wanted);
-        let connection = connection.map_err(|why| JoinError::here(place.rank, &why))?;
-        let not_tried = JoinError::here(place.rank, "has not tried to begin an epoch");
-        let job = Rejoining { place, settings, connection, coordinator, patience };
+        let mut wanted = check_wanted(&member, wanted);
+        let connection = connection.map_err(|why| JoinError::here(member.rank, &why))?;
+        let not_tried = JoinError::here(member.rank, "has not tried to begin an epoch");
+        let job = Rejoining { member, settings, connection, coordinator, patience };
         job.begin_next_epoch(books, not_tried, &mut wanted)
     }
 }
 
 /// Turns [`Hooks::wanted`] into a check that fails once the caller no longer wants to join.
 fn check_wanted<'a>(
-    place: &MemberSettings,
+    member: &MemberSettings,
     wanted: &'a mut dyn FnMut() -> bool,
 ) -> impl FnMut() -> Result<(), JoinError> + use<'a> {
-    let stopped = JoinError::here(place.rank, "was cancelled while joining");
+    let stopped = JoinError::here(member.rank, "was cancelled while joining");
     move || if wanted() { Ok(()) } else { Err(stopped.clone()) }
 }
 
 /// A member between two epochs.
 struct Rejoining {
-    place: MemberSettings,
+    member: MemberSettings,
     settings: Settings,
     connection: MemberConnection,
     /// The coordinator's thread, on rank 0.
@@ -180,11 +188,11 @@ impl Rejoining {
     ) -> Result<Session, JoinError> {
         // Each try leaves a rank behind or gains one.
         const MORE: u32 = 3;
-        let Self { place, settings, mut connection, coordinator, patience } = self;
-        for _ in 0..place.world.saturating_add(MORE) {
-            let (roster, listeners) = connection.again(&place, settings, patience, wanted)?;
-            match connect_members(&place, books, (connection, roster, listeners), wanted) {
-                Ok(epoch) => return epoch.into_session(place, settings, coordinator),
+        let Self { member, settings, mut connection, coordinator, patience } = self;
+        for _ in 0..member.world.saturating_add(MORE) {
+            let (roster, listeners) = connection.again(&member, settings, patience, wanted)?;
+            match connect_members(&member, books, connection, roster, listeners, wanted) {
+                Ok(epoch) => return epoch.into_session(member, settings, coordinator),
                 Err((returned, error)) if returned.may_go_on() => (connection, last) = (returned, error),
                 Err((_, error)) => return Err(error),
             }
@@ -194,10 +202,16 @@ impl Rejoining {
 }
 
 /// Chooses a CPU for each lane of a member. Empty if lanes are not pinned, or there are too few CPUs.
-fn cpus(place: &MemberSettings, roster: &Roster, lanes: usize) -> Vec<usize> {
-    let (neighbours, which) = roster.neighbours(place.rank).filter(|_| place.pin).unzip();
+fn cpus(member: &MemberSettings, roster: &Roster, lanes: usize) -> Vec<usize> {
+    let (neighbours, which) = roster.neighbours(member.rank).filter(|_| member.pin).unzip();
     let chosen = neighbours.zip(which).and_then(|(neighbours, which)| {
-        affinity::choose(&affinity::allowed(), neighbours, which, lanes, crc32c::crc32c(place.job.as_bytes()))
+        affinity::choose(
+            &affinity::allowed(),
+            neighbours,
+            which,
+            lanes,
+            crc32c::crc32c(member.job.as_bytes()),
+        )
     });
     chosen.unwrap_or_default()
 }
@@ -213,18 +227,20 @@ struct ConnectedEpoch {
 /// Connects this member with the others of an epoch. On failure, returns the connection to the coordinator
 /// with the error.
 fn connect_members(
-    place: &MemberSettings,
+    member: &MemberSettings,
     books: &mut Books<'_>,
-    (mut connection, roster, listeners): (MemberConnection, Roster, Listeners),
+    mut connection: MemberConnection,
+    roster: Roster,
+    listeners: Listeners,
     wanted: &mut Wanted<'_>,
 ) -> Result<ConnectedEpoch, (MemberConnection, JoinError)> {
     let ranks: Vec<u32> = roster.ranks().collect();
-    let seat = roster.seat(place.rank).unwrap_or_default() as u32;
+    let seat = roster.seat(member.rank).unwrap_or_default() as u32;
     let book = match books(seat, &ranks) {
         Ok(book) => book.called(ranks),
         Err(error) => return Err((connection, JoinError::invalid(error.to_string()))),
     };
-    match meeting::join(place, &roster, listeners, &mut connection, wanted) {
+    match lane_connector::connect(member, &roster, listeners, &mut connection, wanted) {
         Ok(connections) => Ok(ConnectedEpoch { connection, roster, book, connections }),
         Err(error) => Err((connection, error)),
     }
@@ -234,23 +250,23 @@ impl ConnectedEpoch {
     /// Starts the communicator's threads, and hands the connection to the coordinator to a thread.
     fn into_session(
         self,
-        place: MemberSettings,
+        member: MemberSettings,
         settings: Settings,
         coordinator: Option<CoordinatorThread>,
     ) -> Result<Session, JoinError> {
         let Self { connection, roster, book, connections } = self;
         let mut started = None;
-        let arbiter = |executor| {
+        let link = |executor| {
             let thread = Arc::new(connection.watch(settings.patience, executor, coordinator)?);
             started = Some(Arc::clone(&thread));
             Ok(thread)
         };
-        let cpus = cpus(&place, &roster, connections.len());
+        let cpus = cpus(&member, &roster, connections.len());
         let communicator =
-            Communicator::with_arbiter(Arc::new(book), settings, roster.epoch, connections, cpus, arbiter)
-                .map_err(|error| JoinError::here(place.rank, &format!("cannot start threads: {error}")))?;
-        let member_thread = started.expect("the communicator has its arbiter");
+            Communicator::with_coordinator(Arc::new(book), settings, roster.epoch, connections, cpus, link)
+                .map_err(|error| JoinError::here(member.rank, &format!("cannot start threads: {error}")))?;
+        let member_thread = started.expect("the communicator has its link to the coordinator");
         let ranks = roster.ranks().collect();
-        Ok(Session { communicator, member_thread, place, settings, ranks, epoch: roster.epoch })
+        Ok(Session { communicator, member_thread, member, settings, ranks, epoch: roster.epoch })
     }
 }

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::Instant;
 use syncline_protocol::extract::take_out;
 use syncline_protocol::fault::{Blame, FailedOperation, Fault, FaultKind, Task, Trouble};
-use syncline_protocol::heartbeat::Patience;
+use syncline_protocol::heartbeat::{LostPeer, Patience};
 use syncline_protocol::lane::transfers::{Label, Mismatch, Transfer};
 use syncline_protocol::lane::{Desertion, Lane, Opening, StartedOperation, key};
 use syncline_protocol::machine::Machine;
@@ -68,16 +68,16 @@ pub(super) struct LaneTransfer {
     pub group: Arc<GroupInfo>,
 }
 
-/// A report to the monitor, from a lane's thread or the arbiter. Members are given by their places in the
+/// A report to the monitor, from a lane's thread or the coordinator. Members are given by their places in the
 /// job.
 #[derive(Debug)]
 pub(super) enum Report {
     /// Something is wrong with a peer.
     Trouble { peer: u32, trouble: Trouble },
-    /// The arbiter has decided who is at fault.
+    /// The coordinator has decided who is at fault.
     Verdict { blame: Blame, trouble: Trouble },
     /// The coordinator has left, as it announced: this rank decides for itself from now on.
-    ArbiterGone,
+    CoordinatorGone,
     /// This rank itself cannot go on.
     Failed(Trouble),
     /// A group cannot go on, because a member that it needs has left it.
@@ -182,7 +182,7 @@ impl Worker {
         while self.execute_commands() {
             let Self { lane, connections, completions, transfers, siblings, .. } = &mut self;
             let lost = connections.work(lane, |lane| complete(lane, completions, transfers, siblings));
-            for (peer, trouble) in lost {
+            for LostPeer { peer, trouble } in lost {
                 self.lose_peer(peer, trouble);
             }
             self.report_groups_and_counters();

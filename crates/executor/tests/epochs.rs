@@ -6,7 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use syncline_executor::pending::Pending;
 use syncline_executor::session::Session;
-use syncline_membership::place::{JoinError, MemberSettings};
+use syncline_membership::join_error::JoinError;
+use syncline_membership::member_settings::MemberSettings;
 use syncline_protocol::fault::Blame;
 use syncline_protocol::memory::Buffer;
 

@@ -67,7 +67,7 @@ fn pair(join: Join) -> (Connection, Connection) {
 fn settings(lanes: u32) -> Settings {
     let patience = Patience { interval: Duration::from_millis(50), silence: Duration::from_secs(5) };
     Settings {
-        pace: FlowControl { lanes, window: 256 << 10, ahead: 1 << 20 },
+        flow: FlowControl { lanes, window: 256 << 10, ahead: 1 << 20 },
         patience,
         deadline: Duration::from_secs(20),
     }
@@ -81,7 +81,7 @@ fn joined(name: &str, ranks: u32, join: Join, settings: Settings) -> Vec<Communi
         .iter()
         .map(|&kind| Rule { kind, up_to: None, algorithm: Arc::clone(&algorithm), message: 16 << 10 })
         .collect();
-    let lanes = settings.pace.lanes;
+    let lanes = settings.flow.lanes;
     let mut ends: BTreeMap<(u32, u32, u32), Connection> = BTreeMap::new();
     for lane in 0..lanes {
         for (a, b) in (0..members).flat_map(|a| (a + 1..members).map(move |b| (a, b))) {
@@ -402,7 +402,7 @@ fn a_replayed_frame_is_reported_as_corruption() {
         let frames = [beat.encode(0, &[]), beat.encode(1, &[]), beat.encode(1, &[])];
         peer.send(&frames.each_ref().map(|frame| IoSlice::new(frame))).unwrap();
         let fault = pending.wait(WAIT).unwrap().unwrap_err();
-        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Link(0, 1), FaultKind::Corrupt), "{fault}");
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::link(0, 1), FaultKind::Corrupt), "{fault}");
     }
 }
 
@@ -436,7 +436,7 @@ fn a_message_that_stops_in_the_middle_is_found_while_heartbeats_go_on() {
             let beat = Header { kind: Frame::Heartbeat, epoch: 0, sequence: 0, chunk: 0 }.encode(2, &[]);
             _ = peer.send(&[IoSlice::new(&beat)]);
         };
-        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Link(0, 1), FaultKind::Silent), "{fault}");
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::link(0, 1), FaultKind::Silent), "{fault}");
         assert!(fault.to_string().contains("in the middle of a message"), "{fault}");
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     }
@@ -491,7 +491,7 @@ fn garbage_is_reported_as_corruption() {
         let pending = member.begin(&all_reduce(1000), region, region, true).unwrap();
         peer.send(&[IoSlice::new(&[0xee; 1000])]).unwrap();
         let fault = pending.wait(WAIT).unwrap().unwrap_err();
-        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Link(0, 1), FaultKind::Corrupt), "{fault}");
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::link(0, 1), FaultKind::Corrupt), "{fault}");
     }
 }
 

@@ -110,9 +110,9 @@ fn rank(rank: u32, ranks: u32, port: u16) {
     here.shared_memory = false;
     // Many processes share few CPUs, so each runs seldom.
     let patience = Patience { interval: Duration::from_secs(5), silence: Duration::from_secs(120) };
-    let pace = FlowControl { lanes: 1, ..settings().pace };
+    let flow = FlowControl { lanes: 1, ..settings().flow };
     let session: Session =
-        join(&here, &mut members::book, Settings { pace, patience, deadline: WAIT }).unwrap();
+        join(&here, &mut members::book, Settings { flow, patience, deadline: WAIT }).unwrap();
     meet(&session);
     let joined = began.elapsed();
     let began = Instant::now();

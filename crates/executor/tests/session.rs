@@ -9,7 +9,8 @@ use syncline_executor::Communicator;
 use syncline_executor::pending::Pending;
 use syncline_executor::session::{Session, join, join_with};
 use syncline_membership::hooks::Hooks;
-use syncline_membership::place::{Interface, JoinError, MemberSettings};
+use syncline_membership::join_error::JoinError;
+use syncline_membership::member_settings::{Interface, MemberSettings};
 use syncline_protocol::fault::{Blame, FaultKind};
 use syncline_protocol::handshake::{Acceptor, Authentication, Key, Next};
 use syncline_protocol::lane::FlowControl;
@@ -448,7 +449,7 @@ fn a_rank_that_left_and_joins_again_waits_for_the_next_job_of_that_name() {
 #[test]
 fn messages_of_the_current_operation_are_read_behind_early_ones() {
     let settings =
-        Settings { pace: FlowControl { lanes: 1, ahead: 1 << 16, ..settings().pace }, ..settings() };
+        Settings { flow: FlowControl { lanes: 1, ahead: 1 << 16, ..settings().flow }, ..settings() };
     let mut small: Vec<Buffer> = (0..2).map(|_| Buffer::new(8)).collect();
     let mut large: Vec<Buffer> = (0..2).map(|_| Buffer::new(16 << 20)).collect();
     let members = meet(2, settings);

@@ -243,7 +243,7 @@ impl AdmissionThread {
         loop {
             let register = &self.register;
             let admit = |hello: &Hello| match hello.role {
-                Role::Worker { .. } | Role::Visitor => Ok(()),
+                Role::Worker { .. } | Role::StatusClient => Ok(()),
                 Role::Core { core, .. } | Role::Rack { core, .. } if core >= cores => {
                     Err(format!("core {core} does not exist: the hub has {cores} cores").into())
                 }
@@ -261,7 +261,7 @@ impl AdmissionThread {
                     let number = self.add_connection(handshake.socket);
                     self.register.connected(number, &job, rank, self.started.elapsed());
                 }
-                Some(Role::Visitor) => {
+                Some(Role::StatusClient) => {
                     let number = self.add_connection(handshake.socket);
                     let status = self.shared.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
                     if let Some(control) = self.connections.get_mut(&number) {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
 use syncline_protocol::fault::ProtocolError;
-use syncline_protocol::link::{Event, Landing, Link};
+use syncline_protocol::link::{Event, Landing, Link, PartialMessage};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::{Buffer, Pool, Region};
 use syncline_protocol::operation::Request;
@@ -305,18 +305,18 @@ impl Client {
                 self.links[core as usize].land(length, landing);
                 Ok(())
             }
-            Event::Frame(Header { kind: FrameKind::Message(contributors), chunk, .. }, _) => {
+            Event::Frame { header: Header { kind: FrameKind::Message(contributors), chunk, .. }, .. } => {
                 let awaited = self.awaited.get_mut(&chunk).and_then(VecDeque::pop_front);
                 if let Some(AwaitedValue { sequence, .. }) = awaited {
                     self.chunk_complete(sequence, Some(contributors));
                 }
                 Ok(())
             }
-            Event::Frame(Header { kind: FrameKind::Leave, .. }, _) => {
+            Event::Frame { header: Header { kind: FrameKind::Leave, .. }, .. } => {
                 self.left.insert(core);
                 Ok(())
             }
-            Event::Frame(..) => Ok(()),
+            Event::Frame { .. } => Ok(()),
         }
     }
 
@@ -366,7 +366,7 @@ impl Machine for Client {
         true
     }
 
-    fn coming(&self, peer: u32) -> Option<(u32, usize)> {
+    fn coming(&self, peer: u32) -> Option<PartialMessage> {
         self.links[peer as usize].coming()
     }
 

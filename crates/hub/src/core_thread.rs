@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use syncline_protocol::fault::{FaultKind, Trouble};
-use syncline_protocol::heartbeat::Patience;
+use syncline_protocol::heartbeat::{LostPeer, Patience};
 use syncline_transport::Connection;
 use syncline_transport::affinity;
 use syncline_transport::connections::Connections;
@@ -155,7 +155,7 @@ impl Core {
                     return;
                 }
             }
-            for (connection, trouble) in self.connections.work(&mut self.shard, |_| {}) {
+            for LostPeer { peer: connection, trouble } in self.connections.work(&mut self.shard, |_| {}) {
                 let Some((job, peer)) = self.shard.detach(connection) else { continue };
                 // A worker that leaves tells the admission thread itself.
                 if trouble.kind != FaultKind::Left {

@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_executor::pending::{Completion, Pending};
-use syncline_membership::place::JoinError;
+use syncline_membership::join_error::JoinError;
 use syncline_protocol::codec::{LONGEST, encode};
 use syncline_protocol::fault::{Blame, FailedOperation, Fault, Task, Trouble};
 use syncline_protocol::handshake::Role;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
 use syncline_protocol::fault::ProtocolError;
-use syncline_protocol::link::{Event, Landing, Link};
+use syncline_protocol::link::{Event, Landing, Link, PartialMessage};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::{Buffer, Pool};
 use syncline_protocol::wire::{Digest, FrameKind, Header};
@@ -686,7 +686,7 @@ impl Shard {
                 endpoint.link.land(length, landing);
                 Ok(())
             }
-            Event::Frame(header, landing) => match (header.kind, landing) {
+            Event::Frame { header, landing } => match (header.kind, landing) {
                 (FrameKind::Leave, _) => {
                     endpoint.left = true;
                     Ok(())
@@ -736,7 +736,7 @@ impl Shard {
                 endpoint.link.land(length, landing);
                 Ok(())
             }
-            Event::Frame(header, landing) => {
+            Event::Frame { header, landing } => {
                 match (header.kind, landing) {
                     (FrameKind::Leave, _) => endpoint.left = true,
                     (FrameKind::Message(GIVEN), Landing::Aside(buffer)) => {
@@ -924,7 +924,7 @@ impl Machine for Shard {
         job.active[worker as usize] && endpoint.ahead <= job.ahead
     }
 
-    fn coming(&self, peer: u32) -> Option<(u32, usize)> {
+    fn coming(&self, peer: u32) -> Option<PartialMessage> {
         self.endpoints.get(&peer).and_then(|endpoint| endpoint.link.coming())
     }
 

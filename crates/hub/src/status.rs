@@ -96,7 +96,7 @@ pub fn ask(
     let deadline = Instant::now() + wait;
     let cannot = |shut: HandshakeError| format!("cannot be reached: {}", shut.why);
     let socket =
-        Handshaking::reach(&[address], (trust, ""), &Role::Visitor, deadline, stop).map_err(cannot)?;
+        Handshaking::reach(&[address], (trust, ""), &Role::StatusClient, deadline, stop).map_err(cannot)?;
     let mut connection = ControlConnection::new(socket);
     loop {
         let closed = connection.read().err();

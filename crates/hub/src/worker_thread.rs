@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use syncline_executor::pending::Completion;
 use syncline_protocol::fault::{Blame, FailedOperation, Fault, FaultKind, Task, Trouble};
-use syncline_protocol::heartbeat::{Heartbeats, Patience};
+use syncline_protocol::heartbeat::{Heartbeats, LostPeer, Patience};
 use syncline_protocol::operation::Request;
 use syncline_transport::connections::Connections;
 use syncline_transport::control_connection::ControlConnection;
@@ -172,7 +172,7 @@ impl WorkerThread {
                     }
                 }
             });
-            for (core, trouble) in lost {
+            for LostPeer { peer: core, trouble } in lost {
                 self.lose_core(core, trouble);
             }
             let now = self.started.elapsed();

@@ -16,7 +16,7 @@ use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::{Buffer, Region};
 use syncline_protocol::operation::Request;
-use syncline_protocol::virtual_network::VirtualNetwork;
+use syncline_protocol::virtual_network::{InvalidBytes, VirtualNetwork};
 
 const EPOCH: u16 = 5;
 const JOB: u32 = 3;
@@ -229,7 +229,7 @@ impl World {
     }
 
     /// Moves some bytes, and notes exchanges that are complete.
-    fn run(&mut self, steps: u64) -> Result<(), (usize, u32, ProtocolError)> {
+    fn run(&mut self, steps: u64) -> Result<(), InvalidBytes> {
         for _ in 0..steps {
             if !self.network.step()? {
                 break;
@@ -725,14 +725,17 @@ fn a_push_without_parameters_or_out_of_order_is_an_error() {
     let mut world = World::new(terms(2, &[4], rest), &one, 1);
     let mut vector = buffer(&[1.0; 4]);
     world.begin(1, 0, Request::Push, &mut vector, false);
-    let (_, worker, broken) = world.run(u64::MAX).unwrap_err();
+    let InvalidBytes { end: (_, worker), error: broken } = world.run(u64::MAX).unwrap_err();
     assert_eq!(worker, 1);
     assert!(broken.to_string().contains("a gradient for `k0` before its parameters were set"), "{broken}");
     // This step is not the next.
     let mut world = World::new(terms(2, &[4], ""), &one, 1);
     world.client(0).set_steps(&[4]);
     world.begin(0, 0, Request::Push, &mut vector, false);
-    assert!(matches!(world.run(u64::MAX), Err((_, 0, ProtocolError::Unknown(_)))));
+    assert!(matches!(
+        world.run(u64::MAX),
+        Err(InvalidBytes { end: (_, 0), error: ProtocolError::Unknown(_) })
+    ));
 }
 
 #[test]
@@ -810,5 +813,5 @@ fn silence_of_a_worker_counts_from_its_first_message() {
     let lost = (5100..7000)
         .step_by(100)
         .find_map(|now| heartbeats.check(&mut shard, &[7], Duration::from_millis(now)).lost.pop());
-    assert_eq!(lost.unwrap().0, 7);
+    assert_eq!(lost.unwrap().peer, 7);
 }

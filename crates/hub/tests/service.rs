@@ -12,7 +12,7 @@ use syncline_hub::register::Limits;
 use syncline_hub::serve::Service;
 use syncline_hub::setup::Setup;
 use syncline_hub::terms::Terms;
-use syncline_membership::place::JoinError;
+use syncline_membership::join_error::JoinError;
 use syncline_protocol::fault::{Blame, Fault, FaultKind};
 use syncline_protocol::handshake::{Authentication, Initiator, Key, Next, Role};
 use syncline_protocol::heartbeat::Patience;

@@ -119,7 +119,7 @@ mod tests {
             (lane(2, 1, 2, 5), "no lane 2"),
             (lane(2, 1, 0, 4), "in epoch 5, not 4"),
             (lane(3, 1, 1, 5), "lane 1 of rank 3 is already connected"),
-            (lanes.admit(&Role::Visitor, |_| true, |_, _| false), "only lanes"),
+            (lanes.admit(&Role::StatusClient, |_| true, |_, _| false), "only lanes"),
         ] {
             let refusal = refused.unwrap_err();
             assert!(refusal.why.contains(words) && refusal.permanent, "{refusal:?}");

@@ -1,12 +1,12 @@
 //! The coordinator: decides who is alive, and who is at fault.
 
-use super::message::{FromCoordinator, FromMember, Progress};
+use super::message::{FromCoordinator, FromMember, LateOperation, Progress, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use syncline_protocol::fault::{Blame, FaultKind, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
 
-/// How long members have to answer a roll call. After that, members that have not answered are at fault.
+/// How long members have to answer a request for progress. After that, members that have not answered are at fault.
 const GRACE: Duration = Duration::from_millis(400);
 
 /// What the coordinator knows about a member.
@@ -23,10 +23,10 @@ pub struct Coordinator {
     /// The members, by rank.
     members: BTreeMap<u32, State>,
     heartbeats: Heartbeats,
-    /// The number of roll calls so far.
+    /// The number of requests for progress so far.
     calls: u64,
     investigation: Option<Investigation>,
-    verdict: Option<(Blame, Trouble)>,
+    verdict: Option<Verdict>,
     lost: Vec<u32>,
     out: Vec<(u32, FromCoordinator)>,
 }
@@ -35,13 +35,13 @@ pub struct Coordinator {
 #[derive(Debug)]
 struct Investigation {
     opened: Duration,
-    /// The number of the roll call whose answers count.
+    /// The number of the request whose answers count.
     call: u64,
     reports: Vec<Report>,
     /// Members that the coordinator does not hear, or that do not hear it, and why.
     unreachable: BTreeMap<u32, Trouble>,
     /// The first operation that was reported to take too long.
-    late: Option<Late>,
+    late: Option<LateOperation>,
     answers: BTreeMap<u32, Answer>,
 }
 
@@ -53,7 +53,7 @@ struct Report {
     trouble: Trouble,
 }
 
-/// A member's answer to a roll call, or what it sent when it gave up.
+/// A member's answer to a request for progress, or what it sent when it gave up.
 #[derive(Debug, Default)]
 struct Answer {
     progress: Progress,
@@ -89,15 +89,6 @@ impl Investigation {
     }
 }
 
-/// An operation that takes too long: its group, the group's ranks, and its number in the group.
-#[derive(Clone, Debug)]
-struct Late {
-    group: u64,
-    ranks: Vec<u32>,
-    sequence: u64,
-    trouble: Trouble,
-}
-
 impl Coordinator {
     /// Creates the coordinator of an epoch in which these ranks take part. All of them are connected.
     pub fn new(members: &[u32], patience: Patience, now: Duration) -> Self {
@@ -130,7 +121,7 @@ impl Coordinator {
                 self.heartbeats.leave(member as usize);
             }
             // After the verdict, members close their connections. Others may see that before they receive the verdict.
-            FromMember::Trouble { .. } | FromMember::Late { .. } | FromMember::Here { .. }
+            FromMember::Trouble { .. } | FromMember::Late(_) | FromMember::Progress { .. }
                 if self.verdict.is_some() => {}
             FromMember::Trouble { peer, trouble } if peer == member => self.lose(member, trouble),
             FromMember::Trouble { peer, trouble } if self.members.contains_key(&peer) => {
@@ -147,17 +138,15 @@ impl Coordinator {
                 let what = format!("reported trouble with rank {peer}, which takes no part in this epoch");
                 self.decide(Blame::Rank(member), Trouble { kind: FaultKind::Corrupt, what });
             }
-            FromMember::Late { group, ranks, sequence, trouble } => {
-                self.late(Late { group, ranks, sequence, trouble }, now);
-            }
-            FromMember::Here { call, progress, hears } => {
+            FromMember::Late(late) => self.late(late, now),
+            FromMember::Progress { call, progress, hears } => {
                 if let Some(investigation) =
                     self.investigation.as_mut().filter(|investigation| investigation.call == call)
                 {
                     investigation.answers.insert(member, Answer { progress, hears });
                 }
             }
-            FromMember::Deaf { hears, trouble } => {
+            FromMember::CannotHearCoordinator { hears, trouble } => {
                 // Of two members, each can hear only the other, so hearing none does not mean being cut off.
                 let cut_off = hears.is_empty() && self.members.len() > 2;
                 let trouble = if cut_off { Trouble::cut_off() } else { trouble };
@@ -237,7 +226,7 @@ impl Coordinator {
         if waited >= GRACE || (waited >= least && answered) {
             unseen.into_iter().for_each(|member| self.set_unreachable(member, Trouble::unseen(member), now));
             if let Some(investigation) = &self.investigation {
-                let (blame, trouble) = self.conclude(investigation);
+                let Verdict { blame, trouble } = self.conclude(investigation);
                 self.decide(blame, trouble);
             }
         }
@@ -265,7 +254,7 @@ impl Coordinator {
     }
 
     /// Who is at fault, once that is decided.
-    pub fn verdict(&self) -> Option<&(Blame, Trouble)> {
+    pub fn verdict(&self) -> Option<&Verdict> {
         self.verdict.as_ref()
     }
 
@@ -276,7 +265,7 @@ impl Coordinator {
 
     /// Handles the report of an operation that takes too long. Only the first such report counts. Asks the
     /// operation's group for its progress.
-    fn late(&mut self, late: Late, now: Duration) {
+    fn late(&mut self, late: LateOperation, now: Duration) {
         let group = late.group;
         let investigation = self.open(now);
         if investigation.late.is_some() {
@@ -286,7 +275,7 @@ impl Coordinator {
         if group != 0 && self.verdict.is_none() {
             self.calls += 1;
             let call = self.calls;
-            self.send_to_all(&FromCoordinator::Roll { call, group });
+            self.send_to_all(&FromCoordinator::ProgressRequest { call, group });
             let investigation = self.open(now);
             investigation.call = call;
             if investigation.reports.is_empty() && investigation.unreachable.is_empty() {
@@ -298,13 +287,13 @@ impl Coordinator {
         }
     }
 
-    /// Returns the current investigation. Opens one with a roll call if there is none.
+    /// Returns the current investigation. Opens one, with a request for progress, if there is none.
     fn open(&mut self, now: Duration) -> &mut Investigation {
         if self.investigation.is_none() {
             self.calls += 1;
             let call = self.calls;
             if self.verdict.is_none() {
-                self.send_to_all(&FromCoordinator::Roll { call, group: 0 });
+                self.send_to_all(&FromCoordinator::ProgressRequest { call, group: 0 });
             }
             self.investigation = Some(Investigation {
                 opened: now,
@@ -347,7 +336,7 @@ impl Coordinator {
     fn decide(&mut self, blame: Blame, trouble: Trouble) {
         let investigation = self.investigation.take();
         if self.verdict.is_none() {
-            self.verdict = Some((blame, trouble.clone()));
+            self.verdict = Some(Verdict { blame, trouble: trouble.clone() });
             self.send_to_all(&FromCoordinator::Verdict { blame, trouble });
         }
         // The coordinator can exchange nothing more with members that are unreachable.
@@ -362,7 +351,7 @@ impl Coordinator {
     }
 
     /// Decides who is at fault, from reports and answers.
-    fn conclude(&self, investigation: &Investigation) -> (Blame, Trouble) {
+    fn conclude(&self, investigation: &Investigation) -> Verdict {
         let missing = |member: u32| self.has(member) && !investigation.answers.contains_key(&member);
         // An unreachable member that hears no other, or that no other hears, is cut off. If others hear it, the fault
         // lies between it and the coordinator, which is on rank 0's host.
@@ -373,7 +362,7 @@ impl Coordinator {
                 None => !investigation.is_heard(member) && !investigation.closed_elsewhere(member),
             };
             if member == 0 || cut_off {
-                return (Blame::Rank(member), trouble.clone());
+                return Verdict { blame: Blame::Rank(member), trouble: trouble.clone() };
             }
             reports.push(Report { reporter: 0, peer: member, trouble: trouble.clone() });
         }
@@ -382,12 +371,12 @@ impl Coordinator {
             missing(peer) && !investigation.is_heard(peer) && !investigation.unreachable.contains_key(&peer)
         };
         if let Some(report) = investigation.reports.iter().find(|report| gone(report.peer)) {
-            return (Blame::Rank(report.peer), report.trouble.clone());
+            return Verdict { blame: Blame::Rank(report.peer), trouble: report.trouble.clone() };
         }
         // A rank that reports that its own memory changed is at fault. Reports of other ranks are consequences of that.
         let own = investigation.reports.iter().find(|report| report.trouble.kind == FaultKind::Changed);
         if let Some(report) = own {
-            return (Blame::Rank(report.reporter), report.trouble.clone());
+            return Verdict { blame: Blame::Rank(report.reporter), trouble: report.trouble.clone() };
         }
         reports.extend(investigation.reports.iter().cloned());
         // A rank that receives something invalid closes the connection. Its report counts, and not the other side's
@@ -403,24 +392,24 @@ impl Coordinator {
         if let ([rank], true) = (&common[..], pairs.len() > 1) {
             let about = reports.iter().find(|report| report.peer == *rank);
             let trouble = &about.unwrap_or(&reports[0]).trouble;
-            return (Blame::Rank(*rank), trouble.clone());
+            return Verdict { blame: Blame::Rank(*rank), trouble: trouble.clone() };
         }
         if let Some(Report { reporter, peer, trouble }) = reports.first() {
             // Trouble of these kinds is the fault of a rank, and not of a connection.
             let of_rank = matches!(trouble.kind, FaultKind::Differs | FaultKind::Left | FaultKind::Deadline);
             let blame = if of_rank { Blame::Rank(*peer) } else { Blame::link(*reporter, *peer) };
-            return (blame, trouble.clone());
+            return Verdict { blame, trouble: trouble.clone() };
         }
         let trouble = Trouble::deadline(Duration::ZERO);
-        let late = Late { group: 0, ranks: Vec::new(), sequence: 0, trouble };
-        let Late { group, ranks, sequence, trouble } = investigation.late.clone().unwrap_or(late);
+        let late = LateOperation { group: 0, ranks: Vec::new(), sequence: 0, trouble };
+        let LateOperation { group, ranks, sequence, trouble } = investigation.late.clone().unwrap_or(late);
         let of_group = |member: u32| group == 0 || ranks.contains(&member);
         let behind = self.members.keys().copied().find(|&member| {
             let begun = investigation.answers.get(&member).map(|answer| answer.progress.begun);
             missing(member) || of_group(member) && begun.is_some_and(|begun| begun < sequence)
         });
         match behind {
-            Some(rank) if missing(rank) => (Blame::Rank(rank), trouble),
+            Some(rank) if missing(rank) => Verdict { blame: Blame::Rank(rank), trouble },
             Some(rank) => {
                 let of = if group == 0 {
                     String::new()
@@ -428,9 +417,9 @@ impl Coordinator {
                     format!(" of a group of ranks {}", listed(&ranks))
                 };
                 let what = format!("has not begun operation {sequence}{of}, for which others wait");
-                (Blame::Rank(rank), Trouble { kind: FaultKind::Deadline, what })
+                Verdict { blame: Blame::Rank(rank), trouble: Trouble { kind: FaultKind::Deadline, what } }
             }
-            None => (Blame::SomeRank, trouble),
+            None => Verdict { blame: Blame::SomeRank, trouble },
         }
     }
 }
@@ -469,7 +458,7 @@ mod tests {
         Coordinator::new(&(0..members).collect::<Vec<_>>(), Patience::default(), ms(0))
     }
 
-    /// Runs the coordinator until the verdict. The members in `answering` answer roll calls, and hear each other.
+    /// Runs the coordinator until the verdict. The members in `answering` answer requests for progress, and hear each other.
     /// Returns who is at fault, and when that was decided.
     fn run(coordinator: &mut Coordinator, answering: &[u32], from: u64, to: u64) -> Option<(Blame, u64)> {
         run_hearing(coordinator, answering, |_| answering.to_vec(), (from, to))
@@ -484,25 +473,30 @@ mod tests {
     ) -> Option<(Blame, u64)> {
         for now in (from..to).step_by(50) {
             for (member, message) in coordinator.take_messages() {
-                if let FromCoordinator::Roll { call, .. } = message
+                if let FromCoordinator::ProgressRequest { call, .. } = message
                     && answering.contains(&member)
                 {
                     let progress = Progress { begun: u64::from(member), over: 0 };
                     let hears = heard(member);
-                    coordinator.receive(member, FromMember::Here { call, progress, hears }, ms(now));
+                    coordinator.receive(member, FromMember::Progress { call, progress, hears }, ms(now));
                 }
             }
             answering.iter().for_each(|&member| coordinator.receive(member, FromMember::Alive, ms(now)));
             coordinator.tick(ms(now));
-            if let Some((blame, _)) = coordinator.verdict() {
-                return Some((*blame, now));
+            if let Some(verdict) = coordinator.verdict() {
+                return Some((verdict.blame, now));
             }
         }
         None
     }
 
     fn late(group: u64, ranks: &[u32], sequence: u64) -> FromMember {
-        FromMember::Late { group, ranks: ranks.to_vec(), sequence, trouble: Trouble::deadline(ms(5000)) }
+        FromMember::Late(LateOperation {
+            group,
+            ranks: ranks.to_vec(),
+            sequence,
+            trouble: Trouble::deadline(ms(5000)),
+        })
     }
 
     #[test]
@@ -512,7 +506,7 @@ mod tests {
         four.receive(3, late(7, &[2, 3], 3), ms(100));
         let (blame, _) = run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap();
         assert_eq!(blame, Blame::Rank(2));
-        let what = &four.verdict().unwrap().1.what;
+        let what = &four.verdict().unwrap().trouble.what;
         assert!(what.contains("has not begun operation 3 of a group of ranks 2, 3"), "{what}");
     }
 
@@ -536,7 +530,7 @@ mod tests {
         let mut four = coordinator(4);
         reports(&mut four, &[(0, 1)], 100);
         four.closed(2, "reset by peer");
-        assert_eq!(four.verdict().unwrap().0, Blame::Rank(2));
+        assert_eq!(four.verdict().unwrap().blame, Blame::Rank(2));
         let receivers: Vec<u32> = four
             .take_messages()
             .into_iter()
@@ -560,7 +554,7 @@ mod tests {
         let mut four = coordinator(4);
         let (blame, when) = run(&mut four, &[0], 0, 10_000).unwrap();
         // All others may have died at once, so the message says that too.
-        assert!(four.verdict().unwrap().1.what.contains("or all others have ended"));
+        assert!(four.verdict().unwrap().trouble.what.contains("or all others have ended"));
         assert_eq!(blame, Blame::Rank(0));
         assert!(when <= 2000, "{when}");
         assert_eq!(run(&mut coordinator(2), &[0], 0, 10_000).unwrap().0, Blame::Rank(1));
@@ -572,21 +566,29 @@ mod tests {
         let mut four = coordinator(4);
         let heard = |member| if member == 0 { vec![1, 3] } else { vec![0, 2] };
         let (blame, when) = run_hearing(&mut four, &[0, 1, 3], heard, (0, 10_000)).unwrap();
-        assert_eq!(blame, Blame::Link(0, 2));
+        assert_eq!(blame, Blame::link(0, 2));
         assert!(when <= 2000, "{when}");
         assert_eq!((four.has(2), four.take_lost()), (false, vec![2]), "the coordinator cannot reach it");
         // Nothing that rank 0's host sends reaches rank 2, which gives up and tells the coordinator.
         for (hears, blame, kind) in [
-            (vec![1, 3], Blame::Link(0, 2), "sent nothing"),
+            (vec![1, 3], Blame::link(0, 2), "sent nothing"),
             (vec![], Blame::Rank(2), "receives nothing from any peer"),
         ] {
             let mut four = coordinator(4);
-            four.receive(2, FromMember::Deaf { hears, trouble: Trouble::silent(ms(1600)) }, ms(100));
+            four.receive(
+                2,
+                FromMember::CannotHearCoordinator { hears, trouble: Trouble::silent(ms(1600)) },
+                ms(100),
+            );
             four.closed(2, "end of file");
             assert_eq!(four.verdict(), None, "it has announced that it gives up");
             let (found, when) = run_hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 5000)).unwrap();
             assert_eq!(found, blame);
-            assert!(when <= 500 && four.verdict().unwrap().1.what.contains(kind), "{:?}", four.verdict());
+            assert!(
+                when <= 500 && four.verdict().unwrap().trouble.what.contains(kind),
+                "{:?}",
+                four.verdict()
+            );
         }
     }
 
@@ -602,7 +604,7 @@ mod tests {
         let mut four = coordinator(4);
         closes(&mut four, &[1, 3]);
         let (blame, when) = run_hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 5000)).unwrap();
-        assert_eq!(blame, Blame::Link(0, 2));
+        assert_eq!(blame, Blame::link(0, 2));
         assert!((300..=500).contains(&when), "{when}");
         assert_eq!((four.has(2), four.take_lost()), (false, vec![2]), "the coordinator cannot reach it");
         // The end of rank 2's connection to the coordinator only arrives late: its process has ended.
@@ -610,7 +612,7 @@ mod tests {
         closes(&mut four, &[1, 3]);
         assert_eq!(run_hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 300)), None);
         four.closed(2, "end of file");
-        assert_eq!(four.verdict().unwrap().0, Blame::Rank(2));
+        assert_eq!(four.verdict().unwrap().blame, Blame::Rank(2));
         // Rank 0, on the coordinator's host, saw rank 2 close its connection too: the network works, and the process
         // hangs.
         let mut four = coordinator(4);
@@ -621,20 +623,20 @@ mod tests {
         let mut four = coordinator(4);
         closes(&mut four, &[1]);
         let (blame, _) = run_hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 2, 3], (100, 5000)).unwrap();
-        assert_eq!(blame, Blame::Link(1, 2));
+        assert_eq!(blame, Blame::link(1, 2));
         // Rank 0 reports that rank 2 is silent, which has the same cause.
         let mut four = coordinator(4);
         reports(&mut four, &[(0, 2)], 100);
         closes(&mut four, &[1, 3]);
         let (blame, _) = run_hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 5000)).unwrap();
-        assert_eq!(blame, Blame::Link(0, 2));
+        assert_eq!(blame, Blame::link(0, 2));
     }
 
     #[test]
     fn members_that_close_connections_after_a_verdict_are_not_lost() {
         let mut four = coordinator(4);
         four.closed(3, "end of file");
-        assert_eq!(four.verdict().unwrap().0, Blame::Rank(3));
+        assert_eq!(four.verdict().unwrap().blame, Blame::Rank(3));
         for (member, peer) in [(1, 0), (2, 0), (1, 2)] {
             four.receive(
                 member,
@@ -654,8 +656,8 @@ mod tests {
     fn a_member_that_reports_its_own_failure_is_at_fault() {
         let mut two = coordinator(2);
         two.receive(1, FromMember::Trouble { peer: 1, trouble: Trouble::bug() }, ms(10));
-        assert_eq!(two.verdict().unwrap().0, Blame::Rank(1));
-        assert!(two.verdict().unwrap().1.what.contains("bug"));
+        assert_eq!(two.verdict().unwrap().blame, Blame::Rank(1));
+        assert!(two.verdict().unwrap().trouble.what.contains("bug"));
     }
 
     #[test]
@@ -663,7 +665,11 @@ mod tests {
         let mut four = coordinator(4);
         for member in 1..4 {
             let hears = (1..4).filter(|&other| other != member).collect();
-            four.receive(member, FromMember::Deaf { hears, trouble: Trouble::silent(ms(1600)) }, ms(100));
+            four.receive(
+                member,
+                FromMember::CannotHearCoordinator { hears, trouble: Trouble::silent(ms(1600)) },
+                ms(100),
+            );
         }
         assert_eq!(run(&mut four, &[0], 100, 5000).unwrap().0, Blame::Rank(0));
     }
@@ -671,8 +677,12 @@ mod tests {
     #[test]
     fn the_link_is_at_fault_if_two_members_do_not_hear_each_other() {
         let mut two = coordinator(2);
-        two.receive(1, FromMember::Deaf { hears: vec![], trouble: Trouble::silent(ms(1600)) }, ms(100));
-        assert_eq!(run(&mut two, &[0], 100, 5000).unwrap().0, Blame::Link(0, 1));
+        two.receive(
+            1,
+            FromMember::CannotHearCoordinator { hears: vec![], trouble: Trouble::silent(ms(1600)) },
+            ms(100),
+        );
+        assert_eq!(run(&mut two, &[0], 100, 5000).unwrap().0, Blame::link(0, 1));
     }
 
     #[test]
@@ -680,7 +690,7 @@ mod tests {
         let mut four = coordinator(4);
         reports(&mut four, &[(1, 3), (3, 1)], 100);
         let (blame, when) = run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap();
-        assert_eq!(blame, Blame::Link(1, 3));
+        assert_eq!(blame, Blame::link(1, 3));
         assert!(when <= 600, "{when}");
     }
 
@@ -706,7 +716,7 @@ mod tests {
         four.receive(3, late(0, &[], 1), ms(100));
         let (blame, _) = run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap();
         assert_eq!(blame, Blame::Rank(0));
-        assert!(four.verdict().unwrap().1.what.contains("has not begun operation 1"));
+        assert!(four.verdict().unwrap().trouble.what.contains("has not begun operation 1"));
         let mut four = coordinator(4);
         four.receive(3, late(0, &[], 0), ms(100));
         assert_eq!(run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap().0, Blame::SomeRank);
@@ -729,7 +739,7 @@ mod tests {
             Trouble { kind: FaultKind::Differs, what: "asks for 3, but rank 0 asks for 4".to_owned() };
         two.receive(0, FromMember::Trouble { peer: 1, trouble }, ms(10));
         assert_eq!(run(&mut two, &[0, 1], 10, 5000).unwrap().0, Blame::Rank(1));
-        assert!(two.verdict().unwrap().1.what.contains("rank 0 asks for 4"));
+        assert!(two.verdict().unwrap().trouble.what.contains("rank 0 asks for 4"));
     }
 
     #[test]
@@ -740,17 +750,21 @@ mod tests {
         four.receive(3, FromMember::Trouble { peer: 1, trouble: corrupt }, ms(10));
         four.receive(1, FromMember::Trouble { peer: 3, trouble: Trouble::changed(7, 2) }, ms(15));
         assert_eq!(run(&mut four, &[0, 1, 2, 3], 20, 5000).unwrap().0, Blame::Rank(1));
-        assert!(four.verdict().unwrap().1.what.contains("operation 7, chunk 2"), "{:?}", four.verdict());
+        assert!(
+            four.verdict().unwrap().trouble.what.contains("operation 7, chunk 2"),
+            "{:?}",
+            four.verdict()
+        );
     }
 
     #[test]
     fn a_member_that_sends_something_invalid_is_at_fault() {
         let mut two = coordinator(2);
         two.receive(1, FromMember::Trouble { peer: 7, trouble: Trouble::left() }, ms(10));
-        assert_eq!(two.verdict().unwrap().0, Blame::Rank(1));
+        assert_eq!(two.verdict().unwrap().blame, Blame::Rank(1));
         let mut two = coordinator(2);
         two.received_invalid(1, "sent something that is no message".to_owned());
-        assert_eq!(two.verdict().unwrap().0, Blame::Rank(1));
+        assert_eq!(two.verdict().unwrap().blame, Blame::Rank(1));
     }
 
     proptest! {

@@ -2,8 +2,9 @@
 
 use crate::admission::Members;
 use crate::assembly::Decision;
+use crate::join_error::JoinError;
+use crate::member_settings::MemberSettings;
 use crate::message::{FromCoordinator, FromMember, ListenAddresses};
-use crate::place::{JoinError, MemberSettings};
 use crate::{Assembly, Coordinator};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Token, Waker};
@@ -60,9 +61,9 @@ impl Drop for CoordinatorThread {
 ///
 /// # Errors
 /// A clause: why it cannot listen on any of them.
-fn bind(place: &MemberSettings) -> Result<Vec<TcpListener>, String> {
+fn bind(member: &MemberSettings) -> Result<Vec<TcpListener>, String> {
     let listen = |address: SocketAddr, port: u16| TcpListener::bind(SocketAddr::new(address.ip(), port));
-    let [first, others @ ..] = &place.coordinator[..] else {
+    let [first, others @ ..] = &member.coordinator[..] else {
         return Err("has no coordinator address: set MASTER_ADDR".to_owned());
     };
     let (mut whys, mut found): (Vec<String>, Vec<TcpListener>) = (Vec::new(), Vec::new());
@@ -71,7 +72,7 @@ fn bind(place: &MemberSettings) -> Result<Vec<TcpListener>, String> {
         let known = found.first().and_then(|listener| listener.local_addr().ok()).map(|known| known.port());
         let bound = match known.or((address.port() > 0).then_some(address.port())) {
             Some(port) => listen(address, port).map_err(|error| error.to_string()),
-            None => place.listen(address.ip(), 0),
+            None => member.listen(address.ip(), 0),
         };
         match bound {
             Ok(listener) => found.push(listener),
@@ -82,9 +83,9 @@ fn bind(place: &MemberSettings) -> Result<Vec<TcpListener>, String> {
 }
 
 /// Starts the coordinator: listens on its addresses, and starts its thread.
-pub fn open(place: &MemberSettings, settings: Settings) -> Result<CoordinatorThread, JoinError> {
-    let fault = |what: String| JoinError::here(place.rank, &what);
-    let mut listeners = bind(place).map_err(fault)?;
+pub fn open(member: &MemberSettings, settings: Settings) -> Result<CoordinatorThread, JoinError> {
+    let fault = |what: String| JoinError::here(member.rank, &what);
+    let mut listeners = bind(member).map_err(fault)?;
     let addresses: Vec<SocketAddr> =
         listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
     let poll = Watcher::new().map_err(|error| fault(format!("cannot wait for connections: {error}")))?;
@@ -96,15 +97,15 @@ pub fn open(place: &MemberSettings, settings: Settings) -> Result<CoordinatorThr
         .map_err(|error| fault(format!("cannot wait for connections: {error}")))?;
     let closing = Arc::new(AtomicBool::new(false));
     let coordinator_loop = CoordinatorLoop {
-        place: place.clone(),
-        lanes: settings.pace.lanes,
+        member: member.clone(),
+        lanes: settings.flow.lanes,
         patience: settings.patience,
         closing: Arc::clone(&closing),
         listeners,
         poll,
         pending: PendingHandshakes::default(),
         connections: BTreeMap::new(),
-        assembly: Assembly::new(place.world, place.wait),
+        assembly: Assembly::new(member.world, member.wait),
         coordinator: None,
         heartbeats: Heartbeats::new(settings.patience, Duration::ZERO),
         announced_waiting: Vec::new(),
@@ -118,7 +119,7 @@ pub fn open(place: &MemberSettings, settings: Settings) -> Result<CoordinatorThr
 }
 
 struct CoordinatorLoop {
-    place: MemberSettings,
+    member: MemberSettings,
     lanes: u32,
     patience: Patience,
     closing: Arc<AtomicBool>,
@@ -173,7 +174,7 @@ impl CoordinatorLoop {
         for listener in &self.listeners {
             let accepted = std::iter::from_fn(|| listener.accept().ok()).take(MOST);
             let accepted = accepted.map(|(stream, _)| {
-                self.pending.add(stream, &self.place.trust, Some(&self.place.job), self.poll.registry());
+                self.pending.add(stream, &self.member.trust, Some(&self.member.job), self.poll.registry());
             });
             more |= accepted.count() == MOST;
         }
@@ -183,9 +184,9 @@ impl CoordinatorLoop {
     /// Advances handshakes, and adds the members whose handshakes are complete.
     fn advance_handshakes(&mut self) {
         let members = Members {
-            world: self.place.world,
+            world: self.member.world,
             lanes: self.lanes,
-            elastic: self.place.elastic,
+            elastic: self.member.elastic,
             begun: self.assembly.begun(),
         };
         loop {
@@ -243,7 +244,7 @@ impl CoordinatorLoop {
                 self.dismiss(rank, "has a different number of lanes than the others".to_owned());
             }
             FromMember::ListenAddresses(listens) if !in_epoch => self.assembly.add(rank, listens),
-            FromMember::Again { .. } if !self.place.elastic => {
+            FromMember::Again { .. } if !self.member.elastic => {
                 self.dismiss(rank, "asked for another epoch, but the job is not elastic".to_owned());
             }
             FromMember::Again { listens, patience_ms } if in_epoch => match self.unreachable(rank) {
@@ -262,14 +263,14 @@ impl CoordinatorLoop {
     /// Returns why a rank cannot take part in the next epoch, if the network carries nothing between it and a lower
     /// rank. The lower rank stays.
     fn unreachable(&self, rank: u32) -> Option<String> {
-        match self.coordinator.as_ref()?.verdict()? {
-            (Blame::Link(lower, higher), trouble) if *higher == rank && trouble.kind == FaultKind::Silent => {
+        let verdict = self.coordinator.as_ref()?.verdict()?;
+        let silent = verdict.trouble.kind == FaultKind::Silent;
+        match verdict.blame {
+            Blame::Link { lower, higher } if higher == rank && silent => {
                 Some(format!("cannot be reached from rank {lower}"))
             }
             // The verdict was that none of the other ranks can reach it.
-            (Blame::Rank(silent), trouble)
-                if *silent == rank && rank != 0 && trouble.kind == FaultKind::Silent =>
-            {
+            Blame::Rank(blamed) if blamed == rank && rank != 0 && silent => {
                 Some("cannot be reached from the other ranks".to_owned())
             }
             _ => None,
@@ -315,19 +316,19 @@ impl CoordinatorLoop {
                 ranks.iter().for_each(|&rank| self.heartbeats.leave(rank as usize));
                 self.coordinator = Some(Coordinator::new(&ranks, self.patience, now));
                 self.announced_waiting.clear();
-                self.send_to(&ranks, &FromCoordinator::Meet { epoch, members });
+                self.send_to(&ranks, &FromCoordinator::BeginEpoch { epoch, members });
             }
             Some(Decision::Awaited(ranks)) => self.send_to(&here, &FromCoordinator::Missing { ranks }),
             Some(Decision::Missing(missing)) => {
                 let others = missing[1..].iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-                let seconds = self.place.wait.as_secs_f64();
+                let seconds = self.member.wait.as_secs_f64();
                 let others = if others.is_empty() { others } else { format!(" (also missing: {others})") };
                 let what = format!("did not join within {seconds:.0} s{others}");
                 let trouble = Trouble { kind: FaultKind::Silent, what };
                 self.send_to(&here, &FromCoordinator::Verdict { blame: Blame::Rank(missing[0]), trouble });
             }
             Some(Decision::Slow(slow)) => {
-                let seconds = self.place.wait.as_secs_f64();
+                let seconds = self.member.wait.as_secs_f64();
                 let why =
                     format!("did not ask for the next epoch within {seconds:.0} s after other ranks did");
                 slow.into_iter().for_each(|rank| self.dismiss(rank, why.clone()));

@@ -1,6 +1,6 @@
 //! Callbacks while a member joins.
 
-use crate::place::JoinError;
+use crate::join_error::JoinError;
 use std::net::SocketAddr;
 
 /// Called repeatedly. An error makes the member give up.

@@ -10,32 +10,36 @@
 //!
 //! - [`message`]: the messages between members and coordinator;
 //! - [`coordinator`], [`member`]: the state of the two sides;
-//! - [`judge`]: how a member reacts to trouble with a peer;
+//! - [`fault_rules`]: how a member reacts to trouble with a peer;
 //! - [`admission`]: who may join; [`assembly`]: who takes part in the next epoch;
-//! - [`arbiter`]: the interface between an executor and the arbiter of its faults.
+//! - [`coordinator_link`]: the interface between an executor and the coordinator that decides who is at fault.
 //!
 //! Modules with sockets and threads:
 //!
-//! - [`place`]: a member's settings: its rank, its addresses and the coordinator's; [`hooks`]: callbacks while it
-//!   joins;
+//! - [`member_settings`]: a member's rank, its addresses and the coordinator's; [`hooks`]: callbacks while it joins;
+//!   [`join_error`]: why it could not;
 //! - [`coordinator_thread`]: the coordinator's thread; [`member_connection`]: a member's connection to the
 //!   coordinator, and the thread that serves it;
-//! - [`meeting`]: connections between the lanes of members.
+//! - [`roster`]: the ranks of an epoch; [`listeners`]: the sockets on which a member listens; [`lane_connector`]:
+//!   connects the lanes of members.
 
 pub mod admission;
-pub mod arbiter;
 pub mod assembly;
 pub mod coordinator;
+pub mod coordinator_link;
 pub mod coordinator_thread;
+pub mod fault_rules;
 pub mod hooks;
-pub mod judge;
-pub mod meeting;
+pub mod join_error;
+pub mod lane_connector;
+pub mod listeners;
 pub mod member;
 pub mod member_connection;
+pub mod member_settings;
 pub mod message;
-pub mod place;
+pub mod roster;
 
 pub use assembly::Assembly;
 pub use coordinator::Coordinator;
-pub use judge::Judge;
+pub use fault_rules::FaultRules;
 pub use member::Member;

@@ -1,6 +1,6 @@
 //! The state of a member's connection to the coordinator.
 
-use super::message::{FromCoordinator, FromMember, Progress};
+use super::message::{FromCoordinator, FromMember, LateOperation, Progress, Verdict};
 use std::time::Duration;
 use syncline_protocol::fault::{Blame, FaultKind, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
@@ -11,7 +11,7 @@ pub struct Member {
     heartbeats: Heartbeats,
     /// Whether the coordinator has announced that it leaves.
     coordinator_left: bool,
-    verdict: Option<(Blame, Trouble)>,
+    verdict: Option<Verdict>,
     /// Ranks that wait for the next epoch.
     waiting: Vec<u32>,
     /// Ranks from which this member has received something recently.
@@ -53,10 +53,9 @@ impl Member {
         self.out.push(FromMember::Trouble { peer, trouble });
     }
 
-    /// Reports an operation that takes too long, if this member does not know who is at fault. The operation is given
-    /// by its group's number and ranks, and by its own number in the group.
-    pub fn report_late(&mut self, (group, ranks): (u64, Vec<u32>), sequence: u64, trouble: Trouble) {
-        self.out.push(FromMember::Late { group, ranks, sequence, trouble });
+    /// Reports an operation that takes too long, if this member does not know who is at fault.
+    pub fn report_late(&mut self, late: LateOperation) {
+        self.out.push(FromMember::Late(late));
     }
 
     /// Tells the coordinator that this member leaves.
@@ -74,7 +73,7 @@ impl Member {
         self.heartbeats.heard(0, now);
         match message {
             FromCoordinator::Alive
-            | FromCoordinator::Meet { .. }
+            | FromCoordinator::BeginEpoch { .. }
             | FromCoordinator::Begun
             | FromCoordinator::Missing { .. } => {}
             FromCoordinator::Waiting { ranks } => self.waiting = ranks,
@@ -89,14 +88,16 @@ impl Member {
                 self.coordinator_left = true;
                 self.heartbeats.leave(0);
             }
-            FromCoordinator::Roll { call, group } => {
-                self.out.push(FromMember::Here {
+            FromCoordinator::ProgressRequest { call, group } => {
+                self.out.push(FromMember::Progress {
                     call,
                     progress: progress(group),
                     hears: self.hears.clone(),
                 });
             }
-            FromCoordinator::Verdict { blame, trouble } => _ = self.verdict.get_or_insert((blame, trouble)),
+            FromCoordinator::Verdict { blame, trouble } => {
+                _ = self.verdict.get_or_insert(Verdict { blame, trouble })
+            }
         }
     }
 
@@ -104,7 +105,7 @@ impl Member {
     pub fn lose_coordinator(&mut self, trouble: Trouble) {
         self.heartbeats.leave(0);
         if !self.coordinator_left {
-            self.verdict.get_or_insert((Blame::Coordinator, trouble));
+            self.verdict.get_or_insert(Verdict { blame: Blame::Coordinator, trouble });
         }
     }
 
@@ -116,7 +117,10 @@ impl Member {
         if let Some(&(_, silence)) = self.heartbeats.silent(now).first() {
             let mut trouble = Trouble::silent(silence);
             // The coordinator may still hear this member.
-            self.out.push(FromMember::Deaf { hears: self.hears.clone(), trouble: trouble.clone() });
+            self.out.push(FromMember::CannotHearCoordinator {
+                hears: self.hears.clone(),
+                trouble: trouble.clone(),
+            });
             let recent = self.heartbeats.patience().recent();
             let others_spoke_later = self.heard_others.is_some_and(|heard| heard + silence >= now + recent);
             if others_spoke_later && !self.hears.contains(&0) {
@@ -155,7 +159,7 @@ impl Member {
     }
 
     /// Who is at fault, once this member knows it.
-    pub fn verdict(&self) -> Option<&(Blame, Trouble)> {
+    pub fn verdict(&self) -> Option<&Verdict> {
         self.verdict.as_ref()
     }
 }
@@ -176,7 +180,7 @@ mod tests {
             member.verdict().is_some()
         });
         assert!(lost.is_some_and(|now| now <= 2000), "{lost:?}");
-        assert_eq!(member.verdict().unwrap().0, Blame::Coordinator);
+        assert_eq!(member.verdict().unwrap().blame, Blame::Coordinator);
         assert!(member.take_messages().iter().filter(|&message| *message == FromMember::Alive).count() >= 3);
     }
 
@@ -186,12 +190,12 @@ mod tests {
             let mut member = Member::new(Patience::default(), ms(0));
             member.set_hears(hears.clone());
             (0..4000).step_by(100).for_each(|now| member.tick(ms(now)));
-            let (blame, trouble) = member.verdict().cloned().unwrap();
+            let Verdict { blame, trouble } = member.verdict().cloned().unwrap();
             let says_so = trouble.what.contains("rank 0, which runs it, is silent too");
             assert_eq!((blame, says_so), (Blame::Coordinator, rank_0_is_silent));
             let messages = member.take_messages();
             let deaf = messages.iter().filter_map(|message| match message {
-                FromMember::Deaf { hears, .. } => Some(hears.clone()),
+                FromMember::CannotHearCoordinator { hears, .. } => Some(hears.clone()),
                 _ => None,
             });
             assert_eq!(deaf.collect::<Vec<_>>(), [hears]);
@@ -206,7 +210,7 @@ mod tests {
                 member.set_hears(if now < others_leave { vec![1, 3] } else { Vec::new() });
                 member.tick(ms(now));
             }
-            let trouble = &member.verdict().unwrap().1;
+            let trouble = &member.verdict().unwrap().trouble;
             let says_so = trouble.what.contains("rank 0, which runs it, is silent too");
             assert_eq!(says_so, rank_0_is_silent, "others leave after {others_leave} ms");
         }
@@ -222,7 +226,7 @@ mod tests {
             ms(1),
         );
         member.lose_coordinator(Trouble::closed("end of file"));
-        assert_eq!(member.verdict(), Some(&(Blame::Rank(3), trouble)));
+        assert_eq!(member.verdict(), Some(&Verdict { blame: Blame::Rank(3), trouble }));
     }
 
     #[test]
@@ -235,17 +239,17 @@ mod tests {
     }
 
     #[test]
-    fn a_roll_call_is_answered_with_progress() {
+    fn a_request_is_answered_with_progress() {
         let mut member = Member::new(Patience::default(), ms(0));
         let progress = Progress { begun: 5, over: 4 };
         member.receive(
-            FromCoordinator::Roll { call: 9, group: 3 },
+            FromCoordinator::ProgressRequest { call: 9, group: 3 },
             |group| Progress { begun: group + 2, over: 4 },
             ms(1),
         );
-        assert_eq!(member.take_messages(), [FromMember::Here { call: 9, progress, hears: vec![] }]);
+        assert_eq!(member.take_messages(), [FromMember::Progress { call: 9, progress, hears: vec![] }]);
         member.set_hears(vec![1, 2]);
-        member.receive(FromCoordinator::Roll { call: 10, group: 3 }, |_| progress, ms(1));
-        assert_eq!(member.take_messages(), [FromMember::Here { call: 10, progress, hears: vec![1, 2] }]);
+        member.receive(FromCoordinator::ProgressRequest { call: 10, group: 3 }, |_| progress, ms(1));
+        assert_eq!(member.take_messages(), [FromMember::Progress { call: 10, progress, hears: vec![1, 2] }]);
     }
 }

@@ -1,14 +1,15 @@
 //! A member's connection to the coordinator, and the thread that serves it.
 
 use crate::Member;
-use crate::arbiter::{Arbiter, Executor};
 use crate::assembly::FIRST_NOTICE_AFTER;
+use crate::coordinator_link::{CoordinatorLink, Executor};
 use crate::coordinator_thread::CoordinatorThread;
 use crate::hooks::{Notice, Wanted};
-use crate::meeting;
-use crate::meeting::Listeners;
-use crate::message::{FromCoordinator, FromMember, ListenAddresses, Progress};
-use crate::place::{JoinError, MemberSettings};
+use crate::join_error::JoinError;
+use crate::listeners::{self, Listeners};
+use crate::member_settings::MemberSettings;
+use crate::message::{FromCoordinator, FromMember, LateOperation, Progress, Verdict};
+use crate::roster::Roster;
 use mio::{Events, Token, Waker};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -28,41 +29,6 @@ use syncline_transport::socket::Socket;
 const COORDINATOR: Token = Token(0);
 const WAKER: Token = Token(1);
 
-/// The ranks that take part in an epoch, and where each listens.
-#[derive(Debug)]
-pub struct Roster {
-    /// The number of the epoch.
-    pub epoch: u16,
-    /// The ranks in ascending order, and where each listens. A rank's seat is its position in this list.
-    pub members: Vec<(u32, ListenAddresses)>,
-}
-
-impl Roster {
-    /// The ranks, in ascending order.
-    pub fn ranks(&self) -> impl Iterator<Item = u32> {
-        self.members.iter().map(|&(rank, _)| rank)
-    }
-
-    /// A rank's seat; `None` if the rank does not take part.
-    pub fn seat(&self, rank: u32) -> Option<usize> {
-        self.members.binary_search_by_key(&rank, |&(rank, _)| rank).ok()
-    }
-
-    /// Where a rank listens; `None` if the rank does not take part.
-    pub fn listens(&self, rank: u32) -> Option<&ListenAddresses> {
-        self.seat(rank).map(|seat| &self.members[seat].1)
-    }
-
-    /// The number of members on a rank's machine, and the rank's position among them. `None` if the rank does not
-    /// take part, or if its machine has no identifier.
-    pub fn neighbours(&self, rank: u32) -> Option<(usize, usize)> {
-        let machine = self.listens(rank)?.machine.as_ref()?;
-        let here = self.members.iter().filter(|(_, listens)| listens.machine.as_ref() == Some(machine));
-        let ranks: Vec<u32> = here.map(|&(rank, _)| rank).collect();
-        Some((ranks.len(), ranks.iter().position(|&other| other == rank)?))
-    }
-}
-
 /// A member's connection to the coordinator.
 pub struct MemberConnection {
     control: ControlConnection,
@@ -79,19 +45,19 @@ pub struct MemberConnection {
 
 /// Joins at the coordinator, and waits until an epoch begins.
 pub fn enter(
-    place: &MemberSettings,
+    member: &MemberSettings,
     settings: Settings,
     wanted: &mut Wanted<'_>,
     notice: &mut Notice<'_>,
 ) -> Result<(MemberConnection, Roster, Listeners), JoinError> {
-    let deadline = Instant::now() + place.wait;
-    let listeners = meeting::listen(place, settings.pace.lanes)?;
+    let deadline = Instant::now() + member.wait;
+    let listeners = listeners::listen(member, settings.flow.lanes)?;
     loop {
-        let mut connection = MemberConnection::connect(place, settings, deadline, wanted, notice)?;
+        let mut connection = MemberConnection::connect(member, settings, deadline, wanted, notice)?;
         connection.control.send(&FromMember::ListenAddresses(listeners.listens.clone()));
         // `None` means that the coordinator disconnected this member without a message. Try again: it may then say why.
         if let Some(roster) =
-            connection.wait_for_epoch(place, settings, Some(deadline), (&mut *wanted, notice))?
+            connection.wait_for_epoch(member, settings, Some(deadline), &mut *wanted, notice)?
         {
             return Ok((connection, roster, listeners));
         }
@@ -114,14 +80,14 @@ const RETRY: Duration = Duration::from_millis(100);
 
 /// Connects to the coordinator. Tries again until it listens, or until the deadline.
 fn connect_to_coordinator(
-    place: &MemberSettings,
+    member: &MemberSettings,
     lanes: u32,
     deadline: Instant,
     wanted: &mut Wanted<'_>,
     notice: &mut Notice<'_>,
 ) -> Result<Socket, JoinError> {
-    let role = Role::Member { rank: place.rank, world: place.world, lanes };
-    let addresses = place.coordinator.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ");
+    let role = Role::Member { rank: member.rank, world: member.world, lanes };
+    let addresses = member.coordinator.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ");
     let mut gave_up = None;
     let mut stop = || {
         wanted().map_err(|error| {
@@ -133,19 +99,19 @@ fn connect_to_coordinator(
     let (began, mut wait) = (Instant::now(), FIRST_NOTICE_AFTER);
     loop {
         let until = deadline.min(began + wait);
-        let trust = (&place.trust, place.job.as_str());
-        let shut = match Handshaking::reach(&place.coordinator, trust, &role, until, &mut stop) {
+        let trust = (&member.trust, member.job.as_str());
+        let shut = match Handshaking::reach(&member.coordinator, trust, &role, until, &mut stop) {
             Ok(socket) => return Ok(socket),
             Err(shut) => shut,
         };
         if shut.permanent || Instant::now() >= deadline {
             let what = format!("cannot reach the coordinator {addresses}: {}", shut.why);
-            return Err(gave_up.unwrap_or_else(|| JoinError::here(place.rank, &what)));
+            return Err(gave_up.unwrap_or_else(|| JoinError::here(member.rank, &what)));
         }
         let waited = began.elapsed().as_secs_f64();
         notice(&format!(
             "rank {} has not reached rank 0 at {addresses} for {waited:.0} s: {}",
-            place.rank, shut.why
+            member.rank, shut.why
         ));
         wait *= 2;
     }
@@ -154,16 +120,16 @@ fn connect_to_coordinator(
 impl MemberConnection {
     /// Connects to the coordinator.
     fn connect(
-        place: &MemberSettings,
+        member: &MemberSettings,
         settings: Settings,
         deadline: Instant,
         wanted: &mut Wanted<'_>,
         notice: &mut Notice<'_>,
     ) -> Result<Self, JoinError> {
         let fault = |error: std::io::Error| {
-            JoinError::here(place.rank, &format!("cannot wait for the coordinator: {error}"))
+            JoinError::here(member.rank, &format!("cannot wait for the coordinator: {error}"))
         };
-        let mut socket = connect_to_coordinator(place, settings.pace.lanes, deadline, wanted, notice)?;
+        let mut socket = connect_to_coordinator(member, settings.flow.lanes, deadline, wanted, notice)?;
         let poll = Watcher::new().map_err(fault)?;
         socket.watch(poll.registry(), COORDINATOR).map_err(fault)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(fault)?);
@@ -178,7 +144,7 @@ impl MemberConnection {
     /// come back.
     pub fn again(
         &mut self,
-        place: &MemberSettings,
+        member: &MemberSettings,
         settings: Settings,
         patience: Duration,
         wanted: &mut Wanted<'_>,
@@ -186,12 +152,12 @@ impl MemberConnection {
         (self.reported, self.verdict) = (false, None);
         // Until now the thread has received the coordinator's heartbeats.
         self.heartbeats.heard(0, self.started.elapsed());
-        let listeners = meeting::listen(place, settings.pace.lanes)?;
+        let listeners = listeners::listen(member, settings.flow.lanes)?;
         let patience_ms = patience.as_millis() as u64;
         self.control.send(&FromMember::Again { listens: listeners.listens.clone(), patience_ms });
-        match self.wait_for_epoch(place, settings, None, (wanted, &mut |_| {}))? {
+        match self.wait_for_epoch(member, settings, None, wanted, &mut |_| {})? {
             Some(roster) => Ok((roster, listeners)),
-            None => Err(JoinError::here(place.rank, "was disconnected by the coordinator")),
+            None => Err(JoinError::here(member.rank, "was disconnected by the coordinator")),
         }
     }
 
@@ -200,14 +166,15 @@ impl MemberConnection {
     /// once.
     fn wait_for_epoch(
         &mut self,
-        place: &MemberSettings,
+        member: &MemberSettings,
         settings: Settings,
         deadline: Option<Instant>,
-        (wanted, notice): (&mut Wanted<'_>, &mut Notice<'_>),
+        wanted: &mut Wanted<'_>,
+        notice: &mut Notice<'_>,
     ) -> Result<Option<Roster>, JoinError> {
-        let (lanes, first) = (settings.pace.lanes, deadline.is_some());
+        let (lanes, first) = (settings.flow.lanes, deadline.is_some());
         let past = |more: Duration| deadline.is_some_and(|deadline| Instant::now() > deadline + more);
-        let fault = |what: String| JoinError::here(place.rank, &what);
+        let fault = |what: String| JoinError::here(member.rank, &what);
         let lost = |why: String| fault(format!("lost the coordinator: it {why}"));
         let mut events = Events::with_capacity(8);
         let (began, mut begun) = (Instant::now(), false);
@@ -219,11 +186,11 @@ impl MemberConnection {
             let message = self.control.receive::<FromCoordinator>().map_err(lost)?;
             let silence = self.silence(message.is_some());
             match message {
-                Some(FromCoordinator::Meet { epoch, members }) => {
+                Some(FromCoordinator::BeginEpoch { epoch, members }) => {
                     let roster = Roster { epoch, members };
                     let valid = roster.members.is_sorted_by(|a, b| a.0 < b.0)
-                        && roster.seat(place.rank).is_some()
-                        && roster.ranks().all(|rank| rank < place.world)
+                        && roster.seat(member.rank).is_some()
+                        && roster.ranks().all(|rank| rank < member.world)
                         && roster.members.iter().all(|(_, member)| member.lanes.len() == lanes as usize);
                     if !valid {
                         return Err(fault(
@@ -245,14 +212,14 @@ impl MemberConnection {
                     let waited = began.elapsed().as_secs_f64();
                     notice(&format!(
                         "rank {} waits for {} ({waited:.0} s so far)",
-                        place.rank,
+                        member.rank,
                         named(&ranks)
                     ));
                 }
                 // Messages about an epoch that is over.
                 Some(
                     FromCoordinator::Alive
-                    | FromCoordinator::Roll { .. }
+                    | FromCoordinator::ProgressRequest { .. }
                     | FromCoordinator::Verdict { .. }
                     | FromCoordinator::Waiting { .. },
                 ) => {}
@@ -314,7 +281,7 @@ impl MemberConnection {
     /// Whether another epoch may succeed after this one failed before all lanes were connected: a rank or a link is
     /// at fault, and not the coordinator.
     pub const fn may_go_on(&self) -> bool {
-        matches!(self.verdict, Some(Blame::Rank(_) | Blame::Link(..) | Blame::SomeRank))
+        matches!(self.verdict, Some(Blame::Rank(_) | Blame::Link { .. } | Blame::SomeRank))
     }
 
     /// Exchanges messages with the coordinator while lanes are being connected. Call it often, so that the
@@ -322,16 +289,16 @@ impl MemberConnection {
     ///
     /// # Errors
     /// The coordinator is lost, has left, has dismissed this member, or has sent a verdict.
-    pub fn exchange(&mut self, place: &MemberSettings) -> Result<(), JoinError> {
+    pub fn exchange(&mut self, member: &MemberSettings) -> Result<(), JoinError> {
         self.send_heartbeat();
         let closed = self.control.write().and_then(|()| self.control.read()).err();
-        let lost = |why: String| JoinError::here(place.rank, &format!("lost the coordinator: it {why}"));
+        let lost = |why: String| JoinError::here(member.rank, &format!("lost the coordinator: it {why}"));
         let mut heard = false;
         while let Some(message) = self.control.receive::<FromCoordinator>().map_err(lost)? {
             heard = true;
             match message {
-                FromCoordinator::Roll { call, .. } => {
-                    self.control.send(&FromMember::Here {
+                FromCoordinator::ProgressRequest { call, .. } => {
+                    self.control.send(&FromMember::Progress {
                         call,
                         progress: Progress::default(),
                         hears: Vec::new(),
@@ -344,9 +311,9 @@ impl MemberConnection {
                 FromCoordinator::Leave => {
                     return Err(lost("left before all ranks were connected".to_owned()));
                 }
-                FromCoordinator::Dismissed { why } => return Err(JoinError::here(place.rank, &why)),
+                FromCoordinator::Dismissed { why } => return Err(JoinError::here(member.rank, &why)),
                 FromCoordinator::Alive
-                | FromCoordinator::Meet { .. }
+                | FromCoordinator::BeginEpoch { .. }
                 | FromCoordinator::Begun
                 | FromCoordinator::Missing { .. }
                 | FromCoordinator::Waiting { .. } => {}
@@ -393,8 +360,8 @@ const LOST: &str = "has lost the coordinator, without which no other epoch can b
 enum Command {
     /// Report trouble with a peer.
     Report { peer: u32, trouble: Trouble },
-    /// Report an operation that takes too long. `group` is its group's number and ranks.
-    Late { group: (u64, Vec<u32>), sequence: u64, trouble: Trouble },
+    /// Report an operation that takes too long.
+    Late(LateOperation),
     /// End, and give the connection back.
     Recall,
 }
@@ -411,13 +378,13 @@ pub struct MemberThread {
     coordinator: Option<CoordinatorThread>,
 }
 
-impl Arbiter for Arc<MemberThread> {
+impl CoordinatorLink for Arc<MemberThread> {
     fn report(&self, peer: u32, trouble: Trouble) {
         self.send(Command::Report { peer, trouble });
     }
 
-    fn late(&self, group: (u64, Vec<u32>), sequence: u64, trouble: Trouble) {
-        self.send(Command::Late { group, sequence, trouble });
+    fn late(&self, late: LateOperation) {
+        self.send(Command::Late(late));
     }
 }
 
@@ -481,11 +448,10 @@ impl MemberLoop {
             loop {
                 match self.commands.try_recv() {
                     Ok(Command::Report { peer, trouble }) => member.report(peer, trouble),
-                    Ok(Command::Late { group, sequence, trouble }) => {
-                        member.report_late(group, sequence, trouble);
-                    }
+                    Ok(Command::Late(late)) => member.report_late(late),
                     Ok(Command::Recall) => {
-                        let lost = member.verdict().is_some_and(|(blame, _)| *blame == Blame::Coordinator);
+                        let lost =
+                            member.verdict().is_some_and(|verdict| verdict.blame == Blame::Coordinator);
                         return match member.dismissed() {
                             Some(why) => Err(why.to_owned()),
                             None if lost || member.coordinator_left() => Err(LOST.to_owned()),
@@ -525,7 +491,7 @@ impl MemberLoop {
             if let Some(trouble) = lost.or(written.err()) {
                 member.lose_coordinator(trouble);
             }
-            if let Some((blame, trouble)) = member.verdict().filter(|_| !verdict_delivered) {
+            if let Some(Verdict { blame, trouble }) = member.verdict().filter(|_| !verdict_delivered) {
                 self.executor.verdict(*blame, trouble.clone());
                 verdict_delivered = true;
             }
@@ -533,7 +499,8 @@ impl MemberLoop {
                 self.executor.alone();
                 told_alone = true;
             }
-            let coordinator_lost = || member.verdict().is_some_and(|(blame, _)| *blame == Blame::Coordinator);
+            let coordinator_lost =
+                || member.verdict().is_some_and(|verdict| verdict.blame == Blame::Coordinator);
             let gone = member.coordinator_left() || verdict_delivered && coordinator_lost();
             if gone {
                 // Close the sending direction. A coordinator that leaves waits for that. A lost one may still hear

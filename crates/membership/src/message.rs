@@ -27,6 +27,28 @@ pub struct ListenAddresses {
     pub machine: Option<String>,
 }
 
+/// An operation or transfer that takes too long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LateOperation {
+    /// The number of its group; 0 is the group of all members.
+    pub group: u64,
+    /// The ranks of the group.
+    pub ranks: Vec<u32>,
+    /// The operation's number in the group; 0 for a transfer.
+    pub sequence: u64,
+    /// How long it has taken, as a clause about the rank at fault.
+    pub trouble: Trouble,
+}
+
+/// The decision on a fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Who is at fault.
+    pub blame: Blame,
+    /// What happened.
+    pub trouble: Trouble,
+}
+
 /// A message from a member to the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
@@ -43,19 +65,10 @@ pub enum FromMember {
         trouble: Trouble,
     },
     /// An operation takes too long.
-    Late {
-        /// The number of its group; 0 is the group of all members.
-        group: u64,
-        /// The ranks of the group.
-        ranks: Vec<u32>,
-        /// The operation's number in the group.
-        sequence: u64,
-        /// How long it has taken, as a clause about the rank at fault.
-        trouble: Trouble,
-    },
-    /// The answer to a roll call.
-    Here {
-        /// The number of the roll call.
+    Late(LateOperation),
+    /// The answer to a [`FromCoordinator::ProgressRequest`].
+    Progress {
+        /// The number of the request.
         call: u64,
         /// How far the member is.
         progress: Progress,
@@ -64,7 +77,7 @@ pub enum FromMember {
     },
     /// The member no longer hears the coordinator, and gives up. If this message arrives, the network carries
     /// messages from the member to the coordinator, but not back.
-    Deaf {
+    CannotHearCoordinator {
         /// Ranks from which the member has received something recently.
         hears: Vec<u32>,
         /// The coordinator's silence.
@@ -86,7 +99,7 @@ pub enum FromMember {
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum FromCoordinator {
     /// An epoch begins.
-    Meet {
+    BeginEpoch {
         /// The number of the epoch.
         epoch: u16,
         /// The ranks that take part, in ascending order, and where each listens.
@@ -111,9 +124,9 @@ pub enum FromCoordinator {
     },
     /// A heartbeat.
     Alive,
-    /// A roll call: every member answers with its progress ([`FromMember::Here`]).
-    Roll {
-        /// The number of the roll call.
+    /// Every member answers with its progress ([`FromMember::Progress`]).
+    ProgressRequest {
+        /// The number of the request.
         call: u64,
         /// The group whose progress is asked for; 0 is the group of all members.
         group: u64,
@@ -141,9 +154,9 @@ pub(crate) mod tests {
         let all = [
             FromMember::Alive,
             FromMember::Trouble { peer: 3, trouble: trouble.clone() },
-            FromMember::Late { group: 1 << 60, ranks: vec![0, 3], sequence: 1 << 40, trouble },
-            FromMember::Here { call: 2, progress: Progress { begun: 7, over: 6 }, hears: vec![0, 3] },
-            FromMember::Deaf { hears: Vec::new(), trouble: Trouble::left() },
+            FromMember::Late(LateOperation { group: 1 << 60, ranks: vec![0, 3], sequence: 1 << 40, trouble }),
+            FromMember::Progress { call: 2, progress: Progress { begun: 7, over: 6 }, hears: vec![0, 3] },
+            FromMember::CannotHearCoordinator { hears: Vec::new(), trouble: Trouble::left() },
             FromMember::Leave,
         ];
         let mut decoder = Decoder::new(LONGEST);
@@ -201,14 +214,15 @@ pub(crate) mod tests {
             Just(FromMember::Leave),
             (0..6u32, troubles()).prop_map(|(peer, trouble)| FromMember::Trouble { peer, trouble }),
             (0..3u64, 0..6u32, 0..5u64, troubles()).prop_map(|(group, rank, sequence, trouble)| {
-                FromMember::Late { group, ranks: vec![rank], sequence, trouble }
+                FromMember::Late(LateOperation { group, ranks: vec![rank], sequence, trouble })
             }),
-            (0..4u64, progress, hears()).prop_map(|(call, progress, hears)| FromMember::Here {
+            (0..4u64, progress, hears()).prop_map(|(call, progress, hears)| FromMember::Progress {
                 call,
                 progress,
                 hears
             }),
-            (hears(), troubles()).prop_map(|(hears, trouble)| FromMember::Deaf { hears, trouble }),
+            (hears(), troubles())
+                .prop_map(|(hears, trouble)| FromMember::CannotHearCoordinator { hears, trouble }),
         ]
     }
 

@@ -19,7 +19,7 @@ enum Side {
     Acceptor(Acceptor),
     Initiator(Initiator),
     /// Sends bytes that are no handshake, and stores what it receives.
-    Stranger(Vec<u8>),
+    UnknownClient(Vec<u8>),
 }
 
 /// One side of a connection, and how its handshake ended.
@@ -36,7 +36,7 @@ impl Endpoint {
             return;
         }
         let next = match &mut self.side {
-            Side::Stranger(received) => {
+            Side::UnknownClient(received) => {
                 received.extend(bytes);
                 return;
             }
@@ -66,7 +66,7 @@ impl Endpoint {
     }
 }
 
-/// A process: the coordinator has a connection to each guest, and a guest has one to the coordinator.
+/// A process: the coordinator has a connection to each client, and a client has one to the coordinator.
 #[derive(Debug)]
 struct Process {
     endpoints: BTreeMap<u32, Endpoint>,
@@ -118,7 +118,7 @@ impl Machine for Process {
 
 /// A process that connects to the coordinator.
 #[derive(Clone, Debug)]
-enum Guest {
+enum Client {
     Rank(u32),
     WorldOf(u32),
     NoSuchRank,
@@ -131,18 +131,18 @@ enum Guest {
     Garbage(Vec<u8>),
 }
 
-fn guests() -> impl Strategy<Value = Guest> {
+fn clients() -> impl Strategy<Value = Client> {
     prop_oneof![
-        4 => (0..WORLD).prop_map(Guest::Rank),
-        1 => (0..9u32).prop_filter("another", |world| *world != WORLD).prop_map(Guest::WorldOf),
-        1 => Just(Guest::NoSuchRank),
-        1 => (2..9u32).prop_map(Guest::Lanes),
-        1 => Just(Guest::AnotherKey),
-        1 => Just(Guest::NoKey),
-        1 => Just(Guest::AnotherJob),
-        1 => any::<u32>().prop_filter("another", |version| *version != PROTOCOL).prop_map(Guest::Version),
-        1 => Just(Guest::NoMember),
-        1 => prop::collection::vec(any::<u8>(), 0..200).prop_map(Guest::Garbage),
+        4 => (0..WORLD).prop_map(Client::Rank),
+        1 => (0..9u32).prop_filter("another", |world| *world != WORLD).prop_map(Client::WorldOf),
+        1 => Just(Client::NoSuchRank),
+        1 => (2..9u32).prop_map(Client::Lanes),
+        1 => Just(Client::AnotherKey),
+        1 => Just(Client::NoKey),
+        1 => Just(Client::AnotherJob),
+        1 => any::<u32>().prop_filter("another", |version| *version != PROTOCOL).prop_map(Client::Version),
+        1 => Just(Client::NoMember),
+        1 => prop::collection::vec(any::<u8>(), 0..200).prop_map(Client::Garbage),
     ]
 }
 
@@ -150,14 +150,14 @@ fn key(byte: u8) -> Authentication {
     Authentication::Key(Key::new([byte; 32]))
 }
 
-impl Guest {
+impl Client {
     fn endpoint(&self, nonce: u8) -> Endpoint {
         let role = |rank, world, lanes| Role::Member { rank, world, lanes };
         let join = |trust, job, role| {
             let (initiator, out) = Initiator::new(trust, job, role, [nonce; 32]);
             Endpoint { side: Side::Initiator(initiator), out, outcome: None }
         };
-        let send = |out| Endpoint { side: Side::Stranger(Vec::new()), out, outcome: None };
+        let send = |out| Endpoint { side: Side::UnknownClient(Vec::new()), out, outcome: None };
         match self {
             Self::Rank(rank) => join(key(7), "job", role(*rank, WORLD, 1)),
             Self::WorldOf(world) => join(key(7), "job", role(0, *world, 1)),
@@ -166,7 +166,7 @@ impl Guest {
             Self::AnotherKey => join(key(8), "job", role(1, WORLD, 1)),
             Self::NoKey => join(Authentication::None, "job", role(1, WORLD, 1)),
             Self::AnotherJob => join(key(7), "other", role(1, WORLD, 1)),
-            Self::NoMember => join(key(7), "job", Role::Visitor),
+            Self::NoMember => join(key(7), "job", Role::StatusClient),
             Self::Version(version) => {
                 let hello =
                     format!(r#"{{"name":"syncline","protocol":{version},"role":{{"is":"new","rank":1}}}}"#);
@@ -198,39 +198,39 @@ proptest! {
     /// Fault: two processes of one rank, ranks of another world size, version, key, job or number of lanes, and strangers connect, in any order -> each that is refused gets the reason, and one process of each rank joins
     #[test]
     fn one_process_of_each_rank_joins_and_others_get_the_reason(
-        guests in prop::collection::vec(guests(), 1..12), seed: u64, piece in 1usize..200,
+        clients in prop::collection::vec(clients(), 1..12), seed: u64, piece in 1usize..200,
     ) {
         let members = Members { world: WORLD, lanes: 1, elastic: false, begun: false };
         let process = |endpoints| Process { endpoints, members, here: BTreeSet::new() };
-        let coordinators = (1..).zip(&guests).map(|(guest, _)| {
-            let acceptor = Acceptor::new(key(7), Some("job"), [100 + guest as u8; 32]);
-            (guest, Endpoint { side: Side::Acceptor(acceptor), out: Vec::new(), outcome: None })
+        let coordinators = (1..).zip(&clients).map(|(client, _)| {
+            let acceptor = Acceptor::new(key(7), Some("job"), [100 + client as u8; 32]);
+            (client, Endpoint { side: Side::Acceptor(acceptor), out: Vec::new(), outcome: None })
         });
         let mut machines = vec![process(coordinators.collect())];
-        machines.extend((1..).zip(&guests).map(|(number, guest)| process([(0, guest.endpoint(number))].into())));
-        let cables: Vec<[End; 2]> = (1..=guests.len()).map(|guest| [(0, guest as u32), (guest, 0)]).collect();
+        machines.extend((1..).zip(&clients).map(|(number, client)| process([(0, client.endpoint(number))].into())));
+        let cables: Vec<[End; 2]> = (1..=clients.len()).map(|client| [(0, client as u32), (client, 0)]).collect();
         let mut network = VirtualNetwork::new(machines, &cables, seed, piece);
         network.run().unwrap();
         let mut joined = BTreeMap::new();
-        for (number, guest) in (1usize..).zip(&guests) {
+        for (number, client) in (1usize..).zip(&clients) {
             let endpoint = &network.machine(number).endpoints[&0];
             let outcome = match (&endpoint.side, &endpoint.outcome) {
-                (Side::Stranger(received), _) => Some(Err(String::from_utf8_lossy(received).into_owned())),
+                (Side::UnknownClient(received), _) => Some(Err(String::from_utf8_lossy(received).into_owned())),
                 (_, outcome) => outcome.clone(),
             };
-            match (guest, outcome, guest.refusal()) {
-                (Guest::Rank(rank), Some(Ok(())), _) => {
+            match (client, outcome, client.refusal()) {
+                (Client::Rank(rank), Some(Ok(())), _) => {
                     prop_assert_eq!(joined.insert(*rank, number), None);
                 }
-                (Guest::Rank(rank), Some(Err(why)), _) => {
+                (Client::Rank(rank), Some(Err(why)), _) => {
                     prop_assert_eq!(why, format!("refused: rank {rank} has already joined"));
                 }
-                (_, Some(Err(why)), Some(words)) => prop_assert!(why.contains(words), "{guest:?}: {why}"),
-                (Guest::Garbage(_), _, _) => {}
-                (_, outcome, _) => prop_assert!(false, "{guest:?}: {outcome:?}"),
+                (_, Some(Err(why)), Some(words)) => prop_assert!(why.contains(words), "{client:?}: {why}"),
+                (Client::Garbage(_), _, _) => {}
+                (_, outcome, _) => prop_assert!(false, "{client:?}: {outcome:?}"),
             }
         }
-        let connected = |rank: &u32| guests.iter().any(|guest| matches!(guest, Guest::Rank(other) if other == rank));
+        let connected = |rank: &u32| clients.iter().any(|client| matches!(client, Client::Rank(other) if other == rank));
         let expected: BTreeSet<u32> = (0..WORLD).filter(connected).collect();
         prop_assert_eq!(&network.machine(0).here, &expected);
         prop_assert_eq!(joined.into_keys().collect::<BTreeSet<u32>>(), expected);

@@ -2,7 +2,7 @@
 //!
 //! After any fault of processes and connections, all members that hear the coordinator have the same verdict within two
 //! seconds, it names who is at fault, and inputs are restored. Members use the same rules as on threads and sockets
-//! ([`Judge`]). The coordinator is on rank 0's host, so a fault of that host's network also affects its connections.
+//! ([`FaultRules`]). The coordinator is on rank 0's host, so a fault of that host's network also affects its connections.
 
 use crate::lending::Lent;
 use proptest::prelude::*;
@@ -12,19 +12,19 @@ use std::io::IoSlice;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use syncline_membership::judge::{Act, Late, Oldest};
-use syncline_membership::message::{FromCoordinator, FromMember, Progress};
-use syncline_membership::{Coordinator, Judge, Member};
+use syncline_membership::fault_rules::{Late, Oldest, Reaction};
+use syncline_membership::message::{FromCoordinator, FromMember, LateOperation, Progress, Verdict};
+use syncline_membership::{Coordinator, FaultRules, Member};
 use syncline_plan::by_name;
 use syncline_protocol::codec::{Decoder, LONGEST, encode};
 use syncline_protocol::fault::{Blame, FaultKind, ProtocolError, Trouble};
-use syncline_protocol::heartbeat::{Heartbeats, Patience};
+use syncline_protocol::heartbeat::{Heartbeats, LostPeer, Patience};
 use syncline_protocol::lane::{FlowControl, Lane, StartedOperation};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::operation::{Association, Operation};
 use syncline_protocol::shape::{PlanBook, Rule, Shape};
-use syncline_protocol::virtual_network::{End, Event, Mishap, VirtualNetwork};
+use syncline_protocol::virtual_network::{End, Event, InvalidBytes, Mishap, VirtualNetwork};
 use syncline_reduction::{Element, Reduction};
 use syncline_units::CollectiveKind;
 
@@ -96,7 +96,7 @@ struct Rank {
     heartbeats: Heartbeats,
     control: Control,
     member: Member,
-    judge: Judge,
+    rules: FaultRules,
     /// Whether it hears none of its peers.
     cut_off: bool,
     last_look: Duration,
@@ -108,7 +108,7 @@ struct Rank {
     begun: u64,
     over: u64,
     sums: Sums,
-    /// Whether the member's verdict was passed on to the judge.
+    /// Whether the member's verdict was passed on to the rules.
     verdict_handled: bool,
     /// Whether the coordinator is lost. The control connection ends once everything is sent.
     coordinator_lost: bool,
@@ -247,7 +247,7 @@ impl Rank {
             heartbeats,
             control: Control::new(),
             member: Member::new(patience, Duration::ZERO),
-            judge: Judge::new(rank, true, patience),
+            rules: FaultRules::new(rank, true, patience),
             cut_off: false,
             last_look: Duration::ZERO,
             heard: Vec::new(),
@@ -277,18 +277,19 @@ impl Rank {
 
     /// Handles trouble with a peer. Returns the peers whose connections this rank closes.
     fn trouble(&mut self, peer: u32, trouble: Trouble, now: Duration) -> Vec<u32> {
-        let act = self.judge.trouble(peer, trouble, self.cut_off, now);
-        self.act(act, now)
+        let reaction = self.rules.trouble(peer, trouble, self.cut_off, now);
+        self.act(reaction, now)
     }
 
-    /// Does what the judge has decided. Returns the peers whose connections this rank closes.
-    fn act(&mut self, act: Option<Act>, now: Duration) -> Vec<u32> {
-        match act {
-            Some(Act::Report(peer, trouble)) => self.member.report(peer, trouble),
-            Some(Act::Late(Late { sequence, trouble, .. })) => {
-                self.member.report_late((0, (0..self.ranks).collect()), sequence, trouble);
+    /// Does what the rules say. Returns the peers whose connections this rank closes.
+    fn act(&mut self, reaction: Option<Reaction>, now: Duration) -> Vec<u32> {
+        match reaction {
+            Some(Reaction::Report { peer, trouble }) => self.member.report(peer, trouble),
+            Some(Reaction::Late(Late { sequence, trouble, .. })) => {
+                let ranks = (0..self.ranks).collect();
+                self.member.report_late(LateOperation { group: 0, ranks, sequence, trouble });
             }
-            Some(Act::Abort(blame, trouble)) => {
+            Some(Reaction::Abort { blame, trouble }) => {
                 self.lane.abort();
                 self.verdict = Some((blame, trouble, now));
                 return (0..self.ranks).filter(|&peer| peer != self.rank).collect();
@@ -321,7 +322,7 @@ impl Rank {
             let check = self.heartbeats.check(&mut self.lane, &peers, now);
             self.cut_off |= check.cut_off;
             self.member.set_hears(check.hears);
-            for (peer, trouble) in check.lost {
+            for LostPeer { peer, trouble } in check.lost {
                 closed.push(peer);
                 closed.extend(self.trouble(peer, trouble, now));
             }
@@ -339,21 +340,21 @@ impl Rank {
         }
         self.member.tick(now);
         self.control.out.extend(self.member.take_messages().iter().flat_map(encode));
-        let act = match self.member.verdict().filter(|_| !self.verdict_handled).cloned() {
-            Some((blame, trouble)) => {
+        let reaction = match self.member.verdict().filter(|_| !self.verdict_handled).cloned() {
+            Some(Verdict { blame, trouble }) => {
                 self.verdict_handled = true;
                 // After this, a rank that has lost the coordinator sends nothing more to it.
                 self.coordinator_lost = blame == Blame::Coordinator;
-                self.judge.verdict(blame, trouble, self.cut_off)
+                self.rules.verdict(blame, trouble, self.cut_off)
             }
             None => {
                 let sequence = self.begun;
                 let oldest =
                     (self.over < sequence).then_some(Oldest { group: 0, sequence, deadline: DEADLINE });
-                self.judge.check(oldest, self.cut_off, now)
+                self.rules.check(oldest, self.cut_off, now)
             }
         };
-        closed.extend(self.act(act, now));
+        closed.extend(self.act(reaction, now));
         self.control.out.extend(self.member.take_messages().iter().flat_map(encode));
         closed.extend((self.coordinator_lost && self.control.out.is_empty()).then_some(self.ranks));
         closed
@@ -451,7 +452,9 @@ impl World {
             let mut ended = Vec::new();
             for event in events {
                 let (place, peer, trouble) = match event {
-                    Event::Disbelieved((place, peer, broken)) => (place, peer, broken.into()),
+                    Event::InvalidBytes(InvalidBytes { end: (place, peer), error }) => {
+                        (place, peer, error.into())
+                    }
                     Event::Ended((place, peer)) => (place, peer, Trouble::closed("end of file")),
                 };
                 match self.network.machine(place) {
@@ -461,7 +464,7 @@ impl World {
                         if rank.verdict.is_none() {
                             let trouble = rank.lane.reason(peer, trouble);
                             let closed = rank.trouble(peer, trouble, now);
-                            closed.into_iter().for_each(|peer| self.network.hang_up((place, peer)));
+                            closed.into_iter().for_each(|peer| self.network.close_end((place, peer)));
                         }
                     }
                     Process::Coordinator(_) => ended.push((peer, trouble.what)),
@@ -478,7 +481,7 @@ impl World {
                         Vec::new()
                     }
                 };
-                closed.into_iter().for_each(|peer| self.network.hang_up((place, peer)));
+                closed.into_iter().for_each(|peer| self.network.close_end((place, peer)));
             }
         }
     }
@@ -491,10 +494,10 @@ enum InjectedFault {
     Killed(u32),
     /// A rank's process is stopped.
     Stopped(u32),
-    /// The network carries nothing from the first rank to the second.
-    OneWay(u32, u32),
+    /// The network carries nothing from one rank to another.
+    OneWay { from: u32, to: u32 },
     /// The network carries nothing between two ranks.
-    BothWays(u32, u32),
+    BothWays { a: u32, b: u32 },
     /// The network carries nothing from a rank.
     Mute(u32),
     /// The network carries nothing to a rank.
@@ -502,7 +505,7 @@ enum InjectedFault {
     /// The network carries nothing from or to a rank.
     CutOff(u32),
     /// The connection between two ranks is reset.
-    Reset(u32, u32),
+    Reset { a: u32, b: u32 },
     /// The connection between a rank and the coordinator is reset.
     CoordinatorReset(u32),
     /// Bytes between ranks are corrupted, lost or repeated.
@@ -539,7 +542,7 @@ impl InjectedFault {
                 world.places(rank).for_each(|place| world.network.stop(place as usize));
                 (lost_process(rank), silent, vec![(rank, None)])
             }
-            Self::OneWay(from, to) => {
+            Self::OneWay { from, to } => {
                 world.block(from, to, true);
                 (
                     Blame::link(from, to),
@@ -547,7 +550,7 @@ impl InjectedFault {
                     if from == 0 { vec![(to, Some(Coordinator))] } else { vec![] },
                 )
             }
-            Self::BothWays(a, b) => {
+            Self::BothWays { a, b } => {
                 world.block(a, b, true);
                 world.block(b, a, true);
                 let exceptions = (a.min(b) == 0).then_some((a.max(b), Some(Coordinator)));
@@ -572,7 +575,7 @@ impl InjectedFault {
                     if rank == 0 { others_lose_it() } else { vec![(rank, Some(Rank(rank)))] },
                 )
             }
-            Self::Reset(a, b) => {
+            Self::Reset { a, b } => {
                 world.network.reset((a as usize, b));
                 (Blame::link(a, b), closed, vec![])
             }
@@ -664,7 +667,7 @@ proptest! {
     /// Fault: the network carries nothing between two ranks, one way or both -> all name that link within 2 s; inputs are restored
     #[test]
     fn a_link_that_is_cut_is_named((plan, seed, at) in moments(), (a, b) in pairs(), both: bool) {
-        check(plan, seed, at, if both { InjectedFault::BothWays(a, b) } else { InjectedFault::OneWay(a, b) })?;
+        check(plan, seed, at, if both { InjectedFault::BothWays { a, b } } else { InjectedFault::OneWay { from: a, to: b } })?;
     }
 
     /// Fault: the network carries nothing to a rank, nothing from it, or neither -> the others name it within 2 s; inputs are restored
@@ -682,7 +685,7 @@ proptest! {
     /// Fault: a connection is reset while data is in transit -> all name that link within 2 s; inputs are restored
     #[test]
     fn a_link_that_is_reset_is_named((plan, seed, at) in moments(), (a, b) in pairs()) {
-        check(plan, seed, at, InjectedFault::Reset(a, b))?;
+        check(plan, seed, at, InjectedFault::Reset { a, b })?;
     }
 }
 
@@ -758,14 +761,14 @@ fn many(ranks: u32) -> Result<(), TestCaseError> {
         (Killed(last / 2), "halving_doubling"),
         (Stopped(7), "ring"),
         (Killed(0), "direct"),
-        (BothWays(0, last), "two_level(group=8)"),
-        (OneWay(0, 5), "direct"),
-        (OneWay(last, 0), "ring"),
-        (BothWays(3, last), "halving_doubling"),
+        (BothWays { a: 0, b: last }, "two_level(group=8)"),
+        (OneWay { from: 0, to: 5 }, "direct"),
+        (OneWay { from: last, to: 0 }, "ring"),
+        (BothWays { a: 3, b: last }, "halving_doubling"),
         (CutOff(9), "direct"),
         (Deaf(last), "ring"),
         (Mute(0), "halving_doubling"),
-        (Reset(1, 2), "two_level(group=8)"),
+        (Reset { a: 1, b: 2 }, "two_level(group=8)"),
         (Bytes(Mishap::Drop), "ring"),
     ];
     for (seed, (fault, plan)) in (0u64..).zip(faults) {

@@ -87,8 +87,13 @@ impl fmt::Display for Task {
 pub enum Blame {
     /// A rank.
     Rank(u32),
-    /// The connection between two ranks, the lower rank first.
-    Link(u32, u32),
+    /// The connection between two ranks.
+    Link {
+        /// The lower rank.
+        lower: u32,
+        /// The higher rank.
+        higher: u32,
+    },
     /// A hub of the job, by its index.
     Hub(u32),
     /// The hub of a rack.
@@ -102,7 +107,7 @@ pub enum Blame {
 impl Blame {
     /// The connection between two ranks, in either order.
     pub fn link(a: u32, b: u32) -> Self {
-        Self::Link(a.min(b), a.max(b))
+        Self::Link { lower: a.min(b), higher: a.max(b) }
     }
 }
 
@@ -110,7 +115,7 @@ impl fmt::Display for Blame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rank(rank) => write!(f, "rank {rank}"),
-            Self::Link(a, b) => write!(f, "the link between rank {a} and rank {b}"),
+            Self::Link { lower, higher } => write!(f, "the link between rank {lower} and rank {higher}"),
             Self::Hub(hub) => write!(f, "hub {hub}"),
             Self::Rack(rack) => write!(f, "the hub of rack {rack}"),
             Self::Coordinator => f.write_str("the coordinator"),

@@ -136,7 +136,7 @@ pub enum Role {
         core: u32,
     },
     /// A client that asks a hub for its status.
-    Visitor,
+    StatusClient,
     /// A lane's connection between two members.
     Lane {
         /// The initiator's rank.

@@ -2,6 +2,7 @@
 //! long.
 
 use crate::fault::Trouble;
+use crate::link::PartialMessage;
 use crate::machine::Machine;
 use crate::wire::HEADER;
 use std::collections::BTreeMap;
@@ -49,7 +50,7 @@ pub struct Heartbeats {
 /// A message of which a part has arrived: its number, and its size when it last grew by more than heartbeats can.
 #[derive(Clone, Copy, Debug)]
 struct Arriving {
-    which: u32,
+    number: u32,
     bytes: usize,
     since: Duration,
 }
@@ -63,8 +64,17 @@ pub struct PeerCheck {
     pub cut_off: bool,
     /// Peers that were heard recently.
     pub hears: Vec<u32>,
-    /// Peers that are lost, and why.
-    pub lost: Vec<(u32, Trouble)>,
+    /// Peers that are lost.
+    pub lost: Vec<LostPeer>,
+}
+
+/// A peer that is lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostPeer {
+    /// The peer, by its number on the machine.
+    pub peer: u32,
+    /// Why it is lost.
+    pub trouble: Trouble,
 }
 
 impl Heartbeats {
@@ -127,23 +137,22 @@ impl Heartbeats {
         silent
     }
 
-    /// For how long the message that is arriving from a peer has been stuck, if that is too long. `message` is its
-    /// number and how many of its bytes have arrived.
+    /// For how long `message`, which is arriving from a peer, has been stuck, if that is too long.
     ///
     /// A peer that is sending a message sends nothing else until the message ends. If a message grows by no more
     /// bytes than the heartbeats of that time have, the bytes are taken for heartbeats: some of the message was lost,
     /// or its header was not one. A message that does not grow at all counts as silence, which [`Heartbeats::silent`]
     /// finds.
-    fn stuck(&mut self, peer: usize, message: Option<(u32, usize)>, now: Duration) -> Option<Duration> {
+    fn stuck(&mut self, peer: usize, message: Option<PartialMessage>, now: Duration) -> Option<Duration> {
         let Patience { interval, silence } = self.patience;
-        let Some((which, bytes)) = message else {
+        let Some(PartialMessage { number, bytes }) = message else {
             self.arriving.remove(&peer);
             return None;
         };
         let heartbeats = silence.as_nanos().div_ceil(interval.as_nanos().max(1)) as usize + 2;
-        let arriving = self.arriving.entry(peer).or_insert(Arriving { which, bytes, since: now });
-        if arriving.which != which || bytes > arriving.bytes + heartbeats * HEADER {
-            *arriving = Arriving { which, bytes, since: now };
+        let arriving = self.arriving.entry(peer).or_insert(Arriving { number, bytes, since: now });
+        if arriving.number != number || bytes > arriving.bytes + heartbeats * HEADER {
+            *arriving = Arriving { number, bytes, since: now };
         }
         let (stuck, more) = (now.saturating_sub(arriving.since), bytes > arriving.bytes);
         (more && stuck > silence.saturating_sub(interval)).then_some(stuck)
@@ -167,17 +176,17 @@ impl Heartbeats {
         let hears =
             peers.iter().copied().filter(|&peer| machine.reads(peer) && self.hears(peer as usize, now));
         let hears = hears.collect();
-        let mut lost: Vec<(u32, Trouble)> =
-            silent.into_iter().map(|(peer, silence)| (peer as u32, Trouble::silent(silence))).collect();
+        let silent = silent.into_iter().map(|(peer, silence)| (peer as u32, Trouble::silent(silence)));
+        let mut lost: Vec<LostPeer> = silent.map(|(peer, trouble)| LostPeer { peer, trouble }).collect();
         for &peer in peers {
             let message = machine.coming(peer).filter(|_| machine.reads(peer));
             if let Some(stuck) = self.stuck(peer as usize, message, now)
-                && lost.iter().all(|(other, _)| *other != peer)
+                && lost.iter().all(|other| other.peer != peer)
             {
-                lost.push((peer, Trouble::stuck(stuck)));
+                lost.push(LostPeer { peer, trouble: Trouble::stuck(stuck) });
             }
         }
-        lost.iter().for_each(|&(peer, _)| self.leave(peer as usize));
+        lost.iter().for_each(|lost| self.leave(lost.peer as usize));
         PeerCheck { sent_heartbeats: !due.is_empty(), cut_off, hears, lost }
     }
 
@@ -257,7 +266,7 @@ mod tests {
             let mut heartbeats = Heartbeats::new(Patience::default(), ms(0));
             (0..10_000u64).step_by(200).find(|&now| {
                 let bytes = 5 + now as usize / 400 * step;
-                let stuck = heartbeats.stuck(1, Some((7, bytes)), ms(now));
+                let stuck = heartbeats.stuck(1, Some(PartialMessage { number: 7, bytes }), ms(now));
                 heartbeats.silent(ms(now));
                 stuck.is_some()
             })
@@ -268,7 +277,8 @@ mod tests {
         let mut heartbeats = Heartbeats::new(Patience::default(), ms(0));
         for now in (0..10_000).step_by(200) {
             // Message after message, with a pause before each.
-            let message = (now % 1000 > 0).then_some(((now / 1000) as u32, 3));
+            let message =
+                (now % 1000 > 0).then_some(PartialMessage { number: (now / 1000) as u32, bytes: 3 });
             assert_eq!(heartbeats.stuck(1, message, ms(now)), None);
         }
     }

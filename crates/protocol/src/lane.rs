@@ -26,7 +26,7 @@ pub mod transfers;
 use crate::extract::take_out;
 use crate::fault;
 use crate::fault::{Announced, ProtocolError, Trouble};
-use crate::link::{Event, Landing, Link};
+use crate::link::{Event, Landing, Link, PartialMessage};
 use crate::machine::Machine;
 use crate::memory::{Pool, Region};
 use crate::operation::Announcement;
@@ -80,7 +80,7 @@ const NEVER: u32 = u32::MAX;
 
 /// Most groups of which the lane remembers that members left them before this rank opened them. A rank that opens
 /// another such group waits for those members until its deadline.
-const MOST_PARTED: usize = 1 << 16;
+const MOST_LEFT_EARLY: usize = 1 << 16;
 
 /// Bytes of the payload of a frame that opens a group.
 const OPEN: usize = 8;
@@ -181,7 +181,7 @@ struct PeerGroup {
 #[derive(Debug)]
 pub struct Lane {
     index: u32,
-    pace: FlowControl,
+    flow: FlowControl,
     epoch: u16,
     /// This rank's index in the job, and the number of members.
     member: u32,
@@ -197,7 +197,7 @@ pub struct Lane {
     /// Ids of groups that members have opened and this rank has not.
     opened: BTreeMap<PeerGroup, u64>,
     /// Groups that members left before this rank opened them: ids and members.
-    parted: BTreeSet<(u64, u32)>,
+    left_early: BTreeSet<(u64, u32)>,
     /// Groups with chunks that have not begun.
     pending: BTreeSet<u32>,
     transfers: Transfers,
@@ -225,12 +225,12 @@ macro_rules! context {
 
 impl Lane {
     /// Lane `index` of a rank.
-    pub fn new(index: u32, pace: FlowControl, epoch: u16, book: Arc<PlanBook>) -> Self {
+    pub fn new(index: u32, flow: FlowControl, epoch: u16, book: Arc<PlanBook>) -> Self {
         let (member, world) = (book.member(), book.members());
         let whole = Opening { slot: 0, id: 0, book, members: (0..world).collect() };
         Self {
             index,
-            pace,
+            flow,
             epoch,
             member,
             world,
@@ -239,7 +239,7 @@ impl Lane {
             ids: BTreeMap::from([(0, 0)]),
             routes: BTreeMap::new(),
             opened: BTreeMap::new(),
-            parted: BTreeSet::new(),
+            left_early: BTreeSet::new(),
             pending: BTreeSet::new(),
             transfers: Transfers::new(world),
             most_running_bytes: usize::MAX,
@@ -286,11 +286,11 @@ impl Lane {
             running: None,
         });
         if let Some(&rank) = known.heard.first() {
-            check_same(group.book.name(group.book.member()), &started.shape, &known.shape.asked())
+            check_same(group.book.name(group.book.member()), &started.shape, &known.shape.announcement())
                 .map_err(|broken| (rank, broken))?;
         }
         let chunks = started.shape.cut.chunks();
-        let left = chunks.saturating_sub(self.index).div_ceil(self.pace.lanes);
+        let left = chunks.saturating_sub(self.index).div_ceil(self.flow.lanes);
         known.shape = Arc::clone(&started.shape);
         let gone = (!group.gone.is_empty())
             .then(|| {
@@ -325,9 +325,9 @@ impl Lane {
         let mut group = Group::new(opening, self.world);
         group.absent = group.others().collect();
         // A member that has already left the group has forgotten it, and gets no messages about it.
-        let parted: Vec<(u64, u32)> = self.parted.range((id, 0)..=(id, u32::MAX)).copied().collect();
-        for key in parted {
-            self.parted.remove(&key);
+        let left_early: Vec<(u64, u32)> = self.left_early.range((id, 0)..=(id, u32::MAX)).copied().collect();
+        for key in left_early {
+            self.left_early.remove(&key);
             group.absent.remove(&key.1);
             group.gone.insert(key.1);
             group.closed_to.insert(key.1);
@@ -492,7 +492,7 @@ impl Lane {
 
     /// Whether a message of a plan from a rank is missing: see [`Group::lacks`].
     fn lacks(&self, rank: u32, all: bool) -> bool {
-        let lanes = (self.index, self.pace.lanes);
+        let lanes = (self.index, self.flow.lanes);
         self.groups.iter().flatten().any(|group| group.lacks(rank, all, lanes, &self.early))
     }
 
@@ -510,7 +510,7 @@ impl Lane {
     /// sent.
     pub fn reason(&self, rank: u32, trouble: Trouble) -> Trouble {
         let changed = || {
-            self.links[rank as usize].trail().find_map(|(owner, digest)| {
+            self.links[rank as usize].sent_digests().find_map(|(owner, digest)| {
                 let (operation, chunk, step) = match owner {
                     FrameOwner::Step { operation, chunk, step } => (operation, chunk, step),
                     FrameOwner::Piece(piece) => {
@@ -589,7 +589,7 @@ impl Lane {
                 self.links[rank as usize].land(length, landing);
                 Ok(())
             }
-            Event::Frame(header, landing) => match (header.kind, landing) {
+            Event::Frame { header, landing } => match (header.kind, landing) {
                 (FrameKind::Message(number), landing) => {
                     self.arrived(rank, header, number, landing);
                     Ok(())
@@ -650,7 +650,7 @@ impl Lane {
         if numbered.number == 0 || known {
             return Err(ProtocolError::Twice(header));
         }
-        self.parted.remove(&(id, rank));
+        self.left_early.remove(&(id, rank));
         let Some(&slot) = self.ids.get(&id) else {
             self.opened.insert(numbered, id);
             return Ok(());
@@ -670,8 +670,8 @@ impl Lane {
         let never = header.chunk == NEVER;
         if !never && let Some(id) = self.opened.remove(&numbered) {
             self.transfers.has_left(&mut context!(self), rank, id, false);
-            if self.parted.len() < MOST_PARTED {
-                self.parted.insert((id, rank));
+            if self.left_early.len() < MOST_LEFT_EARLY {
+                self.left_early.insert((id, rank));
             }
             // Answer before this rank can open the group, which it would announce at once, too.
             let header = Header { chunk: NEVER, ..header };
@@ -692,7 +692,7 @@ impl Lane {
             let left = &self.left;
             let gone = |other| group.gone.contains(&other) || left.contains(&other);
             let last = group.others().all(gone);
-            let lanes = (self.index, self.pace.lanes);
+            let lanes = (self.index, self.flow.lanes);
             if group.lacks(rank, true, lanes, &self.early) || self.transfers.need(rank, Some(id), |_| last) {
                 let lost = header.chunk.checked_sub(1).filter(|&lost| group.place(lost).is_some());
                 let member = lost.filter(|&lost| lost != self.member).unwrap_or(rank);
@@ -761,7 +761,7 @@ impl Lane {
             return Err(unknown);
         };
         let Shape { script, cut, .. } = &*known.shape;
-        let ours = header.chunk < cut.chunks() && header.chunk % self.pace.lanes == self.index;
+        let ours = header.chunk < cut.chunks() && header.chunk % self.flow.lanes == self.index;
         let seat = place.and_then(|place| known.shape.seat(place));
         let step = seat.and_then(|seat| script.incoming(seat, number)).filter(|_| ours);
         let step = step.ok_or(unknown)?;
@@ -791,10 +791,10 @@ impl Lane {
             None if self.early.awaits(key) => Err(ProtocolError::Twice(header)),
             None => {
                 let of_peer = self.early.expect(key, length);
-                if of_peer > FLOOD.saturating_mul(self.pace.ahead).max(ON_ITS_WAY).max(2 * length) {
+                if of_peer > FLOOD.saturating_mul(self.flow.ahead).max(ON_ITS_WAY).max(2 * length) {
                     return Err(ProtocolError::Flood(of_peer));
                 }
-                if self.early.bytes() > self.pace.ahead {
+                if self.early.bytes() > self.flow.ahead {
                     self.hold(rank);
                 }
                 Ok((length, Landing::Aside(self.pool.take(length))))
@@ -811,7 +811,7 @@ impl Lane {
         let seat = place.and_then(|place| known.shape.seat(place)).expect("landing found it");
         let step = known.shape.script.incoming(seat, number).expect("landing found it");
         match landing {
-            Landing::Put(_) | Landing::Combine(..) => {
+            Landing::Put(_) | Landing::Combine { .. } => {
                 self.advance(slot, sequence, header.chunk, Trigger::Done(step));
             }
             Landing::Aside(buffer) => {
@@ -838,7 +838,7 @@ impl Lane {
     fn resume(&mut self) {
         let far =
             |group: &Group| !group.closed && group.announced.saturating_sub(group.newest) > HELD_AHEAD / 2;
-        let room = self.early.bytes() <= self.pace.ahead / 2 && !self.groups.iter().flatten().any(far);
+        let room = self.early.bytes() <= self.flow.ahead / 2 && !self.groups.iter().flatten().any(far);
         let ready: Vec<u32> =
             self.held.iter().copied().filter(|&rank| room || self.lacks(rank, false)).collect();
         for rank in ready {
@@ -867,14 +867,14 @@ impl Lane {
         let room = group.running < 2
             || group.running < MOST_RUNNING
                 && group.running_bytes < self.most_running_bytes
-                && group.window_used < self.pace.window;
+                && group.window_used < self.flow.window;
         // The oldest running chunk may wait for others while all later ones complete.
         let span = group.spans.first().map_or(0, |oldest| group.begun - oldest);
-        let most = SPAN * self.pace.window as u64 + group.window_used as u64;
+        let most = SPAN * self.flow.window as u64 + group.window_used as u64;
         if !room || span > most {
             return false;
         }
-        let Some((sequence, number)) = group.next_chunk(self.pace.lanes) else {
+        let Some((sequence, number)) = group.next_chunk(self.flow.lanes) else {
             self.pending.remove(&slot);
             return false;
         };
@@ -924,7 +924,7 @@ impl Lane {
             let link = &mut self.links[rank as usize];
             let header = |kind| Header { kind, epoch: self.epoch, sequence: low, chunk: number };
             if announced_to.insert(rank) {
-                link.control(header(FrameKind::Begin), &shape.asked().encode());
+                link.control(header(FrameKind::Begin), &shape.announcement().encode());
             }
             let owner = FrameOwner::Step { operation, chunk: number, step };
             link.message(header(FrameKind::Message(message)), payload, owner);
@@ -1025,7 +1025,7 @@ impl Machine for Lane {
         Ok(())
     }
 
-    fn coming(&self, peer: u32) -> Option<(u32, usize)> {
+    fn coming(&self, peer: u32) -> Option<PartialMessage> {
         self.links[peer as usize].coming()
     }
 
@@ -1066,7 +1066,7 @@ impl Machine for Lane {
 
 /// Checks that a peer asks for what this rank asks for.
 fn check_same(us: u32, shape: &Shape, theirs: &Announcement) -> Result<(), ProtocolError> {
-    let ours = shape.asked();
+    let ours = shape.announcement();
     if ours == *theirs {
         return Ok(());
     }

@@ -116,7 +116,14 @@ pub enum Landing {
     /// To its destination, which it overwrites.
     Put(Region),
     /// To its destination, where it is combined with the present content as it arrives.
-    Combine(Region, Element, Reduction),
+    Combine {
+        /// The destination.
+        place: Region,
+        /// Type of its elements.
+        element: Element,
+        /// How they are combined.
+        reduction: Reduction,
+    },
 }
 
 impl Landing {
@@ -129,7 +136,7 @@ impl Landing {
             Self::Aside(buffer) => Some(&mut buffer.as_mut_slice()[range]),
             // SAFETY: as promised by the caller.
             Self::Put(place) => Some(unsafe { place.part(range).bytes_mut() }),
-            Self::Nothing | Self::Combine(..) => None,
+            Self::Nothing | Self::Combine { .. } => None,
         }
     }
 }
@@ -142,7 +149,10 @@ enum Incoming {
         have: usize,
     },
     /// The header is complete. [`Link::land`] has not been called yet to say where the payload goes.
-    AwaitsLand(Header, Checksum),
+    AwaitsLand {
+        header: Header,
+        checksum: Checksum,
+    },
     Payload(Payload),
 }
 
@@ -164,8 +174,22 @@ struct Payload {
 pub enum Event {
     /// A header. Call [`Link::land`] next to say where its payload goes.
     Header(Header),
-    /// A complete frame, with its payload where [`Link::land`] has put it.
-    Frame(Header, Landing),
+    /// A complete frame.
+    Frame {
+        /// Its header.
+        header: Header,
+        /// Where [`Link::land`] has put its payload.
+        landing: Landing,
+    },
+}
+
+/// A message that is arriving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartialMessage {
+    /// Its number among all frames of the connection; wraps.
+    pub number: u32,
+    /// Bytes that have arrived.
+    pub bytes: usize,
 }
 
 /// Frames that have no place on the connection yet, and their total size.
@@ -225,7 +249,7 @@ pub struct Link<O> {
     /// Whether checksums cover the payloads of messages, or only headers.
     checked: bool,
     /// The digests of messages sent recently, each computed when the message got its checksum.
-    trail: VecDeque<(O, Digest)>,
+    sent_digests: VecDeque<(O, Digest)>,
 }
 
 impl<O> Default for Link<O> {
@@ -243,7 +267,7 @@ impl<O> Default for Link<O> {
             places_given: 0,
             headers_arrived: 0,
             checked: true,
-            trail: VecDeque::new(),
+            sent_digests: VecDeque::new(),
         }
     }
 }
@@ -311,8 +335,8 @@ impl<O: Copy> Link<O> {
 
     /// The owners of messages that were sent recently or are about to be, and the digests of their payloads when they
     /// got their checksums. Empty if payloads have no checksums.
-    pub fn trail(&self) -> impl DoubleEndedIterator<Item = (O, Digest)> {
-        self.trail.iter().copied()
+    pub fn sent_digests(&self) -> impl DoubleEndedIterator<Item = (O, Digest)> {
+        self.sent_digests.iter().copied()
     }
 
     /// Number of bytes that wait and may be written.
@@ -341,10 +365,10 @@ impl<O: Copy> Link<O> {
         };
         let Some(mut frame) = next else { return false };
         if let Some(sent) = frame.seal(self.places_given, self.checked).filter(|_| frame.lent().is_some()) {
-            if self.trail.len() == REMEMBERED {
-                self.trail.pop_front();
+            if self.sent_digests.len() == REMEMBERED {
+                self.sent_digests.pop_front();
             }
-            self.trail.push_back(sent);
+            self.sent_digests.push_back(sent);
         }
         self.places_given = self.places_given.wrapping_add(1);
         self.placed += frame.len();
@@ -378,7 +402,7 @@ impl<O: Copy> Link<O> {
     /// Gives memory back to the owners that `whose` accepts: copies their payloads that are not written yet, and
     /// forgets the digests of those sent.
     pub fn keep(&mut self, whose: impl Fn(O) -> bool) {
-        self.trail.retain(|&(owner, _)| !whose(owner));
+        self.sent_digests.retain(|&(owner, _)| !whose(owner));
         let waiting = self.pieces.frames.iter_mut().chain(&mut self.plans.frames);
         let frames = self.outgoing.iter_mut().chain(waiting);
         frames.filter(|frame| frame.owner.is_some_and(&whose)).for_each(Outgoing::copy_payload);
@@ -441,11 +465,11 @@ impl<O: Copy> Link<O> {
                         if complete && !checksum.holds() {
                             return Err(ProtocolError::Checksum(header));
                         }
-                        self.incoming = Incoming::AwaitsLand(header, checksum);
+                        self.incoming = Incoming::AwaitsLand { header, checksum };
                         return Ok(Some(Event::Header(header)));
                     }
                 }
-                Incoming::AwaitsLand(..) => return Ok(None),
+                Incoming::AwaitsLand { .. } => return Ok(None),
                 Incoming::Payload(payload) => {
                     if payload.got == payload.length {
                         return self.complete().map(Some);
@@ -461,18 +485,19 @@ impl<O: Copy> Link<O> {
         }
     }
 
-    /// The message that is arriving: its place among all frames, and how many of its bytes have arrived. None between
-    /// frames.
-    pub fn coming(&self) -> Option<(u32, usize)> {
+    /// The message that is arriving. None between frames.
+    pub fn coming(&self) -> Option<PartialMessage> {
         match &self.incoming {
-            Incoming::Payload(payload) => Some((self.headers_arrived, payload.got)),
-            Incoming::Header { .. } | Incoming::AwaitsLand(..) => None,
+            Incoming::Payload(payload) => {
+                Some(PartialMessage { number: self.headers_arrived, bytes: payload.got })
+            }
+            Incoming::Header { .. } | Incoming::AwaitsLand { .. } => None,
         }
     }
 
     /// Says where the payload of the header that arrived goes, and how long it is.
     pub fn land(&mut self, length: usize, landing: Landing) {
-        if let Incoming::AwaitsLand(header, checksum) = self.incoming {
+        if let Incoming::AwaitsLand { header, checksum } = self.incoming {
             let summed = self.checked || !header.kind.carries();
             let payload = Payload { header, checksum, summed, landing, length, got: 0, carry: [0; 8] };
             self.incoming = Incoming::Payload(payload);
@@ -503,7 +528,7 @@ impl<O: Copy> Link<O> {
             match &payload.landing {
                 Landing::Aside(buffer) => payload.checksum.add(&buffer.as_slice()[range]),
                 Landing::Put(place) => payload.checksum.add_region(place.part(range)),
-                Landing::Nothing | Landing::Combine(..) => {}
+                Landing::Nothing | Landing::Combine { .. } => {}
             }
         }
         payload.got += bytes;
@@ -518,7 +543,7 @@ impl<O: Copy> Link<O> {
         if !payload.checksum.holds() {
             return Err(ProtocolError::Checksum(payload.header));
         }
-        Ok(Event::Frame(payload.header, payload.landing))
+        Ok(Event::Frame { header: payload.header, landing: payload.landing })
     }
 
     /// Forgets the frames that wait and the one that is arriving. Returns the owners of messages that were not
@@ -545,7 +570,7 @@ impl Payload {
             Landing::Nothing => {}
             Landing::Aside(buffer) => buffer.as_mut_slice()[from..self.got].copy_from_slice(bytes),
             Landing::Put(place) => place.part(from..self.got).write(bytes),
-            Landing::Combine(place, element, reduction) => {
+            Landing::Combine { place, element, reduction } => {
                 let (place, element, reduction) = (*place, *element, *reduction);
                 let width = element.bytes();
                 let combine = |at: usize, bytes: &[u8]| {
@@ -623,12 +648,12 @@ mod tests {
                             let room = rooms[usize::from(number)].region();
                             let landing = match number % 3 {
                                 0 => Landing::Put(room),
-                                1 => Landing::Combine(room, Element::I32, Reduction::Sum),
+                                1 => Landing::Combine { place: room, element: Element::I32, reduction: Reduction::Sum },
                                 _ => Landing::Aside(Buffer::new(room.len())),
                             };
                             receiver.land(room.len(), landing);
                         }
-                        Event::Frame(Header { kind: FrameKind::Message(number), .. }, landing) => {
+                        Event::Frame { header: Header { kind: FrameKind::Message(number), .. }, landing } => {
                             if let Landing::Aside(buffer) = landing {
                                 rooms[usize::from(number)] = buffer;
                             }

@@ -1,6 +1,7 @@
 //! The interface between a transport and the state machines that it drives: lanes, cores of hubs and workers of hubs.
 
 use crate::fault::ProtocolError;
+use crate::link::PartialMessage;
 use std::io::IoSlice;
 
 /// A state machine that exchanges bytes with peers. The transport writes the bytes that it has, and gives it the
@@ -33,9 +34,8 @@ pub trait Machine {
     /// As [`Machine::read_directly`].
     fn received(&mut self, peer: u32, bytes: &[u8]) -> Result<(), ProtocolError>;
 
-    /// The message of which a part has arrived from a peer: its number among all frames of the connection, and how
-    /// many of its bytes have arrived. None between frames.
-    fn coming(&self, peer: u32) -> Option<(u32, usize)> {
+    /// The message of which a part has arrived from a peer. None between frames.
+    fn coming(&self, peer: u32) -> Option<PartialMessage> {
         _ = peer;
         None
     }

@@ -242,7 +242,7 @@ impl fmt::Debug for Buffer {
 #[derive(Debug)]
 pub struct Pool {
     /// Unused buffers by capacity in bytes, a power of two.
-    unused: std::collections::BTreeMap<usize, Shelf>,
+    unused: std::collections::BTreeMap<usize, SizeClass>,
     /// Bytes of unused buffers.
     held: usize,
     /// Bytes of buffers that are in use: taken, and not given back.
@@ -259,7 +259,7 @@ impl Default for Pool {
 
 /// Unused buffers of one capacity, and the fewest that there were since the pool was last trimmed.
 #[derive(Debug, Default)]
-struct Shelf {
+struct SizeClass {
     buffers: Vec<Buffer>,
     fewest: usize,
 }
@@ -275,10 +275,10 @@ impl Pool {
     pub fn take(&mut self, length: usize) -> Buffer {
         let capacity = Self::capacity(length);
         self.taken = self.taken.saturating_add(capacity);
-        let shelf = self.unused.get_mut(&capacity);
-        let found = shelf.and_then(|shelf| {
-            let buffer = shelf.buffers.pop();
-            shelf.fewest = shelf.fewest.min(shelf.buffers.len());
+        let class = self.unused.get_mut(&capacity);
+        let found = class.and_then(|class| {
+            let buffer = class.buffers.pop();
+            class.fewest = class.fewest.min(class.buffers.len());
             buffer
         });
         match found {
@@ -306,10 +306,10 @@ impl Pool {
     /// Frees one of the largest unused buffers.
     fn drop_one(&mut self) {
         if let Some(mut largest) = self.unused.last_entry() {
-            let shelf = largest.get_mut();
-            self.held -= shelf.buffers.pop().map_or(0, |buffer| buffer.lines.len() * 64);
-            shelf.fewest = shelf.fewest.min(shelf.buffers.len());
-            if shelf.buffers.is_empty() {
+            let class = largest.get_mut();
+            self.held -= class.buffers.pop().map_or(0, |buffer| buffer.lines.len() * 64);
+            class.fewest = class.fewest.min(class.buffers.len());
+            if class.buffers.is_empty() {
                 largest.remove();
             }
         }
@@ -322,12 +322,12 @@ impl Pool {
 
     /// Frees the buffers that stayed unused since the last call.
     pub fn trim(&mut self) {
-        for (capacity, shelf) in &mut self.unused {
-            shelf.buffers.truncate(shelf.buffers.len() - shelf.fewest);
-            self.held -= capacity * shelf.fewest;
-            shelf.fewest = shelf.buffers.len();
+        for (capacity, class) in &mut self.unused {
+            class.buffers.truncate(class.buffers.len() - class.fewest);
+            self.held -= capacity * class.fewest;
+            class.fewest = class.buffers.len();
         }
-        self.unused.retain(|_, shelf| !shelf.buffers.is_empty());
+        self.unused.retain(|_, class| !class.buffers.is_empty());
     }
 
     /// Gives a buffer back to the pool.

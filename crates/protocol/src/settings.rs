@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Number of lanes, and how much they send ahead.
-    pub pace: FlowControl,
+    pub flow: FlowControl,
     /// How often heartbeats are sent, and how long to wait for one.
     pub patience: Patience,
     /// Longest time that an operation may take.
@@ -17,7 +17,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        let pace = FlowControl { lanes: 1, window: 512 << 10, ahead: 64 << 20 };
-        Self { pace, patience: Patience::default(), deadline: Duration::from_secs(300) }
+        let flow = FlowControl { lanes: 1, window: 512 << 10, ahead: 64 << 20 };
+        Self { flow, patience: Patience::default(), deadline: Duration::from_secs(300) }
     }
 }

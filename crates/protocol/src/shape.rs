@@ -40,7 +40,7 @@ impl Shape {
     }
 
     /// The announcement to other members.
-    pub(crate) fn asked(&self) -> Announcement {
+    pub(crate) fn announcement(&self) -> Announcement {
         Announcement { operation: self.operation, digest: self.digest, chunks: self.cut.chunks() }
     }
 
@@ -87,7 +87,12 @@ enum Source {
     /// The rule with this index.
     Rule(usize),
     /// A plan chosen for a collective.
-    Chosen(CollectiveKind, Candidate),
+    Chosen {
+        /// The collective.
+        kind: CollectiveKind,
+        /// The plan.
+        candidate: Candidate,
+    },
 }
 
 /// Identifies a compiled plan.
@@ -278,7 +283,7 @@ impl PlanBook {
             Some(candidate)
         })?;
         let rule = Rule { kind, up_to: None, algorithm: candidate.algorithm(), message: MESSAGE };
-        Some((Source::Chosen(kind, candidate), rule))
+        Some((Source::Chosen { kind, candidate }, rule))
     }
 
     fn chosen(&self) -> MutexGuard<'_, Chosen> {

@@ -137,7 +137,7 @@ enum Speed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// It received invalid bytes. Its end of the cable has been closed.
-    Disbelieved(Disbelief),
+    InvalidBytes(InvalidBytes),
     /// The other end of this end's cable has been closed, and all bytes from there have arrived.
     Ended(End),
 }
@@ -161,8 +161,14 @@ pub struct VirtualNetwork<M> {
     piece: usize,
 }
 
-/// The machine that received invalid bytes, the peer that they came from, and why they are invalid.
-pub type Disbelief = (usize, u32, ProtocolError);
+/// A machine has received invalid bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidBytes {
+    /// The machine's end of the cable.
+    pub end: End,
+    /// Why they are invalid.
+    pub error: ProtocolError,
+}
 
 impl<M: Machine> VirtualNetwork<M> {
     /// Connects machines by cables. At most `piece` bytes move at once.
@@ -198,11 +204,11 @@ impl<M: Machine> VirtualNetwork<M> {
     pub fn kill(&mut self, machine: usize) {
         self.speeds[machine] = Speed::Stopped;
         let ends = self.cables.iter().flat_map(|cable| cable.ends).filter(|end| end.0 == machine);
-        ends.collect::<Vec<End>>().into_iter().for_each(|end| self.hang_up(end));
+        ends.collect::<Vec<End>>().into_iter().for_each(|end| self.close_end(end));
     }
 
     /// Closes one end of a cable. The bytes sent from there arrive first, then the other end finds the cable closed.
-    pub fn hang_up(&mut self, end: End) {
+    pub fn close_end(&mut self, end: End) {
         for (cable, side) in self.at(end) {
             cable.pipes[side].ended = true;
             // Nobody reads what is in transit to this end.
@@ -329,7 +335,7 @@ impl<M: Machine> VirtualNetwork<M> {
     ///
     /// # Errors
     /// If a machine received invalid bytes.
-    pub fn step(&mut self) -> Result<bool, Disbelief> {
+    pub fn step(&mut self) -> Result<bool, InvalidBytes> {
         let possible = self.possible(0..self.cables.len());
         if possible.is_empty() {
             return Ok(false);
@@ -344,7 +350,7 @@ impl<M: Machine> VirtualNetwork<M> {
     ///
     /// # Errors
     /// As for [`VirtualNetwork::step`].
-    pub fn sweep(&mut self) -> Result<bool, Disbelief> {
+    pub fn sweep(&mut self) -> Result<bool, InvalidBytes> {
         let mut moved = false;
         let first = self.random.random_range(0..self.cables.len().max(1));
         for number in 0..self.cables.len() {
@@ -379,7 +385,7 @@ impl<M: Machine> VirtualNetwork<M> {
     }
 
     /// Makes a move that is possible.
-    fn make_move(&mut self, Move { cable: number, side, write }: Move) -> Result<(), Disbelief> {
+    fn make_move(&mut self, Move { cable: number, side, write }: Move) -> Result<(), InvalidBytes> {
         let most = self.random.random_range(1..=self.piece);
         let cable = &mut self.cables[number];
         let (from, to) = (cable.ends[side], cable.ends[1 - side]);
@@ -401,14 +407,14 @@ impl<M: Machine> VirtualNetwork<M> {
             return Ok(());
         }
         let machine = &mut self.machines[to.0];
-        let disbelief = |broken| (to.0, to.1, broken);
+        let invalid = |error| InvalidBytes { end: to, error };
         if let Some(place) = machine.direct(to.1).filter(|_| self.random.random::<bool>()) {
             let bytes = pipe.pull(most.min(place.len()));
             place[..bytes.len()].copy_from_slice(&bytes);
-            machine.read_directly(to.1, bytes.len()).map_err(disbelief)?;
+            machine.read_directly(to.1, bytes.len()).map_err(invalid)?;
         } else {
             let bytes = pipe.pull(most);
-            machine.received(to.1, &bytes).map_err(disbelief)?;
+            machine.received(to.1, &bytes).map_err(invalid)?;
         }
         Ok(())
     }
@@ -417,7 +423,7 @@ impl<M: Machine> VirtualNetwork<M> {
     ///
     /// # Errors
     /// As for [`VirtualNetwork::step`].
-    pub fn run(&mut self) -> Result<(), Disbelief> {
+    pub fn run(&mut self) -> Result<(), InvalidBytes> {
         while self.step()? {}
         Ok(())
     }
@@ -436,9 +442,9 @@ impl<M: Machine> VirtualNetwork<M> {
                 if !self.is_possible(each) {
                     continue;
                 }
-                if let Err((place, peer, broken)) = self.make_move(each) {
-                    self.hang_up((place, peer));
-                    events.push(Event::Disbelieved((place, peer, broken)));
+                if let Err(invalid) = self.make_move(each) {
+                    self.close_end(invalid.end);
+                    events.push(Event::InvalidBytes(invalid));
                 }
             }
             possible = self.possible(active.iter().copied());
@@ -454,7 +460,7 @@ impl<M: Machine> VirtualNetwork<M> {
         }
         events.extend(closed.iter().map(|&end| Event::Ended(end)));
         // An end that has found its cable closed gets nothing more from it.
-        closed.into_iter().for_each(|end| self.hang_up(end));
+        closed.into_iter().for_each(|end| self.close_end(end));
         let before = self.cables.len();
         self.cables.retain(|cable| !cable.pipes.iter().all(|pipe| pipe.ended && pipe.cut));
         if self.cables.len() < before {

@@ -10,14 +10,14 @@ use syncline_plan::custom::{Custom, PlanFile};
 use syncline_plan::registry::ENTRIES;
 use syncline_plan::{Algorithm, by_name};
 use syncline_protocol::fault::{FaultKind, ProtocolError, Trouble};
-use syncline_protocol::heartbeat::{Heartbeats, Patience};
+use syncline_protocol::heartbeat::{Heartbeats, LostPeer, Patience};
 use syncline_protocol::lane::transfers::{Label, Transfer};
 use syncline_protocol::lane::{FlowControl, KeptBytes, Lane, StartedOperation};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::{Buffer, Region};
 use syncline_protocol::operation::{Association, Operation};
 use syncline_protocol::shape::{PlanBook, Rule, Shape};
-use syncline_protocol::virtual_network::{Mishap, VirtualNetwork};
+use syncline_protocol::virtual_network::{InvalidBytes, Mishap, VirtualNetwork};
 use syncline_protocol::wire::{FrameKind as Frame, HEADER, Header};
 use syncline_reduction::{Element, Reduction};
 use syncline_units::CollectiveKind;
@@ -107,9 +107,9 @@ fn check(
     let books: Vec<Arc<PlanBook>> = (0..members)
         .map(|member| Arc::new(PlanBook::new(member, members, order.to_vec(), rules.clone()).unwrap()))
         .collect();
-    let pace = FlowControl { lanes: 2, window: window as usize * message as usize, ahead: 1 << 20 };
-    let lanes = |index| books.iter().map(move |book| Lane::new(index, pace, 3, Arc::clone(book))).collect();
-    let mut networks: Vec<VirtualNetwork<Lane>> = (0..pace.lanes)
+    let flow = FlowControl { lanes: 2, window: window as usize * message as usize, ahead: 1 << 20 };
+    let lanes = |index| books.iter().map(move |book| Lane::new(index, flow, 3, Arc::clone(book))).collect();
+    let mut networks: Vec<VirtualNetwork<Lane>> = (0..flow.lanes)
         .map(|index| VirtualNetwork::mesh(lanes(index), seed + u64::from(index), 1 << (4 + seed % 9)))
         .collect();
     let inputs: Vec<Vec<Vec<u8>>> = (0u64..)
@@ -295,12 +295,12 @@ fn lanes_of(name: &str, ranks: u32, operation: &Operation, message: u64) -> (Vec
     let algorithm = by_name(name).unwrap();
     let members = algorithm.seats(ranks);
     let rule = Rule { kind: operation.kind, up_to: None, algorithm, message };
-    let pace = FlowControl { lanes: 1, window: 4 * message as usize, ahead: 1 << 20 };
+    let flow = FlowControl { lanes: 1, window: 4 * message as usize, ahead: 1 << 20 };
     (0..members)
         .map(|member| {
             let book = PlanBook::new(member, members, (0..ranks).collect(), vec![rule.clone()]).unwrap();
             let shape = book.shape(operation).unwrap();
-            (Lane::new(0, pace, 0, Arc::new(book)), shape)
+            (Lane::new(0, flow, 0, Arc::new(book)), shape)
         })
         .unzip()
 }
@@ -472,7 +472,7 @@ fn find(network: &mut VirtualNetwork<Lane>) -> Option<(usize, u32, String)> {
     let others = |rank: usize| (0..4u32).filter(|&peer| peer != rank as u32).collect::<Vec<_>>();
     let mut now = Duration::ZERO;
     while now <= patience.silence {
-        if let Err((place, peer, broken)) = network.run() {
+        if let Err(InvalidBytes { end: (place, peer), error: broken }) = network.run() {
             return Some((place, peer, broken.to_string()));
         }
         for (rank, own) in heartbeats.iter_mut().enumerate() {
@@ -483,7 +483,7 @@ fn find(network: &mut VirtualNetwork<Lane>) -> Option<(usize, u32, String)> {
                 own.heard(peer as usize, now);
             }
             let lost = own.check(network.machine(rank), &others(rank), now).lost;
-            if let Some((peer, trouble)) = lost.into_iter().next() {
+            if let Some(LostPeer { peer, trouble }) = lost.into_iter().next() {
                 return Some((rank, peer, trouble.what));
             }
         }
@@ -686,7 +686,7 @@ proptest! {
 fn frames_of_another_epoch_are_refused() {
     let operation = all_reduce(1000, Element::F32, Association::Arrival);
     let (_, shapes) = lanes_of("ring", 2, &operation, 256);
-    let pace = FlowControl { lanes: 1, window: 64 << 10, ahead: 1 << 20 };
+    let flow = FlowControl { lanes: 1, window: 64 << 10, ahead: 1 << 20 };
     let lanes = (0..2u32).map(|rank| {
         let rule = Rule {
             kind: CollectiveKind::AllReduce,
@@ -694,7 +694,7 @@ fn frames_of_another_epoch_are_refused() {
             algorithm: by_name("ring").unwrap(),
             message: 256,
         };
-        Lane::new(0, pace, 7 + rank as u16, Arc::new(PlanBook::new(rank, 2, vec![0, 1], vec![rule]).unwrap()))
+        Lane::new(0, flow, 7 + rank as u16, Arc::new(PlanBook::new(rank, 2, vec![0, 1], vec![rule]).unwrap()))
     });
     let mut network = VirtualNetwork::mesh(lanes.collect(), 1, 300);
     let mut buffer = Buffer::new(4000);
@@ -707,7 +707,7 @@ fn frames_of_another_epoch_are_refused() {
         keep: true,
     };
     network.machine(0).start(Arc::new(job)).unwrap();
-    let (place, peer, broken) = network.run().unwrap_err();
+    let InvalidBytes { end: (place, peer), error: broken } = network.run().unwrap_err();
     assert_eq!((place, peer), (1, 0));
     assert!(broken.to_string().contains("of epoch 7, but the job is in epoch 8"), "{broken}");
 }
@@ -732,7 +732,7 @@ fn memory_that_changes_while_it_is_sent_is_distinguished_from_a_bad_link() {
             true => buffers[0].as_mut_slice().iter_mut().for_each(|byte| *byte ^= 0x5a),
             false => _ = network.mishap_on(Mishap::Flip, |from, _| from.0 == 0).unwrap(),
         }
-        let (place, peer, _) = network.run().unwrap_err();
+        let InvalidBytes { end: (place, peer), .. } = network.run().unwrap_err();
         assert_eq!((place, peer), (1, 0));
         let closed = Trouble::closed("end of file");
         let reason = network.machine(0).reason(1, closed.clone());
@@ -793,7 +793,7 @@ fn an_error_about_different_operations_names_both() {
             start(&mut network, 2).unwrap_err().1
         } else {
             start(&mut network, 2).unwrap();
-            network.run().unwrap_err().2
+            network.run().unwrap_err().error
         };
         let text = broken.to_string();
         assert!(text.contains("1000 f32") && text.contains("1001 f32"), "{text}");

@@ -15,7 +15,7 @@ use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::operation::{Association, Operation};
 use syncline_protocol::shape::{PlanBook, Rule};
-use syncline_protocol::virtual_network::{Mishap, VirtualNetwork};
+use syncline_protocol::virtual_network::{InvalidBytes, Mishap, VirtualNetwork};
 use syncline_protocol::wire::{FrameKind, Header};
 use syncline_reduction::{Element, Reduction};
 use syncline_units::CollectiveKind;
@@ -28,8 +28,8 @@ fn book(member: u32, ranks: u32) -> Arc<PlanBook> {
 }
 
 fn lanes(ranks: u32) -> Vec<Lane> {
-    let pace = FlowControl { lanes: 1, window: 64 << 10, ahead: 1 << 20 };
-    (0..ranks).map(|rank| Lane::new(0, pace, 0, book(rank, ranks))).collect()
+    let flow = FlowControl { lanes: 1, window: 64 << 10, ahead: 1 << 20 };
+    (0..ranks).map(|rank| Lane::new(0, flow, 0, book(rank, ranks))).collect()
 }
 
 fn operation(kind: CollectiveKind, elements: u64) -> Operation {
@@ -165,10 +165,10 @@ fn check(
             left -= 1;
         }
         for _ in 0..next(&mut turn) % 40 {
-            if let Err(disbelief) = network.step() {
+            if let Err(invalid) = network.step() {
                 // Nothing more is read from a peer that sent invalid bytes.
-                network.hang_up((disbelief.0, disbelief.1));
-                found = Some(disbelief);
+                network.close_end(invalid.end);
+                found = Some(invalid);
             }
         }
         if left == asks.len()
@@ -183,9 +183,9 @@ fn check(
             .filter(|&other| other != one)
             .for_each(|other| network.machine(one as usize).send_heartbeat(other));
     }
-    while let Err(disbelief) = network.run() {
-        network.hang_up((disbelief.0, disbelief.1));
-        found = Some(disbelief);
+    while let Err(invalid) = network.run() {
+        network.close_end(invalid.end);
+        found = Some(invalid);
     }
     prop_assert!(found.is_none() || mishap.is_some(), "{:?}", found);
     // Or the receiver waits for bytes that were lost, and heartbeats are too short to stand in for them. `Heartbeats`
@@ -464,7 +464,7 @@ fn a_send_whose_memory_changes_is_distinguished_from_a_bad_link() {
                 }
             }
         }
-        let (place, peer, _) = network.run().unwrap_err();
+        let InvalidBytes { end: (place, peer), .. } = network.run().unwrap_err();
         assert_eq!((place, peer), (1, 0));
         let reason = network.machine(0).reason(1, Trouble::closed("end of file"));
         let kind = if changes { fault::FaultKind::Changed } else { fault::FaultKind::Closed };

@@ -32,7 +32,8 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_executor::group::Group;
 use syncline_executor::session::{Session, join_with};
 use syncline_membership::hooks::Hooks;
-use syncline_membership::place::{Interface, JoinError, MemberSettings};
+use syncline_membership::join_error::JoinError;
+use syncline_membership::member_settings::{Interface, MemberSettings};
 use syncline_plan::choice::{GroupNetwork, Wiring};
 use syncline_protocol::fault::{Fault, FaultKind};
 use syncline_protocol::heartbeat::Patience;
@@ -267,7 +268,7 @@ impl Communicator {
         let joined = detached(py, || {
             let plans = PlanPolicy::from(member.plans);
             let mut left_out = Vec::new();
-            let place = MemberSettings {
+            let own = MemberSettings {
                 rank,
                 world,
                 job: member.job,
@@ -286,7 +287,7 @@ impl Communicator {
                 congestion: member.congestion,
             };
             let settings = Settings {
-                pace: FlowControl { lanes: member.lanes, window: member.window, ahead: member.ahead },
+                flow: FlowControl { lanes: member.lanes, window: member.window, ahead: member.ahead },
                 patience: Patience {
                     interval: seconds("interval_s", member.interval_s)?,
                     silence: seconds("silence_s", member.silence_s)?,
@@ -311,7 +312,7 @@ impl Communicator {
                         .map(|notice| Python::attach(|py| notice.call1(py, (what,)).map(drop)));
                 },
             };
-            let session = join_with(&place, &mut books, settings, hooks);
+            let session = join_with(&own, &mut books, settings, hooks);
             let session = session.map_err(|error| join_diagnostics(error, START_THE_MISSING_RANK))?;
             Ok(Self::new(session, left_out))
         });

@@ -234,7 +234,7 @@ pub struct Names {
 pub(crate) const fn counterpart(role: &Role) -> &'static str {
     match role {
         Role::Member { .. } | Role::Lane { .. } => RANK,
-        Role::Worker { .. } | Role::Core { .. } | Role::Rack { .. } | Role::Visitor => HUB,
+        Role::Worker { .. } | Role::Core { .. } | Role::Rack { .. } | Role::StatusClient => HUB,
     }
 }
 
@@ -263,7 +263,7 @@ impl Names {
     /// A sentence: what the certificate is for, and what it should be for.
     pub(crate) fn connects(&self, role: &Role, job: &str) -> Result<(), String> {
         let (able, rank) = match *role {
-            Role::Visitor => return Ok(()),
+            Role::StatusClient => return Ok(()),
             Role::Rack { .. } => (self.hub, None),
             Role::Member { rank, .. } | Role::Worker { rank } | Role::Core { rank, .. } => {
                 (self.rank, Some(rank))
@@ -286,7 +286,7 @@ impl Names {
     /// As [`Names::connects`].
     pub(crate) fn serves(&self, role: &Role, job: &str) -> Result<(), String> {
         match *role {
-            Role::Visitor => Ok(()),
+            Role::StatusClient => Ok(()),
             // Members connect to the coordinator, which rank 0 runs.
             Role::Member { .. } => self.is_valid_for(Some(0), job),
             Role::Lane { to, .. } => self.is_valid_for(Some(to), job),

@@ -1,7 +1,7 @@
 //! The connections of one thread. Moves bytes between them and the thread's [`Machine`].
 
+use super::closing::{Closing, ended};
 use super::lane_waker::LaneWaker;
-use super::parting::{Parting, ended};
 use super::{Connection, Halt, Intake};
 use crate::forks::Watcher;
 use mio::{Events, Registry, Token};
@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use syncline_protocol::fault::{FaultKind, Trouble};
-use syncline_protocol::heartbeat::{Heartbeats, Patience};
+use syncline_protocol::heartbeat::{Heartbeats, LostPeer, Patience};
 use syncline_protocol::machine::Machine;
 
 /// The most bytes of one read that cannot go directly to their final place.
@@ -24,7 +24,7 @@ const NEXT: usize = 4 << 10;
 const SLICES: usize = 64;
 
 /// How long a peer may take to end a connection on which nothing more is sent.
-const PARTING: Duration = Duration::from_secs(2);
+const CLOSING: Duration = Duration::from_secs(2);
 
 /// The token of the thread's [`LaneWaker`]. The token of a connection is the number of its peer.
 const COMMANDS: Token = Token(usize::MAX);
@@ -37,7 +37,7 @@ pub struct Connections {
     waker: Arc<LaneWaker>,
     connections: BTreeMap<u32, Connection>,
     /// Connections on which nothing more is sent, and since when.
-    parting: Vec<(Connection, Instant)>,
+    closing: Vec<(Connection, Instant)>,
     heartbeats: Heartbeats,
     started: Instant,
     last_tick: Duration,
@@ -90,7 +90,7 @@ impl Connections {
             waker: Arc::clone(&waker),
             events: Events::with_capacity(256),
             connections: BTreeMap::new(),
-            parting: Vec::new(),
+            closing: Vec::new(),
             heartbeats: Heartbeats::new(patience, Duration::ZERO),
             started: Instant::now(),
             last_tick: Duration::ZERO,
@@ -134,7 +134,7 @@ impl Connections {
         if let Some(mut connection) = self.connections.remove(&peer) {
             self.heartbeats.leave(peer as usize);
             if connection.finish().is_ok() {
-                self.parting.push((connection, Instant::now()));
+                self.closing.push((connection, Instant::now()));
             }
         }
     }
@@ -193,7 +193,7 @@ impl Connections {
     /// If some connections are cheap to poll, an idle thread polls a few more times before this returns: most peers
     /// answer sooner than the thread could sleep and wake up. Between polls it yields to threads that have work to
     /// do.
-    pub fn work<M: Machine>(&mut self, machine: &mut M, mut each: impl FnMut(&mut M)) -> Vec<(u32, Trouble)> {
+    pub fn work<M: Machine>(&mut self, machine: &mut M, mut each: impl FnMut(&mut M)) -> Vec<LostPeer> {
         const ROUNDS: usize = 64;
         const POLLS: usize = 10;
         let mut lost = Vec::new();
@@ -218,12 +218,15 @@ impl Connections {
         self.tick(machine, &mut lost);
         // A peer that announced that it leaves is not lost.
         lost.into_iter()
-            .map(|(peer, trouble)| (peer, if machine.has_left(peer) { Trouble::left() } else { trouble }))
+            .map(|lost| match machine.has_left(lost.peer) {
+                true => LostPeer { trouble: Trouble::left(), ..lost },
+                false => lost,
+            })
             .collect()
     }
 
     /// Reads from and writes to every peer once. Returns whether any bytes moved or a connection was lost.
-    fn round(&mut self, machine: &mut impl Machine, lost: &mut Vec<(u32, Trouble)>) -> bool {
+    fn round(&mut self, machine: &mut impl Machine, lost: &mut Vec<LostPeer>) -> bool {
         let (mut moved, before) = (false, lost.len());
         let now = self.started.elapsed();
         for (&peer, connection) in &mut self.connections {
@@ -253,24 +256,24 @@ impl Connections {
                     }
                     moved |= read || wrote;
                 }
-                Err(trouble) => lost.push((peer, trouble)),
+                Err(trouble) => lost.push(LostPeer { peer, trouble }),
             }
         }
-        for &(peer, _) in &lost[before..] {
-            self.remove(peer);
+        for lost in &lost[before..] {
+            self.remove(lost.peer);
         }
         moved || lost.len() > before
     }
 
     /// Sends heartbeats and looks for silent peers, if that is due.
-    fn tick(&mut self, machine: &mut impl Machine, lost: &mut Vec<(u32, Trouble)>) {
+    fn tick(&mut self, machine: &mut impl Machine, lost: &mut Vec<LostPeer>) {
         let now = self.started.elapsed();
         if now < self.last_tick + self.heartbeats.interval() {
             return;
         }
         self.last_tick = now;
         machine.free_unused_memory();
-        self.parting.retain_mut(|(connection, since)| since.elapsed() < PARTING && !ended(connection));
+        self.closing.retain_mut(|(connection, since)| since.elapsed() < CLOSING && !ended(connection));
         let peers: Vec<u32> = self.connections.keys().copied().collect();
         let check = self.heartbeats.check(machine, &peers, now);
         self.busy |= check.sent_heartbeats;
@@ -278,7 +281,7 @@ impl Connections {
             self.waker.set_cut_off(true);
         }
         self.waker.set_hears(check.hears);
-        check.lost.iter().for_each(|&(peer, _)| self.remove(peer));
+        check.lost.iter().for_each(|lost| self.remove(lost.peer));
         lost.extend(check.lost);
     }
 
@@ -288,14 +291,14 @@ impl Connections {
         const INTERVAL: Duration = Duration::from_millis(1);
         let silence = self.heartbeats.patience().silence;
         self.connections.keys().for_each(|&peer| machine.leave(peer));
-        let mut partings: BTreeMap<u32, Parting> = BTreeMap::new();
+        let mut closings: BTreeMap<u32, Closing> = BTreeMap::new();
         loop {
             self.connections.retain(|&peer, connection| {
-                let parting = partings.entry(peer).or_insert_with(|| Parting::new(silence));
+                let closing = closings.entry(peer).or_insert_with(|| Closing::new(silence));
                 let wrote = std::iter::repeat_with(|| send(machine, peer, connection));
                 match wrote.take_while(|wrote| *wrote != Ok(false)).find(Result::is_err) {
                     Some(_) => false,
-                    None => !parting.over(connection, machine.waiting(peer)),
+                    None => !closing.over(connection, machine.waiting(peer)),
                 }
             });
             if self.connections.is_empty() {

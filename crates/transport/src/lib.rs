@@ -5,7 +5,7 @@
 //! - `ring`: memory that two processes share; [`shared`]: a transport on it, for members on one host; [`same_host`]:
 //!   how such members find each other;
 //! - [`congestion`]: TCP's congestion control;
-//! - [`connections`]: the connections of one thread; [`lane_waker`]: wakes that thread, by `wake_flags`; `parting`: ends
+//! - [`connections`]: the connections of one thread; [`lane_waker`]: wakes that thread, by `wake_flags`; `closing`: ends
 //!   a connection without losing bytes; `queued`: bytes that a socket has not delivered yet;
 //! - [`handshaking`]: a handshake on a socket; [`pending_handshakes`]: handshakes of peers that are not admitted yet;
 //!   [`control_connection`]: messages after the handshake; [`random`]: nonces and other random numbers;
@@ -14,6 +14,7 @@
 
 pub mod affinity;
 pub mod certificates;
+mod closing;
 pub mod congestion;
 pub mod connections;
 pub mod control_connection;
@@ -21,7 +22,6 @@ pub mod descriptors;
 pub mod forks;
 pub mod handshaking;
 pub mod lane_waker;
-mod parting;
 pub mod pending_handshakes;
 #[cfg(target_os = "linux")]
 mod queued;

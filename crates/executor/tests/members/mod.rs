@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::thread;
 use std::time::Duration;
 use syncline_executor::session::{Session, join};
-use syncline_membership::place::{JoinError, MemberSettings};
+use syncline_membership::join_error::JoinError;
+use syncline_membership::member_settings::MemberSettings;
 use syncline_plan::by_name;
 use syncline_protocol::handshake::Key;
 use syncline_protocol::lane::FlowControl;
@@ -42,8 +43,8 @@ pub(crate) fn place(rank: u32, world: u32, port: u16) -> MemberSettings {
 }
 
 pub(crate) fn settings() -> Settings {
-    let pace = FlowControl { lanes: 2, ..Settings::default().pace };
-    Settings { pace, deadline: Duration::from_secs(6), ..Settings::default() }
+    let flow = FlowControl { lanes: 2, ..Settings::default().flow };
+    Settings { flow, deadline: Duration::from_secs(6), ..Settings::default() }
 }
 
 /// The book of an epoch, from a member's place and the ranks that take part.

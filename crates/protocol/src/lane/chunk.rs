@@ -156,7 +156,7 @@ impl Chunk {
                 let place = self.region(shape, part);
                 let operation = &shape.operation;
                 Ok(Some(if reduce {
-                    Landing::Combine(place, operation.element, operation.reduction)
+                    Landing::Combine { place, element: operation.element, reduction: operation.reduction }
                 } else {
                     Landing::Put(place)
                 }))

@@ -318,7 +318,7 @@ impl Transfers {
             // The caller may write to the memory from now on, so this is the last chance to find an earlier write.
             let sent = transfer.region.part(piece(index, transfer.region.len() as u64));
             let owner = FrameOwner::Piece(written);
-            let digest = context.links[to as usize].trail().rev().find(|&(each, _)| each == owner);
+            let digest = context.links[to as usize].sent_digests().rev().find(|&(each, _)| each == owner);
             if digest.is_some_and(|(_, digest)| Digest::of_region(sent) != digest) {
                 peer.changed = Some(transfer.label.tag);
             }

@@ -8,13 +8,23 @@ use syncline_protocol::heartbeat::Patience;
 
 /// How a member reacts to trouble.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum Reaction {
     /// Report to the coordinator that something is wrong with this peer.
-    Report(u32, Trouble),
+    Report {
+        /// The peer's rank.
+        peer: u32,
+        /// What is wrong.
+        trouble: Trouble,
+    },
     /// Report to the coordinator that an operation takes too long.
     Late(Late),
-    /// Abort what is under way. Holds who is at fault, and what happened.
-    Abort(Blame, Trouble),
+    /// Abort what is under way.
+    Abort {
+        /// Who is at fault.
+        blame: Blame,
+        /// What happened.
+        trouble: Trouble,
+    },
 }
 
 /// An operation or transfer that takes too long.
@@ -41,7 +51,7 @@ pub struct Oldest {
 
 /// The rules of one member, without lanes, clocks or threads. All times count from one common moment.
 #[derive(Clone, Debug)]
-pub struct Judge {
+pub struct FaultRules {
     own_rank: u32,
     /// Whether there is a coordinator that decides.
     has_coordinator: bool,
@@ -62,7 +72,7 @@ struct Reported {
     trouble: Trouble,
 }
 
-impl Judge {
+impl FaultRules {
     /// Creates the rules of the member with this rank. `has_coordinator` says whether a coordinator decides.
     pub const fn new(own_rank: u32, has_coordinator: bool, patience: Patience) -> Self {
         Self { own_rank, has_coordinator, patience, reported: None, oldest: BTreeMap::new(), decided: false }
@@ -80,7 +90,7 @@ impl Judge {
 
     /// Reacts to trouble with a peer, given by its rank. `cut_off` says whether this member hears none of its peers,
     /// of which it has two or more.
-    pub fn trouble(&mut self, peer: u32, trouble: Trouble, cut_off: bool, now: Duration) -> Option<Act> {
+    pub fn trouble(&mut self, peer: u32, trouble: Trouble, cut_off: bool, now: Duration) -> Option<Reaction> {
         let blame = match trouble.kind {
             FaultKind::Silent | FaultKind::Corrupt => Blame::link(self.own_rank, peer),
             FaultKind::Changed => Blame::Rank(self.own_rank),
@@ -90,7 +100,7 @@ impl Judge {
             return self.verdict(blame, trouble, cut_off);
         }
         self.reported.get_or_insert_with(|| Reported { when: now, blame, trouble: trouble.clone() });
-        Some(Act::Report(peer, trouble))
+        Some(Reaction::Report { peer, trouble })
     }
 
     /// Checks whether an operation takes too long, or the coordinator has not decided in time. Call it regularly.
@@ -100,7 +110,7 @@ impl Judge {
         oldest: impl IntoIterator<Item = Oldest>,
         cut_off: bool,
         now: Duration,
-    ) -> Option<Act> {
+    ) -> Option<Reaction> {
         if self.decided {
             return None;
         }
@@ -132,7 +142,7 @@ impl Judge {
         trouble: Trouble,
         cut_off: bool,
         now: Duration,
-    ) -> Option<Act> {
+    ) -> Option<Reaction> {
         if self.decided || self.reported.is_some() {
             return None;
         }
@@ -142,17 +152,17 @@ impl Judge {
         }
     }
 
-    fn late(&mut self, late: Late, cut_off: bool, now: Duration) -> Option<Act> {
+    fn late(&mut self, late: Late, cut_off: bool, now: Duration) -> Option<Reaction> {
         if !self.has_coordinator {
             return self.verdict(Blame::SomeRank, late.trouble, cut_off);
         }
         self.reported = Some(Reported { when: now, blame: Blame::SomeRank, trouble: late.trouble.clone() });
-        Some(Act::Late(late))
+        Some(Reaction::Late(late))
     }
 
     /// Decides who is at fault, once. Called when the coordinator has decided or is lost, or when this member cannot
     /// go on.
-    pub fn verdict(&mut self, blame: Blame, trouble: Trouble, cut_off: bool) -> Option<Act> {
+    pub fn verdict(&mut self, blame: Blame, trouble: Trouble, cut_off: bool) -> Option<Reaction> {
         if std::mem::replace(&mut self.decided, true) {
             return None;
         }
@@ -160,8 +170,8 @@ impl Judge {
         // A member that hears none of its peers is more likely at fault than all of them.
         let own_decision = !self.has_coordinator || blame == Blame::Coordinator;
         Some(match own_decision && cut_off && trouble.kind == FaultKind::Silent {
-            true => Act::Abort(Blame::Rank(self.own_rank), Trouble::cut_off()),
-            false => Act::Abort(blame, trouble),
+            true => Reaction::Abort { blame: Blame::Rank(self.own_rank), trouble: Trouble::cut_off() },
+            false => Reaction::Abort { blame, trouble },
         })
     }
 }
@@ -174,8 +184,8 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn judge(has_coordinator: bool) -> Judge {
-        Judge::new(2, has_coordinator, Patience::default())
+    fn rules(has_coordinator: bool) -> FaultRules {
+        FaultRules::new(2, has_coordinator, Patience::default())
     }
 
     /// The oldest operation under way, in the group of all ranks.
@@ -187,84 +197,91 @@ mod tests {
         Trouble::silent(s(2))
     }
 
+    fn abort(blame: Blame, trouble: Trouble) -> Option<Reaction> {
+        Some(Reaction::Abort { blame, trouble })
+    }
+
     #[test]
     fn the_coordinator_decides_and_the_first_decision_counts() {
-        let mut judge = judge(true);
-        assert_eq!(judge.trouble(1, silent(), true, s(1)), Some(Act::Report(1, silent())));
-        assert_eq!(judge.check(oldest(1), true, s(2)), None);
-        let verdict = judge.verdict(Blame::link(0, 3), silent(), true);
-        assert_eq!(verdict, Some(Act::Abort(Blame::Link(0, 3), silent())), "the coordinator knows more");
-        assert_eq!(judge.verdict(Blame::Rank(1), silent(), false), None);
-        assert!(judge.decided() && judge.check(oldest(1), true, s(99)).is_none());
+        let mut rules = rules(true);
+        assert_eq!(
+            rules.trouble(1, silent(), true, s(1)),
+            Some(Reaction::Report { peer: 1, trouble: silent() })
+        );
+        assert_eq!(rules.check(oldest(1), true, s(2)), None);
+        let verdict = rules.verdict(Blame::link(0, 3), silent(), true);
+        assert_eq!(verdict, abort(Blame::link(0, 3), silent()), "the coordinator knows more");
+        assert_eq!(rules.verdict(Blame::Rank(1), silent(), false), None);
+        assert!(rules.decided() && rules.check(oldest(1), true, s(99)).is_none());
     }
 
     #[test]
     fn a_member_decides_for_itself_if_the_coordinator_does_not_answer() {
-        let mut judge = judge(true);
-        judge.trouble(1, silent(), false, s(1));
-        judge.trouble(3, Trouble::left(), false, s(2));
-        assert_eq!(judge.check([], false, s(4)), None);
-        assert_eq!(judge.check([], false, s(5)), Some(Act::Abort(Blame::Link(1, 2), silent())));
+        let mut rules = rules(true);
+        rules.trouble(1, silent(), false, s(1));
+        rules.trouble(3, Trouble::left(), false, s(2));
+        assert_eq!(rules.check([], false, s(4)), None);
+        assert_eq!(rules.check([], false, s(5)), abort(Blame::link(1, 2), silent()));
     }
 
     #[test]
     fn a_member_decides_at_once_if_the_coordinator_has_left() {
-        let mut left_before = judge(true);
+        let mut left_before = rules(true);
         left_before.alone();
-        let act = left_before.trouble(1, Trouble::closed("reset"), false, s(1));
-        assert_eq!(act, Some(Act::Abort(Blame::Rank(1), Trouble::closed("reset"))));
-        let mut left_after = judge(true);
+        let reaction = left_before.trouble(1, Trouble::closed("reset"), false, s(1));
+        assert_eq!(reaction, abort(Blame::Rank(1), Trouble::closed("reset")));
+        let mut left_after = rules(true);
         left_after.trouble(1, silent(), false, s(1));
         left_after.alone();
-        assert_eq!(left_after.check([], false, s(1)), Some(Act::Abort(Blame::Link(1, 2), silent())));
+        assert_eq!(left_after.check([], false, s(1)), abort(Blame::link(1, 2), silent()));
     }
 
     #[test]
     fn a_member_that_hears_no_peer_blames_itself() {
-        let cut_off = Some(Act::Abort(Blame::Rank(2), Trouble::cut_off()));
-        assert_eq!(judge(true).verdict(Blame::Coordinator, silent(), true), cut_off);
-        assert_eq!(judge(false).trouble(1, silent(), true, s(1)), cut_off);
+        let cut_off = abort(Blame::Rank(2), Trouble::cut_off());
+        assert_eq!(rules(true).verdict(Blame::Coordinator, silent(), true), cut_off);
+        assert_eq!(rules(false).trouble(1, silent(), true, s(1)), cut_off);
         let closed = Trouble::closed("end of file");
-        let lost = Some(Act::Abort(Blame::Coordinator, closed.clone()));
-        assert_eq!(judge(true).verdict(Blame::Coordinator, closed, true), lost);
+        let lost = abort(Blame::Coordinator, closed.clone());
+        assert_eq!(rules(true).verdict(Blame::Coordinator, closed, true), lost);
     }
 
     #[test]
     fn the_deadline_of_an_operation_counts_from_the_end_of_the_one_before() {
-        let mut judge = judge(true);
+        let mut rules = rules(true);
         for (sequence, now) in [(1, 0), (1, 9), (2, 11), (2, 20)] {
-            assert_eq!(judge.check(oldest(sequence), false, s(now)), None);
+            assert_eq!(rules.check(oldest(sequence), false, s(now)), None);
         }
         let late = Late { group: 0, sequence: 2, trouble: Trouble::deadline(s(11)) };
-        assert_eq!(judge.check(oldest(2), false, s(22)), Some(Act::Late(late)));
-        assert_eq!(judge.check(oldest(2), false, s(23)), None, "it is reported once");
-        judge.alone();
-        let overdue = judge.check(oldest(2), false, s(30));
-        assert!(matches!(overdue, Some(Act::Abort(Blame::SomeRank, _))), "{overdue:?}");
+        assert_eq!(rules.check(oldest(2), false, s(22)), Some(Reaction::Late(late)));
+        assert_eq!(rules.check(oldest(2), false, s(23)), None, "it is reported once");
+        rules.alone();
+        let overdue = rules.check(oldest(2), false, s(30));
+        assert!(matches!(overdue, Some(Reaction::Abort { blame: Blame::SomeRank, .. })), "{overdue:?}");
     }
 
     #[test]
     fn each_group_has_its_own_deadline() {
-        let mut judge = judge(true);
+        let mut rules = rules(true);
         let groups = [(0, 7, s(10)), (3, 1, s(2))];
         let oldest = groups.map(|(group, sequence, deadline)| Oldest { group, sequence, deadline });
-        assert_eq!(judge.check(oldest, false, s(1)), None);
-        assert_eq!(judge.check(oldest, false, s(3)), None);
+        assert_eq!(rules.check(oldest, false, s(1)), None);
+        assert_eq!(rules.check(oldest, false, s(3)), None);
         let late = Late { group: 3, sequence: 1, trouble: Trouble::deadline(s(3)) };
-        assert_eq!(judge.check(oldest, false, s(4)), Some(Act::Late(late)));
+        assert_eq!(rules.check(oldest, false, s(4)), Some(Reaction::Late(late)));
     }
 
     #[test]
     fn the_peer_of_a_late_transfer_is_reported_and_the_first_report_counts() {
         let slow = Trouble::deadline(s(11));
-        let mut judge = judge(true);
+        let mut rules = rules(true);
         assert_eq!(
-            judge.late_transfer(0, Some(1), slow.clone(), false, s(11)),
-            Some(Act::Report(1, slow.clone()))
+            rules.late_transfer(0, Some(1), slow.clone(), false, s(11)),
+            Some(Reaction::Report { peer: 1, trouble: slow.clone() })
         );
-        assert_eq!(judge.late_transfer(0, None, slow.clone(), false, s(12)), None);
-        let mut alone = Judge::new(2, false, Patience::default());
+        assert_eq!(rules.late_transfer(0, None, slow.clone(), false, s(12)), None);
+        let mut alone = FaultRules::new(2, false, Patience::default());
         let blamed = alone.late_transfer(0, Some(1), slow.clone(), false, s(11));
-        assert_eq!(blamed, Some(Act::Abort(Blame::Rank(1), slow)));
+        assert_eq!(blamed, abort(Blame::Rank(1), slow));
     }
 }

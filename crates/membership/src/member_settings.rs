@@ -1,7 +1,7 @@
 //! A member's settings: its rank, its addresses and the coordinator's.
 
+use crate::join_error::JoinError;
 use mio::net::TcpListener;
-use std::fmt;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -63,9 +63,9 @@ impl From<IpAddr> for Interface {
 const MOST_LANES: u32 = 1 << 12;
 
 impl MemberSettings {
-    /// Checks the place and the settings, before any connection is made.
+    /// Checks these settings and those of the job, before any connection is made.
     pub fn check(&self, settings: Settings) -> Result<(), JoinError> {
-        let Settings { pace, patience, .. } = settings;
+        let Settings { flow, patience, .. } = settings;
         let fault = |what: String| Err(JoinError::invalid(JoinError::here(self.rank, &what).why));
         if self.rank >= self.world {
             return fault(format!("does not exist: the job has {} ranks, numbered from 0", self.world));
@@ -101,16 +101,16 @@ impl MemberSettings {
         {
             return fault(why);
         }
-        if !(1..=MOST_LANES).contains(&pace.lanes) {
-            let lanes = pace.lanes;
+        if !(1..=MOST_LANES).contains(&flow.lanes) {
+            let lanes = flow.lanes;
             return Err(JoinError::invalid(format!("`lanes` is {lanes}: it must be 1 to {MOST_LANES}")));
         }
         // Rank 0 also has a connection to each other rank as its coordinator.
-        let connections = u64::from(self.world) * (u64::from(pace.lanes) + u64::from(self.rank == 0));
+        let connections = u64::from(self.world) * (u64::from(flow.lanes) + u64::from(self.rank == 0));
         if let Err(why) = descriptors::reserve(connections) {
             return fault(why);
         }
-        if pace.window == 0 {
+        if flow.window == 0 {
             return Err(JoinError::invalid("`window` is 0: it must be at least 1 byte"));
         }
         if patience.silence < 2 * patience.interval {
@@ -144,37 +144,3 @@ impl MemberSettings {
         Err(format!("none of the ports {first} to {last} is free ({error}): allow more ports"))
     }
 }
-
-/// Why a member could not join the job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JoinError {
-    /// A sentence that says which rank is missing or was refused, and why.
-    pub why: String,
-    /// Whether this member's settings are invalid, so it made no connection.
-    pub invalid: bool,
-}
-
-impl JoinError {
-    /// An error for a rank that is missing or was refused.
-    pub fn new(why: impl Into<String>) -> Self {
-        Self { why: why.into(), invalid: false }
-    }
-
-    /// An error for invalid settings.
-    pub fn invalid(why: impl Into<String>) -> Self {
-        Self { why: why.into(), invalid: true }
-    }
-
-    /// An error about this rank. `what` is a clause about it.
-    pub fn here(rank: u32, what: &str) -> Self {
-        Self::new(format!("rank {rank} {what}"))
-    }
-}
-
-impl fmt::Display for JoinError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.why)
-    }
-}
-
-impl std::error::Error for JoinError {}

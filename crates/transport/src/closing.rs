@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// A connection that is being ended.
 #[derive(Debug)]
-pub(super) struct Parting {
+pub(super) struct Closing {
     silence: Duration,
     began: Instant,
     /// Whether the sending direction has ended.
@@ -26,7 +26,7 @@ pub(super) struct Parting {
     since: Instant,
 }
 
-impl Parting {
+impl Closing {
     /// Begins to end a connection. Gives up if the peer takes nothing for longer than `silence`.
     pub(super) fn new(silence: Duration) -> Self {
         let now = Instant::now();

@@ -1,26 +1,25 @@
-//! The interface between an executor and the arbiter of its faults.
+//! The interface between an executor and the coordinator that decides who is at fault.
 
-use crate::message::Progress;
+use crate::message::{LateOperation, Progress};
 use std::fmt;
 use syncline_protocol::fault::{Blame, Trouble};
 
 /// Decides for a whole job which rank or link is at fault. Without one, each rank decides for itself. It is dropped
 /// with the executor's communicator.
-pub trait Arbiter: Send {
+pub trait CoordinatorLink: Send {
     /// Reports that something seems to be wrong with a peer. `peer` is its rank.
     fn report(&self, peer: u32, trouble: Trouble);
 
-    /// Reports an operation that takes too long. `group` is its group's number and ranks; `sequence` is the operation's
-    /// number in the group, or 0 if it has none.
-    fn late(&self, group: (u64, Vec<u32>), sequence: u64, trouble: Trouble);
+    /// Reports an operation that takes too long.
+    fn late(&self, late: LateOperation);
 }
 
-/// The executor for which an arbiter decides.
+/// The executor for which a coordinator decides.
 pub trait Executor: fmt::Debug + Send {
     /// Delivers the verdict. The executor ignores later ones.
     fn verdict(&self, blame: Blame, trouble: Trouble);
 
-    /// Tells the executor that the arbiter is gone and that it decides for itself from now on.
+    /// Tells the executor that the coordinator is gone and that it decides for itself from now on.
     fn alone(&self);
 
     /// Returns the progress of a group: how many of its operations have begun, and how many are over. `group` is the

@@ -3,10 +3,13 @@
 
 use crate::admission::Lanes;
 use crate::hooks::Wanted;
-use crate::member_connection::{MemberConnection, Roster};
+use crate::join_error::JoinError;
+use crate::listeners::Listeners;
+use crate::member_connection::MemberConnection;
+use crate::member_settings::MemberSettings;
 use crate::message::ListenAddresses;
-use crate::place::{Interface, JoinError, MemberSettings};
-use mio::net::{TcpListener, TcpStream, UnixListener};
+use crate::roster::Roster;
+use mio::net::TcpStream;
 use mio::{Events, Interest, Token};
 use socket2::{Domain, Protocol, SockRef, Type};
 use std::collections::BTreeMap;
@@ -15,7 +18,6 @@ use std::time::{Duration, Instant};
 use syncline_protocol::fault::{FaultKind, Trouble};
 use syncline_protocol::handshake::{Hello, Role};
 use syncline_transport::Connection;
-use syncline_transport::affinity;
 use syncline_transport::congestion;
 use syncline_transport::forks::Watcher;
 use syncline_transport::handshaking;
@@ -25,41 +27,12 @@ use syncline_transport::same_host::Agreement;
 use syncline_transport::socket::{Socket, Stream};
 
 /// Sets the options that all TCP connections between members have.
-fn set_options(stream: &TcpStream, place: &MemberSettings) -> Result<(), String> {
+fn set_options(stream: &TcpStream, member: &MemberSettings) -> Result<(), String> {
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
-    if let Some(name) = &place.congestion {
+    if let Some(name) = &member.congestion {
         congestion::choose(&SockRef::from(stream), name)?;
     }
     Ok(())
-}
-
-/// The sockets on which a member listens.
-#[derive(Debug)]
-pub struct Listeners {
-    lanes: Vec<TcpListener>,
-    /// The listener for members that may share memory ([`same_host`]).
-    unix_socket: Option<UnixListener>,
-    /// The addresses of the listeners, for other members.
-    pub listens: ListenAddresses,
-}
-
-/// Opens a listener for each lane, on the member's interfaces in turn, and a Unix socket if memory may be shared.
-pub fn listen(place: &MemberSettings, lanes: u32) -> Result<Listeners, JoinError> {
-    let fault = |what: String| JoinError::here(place.rank, &what);
-    let (listeners, addresses) = (0..lanes as usize)
-        .map(|lane| {
-            let Interface { listen, advertised } = place.interfaces[lane % place.interfaces.len()];
-            let listener = place
-                .listen(listen, lane as u32)
-                .map_err(|why| fault(format!("cannot listen on {listen}: {why}")))?;
-            let address = listener.local_addr().map_err(|error| fault(error.to_string()))?;
-            Ok((listener, SocketAddr::new(advertised, address.port())))
-        })
-        .collect::<Result<(Vec<_>, Vec<_>), JoinError>>()?;
-    // If the socket cannot be opened, other members connect over TCP.
-    let (unix_socket, name) = place.shared_memory.then(|| same_host::open().ok()).flatten().unzip();
-    let listens = ListenAddresses { lanes: addresses, unix_socket: name, machine: affinity::machine() };
-    Ok(Listeners { lanes: listeners, unix_socket, listens })
 }
 
 /// The error of a non-blocking `connect` that has begun.
@@ -90,8 +63,8 @@ struct PeerLane {
 const LATER_EPOCH_WAIT: Duration = Duration::from_secs(10);
 
 /// Connects this member's lanes with all members of the epoch. Returns the connections by lane and seat.
-pub fn join(
-    place: &MemberSettings,
+pub fn connect(
+    member: &MemberSettings,
     roster: &Roster,
     listeners: Listeners,
     coordinator: &mut MemberConnection,
@@ -101,8 +74,8 @@ pub fn join(
     let world = roster.members.len();
     let mut connections: Vec<Vec<Option<Connection>>> =
         (0..lanes).map(|_| (0..world).map(|_| None).collect()).collect();
-    let mut meeting = Meeting::new(place, roster, listeners)?;
-    let wait = if roster.epoch == 0 { place.wait } else { place.wait.min(LATER_EPOCH_WAIT) };
+    let mut connector = LaneConnector::new(member, roster, listeners)?;
+    let wait = if roster.epoch == 0 { member.wait } else { member.wait.min(LATER_EPOCH_WAIT) };
     let began = Instant::now();
     let mut deadline = began + wait;
     let mut missing = (world - 1) * lanes as usize;
@@ -110,41 +83,43 @@ pub fn join(
     while missing > 0 {
         if Instant::now() > deadline {
             let unconnected = (roster.ranks().zip(0..)).find(|&(rank, seat): &(u32, usize)| {
-                rank != place.rank && connections.iter().any(|lane| lane[seat].is_none())
+                rank != member.rank && connections.iter().any(|lane| lane[seat].is_none())
             });
             let (rank, seconds) = (unconnected.map_or(0, |(rank, _)| rank), began.elapsed().as_secs_f64());
-            let why = meeting.troubles.get(&rank).map_or(String::new(), |why| format!(": {why}"));
+            let why = connector.troubles.get(&rank).map_or(String::new(), |why| format!(": {why}"));
             // In a later epoch, report the rank. The coordinator then decides, and the others go on without one of
             // the two.
             if roster.epoch > 0 && !coordinator.has_reported() {
                 let what = format!("could not be connected{why}");
                 coordinator.report(rank, Trouble { kind: FaultKind::Silent, what });
-                deadline = Instant::now() + place.wait;
+                deadline = Instant::now() + member.wait;
                 continue;
             }
             return Err(JoinError::new(format!(
                 "rank {rank} could not be connected with rank {} within {seconds:.0} s{why}",
-                place.rank
+                member.rank
             )));
         }
-        meeting
+        connector
             .poll
             .poll(&mut events, Some(Duration::from_millis(50)))
             .or_else(
                 |error| if error.kind() == std::io::ErrorKind::Interrupted { Ok(()) } else { Err(error) },
             )
-            .map_err(|error| JoinError::here(place.rank, &format!("cannot wait for connections: {error}")))?;
+            .map_err(|error| {
+                JoinError::here(member.rank, &format!("cannot wait for connections: {error}"))
+            })?;
         wanted()?;
-        coordinator.exchange(place)?;
-        meeting.accept();
+        coordinator.exchange(member)?;
+        connector.accept();
         let ready: Vec<usize> = events.iter().map(|event| event.token().0).collect();
-        for (PeerLane { rank, lane }, connection) in meeting.advance(ready) {
+        for (PeerLane { rank, lane }, connection) in connector.advance(ready) {
             let Some(seat) = roster.seat(rank) else { continue };
             let slot = &mut connections[lane as usize][seat];
             missing -= usize::from(slot.is_none());
             *slot = Some(connection);
         }
-        meeting.connect();
+        connector.connect();
     }
     Ok(connections)
 }
@@ -171,9 +146,9 @@ struct LaneAgreement {
     began: Instant,
 }
 
-/// The state while this member's lanes are being connected.
-struct Meeting<'a> {
-    place: &'a MemberSettings,
+/// Connects this member's lanes.
+struct LaneConnector<'a> {
+    member: &'a MemberSettings,
     roster: &'a Roster,
     listeners: Listeners,
     poll: Watcher,
@@ -194,14 +169,14 @@ struct Meeting<'a> {
     unshared: BTreeMap<u32, String>,
 }
 
-impl<'a> Meeting<'a> {
+impl<'a> LaneConnector<'a> {
     fn new(
-        place: &'a MemberSettings,
+        member: &'a MemberSettings,
         roster: &'a Roster,
         mut listeners: Listeners,
     ) -> Result<Self, JoinError> {
         let fault = |error: std::io::Error| {
-            JoinError::here(place.rank, &format!("cannot wait for connections: {error}"))
+            JoinError::here(member.rank, &format!("cannot wait for connections: {error}"))
         };
         let poll = Watcher::new().map_err(fault)?;
         for listener in &mut listeners.lanes {
@@ -211,11 +186,11 @@ impl<'a> Meeting<'a> {
             poll.registry().register(unix_socket, LISTENERS, Interest::READABLE).map_err(fault)?;
         }
         let lanes = listeners.lanes.len() as u32;
-        let to_connect = (roster.ranks().filter(|&rank| rank < place.rank))
+        let to_connect = (roster.ranks().filter(|&rank| rank < member.rank))
             .flat_map(|rank| (0..lanes).map(move |lane| (PeerLane { rank, lane }, Instant::now())))
             .collect();
-        let mut meeting = Self {
-            place,
+        let mut connector = Self {
+            member,
             roster,
             listeners,
             poll,
@@ -228,8 +203,8 @@ impl<'a> Meeting<'a> {
             troubles: BTreeMap::new(),
             unshared: BTreeMap::new(),
         };
-        meeting.connect();
-        Ok(meeting)
+        connector.connect();
+        Ok(connector)
     }
 
     fn add(&mut self, mut handshake: Handshaking, target: Option<PeerLane>) {
@@ -243,9 +218,9 @@ impl<'a> Meeting<'a> {
 
     /// The name of the Unix socket of a lane's member, if memory may be shared with it.
     fn unix_socket(&self, PeerLane { rank, lane }: PeerLane) -> Option<&'a str> {
-        let (ours, theirs) = (self.roster.listens(self.place.rank)?, self.roster.listens(rank)?);
+        let (ours, theirs) = (self.roster.listens(self.member.rank)?, self.roster.listens(rank)?);
         let address = |listens: &ListenAddresses| listens.lanes[lane as usize].ip();
-        let near = self.place.shared_memory && same_host::same_machine(address(ours), address(theirs));
+        let near = self.member.shared_memory && same_host::same_machine(address(ours), address(theirs));
         theirs.unix_socket.as_deref().filter(|_| near && !self.unshared.contains_key(&rank))
     }
 
@@ -256,7 +231,7 @@ impl<'a> Meeting<'a> {
         self.to_connect = later;
         for (target, _) in due {
             let PeerLane { rank, lane } = target;
-            let role = Role::Lane { from: self.place.rank, to: rank, lane, epoch: self.roster.epoch };
+            let role = Role::Lane { from: self.member.rank, to: rank, lane, epoch: self.roster.epoch };
             let unix = self.unix_socket(target).and_then(|name| {
                 let socket = same_host::connect(name).map_err(|error| error.to_string());
                 match socket.and_then(|socket| same_host::check_same_user(&socket).map(|()| socket)) {
@@ -271,7 +246,7 @@ impl<'a> Meeting<'a> {
             let socket =
                 unix.map_or_else(|| self.dial(target, listens.lanes[lane as usize]).map(Socket::Tcp), Ok);
             let handshake = socket.map_err(|error| error.to_string()).and_then(|socket| {
-                Handshaking::begin(socket, self.place.trust.clone(), &self.place.job, role)
+                Handshaking::begin(socket, self.member.trust.clone(), &self.member.job, role)
             });
             match handshake {
                 Ok(handshake) => self.add(handshake, Some(target)),
@@ -282,7 +257,7 @@ impl<'a> Meeting<'a> {
 
     /// Connects from the lane's interface. Every second try connects from any interface.
     fn dial(&self, target: PeerLane, to: SocketAddr) -> std::io::Result<TcpStream> {
-        let interfaces = &self.place.interfaces;
+        let interfaces = &self.member.interfaces;
         let own = interfaces[target.lane as usize % interfaces.len()].listen;
         let fits = own.is_ipv4() == to.is_ipv4() && own.is_loopback() == to.ip().is_loopback();
         let tries = self.tries.get(&target).copied().unwrap_or(0);
@@ -334,7 +309,7 @@ impl<'a> Meeting<'a> {
         }
         for socket in sockets {
             if let Ok(handshake) =
-                Handshaking::accept(socket, self.place.trust.clone(), Some(&self.place.job))
+                Handshaking::accept(socket, self.member.trust.clone(), Some(&self.member.job))
             {
                 self.add(handshake, None);
             }
@@ -367,7 +342,7 @@ impl<'a> Meeting<'a> {
         target: Option<PeerLane>,
         made: &mut Vec<(PeerLane, Connection)>,
     ) {
-        let (rank, lanes) = (self.place.rank, self.listeners.lanes.len() as u32);
+        let (rank, lanes) = (self.member.rank, self.listeners.lanes.len() as u32);
         let rules = Lanes { rank, lanes, epoch: self.roster.epoch };
         let (roster, accepted) = (self.roster, &self.accepted);
         let admit = |hello: &Hello| {
@@ -423,7 +398,7 @@ impl<'a> Meeting<'a> {
             mut socket => {
                 // The lane's thread registers the connection with its own poll.
                 _ = socket.unwatch(self.poll.registry());
-                match socket.tcp().map_or(Ok(()), |stream| set_options(stream, self.place)) {
+                match socket.tcp().map_or(Ok(()), |stream| set_options(stream, self.member)) {
                     Ok(()) => {
                         let ours = self.unshared.get(&peer.rank).cloned();
                         let theirs = || format!("rank {} could not share memory", peer.rank);
