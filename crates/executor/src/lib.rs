@@ -265,6 +265,7 @@ mod tests {
     use super::*;
     use mio::net::UnixStream;
     use std::io::Read;
+    use syncline_membership::message::LateOperation;
     use syncline_protocol::lane::FlowControl;
     use syncline_protocol::memory::Region;
     use syncline_protocol::operation::Association;

@@ -11,7 +11,7 @@ use std::time::Instant;
 use syncline_protocol::extract::take_out;
 use syncline_protocol::fault::{Blame, FailedOperation, Fault, FaultKind, Task, Trouble};
 use syncline_protocol::heartbeat::{LostPeer, Patience};
-use syncline_protocol::lane::transfers::{Label, Mismatch, Transfer};
+use syncline_protocol::lane::transfers::{Delivery, Label, Mismatch, Transfer};
 use syncline_protocol::lane::{Desertion, Lane, Opening, StartedOperation, key};
 use syncline_protocol::machine::Machine;
 use syncline_transport::Connection;
@@ -387,8 +387,8 @@ fn complete(
             _ = sibling.send(Command::Forget(key));
         }
     }
-    while let Some((number, outcome)) = lane.delivered() {
-        if let Some(transfer) = transfers.remove(&number) {
+    while let Some(Delivery { id, outcome }) = lane.delivered() {
+        if let Some(transfer) = transfers.remove(&id) {
             transfer.end(outcome);
         }
     }

@@ -3,7 +3,7 @@
 use super::core_thread::{Command, CoreHandle, Report};
 use super::events::{Event, EventLog};
 use super::message::FromWorker;
-use super::rack_connection::{RackConnector, RackSocket};
+use super::rack_connection::{RackConnector, RackSocket, RackTarget};
 use super::register::{Action, HubList, MemoryShare, Register, Shares};
 use super::setup::{OpenError, Setup};
 use super::shard::{Bounds, Counters, Peer};
@@ -137,9 +137,9 @@ impl AdmissionThread {
         let (report, reports) = channel();
         let mut cores = Vec::new();
         for number in 0..setup.cores {
-            let report_to = (report.clone(), Arc::clone(&waker));
+            let (reports, waker) = (report.clone(), Arc::clone(&waker));
             let cpu = cpus.get(number as usize).copied();
-            cores.push(CoreHandle::spawn(number, setup.patience, report_to, cpu).map_err(fault)?);
+            cores.push(CoreHandle::spawn(number, setup.patience, reports, waker, cpu).map_err(fault)?);
         }
         let register = Register::new(
             setup.cores,
@@ -270,11 +270,11 @@ impl AdmissionThread {
                     }
                 }
                 Some(Role::Core { rank, number: job, core, .. }) => {
-                    self.attach(handshake.socket, (job, Peer::Worker(rank)), core, number as u32);
+                    self.attach(handshake.socket, job, Peer::Worker(rank), core, number as u32);
                 }
                 Some(Role::Rack { rack, core }) => {
                     if let Ok(job) = self.register.admits_rack(&job, rack) {
-                        self.attach(handshake.socket, (job, Peer::Rack(rack)), core, number as u32);
+                        self.attach(handshake.socket, job, Peer::Rack(rack), core, number as u32);
                     }
                 }
                 _ => {}
@@ -292,7 +292,7 @@ impl AdmissionThread {
     }
 
     /// Gives a connection to a core.
-    fn attach(&mut self, mut socket: Socket, (job, peer): (u32, Peer), core: u32, number: u32) {
+    fn attach(&mut self, mut socket: Socket, job: u32, peer: Peer, core: u32, number: u32) {
         _ = socket.unwatch(self.poll.registry());
         let connection = Box::new(Stream::new(socket));
         self.cores[core as usize].send(Command::Attach { job, peer, number, connection });
@@ -316,8 +316,10 @@ impl AdmissionThread {
     fn connect_racks(&mut self, job: u32, name: String, contract: &Contract, rack: u32, hub: u32) {
         let Some(racks) = &contract.terms.racks else { return };
         let lower = (0..rack).zip(racks.hubs.iter().map(|hubs| hubs[hub as usize]));
-        let targets: Vec<(u32, SocketAddr, u32)> =
-            lower.flat_map(|(to, at)| (0..self.setup.cores).map(move |core| (to, at, core))).collect();
+        let cores = 0..self.setup.cores;
+        let targets = lower
+            .flat_map(|(rack, address)| cores.clone().map(move |core| RackTarget { rack, address, core }))
+            .collect();
         let connector = RackConnector {
             name,
             rack,
@@ -337,7 +339,7 @@ impl AdmissionThread {
             match socket {
                 Ok(socket) => {
                     let number = self.pending.next_token() as u32;
-                    self.attach(socket, (job, Peer::Rack(rack)), core, number);
+                    self.attach(socket, job, Peer::Rack(rack), core, number);
                 }
                 Err(why) => {
                     let what = format!("cannot be reached: {why}");

@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 
 /// A core of a hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Way {
+pub struct HubCore {
     /// The index of the hub in the job.
     pub hub: u32,
     /// The index of the core in the hub.
@@ -51,8 +51,8 @@ pub fn longest_first(sizes: &[u64], bins: u32) -> Vec<u32> {
 ///
 /// # Panics
 /// Panics if there is no hub, or a hub without cores or interfaces.
-pub fn assign(sizes: &[u64], hubs: &[Cores]) -> Vec<Way> {
-    let mut ways = vec![Way { hub: 0, core: 0 }; sizes.len()];
+pub fn assign(sizes: &[u64], hubs: &[Cores]) -> Vec<HubCore> {
+    let mut assigned = vec![HubCore { hub: 0, core: 0 }; sizes.len()];
     let all: Vec<usize> = (0..sizes.len()).collect();
     for (hub, items) in parts(&all, sizes, hubs.len() as u32) {
         let Cores { cores, interfaces } = hubs[hub as usize];
@@ -60,12 +60,12 @@ pub fn assign(sizes: &[u64], hubs: &[Cores]) -> Vec<Way> {
             let own = (interface..cores).step_by(interfaces as usize).count() as u32;
             for (core, items) in parts(&items, sizes, own) {
                 for item in items {
-                    ways[item] = Way { hub, core: interface + core * interfaces };
+                    assigned[item] = HubCore { hub, core: interface + core * interfaces };
                 }
             }
         }
     }
-    ways
+    assigned
 }
 
 /// Returns the items of each bin.
@@ -118,9 +118,9 @@ mod tests {
             hubs in prop::collection::vec((1u32..4, 1u32..4), 1..4),
         ) {
             let hubs: Vec<Cores> = hubs.iter().map(|&(a, b)| Cores { cores: a * b, interfaces: b }).collect();
-            let ways = assign(&vec![100; chunks], &hubs);
+            let assigned = assign(&vec![100; chunks], &hubs);
             let count = |hub, core: Option<u32>| {
-                ways.iter().filter(|way| way.hub == hub && core.is_none_or(|core| core == way.core)).count()
+                assigned.iter().filter(|each| each.hub == hub && core.is_none_or(|core| core == each.core)).count()
             };
             for (hub, cores) in (0u32..).zip(&hubs) {
                 let own = count(hub, None);
@@ -137,10 +137,10 @@ mod tests {
     fn a_bin_with_a_large_item_gets_fewer_others() {
         assert_eq!(longest_first(&[1, 1, 1, 3], 2), [1, 1, 1, 0]);
         let two = [Cores { cores: 2, interfaces: 1 }, Cores { cores: 2, interfaces: 2 }];
-        let ways = assign(&[4, 4, 4, 4], &two);
-        let mut all = ways.clone();
+        let assigned = assign(&[4, 4, 4, 4], &two);
+        let mut all = assigned.clone();
         all.sort_unstable();
         all.dedup();
-        assert_eq!(all.len(), 4, "{ways:?}");
+        assert_eq!(all.len(), 4, "{assigned:?}");
     }
 }

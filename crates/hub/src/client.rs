@@ -1,7 +1,7 @@
 //! A worker's side of its connections to hubs: cuts vectors into chunks, and assembles them again (luo2020, section
 //! 3.2.4). No sockets, clocks or threads.
 
-use super::assignment::{Cores, Way, assign};
+use super::assignment::{Cores, HubCore, assign};
 use super::frame::{Notice, Verb};
 use super::terms::{Contract, StepMode};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -41,10 +41,19 @@ pub struct HubExchange {
     pub keep: bool,
 }
 
+/// A restarted worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Newcomer {
+    /// Its rank.
+    pub worker: u32,
+    /// The random number that it chose when it was started.
+    pub incarnation: u64,
+}
+
 /// The core of each of a job's chunks.
 #[derive(Clone, Debug)]
 pub struct Routes {
-    ways: Vec<Way>,
+    assigned: Vec<HubCore>,
     /// The number of each hub's first core, then the number of all cores.
     firsts: Vec<u32>,
 }
@@ -58,7 +67,7 @@ impl Routes {
         for hub in hubs {
             firsts.push(firsts.last().expect("there is a first entry") + hub.cores);
         }
-        Self { ways: assign(&sizes, hubs), firsts }
+        Self { assigned: assign(&sizes, hubs), firsts }
     }
 
     /// Returns the number of cores of all hubs.
@@ -68,22 +77,22 @@ impl Routes {
 
     /// Returns the number of a chunk's core among those of all hubs.
     pub fn core(&self, chunk: u32) -> u32 {
-        let Way { hub, core } = self.ways[chunk as usize];
+        let HubCore { hub, core } = self.assigned[chunk as usize];
         self.firsts[hub as usize] + core
     }
 
     /// Returns the hub and the core with this number among those of all hubs.
-    pub fn way(&self, core: u32) -> Way {
+    pub fn hub_core(&self, core: u32) -> HubCore {
         let hub = self.firsts.partition_point(|&first| first <= core) - 1;
-        Way { hub: hub as u32, core: core - self.firsts[hub] }
+        HubCore { hub: hub as u32, core: core - self.firsts[hub] }
     }
 
     /// Returns the chunks of each core of a hub.
     pub fn shares(&self, hub: u32) -> Vec<Vec<u32>> {
         let cores = self.firsts[hub as usize + 1] - self.firsts[hub as usize];
         let mut shares = vec![Vec::new(); cores as usize];
-        for (chunk, way) in (0u32..).zip(&self.ways).filter(|(_, way)| way.hub == hub) {
-            shares[way.core as usize].push(chunk);
+        for (chunk, to) in (0u32..).zip(&self.assigned).filter(|(_, to)| to.hub == hub) {
+            shares[to.core as usize].push(chunk);
         }
         shares
     }
@@ -138,7 +147,7 @@ pub struct Client {
     awaited: BTreeMap<u32, VecDeque<AwaitedValue>>,
     finished: VecDeque<FinishedExchange>,
     /// Restarted workers to announce once all vectors that are pushed together have been pushed.
-    newcomers: Vec<(u32, u64)>,
+    newcomers: Vec<Newcomer>,
     pool: Pool,
 }
 
@@ -165,7 +174,7 @@ impl Client {
 
     /// Returns the hub of a core.
     pub fn hub(&self, core: u32) -> u32 {
-        self.routes.way(core).hub
+        self.routes.hub_core(core).hub
     }
 
     fn epoch(&self, core: u32) -> u16 {
@@ -208,7 +217,7 @@ impl Client {
         self.open.insert(exchange.sequence, open);
         self.finish_if_complete(exchange.sequence);
         if !self.newcomers.is_empty() && self.between_steps() {
-            for (worker, incarnation) in std::mem::take(&mut self.newcomers) {
+            for Newcomer { worker, incarnation } in std::mem::take(&mut self.newcomers) {
                 self.send_notice(Notice::Admit { worker, incarnation });
             }
         }
@@ -227,12 +236,13 @@ impl Client {
     }
 
     /// Announces a restarted worker: it takes part from the next push of each vector on, or from the next step of
-    /// vectors that are pushed together. `incarnation` is the random number that it chose when it was started.
-    pub fn admit(&mut self, worker: u32, incarnation: u64) {
+    /// vectors that are pushed together.
+    pub fn admit(&mut self, newcomer: Newcomer) {
         if self.between_steps() {
+            let Newcomer { worker, incarnation } = newcomer;
             self.send_notice(Notice::Admit { worker, incarnation });
         } else {
-            self.newcomers.push((worker, incarnation));
+            self.newcomers.push(newcomer);
         }
     }
 

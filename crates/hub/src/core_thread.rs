@@ -1,7 +1,8 @@
 //! The thread of a hub's core, and the handle of the admission thread to it.
 
 use super::shard::{
-    Attempt, Bounds, Counters, DepartedRack, Joined, MissedWorker, Peer, Shard, Waits, WaitsReport,
+    Attempt, Bounds, Counters, DepartedRack, Joined, MissedWorker, Peer, RetiredJob, Shard, Waits,
+    WaitsReport,
 };
 use super::terms::Contract;
 use mio::Waker;
@@ -115,7 +116,8 @@ impl Core {
         number: u32,
         patience: Patience,
         commands: Receiver<Command>,
-        (reports, admission): (Sender<Report>, Arc<Waker>),
+        reports: Sender<Report>,
+        admission: Arc<Waker>,
         published: Published,
     ) -> io::Result<(Self, Arc<LaneWaker>)> {
         let (connections, waker) = Connections::new(patience)?;
@@ -201,7 +203,7 @@ impl Core {
 
     /// Ends jobs whose workers have finished, once other racks have received what they need or [`LEAVING`] has passed.
     fn end_retired(&mut self) {
-        for (job, delivered) in self.shard.retired() {
+        for RetiredJob { job, delivered } in self.shard.retired() {
             let since = *self.retiring.entry(job).or_insert_with(Instant::now);
             if delivered || since.elapsed() > LEAVING {
                 self.retiring.remove(&job);
@@ -280,12 +282,14 @@ impl CoreHandle {
     pub(super) fn spawn(
         number: u32,
         patience: Patience,
-        report_to: (Sender<Report>, Arc<Waker>),
+        reports: Sender<Report>,
+        admission: Arc<Waker>,
         cpu: Option<usize>,
     ) -> io::Result<Self> {
         let (commands, receiver) = channel();
         let published = Published::default();
-        let (core, waker) = Core::new(number, patience, receiver, report_to, Arc::clone(&published))?;
+        let (core, waker) =
+            Core::new(number, patience, receiver, reports, admission, Arc::clone(&published))?;
         let thread = std::thread::Builder::new().name(format!("core {number}"));
         let thread = thread.spawn(move || core.run(cpu))?;
         Ok(Self { commands: Some(commands), waker, published, thread: Some(thread) })

@@ -14,7 +14,8 @@
 //!
 //! On sockets and threads: [`serve`], a hub; [`setup`], its setup; `admission_thread`, which admits workers and owns the register;
 //! `core_thread`, one core; `rack_connection`, connections to hubs of other racks; [`status`], a hub's status;
-//! [`join`], how a worker joins its hubs; and `worker_thread`, the worker's thread.
+//! [`join`], how a worker joins its hubs, by its [`worker_settings`]; [`worker`], its handle; and `worker_thread`, its
+//! thread.
 
 mod admission_thread;
 pub mod assignment;
@@ -36,4 +37,6 @@ pub mod shard;
 mod slot;
 pub mod status;
 pub mod terms;
+pub mod worker;
+pub mod worker_settings;
 mod worker_thread;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 use syncline_protocol::handshake::Role;
-use syncline_transport::handshaking::Handshaking;
+use syncline_transport::handshaking::{Handshaking, Identification};
 use syncline_transport::socket::Socket;
 use syncline_transport::trust::Trust;
 
@@ -22,14 +22,23 @@ pub(super) struct RackSocket {
 /// How long to try to connect to other racks.
 const CONNECTING: Duration = Duration::from_secs(60);
 
+/// A connection to a core of the hub in another rack.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RackTarget {
+    pub(super) rack: u32,
+    /// The address of the rack's hub.
+    pub(super) address: SocketAddr,
+    pub(super) core: u32,
+}
+
 /// Connects the cores of a job to the same cores of the hubs of lower racks.
 pub(super) struct RackConnector {
     /// The job's name.
     pub(super) name: String,
     /// The rack of this hub.
     pub(super) rack: u32,
-    /// Each connection to make: the other rack, its hub's address, and the core.
-    pub(super) targets: Vec<(u32, SocketAddr, u32)>,
+    /// The connections to make.
+    pub(super) targets: Vec<RackTarget>,
     pub(super) trust: Trust,
     /// Whether the job is over, or the hub has ended.
     pub(super) over: Arc<AtomicBool>,
@@ -46,12 +55,12 @@ impl RackConnector {
             false => Ok(()),
             true => Err("the job is over".to_owned()),
         };
-        for &(rack, address, core) in &self.targets {
+        for &RackTarget { rack, address, core } in &self.targets {
             let role = Role::Rack { rack: self.rack, core };
             let socket = loop {
-                let trust = (&self.trust, self.name.as_str());
-                let reached = Handshaking::reach(&[address], trust, &role, deadline, &mut stop)
-                    .map_err(|shut| shut.why);
+                let own = Identification { trust: &self.trust, job: &self.name };
+                let reached =
+                    Handshaking::reach(&[address], own, &role, deadline, &mut stop).map_err(|shut| shut.why);
                 // Retry: the job may not have begun there yet.
                 if reached.is_ok() || Instant::now() > deadline || stop().is_err() {
                     break reached;

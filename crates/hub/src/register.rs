@@ -25,7 +25,7 @@ use super::message::{FromHub, FromWorker};
 use super::optimizer::Optimizers;
 use super::status::RankState;
 use super::terms::{Contract, LossPolicy};
-use admission::Planning;
+use admission::{Opening, Planning};
 use blame::{Inquiry, LostConnection};
 use rejoining::Rejoining;
 use serde::Serialize;
@@ -228,16 +228,17 @@ impl Register {
         match message {
             FromWorker::Alive => {}
             FromWorker::Open { terms, incarnation, interval_ms } if !admitted => {
-                self.open(connection, &name, worker, (*terms, incarnation, interval_ms), random);
+                let opening = Opening { terms: *terms, incarnation, interval_ms };
+                self.open(connection, &name, worker, opening, random);
             }
             FromWorker::Ready { hubs, hub } if admitted => {
                 self.ready(connection, &name, worker, HubList { hubs, own: hub });
             }
             FromWorker::Late { key, step } if admitted => {
-                self.late(connection, &name, worker, (key, step), now);
+                self.late(connection, &name, worker, key, step, now);
             }
             FromWorker::GivesUp { blame, trouble } if admitted => {
-                self.gives_up(connection, &name, worker, (blame, trouble), now);
+                self.gives_up(connection, &name, worker, blame, trouble, now);
             }
             FromWorker::Leave => {
                 self.release(connection);

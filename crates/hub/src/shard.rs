@@ -202,6 +202,15 @@ pub struct MissedWorker {
     pub worker: u32,
 }
 
+/// A job whose workers have finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetiredJob {
+    /// The job's number.
+    pub job: u32,
+    /// Whether other racks have received what they need.
+    pub delivered: bool,
+}
+
 /// A rack that has finished a job that still needs something from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DepartedRack {
@@ -381,8 +390,8 @@ impl Shard {
         workers
     }
 
-    /// Returns the jobs whose workers have finished, and whether other racks have received what they need.
-    pub fn retired(&self) -> Vec<(u32, bool)> {
+    /// Returns the jobs whose workers have finished.
+    pub fn retired(&self) -> Vec<RetiredJob> {
         let owes = |number: u32, job: &ShardJob| {
             job.racks.iter().any(|path| !path.waiting.is_empty())
                 || self
@@ -391,7 +400,7 @@ impl Shard {
                     .any(|endpoint| endpoint.job == number && endpoint.link.waiting() > 0)
         };
         let retiring = self.jobs.iter().filter(|(_, job)| job.retiring);
-        retiring.map(|(&number, job)| (number, !owes(number, job))).collect()
+        retiring.map(|(&number, job)| RetiredJob { job: number, delivered: !owes(number, job) }).collect()
     }
 
     /// Takes the racks that have finished a job that still needs something from them.
@@ -636,19 +645,13 @@ impl Shard {
             }
         }
         for (to, number, step, sum) in sends {
-            self.send_to_rack(job, to, (number, step, chunk), sum);
+            self.send_to_rack(job, to, number, step, chunk, sum);
         }
         total
     }
 
     /// Sends a chunk's buffer to the hub of a rack, now or once there is a connection.
-    fn send_to_rack(
-        &mut self,
-        job: u32,
-        to: u32,
-        (number, step, chunk): (u16, u64, u32),
-        buffer: Arc<Buffer>,
-    ) {
+    fn send_to_rack(&mut self, job: u32, to: u32, number: u16, step: u64, chunk: u32, buffer: Arc<Buffer>) {
         let Some(known) = self.jobs.get_mut(&job) else { return };
         let header = Header { kind: FrameKind::Message(number), epoch: PEERS, sequence: step as u32, chunk };
         known.counters.bytes_out += buffer.as_slice().len() as u64;
@@ -808,7 +811,7 @@ impl Shard {
         if let (Some(given), Some(known)) = (given, self.jobs.get(&job)) {
             let own = known.bridge.as_ref().map_or(0, Bridge::rack);
             for rack in (0..known.racks.len() as u32).filter(|&rack| rack != own) {
-                self.send_to_rack(job, rack, (GIVEN, 0, chunk), Arc::clone(&given));
+                self.send_to_rack(job, rack, GIVEN, 0, chunk, Arc::clone(&given));
             }
         }
     }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use syncline_protocol::handshake::{HandshakeError, Role};
 use syncline_transport::control_connection::ControlConnection;
-use syncline_transport::handshaking::Handshaking;
+use syncline_transport::handshaking::{Handshaking, Identification};
 use syncline_transport::trust::Trust;
 
 /// The status of a hub.
@@ -95,8 +95,14 @@ pub fn ask(
 ) -> Result<Status, String> {
     let deadline = Instant::now() + wait;
     let cannot = |shut: HandshakeError| format!("cannot be reached: {}", shut.why);
-    let socket =
-        Handshaking::reach(&[address], (trust, ""), &Role::StatusClient, deadline, stop).map_err(cannot)?;
+    let socket = Handshaking::reach(
+        &[address],
+        Identification { trust, job: "" },
+        &Role::StatusClient,
+        deadline,
+        stop,
+    )
+    .map_err(cannot)?;
     let mut connection = ControlConnection::new(socket);
     loop {
         let closed = connection.read().err();

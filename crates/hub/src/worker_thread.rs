@@ -1,10 +1,10 @@
 //! A worker's thread: moves bytes between the worker's vectors and the cores of its hubs, and serves the control
 //! connections to the hubs.
 
-use super::client::{Client, FinishedExchange, HubExchange};
-use super::join::WorkerSettings;
+use super::client::{Client, FinishedExchange, HubExchange, Newcomer};
 use super::message::{FromHub, FromWorker};
 use super::terms::{Contract, LossPolicy};
+use super::worker_settings::WorkerSettings;
 use mio::Token;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -92,7 +92,7 @@ const CONTROLS: usize = 1 << 32;
 
 impl WorkerThread {
     pub(super) fn new(
-        place: &WorkerSettings,
+        settings: &WorkerSettings,
         contract: Arc<Contract>,
         client: Client,
         cores: Connections,
@@ -100,15 +100,15 @@ impl WorkerThread {
         commands: Receiver<Command>,
         failed: Failure,
     ) -> io::Result<Self> {
-        let mut heartbeats = Heartbeats::new(place.patience, Duration::ZERO);
+        let mut heartbeats = Heartbeats::new(settings.patience, Duration::ZERO);
         for (hub, connection) in controls.iter_mut().enumerate() {
             connection.socket.watch(cores.registry(), Token(CONTROLS + hub))?;
             heartbeats.join(hub, Duration::ZERO);
             heartbeats.heard(hub, Duration::ZERO);
         }
         Ok(Self {
-            rank: place.rank,
-            hubs: place.hubs.clone(),
+            rank: settings.rank,
+            hubs: settings.hubs.clone(),
             contract,
             client,
             cores,
@@ -116,8 +116,8 @@ impl WorkerThread {
             lost_hubs: BTreeSet::new(),
             commands,
             exchanges: BTreeMap::new(),
-            patience: place.patience,
-            deadline: place.deadline,
+            patience: settings.patience,
+            deadline: settings.deadline,
             heartbeats,
             started: Instant::now(),
             ticked: Duration::ZERO,
@@ -265,7 +265,9 @@ impl WorkerThread {
         match message {
             FromHub::Verdict { blame, trouble } => self.fail(blame, trouble),
             FromHub::Leave => self.lose_hub(hub, FaultKind::Left, "is shutting down".to_owned()),
-            FromHub::Newcomer { worker, incarnation } => self.client.admit(worker, incarnation),
+            FromHub::Newcomer { worker, incarnation } => {
+                self.client.admit(Newcomer { worker, incarnation });
+            }
             FromHub::Alive | FromHub::Opened { .. } | FromHub::Refused { .. } | FromHub::Begin { .. } => {}
         }
     }

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
-use syncline_hub::assignment::Cores;
-use syncline_hub::client::{Client, FinishedExchange, HubExchange, Routes};
+use syncline_hub::assignment::{Cores, HubCore};
+use syncline_hub::client::{Client, FinishedExchange, HubExchange, Newcomer, Routes};
 use syncline_hub::optimizer::Optimizers;
 use syncline_hub::shard::{Attempt, Bounds, Joined, Peer, Shard, Waits};
 use syncline_hub::terms::{Contract, Terms};
@@ -126,8 +126,8 @@ impl World {
         for (rack, core) in (0..count).flat_map(|rack| (0..cores).map(move |core| (rack, core))) {
             let mut shard = Shard::default();
             shard.open(JOB, Arc::clone(&contract), EPOCH);
-            let way = routes.way(core);
-            let share = routes.shares(way.hub).swap_remove(way.core as usize);
+            let HubCore { hub, core: own } = routes.hub_core(core);
+            let share = routes.shares(hub).swap_remove(own as usize);
             shard.assign(
                 JOB,
                 share,
@@ -485,8 +485,8 @@ proptest! {
             world.shard(core).expect(JOB, lost, attempt(INCARNATION));
         }
         // An announcement of an earlier incarnation is ignored.
-        world.client(first).admit(lost, INCARNATION - 1);
-        world.client(first).admit(lost, INCARNATION);
+        world.client(first).admit(Newcomer { worker: lost, incarnation: INCARNATION - 1 });
+        world.client(first).admit(Newcomer { worker: lost, incarnation: INCARNATION });
         world.run(u64::MAX).unwrap();
         let cores: Vec<u32> = world.cores().collect();
         let joined: Vec<Joined> = cores.into_iter().flat_map(|core| world.shard(core).joined()).collect();
@@ -545,7 +545,7 @@ proptest! {
         for core in world.cores() {
             world.shard(core).expect(JOB, lost, attempt(77));
         }
-        world.client(first).admit(lost, 77);
+        world.client(first).admit(Newcomer { worker: lost, incarnation: 77 });
         world.run(u64::MAX).unwrap();
         world.client(lost).set_steps(&[1]);
         for step in 2..4 {
@@ -708,7 +708,7 @@ fn a_worker_rejoins_between_two_steps_of_vectors_that_are_pushed_together() {
         world.shard(0).expect(JOB, 1, attempt(9));
         let mut vectors = [buffer(&[1.0; 40]), buffer(&[1.0; 40])];
         world.begin(0, 0, Request::PushPull, &mut vectors[0], false);
-        world.client(0).admit(1, 9);
+        world.client(0).admit(Newcomer { worker: 1, incarnation: 9 });
         world.run(u64::MAX).unwrap();
         world.begin(0, 1, Request::PushPull, &mut vectors[1], false);
         world.run(u64::MAX).unwrap();

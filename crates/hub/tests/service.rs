@@ -5,13 +5,15 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use syncline_hub::join::{Hub, WorkerSettings, join};
+use syncline_hub::join::join;
 use syncline_hub::message::FromWorker;
 use syncline_hub::optimizer::Optimizers;
 use syncline_hub::register::Limits;
 use syncline_hub::serve::Service;
 use syncline_hub::setup::Setup;
 use syncline_hub::terms::Terms;
+use syncline_hub::worker::Worker;
+use syncline_hub::worker_settings::WorkerSettings;
 use syncline_membership::join_error::JoinError;
 use syncline_protocol::fault::{Blame, Fault, FaultKind};
 use syncline_protocol::handshake::{Authentication, Initiator, Key, Next, Role};
@@ -66,12 +68,12 @@ fn terms(workers: u32, elements: &[u64], rest: &str) -> Terms {
     serde_json::from_str(&text).unwrap()
 }
 
-fn enter(place: &WorkerSettings, terms: Terms) -> Result<Hub, JoinError> {
+fn enter(place: &WorkerSettings, terms: Terms) -> Result<Worker, JoinError> {
     join(place, terms, &Optimizers::default(), &mut || Ok(()))
 }
 
 /// Lets all workers of a job join.
-fn all(hubs: &[&Service], workers: u32, terms: &Terms) -> Vec<Hub> {
+fn all(hubs: &[&Service], workers: u32, terms: &Terms) -> Vec<Worker> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..workers)
             .map(|rank| {
@@ -96,7 +98,7 @@ fn values(buffer: &Buffer) -> Vec<f32> {
 const WAIT: Duration = Duration::from_secs(20);
 
 /// Runs one exchange. Returns its number of contributors.
-fn exchange(hub: &Hub, key: u32, request: Request, buffer: &mut Buffer) -> Result<u16, Fault> {
+fn exchange(hub: &Worker, key: u32, request: Request, buffer: &mut Buffer) -> Result<u16, Fault> {
     let region = buffer.region();
     let input = if request.sends() { region } else { Region::EMPTY };
     let output = if request.receives() { region } else { Region::EMPTY };
@@ -108,7 +110,7 @@ fn exchange(hub: &Hub, key: u32, request: Request, buffer: &mut Buffer) -> Resul
 }
 
 /// Runs `act` on each worker, all at the same time.
-fn each<T: Send>(hubs: Vec<Hub>, act: impl Fn(u32, Hub) -> T + Sync) -> Vec<T> {
+fn each<T: Send>(hubs: Vec<Worker>, act: impl Fn(u32, Worker) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let act = &act;
         let threads: Vec<_> = hubs.into_iter().map(|hub| scope.spawn(move || act(hub.rank(), hub))).collect();
@@ -209,7 +211,7 @@ fn a_job_of_millions_of_chunks_does_not_block_others() {
                 scope.spawn(move || enter(&place, large).unwrap())
             })
             .collect();
-        let mut large: Vec<Hub> = large.into_iter().map(|thread| thread.join().unwrap()).collect();
+        let mut large: Vec<Worker> = large.into_iter().map(|thread| thread.join().unwrap()).collect();
         // One worker leaves, and the job ends.
         drop(large.pop());
         drop(large);
@@ -229,7 +231,7 @@ fn a_hub_keeps_parameters_while_a_worker_restarts() {
     let mut workers = all(&[&hub], 2, &terms);
     let mut parameters = vector(10.0, 5000);
     exchange(&workers[0], 0, Request::Set, &mut parameters).unwrap();
-    let step = |workers: Vec<Hub>, expected: f32| {
+    let step = |workers: Vec<Worker>, expected: f32| {
         each(workers, |rank, hub| {
             let mut gradient = vector(rank as f32, 5000);
             exchange(&hub, 0, Request::PushPull, &mut gradient).unwrap();
@@ -274,7 +276,7 @@ fn remaining_workers_go_on_and_a_restarted_worker_rejoins() {
     });
     let newcomer = enter(&place(&hubs, 1), terms).unwrap();
     assert_eq!(newcomer.steps(), [1]);
-    let workers: Vec<Hub> = left.into_iter().chain([newcomer]).collect();
+    let workers: Vec<Worker> = left.into_iter().chain([newcomer]).collect();
     each(workers, |rank, hub| {
         for _ in 0..3 {
             let mut buffer = vector(1.0 + rank as f32, 5000);
@@ -512,7 +514,7 @@ fn a_late_exchange_that_completes_causes_no_fault_later() {
 }
 
 /// Lets all workers of a job join, with a deadline of 0.4 s for exchanges.
-fn impatient(hubs: &[&Service], workers: u32, terms: &Terms) -> Vec<Hub> {
+fn impatient(hubs: &[&Service], workers: u32, terms: &Terms) -> Vec<Worker> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..workers)
             .map(|rank| {

@@ -8,12 +8,13 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 use syncline_executor::session::Session;
 use syncline_hub::join as hub_join;
-use syncline_hub::join::Hub;
 use syncline_hub::optimizer::Optimizers;
 use syncline_hub::register::Limits;
 use syncline_hub::serve::Service;
 use syncline_hub::setup::Setup;
 use syncline_hub::status::ask;
+use syncline_hub::worker::Worker;
+use syncline_hub::worker_settings::WorkerSettings;
 use syncline_membership::join_error::JoinError;
 use syncline_membership::member_settings::MemberSettings;
 use syncline_protocol::fault::Blame;
@@ -172,8 +173,8 @@ fn serve(cores: u32, interfaces: usize, trust: &Trust) -> Service {
     Service::open(setup).unwrap()
 }
 
-fn work(hub: SocketAddr, rank: u32, workers: u32, elements: u64, trust: &Trust) -> Result<Hub, JoinError> {
-    let place = hub_join::WorkerSettings {
+fn work(hub: SocketAddr, rank: u32, workers: u32, elements: u64, trust: &Trust) -> Result<Worker, JoinError> {
+    let place = WorkerSettings {
         rank,
         job: "job".to_owned(),
         hubs: vec![hub],
@@ -244,7 +245,7 @@ fn hubs_of_racks_authenticate_with_certificates() {
         for rank in 0..4 {
             let (trust, addresses) = (&trust, &addresses);
             scope.spawn(move || {
-                let place = hub_join::WorkerSettings {
+                let place = WorkerSettings {
                     rank,
                     job: "racks".to_owned(),
                     hubs: Vec::new(),

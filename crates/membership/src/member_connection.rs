@@ -23,7 +23,7 @@ use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::settings::Settings;
 use syncline_transport::control_connection::ControlConnection;
 use syncline_transport::forks::Watcher;
-use syncline_transport::handshaking::Handshaking;
+use syncline_transport::handshaking::{Handshaking, Identification};
 use syncline_transport::socket::Socket;
 
 const COORDINATOR: Token = Token(0);
@@ -99,8 +99,8 @@ fn connect_to_coordinator(
     let (began, mut wait) = (Instant::now(), FIRST_NOTICE_AFTER);
     loop {
         let until = deadline.min(began + wait);
-        let trust = (&member.trust, member.job.as_str());
-        let shut = match Handshaking::reach(&member.coordinator, trust, &role, until, &mut stop) {
+        let own = Identification { trust: &member.trust, job: &member.job };
+        let shut = match Handshaking::reach(&member.coordinator, own, &role, until, &mut stop) {
             Ok(socket) => return Ok(socket),
             Err(shut) => shut,
         };

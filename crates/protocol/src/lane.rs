@@ -35,7 +35,7 @@ use crate::wire::{Digest, FrameKind, Header};
 use chunk::{Chunk, Trigger};
 use early::{Early, MessageKey};
 pub use group::Opening;
-use group::{Group, Known, Running};
+use group::{Group, Known, LaneIndex, Running};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -492,8 +492,8 @@ impl Lane {
 
     /// Whether a message of a plan from a rank is missing: see [`Group::lacks`].
     fn lacks(&self, rank: u32, all: bool) -> bool {
-        let lanes = (self.index, self.flow.lanes);
-        self.groups.iter().flatten().any(|group| group.lacks(rank, all, lanes, &self.early))
+        let lane = LaneIndex { index: self.index, lanes: self.flow.lanes };
+        self.groups.iter().flatten().any(|group| group.lacks(rank, all, lane, &self.early))
     }
 
     /// Received bytes that are kept because this rank has not needed them yet.
@@ -692,8 +692,8 @@ impl Lane {
             let left = &self.left;
             let gone = |other| group.gone.contains(&other) || left.contains(&other);
             let last = group.others().all(gone);
-            let lanes = (self.index, self.flow.lanes);
-            if group.lacks(rank, true, lanes, &self.early) || self.transfers.need(rank, Some(id), |_| last) {
+            let lane = LaneIndex { index: self.index, lanes: self.flow.lanes };
+            if group.lacks(rank, true, lane, &self.early) || self.transfers.need(rank, Some(id), |_| last) {
                 let lost = header.chunk.checked_sub(1).filter(|&lost| group.place(lost).is_some());
                 let member = lost.filter(|&lost| lost != self.member).unwrap_or(rank);
                 self.deserted.push_back(Desertion { slot, member });

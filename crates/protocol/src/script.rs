@@ -23,7 +23,7 @@ pub(crate) struct Part {
 
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Act {
+pub(crate) enum StepAction {
     Fetch,
     Send { to: u32, message: u16, part: Part },
     Receive { from: u32, message: u16, part: Part, reduce: bool, turn: Option<Turn> },
@@ -41,7 +41,7 @@ pub(crate) struct Turn {
 
 /// Receives that wait for the same steps and reduce into the same blocks, in the order of seats.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Group {
+pub(crate) struct OrderedReceives {
     /// The steps of the receives.
     pub steps: Vec<u32>,
     /// How many of them precede the seat's own contribution.
@@ -50,7 +50,7 @@ pub(crate) struct Group {
 
 #[derive(Clone, Debug)]
 pub(crate) struct ScriptStep {
-    pub act: Act,
+    pub act: StepAction,
     /// Number of steps that must be done before this one.
     pub missing: u32,
     followers: Range<u32>,
@@ -69,7 +69,7 @@ pub struct Script {
     incoming: BTreeMap<u32, Vec<u32>>,
     /// Seats to which this one sends.
     outgoing: BTreeSet<u32>,
-    groups: Vec<Group>,
+    groups: Vec<OrderedReceives>,
     /// Scratch slots in use for each slot size. The key is the number of blocks that a chunk is divided into; a slot
     /// holds one.
     scratch: BTreeMap<u32, u32>,
@@ -150,16 +150,22 @@ impl Script {
         for (index, node) in (0u32..).zip(nodes) {
             let part = |blocks| Part { stream: node.stream, blocks };
             let act = match node.action {
-                Action::Fetch => Act::Fetch,
+                Action::Fetch => StepAction::Fetch,
                 Action::Send { to, blocks, .. } => {
-                    Act::Send { to, message: numbers[&index], part: part(blocks) }
+                    StepAction::Send { to, message: numbers[&index], part: part(blocks) }
                 }
-                Action::Receive { from, blocks, reduce, .. } => {
-                    Act::Receive { from, message: numbers[&index], part: part(blocks), reduce, turn: None }
+                Action::Receive { from, blocks, reduce, .. } => StepAction::Receive {
+                    from,
+                    message: numbers[&index],
+                    part: part(blocks),
+                    reduce,
+                    turn: None,
+                },
+                Action::Copy { from, to, reduce } => {
+                    StepAction::Copy { from: part(from), to: part(to), reduce }
                 }
-                Action::Copy { from, to, reduce } => Act::Copy { from: part(from), to: part(to), reduce },
-                Action::Join => Act::Join,
-                Action::Deliver => Act::Deliver,
+                Action::Join => StepAction::Join,
+                Action::Deliver => StepAction::Deliver,
             };
             self.steps.push(ScriptStep { act, missing: 0, followers: 0..0 });
         }
@@ -170,9 +176,9 @@ impl Script {
     fn measure(&mut self) {
         for step in &self.steps {
             let parts = match step.act {
-                Act::Send { part, .. } | Act::Receive { part, .. } => [Some(part), None],
-                Act::Copy { from, to, .. } => [Some(from), Some(to)],
-                Act::Fetch | Act::Join | Act::Deliver => [None, None],
+                StepAction::Send { part, .. } | StepAction::Receive { part, .. } => [Some(part), None],
+                StepAction::Copy { from, to, .. } => [Some(from), Some(to)],
+                StepAction::Fetch | StepAction::Join | StepAction::Deliver => [None, None],
             };
             for Blocks { buffer, first, count, of } in parts.into_iter().flatten().map(|part| part.blocks) {
                 if buffer == Buffer::Scratch {
@@ -191,14 +197,14 @@ impl Script {
         let mut longest = 0;
         for (index, step) in (0u32..).zip(&self.steps) {
             let part = match step.act {
-                Act::Send { part, .. } => {
+                StepAction::Send { part, .. } => {
                     let Extent { start, end } = self.extent(part, whole);
                     longest = longest.max(end - start);
                     sends.entry((part.blocks.buffer as u8, start)).or_default().push((end, index));
                     continue;
                 }
-                Act::Receive { part, .. } | Act::Copy { to: part, .. } => part,
-                Act::Fetch | Act::Join | Act::Deliver => continue,
+                StepAction::Receive { part, .. } | StepAction::Copy { to: part, .. } => part,
+                StepAction::Fetch | StepAction::Join | StepAction::Deliver => continue,
             };
             let Extent { start, end } = self.extent(part, whole);
             let buffer = part.blocks.buffer as u8;
@@ -220,13 +226,13 @@ impl Script {
             steps.sort_by_key(|&index| (from(index), index));
             let mut own = false;
             for (place, &index) in (0u32..).zip(&steps) {
-                if let Act::Receive { part, turn, .. } = &mut self.steps[index as usize].act {
+                if let StepAction::Receive { part, turn, .. } = &mut self.steps[index as usize].act {
                     *turn = Some(Turn { group: number, place });
                     own = part.blocks.buffer == Buffer::Data && self.seat.index < self.seat.ranks;
                 }
             }
             let before = steps.iter().filter(|&&index| own && from(index) < self.seat.index).count() as u32;
-            self.groups.push(Group { steps, before });
+            self.groups.push(OrderedReceives { steps, before });
         }
         Ok(())
     }
@@ -242,7 +248,7 @@ impl Script {
         };
         let mut groups: Vec<(Part, Vec<u32>)> = Vec::new();
         for (index, step) in (0u32..).zip(&self.steps) {
-            let Act::Receive { part, reduce: true, .. } = step.act else { continue };
+            let StepAction::Receive { part, reduce: true, .. } = step.act else { continue };
             let extent = self.extent(part, whole);
             let mut member = None;
             for (number, (other, group)) in groups.iter().enumerate() {
@@ -305,7 +311,7 @@ impl Script {
         &self.steps
     }
 
-    pub(crate) fn groups(&self) -> &[Group] {
+    pub(crate) fn groups(&self) -> &[OrderedReceives] {
         &self.groups
     }
 

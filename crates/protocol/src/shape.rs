@@ -2,7 +2,7 @@
 
 use crate::cut::{Cut, Grain};
 use crate::operation::{Announcement, Association, Operation};
-use crate::script::{Act, Script};
+use crate::script::{Script, StepAction};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,7 +49,7 @@ impl Shape {
     pub(crate) fn spares(&self, step: u32, chunk: u32) -> bool {
         let elements = self.cut.elements(chunk);
         match self.script.steps()[step as usize].act {
-            Act::Send { part, .. } | Act::Receive { part, .. } => {
+            StepAction::Send { part, .. } | StepAction::Receive { part, .. } => {
                 elements > 0 && self.script.extent(part, elements).is_empty()
             }
             _ => false,
@@ -59,7 +59,7 @@ impl Shape {
     /// Bytes of the message that a receiving step takes, for a chunk.
     pub(crate) fn bytes(&self, step: u32, chunk: u32) -> usize {
         match self.script.steps()[step as usize].act {
-            Act::Receive { part, .. } => {
+            StepAction::Receive { part, .. } => {
                 let elements = self.script.extent(part, self.cut.elements(chunk)).len();
                 elements as usize * self.operation.element.bytes()
             }

@@ -11,7 +11,7 @@ use syncline_plan::registry::ENTRIES;
 use syncline_plan::{Algorithm, by_name};
 use syncline_protocol::fault::{FaultKind, ProtocolError, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, LostPeer, Patience};
-use syncline_protocol::lane::transfers::{Label, Transfer};
+use syncline_protocol::lane::transfers::{Delivery, Label, Transfer};
 use syncline_protocol::lane::{FlowControl, KeptBytes, Lane, StartedOperation};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::{Buffer, Region};
@@ -863,7 +863,7 @@ fn a_sender_that_is_far_ahead_is_held() {
     network.machine(0).send(transfer(2, 1, sent.region()));
     network.machine(0).send_heartbeat(1);
     network.run().unwrap();
-    assert_eq!(network.machine(1).delivered(), Some((1, Ok(0))));
+    assert_eq!(network.machine(1).delivered(), Some(Delivery { id: 1, outcome: Ok(0) }));
     assert_eq!(come.as_slice(), sent.as_slice());
     assert_eq!(network.machine(1).kept().early, early);
     for sequence in 1..=40 {

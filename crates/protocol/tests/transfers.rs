@@ -9,7 +9,9 @@ use std::sync::Arc;
 use syncline_plan::by_name;
 use syncline_protocol::fault;
 use syncline_protocol::fault::Trouble;
-use syncline_protocol::lane::transfers::{EAGER, KEPT, Label, MOST_OFFERS, Mismatch, PIECE, Transfer};
+use syncline_protocol::lane::transfers::{
+    Delivery, EAGER, KEPT, Label, MOST_OFFERS, Mismatch, PIECE, Transfer,
+};
 use syncline_protocol::lane::{Desertion, FlowControl, KeptBytes, Lane, Opening, StartedOperation, key};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::Buffer;
@@ -194,7 +196,7 @@ fn check(
     let stuck = pairs.filter(|&(one, other)| network.machine(one).coming(other).is_some()).count() > 0;
     let mut delivered: BTreeMap<(u32, u64), u32> = BTreeMap::new();
     for rank in 0..ranks {
-        while let Some((id, outcome)) = network.machine(rank as usize).delivered() {
+        while let Some(Delivery { id, outcome }) = network.machine(rank as usize).delivered() {
             match outcome {
                 Ok(peer) => prop_assert!(delivered.insert((rank, id), peer).is_none()),
                 Err(mismatch) => prop_assert!(mishap.is_some(), "{:?}", mismatch),
@@ -295,7 +297,7 @@ fn at_scale(ranks: u32) {
     settle(&mut network);
     let mut delivered = 0;
     for rank in 0..ranks {
-        while let Some((_, outcome)) = network.machine(rank as usize).delivered() {
+        while let Some(Delivery { outcome, .. }) = network.machine(rank as usize).delivered() {
             outcome.unwrap();
             delivered += 1;
         }
@@ -335,7 +337,7 @@ fn unmatched_sends_are_kept_up_to_a_limit_and_the_rest_waits_at_the_sender() {
     for number in 0..MANY {
         let id = sides[1].receive(network.machine(1), app(0), Some(0), 1000);
         settle(&mut network);
-        assert_eq!(network.machine(1).delivered(), Some((id, Ok(0))));
+        assert_eq!(network.machine(1).delivered(), Some(Delivery { id, outcome: Ok(0) }));
         assert_eq!(sides[1].buffers[&id].as_slice(), &content(0, 1, 0, number, 1000)[..]);
         sides[1].buffers.remove(&id);
     }
@@ -393,8 +395,8 @@ fn both_sides_report_different_lengths() {
         let awaited = sides[1].receive(network.machine(1), label, Some(0), bytes - 4);
         settle(&mut network);
         let mismatch = |peer| Mismatch { peer, sent: bytes as u64, expected: bytes as u64 - 4 };
-        assert_eq!(network.machine(0).delivered(), Some((sent, Err(mismatch(1)))));
-        assert_eq!(network.machine(1).delivered(), Some((awaited, Err(mismatch(0)))));
+        assert_eq!(network.machine(0).delivered(), Some(Delivery { id: sent, outcome: Err(mismatch(1)) }));
+        assert_eq!(network.machine(1).delivered(), Some(Delivery { id: awaited, outcome: Err(mismatch(0)) }));
     }
     // A small one is sent before the receiver can refuse it, so only the receiver gets the error.
     let mut network = VirtualNetwork::mesh(lanes(2), 1, 1 << 16);
@@ -402,7 +404,7 @@ fn both_sides_report_different_lengths() {
     sides[0].send(network.machine(0), app(1), 1, &[1; 12]);
     sides[1].receive(network.machine(1), app(1), Some(0), 8);
     settle(&mut network);
-    assert!(network.machine(1).delivered().unwrap().1.is_err());
+    assert!(network.machine(1).delivered().unwrap().outcome.is_err());
 }
 
 #[test]
@@ -482,7 +484,7 @@ fn a_withdrawn_receive_gets_nothing() {
     let second = sides[1].receive(network.machine(1), app(1), None, 8);
     sides[0].send(network.machine(0), app(1), 1, &[5; 8]);
     settle(&mut network);
-    assert_eq!(network.machine(1).delivered(), Some((second, Ok(0))));
+    assert_eq!(network.machine(1).delivered(), Some(Delivery { id: second, outcome: Ok(0) }));
     assert_eq!(sides[1].buffers[&first].as_slice(), [0; 8]);
 }
 
@@ -685,7 +687,7 @@ fn what_has_arrived_can_be_received_after_its_sender_has_left_the_group() {
     network.machine(0).close(1, None);
     network.run().unwrap();
     let received = sides[1].receive(network.machine(1), of(9), Some(0), 100);
-    assert_eq!(network.machine(1).delivered(), Some((received, Ok(0))));
+    assert_eq!(network.machine(1).delivered(), Some(Delivery { id: received, outcome: Ok(0) }));
     assert_eq!(
         (sides[1].buffers[&received].as_slice(), network.machine(1).kept().transfers),
         (&[1; 100][..], 0)

@@ -85,7 +85,7 @@ struct Plans {
     order: Vec<u32>,
     /// The rack of each rank, from which the order follows; replaces `order`.
     racks: Option<Vec<u32>>,
-    rules: Vec<Way>,
+    rules: Vec<PlanRule>,
     /// The network on which the quickest plan is chosen if no rule fits.
     network: Link,
 }
@@ -122,7 +122,7 @@ impl Link {
 /// A rule: which plan runs a collective up to a size.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Way {
+struct PlanRule {
     kind: CollectiveKind,
     up_to: Option<u64>,
     algorithm: String,
@@ -149,7 +149,7 @@ impl Plans {
 
 impl From<Plans> for PlanPolicy {
     fn from(plans: Plans) -> Self {
-        let named = |Way { kind, up_to, algorithm, by_rack, message }| NamedRule {
+        let named = |PlanRule { kind, up_to, algorithm, by_rack, message }| NamedRule {
             kind,
             up_to,
             algorithm,

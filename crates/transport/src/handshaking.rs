@@ -26,6 +26,15 @@ enum Side {
     Acceptor(Acceptor),
 }
 
+/// How this side identifies itself to the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Identification<'a> {
+    /// How both sides authenticate each other.
+    pub trust: &'a Trust,
+    /// The job's name; empty if the connection belongs to no job.
+    pub job: &'a str,
+}
+
 /// A handshake under way.
 #[derive(Debug)]
 pub struct Handshaking {
@@ -63,7 +72,7 @@ impl Handshaking {
     /// Why no address admitted this side.
     pub fn reach(
         addresses: &[SocketAddr],
-        (trust, job): (&Trust, &str),
+        identification: Identification<'_>,
         role: &Role,
         deadline: Instant,
         stop: &mut dyn FnMut() -> Result<(), String>,
@@ -73,6 +82,7 @@ impl Handshaking {
         // The latest error of each address.
         let mut whys: BTreeMap<SocketAddr, String> = BTreeMap::new();
         let given_up = |why: String| HandshakeError { why, permanent: true };
+        let Identification { trust, job } = identification;
         loop {
             stop().map_err(given_up)?;
             let Some(&address) = next.next() else { return Err(given_up("has no address".to_owned())) };

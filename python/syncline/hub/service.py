@@ -99,14 +99,14 @@ class Service:
         found = [resolve(each, port) for each in listen]
         key = security.secret(("hub",))
         security.check([host for host, _ in found], key)
-        plan = {
+        arguments = {
             "interfaces": [with_port(host, port) for host, port in found],
             **resources.as_dict(len(found)),
             "interval_s": interval_s,
             "silence_s": silence_s,
         }
         try:
-            self._core = _core.HubService.open(json.dumps(plan, allow_nan=False), key)
+            self._core = _core.HubService.open(json.dumps(arguments, allow_nan=False), key)
         except ValueError as error:
             raise bad_value("invalid arguments for a hub", str(error), "see syncline.hub.Service") from None
 

@@ -26,13 +26,13 @@ def for_core(plans: Plans, world: int) -> dict[str, Any]:
             raise bad_value("the order of ranks is given twice", "order and racks", "one of them")
         check(plans.rules, of)
 
-    def way(rule: Rule) -> dict[str, Any]:
+    def rule_data(rule: Rule) -> dict[str, Any]:
         # The core computes the group size, because only it knows which ranks take part.
         named = {"algorithm": BY_RACK, "by_rack": True} if of is not None and by_rack(rule) else {}
         return asdict(rule) | named
 
     return {
-        "rules": [way(rule) for rule in plans.rules],
+        "rules": [rule_data(rule) for rule in plans.rules],
         "network": (plans.network or Network()).as_dict(),
         "order": list(range(world) if plans.order is None else plans.order),
         "racks": None if of is None else list(of),

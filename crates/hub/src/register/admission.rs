@@ -23,6 +23,16 @@ pub(super) struct Planning {
     pub(super) late: BTreeMap<u32, u32>,
 }
 
+/// What a worker says when it opens a job.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub terms: Terms,
+    /// A random number that the worker chose when it was started.
+    pub incarnation: u64,
+    /// How often the worker sends heartbeats, in milliseconds.
+    pub interval_ms: u64,
+}
+
 impl Register {
     /// Returns whether a worker may connect to a core: it must be joining, and show its ticket.
     ///
@@ -71,14 +81,8 @@ impl Register {
     }
 
     /// Admits a worker that opens a job, or refuses it. The first worker creates the job.
-    pub(super) fn open(
-        &mut self,
-        connection: u32,
-        name: &str,
-        worker: u32,
-        (terms, incarnation, interval_ms): (Terms, u64, u64),
-        random: u64,
-    ) {
+    pub(super) fn open(&mut self, connection: u32, name: &str, worker: u32, opening: Opening, random: u64) {
+        let Opening { terms, incarnation, interval_ms } = opening;
         if name.is_empty() || name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
             let why = format!("the job's name must have 1 to {LONGEST_NAME} bytes and no control characters");
             return self.refuse(connection, why, true);

@@ -96,7 +96,8 @@ impl Register {
         connection: u32,
         name: &str,
         worker: u32,
-        (blame, mut trouble): (Blame, Trouble),
+        blame: Blame,
+        mut trouble: Trouble,
         now: Duration,
     ) {
         let Some(job) = self.jobs.get_mut(name) else { return };
@@ -154,7 +155,8 @@ impl Register {
         connection: u32,
         name: &str,
         worker: u32,
-        (key, step): (u32, u64),
+        key: u32,
+        step: u64,
         now: Duration,
     ) {
         let Some(job) = self.jobs.get_mut(name) else { return };

@@ -5,7 +5,7 @@
 use super::StartedOperation;
 use crate::link::Landing;
 use crate::memory::{Buffer, Pool, Region};
-use crate::script::{Act, Part};
+use crate::script::{Part, StepAction};
 use crate::shape::Shape;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -146,7 +146,7 @@ impl Chunk {
     /// error if the message has come before.
     pub(super) fn landing(&mut self, shape: &Shape, step: u32) -> Result<Option<Landing>, ()> {
         let state = &mut self.state[step as usize];
-        let Act::Receive { part, reduce, turn, .. } = shape.script.steps()[step as usize].act else {
+        let StepAction::Receive { part, reduce, turn, .. } = shape.script.steps()[step as usize].act else {
             return Err(());
         };
         match *state {
@@ -179,10 +179,10 @@ impl Chunk {
         }
         while let Some(step) = ready.pop_front() {
             match shape.script.steps()[step as usize].act {
-                Act::Fetch => self.fetch(context),
-                Act::Deliver => self.deliver(context),
-                Act::Join => {}
-                Act::Copy { from, to, reduce } => {
+                StepAction::Fetch => self.fetch(context),
+                StepAction::Deliver => self.deliver(context),
+                StepAction::Join => {}
+                StepAction::Copy { from, to, reduce } => {
                     let (from, to) = (self.region(&shape, from), self.region(&shape, to));
                     let operation = &shape.operation;
                     if reduce {
@@ -191,13 +191,14 @@ impl Chunk {
                         to.copy_from(from);
                     }
                 }
-                Act::Send { .. } | Act::Receive { .. } if shape.spares(step, context.number) => {}
-                Act::Send { to, message, part } => {
+                StepAction::Send { .. } | StepAction::Receive { .. }
+                    if shape.spares(step, context.number) => {}
+                StepAction::Send { to, message, part } => {
                     self.state[step as usize] = State::Posted;
                     (context.send)(to, message, self.region(&shape, part), step);
                     continue;
                 }
-                Act::Receive { .. } => {
+                StepAction::Receive { .. } => {
                     self.state[step as usize] = State::Posted;
                     self.take_message(context, &shape, step, &mut ready);
                     continue;
@@ -230,7 +231,8 @@ impl Chunk {
         step: u32,
         ready: &mut VecDeque<u32>,
     ) {
-        let Act::Receive { from, message, part, reduce, turn } = shape.script.steps()[step as usize].act
+        let StepAction::Receive { from, message, part, reduce, turn } =
+            shape.script.steps()[step as usize].act
         else {
             return;
         };
@@ -356,7 +358,7 @@ impl Chunk {
     /// somebody else has written to it.
     pub(super) fn untouched(&self, shape: &Shape, send: u32) -> Option<Region> {
         let steps = shape.script.steps();
-        let Act::Send { part, .. } = steps.get(send as usize)?.act else { return None };
+        let StepAction::Send { part, .. } = steps.get(send as usize)?.act else { return None };
         let sent = self.region(shape, part);
         let (mut later, mut seen) = (vec![send], vec![false; steps.len()]);
         while let Some(step) = later.pop() {
@@ -365,8 +367,8 @@ impl Chunk {
             }
             later.extend(shape.script.followers(step));
             let written = match steps[step as usize].act {
-                Act::Receive { part, .. } => self.region(shape, part),
-                Act::Copy { to, .. } => self.region(shape, to),
+                StepAction::Receive { part, .. } => self.region(shape, part),
+                StepAction::Copy { to, .. } => self.region(shape, to),
                 _ => continue,
             };
             let begun = !matches!(self.state[step as usize], State::Waiting | State::Posted);

@@ -4,7 +4,7 @@ use super::chunk::Chunk;
 use super::early::{Early, MessageKey};
 use super::{StartedOperation, key};
 use crate::memory::{Buffer, Pool, Region};
-use crate::script::Act;
+use crate::script::StepAction;
 use crate::shape::{PlanBook, Shape};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -77,6 +77,13 @@ pub(super) struct Group {
     pub closed: bool,
 }
 
+/// A lane among the lanes of its member.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LaneIndex {
+    pub index: u32,
+    pub lanes: u32,
+}
+
 impl Group {
     pub(super) fn new(opening: Opening, world: u32) -> Self {
         let Opening { slot, id, book, members } = opening;
@@ -139,12 +146,12 @@ impl Group {
 
     /// Whether a running chunk misses a message from a member. With `all`, also whether a later chunk does, or
     /// whether a message to the member has not been written.
-    pub(super) fn lacks(&self, member: u32, all: bool, (index, lanes): (u32, u32), early: &Early) -> bool {
+    pub(super) fn lacks(&self, member: u32, all: bool, lane: LaneIndex, early: &Early) -> bool {
         self.operations.iter().any(|(&sequence, known)| {
             let Some(running) = &known.running else { return false };
             let Some(seat) = self.seat(&known.shape, member) else { return false };
             let end = if all { known.shape.cut.chunks() } else { running.next.min(known.shape.cut.chunks()) };
-            (index..end).step_by(lanes as usize).any(|number| {
+            (lane.index..end).step_by(lane.lanes as usize).any(|number| {
                 let chunk = running.chunks.get(&number);
                 if chunk.is_none() && number < running.next {
                     return false;
@@ -153,8 +160,8 @@ impl Group {
                 let steps = (0u32..).zip(known.shape.script.steps());
                 steps.filter(|&(step, _)| !known.shape.spares(step, number)).any(|(step, each)| {
                     match each.act {
-                        Act::Send { to, .. } => all && to == seat && open(step),
-                        Act::Receive { from, message, .. } => {
+                        StepAction::Send { to, .. } => all && to == seat && open(step),
+                        StepAction::Receive { from, message, .. } => {
                             let operation = key(self.slot, sequence);
                             let key = MessageKey { operation, chunk: number, rank: member, number: message };
                             from == seat && open(step) && !early.has(key)

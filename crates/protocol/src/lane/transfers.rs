@@ -33,8 +33,11 @@ pub const PIECE: usize = 128 << 10;
 /// Most pieces of transfers that wait to be written to a peer. Frames of plans thus wait behind no more than these.
 const MOST_PIECES: u32 = 2;
 
-/// The receiver reports what it has stopped keeping once it is this many transfers, or this many bytes.
-const REPORT_AFTER: (u32, usize) = (16, 128 << 10);
+/// The receiver reports what it has stopped keeping once it is this many transfers, or [`REPORTED_BYTES`].
+const REPORTED_TRANSFERS: u32 = 16;
+
+/// The receiver reports what it has stopped keeping once it is this many bytes, or [`REPORTED_TRANSFERS`].
+const REPORTED_BYTES: usize = 128 << 10;
 
 /// A piece of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,8 +107,14 @@ pub struct Mismatch {
     pub expected: u64,
 }
 
-/// The result of a transfer: its number, and the member at the other side or why the transfer failed.
-pub type Delivery = (u64, Result<u32, Mismatch>);
+/// A transfer that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Its number ([`Transfer::id`]).
+    pub id: u64,
+    /// The member at the other side, or why the transfer failed.
+    pub outcome: Result<u32, Mismatch>,
+}
 
 /// The parts of a lane that transfers use.
 pub(super) struct Context<'a> {
@@ -120,8 +129,7 @@ impl Context<'_> {
     }
 
     /// Queues an urgent frame, which is not a piece.
-    fn send_frame(&mut self, peer: u32, (kind, sequence, chunk): (FrameKind, u32, u32), payload: &[u8]) {
-        let header = self.header(kind, sequence, chunk);
+    fn send_frame(&mut self, peer: u32, header: Header, payload: &[u8]) {
         self.links[peer as usize].urge(header, payload);
     }
 }
@@ -149,14 +157,24 @@ struct Arriving {
     place: Place,
 }
 
+/// The bytes that come with an offer.
+#[derive(Debug)]
+enum Content {
+    /// There are none: the receiver asks for the transfer.
+    OnRequest,
+    /// They are arriving.
+    Arriving,
+    /// They have arrived.
+    Here(Buffer),
+}
+
 /// An offer of a peer that no receive has matched.
 #[derive(Debug)]
 struct Offer {
     peer: u32,
     number: u32,
     length: u64,
-    /// The bytes that come with the offer: outer None if there are none, inner None while they are arriving.
-    content: Option<Option<Buffer>>,
+    content: Content,
 }
 
 impl Arriving {
@@ -169,12 +187,12 @@ impl Arriving {
 impl Offer {
     /// Whether all its bytes have arrived.
     fn is_here(&self) -> bool {
-        matches!(self.content, Some(Some(_)))
+        matches!(self.content, Content::Here(_))
     }
 
     /// Bytes that are kept of it.
     fn kept(&self) -> usize {
-        if self.content.is_some() { self.length as usize } else { 0 }
+        if matches!(self.content, Content::OnRequest) { 0 } else { self.length as usize }
     }
 }
 
@@ -186,13 +204,22 @@ struct Moving {
     next: u32,
 }
 
+/// A send that was offered to the receiver.
+#[derive(Debug)]
+struct OfferedSend {
+    /// The id of its group.
+    group: u64,
+    /// None if the group was left meanwhile.
+    transfer: Option<Transfer>,
+}
+
 /// Transfers to and from one peer.
 #[derive(Debug, Default)]
 struct Peer {
     /// Sends that wait until the peer keeps less.
     queued: VecDeque<Transfer>,
-    /// Sends that were offered and not asked for yet, with their groups; None if the group was left meanwhile.
-    offered: BTreeMap<u32, (u64, Option<Transfer>)>,
+    /// Sends that were offered and not asked for yet.
+    offered: BTreeMap<u32, OfferedSend>,
     moving: VecDeque<Moving>,
     /// Sends whose last pieces are queued or being written.
     leaving: BTreeMap<u32, Transfer>,
@@ -271,11 +298,13 @@ impl Transfers {
             let room = EAGER.min(KEPT - peer.used_bytes);
             let small = label.space == 0 && region.len() <= room;
             let payload = label.encode(region.len() as u64);
-            context.send_frame(to, (FrameKind::Offer, number, u32::from(small)), &payload);
+            let header = context.header(FrameKind::Offer, number, u32::from(small));
+            context.send_frame(to, header, &payload);
             if !small {
-                peer.offered.insert(number, (label.group, Some(transfer)));
+                let offered = OfferedSend { group: label.group, transfer: Some(transfer) };
+                peer.offered.insert(number, offered);
             } else if region.is_empty() {
-                self.delivered.push_back((id, Ok(to)));
+                self.delivered.push_back(Delivery { id, outcome: Ok(to) });
             } else {
                 peer.used_bytes += region.len();
                 peer.leaving.insert(number, transfer);
@@ -322,7 +351,7 @@ impl Transfers {
             if digest.is_some_and(|(_, digest)| Digest::of_region(sent) != digest) {
                 peer.changed = Some(transfer.label.tag);
             }
-            self.delivered.push_back((transfer.id, Ok(to)));
+            self.delivered.push_back(Delivery { id: transfer.id, outcome: Ok(to) });
         }
         self.queue_pieces(context, to);
     }
@@ -381,15 +410,17 @@ impl Transfers {
         let Offer { peer: from, number, length, content } = offer;
         let peer = &mut self.peers[from as usize];
         let expected = transfer.region.len() as u64;
-        let asks = content.is_none();
+        let asks = matches!(content, Content::OnRequest);
         let outcome =
             if length == expected { Ok(from) } else { Err(Mismatch { peer: from, sent: length, expected }) };
         match content {
-            None if outcome.is_err() => {
-                context.send_frame(from, (FrameKind::Refuse, number, 0), &expected.to_le_bytes());
+            Content::OnRequest if outcome.is_err() => {
+                let header = context.header(FrameKind::Refuse, number, 0);
+                context.send_frame(from, header, &expected.to_le_bytes());
             }
-            None => {
-                context.send_frame(from, (FrameKind::Ask, number, 0), &[]);
+            Content::OnRequest => {
+                let header = context.header(FrameKind::Ask, number, 0);
+                context.send_frame(from, header, &[]);
                 if length > 0 {
                     let place = Place::Awaited(transfer);
                     let label = transfer.label;
@@ -397,13 +428,13 @@ impl Transfers {
                 }
             }
             // The receive ends once all bytes have arrived.
-            Some(None) => {
+            Content::Arriving => {
                 if let Some(arriving) = peer.arriving.get_mut(&number) {
                     arriving.place = Place::Aside(Some(transfer));
                 }
                 return;
             }
-            Some(Some(buffer)) => {
+            Content::Here(buffer) => {
                 if outcome.is_ok() {
                     transfer.region.write(buffer.as_slice());
                 }
@@ -417,7 +448,7 @@ impl Transfers {
             self.release(context, from, length as usize);
         }
         if !asks || length == 0 || outcome.is_err() {
-            self.delivered.push_back((transfer.id, outcome));
+            self.delivered.push_back(Delivery { id: transfer.id, outcome });
         }
     }
 
@@ -429,10 +460,11 @@ impl Transfers {
         self.kept -= bytes;
         peer.unreported += 1;
         peer.unreported_bytes += bytes;
-        if peer.unreported >= REPORT_AFTER.0 || peer.unreported_bytes >= REPORT_AFTER.1 {
+        if peer.unreported >= REPORTED_TRANSFERS || peer.unreported_bytes >= REPORTED_BYTES {
             let (released, bytes) =
                 (std::mem::take(&mut peer.unreported), std::mem::take(&mut peer.unreported_bytes));
-            context.send_frame(from, (FrameKind::Taken, released, bytes as u32), &[]);
+            let header = context.header(FrameKind::Taken, released, bytes as u32);
+            context.send_frame(from, header, &[]);
         }
     }
 
@@ -463,8 +495,12 @@ impl Transfers {
         peer.kept += 1;
         peer.kept_bytes += bytes as usize;
         self.kept += bytes as usize;
-        let content = small.then(|| (length == 0).then(|| Buffer::new(0)));
-        let arriving = matches!(content, Some(None));
+        let content = match (small, length) {
+            (false, _) => Content::OnRequest,
+            (true, 0) => Content::Here(Buffer::new(0)),
+            (true, _) => Content::Arriving,
+        };
+        let arriving = matches!(content, Content::Arriving);
         let arrival = |place| Arriving { label, length, small, next: 0, place };
         if self.left.contains_key(&label.group) {
             if arriving {
@@ -509,11 +545,11 @@ impl Transfers {
         header: Header,
     ) -> Result<(), ProtocolError> {
         let peer = &mut self.peers[to as usize];
-        let (_, transfer) = peer.offered.remove(&header.sequence).ok_or(ProtocolError::Unknown(header))?;
+        let offered = peer.offered.remove(&header.sequence).ok_or(ProtocolError::Unknown(header))?;
         peer.used -= 1;
-        if let Some(transfer) = transfer {
+        if let Some(transfer) = offered.transfer {
             if transfer.region.is_empty() {
-                self.delivered.push_back((transfer.id, Ok(to)));
+                self.delivered.push_back(Delivery { id: transfer.id, outcome: Ok(to) });
             } else {
                 peer.moving.push_back(Moving { number: header.sequence, transfer, next: 0 });
                 self.queue_pieces(context, to);
@@ -534,11 +570,11 @@ impl Transfers {
         let unknown = ProtocolError::Unknown(header);
         let expected = u64::from_le_bytes(payload.try_into().map_err(|_| unknown.clone())?);
         let peer = &mut self.peers[to as usize];
-        let (_, transfer) = peer.offered.remove(&header.sequence).ok_or(unknown)?;
+        let offered = peer.offered.remove(&header.sequence).ok_or(unknown)?;
         peer.used -= 1;
-        if let Some(transfer) = transfer {
+        if let Some(transfer) = offered.transfer {
             let mismatch = Mismatch { peer: to, sent: transfer.region.len() as u64, expected };
-            self.delivered.push_back((transfer.id, Err(mismatch)));
+            self.delivered.push_back(Delivery { id: transfer.id, outcome: Err(mismatch) });
         }
         self.offer(context, to);
         Ok(())
@@ -600,18 +636,18 @@ impl Transfers {
                 if small {
                     self.release(context, from, length as usize);
                 }
-                self.delivered.push_back((transfer.id, Ok(from)));
+                self.delivered.push_back(Delivery { id: transfer.id, outcome: Ok(from) });
             }
             (Place::Aside(None), Landing::Aside(buffer)) => {
                 let offers = self.offers.get_mut(&label).into_iter().flatten();
                 let mut offer = offers.filter(|each| (each.peer, each.number) == (from, header.sequence));
                 if let Some(offer) = offer.next() {
-                    offer.content = Some(Some(buffer));
+                    offer.content = Content::Here(buffer);
                 }
             }
             (Place::Aside(Some(transfer)), Landing::Aside(buffer)) => {
                 let offer =
-                    Offer { peer: from, number: header.sequence, length, content: Some(Some(buffer)) };
+                    Offer { peer: from, number: header.sequence, length, content: Content::Here(buffer) };
                 self.match_offer(context, offer, transfer);
             }
             _ => {}
@@ -637,8 +673,8 @@ impl Transfers {
                 let of = |arriving: &Arriving| arriving.label.group == group;
                 header.kind == FrameKind::Piece && arriving.get(&header.sequence).is_some_and(of)
             });
-            for (_, transfer) in peer.offered.values_mut().filter(|(of, _)| *of == group) {
-                *transfer = None;
+            for offered in peer.offered.values_mut().filter(|offered| offered.group == group) {
+                offered.transfer = None;
             }
             self.stop(context, from, group);
         }
@@ -676,7 +712,7 @@ impl Transfers {
         for (_, arriving) in take_out(&mut peer.arriving, |_, arriving| arriving.label.group == group) {
             released.extend(arriving.awaited().then_some(arriving.length as usize));
         }
-        peer.offered.retain(|_, (of, _)| *of != group);
+        peer.offered.retain(|_, offered| offered.group != group);
         self.stop(context, from, group);
         released.into_iter().for_each(|bytes| self.release(context, from, bytes));
         self.offer(context, from);
@@ -714,7 +750,7 @@ impl Transfers {
         let comes = |place: &Place| matches!(place, Place::Awaited(_) | Place::Aside(Some(_)));
         self.awaited.iter().any(|(&label, awaited)| of(label) && awaited.iter().any(from))
             || peer.queued.iter().any(|each| of(each.label))
-            || peer.offered.values().any(|(_, each)| each.is_some_and(|each| of(each.label)))
+            || peer.offered.values().any(|each| each.transfer.is_some_and(|transfer| of(transfer.label)))
             || peer.moving.iter().any(|each| of(each.transfer.label))
             || peer.leaving.values().any(|each| of(each.label))
             || peer.arriving.values().any(|each| of(each.label) && comes(&each.place))

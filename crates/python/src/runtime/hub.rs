@@ -17,13 +17,15 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_hub::benefit::RackModel;
-use syncline_hub::join::{WorkerSettings, join};
+use syncline_hub::join::join;
 use syncline_hub::optimizer::Optimizers;
 use syncline_hub::register::Limits;
 use syncline_hub::serve::Service;
 use syncline_hub::setup::{OpenError, Setup};
 use syncline_hub::status::ask;
 use syncline_hub::terms::Terms;
+use syncline_hub::worker;
+use syncline_hub::worker_settings::WorkerSettings;
 use syncline_protocol::heartbeat::Patience;
 use syncline_protocol::operation::Request;
 
@@ -46,7 +48,7 @@ struct Worker {
 /// The arguments of [`HubService::open`], as JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Plan {
+struct ServiceArguments {
     interfaces: Vec<SocketAddr>,
     cores: u32,
     pin: bool,
@@ -65,7 +67,7 @@ const START_WHAT_IS_MISSING: &str = "start the missing hub or rank, with the sam
 /// A job on hubs, as one of its workers sees it. `syncline.hub.Hub` wraps it.
 #[pyclass(frozen, module = "syncline._core")]
 pub(crate) struct Hub {
-    operations: Operations<syncline_hub::join::Hub>,
+    operations: Operations<worker::Worker>,
 }
 
 #[pymethods]
@@ -77,7 +79,7 @@ impl Hub {
         let worker: Worker = read(worker)?;
         let raised = Raised::default();
         let joined = detached(py, || {
-            let place = WorkerSettings {
+            let settings = WorkerSettings {
                 rank: worker.rank,
                 job: worker.job,
                 hubs: worker.hubs,
@@ -91,7 +93,7 @@ impl Hub {
                 },
                 deadline: seconds("deadline_s", worker.deadline_s)?,
             };
-            join(&place, worker.terms, &Optimizers::default(), &mut || raised.look())
+            join(&settings, worker.terms, &Optimizers::default(), &mut || raised.look())
                 .map_err(|error| join_diagnostics(error, START_WHAT_IS_MISSING))
         });
         Ok(Self { operations: Operations::new("hub", raised.or(joined)?) })
@@ -99,29 +101,30 @@ impl Hub {
 
     /// How often each vector has been pushed: before this worker joined, and by it.
     fn steps(&self) -> PyResult<Vec<u64>> {
-        self.operations.ask(syncline_hub::join::Hub::steps).ok_or_else(|| self.operations.closed())
+        self.operations.ask(worker::Worker::steps).ok_or_else(|| self.operations.closed())
     }
 
     /// Whether the job began with this worker.
     fn fresh(&self) -> PyResult<bool> {
-        self.operations.ask(syncline_hub::join::Hub::fresh).ok_or_else(|| self.operations.closed())
+        self.operations.ask(worker::Worker::fresh).ok_or_else(|| self.operations.closed())
     }
 
-    /// Begins an exchange of a vector; `wish` is `push`, `push_pull`, `pull` or `set`. Nothing else
+    /// Begins an exchange of a vector; `request` is `push`, `push_pull`, `pull` or `set`. Nothing else
     /// may touch the memory until the exchange is over.
     fn begin(
         &self,
         py: Python<'_>,
         key: u32,
-        wish: &str,
+        request: &str,
         input: Option<Py<Memory>>,
         output: Option<Py<Memory>>,
         keep: bool,
     ) -> PyResult<Pending> {
         let requests = [Request::Push, Request::PushPull, Request::Pull, Request::Set];
-        let request = requests.into_iter().find(|known| known.name() == wish);
-        let request = request
-            .ok_or_else(|| PyValueError::new_err(format!("`{wish}` is not an exchange with a hub")))?;
+        let request = requests
+            .into_iter()
+            .find(|known| known.name() == request)
+            .ok_or_else(|| PyValueError::new_err(format!("`{request}` is not an exchange with a hub")))?;
         self.operations.begin(py, Lent::new(input, output), |hub, lent| {
             // SAFETY: only the exchange that is returned gets the regions, and `Operations` holds `lent` until it has ended.
             let (input, output) = unsafe { (lent.input(), lent.output()) };
@@ -139,7 +142,7 @@ impl Hub {
 
     /// The fault after which nothing can begin any more, as an exception, if there was one.
     fn fault(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        let fault = self.operations.ask(syncline_hub::join::Hub::failed).flatten();
+        let fault = self.operations.ask(worker::Worker::failed).flatten();
         fault.map(|fault| error(py, &fault).into_value(py).into_any())
     }
 
@@ -166,22 +169,26 @@ impl HubService {
 impl HubService {
     /// Starts a hub, which listens from then on.
     #[staticmethod]
-    #[pyo3(signature = (plan, key=None))]
-    fn open(py: Python<'_>, plan: &str, key: Option<Secret>) -> PyResult<Self> {
-        let plan: Plan = read(plan)?;
+    #[pyo3(signature = (arguments, key=None))]
+    fn open(py: Python<'_>, arguments: &str, key: Option<Secret>) -> PyResult<Self> {
+        let arguments: ServiceArguments = read(arguments)?;
         let service = detached(py, || {
             let setup = Setup {
-                interfaces: plan.interfaces,
-                cores: plan.cores,
-                pin: plan.pin,
+                interfaces: arguments.interfaces,
+                cores: arguments.cores,
+                pin: arguments.pin,
                 trust: trust(key),
                 patience: Patience {
-                    interval: seconds("interval_s", plan.interval_s)?,
-                    silence: seconds("silence_s", plan.silence_s)?,
+                    interval: seconds("interval_s", arguments.interval_s)?,
+                    silence: seconds("silence_s", arguments.silence_s)?,
                 },
-                limits: Limits { jobs: plan.most_jobs, memory: plan.memory, ahead: plan.ahead },
+                limits: Limits {
+                    jobs: arguments.most_jobs,
+                    memory: arguments.memory,
+                    ahead: arguments.ahead,
+                },
                 optimizers: Optimizers::default(),
-                congestion: plan.congestion,
+                congestion: arguments.congestion,
             };
             Service::open(setup).map_err(|why| {
                 let remedy = match why {

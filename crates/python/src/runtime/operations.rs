@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use syncline_executor::pending;
-use syncline_hub::join::Exchange;
+use syncline_hub::worker::Exchange;
 
 /// An operation that has begun.
 pub(crate) enum Begun {
