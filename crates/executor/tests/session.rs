@@ -10,7 +10,7 @@ use syncline_executor::pending::Pending;
 use syncline_executor::session::{Session, join, join_with};
 use syncline_membership::hooks::Hooks;
 use syncline_membership::join_error::JoinError;
-use syncline_membership::member_settings::{Interface, MemberSettings};
+use syncline_membership::member_settings::{Interface, MemberSettings, PortRange};
 use syncline_protocol::fault::{Blame, FaultKind};
 use syncline_protocol::handshake::{Acceptor, Authentication, Key, Next};
 use syncline_protocol::lane::FlowControl;
@@ -126,7 +126,7 @@ fn members_listen_at_the_ports_and_addresses_that_they_are_given() {
     let first = 20_000 + (std::process::id() % 20_000) as u16;
     let advertised = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let any = Interface { listen: IpAddr::V4(Ipv4Addr::UNSPECIFIED), advertised };
-    let ports = move |count: u16| Some((first, first + count - 1));
+    let ports = move |count: u16| Some(PortRange { first, last: first + count - 1 });
     let of = move |rank, port, count| MemberSettings {
         ports: ports(count),
         interfaces: vec![any],

@@ -1,6 +1,6 @@
 //! Decides who takes part in the next epoch, and when it begins.
 
-use super::message::ListenAddresses;
+use super::message::{EpochMember, ListenAddresses};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ pub enum Decision {
     Begin {
         /// Its number.
         epoch: u16,
-        /// The ranks that take part, in ascending order, and where each listens.
-        members: Vec<(u32, ListenAddresses)>,
+        /// The ranks that take part, in ascending order.
+        members: Vec<EpochMember>,
     },
     /// The job cannot begin yet, because these ranks have not joined so far.
     Awaited(Vec<u32>),
@@ -127,7 +127,9 @@ impl Assembly {
         let epoch = self.next;
         (self.next, self.begun) = (self.next.wrapping_add(1), true);
         self.requests.clear();
-        Decision::Begin { epoch, members: std::mem::take(&mut self.ready).into_iter().collect() }
+        let ready = std::mem::take(&mut self.ready).into_iter();
+        let members = ready.map(|(rank, listens)| EpochMember { rank, listens }).collect();
+        Decision::Begin { epoch, members }
     }
 }
 
@@ -149,7 +151,7 @@ mod tests {
     fn epoch_of(step: Option<Decision>) -> (u16, Vec<u32>) {
         match step {
             Some(Decision::Begin { epoch, members }) => {
-                (epoch, members.into_iter().map(|(rank, _)| rank).collect())
+                (epoch, members.into_iter().map(|member| member.rank).collect())
             }
             other => panic!("{other:?}"),
         }

@@ -312,7 +312,7 @@ impl CoordinatorLoop {
         let here: Vec<u32> = self.connections.keys().copied().collect();
         match self.assembly.step(&here, now) {
             Some(Decision::Begin { epoch, members }) => {
-                let ranks: Vec<u32> = members.iter().map(|&(rank, _)| rank).collect();
+                let ranks: Vec<u32> = members.iter().map(|member| member.rank).collect();
                 ranks.iter().for_each(|&rank| self.heartbeats.leave(rank as usize));
                 self.coordinator = Some(Coordinator::new(&ranks, self.patience, now));
                 self.announced_waiting.clear();

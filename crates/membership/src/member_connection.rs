@@ -188,10 +188,10 @@ impl MemberConnection {
             match message {
                 Some(FromCoordinator::BeginEpoch { epoch, members }) => {
                     let roster = Roster { epoch, members };
-                    let valid = roster.members.is_sorted_by(|a, b| a.0 < b.0)
+                    let valid = roster.members.is_sorted_by(|a, b| a.rank < b.rank)
                         && roster.seat(member.rank).is_some()
                         && roster.ranks().all(|rank| rank < member.world)
-                        && roster.members.iter().all(|(_, member)| member.lanes.len() == lanes as usize);
+                        && roster.members.iter().all(|each| each.listens.lanes.len() == lanes as usize);
                     if !valid {
                         return Err(fault(
                             "received an invalid list of members from the coordinator".to_owned(),

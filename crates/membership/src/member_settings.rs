@@ -26,8 +26,8 @@ pub struct MemberSettings {
     pub coordinator: Vec<SocketAddr>,
     /// The interfaces on which this member listens. Lanes use them in turn.
     pub interfaces: Vec<Interface>,
-    /// The first and the last port on which to listen, if a firewall admits no others. `None` means any free port.
-    pub ports: Option<(u16, u16)>,
+    /// The ports on which to listen, if a firewall admits no others. `None` means any free port.
+    pub ports: Option<PortRange>,
     /// How long to wait for all ranks to join.
     pub wait: Duration,
     /// Whether to share memory with members on this machine. It is shared with a member that wants it too, that
@@ -41,6 +41,15 @@ pub struct MemberSettings {
     pub elastic: bool,
     /// The congestion control of connections between members (`cubic`, `reno`). `None` means the system's default.
     pub congestion: Option<String>,
+}
+
+/// A range of ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortRange {
+    /// The lowest port.
+    pub first: u16,
+    /// The highest port.
+    pub last: u16,
 }
 
 /// An interface of a member.
@@ -76,7 +85,7 @@ impl MemberSettings {
         if self.coordinator.is_empty() {
             return fault("has no coordinator address: set MASTER_ADDR".to_owned());
         }
-        if let Some((first, last)) = self.ports
+        if let Some(PortRange { first, last }) = self.ports
             && (first == 0 || first > last)
         {
             return fault(format!(
@@ -130,7 +139,9 @@ impl MemberSettings {
     /// A clause: why the member cannot listen.
     pub fn listen(&self, address: IpAddr, turn: u32) -> Result<TcpListener, String> {
         let bind = |port| TcpListener::bind(SocketAddr::new(address, port));
-        let Some((first, last)) = self.ports else { return bind(0).map_err(|error| error.to_string()) };
+        let Some(PortRange { first, last }) = self.ports else {
+            return bind(0).map_err(|error| error.to_string());
+        };
         let count = u32::from(last - first) + 1;
         let mut taken = None;
         for port in (0..count).map(|more| first + ((self.rank + turn + more) % count) as u16) {

@@ -27,6 +27,15 @@ pub struct ListenAddresses {
     pub machine: Option<String>,
 }
 
+/// A rank that takes part in an epoch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EpochMember {
+    /// The rank.
+    pub rank: u32,
+    /// Where it listens.
+    pub listens: ListenAddresses,
+}
+
 /// An operation or transfer that takes too long.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LateOperation {
@@ -102,8 +111,8 @@ pub enum FromCoordinator {
     BeginEpoch {
         /// The number of the epoch.
         epoch: u16,
-        /// The ranks that take part, in ascending order, and where each listens.
-        members: Vec<(u32, ListenAddresses)>,
+        /// The ranks that take part, in ascending order.
+        members: Vec<EpochMember>,
     },
     /// The job has begun. The receiver joins it in the next epoch.
     Begun,

@@ -33,7 +33,7 @@ use syncline_executor::group::Group;
 use syncline_executor::session::{Session, join_with};
 use syncline_membership::hooks::Hooks;
 use syncline_membership::join_error::JoinError;
-use syncline_membership::member_settings::{Interface, MemberSettings};
+use syncline_membership::member_settings::{Interface, MemberSettings, PortRange};
 use syncline_plan::choice::{GroupNetwork, Wiring};
 use syncline_protocol::fault::{Fault, FaultKind};
 use syncline_protocol::heartbeat::Patience;
@@ -279,7 +279,7 @@ impl Communicator {
                     .into_iter()
                     .map(|(advertised, listen)| Interface { listen, advertised })
                     .collect(),
-                ports: member.ports,
+                ports: member.ports.map(|(first, last)| PortRange { first, last }),
                 wait: seconds("wait_s", member.wait_s)?,
                 shared_memory: member.shared_memory,
                 pin: member.pin,

@@ -45,8 +45,29 @@ pub enum Part {
     Key,
 }
 
-/// Why an identity is invalid: the part at fault, and a clause about it. The clause reveals nothing about a key.
-pub type Flaw = (Part, String);
+/// Why an identity is invalid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flaw {
+    /// The part at fault.
+    pub part: Part,
+    /// A clause about the part, which reveals nothing about a key.
+    pub why: String,
+}
+
+impl Flaw {
+    fn new(part: Part, why: impl Into<String>) -> Self {
+        Self { part, why: why.into() }
+    }
+}
+
+/// When the certificates of an identity expire, in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expiry {
+    /// The process's own certificate.
+    pub own: i64,
+    /// The CA's certificate.
+    pub ca: i64,
+}
 
 /// A process's certificate and key, and the CA whose certificates it accepts.
 #[derive(Clone)]
@@ -54,8 +75,7 @@ pub struct Identity {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
     names: Names,
-    /// When this side's certificate and the CA's expire.
-    ends: (i64, i64),
+    expiry: Expiry,
 }
 
 impl fmt::Debug for Identity {
@@ -117,12 +137,12 @@ impl Identity {
     /// # Errors
     /// The part that is wrong, and why.
     pub fn new(ca: &[u8], certificate: &[u8], key: &[u8]) -> Result<Self, Flaw> {
-        let at = |part| move |why: String| (part, why);
+        let at = |part| move |why: String| Flaw { part, why };
         let anchors = certificates(ca).map_err(at(Part::Ca))?;
         let chain = certificates(certificate).map_err(at(Part::Certificate))?;
         // The parser's error could reveal parts of the key, so it is discarded.
         let read = || PrivateKeyDer::from_pem_slice(key);
-        let key = read().map_err(|_| (Part::Key, "contains no PEM private key".to_owned()))?;
+        let key = read().map_err(|_| Flaw::new(Part::Key, "contains no PEM private key"))?;
         let now = UnixTime::now();
         let mut roots = RootCertStore::empty();
         let mut ca_ends = i64::MAX;
@@ -130,16 +150,16 @@ impl Identity {
             let ends = end(&anchor).map_err(at(Part::Ca))?;
             ca_ends = ca_ends.min(ends);
             roots.add(anchor).map_err(|error| {
-                (Part::Ca, format!("contains a certificate that cannot be a CA's ({error})"))
+                Flaw::new(Part::Ca, format!("contains a certificate that cannot be a CA's ({error})"))
             })?;
         }
         let over = |ends: i64| (ends < now.as_secs() as i64).then(|| format!("expired on {}", date(ends)));
         if let Some(why) = over(ca_ends) {
-            return Err((Part::Ca, why));
+            return Err(Flaw::new(Part::Ca, why));
         }
         let ends = end(&chain[0]).map_err(at(Part::Certificate))?;
-        let own =
-            EndEntityCert::try_from(&chain[0]).map_err(|error| (Part::Certificate, error.to_string()))?;
+        let own = EndEntityCert::try_from(&chain[0])
+            .map_err(|error| Flaw::new(Part::Certificate, error.to_string()))?;
         let provider = provider();
         let verified = [KeyUsage::client_auth(), KeyUsage::server_auth()].into_iter().try_for_each(|usage| {
             let algorithms = provider.signature_verification_algorithms.all;
@@ -158,22 +178,22 @@ impl Identity {
                 }
                 error => format!("cannot be used for both sides of a connection ({error})"),
             };
-            (Part::Certificate, why)
+            Flaw::new(Part::Certificate, why)
         })?;
         let names = Names::of(&chain[0]);
         if !names.hub && !names.rank {
-            return Err((
+            return Err(Flaw::new(
                 Part::Certificate,
                 format!("is neither for `{HUB}` nor for `{RANK}`: make one with `syncline hub certs`"),
             ));
         }
         let roots = Arc::new(roots);
         let mismatch = |error: rustls::Error| match error {
-            rustls::Error::InconsistentKeys(_) => (Part::Key, "is not the key of the certificate".to_owned()),
-            error => (Part::Key, format!("cannot be used ({error})")),
+            rustls::Error::InconsistentKeys(_) => Flaw::new(Part::Key, "is not the key of the certificate"),
+            error => Flaw::new(Part::Key, format!("cannot be used ({error})")),
         };
         const VERSIONS: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13];
-        let unusable = |what: String| (Part::Ca, format!("cannot be used ({what})"));
+        let unusable = |what: String| Flaw::new(Part::Ca, format!("cannot be used ({what})"));
         let mut client = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(VERSIONS)
             .map_err(|error| unusable(error.to_string()))?
@@ -193,7 +213,12 @@ impl Identity {
             .map_err(mismatch)?;
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.send_tls13_tickets = 0;
-        Ok(Self { client: Arc::new(client), server: Arc::new(server), names, ends: (ends, ca_ends) })
+        Ok(Self {
+            client: Arc::new(client),
+            server: Arc::new(server),
+            names,
+            expiry: Expiry { own: ends, ca: ca_ends },
+        })
     }
 
     /// The names in the process's own certificate.
@@ -201,9 +226,9 @@ impl Identity {
         &self.names
     }
 
-    /// When the process's certificate and the CA's expire, in seconds since 1970.
-    pub const fn ends(&self) -> (i64, i64) {
-        self.ends
+    /// When the certificates expire.
+    pub const fn expiry(&self) -> Expiry {
+        self.expiry
     }
 
     /// The configuration of a connecting side whose peer's certificate must have `name`, which is [`HUB`] or [`RANK`].
@@ -330,7 +355,7 @@ mod tests {
             &Names { hub: true, jobs: vec!["train-1".to_owned()], ..Names::default() }
         );
         let now = OffsetDateTime::now_utc().unix_timestamp();
-        for end in [identity.ends().0, identity.ends().1] {
+        for end in [identity.expiry().own, identity.expiry().ca] {
             assert!((30 * 86_400 - 60..=30 * 86_400).contains(&(end - now)), "{end}");
         }
         assert!(issued.rank.is_none());
@@ -362,22 +387,22 @@ mod tests {
         let (certificate, key) = (&ours.hub.certificate, &ours.hub.key);
         assert_eq!(
             flaw(&theirs.ca, certificate, key),
-            (Part::Certificate, "was issued by another CA".to_owned())
+            Flaw::new(Part::Certificate, "was issued by another CA")
         );
         let other = flaw(&ours.ca, certificate, &theirs.hub.key);
-        assert_eq!(other, (Part::Key, "is not the key of the certificate".to_owned()));
-        assert_eq!(flaw("", certificate, key).0, Part::Ca);
+        assert_eq!(other, Flaw::new(Part::Key, "is not the key of the certificate"));
+        assert_eq!(flaw("", certificate, key).part, Part::Ca);
         assert_eq!(
-            flaw(&ours.ca, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", key).0,
+            flaw(&ours.ca, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", key).part,
             Part::Certificate
         );
         assert_eq!(
             flaw(&ours.ca, certificate, certificate),
-            (Part::Key, "contains no PEM private key".to_owned())
+            Flaw::new(Part::Key, "contains no PEM private key")
         );
-        assert_eq!(flaw(&ours.ca, &ours.ca, key).0, Part::Certificate);
+        assert_eq!(flaw(&ours.ca, &ours.ca, key).part, Part::Certificate);
         let broken = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n";
-        let (part, why) = flaw(&ours.ca, certificate, broken);
+        let Flaw { part, why } = flaw(&ours.ca, certificate, broken);
         assert!(part == Part::Key && !why.contains("c2VjcmV0") && !why.contains("secret"), "{why}");
     }
 
@@ -385,9 +410,9 @@ mod tests {
     fn expired_and_future_certificates_are_refused_with_their_date() {
         let day = |days: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(days * 86_400);
         let flaw = hub(&issue_between(None, 0, day(20_000), day(20_001)).unwrap()).unwrap_err();
-        assert_eq!(flaw, (Part::Ca, "expired on 2024-10-05 00:00 UTC".to_owned()));
+        assert_eq!(flaw, Flaw::new(Part::Ca, "expired on 2024-10-05 00:00 UTC"));
         let flaw = hub(&issue_between(None, 0, day(40_000), day(40_001)).unwrap()).unwrap_err();
-        assert_eq!(flaw, (Part::Certificate, "is not valid before 2079-07-08 00:00 UTC".to_owned()));
+        assert_eq!(flaw, Flaw::new(Part::Certificate, "is not valid before 2079-07-08 00:00 UTC"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use syncline_protocol::handshake::Key;
 use syncline_transport::certificates::issue::issue;
-use syncline_transport::certificates::{Identity, Part, date};
+use syncline_transport::certificates::{Expiry, Flaw, Identity, Part, date};
 use syncline_transport::trust::Trust;
 
 /// A job's CA, and a certificate of it with its key. `syncline.runtime.trust` reads them from files.
@@ -21,7 +21,7 @@ impl Certificates {
     /// reason.
     #[staticmethod]
     fn read(ca: &[u8], certificate: &[u8], key: &[u8]) -> PyResult<Self> {
-        let identity = Identity::new(ca, certificate, key).map_err(|(part, why)| {
+        let identity = Identity::new(ca, certificate, key).map_err(|Flaw { part, why }| {
             let part = match part {
                 Part::Ca => "ca",
                 Part::Certificate => "certificate",
@@ -35,7 +35,8 @@ impl Certificates {
     /// When the certificate and the CA's certificate expire, in seconds since 1970.
     #[getter]
     const fn ends(&self) -> (i64, i64) {
-        self.identity.ends()
+        let Expiry { own, ca } = self.identity.expiry();
+        (own, ca)
     }
 
     /// What the certificate is valid for: `hub`, `rank`, `job NAME`, `rank NUMBER`.

@@ -48,7 +48,14 @@ impl Held {
 pub(crate) struct Operations<T> {
     /// Its name in messages, such as `communicator`.
     name: &'static str,
-    inner: Own<Mutex<(Option<T>, UnderWay)>>,
+    inner: Own<Mutex<RunnerState<T>>>,
+}
+
+/// What runs operations, and those under way.
+struct RunnerState<T> {
+    /// `None` once it is closed.
+    runner: Option<T>,
+    under_way: UnderWay,
 }
 
 /// A value with threads, for the process that made it. A forked child does not have the threads: it cannot
@@ -113,13 +120,16 @@ impl UnderWay {
 
 impl<T: Send> Operations<T> {
     pub(crate) fn new(name: &'static str, runner: T) -> Self {
-        Self { name, inner: Own::new(Mutex::new((Some(runner), UnderWay::new()))) }
+        Self {
+            name,
+            inner: Own::new(Mutex::new(RunnerState { runner: Some(runner), under_way: UnderWay::new() })),
+        }
     }
 
     /// Calls `read` on what runs operations, unless it is closed.
     pub(crate) fn ask<R>(&self, read: impl FnOnce(&T) -> R) -> Option<R> {
         let inner = self.inner.get()?.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.0.as_ref().map(read)
+        inner.runner.as_ref().map(read)
     }
 
     /// The exception that it is closed, or belongs to another process.
@@ -143,9 +153,9 @@ impl<T: Send> Operations<T> {
         // interpreter.
         let Some(inner) = self.inner.get() else { return Err(self.closed()) };
         let mut inner = inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let over = inner.1.take_finished();
+        let over = inner.under_way.take_finished();
         let mut panicked = true;
-        let begun = inner.0.as_ref().map(|runner| {
+        let begun = inner.runner.as_ref().map(|runner| {
             guarded(|| {
                 let begun = begin(runner, &lent);
                 panicked = false;
@@ -159,7 +169,7 @@ impl<T: Send> Operations<T> {
         let begun = begun.map(|begun| {
             begun.map(|begun| {
                 let held = Arc::new(Held { begun, lent: Mutex::new(lent.take()) });
-                inner.1.held.push_back(Arc::clone(&held));
+                inner.under_way.held.push_back(Arc::clone(&held));
                 held
             })
         });
@@ -175,14 +185,14 @@ impl<T: Send> Operations<T> {
     /// Takes what runs operations, unless it is closed. Call [`Operations::close`] once operations under way
     /// are over.
     pub(crate) fn take(&self) -> Option<T> {
-        self.inner.get()?.lock().unwrap_or_else(PoisonError::into_inner).0.take()
+        self.inner.get()?.lock().unwrap_or_else(PoisonError::into_inner).runner.take()
     }
 
     /// Drops what runs operations. Operations under way fail, and their memory is released.
     pub(crate) fn close(&self, py: Python<'_>) {
         let Some(inner) = self.inner.get() else { return };
         let mut inner = inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let (runner, under_way) = (inner.0.take(), std::mem::take(&mut inner.1.held));
+        let (runner, under_way) = (inner.runner.take(), std::mem::take(&mut inner.under_way.held));
         drop(inner);
         py.detach(|| drop(runner));
         drop(under_way.iter().map(|held| held.released()).collect::<Vec<_>>());
