@@ -1,16 +1,16 @@
 //! Groups of a communicator: ranks that run operations and transfers among themselves. All groups use the
 //! same threads and connections.
 
+use super::Settings;
+use super::command::{Command, LaneHandle, LaneTransfer};
+use super::counters::{Counters, GroupCounters};
 use super::pending::{Completion, Pending};
-use super::worker::{Command, LaneHandle, LaneTransfer};
-use super::{Kept, Settings};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic};
-use syncline_membership::message::Progress;
 use syncline_protocol::extract::take_out;
 use syncline_protocol::fault::{Blame, FailedOperation, Fault, Task, Trouble};
 use syncline_protocol::lane::transfers::{Label, Transfer};
@@ -18,84 +18,15 @@ use syncline_protocol::lane::{MOST_GROUPS, Opening, StartedOperation};
 use syncline_protocol::memory::Region;
 use syncline_protocol::operation::Operation;
 use syncline_protocol::shape::PlanBook;
-use syncline_transport::lane_waker::LaneWaker;
 use syncline_units::CollectiveKind;
 
-/// How many operations of one group have begun, and how many are over.
-#[derive(Debug, Default)]
-pub(crate) struct GroupCounters {
-    begun: AtomicU64,
-    over: AtomicU64,
-}
-
-/// Received bytes that one lane keeps: see [`Kept`].
-#[derive(Debug, Default)]
-pub(super) struct LaneCounters {
-    pub early: AtomicU64,
-    pub most_early: AtomicU64,
-    pub transfers: AtomicU64,
-}
-
-/// Counters of a communicator, for its caller and its coordinator.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    /// Of the group of all ranks.
-    job: Arc<GroupCounters>,
-    /// Of the other groups, by the number that all members of a group use for it.
-    groups: Mutex<BTreeMap<u64, Arc<GroupCounters>>>,
-    lanes: Mutex<Vec<Arc<LaneCounters>>>,
-    /// The lanes' wakers, which know the peers that each lane hears, and the book that has the peers' names.
-    wakers: OnceLock<(Vec<Arc<LaneWaker>>, Arc<PlanBook>)>,
-}
-
-impl Counters {
-    /// Operations of a group that have begun and that are over; group 0 is the whole job. Zeros if this rank
-    /// has not made the group.
-    pub(crate) fn progress(&self, group: u64) -> Progress {
-        let groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
-        let counters = if group == 0 { Some(&self.job) } else { groups.get(&group) };
-        counters.map_or_else(Progress::default, |counters| Progress {
-            begun: counters.begun.load(Ordering::Relaxed),
-            over: counters.over.load(Ordering::Relaxed),
-        })
-    }
-
-    /// Ranks that some lane has received something from recently.
-    pub(crate) fn heard_peers(&self) -> Vec<u32> {
-        let Some((wakers, book)) = self.wakers.get() else { return Vec::new() };
-        let heard: BTreeSet<u32> = wakers.iter().flat_map(|waker| waker.hears()).collect();
-        heard.into_iter().map(|peer| book.name(peer)).collect()
-    }
-
-    /// Sets where [`Counters::heard_peers`] looks.
-    pub(super) fn set_wakers(&self, wakers: Vec<Arc<LaneWaker>>, book: &Arc<PlanBook>) {
-        _ = self.wakers.set((wakers, Arc::clone(book)));
-    }
-
-    /// The counters of the group of all ranks.
-    pub(super) fn of_job(&self) -> Arc<GroupCounters> {
-        Arc::clone(&self.job)
-    }
-
-    /// Adds counters for one more lane.
-    pub(super) fn add_lane(&self) -> Arc<LaneCounters> {
-        let counters = Arc::new(LaneCounters::default());
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
-        counters
-    }
-
-    /// Sums over all lanes.
-    pub(super) fn kept(&self) -> Kept {
-        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let sum = |counter: fn(&LaneCounters) -> &AtomicU64| {
-            lanes.iter().map(|lane| counter(lane).load(Ordering::Relaxed)).sum()
-        };
-        Kept {
-            early: sum(|lane| &lane.early),
-            most_early: sum(|lane| &lane.most_early),
-            transfers: sum(|lane| &lane.transfers),
-        }
-    }
+/// What a transfer is matched by, besides the two ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransferTag {
+    /// 0 for applications; each other space belongs to one collective.
+    pub space: u64,
+    /// The application's tag.
+    pub tag: i64,
 }
 
 /// What does not change about a group.
@@ -330,7 +261,7 @@ impl Shared {
         let transfers: Vec<RunningTransfer> = transfers.into_iter().map(|(_, each)| each).collect();
         drop((state, closing));
         fail_all(fault, operations, transfers);
-        self.counters.groups.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        self.counters.remove_group(id);
     }
 }
 
@@ -419,13 +350,7 @@ impl Group {
         let earlier = state.made.entry(name).or_default();
         let id = group_id(name, *earlier);
         *earlier += 1;
-        let counters = Arc::new(GroupCounters::default());
-        shared
-            .counters
-            .groups
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(id, Arc::clone(&counters));
+        let counters = shared.counters.add_group(id);
         let info = Arc::new(GroupInfo { slot, id, book: Arc::new(book), members, counters });
         state.groups.insert(slot, GroupState::new(Arc::clone(&info), name, deadline));
         // Hold the lock until every lane has this command, so that no command of the group's operations
@@ -541,18 +466,12 @@ impl Group {
         Ok(pending)
     }
 
-    /// Sends bytes to a rank of the group, which must receive as many with the same space and tag. Space 0 is
-    /// for applications; each other space belongs to one collective.
+    /// Sends bytes to a rank of the group, which must receive as many with the same space and tag.
     ///
     /// # Errors
     /// [`Code::BadValue`] if `to` is not another rank of the group.
-    pub fn send(
-        &self,
-        region: Region,
-        to: u32,
-        (space, tag): (u64, i64),
-    ) -> syncline_diagnostics::Result<Pending> {
-        self.transfer(true, region, Some(to), (space, tag))
+    pub fn send(&self, region: Region, to: u32, tag: TransferTag) -> syncline_diagnostics::Result<Pending> {
+        self.transfer(true, region, Some(to), tag)
     }
 
     /// Receives bytes from a rank of the group, or from any: [`Pending::source`] then returns which one. What
@@ -564,9 +483,9 @@ impl Group {
         &self,
         region: Region,
         from: Option<u32>,
-        (space, tag): (u64, i64),
+        tag: TransferTag,
     ) -> syncline_diagnostics::Result<Pending> {
-        self.transfer(false, region, from, (space, tag))
+        self.transfer(false, region, from, tag)
     }
 
     fn transfer(
@@ -574,7 +493,7 @@ impl Group {
         sends: bool,
         region: Region,
         peer: Option<u32>,
-        (space, tag): (u64, i64),
+        tag: TransferTag,
     ) -> syncline_diagnostics::Result<Pending> {
         let GroupInfo { id, book, members, .. } = &*self.info;
         if let Some(peer) = peer.filter(|&peer| peer >= book.ranks() || peer == book.member()) {
@@ -584,6 +503,7 @@ impl Group {
                 .allowed(format!("another rank: 0 to {}", book.ranks() - 1))
                 .into());
         }
+        let TransferTag { space, tag } = tag;
         if peer.is_none() && space != 0 {
             let message = "a collective cannot receive from any rank: it must name one";
             return Err(Diagnostic::error(Code::BadValue, message).into());

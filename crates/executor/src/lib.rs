@@ -3,18 +3,22 @@
 //!
 //! - [`group`]: collectives and transfers among all ranks of a job, or some, over the same threads and
 //!   connections;
-//! - `worker`: the thread of a lane;
+//! - `worker`: the thread of a lane; `command`: the commands to it; `counters`: its counters and those of groups;
 //! - `monitor`: the thread that monitors the lanes' threads;
 //! - [`pending`]: an operation under way, as its caller sees it;
 //! - [`session`]: joins the members of a job, and begins its epochs.
 
+mod command;
+mod counters;
 pub mod group;
 mod monitor;
 pub mod pending;
 pub mod session;
 mod worker;
 
-use group::{Counters, Group, GroupInfo, Shared};
+use command::{Command, LaneHandle};
+use counters::Counters;
+use group::{Group, GroupInfo, Shared};
 use monitor::Monitor;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -30,7 +34,7 @@ use syncline_protocol::operation::Operation;
 use syncline_protocol::settings::Settings;
 use syncline_protocol::shape::PlanBook;
 use syncline_transport::Connection;
-use worker::{Command, LaneHandle, Report, Worker};
+use worker::{Report, Worker};
 
 /// The [group](Group) of all ranks of a job, with the threads and connections that its smaller groups use,
 /// too.

@@ -1,8 +1,9 @@
 //! The thread that monitors the lanes: it fails operations after a fault, and finds those that miss their
 //! deadlines.
 
+use super::command::Command;
 use super::group::{GroupInfo, RunningOperation, RunningTransfer, Shared, State, fail_all};
-use super::worker::{Command, Report};
+use super::worker::Report;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

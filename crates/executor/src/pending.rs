@@ -1,6 +1,6 @@
 //! An operation or transfer under way, as its caller sees it.
 
-use super::worker::{Command, LaneHandle};
+use super::command::{Command, LaneHandle};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, Ordering};
 #[cfg(loom)]

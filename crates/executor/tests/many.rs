@@ -9,7 +9,7 @@ use crate::members::{self, all_reduce, are, place, settings, vector};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use syncline_executor::group::Group;
+use syncline_executor::group::{Group, TransferTag};
 use syncline_executor::pending::Pending;
 use syncline_executor::session::{Session, join};
 use syncline_protocol::heartbeat::Patience;
@@ -46,15 +46,15 @@ struct Exchange {
 }
 
 impl Exchange {
-    fn send(&mut self, group: &Group, to: u32, what: (u64, i64), bytes: &[u8]) {
+    fn send(&mut self, group: &Group, to: u32, tag: TransferTag, bytes: &[u8]) {
         let mut buffer = Buffer::new(bytes.len());
         buffer.as_mut_slice().copy_from_slice(bytes);
-        self.sent.push((group.send(buffer.region(), to, what).unwrap(), buffer));
+        self.sent.push((group.send(buffer.region(), to, tag).unwrap(), buffer));
     }
 
-    fn receive(&mut self, group: &Group, from: u32, what: (u64, i64), bytes: Vec<u8>) {
+    fn receive(&mut self, group: &Group, from: u32, tag: TransferTag, bytes: Vec<u8>) {
         let mut buffer = Buffer::new(bytes.len());
-        self.received.push((group.receive(buffer.region(), Some(from), what).unwrap(), buffer, bytes));
+        self.received.push((group.receive(buffer.region(), Some(from), tag).unwrap(), buffer, bytes));
     }
 
     fn end(self) {
@@ -82,19 +82,24 @@ fn exchange(group: &Group) {
     let size = |from: u32, to: u32| (from * 7 + to * 3) as usize % 4097;
     let mut all = Exchange::default();
     let (next, last) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
-    all.receive(group, last, (0, 1), content(last, rank, 100_000));
-    all.send(group, next, (0, 1), &content(rank, next, 100_000));
+    all.receive(group, last, TransferTag { space: 0, tag: 1 }, content(last, rank, 100_000));
+    all.send(group, next, TransferTag { space: 0, tag: 1 }, &content(rank, next, 100_000));
     for other in (0..ranks).filter(|&other| other != rank) {
-        all.receive(group, other, (3, 1), content(other, rank, size(other, rank)));
-        all.send(group, other, (3, 1), &content(rank, other, size(rank, other)));
+        all.receive(group, other, TransferTag { space: 3, tag: 1 }, content(other, rank, size(other, rank)));
+        all.send(group, other, TransferTag { space: 3, tag: 1 }, &content(rank, other, size(rank, other)));
         if rank == 0 {
-            all.receive(group, other, (1, 2), content(other, 0, 3 * other as usize));
-            all.send(group, other, (2, 3), &content(0, other, 5 * other as usize));
+            all.receive(
+                group,
+                other,
+                TransferTag { space: 1, tag: 2 },
+                content(other, 0, 3 * other as usize),
+            );
+            all.send(group, other, TransferTag { space: 2, tag: 3 }, &content(0, other, 5 * other as usize));
         }
     }
     if rank > 0 {
-        all.send(group, 0, (1, 2), &content(rank, 0, 3 * rank as usize));
-        all.receive(group, 0, (2, 3), content(0, rank, 5 * rank as usize));
+        all.send(group, 0, TransferTag { space: 1, tag: 2 }, &content(rank, 0, 3 * rank as usize));
+        all.receive(group, 0, TransferTag { space: 2, tag: 3 }, content(0, rank, 5 * rank as usize));
     }
     all.end();
 }

@@ -29,7 +29,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
-use syncline_executor::group::Group;
+use syncline_executor::group::{Group, TransferTag};
 use syncline_executor::session::{Session, join_with};
 use syncline_membership::hooks::Hooks;
 use syncline_membership::join_error::JoinError;
@@ -468,7 +468,7 @@ impl Communicator {
         self.operations.begin(py, Lent::new(Some(memory), None), |ranks, lent| {
             // SAFETY: only the transfer that is returned gets the region, and `Operations` holds `lent` until it has ended.
             let region = unsafe { lent.input() };
-            Ok(Begun::Transfer(ranks.group().send(region, to, (space, tag))?))
+            Ok(Begun::Transfer(ranks.group().send(region, to, TransferTag { space, tag })?))
         })
     }
 
@@ -484,7 +484,7 @@ impl Communicator {
         self.operations.begin(py, Lent::new(None, Some(memory)), |ranks, lent| {
             // SAFETY: as in `send`.
             let region = unsafe { lent.output() };
-            Ok(Begun::Transfer(ranks.group().receive(region, source, (space, tag))?))
+            Ok(Begun::Transfer(ranks.group().receive(region, source, TransferTag { space, tag })?))
         })
     }
 
@@ -562,7 +562,7 @@ fn invalid_timeout(key: &str, value: f64, allowed: &str) -> Diagnostics {
 fn error(py: Python<'_>, fault: &Fault) -> PyErr {
     let remedy = match fault.trouble.kind {
         FaultKind::Changed => "wait for an operation before you write to its memory",
-        FaultKind::Differs => "begin the same operations in the same order on all ranks",
+        FaultKind::Differs => "begin the same operations, of the same sizes, in the same order on all ranks",
         _ => "check the rank or link that is named, then join again, without that rank if it is gone",
     };
     let diagnostic = Diagnostic::error(Code::PeerFailed, fault.to_string());

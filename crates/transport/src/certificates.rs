@@ -83,7 +83,7 @@ impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Identity")
             .field("names", &self.names)
-            .field("ends", &self.ends)
+            .field("expiry", &self.expiry)
             .finish_non_exhaustive()
     }
 }
