@@ -1,7 +1,7 @@
 //! A worker's side of its connections to hubs: cuts vectors into chunks, and assembles them again (luo2020, section
 //! 3.2.4). No sockets, clocks or threads.
 
-use super::assignment::{Cores, HubCore, assign};
+use super::assignment::Routes;
 use super::frame::{Notice, Verb};
 use super::terms::{Contract, StepMode};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -48,54 +48,6 @@ pub struct Newcomer {
     pub worker: u32,
     /// The random number that it chose when it was started.
     pub incarnation: u64,
-}
-
-/// The core of each of a job's chunks.
-#[derive(Clone, Debug)]
-pub struct Routes {
-    assigned: Vec<HubCore>,
-    /// The number of each hub's first core, then the number of all cores.
-    firsts: Vec<u32>,
-}
-
-impl Routes {
-    /// Assigns the chunks of a contract to the cores of these hubs.
-    pub fn new(contract: &Contract, hubs: &[Cores]) -> Self {
-        let sizes: Vec<u64> =
-            (0..contract.catalogue.chunks()).map(|chunk| contract.catalogue.bytes(chunk)).collect();
-        let mut firsts = vec![0];
-        for hub in hubs {
-            firsts.push(firsts.last().expect("there is a first entry") + hub.cores);
-        }
-        Self { assigned: assign(&sizes, hubs), firsts }
-    }
-
-    /// Returns the number of cores of all hubs.
-    pub fn cores(&self) -> u32 {
-        *self.firsts.last().expect("it ends with the number of all cores")
-    }
-
-    /// Returns the number of a chunk's core among those of all hubs.
-    pub fn core(&self, chunk: u32) -> u32 {
-        let HubCore { hub, core } = self.assigned[chunk as usize];
-        self.firsts[hub as usize] + core
-    }
-
-    /// Returns the hub and the core with this number among those of all hubs.
-    pub fn hub_core(&self, core: u32) -> HubCore {
-        let hub = self.firsts.partition_point(|&first| first <= core) - 1;
-        HubCore { hub: hub as u32, core: core - self.firsts[hub] }
-    }
-
-    /// Returns the chunks of each core of a hub.
-    pub fn shares(&self, hub: u32) -> Vec<Vec<u32>> {
-        let cores = self.firsts[hub as usize + 1] - self.firsts[hub as usize];
-        let mut shares = vec![Vec::new(); cores as usize];
-        for (chunk, to) in (0u32..).zip(&self.assigned).filter(|(_, to)| to.hub == hub) {
-            shares[to.core as usize].push(chunk);
-        }
-        shares
-    }
 }
 
 /// An exchange that has begun.

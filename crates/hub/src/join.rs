@@ -3,8 +3,8 @@
 //! The worker opens a control connection to each hub and sends the job's terms, connects to every core, and begins once
 //! all workers have joined.
 
-use super::assignment::Cores;
-use super::client::{Client, Newcomer, Routes};
+use super::assignment::{Cores, Routes};
+use super::client::{Client, Newcomer};
 use super::message::{FromHub, FromWorker};
 use super::optimizer::Optimizers;
 use super::register::MOST_CORES;

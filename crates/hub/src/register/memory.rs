@@ -1,7 +1,7 @@
 //! The share of a hub's memory that a job may use.
 
 use super::HubList;
-use crate::client::Routes;
+use crate::assignment::Routes;
 use crate::terms::Contract;
 use syncline_protocol::memory::Pool;
 
