@@ -11,8 +11,9 @@ use syncline_membership::hooks::{Hooks, Wanted};
 use syncline_membership::join_error::JoinError;
 use syncline_membership::lane_connector;
 use syncline_membership::listeners::Listeners;
-use syncline_membership::member_connection::{self, MemberConnection, MemberThread};
+use syncline_membership::member_connection::{self, MemberConnection};
 use syncline_membership::member_settings::MemberSettings;
+use syncline_membership::member_thread::MemberThread;
 use syncline_membership::roster::Roster;
 use syncline_protocol::settings::Settings;
 use syncline_protocol::shape::PlanBook;
@@ -257,7 +258,7 @@ impl ConnectedEpoch {
         let Self { connection, roster, book, connections } = self;
         let mut started = None;
         let link = |executor| {
-            let thread = Arc::new(connection.watch(settings.patience, executor, coordinator)?);
+            let thread = Arc::new(MemberThread::start(connection, settings.patience, executor, coordinator)?);
             started = Some(Arc::clone(&thread));
             Ok(thread)
         };

@@ -19,7 +19,7 @@
 //! - [`member_settings`]: a member's rank, its addresses and the coordinator's; [`hooks`]: callbacks while it joins;
 //!   [`join_error`]: why it could not;
 //! - [`coordinator_thread`]: the coordinator's thread; [`member_connection`]: a member's connection to the
-//!   coordinator, and the thread that serves it;
+//!   coordinator; [`member_thread`]: the thread that serves it;
 //! - [`roster`]: the ranks of an epoch; [`listeners`]: the sockets on which a member listens; [`lane_connector`]:
 //!   connects the lanes of members.
 
@@ -36,6 +36,7 @@ pub mod listeners;
 pub mod member;
 pub mod member_connection;
 pub mod member_settings;
+pub mod member_thread;
 pub mod message;
 pub mod roster;
 
