@@ -2,19 +2,17 @@
 
 use super::command::{Command, LaneTransfer};
 use super::counters::LaneCounters;
-use super::group::GroupInfo;
 use super::pending::Completion;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
-use std::time::Instant;
 use syncline_protocol::extract::take_out;
-use syncline_protocol::fault::{Blame, FailedOperation, Fault, FaultKind, Task, Trouble};
+use syncline_protocol::fault::{Blame, FailedOperation, Fault, FaultKind, Trouble};
 use syncline_protocol::heartbeat::{LostPeer, Patience};
-use syncline_protocol::lane::transfers::{Delivery, Label, Mismatch, Transfer};
-use syncline_protocol::lane::{Desertion, Lane, Opening, StartedOperation, key};
+use syncline_protocol::lane::transfers::{Delivery, Mismatch};
+use syncline_protocol::lane::{Desertion, Lane, StartedOperation, key};
 use syncline_protocol::machine::Machine;
 use syncline_transport::Connection;
 use syncline_transport::affinity;
