@@ -104,11 +104,12 @@ def test_counters_equal_the_slices_of_the_tables(tmp_path: Path) -> None:
         (queues, "timeouts", "retransmission time-outs", 1),
     ):
         assert any(table[column]), name
-        for dimension, start, end, value in zip(
-            *(table[each] for each in ("dimension", "start_s", "end_s", column)), strict=True
+        kinds = table.get("kind", ["links"] * len(table["dimension"]))
+        for kind, dimension, start, end, value in zip(
+            kinds, *(table[each] for each in ("dimension", "start_s", "end_s", column)), strict=True
         ):
-            if dimension == "compute" or (dimension, name) not in trace.values:
-                assert dimension == "compute" or not value
+            if kind == "compute" or (dimension, name) not in trace.values:
+                assert kind == "compute" or not value
                 continue
             middle = round(5e8 * (start + end))
             assert trace.at((dimension, name), middle) == pytest.approx(scale * value), (dimension, name, start)

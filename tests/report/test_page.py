@@ -144,6 +144,22 @@ def test_activity_and_critical_path(small: syncline.Result) -> None:
     assert 0 < compute < small.summary.compute_s
 
 
+def test_a_dimension_called_compute_has_a_lane_of_its_own() -> None:
+    fabric = {"shape": "Ring(4)_Switch(2)", "rate": "25GB/s", "names": ["compute", "rail"]}
+    result = syncline.simulate(workload=SMALL["workload"], compute="given", fabric=fabric)
+    found = embedded(report(result).decode())["activity"]
+    lanes = [(lane["name"], lane.get("dimension")) for lane in found["data"]["lanes"]]
+    assert lanes == [("compute", None), ("compute", 0), ("rail", 1)]
+    compute, links = found["data"]["lanes"][:2]
+    assert compute["mean"] != links["mean"]
+    # Without a task of compute, the dimension is not taken for it.
+    result = syncline.simulate(workload={"collective": "all_reduce", "bytes": "1MB"}, fabric=fabric)
+    found = embedded(report(result).decode())["activity"]
+    assert found["title"] == "The network over time"
+    assert "compute carries " in found["finding"]
+    assert "whose compute is busy" not in found["reading"]
+
+
 def test_dimensions_have_the_same_colour_in_every_chart() -> None:
     fabric = {"shape": "Ring(4)_Ring(1)_Switch(2)", "rate": "25GB/s"}
     for workload in ({"collective": "all_reduce", "bytes": "1MB"}, SMALL["workload"]):

@@ -38,6 +38,15 @@ pub(crate) struct Doubts {
     pub windows: bool,
 }
 
+/// How busy the links of a run were.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Busy<'a> {
+    /// For each tier, the share of the run in which its busiest link was sending, as far as the network model knows it.
+    pub tiers: &'a [f64],
+    /// Why faster links may save more or less than that says.
+    pub doubts: Doubts,
+}
+
 /// The bottleneck of a critical path.
 fn bottleneck(worth: &Worth<'_>) -> Bottleneck {
     match worth.most(|_| true) {
@@ -50,18 +59,17 @@ fn bottleneck(worth: &Worth<'_>) -> Bottleneck {
     }
 }
 
-/// Writes the critical path, the bottleneck and the sentence into the summary. `busy` holds, for each tier, the share
-/// of the run in which its busiest link was sending, as far as the network model knows it.
+/// Writes the critical path, the bottleneck and the sentence into the summary.
 pub(crate) fn diagnose(
     summary: &mut Summary,
-    (busy, doubts): (&[f64], Doubts),
+    busy: Busy<'_>,
     prepared: &Prepared,
     record: &Record,
     stalls: &[Stall],
 ) {
     let lost = loss::Cost::of(stalls, &parts::under_way(&record.path));
     let parts = parts::parts(prepared, &record.path, lost.all());
-    let worth = Worth::new(&parts, summary, (busy, doubts), prepared, record);
+    let worth = Worth::new(&parts, summary, busy, prepared, record);
     let bottleneck = bottleneck(&worth);
     let reason = match bottleneck {
         Bottleneck::Nothing if summary.ended != Ended::Finished => {

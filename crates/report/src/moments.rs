@@ -8,6 +8,7 @@ use syncline_engine::{Job, Record, task_name};
 use syncline_fabric::parts::Way;
 use syncline_net_api::Measurements;
 use syncline_prepare::{Prepared, tiers};
+use syncline_timeline::tables::ActivityKind;
 use syncline_timeline::{PathKind, Table, tables};
 use syncline_units::LinkId;
 
@@ -40,7 +41,8 @@ pub(crate) fn activity(prepared: &Prepared, record: &Record, network: &mut dyn M
     let mut lanes = Vec::new();
     if record.computing.iter().any(|rank| !rank.is_empty()) {
         let ranks = record.computing.iter().map(|busy| (busy.as_slice(), 1, members));
-        lanes.push(lane("compute".to_owned(), record, ranks));
+        let compute = ActivityKind::Compute;
+        lanes.push((compute, lane(compute.name().to_owned(), record, ranks)));
     }
     let (symmetry, fabric) = (&prepared.symmetry, &prepared.fabric);
     let mut of_dims: BTreeMap<usize, Vec<LinkId>> = BTreeMap::new();
@@ -55,16 +57,17 @@ pub(crate) fn activity(prepared: &Prepared, record: &Record, network: &mut dyn M
             let port = symmetry.port(link);
             (activity.row(port as usize), fabric.link(link).rate.0, symmetry.links_of(port))
         });
-        lanes.push(lane(names[dim].clone(), record, ports));
+        lanes.push((ActivityKind::Links, lane(names[dim].clone(), record, ports)));
     }
     let starts: Vec<f64> = slices.iter().map(|slice| slice.start.as_s()).collect();
     let ends: Vec<f64> = slices.iter().map(|slice| slice.end.as_s()).collect();
     Table::from(tables::Activity {
-        dimension: lanes.iter().flat_map(|lane| vec![lane.name.clone(); slices.len()]).collect(),
+        dimension: lanes.iter().flat_map(|(_, lane)| vec![lane.name.clone(); slices.len()]).collect(),
         start_s: starts.repeat(lanes.len()),
         end_s: ends.repeat(lanes.len()),
-        utilization: lanes.iter().flat_map(|lane| lane.utilization.clone()).collect(),
-        busiest_utilization: lanes.iter().flat_map(|lane| lane.busiest.clone()).collect(),
+        utilization: lanes.iter().flat_map(|(_, lane)| lane.utilization.clone()).collect(),
+        busiest_utilization: lanes.iter().flat_map(|(_, lane)| lane.busiest.clone()).collect(),
+        kind: lanes.iter().flat_map(|(kind, _)| vec![kind.name().to_owned(); slices.len()]).collect(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! The summary of a run.
 
-use crate::diagnosis::Doubts;
+use crate::diagnosis::{Busy, Doubts};
 use crate::jobs::jobs;
 use crate::links::{LinkRow, PS, dim_summaries, share};
 use crate::{contention, cost, diagnosis, loss, vocabulary, work_rates};
@@ -14,14 +14,26 @@ use syncline_scenario::{NetworkSettings, Scenario, Workload};
 use syncline_timeline::{Bottleneck, Ended, Packets, Summary};
 use syncline_units::Time;
 
+/// What the network model has observed in a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Observed<'a> {
+    /// Counts of packets, if the model has packets.
+    pub packets: Option<Packets>,
+    /// Which links delayed which messages.
+    pub contention: &'a [Contention],
+    /// The longest stalls.
+    pub stalls: &'a [Stall],
+}
+
 /// Derives the summary.
 pub(crate) fn summary(
     scenario: &Scenario,
     prepared: &Prepared,
     record: &Record,
     links: &[LinkRow],
-    (packets, contention, stalls): (Option<Packets>, &[Contention], &[Stall]),
+    observed: Observed<'_>,
 ) -> Summary {
+    let Observed { packets, contention, stalls } = observed;
     // Sum whole numbers, so that the result does not depend on the order of the ranks or on how they are grouped.
     let mean = |of: fn(&RankRecord) -> u64| {
         let sum: u128 = record.ranks.iter().map(|rank| u128::from(of(rank))).sum();
@@ -87,7 +99,7 @@ pub(crate) fn summary(
         reorders: scenario.collectives.order != QueueOrder::Fifo,
         windows: matches!(scenario.network, NetworkSettings::Packet(_)),
     };
-    diagnosis::diagnose(&mut summary, (&busy, doubts), prepared, record, stalls);
+    diagnosis::diagnose(&mut summary, Busy { tiers: &busy, doubts }, prepared, record, stalls);
     if matches!(summary.bottleneck, Bottleneck::Links { .. }) {
         summary.reason.push_str(&contention::sentence(prepared, contention));
     }

@@ -1,7 +1,7 @@
 //! Puts the parts of a timeline together.
 
 use crate::links::{link_rows, link_table};
-use crate::summary::summary;
+use crate::summary::{Observed, summary};
 use crate::tables::{collectives, layers, phases, ranks};
 use crate::unfold;
 use crate::{contention, cost, diagnosis, loss, moments, overload};
@@ -24,7 +24,7 @@ pub fn timeline(
     let finished = unfold::collectives(prepared, std::mem::take(&mut record.collectives));
     let contention = network.contention();
     let stalls = network.stalls();
-    let observed = (network.packets(), &contention[..], &stalls[..]);
+    let observed = Observed { packets: network.packets(), contention: &contention, stalls: &stalls };
     let mut summary = summary(scenario, prepared, &record, &links, observed);
     // In a run that was cut off, `analytical` may have booked inner links for times after the end, so only look at runs
     // that finished.

@@ -4,7 +4,7 @@
 use crate::support::simulate;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use syncline_timeline::{PathKind, Summary};
+use syncline_timeline::{PathKind, Summary, Timeline};
 
 /// A change of a job.
 #[derive(Clone, Copy)]
@@ -406,4 +406,31 @@ fn tiers_that_are_equally_busy_bound_a_run_together() {
     let gain = 1.0 - faster / summary.step_time_s;
     assert!((0.44..0.45).contains(&gain), "{gain} {}", summary.reason);
     assert!(summary.reason.contains("; doubling the rate of all links by about 4"), "{}", summary.reason);
+}
+
+/// A dimension may have any name. One called `compute` is neither compute in the diagnosis nor in the table of activity.
+#[test]
+fn a_dimension_called_compute_is_not_compute() {
+    let jobs = [
+        data_parallel(5.0, "queued", NO_CHANGE),
+        data_parallel(500.0, "analytical", NO_CHANGE),
+        tensor_parallel(500_000, "queued", NO_CHANGE),
+        pipeline(4, 1000, "queued", NO_CHANGE),
+        collective("all_reduce", 400_000_000, "queued", NO_CHANGE),
+    ];
+    for job in jobs {
+        for dim in ["nvlink", "rail"] {
+            let quoted = |name: &str| format!("\"{name}\"");
+            let renamed = job.to_string().replace(&quoted(dim), &quoted("compute"));
+            let (before, after) = (simulate(&job), simulate(&serde_json::from_str(&renamed).unwrap()));
+            let summary = |timeline: &Timeline| serde_json::to_string(&timeline.summary).unwrap();
+            assert_eq!(summary(&after), summary(&before).replace(dim, "compute"));
+            let column = |timeline: &Timeline, name| {
+                timeline.table("activity").unwrap().column(name).unwrap().data.clone()
+            };
+            for name in ["kind", "start_s", "end_s", "utilization", "busiest_utilization"] {
+                assert_eq!(column(&after, name), column(&before, name), "{name}");
+            }
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Numbers over time, read from tables of slices. A value holds until the next one.
 
 use crate::table::{Data, Table};
+use crate::tables::ActivityKind;
 use syncline_units::Time;
 
 /// The unit of a counter's values.
@@ -50,9 +51,10 @@ pub fn counters(tables: &[Table]) -> Vec<Counter> {
     for (table, column, name, unit) in COLUMNS {
         let Some(table) = tables.iter().find(|each| each.name == table) else { continue };
         let Some((names, slices)) = slices(table, column) else { continue };
-        for (dimension, (start, end, value)) in names.iter().zip(slices) {
+        let kinds = texts(table, "kind");
+        for (row, (dimension, (start, end, value))) in names.iter().zip(slices).enumerate() {
             // Compute is not a dimension: its spans show when it is busy.
-            if dimension == "compute" {
+            if kinds.is_some_and(|kinds| kinds[row] == ActivityKind::Compute.name()) {
                 continue;
             }
             if !dimensions.contains(&dimension.as_str()) {
@@ -97,10 +99,17 @@ type Slice = (Time, Time, f64);
 
 /// The dimension of each row, and its slice.
 fn slices<'a>(table: &'a Table, column: &str) -> Option<(&'a [String], Vec<Slice>)> {
-    let Data::Text(names) = &table.column("dimension")?.data else { return None };
+    let names = texts(table, "dimension")?;
     let (start, end) = (numbers(table, "start_s")?, numbers(table, "end_s")?);
     let rows = start.into_iter().zip(end).zip(numbers(table, column)?);
     Some((names, rows.map(|((start, end), value)| (time(start), time(end), value)).collect()))
+}
+
+fn texts<'a>(table: &'a Table, column: &str) -> Option<&'a [String]> {
+    match &table.column(column)?.data {
+        Data::Text(values) => Some(values),
+        _ => None,
+    }
 }
 
 fn numbers(table: &Table, column: &str) -> Option<Vec<f64>> {
@@ -142,6 +151,23 @@ mod tests {
         let expected =
             Counter { dimension: "local".into(), name: "utilisation", unit: Unit::Percent, points };
         assert_eq!(found, [expected]);
+    }
+
+    #[test]
+    fn compute_has_no_counter_but_a_dimension_of_that_name_has() {
+        let table = |kinds: [&str; 4]| {
+            Table::new("activity", "A slice")
+                .with("dimension", "Its name", vec!["compute".to_owned(); 4])
+                .with("start_s", "Begin", vec![0.0, 1e-6, 0.0, 1e-6])
+                .with("end_s", "End", vec![1e-6, 2e-6, 1e-6, 2e-6])
+                .with("utilization", "A number", vec![1.0, 1.0, 0.5, 0.25])
+                .with("kind", "What it is", kinds.map(str::to_owned).to_vec())
+        };
+        let found = counters(&[table(["compute", "compute", "links", "links"])]);
+        let points = vec![(Time(0), 50.0), (Time(1_000_000), 25.0), (Time(2_000_000), 0.0)];
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].dimension.as_str(), &found[0].points), ("compute", &points));
+        assert!(counters(&[table(["compute"; 4])]).is_empty());
     }
 
     #[test]

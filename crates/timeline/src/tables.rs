@@ -204,6 +204,27 @@ table! {
         pub utilization: Vec<f64>,
         /// Utilization of the busiest link; for compute, of the busiest rank
         pub busiest_utilization: Vec<f64>,
+        /// What the slice is of: `compute`, or the `links` of a dimension or tier, which may be called `compute`, too
+        pub kind: Vec<String>,
+    }
+}
+
+/// What a row of [`Activity`] is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActivityKind {
+    /// Compute of all ranks.
+    Compute,
+    /// The links of a dimension or tier.
+    Links,
+}
+
+impl ActivityKind {
+    /// Its name in the table.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Links => "links",
+        }
     }
 }
 

@@ -60,7 +60,7 @@ pub(super) fn reason(
         }
         if let Some(limit) = worth.limit(part) {
             let busy = percent(limit.busy);
-            sentence.push_str(&format!(", because {} is busy {busy} of the time", limit.name));
+            sentence.push_str(&format!(", because {} is busy {busy} of the time", limit.of.name()));
         }
         let all = worth.of_all_links();
         if !part.tier.is_empty() && 2 * all.0 > 3 * worth.of(part).0 {
@@ -84,7 +84,7 @@ pub(super) fn reason(
 /// Says what twice the rate of a tier (of all links if `None`) may save at most if chunks change their order; empty
 /// unless that is much more than `predicted` for the same order.
 fn if_reordered(worth: &Worth<'_>, predicted: Saving, tier: Option<&str>) -> String {
-    match worth.most_with(|name| worth.is_of(name, tier)) {
+    match worth.most_with(|limit| worth.is_of(limit, tier)) {
         Some(most) if most.0 > predicted.0 + REORDERED => {
             format!(", or up to {} if chunks change their order", percent(most.per_mille()))
         }

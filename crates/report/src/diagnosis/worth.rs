@@ -1,6 +1,6 @@
 //! How much shorter a run is with a faster part of its critical path.
 
-use super::Doubts;
+use super::{Busy, Doubts};
 use syncline_critical_path::{CriticalPath, Spent};
 use syncline_engine::Record;
 use syncline_prepare::Prepared;
@@ -19,11 +19,33 @@ pub(super) struct Worth<'a> {
     doubts: Doubts,
 }
 
+/// What a [`Limit`] is. A tier may be called `compute`, so names do not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LimitOf<'a> {
+    /// Compute of a rank.
+    Compute,
+    /// A link.
+    Links {
+        /// Its tier.
+        tier: &'a str,
+    },
+}
+
+impl<'a> LimitOf<'a> {
+    /// Its name on screens.
+    pub(super) fn name(self) -> &'a str {
+        match self {
+            Self::Compute => PathKind::Compute.name(),
+            Self::Links { tier } => tier,
+        }
+    }
+}
+
 /// A busy link or rank. The run cannot take less time than it is busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limit<'a> {
-    /// Its tier of links, or compute.
-    pub(super) name: &'a str,
+    /// What is busy.
+    pub(super) of: LimitOf<'a>,
     /// For how much of the run it is busy, in thousandths.
     pub(super) busy: u32,
 }
@@ -46,8 +68,6 @@ impl Saving {
     }
 }
 
-const COMPUTE: &str = "compute";
-
 /// A limit explains a part's saving if the time that it leaves is at most this many times the saving.
 const NEARLY: f64 = 1.1;
 
@@ -55,18 +75,20 @@ impl<'a> Worth<'a> {
     pub(super) fn new(
         parts: &'a [PathPart],
         summary: &'a Summary,
-        (busy, doubts): (&[f64], Doubts),
+        busy: Busy<'_>,
         prepared: &'a Prepared,
         record: &'a Record,
     ) -> Self {
         let compute = record.ranks.iter().map(|rank| rank.compute).max().unwrap_or_default();
         let thousandths = |share: f64| (1000.0 * share).clamp(0.0, 1000.0) as u32;
         let of_run = |time: f64| if summary.total_time_s > 0.0 { time / summary.total_time_s } else { 0.0 };
-        let limit = |name: &'a str, share: f64| Limit { name, busy: thousandths(share) };
-        let links = summary.dims.iter().zip(busy).map(|(tier, &busy)| limit(&tier.name, busy));
-        let limits = [limit(COMPUTE, of_run(compute.as_s()))].into_iter().chain(links).collect();
+        let limit = |of: LimitOf<'a>, share: f64| Limit { of, busy: thousandths(share) };
+        let of_links = |tier: &'a str| LimitOf::Links { tier };
+        let links =
+            summary.dims.iter().zip(busy.tiers).map(|(tier, &busy)| limit(of_links(&tier.name), busy));
+        let limits = [limit(LimitOf::Compute, of_run(compute.as_s()))].into_iter().chain(links).collect();
         let tiers = prepared.fabric.parts().tiers.iter().map(|tier| tier.name.clone()).collect();
-        Self { parts, path: &record.path, tiers, limits, doubts }
+        Self { parts, path: &record.path, tiers, limits, doubts: busy.doubts }
     }
 
     /// What the run saves if `part`, with all that shrinks with it, becomes twice as fast or vanishes.
@@ -102,14 +124,15 @@ impl<'a> Worth<'a> {
     /// What the run saves if all links are twice as fast.
     pub(super) fn of_all_links(&self) -> Saving {
         let saved = 1000.0 * self.path.saved.twice_on_all_links().0 as f64 / self.length().max(1) as f64;
-        let compute = self.limits.iter().find(|limit| limit.name == COMPUTE).map_or(0, |limit| limit.busy);
+        let compute =
+            self.limits.iter().find(|limit| limit.of == LimitOf::Compute).map_or(0, |limit| limit.busy);
         Saving((saved.round() as u32).min(2 * (1000 - compute)))
     }
 
     /// The most that links of twice the rate can save if chunks come in another order: all but the time of the link or
-    /// rank that is then busy longest. `None` if chunks keep their order. `is_faster` selects the links by name.
-    pub(super) fn most_with(&self, is_faster: impl Fn(&str) -> bool) -> Option<Saving> {
-        let left = |limit: &Limit<'_>| if is_faster(limit.name) { limit.busy } else { 2 * limit.busy };
+    /// rank that is then busy longest. `None` if chunks keep their order. `is_faster` selects the links.
+    pub(super) fn most_with(&self, is_faster: impl Fn(LimitOf<'_>) -> bool) -> Option<Saving> {
+        let left = |limit: &Limit<'_>| if is_faster(limit.of) { limit.busy } else { 2 * limit.busy };
         let longest = self.limits.iter().map(left).max().unwrap_or(0);
         self.doubts.reorders.then(|| Saving(2000u32.saturating_sub(longest)))
     }
@@ -119,9 +142,12 @@ impl<'a> Worth<'a> {
         if self.doubts.windows { "up to" } else { "about" }
     }
 
-    /// Whether `name`, that of a limit, belongs to the links of `tier`, or to any links if `tier` is `None`.
-    pub(super) fn is_of(&self, name: &str, tier: Option<&str>) -> bool {
-        name != COMPUTE && tier.is_none_or(|tier| name == tier || self.limits.len() == 2)
+    /// Whether a limit is one of the links of `tier`, or of any links if `tier` is `None`.
+    pub(super) fn is_of(&self, limit: LimitOf<'_>, tier: Option<&str>) -> bool {
+        match limit {
+            LimitOf::Compute => false,
+            LimitOf::Links { tier: own } => tier.is_none_or(|tier| own == tier || self.limits.len() == 2),
+        }
     }
 
     /// The length of the critical path.
@@ -140,11 +166,12 @@ impl<'a> Worth<'a> {
     /// The busiest link or rank that does not become faster with `part`.
     fn busiest_other(&self, part: &PathPart) -> Option<Limit<'a>> {
         let others = self.limits.iter().filter(|limit| match part.kind {
-            // If there is only one tier, `part` may have another name for it.
-            PathKind::Bytes | PathKind::Queueing => {
-                limit.name != part.tier && (self.limits.len() > 2 || limit.name == COMPUTE)
-            }
-            PathKind::Compute | PathKind::Skew | PathKind::Bubble => limit.name != COMPUTE,
+            PathKind::Bytes | PathKind::Queueing => match limit.of {
+                LimitOf::Compute => true,
+                // If there is only one tier, `part` may have another name for it.
+                LimitOf::Links { tier } => tier != part.tier && self.limits.len() > 2,
+            },
+            PathKind::Compute | PathKind::Skew | PathKind::Bubble => limit.of != LimitOf::Compute,
             PathKind::Memory | PathKind::Reduction | PathKind::Latency | PathKind::Timeout => true,
         });
         others.max_by_key(|limit| limit.busy).copied()

@@ -71,16 +71,19 @@ def dimensions(source: Source) -> Chart | None:
 
 def activity(source: Source) -> Chart | None:
     """Utilisation of compute and of each dimension over time; of each tier of links if the run has a table of tiers."""
-    table = source.table("activity", "dimension", "start_s", "end_s", "utilization", "busiest_utilization")
+    table = source.table("activity", "dimension", *SLICES, "kind")
     if table is None:
         return None
     tiers = source.table("tiers", "tier", "way", *SLICES, "links", "full_links")
     place = {dim.name: number for number, dim in enumerate(source.summary.dims)}
     lanes = []
-    for name, rows in rows_of(table["dimension"]).items():
-        if name == "compute":
-            lanes.append(_lane(name, table, rows))
-        elif not tiers:
+    # A dimension may be called `compute`, too.
+    computes = [row for row, kind in enumerate(table["kind"]) if kind == "compute"]
+    if computes:
+        lanes.append(_lane("compute", table, computes))
+    if not tiers:
+        of_dims = rows_of(table["dimension"], [row for row, kind in enumerate(table["kind"]) if kind == "links"])
+        for name, rows in of_dims.items():
             lanes.append(_lane(name, table, rows, dimension=place[name]) if name in place else _lane(name, table, rows))
     finding = _fullest(table)
     if tiers:
@@ -93,12 +96,10 @@ def activity(source: Source) -> Chart | None:
     what = "tier of links" if tiers else "dimension"
     return Chart(
         "activity",
-        "Compute and network over time"
-        if any(lane["name"] == "compute" for lane in lanes)
-        else "The network over time",
+        "Compute and network over time" if computes else "The network over time",
         f"Shown: the first {time(end)} of the run. {finding}",
         f"Filled: bytes carried over the capacity of all links of the {what}, in each slice of time"
-        + ("; for compute, the mean share of ranks whose compute is busy" if lanes[0]["name"] == "compute" else "")
+        + ("; for compute, the mean share of ranks whose compute is busy" if computes else "")
         + f". Line: the busiest link of the {what}. A {what} whose busiest link is far above its mean is loaded"
         " unevenly."
         + (
@@ -186,7 +187,7 @@ def _weight(tiers: Table, row: int) -> float:
 
 
 def _but_compute(table: Table) -> Any:
-    return lambda row: (table["dimension"][row] != "compute", table["utilization"][row], -row)
+    return lambda row: (table["kind"][row] != "compute", table["utilization"][row], -row)
 
 
 def fabric(source: Source) -> Chart | None:

@@ -61,8 +61,9 @@ def _place(source: Source, name: str) -> dict[str, int]:
 def _lossy(source: Source, table: Table, name: str, rows: list[int]) -> dict[str, Any]:
     """Utilisation and counts of events of a dimension over time; kinds of events that never occur are left out."""
     columns = {"start": "start_s", "end": "end_s", "mean": "utilization", "busiest": "busiest_utilization"}
-    used = source.table("activity", "dimension", *columns.values()) or {}
-    mine = [row for row, each in enumerate(used.get("dimension", ())) if each == name]
+    used = source.table("activity", "dimension", *columns.values(), "kind") or {}
+    links = zip(used.get("dimension", ()), used.get("kind", ()), strict=True)
+    mine = [row for row, each in enumerate(links) if each == (name, "links")]
     counts = {kind: [table[kind][row] for row in rows] for kind in KINDS}
     return {
         "name": name,

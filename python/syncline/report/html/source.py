@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from syncline.report.html.stages import traced
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from syncline.report.html.stages import Stage
     from syncline.run import Run
@@ -25,11 +25,11 @@ SPANS = 1 << 20
 Table = dict[str, list[Any]]
 
 
-def rows_of(names: Sequence[str]) -> dict[str, list[int]]:
-    """The rows of each name, in order of first appearance."""
+def rows_of(names: Sequence[str], among: Iterable[int] | None = None) -> dict[str, list[int]]:
+    """The rows of each name, in order of first appearance. ``among`` selects rows; all, if it is left out."""
     rows: dict[str, list[int]] = {}
-    for index, name in enumerate(names):
-        rows.setdefault(name, []).append(index)
+    for index in range(len(names)) if among is None else among:
+        rows.setdefault(names[index], []).append(index)
     return rows
 
 
