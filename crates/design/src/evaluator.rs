@@ -1,8 +1,9 @@
 //! A job and a cluster that can be changed and measured again.
 
+use std::sync::Arc;
 use syncline_diagnostics::{Code, Diagnostic, Result};
 use syncline_prepare::watch::Watch;
-use syncline_prepare::{Prepared, prepare, tiers};
+use syncline_prepare::{Files, Prepared, prepare_from, tiers};
 use syncline_scenario::{Fabric, Placement, Scenario, Traced};
 use syncline_simulate::{Control, execute};
 use syncline_timeline::Ended;
@@ -17,17 +18,19 @@ pub struct Evaluation {
     pub busy: Vec<(String, Time)>,
 }
 
-/// A job on a cluster. Change the cluster, then evaluate.
+/// A job on a cluster. Change the cluster, then evaluate. Reads the files of the job at the first evaluation; copies share
+/// them.
 #[derive(Clone, Debug)]
 pub struct Evaluator {
     scenario: Scenario,
+    files: Arc<Files>,
 }
 
 impl Evaluator {
     /// An evaluator of `scenario`, which is checked when it is evaluated. Records no spans.
     pub fn new(mut scenario: Scenario) -> Self {
         scenario.trace.ranks = Traced::Listed(Vec::new());
-        Self { scenario }
+        Self { scenario, files: Arc::default() }
     }
 
     /// The scenario in its present form.
@@ -81,7 +84,7 @@ impl Evaluator {
     /// run.
     pub fn evaluate(&self, control: &mut Control<'_>) -> Result<Evaluation> {
         let watch = Watch::new(&self.scenario.limits, control.cancel, control.spent);
-        let prepared = prepare(&self.scenario, &watch)?;
+        let prepared = prepare_from(&self.scenario, &self.files, &watch)?;
         let (ended, evaluation) =
             execute(&self.scenario, &prepared, &watch, control, |_, record, network, _| {
                 let busy = busiest(&prepared, |link| network.link_use(link).busy);

@@ -2,7 +2,7 @@
 
 use syncline_design::Evaluator;
 use syncline_diagnostics::Code;
-use syncline_scenario::{NetworkSettings, Placement, Scenario};
+use syncline_scenario::{NetworkSettings, Placement, Scenario, Workload};
 use syncline_simulate::{Control, run};
 use syncline_timeline::Data;
 use syncline_units::{Bytes, Rate, Time};
@@ -89,4 +89,19 @@ fn rates_must_fit_the_dimensions() {
     let found = evaluator.set_rates(&[Rate(8), Rate(8)]).unwrap_err();
     assert_eq!(found.0[0].code, Code::BadFabric);
     assert_eq!(found.0[0].allowed.as_deref(), Some("1"));
+}
+
+#[test]
+fn files_are_read_at_the_first_evaluation_only() {
+    let folder = std::env::temp_dir().join(format!("syncline-evaluator-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("job.txt");
+    std::fs::write(&file, "DATA\n1\nlayer -1 100 NONE 0 100 NONE 0 100 ALLREDUCE 8000000 0\n").unwrap();
+    let mut scenario = all_reduce(&ring("a", 8));
+    let file_text = file.display().to_string();
+    scenario.workload = Workload::AstraText { file: file_text, iterations: 1 };
+    let evaluator = Evaluator::new(scenario);
+    let first = evaluator.clone().evaluate(&mut Control::default()).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(evaluator.evaluate(&mut Control::default()).unwrap(), first);
 }

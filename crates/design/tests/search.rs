@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use syncline_compute::{ComputeModel, Power, Timing};
-use syncline_design::joint::{Cluster, Control, Found, Model, Network, Settings, exhaustive, greedy, search};
+use syncline_design::joint::{
+    ChainSettings, Cluster, Found, Improvement, Model, RoutedLinks, SearchControl, exhaustive, greedy, search,
+};
 use syncline_design::topology::Selection;
 use syncline_diagnostics::{Code, Result};
 use syncline_fabric::build;
@@ -66,7 +68,7 @@ fn switch(rate: &str) -> Cluster {
         "network": { "switch": { "hosts": 8, "rate": rate, "latency": "1us" } }
     }))
     .unwrap();
-    Cluster::Fixed(Arc::new(Network::of_fabric(&build::build(&spec, 0).unwrap())))
+    Cluster::Fixed(Arc::new(RoutedLinks::of_fabric(&build::build(&spec, 0).unwrap())))
 }
 
 fn direct(degree: u32) -> Cluster {
@@ -79,18 +81,18 @@ fn direct(degree: u32) -> Cluster {
     }
 }
 
-fn control(cancel: &AtomicBool) -> Control<'_> {
-    Control { cancel, progress: &|_| {}, threads: 1 }
+fn control(cancel: &AtomicBool) -> SearchControl<'_> {
+    SearchControl { cancel, progress: &|_| {}, threads: 1 }
 }
 
 /// Searches on some threads.
-fn run(model: &Model, cluster: &Cluster, settings: Settings, threads: usize) -> Result<Found> {
+fn run(model: &Model, cluster: &Cluster, settings: ChainSettings, threads: usize) -> Result<Found> {
     let cancel = AtomicBool::new(false);
-    search(model, cluster, settings, Control { cancel: &cancel, progress: &|_| {}, threads })
+    search(model, cluster, settings, SearchControl { cancel: &cancel, progress: &|_| {}, threads })
 }
 
-fn settings(proposals: u32, chains: u32, seed: u64) -> Settings {
-    Settings { proposals, chains, seed, ..Settings::default() }
+fn settings(proposals: u32, chains: u32, seed: u64) -> ChainSettings {
+    ChainSettings { proposals, chains, seed, ..ChainSettings::default() }
 }
 
 #[test]
@@ -110,6 +112,8 @@ fn within_two_per_cent_of_the_best_of_all_strategies() {
         // The greedy search needs no luck, and ends in a local optimum.
         let local = greedy(&model, &cluster, control(&cancel)).unwrap();
         assert!(local.time >= best.time && local.time <= local.start);
+        // A given network has no topologies to choose.
+        assert_eq!((best.topologies, local.topologies), (0, 0));
     }
 }
 
@@ -136,12 +140,15 @@ fn the_found_time_is_that_of_the_strategy_on_its_topology() {
     let model = recommender(None);
     let Cluster::Direct { rate, latency, .. } = direct(3) else { unreachable!() };
     let found = run(&model, &direct(3), settings(800, 1, 1), 1).unwrap();
-    let network = syncline_design::joint::Network::direct(found.topology.as_ref().unwrap(), rate, latency);
+    let network =
+        syncline_design::joint::RoutedLinks::direct(found.topology.as_ref().unwrap(), rate, latency);
     let timer = syncline_design::joint::StepTimer::new(&model, Arc::new(network), found.strategy.clone());
     assert_eq!(timer.time(), found.time);
     assert!(found.time < found.start);
-    assert_eq!(found.trace.last().unwrap().1, found.time);
-    assert!(found.trace.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 > pair[1].1));
+    assert_eq!(found.trace.last().unwrap().time, found.time);
+    let improves =
+        |pair: &[Improvement]| pair[0].proposals < pair[1].proposals && pair[0].time > pair[1].time;
+    assert!(found.trace.windows(2).all(improves));
 }
 
 #[test]
@@ -167,7 +174,7 @@ fn searches_can_be_stopped() {
     let progress = |number| {
         proposals.fetch_max(number, Ordering::Relaxed);
     };
-    let control = Control { cancel: &cancel, progress: &progress, threads: 2 };
+    let control = SearchControl { cancel: &cancel, progress: &progress, threads: 2 };
     let error = search(&recommender(None), &direct(2), settings(100_000, 2, 0), control).unwrap_err();
     assert_eq!(error.0[0].code, Code::LimitReached);
     assert!((64..=128).contains(&proposals.load(Ordering::Relaxed)));

@@ -4,7 +4,7 @@ use proptest::prelude::{Just, ProptestConfig, prop, prop_assert_eq, proptest};
 use proptest::strategy::Strategy as _;
 use std::sync::Arc;
 use syncline_compute::{ComputeModel, Power, Timing};
-use syncline_design::joint::{Model, Network, StepTimer};
+use syncline_design::joint::{Model, RoutedLinks, StepTimer};
 use syncline_design::topology::{Demand, Selection, find};
 use syncline_fabric::build;
 use syncline_units::{Bytes, Rate, Time};
@@ -52,20 +52,20 @@ fn model(operators: u32) -> Model {
     Model::new(graph, &given()).unwrap()
 }
 
-fn direct() -> Arc<Network> {
+fn direct() -> Arc<RoutedLinks> {
     let mut demand = Demand::new(SERVERS);
     demand.all_reduce((0..SERVERS).collect(), 1_000_000);
     demand.all_reduce(vec![0, 2, 5], 600_000);
     demand.transfers.add(1, 6, 3_000_000);
-    Arc::new(Network::direct(&find(&demand, 3, Selection::Hops).unwrap(), RATE, LATENCY))
+    Arc::new(RoutedLinks::direct(&find(&demand, 3, Selection::Hops).unwrap(), RATE, LATENCY))
 }
 
-fn on_switch() -> Arc<Network> {
+fn on_switch() -> Arc<RoutedLinks> {
     let spec: build::Spec = serde_json::from_value(serde_json::json!({
         "network": { "switch": { "hosts": SERVERS, "rate": "1GB/s", "latency": "1us" } }
     }))
     .unwrap();
-    Arc::new(Network::of_fabric(&build::build(&spec, 0).unwrap()))
+    Arc::new(RoutedLinks::of_fabric(&build::build(&spec, 0).unwrap()))
 }
 
 fn everywhere(operators: usize) -> Strategy {
@@ -147,14 +147,7 @@ fn busiest(model: &Model, strategy: &Strategy, topology: &syncline_design::topol
             }
         }
         for &input in &operator.inputs {
-            let pieces = syncline_workload::operators::pieces(
-                strategy.split(graph, input as usize),
-                strategy.split(graph, at),
-                graph.operators[input as usize].output,
-                graph.samples,
-                operator.reads == Reads::Own,
-            );
-            for piece in pieces {
+            for piece in strategy.pieces(graph, input as usize, at) {
                 let source = strategy.placed[input as usize].servers[piece.source as usize];
                 let reader = placed.servers[piece.reader as usize];
                 add(source, reader, piece.bytes as f64);
@@ -163,7 +156,7 @@ fn busiest(model: &Model, strategy: &Strategy, topology: &syncline_design::topol
         }
     }
     for (members, bytes) in strategy.reductions(graph) {
-        let own = topology.steps(&members).to_vec();
+        let own = topology.strides(&members).to_vec();
         let steps = if own.is_empty() { vec![1] } else { own };
         let size = members.len();
         let each = 2.0 * (size as f64 - 1.0) / size as f64 * bytes as f64 / steps.len() as f64;
@@ -219,7 +212,7 @@ proptest! {
         }
         demand.transfers.add(3, 4, 1_000_000);
         let topology = find(&demand, 4, Selection::Hops).unwrap();
-        let network = Arc::new(Network::direct(&topology, RATE, LATENCY));
+        let network = Arc::new(RoutedLinks::direct(&topology, RATE, LATENCY));
         let time = StepTimer::new(&model, network.clone(), strategy.clone()).time();
         // Each piece is rounded down to a picosecond.
         let rounded = time.0 + 100_000;

@@ -57,7 +57,7 @@ fn check(demand: &Demand, degree: u32, topology: &Topology) -> Result<(), TestCa
     prop_assert!(unused.len() <= 2 && unused.first() == unused.last(), "{unused:?}");
     // The links of all rings exist together.
     for rings in &topology.rings {
-        for step in &rings.steps {
+        for step in &rings.strides {
             for (at, from) in rings.members.iter().enumerate() {
                 let to = rings.members[(at + *step as usize) % rings.members.len()];
                 let count = counts.get_mut(&(*from, to)).filter(|count| **count > 0);
@@ -109,7 +109,7 @@ fn dlrm_of_figure_4() {
     // 120 GB of all-reduce and 3.8 GB of transfers: ⌈6 · 0.969⌉ interfaces serve rings.
     assert_eq!((topology.ring_degree, topology.matched.len()), (6, 0));
     assert_eq!(topology.rings.len(), 1);
-    let steps = &topology.rings[0].steps;
+    let steps = &topology.rings[0].strides;
     assert_eq!(steps.len(), 6);
     assert!(
         steps.windows(2).all(|pair| pair[0] < pair[1]) && steps.iter().all(|step| step % 2 == 1),
@@ -140,10 +140,10 @@ fn disjoint_groups_do_not_compete() {
     demand.all_reduce(vec![0, 1, 2, 3], 1000);
     demand.all_reduce(vec![4, 5, 6, 7], 1000);
     let topology = find(&demand, 3).unwrap();
-    assert_eq!(topology.steps(&[0, 1, 2, 3]), [1, 3]);
-    assert_eq!(topology.steps(&[4, 5, 6, 7]), [1, 3]);
-    assert_eq!(topology.steps(&[0, 1, 2, 3, 4, 5, 6, 7]).len(), 1);
-    assert_eq!(topology.steps(&[0, 1]), [0u32; 0]);
+    assert_eq!(topology.strides(&[0, 1, 2, 3]), [1, 3]);
+    assert_eq!(topology.strides(&[4, 5, 6, 7]), [1, 3]);
+    assert_eq!(topology.strides(&[0, 1, 2, 3, 4, 5, 6, 7]).len(), 1);
+    assert_eq!(topology.strides(&[0, 1]), [0u32; 0]);
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn search_jointly(
                 let _ = sender.send(News::Searched(number as f64 / all));
             }
         };
-        let answer = request.run(joint::Control { cancel, progress: &progress, threads })?;
+        let answer = request.run(joint::SearchControl { cancel, progress: &progress, threads })?;
         serde_json::to_string(&answer).map_err(|error| internal(error.to_string()).into())
     })?;
     if interrupted {

@@ -5,6 +5,7 @@
 //! - [`yaml`]: YAML documents as events with line and column;
 //! - [`explain`]: renders diagnostics, lists and explains codes;
 //! - [`simulate`]: `simulate`, `check`, `show` on a resolved scenario;
+//! - [`design`]: searches for a better cluster, and for strategy and topology together;
 //! - [`watch`]: runs long work without the interpreter lock, with progress and Ctrl-C;
 //! - [`plans`]: proves a user's own plans;
 //! - [`run`]: the Python class `Run`, the result of a run;

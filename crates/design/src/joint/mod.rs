@@ -2,16 +2,26 @@
 //!
 //! - [`network`]: a network as the search sees it;
 //! - [`step`]: the time of a training step under a strategy;
-//! - [`moves`]: changes of a strategy;
-//! - [`search`](mod@search): the alternating optimisation, and baselines for it;
+//! - [`demand`](mod@demand): what a strategy sends; [`cluster`]: the network for it;
+//! - [`moves`]: changes of a strategy; `memory`: whether it fits into the memory of servers;
+//! - [`search`](mod@search): the alternating optimisation, [`chain`] by chain; [`baselines`]: deterministic searches;
 //! - [`request`]: a search and its answer as JSON.
 
+pub mod baselines;
+pub mod chain;
+pub mod cluster;
+pub mod demand;
+mod memory;
 pub mod moves;
 pub mod network;
 pub mod request;
 pub mod search;
 pub mod step;
 
-pub use network::Network;
-pub use search::{Cluster, Control, Found, Settings, demand, exhaustive, greedy, search};
+pub use baselines::{exhaustive, greedy};
+pub use chain::ChainSettings;
+pub use cluster::Cluster;
+pub use demand::demand;
+pub use network::RoutedLinks;
+pub use search::{Found, Improvement, SearchControl, search};
 pub use step::{Model, StepTimer};

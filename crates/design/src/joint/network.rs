@@ -57,7 +57,7 @@ pub(super) struct GroupLoad {
 
 /// A network as a search sees it: links, one route between any two servers, and the rings of groups.
 #[derive(Debug)]
-pub struct Network {
+pub struct RoutedLinks {
     servers: u32,
     per_byte: Vec<PerByte>,
     /// Latency of each link.
@@ -65,11 +65,11 @@ pub struct Network {
     /// The route from server `a` to server `b` is `hops[starts[a * servers + b]..starts[a * servers + b + 1]]`.
     starts: Vec<u32>,
     hops: Vec<u32>,
-    /// Steps of the rings of groups that have any; other groups use one ring in the order of their members.
-    steps: BTreeMap<Vec<u32>, Vec<u32>>,
+    /// Strides of the rings of groups that have any; other groups use one ring in the order of their members.
+    strides: BTreeMap<Vec<u32>, Vec<u32>>,
 }
 
-impl Network {
+impl RoutedLinks {
     /// Direct links between servers, of this rate and latency. Parallel links count as one with their combined rate.
     pub fn direct(topology: &Topology, rate: Rate, latency: Time) -> Self {
         let servers = topology.servers;
@@ -81,10 +81,10 @@ impl Network {
         }
         let route =
             |from, to| topology.route(from, to).windows(2).map(|pair| link_of[&(pair[0], pair[1])]).collect();
-        let rings = topology.rings.iter().filter(|rings| !rings.steps.is_empty());
-        let steps = rings.map(|rings| (rings.members.clone(), rings.steps.clone())).collect();
+        let rings = topology.rings.iter().filter(|rings| !rings.strides.is_empty());
+        let strides = rings.map(|rings| (rings.members.clone(), rings.strides.clone())).collect();
         let latency = vec![latency.0; per_byte.len()];
-        Self::new(servers, per_byte, latency, route, steps)
+        Self::new(servers, per_byte, latency, route, strides)
     }
 
     /// A fabric each of whose NPUs is a server. Groups use one ring.
@@ -104,7 +104,7 @@ impl Network {
         per_byte: Vec<PerByte>,
         latency: Vec<u64>,
         route: impl Fn(u32, u32) -> Vec<u32>,
-        steps: BTreeMap<Vec<u32>, Vec<u32>>,
+        strides: BTreeMap<Vec<u32>, Vec<u32>>,
     ) -> Self {
         let (mut starts, mut hops) = (vec![0], Vec::new());
         for (from, to) in (0..servers).flat_map(|from| (0..servers).map(move |to| (from, to))) {
@@ -113,7 +113,7 @@ impl Network {
             }
             starts.push(hops.len() as u32);
         }
-        Self { servers, per_byte, latency, starts, hops, steps }
+        Self { servers, per_byte, latency, starts, hops, strides }
     }
 
     /// Number of servers.
@@ -141,14 +141,14 @@ impl Network {
     /// member sends `2 (k - 1) / k` of that part to the next one (Patarasuk and Yuan 2009).
     pub(super) fn load(&self, members: &[u32]) -> GroupLoad {
         let one = [1];
-        let steps = self.steps.get(members).map_or(&one[..], Vec::as_slice);
+        let strides = self.strides.get(members).map_or(&one[..], Vec::as_slice);
         let size = members.len();
-        let (sent, of) = (2 * (size as u64 - 1), size as u64 * steps.len() as u64);
+        let (sent, of) = (2 * (size as u64 - 1), size as u64 * strides.len() as u64);
         let mut links: BTreeMap<u32, PerByte> = BTreeMap::new();
         let mut slowest = 0;
-        for &step in steps {
+        for &stride in strides {
             for (at, &from) in members.iter().enumerate() {
-                let route = self.route(from, members[(at + step as usize) % size]);
+                let route = self.route(from, members[(at + stride as usize) % size]);
                 for &link in route {
                     links
                         .entry(link)
@@ -179,7 +179,7 @@ pub(super) struct Loads {
 }
 
 impl Loads {
-    pub(super) fn of(&mut self, network: &Network, members: Vec<u32>) -> Rc<GroupLoad> {
+    pub(super) fn of(&mut self, network: &RoutedLinks, members: Vec<u32>) -> Rc<GroupLoad> {
         let load = self.known.entry(members).or_insert_with_key(|members| Rc::new(network.load(members)));
         Rc::clone(load)
     }

@@ -1,7 +1,11 @@
 //! A search and its answer as JSON, for callers in other languages.
 
-use super::network::Network;
-use super::search::{Cluster, Control, Found, Settings, demand, exhaustive, greedy, search};
+use super::baselines::{exhaustive, greedy};
+use super::chain::ChainSettings;
+use super::cluster::Cluster;
+use super::demand::demand;
+use super::network::RoutedLinks;
+use super::search::{Found, Improvement, SearchControl, search};
 use super::step::{Model, StepTimer};
 use crate::topology::{Selection, Topology};
 use serde::{Deserialize, Serialize};
@@ -45,9 +49,8 @@ pub enum ClusterSpec {
         rate: Rate,
         /// Latency of a link.
         latency: Time,
-        /// Whether rings are selected as the paper does.
-        #[serde(default)]
-        direct_rings: bool,
+        /// How rings are selected.
+        selection: Selection,
     },
     /// A fabric, each of whose NPUs is a server.
     Fabric(Box<Fabric>),
@@ -58,22 +61,7 @@ pub enum ClusterSpec {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Method {
     /// Markov chains.
-    Chains {
-        /// Proposals of each chain.
-        proposals: u32,
-        /// Number of chains.
-        chains: u32,
-        /// Seed of the random numbers.
-        seed: u64,
-        /// Constant temperature; if absent, it falls.
-        #[serde(default)]
-        temperature: Option<Time>,
-        /// Proposals without an improvement after which a new topology is chosen.
-        patience: u32,
-        /// Maximum number of times that one chain chooses a topology; if absent, unlimited.
-        #[serde(default)]
-        rounds: Option<u32>,
-    },
+    Chains(ChainSettings),
     /// Operator by operator.
     Greedy,
     /// All strategies.
@@ -120,8 +108,9 @@ pub struct Reduction {
     pub bytes: Bytes,
     /// How many of this size a step has.
     pub count: u32,
-    /// The steps of its rings; empty if it has no links of its own.
-    pub steps: Vec<u32>,
+    /// The strides of its rings; empty if it has no links of its own.
+    #[serde(rename = "steps")]
+    pub strides: Vec<u32>,
 }
 
 /// A topology.
@@ -131,7 +120,7 @@ pub struct TopologyAnswer {
     pub links: Vec<(u32, u32, u32)>,
     /// Interfaces that serve rings.
     pub ring_degree: u32,
-    /// Rings with links of their own: the members of a group, and the steps of its rings.
+    /// Rings with links of their own: the members of a group, and the strides of its rings.
     pub rings: Vec<(Vec<u32>, Vec<u32>)>,
     /// Pairs that were joined for transfers outside all-reduces.
     pub matched: Vec<(u32, u32)>,
@@ -155,7 +144,7 @@ impl Request {
     /// Proposals over all chains; 0 for other methods.
     pub fn proposals(&self) -> u64 {
         match self.method {
-            Method::Chains { proposals, chains, .. } => u64::from(proposals) * u64::from(chains),
+            Method::Chains(settings) => u64::from(settings.proposals) * u64::from(settings.chains),
             _ => 0,
         }
     }
@@ -164,9 +153,9 @@ impl Request {
     ///
     /// # Errors
     /// Everything that is wrong with the request, and as [`search`].
-    pub fn run(self, control: Control<'_>) -> Result<Answer> {
+    pub fn run(self, control: SearchControl<'_>) -> Result<Answer> {
         let cluster = match self.cluster {
-            ClusterSpec::Direct { servers, degree, rate, latency, direct_rings } => {
+            ClusterSpec::Direct { servers, degree, rate, latency, selection } => {
                 if rate.0 < SLOWEST.0 {
                     return Err(Diagnostic::error(Code::BadValue, "the links are too slow for a search")
                         .key("link")
@@ -174,11 +163,10 @@ impl Request {
                         .allowed(format!("at least {SLOWEST}"))
                         .into());
                 }
-                let selection = if direct_rings { Selection::Direct } else { Selection::Hops };
                 Cluster::Direct { servers, degree, rate, latency, selection }
             }
             ClusterSpec::Fabric(fabric) => {
-                Cluster::Fixed(Arc::new(Network::of_fabric(&network::fabric(&fabric, 0)?)))
+                Cluster::Fixed(Arc::new(RoutedLinks::of_fabric(&network::fabric(&fabric, 0)?)))
             }
         };
         let servers = cluster.servers();
@@ -191,15 +179,7 @@ impl Request {
         self.graph.check(servers)?;
         let model = Model::new(self.graph, &compute::model(&self.compute)?)?;
         let found = match self.method {
-            Method::Chains { proposals, chains, seed, temperature, patience, rounds } => {
-                let rounds = rounds.unwrap_or(u32::MAX);
-                search(
-                    &model,
-                    &cluster,
-                    Settings { proposals, chains, seed, temperature, patience, rounds },
-                    control,
-                )?
-            }
+            Method::Chains(settings) => search(&model, &cluster, settings, control)?,
             Method::Greedy => greedy(&model, &cluster, control)?,
             Method::Exhaustive => exhaustive(&model, &cluster, control)?,
             Method::Given(strategy) => given(&model, &cluster, strategy)?,
@@ -212,7 +192,7 @@ impl Request {
 fn given(model: &Model, cluster: &Cluster, strategy: Strategy) -> Result<Found> {
     let servers = cluster.servers();
     strategy.check(&model.graph, servers)?;
-    let (network, topology): (Arc<Network>, Option<Topology>) =
+    let (network, topology): (Arc<RoutedLinks>, Option<Topology>) =
         cluster.network(|| demand(model, &strategy, servers))?;
     let time = StepTimer::new(model, network, strategy.clone()).time();
     let topologies = u64::from(topology.is_some());
@@ -221,7 +201,7 @@ fn given(model: &Model, cluster: &Cluster, strategy: Strategy) -> Result<Found> 
         topology,
         time,
         start: time,
-        trace: vec![(0, time)],
+        trace: vec![Improvement { proposals: 0, time }],
         proposals: 0,
         accepted: 0,
         topologies,
@@ -241,7 +221,7 @@ fn answer(model: &Model, servers: u32, found: Found) -> Result<Answer> {
     let topology = found.topology.as_ref().map(|topology| {
         let mut pairs: BTreeSet<(u32, u32)> =
             demand.transfers.iter().map(|(from, to, _)| (from, to)).collect();
-        for reduction in reductions.iter().filter(|reduction| reduction.steps.is_empty()) {
+        for reduction in reductions.iter().filter(|reduction| reduction.strides.is_empty()) {
             let members = &reduction.members;
             pairs.extend((0..members.len()).map(|at| (members[at], members[(at + 1) % members.len()])));
         }
@@ -250,8 +230,8 @@ fn answer(model: &Model, servers: u32, found: Found) -> Result<Answer> {
             links: topology.links.iter().map(|links| (links.from, links.to, links.count)).collect(),
             ring_degree: topology.ring_degree,
             rings: {
-                let own = topology.rings.iter().filter(|rings| !rings.steps.is_empty());
-                own.map(|rings| (rings.members.clone(), rings.steps.clone())).collect()
+                let own = topology.rings.iter().filter(|rings| !rings.strides.is_empty());
+                own.map(|rings| (rings.members.clone(), rings.strides.clone())).collect()
             },
             matched: topology.matched.clone(),
             diameter: topology.diameter(),
@@ -261,7 +241,7 @@ fn answer(model: &Model, servers: u32, found: Found) -> Result<Answer> {
     Ok(Answer {
         step_s: found.time.as_s(),
         start_s: found.start.as_s(),
-        trace: found.trace.iter().map(|&(number, time)| (number, time.as_s())).collect(),
+        trace: found.trace.iter().map(|best| (best.proposals, best.time.as_s())).collect(),
         proposals: found.proposals,
         accepted: found.accepted,
         topologies: found.topologies,
@@ -288,9 +268,9 @@ fn reductions(model: &Model, servers: u32, found: &Found) -> Result<Vec<Reductio
     let reduction = |((role, bytes), count): ((syncline_workload::RoleId, Bytes), u32)| {
         let role = &job.roles[role.index()];
         let members = role.ranks(0);
-        let steps = found.topology.as_ref().map_or(&[][..], |topology| topology.steps(&members)).to_vec();
+        let strides = found.topology.as_ref().map_or(&[][..], |topology| topology.strides(&members)).to_vec();
         // Every member has the task.
-        Reduction { group: role.name.clone(), count: count / members.len() as u32, members, bytes, steps }
+        Reduction { group: role.name.clone(), count: count / members.len() as u32, members, bytes, strides }
     };
     Ok(counts.into_iter().map(reduction).collect())
 }

@@ -18,7 +18,7 @@
 //! A proposal changes some operators. Everything before the first of these stays, so the sweep resumes from a saved state
 //! just before it.
 
-use super::network::{GroupLoad, Loads, Network, PerByte};
+use super::network::{GroupLoad, Loads, PerByte, RoutedLinks};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -36,13 +36,35 @@ const INTERVAL: usize = 4;
 pub struct Model {
     /// The operators.
     pub graph: OperatorGraph,
-    /// For each operator, the operators that read its output, ascending, with its position among their inputs.
-    reads: Vec<Vec<(u32, u32)>>,
-    /// For each operator and choice, the time of a part forward and backward.
-    times: Vec<Vec<(u64, u64)>>,
-    /// For each operator and choice, the bytes of gradients of a part, and how long the accelerators of a server take to
-    /// reduce them.
-    gradients: Vec<Vec<(u64, u64)>>,
+    /// For each operator, who reads its output, ascending.
+    reads: Vec<Vec<Read>>,
+    /// For each operator and choice, the time of a part.
+    times: Vec<Vec<PassTimes>>,
+    /// For each operator and choice, the gradients of a part.
+    gradients: Vec<Vec<Gradient>>,
+}
+
+/// An operator that reads the output of another one.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    reader: u32,
+    /// The position of the output among the reader's inputs.
+    input: u32,
+}
+
+/// Times of a part of an operator, in picoseconds.
+#[derive(Clone, Copy, Debug)]
+struct PassTimes {
+    forward: u64,
+    backward: u64,
+}
+
+/// The gradients of a part of an operator.
+#[derive(Clone, Copy, Debug)]
+struct Gradient {
+    bytes: u64,
+    /// How long the accelerators of a server take to reduce them, in picoseconds.
+    inside: u64,
 }
 
 impl Model {
@@ -55,13 +77,14 @@ impl Model {
         let (mut times, mut gradients) = (Vec::new(), Vec::new());
         for (at, operator) in graph.operators.iter().enumerate() {
             for (number, &input) in operator.inputs.iter().enumerate() {
-                reads[input as usize].push((at as u32, number as u32));
+                reads[input as usize].push(Read { reader: at as u32, input: number as u32 });
             }
             let of = |choice: &syncline_workload::operators::Choice| {
                 let (forward, backward) = (compute.time(&choice.forward)?, compute.time(&choice.backward)?);
                 let split = Split { samples: choice.samples, parameters: choice.parameters };
                 let bytes = split.parameters_of(operator.parameters);
-                Ok(((forward.0, backward.0), (bytes, inside_server(&graph, at, bytes)?.0)))
+                let times = PassTimes { forward: forward.0, backward: backward.0 };
+                Ok((times, Gradient { bytes, inside: inside_server(&graph, at, bytes)?.0 }))
             };
             let (time, gradient) =
                 operator.choices.iter().map(of).collect::<Result<Vec<_>>>()?.into_iter().unzip();
@@ -80,8 +103,8 @@ impl Model {
         let operators = &self.graph.operators;
         let read =
             operators[operator].inputs.iter().map(|&at| (at as usize, operators[at as usize].output.0));
-        let readers =
-            self.reads[operator].iter().map(move |&(at, _)| (at as usize, operators[operator].output.0));
+        let output = operators[operator].output.0;
+        let readers = self.reads[operator].iter().map(move |read| (read.reader as usize, output));
         read.chain(readers)
     }
 }
@@ -121,8 +144,23 @@ struct Edge {
     local: bool,
 }
 
-/// The patterns of all pairs of divisions so far, and whether each is one to one.
-type Patterns = BTreeMap<(Split, Split, bool), (Rc<Pattern>, bool)>;
+/// The patterns so far.
+type Patterns = BTreeMap<PatternKey, KnownPattern>;
+
+/// What a pattern depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct PatternKey {
+    source: Split,
+    reader: Split,
+    reads: Reads,
+}
+
+/// A pattern, and whether it is one to one.
+#[derive(Clone, Debug)]
+struct KnownPattern {
+    pattern: Rc<Pattern>,
+    one_to_one: bool,
+}
 
 /// An operator before a proposal.
 #[derive(Debug)]
@@ -136,7 +174,7 @@ struct Replaced {
 #[derive(Debug)]
 pub struct StepTimer<'a> {
     model: &'a Model,
-    network: Arc<Network>,
+    network: Arc<RoutedLinks>,
     loads: Loads,
     strategy: Strategy,
     /// For each operator and each of its inputs, which part reads what.
@@ -155,7 +193,7 @@ pub struct StepTimer<'a> {
 
 impl<'a> StepTimer<'a> {
     /// A timer that holds `strategy`, which fits the model and the network.
-    pub fn new(model: &'a Model, network: Arc<Network>, strategy: Strategy) -> Self {
+    pub fn new(model: &'a Model, network: Arc<RoutedLinks>, strategy: Strategy) -> Self {
         let operators = model.operators();
         let empty = Sweep {
             forward: vec![Vec::new(); operators],
@@ -187,7 +225,7 @@ impl<'a> StepTimer<'a> {
     }
 
     /// The network.
-    pub fn network(&self) -> &Arc<Network> {
+    pub fn network(&self) -> &Arc<RoutedLinks> {
         &self.network
     }
 
@@ -249,12 +287,12 @@ impl<'a> StepTimer<'a> {
         self.renew_edges();
     }
 
-    /// Makes the edges of operators that were replaced anew, and those of their readers.
+    /// Recomputes the edges of replaced operators and of their readers.
     fn renew_edges(&mut self) {
         let mut stale = std::mem::take(&mut self.stale);
         stale.extend(self.replaced.iter().map(|old| old.operator));
         let readers: Vec<usize> =
-            stale.iter().flat_map(|&at| &self.model.reads[at]).map(|&(reader, _)| reader as usize).collect();
+            stale.iter().flat_map(|&at| &self.model.reads[at]).map(|read| read.reader as usize).collect();
         stale.extend(readers);
         stale.sort_unstable();
         stale.dedup();
@@ -266,16 +304,17 @@ impl<'a> StepTimer<'a> {
 
     fn edges_of(&mut self, operator: usize) -> Vec<Edge> {
         let graph = &self.model.graph;
-        let own = graph.operators[operator].reads == Reads::Own;
+        let reads = graph.operators[operator].reads;
         let reader = self.strategy.split(graph, operator);
         let edge = |&input: &u32| {
             let source = self.strategy.split(graph, input as usize);
             let new = || {
-                let pattern = Pattern::new(source, reader, own);
+                let pattern = Pattern::new(source, reader, reads);
                 let one_to_one = pattern.is_one_to_one();
-                (Rc::new(pattern), one_to_one)
+                KnownPattern { pattern: Rc::new(pattern), one_to_one }
             };
-            let (pattern, one_to_one) = self.patterns.entry((source, reader, own)).or_insert_with(new);
+            let key = PatternKey { source, reader, reads };
+            let KnownPattern { pattern, one_to_one } = self.patterns.entry(key).or_insert_with(new);
             let placed = &self.strategy.placed;
             let local = *one_to_one && placed[input as usize].servers == placed[operator].servers;
             Edge { pattern: Rc::clone(pattern), local }
@@ -331,7 +370,7 @@ impl<'a> StepTimer<'a> {
         let (model, network) = (self.model, &*self.network);
         let graph = &model.graph;
         let placed = &self.strategy.placed[operator];
-        let (time, _) = model.times[operator][placed.choice as usize];
+        let time = model.times[operator][placed.choice as usize].forward;
         let mut ends = std::mem::take(&mut self.trial.forward[operator]);
         ends.clear();
         ends.resize(placed.servers.len(), 0);
@@ -348,7 +387,7 @@ impl<'a> StepTimer<'a> {
             for piece in edge.pattern.pieces(graph.operators[input].output, graph.samples) {
                 let (source, reader) = (piece.source as usize, piece.reader as usize);
                 let ready = sources.forward[input][source];
-                let arrived = sender.send((from[source], placed.servers[reader]), ready, piece.bytes);
+                let arrived = sender.send(from[source], placed.servers[reader], ready, piece.bytes);
                 ends[reader] = ends[reader].max(arrived);
             }
         }
@@ -363,11 +402,11 @@ impl<'a> StepTimer<'a> {
     fn backward(&mut self, operator: usize, resources: &mut Resources) {
         let (model, network) = (self.model, &*self.network);
         let placed = &self.strategy.placed[operator];
-        let (_, time) = model.times[operator][placed.choice as usize];
+        let time = model.times[operator][placed.choice as usize].backward;
         let mut ends = std::mem::take(&mut self.trial.backward[operator]);
         let forward = if operator < self.first { &self.current } else { &self.trial };
         ends.clone_from(&forward.forward[operator]);
-        for &(reader, input) in &model.reads[operator] {
+        for &Read { reader, input } in &model.reads[operator] {
             let (reader, edge) = (reader as usize, &self.edges[reader as usize][input as usize]);
             if edge.local {
                 latest(&mut ends, &self.trial.backward[reader]);
@@ -378,7 +417,7 @@ impl<'a> StepTimer<'a> {
             for piece in edge.pattern.pieces(model.graph.operators[operator].output, model.graph.samples) {
                 let (source, read) = (piece.source as usize, piece.reader as usize);
                 let ready = self.trial.backward[reader][read];
-                let arrived = sender.send((from[read], placed.servers[source]), ready, piece.bytes);
+                let arrived = sender.send(from[read], placed.servers[source], ready, piece.bytes);
                 ends[source] = ends[source].max(arrived);
             }
         }
@@ -394,7 +433,8 @@ impl<'a> StepTimer<'a> {
     /// Reduces the gradients of an operator, whose parts are computed at `ends`.
     fn reduce(&self, operator: usize, ends: &[u64], resources: &mut Resources) {
         let slices = &self.reductions[operator];
-        let (bytes, inside) = self.model.gradients[operator][self.strategy.placed[operator].choice as usize];
+        let choice = self.strategy.placed[operator].choice as usize;
+        let Gradient { bytes, inside } = self.model.gradients[operator][choice];
         for (slice, load) in slices.iter().enumerate() {
             let placed = &self.strategy.placed[operator].servers;
             let mut ready = 0;
@@ -430,30 +470,38 @@ fn latest(times: &mut [u64], others: &[u64]) {
 
 /// Sends pieces, most of which have the same size and pass links of the same rate.
 struct Sender<'a> {
-    network: &'a Network,
+    network: &'a RoutedLinks,
     resources: &'a mut Resources,
-    /// The last link's time per byte, the last piece's size, and the time of both.
-    last: (PerByte, u64, u64),
+    last: Sent,
+}
+
+/// How long a piece occupies a link.
+#[derive(Clone, Copy, Default)]
+struct Sent {
+    /// The link's time per byte.
+    per_byte: PerByte,
+    bytes: u64,
+    time: u64,
 }
 
 impl<'a> Sender<'a> {
-    fn new(network: &'a Network, resources: &'a mut Resources) -> Self {
-        Self { network, resources, last: (PerByte::default(), 0, 0) }
+    fn new(network: &'a RoutedLinks, resources: &'a mut Resources) -> Self {
+        Self { network, resources, last: Sent::default() }
     }
 
     /// Sends bytes that are ready at a time; returns when the last one has arrived.
     #[inline]
-    fn send(&mut self, (from, to): (u32, u32), ready: u64, bytes: u64) -> u64 {
+    fn send(&mut self, from: u32, to: u32, ready: u64, bytes: u64) -> u64 {
         let (mut head, mut tail) = (ready, ready);
         if from == to {
             return ready;
         }
         for &link in self.network.route(from, to) {
             let (per_byte, latency) = self.network.link(link);
-            if (per_byte, bytes) != (self.last.0, self.last.1) {
-                self.last = (per_byte, bytes, per_byte.time(bytes));
+            if (per_byte, bytes) != (self.last.per_byte, self.last.bytes) {
+                self.last = Sent { per_byte, bytes, time: per_byte.time(bytes) };
             }
-            let work = self.last.2;
+            let work = self.last.time;
             let transferred = &mut self.resources.transferred[link as usize];
             let start = head.max(*transferred);
             *transferred = start.saturating_add(work);

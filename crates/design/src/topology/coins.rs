@@ -3,14 +3,21 @@
 /// CoinChangeMod: the fewest links from a member to another one, where every member `i` is joined to the members
 /// `i + c` for each coin `c`, modulo the number of members.
 ///
-/// The coins are the steps of the group's rings. As in making change, the links of a path are coins whose sum is the
+/// The coins are the strides of the group's rings. As in making change, the links of a path are coins whose sum is the
 /// distance between two members, but modulo their number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoinChange {
     members: u32,
-    /// Indexed by distance: links of the shortest path, and its last coin. A distance that no coins reach has
-    /// [`Self::UNREACHED`] links.
-    best: Vec<(u32, u32)>,
+    /// The shortest path to each distance.
+    best: Vec<Path>,
+}
+
+/// A shortest path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Path {
+    /// Its links; [`CoinChange::UNREACHED`] if no coins reach the distance.
+    links: u32,
+    last_coin: u32,
 }
 
 impl CoinChange {
@@ -18,9 +25,9 @@ impl CoinChange {
 
     /// Finds the shortest paths for all distances below `members`. Of several last coins, takes the first in `coins`.
     pub fn new(members: u32, coins: &[u32]) -> Self {
-        let mut best = vec![(Self::UNREACHED, 0); members as usize];
+        let mut best = vec![Path { links: Self::UNREACHED, last_coin: 0 }; members as usize];
         if let Some(zero) = best.first_mut() {
-            *zero = (0, 0);
+            zero.links = 0;
         }
         // Distances in the order in which they are reached: each round of the paper's loop (lines 10 to 19) adds one
         // link to the paths of the previous one.
@@ -31,10 +38,10 @@ impl CoinChange {
                 for &coin in coins {
                     let farther =
                         ((u64::from(distance) + u64::from(coin)) % u64::from(members.max(1))) as u32;
-                    let links = best[distance as usize].0 + 1;
+                    let links = best[distance as usize].links + 1;
                     let known = &mut best[farther as usize];
-                    if known.0 == Self::UNREACHED {
-                        *known = (links, coin);
+                    if known.links == Self::UNREACHED {
+                        *known = Path { links, last_coin: coin };
                         next.push(farther);
                     }
                 }
@@ -46,7 +53,7 @@ impl CoinChange {
 
     /// The links between two members for each distance from 1; [`u32::MAX`] if no coins reach it.
     pub fn distances(&self) -> impl Iterator<Item = u32> + '_ {
-        self.best.iter().skip(1).map(|&(links, _)| links)
+        self.best.iter().skip(1).map(|path| path.links)
     }
 
     /// The members on the way from member `from` to member `to`, including both; `None` if no coins reach it.
@@ -56,7 +63,7 @@ impl CoinChange {
         let mut route = vec![to];
         let mut at = to;
         while distance != 0 {
-            let (links, coin) = self.best[distance as usize];
+            let Path { links, last_coin: coin } = self.best[distance as usize];
             if links == Self::UNREACHED {
                 return None;
             }

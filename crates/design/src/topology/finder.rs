@@ -20,7 +20,7 @@ const PATHS: usize = 4;
 ///   Here groups have any members, and degrees are counted for each server: a group gets rings in proportion to its
 ///   share of the bytes that its busiest member sends for all-reduces.
 /// - If no group contains all servers, one ring through all servers keeps the topology connected.
-/// - Interfaces that are left when no transfer needs another link join servers all the same, those with the most
+/// - Interfaces that are left when no transfer needs another link still join servers, those with the most
 ///   interfaces left first.
 /// - The route of a transfer is the one of four shortest paths whose busiest link is least busy, so that each pair
 ///   of servers has one route; the largest transfers choose first.
@@ -119,13 +119,13 @@ impl<'a> Finder<'a> {
 
     /// Lines 8 and 9: adds the links of the best `count` rings through a group.
     fn add_group(&mut self, members: &[u32], count: u32) {
-        let steps = top_permutations(members, count, &self.demand.transfers, self.selection);
-        for &step in &steps {
+        let strides = top_permutations(members, count, &self.demand.transfers, self.selection);
+        for &stride in &strides {
             for (at, &from) in members.iter().enumerate() {
-                self.join(from, members[(at + step as usize) % members.len()]);
+                self.join(from, members[(at + stride as usize) % members.len()]);
             }
         }
-        self.rings.push(Rings { members: members.to_vec(), steps });
+        self.rings.push(Rings { members: members.to_vec(), strides });
     }
 
     /// Step 3: links for other transfers.
@@ -179,7 +179,7 @@ impl<'a> Finder<'a> {
         let ring_degree = {
             let mut used = vec![0; self.sending.len()];
             for rings in &self.rings {
-                rings.members.iter().for_each(|&member| used[member as usize] += rings.steps.len() as u32);
+                rings.members.iter().for_each(|&member| used[member as usize] += rings.strides.len() as u32);
             }
             used.into_iter().max().unwrap_or(0)
         };
@@ -223,7 +223,7 @@ impl<'a> Finder<'a> {
         }
         // Line 12: routes along the rings of all servers, except where other links are a shorter way.
         let whole = self.rings.iter().find(|rings| rings.members.len() == servers as usize);
-        let change = whole.map(|rings| CoinChange::new(servers, &rings.steps));
+        let change = whole.map(|rings| CoinChange::new(servers, &rings.strides));
         for (from, to) in (0..servers).flat_map(|from| (0..servers).map(move |to| (from, to))) {
             let distance = &distance[to as usize];
             if routes[at(from, to)].is_empty() {

@@ -37,9 +37,9 @@ pub struct Links {
 pub struct Rings {
     /// The members, ascending.
     pub members: Vec<u32>,
-    /// The step of each ring: member `i` sends to member `i + step`, modulo the number of members. Each ring has links
-    /// of its own. Empty if the group has to use the links of others.
-    pub steps: Vec<u32>,
+    /// The stride of each ring: member `i` sends to member `i + stride`, modulo the number of members. Each ring has
+    /// links of its own. Empty if the group has to use the links of others.
+    pub strides: Vec<u32>,
 }
 
 /// A topology of direct links between servers, and the routes through it.
@@ -72,8 +72,8 @@ impl Topology {
         self.routes.iter().map(|route| route.len() as u32 - 1).max().unwrap_or(0)
     }
 
-    /// The rings of the group with these members, in ascending order; none if it has no rings of its own.
-    pub fn steps(&self, members: &[u32]) -> &[u32] {
-        self.rings.iter().find(|rings| rings.members == members).map_or(&[], |rings| &rings.steps)
+    /// The strides of the rings of the group with these members, ascending; none if it has no rings of its own.
+    pub fn strides(&self, members: &[u32]) -> &[u32] {
+        self.rings.iter().find(|rings| rings.members == members).map_or(&[], |rings| &rings.strides)
     }
 }

@@ -2,30 +2,35 @@
 
 use super::coins::CoinChange;
 use super::demand::Transfers;
+use serde::Deserialize;
+use syncline_units::gcd;
 
-/// Above this number of members, only prime steps and 1 are considered (topoopt2022 3.3).
+/// Above this number of members, only prime strides and 1 are considered (topoopt2022 3.3).
 const PRIMES_ONLY: u32 = 1 << 12;
 
-/// TotientPerms (topoopt2022 Algorithm 2): the steps of all regular rings through `members` servers, which are the
+/// TotientPerms (topoopt2022 Algorithm 2): the strides of all regular rings through `members` servers, which are the
 /// numbers below `members` that are coprime with it; ascending. Empty for a single member.
 ///
-/// In the ring with step `p`, member `i` sends to member `i + p` modulo `members` (Theorem 1).
+/// In the ring with stride `p`, member `i` sends to member `i + p` modulo `members` (Theorem 1).
 pub fn totient_perms(members: u32) -> Vec<u32> {
-    let is_prime = |step: u32| step == 1 || (2..=step.isqrt()).all(|by| !step.is_multiple_of(by));
+    let is_prime = |stride: u32| stride == 1 || (2..=stride.isqrt()).all(|by| !stride.is_multiple_of(by));
     (1..members)
-        .filter(|&step| gcd(step, members) == 1 && (members <= PRIMES_ONLY || is_prime(step)))
+        .filter(|&stride| {
+            gcd(stride.into(), members.into()) == 1 && (members <= PRIMES_ONLY || is_prime(stride))
+        })
         .collect()
 }
 
 /// How rings are selected for the transfers outside all-reduces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Selection {
     /// One ring after the other, each the one with which transfers need the fewest bytes times links along the rings
     /// selected so far.
     #[default]
     Hops,
     /// As the paper: the proposal whose links serve the most bytes directly, where a proposal is a ring and others evenly
-    /// spaced behind it in the list. Evenly spaced steps leave some servers far apart: the rings 1, 129, 257 and so
+    /// spaced behind it in the list. Evenly spaced strides leave some servers far apart: the rings 1, 129, 257 and so
     /// on of 1,024 servers reach the farthest one over 128 links.
     Direct,
 }
@@ -41,14 +46,14 @@ pub fn top_permutations(
     selection: Selection,
 ) -> Vec<u32> {
     let size = members.len() as u32;
-    let steps = totient_perms(size);
-    if count == 0 || steps.is_empty() {
+    let strides = totient_perms(size);
+    if count == 0 || strides.is_empty() {
         return Vec::new();
     }
     let demand = by_distance(members, transfers);
     let mut chosen = match selection {
-        Selection::Hops => fewest_hops(size, &steps, count, &demand),
-        Selection::Direct => most_direct(size, &steps, count, &demand),
+        Selection::Hops => fewest_hops(size, &strides, count, &demand),
+        Selection::Direct => most_direct(size, &strides, count, &demand),
     };
     chosen.sort_unstable();
     chosen
@@ -75,12 +80,12 @@ fn cost(size: u32, coins: &[u32], demand: &[u64]) -> (u128, u64) {
     (weighted.sum(), change.distances().map(u64::from).sum())
 }
 
-fn fewest_hops(size: u32, steps: &[u32], count: u32, demand: &[u64]) -> Vec<u32> {
+fn fewest_hops(size: u32, strides: &[u32], count: u32, demand: &[u64]) -> Vec<u32> {
     let mut chosen: Vec<u32> = Vec::new();
     for _ in 0..count {
-        let unused = steps.iter().copied().filter(|step| !chosen.contains(step));
-        let next = unused.min_by_key(|&step| {
-            let coins: Vec<u32> = chosen.iter().copied().chain([step]).collect();
+        let unused = strides.iter().copied().filter(|stride| !chosen.contains(stride));
+        let next = unused.min_by_key(|&stride| {
+            let coins: Vec<u32> = chosen.iter().copied().chain([stride]).collect();
             cost(size, &coins, demand)
         });
         let Some(next) = next else { break };
@@ -92,29 +97,22 @@ fn fewest_hops(size: u32, steps: &[u32], count: u32, demand: &[u64]) -> Vec<u32>
     chosen
 }
 
-fn most_direct(size: u32, steps: &[u32], count: u32, demand: &[u64]) -> Vec<u32> {
-    let proposals = (0..steps.len()).map(|start| pick(steps, start, count as usize));
+fn most_direct(size: u32, strides: &[u32], count: u32, demand: &[u64]) -> Vec<u32> {
+    let proposals = (0..strides.len()).map(|start| pick(strides, start, count as usize));
     let best = proposals.min_by_key(|proposed| {
         let mut coins = proposed.clone();
         coins.sort_unstable();
         coins.dedup();
-        let satisfied: u64 = coins.iter().fold(0, |sum, &step| sum.saturating_add(demand[step as usize]));
+        let satisfied: u64 = coins.iter().fold(0, |sum, &stride| sum.saturating_add(demand[stride as usize]));
         (std::cmp::Reverse(satisfied), cost(size, &coins, demand).1)
     });
     best.unwrap_or_default()
 }
 
-/// `count` evenly spaced steps from the `start`-th, modulo their number (Algorithm 4, line 4).
-fn pick(steps: &[u32], start: usize, count: usize) -> Vec<u32> {
-    let len = steps.len();
-    (0..count).map(|k| steps[(start + k * len.max(count) / count) % len]).collect()
-}
-
-fn gcd(mut a: u32, mut b: u32) -> u32 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
+/// `count` evenly spaced strides from the `start`-th, modulo their number (Algorithm 4, line 4).
+fn pick(strides: &[u32], start: usize, count: usize) -> Vec<u32> {
+    let len = strides.len();
+    (0..count).map(|k| strides[(start + k * len.max(count) / count) % len]).collect()
 }
 
 #[cfg(test)]
@@ -153,25 +151,25 @@ mod tests {
     fn rings_at_even_distances_leave_servers_far_apart() {
         let members: Vec<u32> = (0..1024).collect();
         let farthest = |selection| {
-            let steps = top_permutations(&members, 8, &Transfers::new(1024), selection);
-            CoinChange::new(1024, &steps).distances().max().unwrap()
+            let strides = top_permutations(&members, 8, &Transfers::new(1024), selection);
+            CoinChange::new(1024, &strides).distances().max().unwrap()
         };
         assert_eq!(farthest(Selection::Direct), 128);
         assert_eq!(farthest(Selection::Hops), 7);
     }
 
     proptest! {
-        /// Every step generates a ring that visits each member once, found by walking it.
+        /// Every stride generates a ring that visits each member once, found by walking it.
         #[test]
-        fn every_step_is_a_hamiltonian_ring(members in 2u32..700) {
-            let steps = totient_perms(members);
-            prop_assert!(!steps.is_empty());
-            for &step in &steps {
+        fn every_stride_is_a_hamiltonian_ring(members in 2u32..700) {
+            let strides = totient_perms(members);
+            prop_assert!(!strides.is_empty());
+            for &stride in &strides {
                 let mut seen = vec![false; members as usize];
                 let mut at = 0;
                 for _ in 0..members {
                     prop_assert!(!std::mem::replace(&mut seen[at as usize], true));
-                    at = (at + step) % members;
+                    at = (at + stride) % members;
                 }
                 prop_assert_eq!(at, 0);
             }
@@ -185,7 +183,7 @@ mod tests {
             for (from, to) in members.iter().flat_map(|&from| members.iter().map(move |&to| (from, to))) {
                 transfers.add(from, to, bytes[(from * 20 + to) as usize]);
             }
-            let steps = totient_perms(size);
+            let strides = totient_perms(size);
             let hops = |coins: &[u32], from: u32, to: u32| {
                 let mut reached: Vec<u32> = vec![from];
                 let mut links = 0;
@@ -204,18 +202,18 @@ mod tests {
             };
             let best = top_permutations(&members, count, &transfers, Selection::Direct);
             prop_assert_eq!(best.len(), count as usize);
-            for start in 0..steps.len() {
-                prop_assert!(direct(&pick(&steps, start, count as usize)) <= direct(&best));
+            for start in 0..strides.len() {
+                prop_assert!(direct(&pick(&strides, start, count as usize)) <= direct(&best));
             }
             // The first ring is the best single one. One more ring is never worse than all others with these.
             let one = top_permutations(&members, 1, &transfers, Selection::Hops);
-            prop_assert_eq!(load(&one), steps.iter().map(|&step| load(&[step])).min().unwrap());
-            if (count as usize) < steps.len() {
+            prop_assert_eq!(load(&one), strides.iter().map(|&stride| load(&[stride])).min().unwrap());
+            if (count as usize) < strides.len() {
                 let some = top_permutations(&members, count, &transfers, Selection::Hops);
                 let more = top_permutations(&members, count + 1, &transfers, Selection::Hops);
-                prop_assert!(some.iter().all(|step| more.contains(step)));
-                let with = |step: &u32| load(&some.iter().copied().chain([*step]).collect::<Vec<_>>());
-                prop_assert_eq!(load(&more), steps.iter().map(with).min().unwrap());
+                prop_assert!(some.iter().all(|stride| more.contains(stride)));
+                let with = |stride: &u32| load(&some.iter().copied().chain([*stride]).collect::<Vec<_>>());
+                prop_assert_eq!(load(&more), strides.iter().map(with).min().unwrap());
             }
         }
     }

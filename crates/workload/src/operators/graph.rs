@@ -50,7 +50,7 @@ pub struct Operator {
 }
 
 /// What a part of an operator that is divided by parameters reads of the inputs of its samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reads {
     /// All features, as a dense operator does.

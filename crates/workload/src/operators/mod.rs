@@ -5,7 +5,7 @@
 //!
 //! - [`graph`]: operators, the tensors between them, and the ways in which each may be divided;
 //! - [`strategy`]: which of these ways each operator takes, and on which servers;
-//! - [`transfers`]: what a division of two neighbours makes servers send to each other;
+//! - [`transfers`]: what servers send each other for two neighbours, given their divisions;
 //! - [`tasks`]: the task graph of each server;
 //! - [`file`](mod@file): a model and its strategy as a file.
 
@@ -18,4 +18,4 @@ pub mod transfers;
 pub use file::OperatorFile;
 pub use graph::{Choice, Operator, OperatorGraph, Reads, Server};
 pub use strategy::{Placed, Strategy};
-pub use transfers::{Pattern, Piece, Split, pieces};
+pub use transfers::{Pattern, Piece, Split};

@@ -1,7 +1,7 @@
 //! How the operators of a model are divided, and where their parts run.
 
 use super::graph::OperatorGraph;
-use super::transfers::Split;
+use super::transfers::{Pattern, Piece, Split};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
@@ -41,6 +41,13 @@ impl Strategy {
     pub fn split(&self, graph: &OperatorGraph, operator: usize) -> Split {
         let choice = &graph.operators[operator].choices[self.placed[operator].choice as usize];
         Split { samples: choice.samples, parameters: choice.parameters }
+    }
+
+    /// What the parts of operator `reader` read of the parts of operator `input`.
+    pub fn pieces(&self, graph: &OperatorGraph, input: usize, reader: usize) -> Vec<Piece> {
+        let (source, reads) = (self.split(graph, input), graph.operators[reader].reads);
+        let pattern = Pattern::new(source, self.split(graph, reader), reads);
+        pattern.pieces(graph.operators[input].output, graph.samples).collect()
     }
 
     /// Memory of an accelerator of each server.

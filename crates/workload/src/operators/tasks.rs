@@ -7,7 +7,6 @@
 
 use super::graph::OperatorGraph;
 use super::strategy::Strategy;
-use super::transfers::pieces;
 use crate::graph::{GraphBuilder, Part, Peer, Task, TaskKind};
 use crate::role::{Axis, Role, RoleId};
 use crate::{ClassRun, Source, Work, Workload};
@@ -28,7 +27,7 @@ pub fn workload(
     servers: u32,
     iterations: u32,
 ) -> Result<Workload> {
-    let mut job = Job::new(graph, strategy, servers);
+    let mut job = JobBuilder::new(graph, strategy, servers);
     for operator in 0..graph.operators.len() {
         job.forward(operator);
     }
@@ -53,18 +52,26 @@ pub fn workload(
     Ok(workload)
 }
 
+/// A task of a server.
+#[derive(Clone, Copy)]
+struct ServerTask {
+    server: u32,
+    task: u32,
+}
+
 /// The tasks of a server so far.
 #[derive(Default)]
-struct Tasks {
+struct ServerTasks {
     tasks: GraphBuilder,
     /// The first and the last compute task.
     computed: Option<(u32, u32)>,
 }
 
-struct Job<'a> {
+/// The job so far.
+struct JobBuilder<'a> {
     graph: &'a OperatorGraph,
     strategy: &'a Strategy,
-    servers: Vec<Tasks>,
+    servers: Vec<ServerTasks>,
     /// For each operator and each of its parts, the compute task of its forward pass and that of its backward pass.
     forward: Vec<Vec<u32>>,
     backward: Vec<Vec<u32>>,
@@ -72,13 +79,13 @@ struct Job<'a> {
     groups: BTreeMap<Vec<u32>, u16>,
 }
 
-impl<'a> Job<'a> {
+impl<'a> JobBuilder<'a> {
     fn new(graph: &'a OperatorGraph, strategy: &'a Strategy, servers: u32) -> Self {
         let none: Vec<Vec<u32>> = vec![Vec::new(); graph.operators.len()];
         Self {
             graph,
             strategy,
-            servers: (0..servers).map(|_| Tasks::default()).collect(),
+            servers: (0..servers).map(|_| ServerTasks::default()).collect(),
             forward: none.clone(),
             backward: none,
             groups: BTreeMap::new(),
@@ -96,10 +103,13 @@ impl<'a> Job<'a> {
         }
         for &input in &graph.operators[operator].inputs {
             let input = input as usize;
-            for piece in self.pieces(input, operator) {
+            for piece in strategy.pieces(graph, input, operator) {
                 let (source, reader) = (piece.source as usize, piece.reader as usize);
-                let from = (strategy.placed[input].servers[source], self.forward[input][source]);
-                let to = (placed.servers[reader], self.forward[operator][reader]);
+                let from = ServerTask {
+                    server: strategy.placed[input].servers[source],
+                    task: self.forward[input][source],
+                };
+                let to = ServerTask { server: placed.servers[reader], task: self.forward[operator][reader] };
                 self.send(from, to, piece.bytes, operator, Part::Forward);
             }
         }
@@ -117,10 +127,14 @@ impl<'a> Job<'a> {
         }
         for reader in operator + 1..graph.operators.len() {
             for _ in graph.operators[reader].inputs.iter().filter(|&&input| input as usize == operator) {
-                for piece in self.pieces(operator, reader) {
+                for piece in strategy.pieces(graph, operator, reader) {
                     let (source, read) = (piece.source as usize, piece.reader as usize);
-                    let from = (strategy.placed[reader].servers[read], self.backward[reader][read]);
-                    let to = (placed.servers[source], self.backward[operator][source]);
+                    let from = ServerTask {
+                        server: strategy.placed[reader].servers[read],
+                        task: self.backward[reader][read],
+                    };
+                    let to =
+                        ServerTask { server: placed.servers[source], task: self.backward[operator][source] };
                     self.send(from, to, piece.bytes, operator, Part::WeightGrad);
                 }
             }
@@ -176,16 +190,9 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    fn pieces(&self, source: usize, reader: usize) -> Vec<super::Piece> {
-        let (graph, strategy) = (self.graph, self.strategy);
-        let own = graph.operators[reader].reads == super::Reads::Own;
-        let (from, to) = (strategy.split(graph, source), strategy.split(graph, reader));
-        pieces(from, to, graph.operators[source].output, graph.samples, own)
-    }
-
     /// Adds a compute task behind the server's last one.
     fn compute(&mut self, server: u32, operator: usize, part: Part, work: &Work) -> u32 {
-        let Tasks { tasks, computed } = &mut self.servers[server as usize];
+        let ServerTasks { tasks, computed } = &mut self.servers[server as usize];
         let kind = TaskKind::Compute(work.clone());
         let task = tasks.task(Task { kind, layer: Some(operator as u32), part, name: String::new() });
         if let Some((first, last)) = *computed {
@@ -198,21 +205,20 @@ impl<'a> Job<'a> {
     }
 
     /// Sends from one server's task to another's, which waits for it. On one server, it just waits.
-    fn send(&mut self, from: (u32, u32), to: (u32, u32), bytes: u64, operator: usize, part: Part) {
-        let ((source, computed), (reader, waiting)) = (from, to);
-        if source == reader {
-            return self.servers[source as usize].tasks.after(waiting, computed);
+    fn send(&mut self, from: ServerTask, to: ServerTask, bytes: u64, operator: usize, part: Part) {
+        if from.server == to.server {
+            return self.servers[from.server as usize].tasks.after(to.task, from.task);
         }
         let tag = 2 * operator as u32 + u32::from(part != Part::Forward);
         let (bytes, layer) = (Bytes(bytes), Some(operator as u32));
-        let tasks = &mut self.servers[source as usize].tasks;
-        let kind = TaskKind::Send { to: Peer::Rank(RankId(reader)), bytes, tag };
+        let tasks = &mut self.servers[from.server as usize].tasks;
+        let kind = TaskKind::Send { to: Peer::Rank(RankId(to.server)), bytes, tag };
         let sent = tasks.task(Task { kind, layer, part, name: String::new() });
-        tasks.after(sent, computed);
-        let tasks = &mut self.servers[reader as usize].tasks;
-        let kind = TaskKind::Receive { from: Peer::Rank(RankId(source)), bytes, tag };
+        tasks.after(sent, from.task);
+        let tasks = &mut self.servers[to.server as usize].tasks;
+        let kind = TaskKind::Receive { from: Peer::Rank(RankId(from.server)), bytes, tag };
         let received = tasks.task(Task { kind, layer, part, name: String::new() });
-        tasks.after(waiting, received);
+        tasks.after(to.task, received);
     }
 
     fn roles(&self, servers: u32) -> Result<Vec<Role>> {
@@ -239,8 +245,9 @@ pub fn group_name(number: u16) -> String {
     format!("servers {number}")
 }
 
-/// How long the accelerators of a server take to reduce `bytes` of an operator's gradients among themselves: each sends and receives a part of every
-/// other one's, with `2 / accelerators` of the bytes at the rate of an accelerator (facts of the released simulator).
+/// How long the accelerators of a server take to reduce `bytes` of an operator's gradients among themselves: each sends
+/// and receives a part of every other one's, with `2 / accelerators` of the bytes at the rate of an accelerator (facts
+/// of the released simulator).
 ///
 /// # Errors
 /// A time that cannot be represented.

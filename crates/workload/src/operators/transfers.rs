@@ -1,5 +1,6 @@
-//! What a division of two neighbours makes servers send to each other.
+//! What servers send each other for two neighbouring operators, given their divisions.
 
+use super::graph::Reads;
 use syncline_units::Bytes;
 
 /// How an operator is divided.
@@ -33,65 +34,72 @@ pub struct Piece {
 /// The pieces that the parts of an operator read of an input, whatever its size: they depend on the two divisions alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
-    /// Source, reader, and the part of the tensor of all samples as a multiple of 1 / [`Self::of`]; by reader and then by
-    /// source.
-    pieces: Vec<(u32, u32, u32)>,
+    /// By reader and then by source.
+    shares: Vec<PieceShare>,
+    /// Into how many shares the tensor of all samples is cut.
     of: u64,
     /// Whether all pieces have equal size.
     even: bool,
 }
 
+/// A piece whose size is a share of the tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PieceShare {
+    source: u32,
+    reader: u32,
+    /// The share as a multiple of 1 / [`Pattern::of`].
+    share: u32,
+}
+
 impl Pattern {
-    /// The pattern for an input divided as `source`. Where `own` is true, a reader needs the features that it computes
-    /// itself, else all of them.
-    pub fn new(source: Split, reader: Split, own: bool) -> Self {
+    /// The pattern for an input divided as `source`, of which a part of the reader needs what `reads` says.
+    pub fn new(source: Split, reader: Split, reads: Reads) -> Self {
         let of = |split: Split| (u64::from(split.samples), u64::from(split.parameters));
         let ((sources, source_slices), (readers, reader_slices)) = (of(source), of(reader));
         let slices = source_slices * reader_slices;
-        let mut pieces = Vec::new();
+        let mut shares = Vec::new();
         for (i, j) in (0..readers).flat_map(|i| (0..reader_slices).map(move |j| (i, j))) {
             // The sources of these samples follow each other, and so do those of these features.
             let (first, last) = (i * sources / readers, ((i + 1) * sources - 1) / readers);
-            let wanted = if own { (j * source_slices, (j + 1) * source_slices) } else { (0, slices) };
+            let wanted = match reads {
+                Reads::Own => (j * source_slices, (j + 1) * source_slices),
+                Reads::All => (0, slices),
+            };
             for (k, l) in (first..=last).flat_map(|k| (0..source_slices).map(move |l| (k, l))) {
                 let samples = overlap((i * sources, (i + 1) * sources), (k * readers, (k + 1) * readers));
                 let features = overlap(wanted, (l * reader_slices, (l + 1) * reader_slices));
                 if features > 0 {
                     let (source, reader) = (k * source_slices + l, i * reader_slices + j);
-                    pieces.push((source as u32, reader as u32, (samples * features) as u32));
+                    let share = (samples * features) as u32;
+                    shares.push(PieceShare { source: source as u32, reader: reader as u32, share });
                 }
             }
         }
-        let even = pieces.windows(2).all(|pair| pair[0].2 == pair[1].2);
-        Self { pieces, of: sources * readers * slices, even }
+        let even = shares.windows(2).all(|pair| pair[0].share == pair[1].share);
+        Self { shares, of: sources * readers * slices, even }
     }
 
     /// The pieces of a tensor of `output` for each of `samples` samples. Sizes are rounded up to whole bytes.
     pub fn pieces(&self, output: Bytes, samples: u64) -> impl Iterator<Item = Piece> + '_ {
         let whole = u128::from(samples) * u128::from(output.0);
-        let size = move |parts: u32| {
-            u64::try_from((whole * u128::from(parts)).div_ceil(u128::from(self.of))).unwrap_or(u64::MAX)
+        let size = move |share: u32| {
+            u64::try_from((whole * u128::from(share)).div_ceil(u128::from(self.of))).unwrap_or(u64::MAX)
         };
-        let even = self.pieces.first().filter(|_| self.even).map(|&(.., parts)| size(parts));
-        self.pieces.iter().map(move |&(source, reader, parts)| Piece {
+        let even = self.shares.first().filter(|_| self.even).map(|piece| size(piece.share));
+        self.shares.iter().map(move |&PieceShare { source, reader, share }| Piece {
             source,
             reader,
-            bytes: even.unwrap_or_else(|| size(parts)),
+            bytes: even.unwrap_or_else(|| size(share)),
         })
     }
 
     /// Whether each part reads the part of the same number, and no other.
     pub fn is_one_to_one(&self) -> bool {
-        self.pieces
+        self.shares
             .iter()
             .enumerate()
-            .all(|(at, &(source, reader, _))| source as usize == at && reader as usize == at)
+            .all(|(at, piece)| piece.source as usize == at && piece.reader as usize == at)
     }
-}
-
-/// What the parts of an operator divided as `reader` read of an input divided as `source`: see [`Pattern`].
-pub fn pieces(source: Split, reader: Split, output: Bytes, samples: u64, own: bool) -> Vec<Piece> {
-    Pattern::new(source, reader, own).pieces(output, samples).collect()
 }
 
 /// Length of what two intervals share.
@@ -108,8 +116,8 @@ mod tests {
 
     fn all(source: (u32, u32), reader: (u32, u32), own: bool) -> Vec<(u32, u32, u64)> {
         let split = |(samples, parameters)| Split { samples, parameters };
-        pieces(split(source), split(reader), Bytes(12), 24, own)
-            .into_iter()
+        Pattern::new(split(source), split(reader), if own { Reads::Own } else { Reads::All })
+            .pieces(Bytes(12), 24)
             .map(|piece| (piece.source, piece.reader, piece.bytes))
             .collect()
     }
@@ -149,8 +157,9 @@ mod tests {
                     }
                 }
             }
-            let found: Vec<_> = pieces(split(source), split(reader), Bytes(output), samples, own)
-                .into_iter()
+            let reads = if own { Reads::Own } else { Reads::All };
+            let found: Vec<_> = Pattern::new(split(source), split(reader), reads)
+                .pieces(Bytes(output), samples)
                 .map(|piece| ((piece.reader, piece.source), piece.bytes))
                 .collect();
             prop_assert_eq!(found.len(), counted.len());

@@ -1,0 +1,185 @@
+//! Deterministic baselines of the search: operator by operator, and every strategy.
+
+use super::cluster::Cluster;
+use super::demand::demand;
+use super::memory::fitting;
+use super::moves::{data_parallel, place, starts};
+use super::search::{Found, Improvement, LOOK, SearchControl, stop};
+use super::step::{Model, StepTimer};
+use std::sync::atomic::Ordering;
+use syncline_diagnostics::{Code, Diagnostic, Result};
+use syncline_workload::operators::{Operator, Placed};
+
+/// Improves data parallelism on one network operator by operator, each by its best division on the servers of its
+/// neighbours, those from server 0, or those with the most free memory, until nothing improves. Deterministic.
+///
+/// # Errors
+/// As [`search`].
+pub fn greedy(model: &Model, cluster: &Cluster, control: SearchControl<'_>) -> Result<Found> {
+    let servers = cluster.servers();
+    let first = fitting(model, data_parallel(model, servers, servers), servers)?;
+    let (network, topology) = cluster.network(|| demand(model, &first, servers))?;
+    let mut timer = StepTimer::new(model, network, first);
+    let start = timer.time();
+    let mut trace = vec![Improvement { proposals: 0, time: start }];
+    let stopped = || control.cancel.load(Ordering::Relaxed);
+    let Descended { proposals, accepted } =
+        descend(model, &mut timer, u64::MAX, stopped, |improved| trace.push(improved));
+    if stopped() {
+        return Err(stop());
+    }
+    let (strategy, time) = (timer.strategy().clone(), timer.time());
+    let topologies = u64::from(topology.is_some());
+    Ok(Found { strategy, topology, time, start, trace, proposals, accepted, topologies })
+}
+
+/// What [`descend`] did.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Descended {
+    /// Proposals made.
+    pub(super) proposals: u64,
+    /// Proposals accepted.
+    pub(super) accepted: u64,
+}
+
+/// Takes the best of [`worth_trying`] for one operator after the other, until nothing improves or `most` proposals are made.
+/// Calls `improved` with each improvement.
+pub(super) fn descend(
+    model: &Model,
+    timer: &mut StepTimer<'_>,
+    most: u64,
+    stopped: impl Fn() -> bool,
+    mut improved: impl FnMut(Improvement),
+) -> Descended {
+    let servers = timer.network().servers();
+    let (mut proposals, mut accepted) = (0, 0);
+    loop {
+        let before = timer.time();
+        for operator in 0..model.graph.operators.len() {
+            for placed in worth_trying(model, timer, operator, servers) {
+                if proposals == most || stopped() {
+                    return Descended { proposals, accepted };
+                }
+                if model.graph.server.memory.is_some() {
+                    let mut tried = timer.strategy().clone();
+                    tried.placed[operator] = placed.clone();
+                    if tried.check(&model.graph, servers).is_err() {
+                        continue;
+                    }
+                }
+                proposals += 1;
+                let best = timer.time();
+                if timer.propose([(operator, placed)]) < best {
+                    timer.accept();
+                    accepted += 1;
+                    let proposals = u32::try_from(proposals).unwrap_or(u32::MAX);
+                    improved(Improvement { proposals, time: timer.time() });
+                } else {
+                    timer.reject();
+                }
+            }
+        }
+        if timer.time() == before {
+            return Descended { proposals, accepted };
+        }
+    }
+}
+
+/// Divisions of an operator on the servers where its neighbours start, on those from server 0, and on those from the
+/// server with the least memory in use.
+fn worth_trying(model: &Model, timer: &StepTimer<'_>, operator: usize, servers: u32) -> Vec<Placed> {
+    let strategy = timer.strategy();
+    let mut from: Vec<u32> =
+        model.neighbours(operator).map(|(other, _)| strategy.placed[other].servers[0]).collect();
+    let used = strategy.memory(&model.graph, servers);
+    let emptiest = (0..servers).min_by_key(|&server| used[server as usize]);
+    from.extend([0].into_iter().chain(emptiest));
+    from.sort_unstable();
+    from.dedup();
+    let choices = model.graph.operators[operator].choices.iter().enumerate();
+    let placed = choices.flat_map(|(number, choice)| {
+        from.iter()
+            .map(move |&start| Placed { choice: number as u32, servers: place(choice, start, servers) })
+    });
+    placed.collect()
+}
+
+/// Most strategies that [`exhaustive`] tries.
+pub const MOST_STRATEGIES: u64 = 1 << 24;
+
+/// Tries every strategy with placements by [`place`] on one network: that of data parallelism.
+///
+/// # Errors
+/// `BadValue` if there are more than [`MOST_STRATEGIES`]; as [`search`].
+pub fn exhaustive(model: &Model, cluster: &Cluster, control: SearchControl<'_>) -> Result<Found> {
+    let servers = cluster.servers();
+    let of = |operator: &Operator| -> Vec<Placed> {
+        let choices = operator.choices.iter().enumerate();
+        let placed = choices.flat_map(|(number, choice)| {
+            (0..starts(choice, servers))
+                .map(move |start| Placed { choice: number as u32, servers: place(choice, start, servers) })
+        });
+        placed.collect()
+    };
+    let all: Vec<Vec<Placed>> = model.graph.operators.iter().map(of).collect();
+    let count = all.iter().fold(1u64, |count, placed| count.saturating_mul(placed.len() as u64));
+    if count > MOST_STRATEGIES {
+        return Err(Diagnostic::error(Code::BadValue, "there are too many strategies to try them all")
+            .key("search")
+            .found(if count == u64::MAX { "more than 2^64".to_owned() } else { count.to_string() })
+            .allowed(format!("at most {MOST_STRATEGIES}"))
+            .help("set `search.method: chains`, or use fewer operators or servers")
+            .into());
+    }
+    let first = fitting(model, data_parallel(model, servers, servers), servers)?;
+    let (network, topology) = cluster.network(|| demand(model, &first, servers))?;
+    let mut timer = StepTimer::new(model, network, first.clone());
+    let start = timer.time();
+    let mut best = (start, first);
+    let mut tried = 0u64;
+    let mut number = vec![0; all.len()];
+    timer.propose(all.iter().map(|placed| placed[0].clone()).enumerate());
+    timer.accept();
+    loop {
+        if timer.time() < best.0 && timer.strategy().check(&model.graph, servers).is_ok() {
+            best = (timer.time(), timer.strategy().clone());
+        }
+        // The next strategy in order: the last operator changes most often, so that sweeps are short.
+        let mut changes = Vec::new();
+        for operator in (0..all.len()).rev() {
+            number[operator] = (number[operator] + 1) % all[operator].len();
+            if all[operator].len() > 1 {
+                changes.push((operator, all[operator][number[operator]].clone()));
+            }
+            if number[operator] != 0 {
+                break;
+            }
+        }
+        if number.iter().all(|&at| at == 0) {
+            break;
+        }
+        tried += 1;
+        if tried.is_multiple_of(u64::from(LOOK)) {
+            (control.progress)(tried);
+            if control.cancel.load(Ordering::Relaxed) {
+                return Err(stop());
+            }
+        }
+        timer.propose(changes);
+        timer.accept();
+    }
+    let topologies = u64::from(topology.is_some());
+    let last = u32::try_from(count).unwrap_or(u32::MAX);
+    let trace =
+        vec![Improvement { proposals: 0, time: start }, Improvement { proposals: last, time: best.0 }];
+    Ok(Found {
+        strategy: best.1,
+        topology,
+        time: best.0,
+        start,
+        trace,
+        proposals: count,
+        accepted: 0,
+        topologies,
+    })
+}
