@@ -1,6 +1,7 @@
 //! Translates ASTRA-sim 2's input files into a scenario for syncline's own network models (`--native`).
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::Path;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::QueueOrder;
@@ -104,7 +105,7 @@ pub fn astra_scenario(files: &AstraFiles<'_>, network: NetworkSettings) -> Resul
         min_chunk: Bytes(1),
         element: Bytes(1),
         order,
-        active_chunks: system.active_chunks,
+        active_chunks: NonZeroU32::new(system.active_chunks),
         endpoint_delay: Time::from_ns(system.endpoint_delay.unwrap_or(10)),
         reduction_rate: (system.local_mem_bw > 0.0).then(|| decimal(system.local_mem_bw / 3.0)),
         ..Collectives::default()

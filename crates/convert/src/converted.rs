@@ -6,13 +6,9 @@ use syncline_diagnostics::Diagnostics;
 /// Result of a conversion.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Converted {
-    /// The form of the input, in words.
-    pub from: String,
-    /// The form of the output, in words.
-    pub to: String,
-    /// Ranks of the job or collective.
+    /// Ranks of the job.
     pub ranks: u32,
-    /// Nodes of all traces, or instructions of the plan.
+    /// Nodes of all traces.
     pub nodes: u64,
     /// Communicator groups.
     pub groups: u32,

@@ -39,12 +39,8 @@ pub(super) fn write(
     warn_of_rounding(&classes, &mut warnings);
     warn_of_shards(workload, &groups, &mut warnings);
     folder(prefix)?;
-    let mut summary = Converted {
-        to: "Chakra traces".to_owned(),
-        ranks: workload.ranks,
-        groups: groups.members.len() as u32,
-        ..Converted::default()
-    };
+    let mut summary =
+        Converted { ranks: workload.ranks, groups: groups.members.len() as u32, ..Converted::default() };
     let mut aside = Aside::default();
     let mut written: Option<(u32, Vec<u32>, Vec<u8>)> = None;
     for rank in 0..workload.ranks {
@@ -112,15 +108,9 @@ struct GroupNumbers {
 
 impl GroupNumbers {
     fn new(workload: &Workload, dims: &[u32], warnings: &mut Diagnostics) -> Self {
-        let mut used = vec![false; workload.roles.len()];
-        for task in workload.classes.iter().flat_map(|graph| &graph.tasks) {
-            if let TaskKind::Collective { role, .. } = task.kind {
-                used[role.index()] = true;
-            }
-        }
         let mut spreads = Vec::new();
         let mut lists: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
-        for (role, used) in workload.roles.iter().zip(used) {
+        for (role, used) in workload.roles.iter().zip(workload.with_collectives()) {
             let spread = if used { spread(role, workload.ranks, dims) } else { Spread::Nobody };
             if spread == Spread::Everyone
                 && role.ranks(0).iter().enumerate().any(|(at, &rank)| at as u32 != rank)
@@ -365,10 +355,10 @@ impl<'a> Class<'a> {
         let (own, wide) = (rank as i32, |bytes: Bytes| bytes.0 as i64);
         match task.kind {
             TaskKind::Send { to, bytes, tag } => {
-                Node::send(id, name, own, to.of(rank).0 as i32, wide(bytes), tag as i32)
+                Node::send(id, name, own, to.of_checked(rank).0 as i32, wide(bytes), tag as i32)
             }
             TaskKind::Receive { from, bytes, tag } => {
-                Node::receive(id, name, from.of(rank).0 as i32, own, wide(bytes), tag as i32)
+                Node::receive(id, name, from.of_checked(rank).0 as i32, own, wide(bytes), tag as i32)
             }
             TaskKind::Collective { role, kind, bytes, .. } => {
                 let shard = Bytes(shard(kind, bytes, self.sizes[role.index()]));

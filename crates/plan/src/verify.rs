@@ -25,7 +25,7 @@ use crate::symbolic::{MOST_WORDS, Storage, Values, Want};
 use crate::walk::{Fault, Received, Site, StreamOrder, Visit, walk};
 use std::collections::BTreeSet;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
-use syncline_units::{CollectiveKind, Extent};
+use syncline_units::{CollectiveKind, Extent, lcm};
 
 /// Proves that `algorithm` computes `kind` on `ranks` ranks, in the usual direction and, if that is a different plan,
 /// in the reverse direction.
@@ -129,14 +129,6 @@ pub(crate) fn common_multiple(counts: BTreeSet<u32>, streams: u32) -> Result<u64
         }
     }
     Ok(elements * u64::from(streams))
-}
-
-fn lcm(a: u64, b: u64) -> u64 {
-    let (mut x, mut y) = (a, b);
-    while y > 0 {
-        (x, y) = (y, x % y);
-    }
-    (a / x).saturating_mul(b)
 }
 
 fn too_large(why: &str) -> Diagnostics {

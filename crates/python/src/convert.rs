@@ -43,7 +43,7 @@ fn to_chakra(
     iterations: u32,
 ) -> PyResult<(Vec<String>, String)> {
     let options = Options { dims, iterations };
-    let done = detached(py, || syncline_convert::convert(&input, &prefix, &options))?;
+    let done = detached(py, || syncline_convert::to_chakra(&input, &prefix, &options))?;
     let files = done.files.iter().map(|file| file.to_string_lossy().into_owned()).collect();
     Ok((files, done.warnings.to_json()))
 }

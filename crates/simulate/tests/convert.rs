@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use syncline_astra_compat::{Inputs, Options as AstraOptions};
-use syncline_convert::convert;
-use syncline_convert::{Converted, Options};
+use syncline_convert::{Converted, Options, to_chakra};
 use syncline_formats::chakra::{
     CollectiveType, Metadata, Node, Reader, Traces, Writer, load::Loading, write_file,
 };
@@ -63,7 +62,7 @@ fn dims(sizes: &[u32]) -> String {
 }
 
 fn converted(input: &Path, output: &Path, options: &Options) -> Converted {
-    convert(input, output, options).unwrap_or_else(|errors| panic!("{}: {errors}", input.display()))
+    to_chakra(input, output, options).unwrap_or_else(|errors| panic!("{}: {errors}", input.display()))
 }
 
 fn total_ps(scenario: &str) -> u64 {
@@ -190,7 +189,7 @@ fn published_workloads_convert() {
     for entry in fs::read_dir(folder).unwrap() {
         let input = entry.unwrap().path();
         let out = Folder::new();
-        match convert(&input, &out.path("once"), &Options { dims: vec![2, 4, 4], iterations: 2 }) {
+        match to_chakra(&input, &out.path("once"), &Options { dims: vec![2, 4, 4], iterations: 2 }) {
             Err(errors) => assert!(errors.to_string().contains("FWD_IN_BCKWD"), "{errors}"),
             Ok(_) => {
                 let again = out.of_traces("again.json", "once", &dims(&[2, 4, 4]));
@@ -313,38 +312,10 @@ fn an_idle_rank_has_a_node() {
 }
 
 #[test]
-fn programs_become_plans_and_plans_programs() {
-    let folder = Folder::new();
-    let program = "<algo name=\"pair\" proto=\"Simple\" nchannels=\"1\" nchunksperloop=\"2\" ngpus=\"2\" coll=\"allgather\" inplace=\"1\" outofplace=\"0\" minBytes=\"0\" maxBytes=\"0\">
-  <gpu id=\"0\" i_chunks=\"1\" o_chunks=\"2\" s_chunks=\"0\">
-    <tb id=\"0\" send=\"1\" recv=\"1\" chan=\"0\">
-      <step s=\"0\" type=\"s\" srcbuf=\"o\" srcoff=\"0\" dstbuf=\"o\" dstoff=\"0\" cnt=\"1\" depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>
-      <step s=\"1\" type=\"r\" srcbuf=\"o\" srcoff=\"1\" dstbuf=\"o\" dstoff=\"1\" cnt=\"1\" depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>
-    </tb>
-  </gpu>
-  <gpu id=\"1\" i_chunks=\"1\" o_chunks=\"2\" s_chunks=\"0\">
-    <tb id=\"0\" send=\"0\" recv=\"0\" chan=\"0\">
-      <step s=\"0\" type=\"s\" srcbuf=\"o\" srcoff=\"1\" dstbuf=\"o\" dstoff=\"1\" cnt=\"1\" depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>
-      <step s=\"1\" type=\"r\" srcbuf=\"o\" srcoff=\"0\" dstbuf=\"o\" dstoff=\"0\" cnt=\"1\" depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>
-    </tb>
-  </gpu>
-</algo>
-";
-    let xml = folder.file("pair.xml", program);
-    let summary = converted(&xml, &folder.path("pair.json"), &Options::default());
-    assert_eq!(
-        (summary.from.as_str(), summary.to.as_str(), summary.nodes),
-        ("MSCCL program", "plan file", 6)
-    );
-    converted(&folder.path("pair.json"), &folder.path("again.xml"), &Options::default());
-    assert_eq!(fs::read_to_string(folder.path("again.xml")).unwrap(), program);
-}
-
-#[test]
 fn unsupported_inputs_are_refused() {
     let folder = Folder::new();
     let refused = |input: &Path, options: &Options| {
-        convert(input, &folder.path("out"), options).expect_err("this is refused").to_string()
+        to_chakra(input, &folder.path("out"), options).expect_err("this is refused").to_string()
     };
     let two = Options { dims: vec![2], iterations: 1 };
     let layer = "DATA\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0 0\n";
@@ -355,10 +326,8 @@ fn unsupported_inputs_are_refused() {
         ("w.txt", "DATA\n", &two, "the file ends too early"),
         ("w.csv", "", &two, "cannot convert a file with this ending"),
         ("w.json", "{", &two, "EOF while parsing"),
-        ("w.json", "{}", &two, "neither a resolved scenario nor a plan"),
+        ("w.json", "{}", &two, "not a resolved scenario"),
         ("w.json", r#"{"schema": "syncline/1"}"#, &two, "missing field `workload`"),
-        ("w.json", r#"{"seats": []}"#, &two, "the file is not a plan"),
-        ("w.xml", "<algo", &two, "not well-formed XML"),
     ] {
         let text = refused(&folder.file(name, content), options);
         assert!(text.contains(message), "{name} {content}: {text}");

@@ -32,12 +32,6 @@ id!(/// An accelerator endpoint of the fabric.
     NpuId, "NPU ");
 id!(/// A directed link of the fabric.
     LinkId, "link ");
-id!(/// A process group of a workload.
-    GroupId, "group ");
-id!(/// A task of one rank class's task graph.
-    TaskId, "task ");
-id!(/// A job on a cluster that may run several.
-    JobId, "job ");
 
 /// Formats ascending ranks for people: `rank 3`, `ranks 0-7, 9`. Writes at most eight ranges and counts the rest.
 pub fn rank_list(ranks: &[u32]) -> String {

@@ -6,12 +6,14 @@
 //! - [`quantity`]: [`Time`] (picoseconds), [`Bytes`], [`Rate`] (bits per second), [`Flops`],
 //!   [`FlopRate`], [`Frequency`];
 //! - [`parse`]: the one grammar for `"100Gb/s"`, `"25GB/s"`, `"0.5us"`, `"64MiB"`;
-//! - [`ids`]: newtypes for ranks, NPUs, links, groups and tasks;
+//! - [`ids`]: newtypes for ranks, NPUs and links;
 //! - [`words`]: collective kinds, data types, dimension kinds and shapes such as `Ring(4)_FC(2)`;
 //! - [`turn`]: translations of a dimension's coordinates;
-//! - [`cut`]: the rule for cutting bytes that do not divide evenly into blocks.
+//! - [`cut`]: the rule for cutting bytes that do not divide evenly into blocks;
+//! - [`divisors`]: common divisors and multiples.
 
 pub mod cut;
+pub mod divisors;
 pub mod ids;
 pub mod parse;
 pub mod quantity;
@@ -19,7 +21,8 @@ pub mod turn;
 pub mod words;
 
 pub use cut::{Extent, cut};
-pub use ids::{GroupId, JobId, LinkId, NpuId, RankId, TaskId, rank_list};
+pub use divisors::{gcd, lcm};
+pub use ids::{LinkId, NpuId, RankId, rank_list};
 pub use parse::UnitError;
 pub use quantity::{Bytes, FlopRate, Flops, Frequency, Rate, Time};
 pub use turn::{Turn, Turned};

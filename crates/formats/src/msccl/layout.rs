@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use syncline_diagnostics::{Code, Diagnostic, Result};
 use syncline_plan::custom::{BlocksEntry, OpEntry};
 use syncline_plan::{Buffer, PlanFile};
-use syncline_units::CollectiveKind;
+use syncline_units::{CollectiveKind, lcm};
 
 /// The error for something that MSCCL cannot express.
 pub(super) fn cannot(message: impl Into<String>) -> Diagnostic {
@@ -116,12 +116,4 @@ impl Layout {
         };
         Ok((Chunks { buffer, offset }, count))
     }
-}
-
-fn lcm(a: u64, b: u64) -> u64 {
-    let (mut x, mut y) = (a, b);
-    while y > 0 {
-        (x, y) = (y, x % y);
-    }
-    (a / x.max(1)).saturating_mul(b)
 }

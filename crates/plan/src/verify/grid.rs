@@ -1,13 +1,13 @@
 //! Proves compositions over grids: the plans of every phase are executed on the results of the phase before.
 
-use super::{Run, check_size, diagnostics, granularity, lcm};
+use super::{Run, check_size, diagnostics, granularity};
 use crate::compose::{Composition, Grid};
 use crate::program::{Algorithm, Buffer};
 use crate::symbolic::{MOST_WORDS, Storage, Want};
 use crate::walk::{Fault, Site, StreamOrder};
 use std::sync::Arc;
 use syncline_diagnostics::Diagnostics;
-use syncline_units::{CollectiveKind, Extent};
+use syncline_units::{CollectiveKind, Extent, lcm};
 
 /// Proves that a composition computes `kind` over a grid, with `algorithm(axis, kind of the phase)` on each axis.
 /// `elements` is the length of the vector; `None` means one that all cuts divide exactly. (All-to-all is proved only
