@@ -4,7 +4,7 @@ use crate::Engine;
 use crate::state::{At, ChannelKey, Issue, PostedReceive};
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic};
-use syncline_net_api::NetworkModel;
+use syncline_net_api::{Halt, NetworkModel};
 use syncline_units::rank_list;
 use syncline_workload::TaskKind;
 use syncline_workload::graph::describe;
@@ -29,7 +29,7 @@ impl<N: NetworkModel> Engine<'_, N> {
             ),
         )
         .help("make every rank reach the same sends, receives and collectives in an order without circular waits");
-        if let Some((why, help)) = self.network.stuck() {
+        if let Some(Halt { why, help }) = self.network.stuck() {
             report = report.note(format!("network: {why}")).help(help);
         }
         if let Some(file) =
@@ -104,7 +104,7 @@ impl<N: NetworkModel> Engine<'_, N> {
     fn senders(&self, from: u32, to: u32, tag: u32) -> String {
         let rank = self.quotient.rank(from);
         let mut sends = self.graph(from).tasks.iter().zip(0..).filter(|(task, _)| {
-            matches!(task.kind, TaskKind::Send { to: peer, tag: of, .. } if of == tag && peer.of(rank).0 == to)
+            matches!(task.kind, TaskKind::Send { to: peer, tag: of, .. } if of == tag && peer.of_checked(rank).0 == to)
         });
         let first = sends.next().map_or_else(|| "no task".to_owned(), |(task, index)| describe(task, index));
         match sends.count() {

@@ -9,10 +9,10 @@
 //! On a path of one link, both give the same result.
 
 use std::collections::BTreeMap;
-use syncline_critical_path::{Origin, Route, START, Tail, Trail};
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_net_api::activity::{Activity, Recent};
 use syncline_net_api::{Calendar, Call, LinkUse, Measurements, NetworkModel, Repeats, Sent, Transfer};
+use syncline_net_api::{Origin, Route, START, Tail, Trail};
 use syncline_units::{Bytes, LinkId, NpuId, Rate, Time};
 
 /// Selects one of the models.

@@ -64,7 +64,7 @@ impl Timed for Event {
 pub struct Call {
     /// What the call is about, such as the index of a message under way.
     pub subject: u32,
-    /// What is to be done, such as the hop that the message has reached.
+    /// What to do, such as the hop that the message has reached.
     pub detail: u32,
 }
 

@@ -10,6 +10,13 @@ pub mod calendar;
 pub mod model;
 pub mod radix;
 
+/// What models tell of the critical path.
+pub use syncline_critical_path::{Origin, Route, START, Tail, Trail};
+/// What models report.
+pub use syncline_timeline::{Packets, Table, tables};
+
 pub use activity::Activity;
 pub use calendar::{Calendar, Call};
-pub use model::{Contention, LinkUse, Measurements, NetworkModel, Owner, Repeats, Sent, Stall, Transfer};
+pub use model::{
+    Contention, Halt, LinkUse, Measurements, NetworkModel, Owner, Repeats, Sent, Stall, Transfer,
+};

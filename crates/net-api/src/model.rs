@@ -138,6 +138,15 @@ pub trait Measurements {
     }
 }
 
+/// A network that delivers nothing any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Halt {
+    /// Why messages do not arrive.
+    pub why: String,
+    /// What to do about it.
+    pub help: &'static str,
+}
+
 /// A network model.
 pub trait NetworkModel: Measurements {
     /// Whether the model needs the owners of messages.
@@ -174,8 +183,8 @@ pub trait NetworkModel: Measurements {
         0
     }
 
-    /// Why messages do not arrive, if the network itself has come to a halt, and what to do about it.
-    fn stuck(&self) -> Option<(String, &'static str)> {
+    /// Why the network itself has come to a halt, if it has.
+    fn stuck(&self) -> Option<Halt> {
         None
     }
 

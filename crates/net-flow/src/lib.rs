@@ -13,4 +13,4 @@ pub mod sharing;
 mod tree;
 
 pub use network::Flows;
-pub use settings::Settings;
+pub use settings::FlowSettings;

@@ -11,17 +11,17 @@ mod refusal;
 #[cfg(test)]
 mod tests;
 
-use crate::settings::{Settings, Traffic};
+use crate::settings::{FlowSettings, Traffic};
 use crate::sharing::Sharing;
 use accounts::Accounts;
 use connections::{Connection, Connections, Ends};
-use syncline_critical_path::{Origin, Trail};
 use syncline_diagnostics::Diagnostic;
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_net_api::activity::Activity;
 use syncline_net_api::{
     Calendar, Call, Contention, LinkUse, Measurements, NetworkModel, Owner, Sent, Transfer,
 };
+use syncline_net_api::{Origin, Trail};
 use syncline_units::{Bytes, LinkId, Rate, Time};
 
 /// The model calls itself: messages are complete.
@@ -45,7 +45,7 @@ struct Flight {
 /// Messages on a fabric. One link of each class is represented.
 #[derive(Debug)]
 pub struct Flows<'a> {
-    settings: Settings,
+    settings: FlowSettings,
     connections: Connections<'a>,
     sharing: Sharing,
     accounts: Accounts,
@@ -64,8 +64,8 @@ pub struct Flows<'a> {
 }
 
 impl<'a> Flows<'a> {
-    /// An idle network. [`Settings::check`] must find nothing impossible in `settings`.
-    pub fn new(fabric: &'a Fabric, symmetry: Symmetry, settings: &Settings) -> Self {
+    /// An idle network. [`FlowSettings::check`] must find nothing impossible in `settings`.
+    pub fn new(fabric: &'a Fabric, symmetry: Symmetry, settings: &FlowSettings) -> Self {
         let connections = Connections::new(fabric, symmetry, settings.paths);
         let rates: Vec<Rate> = connections.links().into_iter().map(|link| fabric.speed(link).0).collect();
         Self {

@@ -38,7 +38,7 @@ impl From<Owner> for Traffic {
 /// Parameters of the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Settings {
+pub struct FlowSettings {
     /// The model keeps a fair share that is wrong by less than this fraction; 0 makes sharing exact. Links
     /// may then carry more than they can, by that fraction.
     pub precision: f64,
@@ -50,13 +50,13 @@ pub struct Settings {
     pub priority: Vec<Traffic>,
 }
 
-impl Default for Settings {
+impl Default for FlowSettings {
     fn default() -> Self {
         Self { precision: 0.0, paths: 1, weights: BTreeMap::new(), priority: Vec::new() }
     }
 }
 
-impl Settings {
+impl FlowSettings {
     /// Reports what is impossible about the settings on a fabric.
     pub fn check(&self, fabric: &Fabric) -> Diagnostics {
         let mut problems = Diagnostics::new();

@@ -37,7 +37,7 @@ mod ways;
 
 pub use framing::Framing;
 pub use layout::{Layout, Link, Switch};
-pub use network::{Packets, Settings};
+pub use network::{ConnectionKey, PacketSettings, Packets};
 pub use parameters::{Congestion, Marking, Parameters, Sharing, Transport};
 pub use rdma::Dcqcn;
 pub use simulation::{Simulation, Sink};

@@ -15,8 +15,10 @@ use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_fabric::Fabric;
 use syncline_net_api::activity::Activity;
-use syncline_net_api::{Calendar, Call, LinkUse, Measurements, NetworkModel, Sent, Stall, Transfer};
-use syncline_timeline::{Packets as Counts, Table};
+use syncline_net_api::{
+    Calendar, Call, Halt, LinkUse, Measurements, NetworkModel, Packets as Counts, Sent, Stall, Table,
+    Transfer,
+};
 use syncline_units::{Bytes, LinkId, NpuId, Rate, Time};
 
 /// Events to handle before the engine may check whether the run should stop.
@@ -29,8 +31,7 @@ pub struct Packets<'a> {
     fabric: &'a Fabric,
     /// Ports have the numbers of their links.
     simulation: Simulation,
-    /// Connections by sender, receiver, lane and job.
-    flows: BTreeMap<(u32, u32, u32, u32), u32>,
+    flows: BTreeMap<ConnectionKey, u32>,
     /// Most paths that packets take in turn, by set of parameters.
     spray: Vec<u32>,
     /// When the engine will call next, if it will.
@@ -41,14 +42,27 @@ pub struct Packets<'a> {
     packets: Vec<(u64, u64)>,
 }
 
+/// What tells connections apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConnectionKey {
+    /// The sending NPU.
+    pub from: u32,
+    /// The receiving NPU.
+    pub to: u32,
+    /// The lane.
+    pub lane: u32,
+    /// The number of the job.
+    pub job: u32,
+}
+
 /// Forwards events to the engine. Knows until when the engine has nothing else to do.
-struct Told<'a> {
+struct EngineSink<'a> {
     calendar: &'a mut Calendar,
     horizon: Time,
     trips: &'a mut Trips,
 }
 
-impl Sink for Told<'_> {
+impl Sink for EngineSink<'_> {
     fn left(&mut self, time: Time, id: u32, key: u64) {
         self.trips.leaves(time, id, &mut self.calendar.trail);
         self.calendar.left(time, id, key);
@@ -66,7 +80,7 @@ impl Sink for Told<'_> {
 /// one fabric (dlrm2020, III-C.2). A connection uses the transport of the highest dimension on its path.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
-pub struct Settings {
+pub struct PacketSettings {
     /// Parameters of every dimension that is not named below.
     #[serde(flatten)]
     pub all: Parameters,
@@ -75,7 +89,7 @@ pub struct Settings {
     pub dims: BTreeMap<String, Parameters>,
 }
 
-impl TryFrom<Map<String, Value>> for Settings {
+impl TryFrom<Map<String, Value>> for PacketSettings {
     type Error = serde_json::Error;
 
     fn try_from(mut keys: Map<String, Value>) -> Result<Self, Self::Error> {
@@ -84,7 +98,7 @@ impl TryFrom<Map<String, Value>> for Settings {
     }
 }
 
-impl Settings {
+impl PacketSettings {
     /// Reports what is impossible about packets with these parameters on a fabric.
     pub fn check(&self, fabric: &Fabric) -> Diagnostics {
         let mut problems = Diagnostics::new();
@@ -109,9 +123,9 @@ impl Settings {
             } else {
                 // Dimensions share these parameters: report their problems once.
                 let found = check(&layout, set, parameters, "network");
-                let told = shared;
+                let reported = shared;
                 shared |= found.has_errors();
-                if !told {
+                if !reported {
                     problems.extend(found);
                 }
             }
@@ -152,8 +166,8 @@ impl Settings {
 }
 
 impl<'a> Packets<'a> {
-    /// An idle network. [`Settings::check`] must find nothing impossible in `settings`.
-    pub fn new(fabric: &'a Fabric, settings: &Settings) -> Self {
+    /// An idle network. [`PacketSettings::check`] must find nothing impossible in `settings`.
+    pub fn new(fabric: &'a Fabric, settings: &PacketSettings) -> Self {
         let layout = settings.layout(fabric);
         let spray = |of: &Parameters| if of.transport == Transport::Tcp { of.spray } else { 1 };
         let spray = layout.sets.iter().map(spray).collect();
@@ -172,9 +186,9 @@ impl<'a> Packets<'a> {
         &self.simulation
     }
 
-    /// Returns its connections by sender, receiver, lane and job, with their numbers.
-    pub fn flows(&self) -> impl Iterator<Item = ((u32, u32, u32, u32), u32)> {
-        self.flows.iter().map(|(&pair, &flow)| (pair, flow))
+    /// Returns its connections with their numbers.
+    pub fn flows(&self) -> impl Iterator<Item = (ConnectionKey, u32)> {
+        self.flows.iter().map(|(&key, &flow)| (key, flow))
     }
 
     /// Returns the connection that a message belongs to, and opens it if necessary.
@@ -182,14 +196,15 @@ impl<'a> Packets<'a> {
     /// # Errors
     /// There is no path in one of the two directions, or it is too long.
     fn flow(&mut self, transfer: &Transfer) -> Result<u32, Sent> {
-        let pair = (transfer.from.0, transfer.to.0, transfer.lane, transfer.job);
-        if let Some(&flow) = self.flows.get(&pair) {
+        let &Transfer { from: NpuId(from), to: NpuId(to), lane, job, .. } = transfer;
+        let key = ConnectionKey { from, to, lane, job };
+        if let Some(&flow) = self.flows.get(&key) {
             return Ok(flow);
         }
         let there = self.ways(transfer.from, transfer.to, transfer.lane)?;
         let back = self.ways(transfer.to, transfer.from, transfer.lane)?;
         let flow = self.simulation.open_several(&there, &back);
-        self.flows.insert(pair, flow);
+        self.flows.insert(key, flow);
         let way = self.way(&there[0]);
         self.trips.open(way);
         Ok(flow)
@@ -283,10 +298,10 @@ impl Measurements for Packets<'_> {
     }
 
     fn stalls(&self) -> Vec<Stall> {
-        let mut ends = vec![(0, 0, 0, 0); self.flows.len()];
-        self.flows().for_each(|(pair, flow)| ends[flow as usize] = pair);
-        let told = |stall: crate::stalls::Stall| {
-            let (from, to, lane, _) = ends[stall.flow as usize];
+        let mut keys = vec![ConnectionKey::default(); self.flows.len()];
+        self.flows().for_each(|(key, flow)| keys[flow as usize] = key);
+        let reported = |stall: crate::stalls::Stall| {
+            let ConnectionKey { from, to, lane, .. } = keys[stall.flow as usize];
             Stall {
                 from: NpuId(from),
                 to: NpuId(to),
@@ -298,7 +313,7 @@ impl Measurements for Packets<'_> {
                 in_a_row: stall.in_a_row,
             }
         };
-        self.simulation.stalls().into_iter().map(told).collect()
+        self.simulation.stalls().into_iter().map(reported).collect()
     }
 
     fn activity(&mut self) -> &mut Activity {
@@ -328,8 +343,8 @@ impl NetworkModel for Packets<'_> {
         if calendar.trail.is_on() {
             self.trips.begins(now, transfer.id, flow, transfer.bytes, transfer.origin);
         }
-        let mut told = Told { horizon: calendar.horizon(), calendar, trips: &mut self.trips };
-        self.simulation.write(now, flow, transfer.bytes.0, transfer.id, transfer.key, &mut told);
+        let mut sink = EngineSink { horizon: calendar.horizon(), calendar, trips: &mut self.trips };
+        self.simulation.write(now, flow, transfer.bytes.0, transfer.id, transfer.key, &mut sink);
         self.ask(now, calendar);
         Sent::Later
     }
@@ -340,9 +355,9 @@ impl NetworkModel for Packets<'_> {
             return;
         }
         self.wake = None;
-        let mut told = Told { horizon: calendar.horizon(), calendar, trips: &mut self.trips };
+        let mut sink = EngineSink { horizon: calendar.horizon(), calendar, trips: &mut self.trips };
         for _ in 0..AT_ONCE {
-            if !self.simulation.step(told.horizon, &mut told) {
+            if !self.simulation.step(sink.horizon, &mut sink) {
                 break;
             }
         }
@@ -364,7 +379,7 @@ impl NetworkModel for Packets<'_> {
         Some(format!("port {link} was sending for {} of {}", Time(busy), self.simulation.drained(link)))
     }
 
-    fn stuck(&self) -> Option<(String, &'static str)> {
+    fn stuck(&self) -> Option<Halt> {
         let held = self.simulation.stuck();
         let link = |port: u32| {
             let link = self.fabric.link(LinkId(port));
@@ -378,20 +393,18 @@ impl NetworkModel for Packets<'_> {
                 held.len(),
                 Bytes(bytes),
             );
-            return Some((
-                why,
-                "make the network's buffers larger, turn off priority flow control (`network.pfc: false`), or choose \
-                 routes without cycles",
-            ));
+            let help = "make the network's buffers larger, turn off priority flow control (`network.pfc: false`), or \
+                        choose routes without cycles";
+            return Some(Halt { why, help });
         }
         let given_up = |&(_, flow): &(_, u32)| self.simulation.is_given_up(flow);
-        let ((from, to, ..), _) = self.flows().find(given_up)?;
-        let (from, to) = (self.fabric.vertex_name(from), self.fabric.vertex_name(to));
-        Some((
-            format!("the connection from {from} to {to} gave up after 8 time-outs in a row"),
-            "let switches pause their senders (`network.pfc: true`), make their buffers larger, or turn on congestion \
+        let (key, _) = self.flows().find(given_up)?;
+        let (from, to) = (self.fabric.vertex_name(key.from), self.fabric.vertex_name(key.to));
+        Some(Halt {
+            why: format!("the connection from {from} to {to} gave up after 8 time-outs in a row"),
+            help: "let switches pause their senders (`network.pfc: true`), make their buffers larger, or turn on congestion \
              control (`network.congestion: dcqcn`)",
-        ))
+        })
     }
 
     fn events(&self) -> u64 {

@@ -1,8 +1,8 @@
 //! Result tables of a run: every port, every connection, and queues over time.
 
-use crate::Packets;
 use crate::meter::Sample;
-use syncline_timeline::{Table, tables};
+use crate::{ConnectionKey, Packets};
+use syncline_net_api::{Table, tables};
 use syncline_units::{LinkId, Time};
 
 /// Most rows of a table; rows with the smallest losses are left out first.
@@ -79,24 +79,24 @@ pub(crate) fn queues(network: &Packets<'_>, finish: Time) -> Table {
 /// Returns the table of connections.
 pub(crate) fn flows(network: &Packets<'_>) -> Table {
     let simulation = network.simulation();
-    let told: Vec<_> = simulation.flows().collect();
-    let mut rows: Vec<_> = network.flows().map(|(pair, flow)| (pair, flow, told[flow as usize])).collect();
+    let flows: Vec<_> = simulation.flows().collect();
+    let mut rows: Vec<_> = network.flows().map(|(key, flow)| (key, flow, flows[flow as usize])).collect();
     if rows.len() > ROWS {
-        rows.sort_by_key(|&(pair, _, (repairs, _))| (std::cmp::Reverse(repairs.retransmissions), pair));
+        rows.sort_by_key(|&(key, _, (repairs, _))| (std::cmp::Reverse(repairs.retransmissions), key));
         rows.truncate(ROWS);
-        rows.sort_by_key(|&(pair, ..)| pair);
+        rows.sort_by_key(|&(key, ..)| key);
     }
     let whole = |of: &dyn Fn(usize) -> u64| (0..rows.len()).map(|row| of(row) as i64).collect::<Vec<i64>>();
     let fabric = network.fabric();
-    let named = |of: &dyn Fn((u32, u32, u32, u32)) -> u32| {
+    let named = |of: &dyn Fn(ConnectionKey) -> u32| {
         rows.iter().map(|row| fabric.vertex_name(of(row.0))).collect::<Vec<String>>()
     };
     let dim = |flow: u32| fabric.dims().get(usize::from(simulation.set(flow)));
     let dimension = |flow: u32| dim(flow).map_or("network", |dim| dim.name.as_str()).to_owned();
     Table::from(tables::Flows {
-        from: named(&|(from, ..)| from),
-        to: named(&|(_, to, ..)| to),
-        lane: whole(&|row| u64::from(rows[row].0.2)),
+        from: named(&|key| key.from),
+        to: named(&|key| key.to),
+        lane: whole(&|row| u64::from(rows[row].0.lane)),
         bytes: whole(&|row| simulation.written(rows[row].1)),
         dropped: whole(&|row| simulation.met(rows[row].1).0),
         marked: whole(&|row| simulation.met(rows[row].1).1),
@@ -106,6 +106,6 @@ pub(crate) fn flows(network: &Packets<'_>) -> Table {
         rtt_s: rows.iter().map(|(.., (_, trips))| trips.mean_s().unwrap_or(0.0)).collect(),
         paths: whole(&|row| u64::from(simulation.ways(rows[row].1))),
         dimension: rows.iter().map(|&(_, flow, _)| dimension(flow)).collect(),
-        job: whole(&|row| u64::from(rows[row].0.3)),
+        job: whole(&|row| u64::from(rows[row].0.job)),
     })
 }

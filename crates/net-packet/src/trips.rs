@@ -4,7 +4,7 @@
 //! queueing: the connection stands still until a time-out, or waits for other packets, its window, or
 //! acknowledgements. Messages of one connection follow each other.
 
-use syncline_critical_path::{Origin, START, Trail};
+use syncline_net_api::{Origin, START, Trail};
 use syncline_units::{Bytes, Rate, Time};
 
 /// The path of a connection, as a message that is alone on it finds it.

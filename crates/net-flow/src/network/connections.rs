@@ -2,8 +2,8 @@
 
 use crate::sharing::Sharing;
 use std::collections::BTreeMap;
-use syncline_critical_path::START;
 use syncline_fabric::{Fabric, Symmetry};
+use syncline_net_api::START;
 use syncline_units::{LinkId, NpuId, Rate, Time};
 
 /// What the messages of a connection have in common. This includes priority and weight, because adapters and

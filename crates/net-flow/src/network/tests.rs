@@ -33,11 +33,11 @@ fn transfer(id: u32, from: u32, to: u32) -> Transfer {
         key: u64::from(id),
         job: 0,
         owner: Owner::UNKNOWN,
-        origin: syncline_critical_path::Origin::UNKNOWN,
+        origin: syncline_net_api::Origin::UNKNOWN,
     }
 }
 
-fn flows<'a>(fabric: &'a Fabric, settings: &Settings) -> Flows<'a> {
+fn flows<'a>(fabric: &'a Fabric, settings: &FlowSettings) -> Flows<'a> {
     Flows::new(fabric, Symmetry::none(fabric), settings)
 }
 
@@ -67,20 +67,20 @@ fn run(flows: &mut Flows<'_>, calendar: &mut Calendar) -> Vec<(u64, u64)> {
 #[test]
 fn a_port_that_sent_more_than_it_can_is_reported() {
     let fabric = row();
-    let sent = |settings: &Settings| {
+    let sent = |settings: &FlowSettings| {
         let (mut flows, mut calendar) = (flows(&fabric, settings), Calendar::default());
         send(&mut flows, 0, &[transfer(0, 0, 1), transfer(1, 0, 1)], &mut calendar);
         assert_eq!(run(&mut flows, &mut calendar), [(MB, 1), (2 * MB, 1)]);
         flows
     };
-    let mut flows = sent(&Settings::default());
+    let mut flows = sent(&FlowSettings::default());
     assert_eq!(flows.overbooked(), None);
     flows.accounts.uses_mut()[0].bytes += 2;
     assert!(flows.overbooked().is_some());
     flows.accounts.uses_mut()[0].bytes += 2_498;
     assert_eq!(flows.overbooked().unwrap(), "port 0 sent within 1.6ms what takes it 1.602ms");
     // A precision of a tenth tolerates a fifth.
-    let mut flows = sent(&Settings { precision: 0.1, ..Settings::default() });
+    let mut flows = sent(&FlowSettings { precision: 0.1, ..FlowSettings::default() });
     flows.accounts.uses_mut()[0].bytes += 399_000;
     assert_eq!(flows.overbooked(), None);
     flows.accounts.uses_mut()[0].bytes += 2_000;
@@ -91,7 +91,7 @@ fn a_port_that_sent_more_than_it_can_is_reported() {
 #[test]
 fn connections_are_open_while_they_have_messages() {
     let fabric = row();
-    let (mut flows, mut calendar) = (flows(&fabric, &Settings::default()), Calendar::default());
+    let (mut flows, mut calendar) = (flows(&fabric, &FlowSettings::default()), Calendar::default());
     assert_eq!(flows.send(Time(0), &transfer(0, 0, 1), &mut calendar), Sent::Later);
     assert!(flows.connections.are_closed() && flows.connections.has_found());
     flows.call(Time(0), SETTLE, &mut calendar);
@@ -109,10 +109,10 @@ fn connections_are_open_while_they_have_messages() {
 #[test]
 fn a_connection_is_ends_lane_weight_and_priority() {
     let fabric = row();
-    let settings = Settings {
+    let settings = FlowSettings {
         weights: [(Traffic::Collective(CollectiveKind::AllReduce), 3)].into(),
         priority: vec![Traffic::Collective(CollectiveKind::Broadcast)],
-        ..Settings::default()
+        ..FlowSettings::default()
     };
     let of = |kind| Transfer { owner: Owner { kind: Some(kind), ..Owner::UNKNOWN }, ..transfer(1, 0, 1) };
     let ends = |second: Transfer| {

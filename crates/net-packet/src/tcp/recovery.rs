@@ -54,9 +54,9 @@ impl Default for Recovery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Send these bytes again.
-    Again(u64, u64),
+    Again { start: u64, end: u64 },
     /// Send these again, though lost bytes before them have not been sent again yet (NextSeg, rule 4).
-    Rescue(u64, u64),
+    Rescue { start: u64, end: u64 },
     /// Send new data.
     New,
     /// Send nothing.
@@ -103,13 +103,12 @@ impl Recovery {
     pub(crate) fn next(&self, una: u64, next: u64, mss: u64, more: bool) -> Next {
         let first = |limit: u64| self.missing_from(self.again.max(una), limit.min(next), mss);
         match (first(self.lost_before(una, mss)), more) {
-            (Some((start, end)), _) => Next::Again(start, end),
+            (Some((start, end)), _) => Next::Again { start, end },
             (None, true) => Next::New,
             (None, false) if self.repair == Repair::Fast => match self.held.iter().next_back() {
                 // Rule 3: bytes below the highest held range that are not known to be lost.
-                Some((start, _)) => {
-                    first(start).map_or_else(|| self.rescue(una, next, mss), |(a, b)| Next::Again(a, b))
-                }
+                Some((start, _)) => first(start)
+                    .map_or_else(|| self.rescue(una, next, mss), |(start, end)| Next::Again { start, end }),
                 None => self.rescue(una, next, mss),
             },
             (None, false) => Next::Nothing,
@@ -131,7 +130,7 @@ impl Recovery {
             end = from;
         }
         let start = start.max(end.saturating_sub(mss));
-        if start < end { Next::Rescue(start, end) } else { Next::Nothing }
+        if start < end { Next::Rescue { start, end } } else { Next::Nothing }
     }
 
     /// Returns the first segment of the bytes that are not held.
@@ -180,10 +179,10 @@ mod tests {
         // 0..100 and 200..300 are missing, all below 300 is lost, 600..700 is not known to be.
         let recovery = with(&[(100, 200), (300, 600)], Repair::Fast, 0, 700);
         assert_eq!(recovery.pipe(0, 700, 100), 100);
-        assert_eq!(recovery.next(0, 700, 100, true), Next::Again(0, 100));
+        assert_eq!(recovery.next(0, 700, 100, true), Next::Again { start: 0, end: 100 });
         let recovery = with(&[(100, 200), (300, 600)], Repair::Fast, 100, 700);
         assert_eq!(recovery.pipe(0, 700, 100), 200);
-        assert_eq!(recovery.next(0, 700, 100, true), Next::Again(200, 300));
+        assert_eq!(recovery.next(0, 700, 100, true), Next::Again { start: 200, end: 300 });
         let recovery = with(&[(100, 200), (300, 600)], Repair::Fast, 300, 700);
         assert_eq!(recovery.pipe(0, 700, 100), 300);
         assert_eq!(recovery.next(0, 700, 100, true), Next::New);
@@ -191,17 +190,17 @@ mod tests {
         let mut recovery = Recovery { rescue: 100, ..recovery };
         assert_eq!(recovery.next(100, 700, 100, false), Next::Nothing);
         recovery.held.forget(200);
-        assert_eq!(recovery.next(200, 700, 100, false), Next::Rescue(600, 700));
+        assert_eq!(recovery.next(200, 700, 100, false), Next::Rescue { start: 600, end: 700 });
     }
 
     #[test]
     fn after_a_time_out_everything_is_lost_but_what_is_held() {
         let recovery = with(&[(100, 200)], Repair::Timeout, 0, 300);
         assert_eq!(recovery.pipe(0, 300, 100), 0);
-        assert_eq!(recovery.next(0, 300, 100, false), Next::Again(0, 100));
+        assert_eq!(recovery.next(0, 300, 100, false), Next::Again { start: 0, end: 100 });
         let recovery = with(&[(100, 200)], Repair::Timeout, 100, 300);
         assert_eq!(recovery.pipe(0, 300, 100), 100);
-        assert_eq!(recovery.next(0, 300, 100, false), Next::Again(200, 300));
+        assert_eq!(recovery.next(0, 300, 100, false), Next::Again { start: 200, end: 300 });
         let recovery = with(&[(100, 200)], Repair::Timeout, 300, 300);
         assert_eq!(recovery.next(0, 300, 100, false), Next::Nothing);
     }

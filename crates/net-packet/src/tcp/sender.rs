@@ -110,11 +110,11 @@ impl Sender {
             _ => recovery.next(self.una, self.next, mss, more),
         };
         match next {
-            Next::Again(start, end) if pipe + (end - start) <= window || pipe == 0 => {
+            Next::Again { start, end } if pipe + (end - start) <= window || pipe == 0 => {
                 recovery.again = recovery.again.max(end);
                 Some(self.sent(now, start, end - start, true))
             }
-            Next::Rescue(start, end) if pipe + (end - start) <= window || pipe == 0 => {
+            Next::Rescue { start, end } if pipe + (end - start) <= window || pipe == 0 => {
                 recovery.rescue = recovery.point;
                 Some(self.sent(now, start, end - start, true))
             }

@@ -13,7 +13,7 @@ fn did(flows: &Flows<'_>, link: u32) -> (u64, u64, Time) {
 
 /// Two connections share the first link, and one of them continues over the third.
 fn shared<'a>(fabric: &'a Fabric, calendar: &mut Calendar) -> Flows<'a> {
-    let mut flows = flows(fabric, &Settings::default());
+    let mut flows = flows(fabric, &FlowSettings::default());
     send(&mut flows, 0, &[transfer(0, 0, 2), transfer(1, 0, 1)], calendar);
     flows
 }
@@ -36,7 +36,7 @@ fn links_count_what_was_sent_and_who_waited() {
 #[test]
 fn waiting_behind_ones_own_connection_counts_as_delay() {
     let (fabric, mut calendar) = (row(), Calendar::default());
-    let mut flows = flows(&fabric, &Settings::default());
+    let mut flows = flows(&fabric, &FlowSettings::default());
     send(&mut flows, 0, &[transfer(0, 0, 1), transfer(1, 0, 1)], &mut calendar);
     send(&mut flows, MB / 2, &[transfer(2, 0, 1)], &mut calendar);
     assert_eq!(run(&mut flows, &mut calendar), [(MB, 1), (2 * MB, 1), (3 * MB, 1)]);
@@ -48,7 +48,7 @@ fn waiting_behind_ones_own_connection_counts_as_delay() {
 #[test]
 fn what_was_sent_up_to_a_cut_counts() {
     let (fabric, mut calendar) = (row(), Calendar::default());
-    let mut flows = flows(&fabric, &Settings::default());
+    let mut flows = flows(&fabric, &FlowSettings::default());
     send(&mut flows, 0, &[transfer(0, 0, 2), transfer(1, 0, 2)], &mut calendar);
     flows.cut(Time(MB / 4));
     assert_eq!((did(&flows, 0), did(&flows, 2)), ((250_000, 0, Time(0)), (250_000, 0, Time(0))));
@@ -100,7 +100,7 @@ fn parts_over_several_paths_make_a_whole() {
     }
     let fabric = Fabric::graph(Graph::new(2, 12, links, Routing::Ecmp { seed: 1 }).unwrap());
     let (mut flows, mut calendar) =
-        (flows(&fabric, &Settings { paths: 11, ..Settings::default() }), Calendar::default());
+        (flows(&fabric, &FlowSettings { paths: 11, ..FlowSettings::default() }), Calendar::default());
     let bytes = Bytes(u64::from(flows.sharing.whole()) * 100);
     send(&mut flows, 0, &[Transfer { bytes, ..transfer(0, 0, 1) }], &mut calendar);
     assert_eq!(flows.connections.get(0).latency, Time(26_000));
@@ -119,7 +119,7 @@ fn a_port_stands_for_all_links_of_its_class() {
     let fabric = Fabric::regular(vec![ring]).unwrap();
     let symmetry = Symmetry::new(&fabric, &[Some(Turn::Cyclic)]);
     let (mut flows, mut calendar) =
-        (Flows::new(&fabric, symmetry, &Settings::default()), Calendar::default());
+        (Flows::new(&fabric, symmetry, &FlowSettings::default()), Calendar::default());
     send(&mut flows, 0, &[transfer(0, 0, 2)], &mut calendar);
     // Two such messages share each link.
     assert_eq!(run(&mut flows, &mut calendar), [(2 * MB, 1)]);
@@ -132,7 +132,7 @@ fn connections_do_not_depend_on_who_sends_first() {
     let fabric = row();
     let messages = [transfer(0, 0, 1), transfer(1, 0, 2), transfer(2, 1, 2), transfer(3, 0, 1)];
     let opened = |order: [usize; 4]| {
-        let (mut flows, mut calendar) = (flows(&fabric, &Settings::default()), Calendar::default());
+        let (mut flows, mut calendar) = (flows(&fabric, &FlowSettings::default()), Calendar::default());
         send(&mut flows, 0, &order.map(|at| messages[at]), &mut calendar);
         [0, 1, 2].map(|number| flows.connections.get(number).ends)
     };
