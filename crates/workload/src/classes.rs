@@ -23,7 +23,7 @@ pub(crate) struct Classes {
     limit: Vec<Option<usize>>,
     /// In the order of their first ranks.
     pub(crate) classes: Vec<Class>,
-    /// The class of each rank, as runs `(first rank, class)`.
+    /// The class of each rank.
     pub(crate) runs: Vec<ClassRun>,
 }
 

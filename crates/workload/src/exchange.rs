@@ -4,7 +4,7 @@ use crate::role::RoleId;
 use serde::{Deserialize, Serialize};
 use syncline_units::{Bytes, CollectiveKind};
 
-/// The moment of an exchange in the step of a layer.
+/// The moment of an exchange of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum When {

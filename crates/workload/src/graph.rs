@@ -51,13 +51,21 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// The peer of `rank`. If its number would be negative, it is `u32::MAX`, which no job has.
+    /// The peer of `rank`; `None` if its number would be negative.
     #[inline]
-    pub fn of(self, rank: u32) -> RankId {
+    pub fn of(self, rank: u32) -> Option<RankId> {
         match self {
-            Self::Rank(peer) => peer,
-            Self::Ahead(by) => RankId(rank.checked_add_signed(by).unwrap_or(u32::MAX)),
+            Self::Rank(peer) => Some(peer),
+            Self::Ahead(by) => rank.checked_add_signed(by).map(RankId),
         }
+    }
+    /// The peer of `rank` in a job that [`matching::check`](crate::matching::check) has accepted.
+    ///
+    /// # Panics
+    /// In other jobs, if its number would be negative.
+    #[inline]
+    pub fn of_checked(self, rank: u32) -> RankId {
+        self.of(rank).expect("peers of checked jobs exist")
     }
     /// How far the peer is ahead of `rank`.
     fn ahead(self, rank: RankId) -> i64 {

@@ -5,11 +5,11 @@ use crate::batch::Batch;
 use crate::classes::{Class, Classes};
 use crate::division::{Division, Group};
 use crate::exchange::{Comm, Exchange};
-use crate::layer::{Layer, Sharding};
+use crate::layer::Layer;
 use crate::layer_share::{LayerShare, divide};
 use crate::mesh::{FabricAxis, Mesh};
 use crate::parallel::{DATA, PIPELINE, Parallel, Recompute, TENSOR};
-use crate::pipeline::Stages;
+use crate::pipeline::{StageRanks, Stages};
 use crate::roles::Roles;
 use crate::schedule::Pipeline;
 use crate::training::{Rules, training_loop};
@@ -50,7 +50,8 @@ impl<'a> Training<'a> {
         layers: &'a [Layer],
         fabric: &[FabricAxis],
         parallel: &Parallel,
-        (iterations, batch): (u32, Batch),
+        iterations: u32,
+        batch: Batch,
         types: Types,
     ) -> Result<Self, Diagnostics> {
         let mesh = Mesh::place(fabric, &parallel.mesh())?;
@@ -143,17 +144,17 @@ impl<'a> Training<'a> {
         let role = self.mesh.groups(PIPELINE, &[PIPELINE]);
         let firsts: Vec<u32> = (0..pipeline.stages).map(|stage| role.rank(0, stage)).collect();
         let graph = |class: &Class| {
-            let steps = self.steps(&held, &self.classes.present(class));
+            let shares = self.shares(&held, &self.classes.present(class));
             if pipeline.stages == 1 {
-                training_loop(&steps, self.rules, (self.iterations, pipeline.micro_batches))
+                training_loop(&shares, self.rules, self.iterations, pipeline.micro_batches)
             } else {
                 let division = |layer: usize| &self.divisions[layer];
                 self.stages.graph(
-                    &steps,
+                    &shares,
                     self.layers,
                     &division,
                     self.rules,
-                    (class.stage, &firsts),
+                    StageRanks { stage: class.stage, firsts: &firsts },
                     self.iterations,
                 )
             }
@@ -177,9 +178,9 @@ impl<'a> Training<'a> {
         })
     }
 
-    /// The steps of a rank that has the layers of `present`.
-    fn steps(&self, layers: &[Cow<'_, Layer>], present: &[bool]) -> Vec<LayerShare> {
-        let step = |(at, layer): (usize, &Cow<'_, Layer>)| {
+    /// The shares of a rank that has the layers of `present`.
+    fn shares(&self, layers: &[Cow<'_, Layer>], present: &[bool]) -> Vec<LayerShare> {
+        let share = |(at, layer): (usize, &Cow<'_, Layer>)| {
             if !present[at] {
                 return LayerShare {
                     name: layer.name.clone(),
@@ -191,7 +192,7 @@ impl<'a> Training<'a> {
             let divided = divide(layer, &self.divisions[at], self.given[at].clone());
             LayerShare { needed_by: self.needed_by[at], ..divided }
         };
-        layers.iter().enumerate().map(step).collect()
+        layers.iter().enumerate().map(share).collect()
     }
 }
 
@@ -222,7 +223,7 @@ fn needed_by(layers: &[Layer]) -> Result<Vec<Option<usize>>, Diagnostics> {
                     None
                 }
             },
-            None if layer.sharding == Sharding::Exchange && later.is_empty() => {
+            None if layer.is_table() && later.is_empty() => {
                 problems.push(
                     bad(
                         index,
@@ -234,7 +235,7 @@ fn needed_by(layers: &[Layer]) -> Result<Vec<Option<usize>>, Diagnostics> {
                 );
                 None
             }
-            None => (layer.sharding == Sharding::Exchange).then_some(index + 1),
+            None => layer.is_table().then_some(index + 1),
         };
     }
     problems.into_result().map(|_| found)
@@ -286,9 +287,9 @@ fn uneven(layers: &[Layer], divisions: &[Division], parallel: &Parallel) -> Diag
     };
     let each = || layers.iter().zip(divisions).map(|(layer, by)| (layer, by.tensor.size));
     let uneven = |of: Option<u32>, ranks: u32| of.filter(|&of| !of.is_multiple_of(ranks));
-    if let Some((layer, ranks)) = each().find(|&(layer, ranks)| {
-        layer.sharding == Sharding::Exchange && ranks > 1 && layer.exchanges.is_none()
-    }) {
+    if let Some((layer, ranks)) =
+        each().find(|&(layer, ranks)| layer.is_table() && ranks > 1 && layer.exchanges.is_none())
+    {
         problems.push(
             Diagnostic::error(
                 Code::BadWorkload,
@@ -373,7 +374,7 @@ mod tests {
         sizes: &[u32],
         parallel: &Parallel,
     ) -> Result<Training<'a>, Diagnostics> {
-        Training::new(layers, &fabric(sizes), parallel, (1, Batch::of(2)), Types::uniform(DataType::Float16))
+        Training::new(layers, &fabric(sizes), parallel, 1, Batch::of(2), Types::uniform(DataType::Float16))
     }
 
     /// The collectives of the ranks of a class, by name of their role.
@@ -530,7 +531,7 @@ mod tests {
 
     #[test]
     fn outputs_that_nothing_could_need_are_refused() {
-        let exchanged = |name: &str| Layer { sharding: Sharding::Exchange, ..layer(name) };
+        let exchanged = |name: &str| Layer { sharding: Sharding::Table, ..layer(name) };
         let needed = |by: &str| Layer { needed_by: Some(by.to_owned()), ..exchanged("e") };
         for (layers, tensor, key, message) in [
             (vec![exchanged("e"), layer("a")], 2, "parallel", "tensor-parallel ranks divide it too"),

@@ -96,10 +96,10 @@ pub enum Sharding {
     Divided,
     /// Every tensor-parallel rank computes the whole layer.
     Replicated,
-    /// Parameters are divided among the data-parallel ranks, each of which works on the samples of all: outputs are
-    /// exchanged by an all-to-all forward, their gradients by another one backward, and no gradients are reduced
-    /// (embedding tables, dlrm2020 III-A). A rank's share of the work is that of its own samples.
-    Exchange,
+    /// The layer is a [table](crate::tables), whose rows are divided among the data-parallel ranks; what is looked up is
+    /// exchanged. A rank's share of the work is that of its own samples.
+    #[serde(rename = "exchange")]
+    Table,
 }
 
 /// Work, as a time or as operations and memory traffic.

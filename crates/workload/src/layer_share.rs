@@ -4,15 +4,15 @@
 //!
 //! - `tensor`: shares of the work, and what the ranks of one copy exchange;
 //! - `data`: how copies reduce gradients, and how ZeRO divides the training state among them;
-//! - `lookup`: tables that are divided among the ranks of all copies.
+//! - [`tables`]: layers whose rows are divided among the ranks of all copies.
 
 mod data;
-mod lookup;
 mod tensor;
 
 use crate::division::Division;
 use crate::exchange::{Exchange, When};
 use crate::layer::{Layer, Work};
+use crate::tables;
 
 /// A layer with its share of work and its exchanges.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -48,22 +48,23 @@ impl LayerShare {
     }
 }
 
-/// A rank's step of a layer under a division. `given` are the exchanges that replace those of the division.
+/// Divides a layer: one rank's share of its work and exchanges. `given` are the exchanges that replace those of the
+/// division.
 pub fn divide(layer: &Layer, by: &Division, given: Option<Vec<Exchange>>) -> LayerShare {
-    let mut step = LayerShare {
+    let mut share = LayerShare {
         name: layer.name.clone(),
         block: layer.block,
         selective: layer.selective,
         ..tensor::share(layer, by)
     };
-    step.update = data::update(layer, by, step.update);
-    step.exchanges = given.unwrap_or_else(|| {
+    share.update = data::update(layer, by, share.update);
+    share.exchanges = given.unwrap_or_else(|| {
         let mut exchanges = tensor::exchanges(layer, by);
-        exchanges.extend(lookup::exchanges(layer, by));
+        exchanges.extend(tables::exchanges(layer, by));
         exchanges.extend(data::exchanges(layer, by));
         exchanges
     });
-    step
+    share
 }
 
 #[cfg(test)]
@@ -80,9 +81,9 @@ mod tests {
             let layer = Layer { sharding, ..layer("l") };
             divide(&layer, &by(4, 2, 2), None)
         };
-        let kinds = |step: &LayerShare| {
+        let kinds = |share: &LayerShare| {
             [When::AfterForward, When::AfterInputGrad, When::AfterWeightGrad]
-                .map(|when| step.at(when).map(|e| (e.role.0, e.comm.kind.name(), e.comm.bytes.0)).next())
+                .map(|when| share.at(when).map(|e| (e.role.0, e.comm.kind.name(), e.comm.bytes.0)).next())
         };
         let grads = |bytes| Some((1, "all_reduce", bytes));
         assert_eq!(
@@ -128,8 +129,8 @@ mod tests {
                 weight_grad: work(product(20, 100, 40)),
                 ..layer("l")
             };
-            let step = divide(&layer, &by(4, 2, 2), None);
-            [step.forward, step.input_grad, step.weight_grad].map(|work| match work {
+            let share = divide(&layer, &by(4, 2, 2), None);
+            [share.forward, share.input_grad, share.weight_grad].map(|work| match work {
                 Work::Ops { flop: Flops(2_000), memory: Bytes(200), products, .. } => {
                     assert_eq!(products[0].memory, Bytes(100));
                     (products[0].m, products[0].k, products[0].n)

@@ -14,6 +14,7 @@
 //! - [`mesh`]: ranks along named axes, and their place on the fabric;
 //! - [`division`]: how a mesh divides a layer;
 //! - [`layer_share`]: a layer on one rank, with its share of the work and its exchanges;
+//! - [`tables`]: layers whose rows are divided among data-parallel ranks;
 //! - [`batch`]: the samples of a step, and their micro-batches;
 //! - [`training`]: the task graph for ranks that each have a part of every layer;
 //! - [`schedule`]: the order in which a stage of a pipeline works;
@@ -48,6 +49,7 @@ mod roles;
 #[cfg(test)]
 mod samples;
 pub mod schedule;
+pub mod tables;
 pub mod training;
 pub mod types;
 

@@ -2,11 +2,11 @@
 //!
 //! Mismatches would make ranks wait forever; other simulators end such runs silently.
 
-use crate::graph::TaskKind;
+use crate::graph::{Peer, TaskKind};
 use crate::{Role, TaskGraph, Workload};
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
-use syncline_units::{Bytes, CollectiveKind, rank_list};
+use syncline_units::{Bytes, CollectiveKind, RankId, rank_list};
 
 /// Most mismatches that are reported one by one.
 const REPORTED: usize = 8;
@@ -159,21 +159,22 @@ fn messages_match(workload: &Workload, found: &mut Diagnostics) {
         let class = workload.class_of(rank) as usize;
         for &index in &by_class[class] {
             let task = &workload.classes[class].tasks[index as usize];
-            let peer = match task.kind {
-                TaskKind::Send { to, bytes, tag } => {
-                    let to = to.of(rank).0;
-                    channels.entry((rank, to, tag)).or_default().sent.push((bytes.0, index));
-                    to
-                }
-                TaskKind::Receive { from, bytes, tag } => {
-                    let from = from.of(rank).0;
-                    channels.entry((from, rank, tag)).or_default().expected.push((bytes.0, index));
-                    from
-                }
-                _ => continue,
+            let (TaskKind::Send { to: peer, .. } | TaskKind::Receive { from: peer, .. }) = task.kind else {
+                continue;
             };
-            if peer >= workload.ranks || peer == rank {
+            let number = peer.of(rank).map(|peer| peer.0);
+            if number.is_none_or(|number| number >= workload.ranks || number == rank) {
                 found.push(bad_peer(workload, rank, index, peer));
+            }
+            let Some(number) = number else { continue };
+            match task.kind {
+                TaskKind::Send { bytes, tag, .. } => {
+                    channels.entry((rank, number, tag)).or_default().sent.push((bytes.0, index));
+                }
+                TaskKind::Receive { bytes, tag, .. } => {
+                    channels.entry((number, rank, tag)).or_default().expected.push((bytes.0, index));
+                }
+                _ => {}
             }
         }
     }
@@ -200,11 +201,11 @@ fn messages_match(workload: &Workload, found: &mut Diagnostics) {
     }
 }
 
-fn bad_peer(workload: &Workload, rank: u32, task: u32, peer: u32) -> Diagnostic {
-    let message = if peer == rank {
-        format!("rank {rank} exchanges a message with itself")
-    } else {
-        format!("rank {rank} exchanges a message with rank {peer}, which does not exist")
+fn bad_peer(workload: &Workload, rank: u32, task: u32, peer: Peer) -> Diagnostic {
+    let message = match peer.of(rank) {
+        Some(RankId(peer)) if peer == rank => format!("rank {rank} exchanges a message with itself"),
+        Some(peer) => format!("rank {rank} exchanges a message with {peer}, which does not exist"),
+        None => format!("rank {rank} exchanges a message with {peer}, which would be below rank 0"),
     };
     Diagnostic::error(Code::Unmatched, message)
         .found(workload.describe(rank, task))
@@ -214,10 +215,9 @@ fn bad_peer(workload: &Workload, rank: u32, task: u32, peer: u32) -> Diagnostic 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{GraphBuilder, Part, Peer, Task};
+    use crate::graph::{GraphBuilder, Part, Task};
     use crate::role::{Role, RoleId};
     use crate::{ClassRun, Source};
-    use syncline_units::RankId;
 
     fn graph(kinds: &[TaskKind]) -> TaskGraph {
         let mut builder = GraphBuilder::new();
@@ -266,6 +266,8 @@ mod tests {
         );
         assert!(text(two(&[send(1, 4)], &[])).contains("expected nothing"));
         assert!(text(two(&[send(0, 4)], &[])).contains("with itself"));
-        assert!(text(two(&[send(7, 4)], &[])).contains("does not exist"));
+        assert!(text(two(&[send(7, 4)], &[])).contains("with rank 7, which does not exist"));
+        let before = TaskKind::Send { to: Peer::Ahead(-1), bytes: Bytes(4), tag: 0 };
+        assert!(text(two(&[before], &[])).contains("with rank -1, which would be below rank 0"));
     }
 }

@@ -18,6 +18,7 @@ use crate::division::Division;
 use crate::job::Training;
 use crate::layer::{Layer, Sharding};
 use crate::parallel::Recompute;
+use crate::tables;
 use crate::types::Optimizer;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -80,17 +81,16 @@ struct Rank<'a> {
 impl Rank<'_> {
     fn footprint(&self, optimizer: Optimizer) -> Footprint {
         // The sum over layers of the parameters that a rank holds, if copies divide them from ZeRO stage `from` on.
-        let sum = |from: u8, bytes: &dyn Fn(&Division) -> u64, lookups: bool| {
+        let sum = |from: u8, bytes: &dyn Fn(&Division) -> u64, of_tables: bool| {
             let layers = self.chunks.iter().cloned().flatten();
             let of_layer = |sum: u64, at: usize| {
                 let (layer, by) = (&self.held[at], self.training.division(at));
                 let copies = u64::from(by.data.size);
-                let parameters = match layer.sharding {
-                    // Gradients of tables that are exchanged cover only the rows that were looked up.
-                    Sharding::Exchange if !lookups => 0,
-                    Sharding::Exchange => layer.parameters.div_ceil(copies),
-                    _ if by.zero >= from && by.shards(layer) => by.parameters(layer).div_ceil(copies),
-                    _ => by.parameters(layer),
+                let parameters = match layer.is_table() {
+                    true if !of_tables => 0,
+                    true => tables::parameters(layer, by),
+                    false if by.zero >= from && by.shards(layer) => by.parameters(layer).div_ceil(copies),
+                    false => by.parameters(layer),
                 };
                 sum.saturating_add(parameters.saturating_mul(bytes(by)))
             };
@@ -224,7 +224,7 @@ mod tests {
     }
 
     fn with(layers: &[Layer], ranks: u32, parallel: &Parallel, number: u32, types: Types) -> Vec<Footprint> {
-        let training = Training::new(layers, &axes(ranks), parallel, (1, Batch::of(number)), types).unwrap();
+        let training = Training::new(layers, &axes(ranks), parallel, 1, Batch::of(number), types).unwrap();
         footprints(&training, Optimizer::Adam)
     }
 

@@ -38,7 +38,7 @@ pub(crate) struct Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shared {
     /// The layer here.
-    pub(crate) step: usize,
+    pub(crate) layer: usize,
     pub(crate) message: Message,
 }
 
@@ -54,7 +54,7 @@ struct Deferred {
 pub(crate) struct Passes<'a> {
     pub(crate) graph: GraphBuilder,
     /// All layers of the model.
-    pub(crate) steps: &'a [LayerShare],
+    pub(crate) shares: &'a [LayerShare],
     backward: BackwardOrder,
     recompute: Recompute,
     overlap: Overlap,
@@ -75,18 +75,35 @@ pub(crate) struct Passes<'a> {
     gathered: Option<usize>,
     /// Tasks that wait for the end of the previous iteration.
     early: Vec<u32>,
-    /// Ends of forward exchanges that a later layer waits for, with that layer.
-    late: Vec<(usize, u32)>,
-    /// The layers whose output a certain layer is the first to need: that layer, the layer, and the exchange that
-    /// provides the gradient of the output.
-    lent: Vec<(usize, usize, Option<u32>)>,
+    /// Forward exchanges that only a later layer waits for.
+    late: Vec<AwaitedBy>,
+    /// For each layer whose output a later layer is the first to need.
+    outputs: Vec<DeferredOutput>,
+}
+
+/// The end of an exchange, and the layer that waits for it.
+#[derive(Debug)]
+struct AwaitedBy {
+    layer: usize,
+    end: u32,
+}
+
+/// A layer whose output a later layer is the first to need, and the exchange that provides the gradient of that output.
+#[derive(Debug)]
+struct DeferredOutput {
+    layer: usize,
+    needed_by: usize,
+    provided: Option<u32>,
 }
 
 impl<'a> Passes<'a> {
-    pub(crate) fn new(steps: &'a [LayerShare], rules: Rules) -> Self {
+    pub(crate) fn new(shares: &'a [LayerShare], rules: Rules) -> Self {
+        let output = |(share, layer): (&LayerShare, usize)| {
+            Some(DeferredOutput { layer, needed_by: share.needed_by?, provided: None })
+        };
         Self {
             graph: GraphBuilder::new(),
-            steps,
+            shares,
             backward: rules.backward,
             recompute: rules.recompute,
             overlap: rules.overlap,
@@ -94,18 +111,18 @@ impl<'a> Passes<'a> {
             chain: None,
             awaited: Vec::new(),
             first: None,
-            needs: vec![None; steps.len()],
+            needs: vec![None; shares.len()],
             began: None,
             gathered: None,
             early: Vec::new(),
             late: Vec::new(),
-            lent: steps.iter().zip(0..).filter_map(|(step, at)| Some((step.needed_by?, at, None))).collect(),
+            outputs: shares.iter().zip(0..).filter_map(output).collect(),
         }
     }
 
     /// Finishes the graph. The next iteration begins when compute and blocking exchanges of this one end.
     pub(crate) fn finish(mut self) -> GraphBuilder {
-        self.awaited.extend(std::mem::take(&mut self.late).into_iter().map(|(_, end)| end));
+        self.awaited.extend(std::mem::take(&mut self.late).into_iter().map(|late| late.end));
         if self.graph.is_empty() {
             // This rank has none of the layers.
             let nothing = Task { kind: TaskKind::Join, layer: None, part: Part::Other, name: String::new() };
@@ -155,7 +172,7 @@ impl<'a> Passes<'a> {
     /// of the others, the layer's next use waits.
     fn exchanges(&mut self, layer: usize, part: Part, when: When) -> Option<u32> {
         let (mut last, mut end) = (None, None);
-        for &exchange in self.steps[layer].at(when) {
+        for &exchange in self.shares[layer].at(when) {
             let task = self.exchange(layer, part, exchange);
             last.into_iter().for_each(|before| self.graph.after(task, before));
             last = Some(task);
@@ -171,7 +188,7 @@ impl<'a> Passes<'a> {
     /// Adds exchanges of the results that the next compute task waits for; the compute task then waits for the
     /// exchanges.
     fn exchanges_awaited(&mut self, layer: usize, part: Part, when: When) {
-        for &exchange in self.steps[layer].at(when) {
+        for &exchange in self.shares[layer].at(when) {
             let task = self.exchange(layer, part, exchange);
             for &on in &self.awaited {
                 self.graph.after(task, on);
@@ -209,7 +226,7 @@ impl<'a> Passes<'a> {
         let before = if again || self.overlap == Overlap::None { self.chain } else { began };
         let one = |this: &mut Self, layer: usize| {
             let mut last = None;
-            for &exchange in this.steps[layer].at(When::BeforeUse) {
+            for &exchange in this.shares[layer].at(When::BeforeUse) {
                 let task = this.collective(layer, part, exchange);
                 match last.or(before) {
                     Some(on) => this.graph.after(task, on),
@@ -232,54 +249,54 @@ impl<'a> Passes<'a> {
 
     /// The forward pass through one layer. The next compute task waits for its exchanges, unless only a later layer
     /// needs them.
-    fn forward_step(&mut self, layer: usize) {
-        if self.steps[layer].absent {
+    fn forward_layer(&mut self, layer: usize) {
+        if self.shares[layer].absent {
             return;
         }
         self.exchanges_awaited(layer, Part::Forward, When::BeforeForward);
-        let task = self.compute(layer, Part::Forward, &self.steps[layer].forward);
+        let task = self.compute(layer, Part::Forward, &self.shares[layer].forward);
         self.needs[layer].get_or_insert(task);
         let end = self.exchanges(layer, Part::Forward, When::AfterForward);
-        match self.steps[layer].needed_by {
-            Some(by) if by > layer + 1 => self.late.extend(end.map(|end| (by, end))),
+        match self.shares[layer].needed_by {
+            Some(by) if by > layer + 1 => self.late.extend(end.map(|end| AwaitedBy { layer: by, end })),
             _ => self.awaited.extend(end),
         }
     }
 
     /// The forward pass through `layers`.
     pub(crate) fn forward(&mut self, layers: Range<usize>) {
-        for block in blocks(self.steps, layers) {
+        for block in blocks(self.shares, layers) {
             let gathered = self.gather(block.clone(), Part::Forward);
             for (layer, gathered) in block.zip(gathered) {
                 self.awaited.extend(gathered);
-                self.forward_step(layer);
-                let next = self.late.extract_if(.., |&mut (by, _)| by == layer + 1);
-                self.awaited.extend(next.map(|(_, end)| end));
+                self.forward_layer(layer);
+                let next = self.late.extract_if(.., |late| late.layer == layer + 1);
+                self.awaited.extend(next.map(|late| late.end));
             }
         }
     }
 
     /// The backward pass through `layers`, from the last to the first.
     pub(crate) fn backward(&mut self, layers: Range<usize>, reduction: Reduction, shared: &[Shared]) {
-        for block in blocks(self.steps, layers).into_iter().rev() {
+        for block in blocks(self.shares, layers).into_iter().rev() {
             let gathered = self.gather(block.clone(), Part::InputGrad);
-            if self.recompute == Recompute::Full && self.steps[block.start].block.is_some() {
+            if self.recompute == Recompute::Full && self.shares[block.start].block.is_some() {
                 self.awaited.extend(gathered.into_iter().flatten());
                 self.exchanges_awaited(block.start, Part::InputGrad, When::BeforeRecompute);
                 self.again(block.clone());
                 for layer in block.rev() {
-                    self.backward_step(layer, reduction, shared);
+                    self.backward_layer(layer, reduction, shared);
                 }
                 continue;
             }
             for (layer, gathered) in block.clone().zip(gathered).rev() {
                 self.awaited.extend(gathered);
-                let ends_run = |layer: usize| layer + 1 == block.end || !self.steps[layer + 1].selective;
-                if self.recompute == Recompute::Selective && self.steps[layer].selective && ends_run(layer) {
-                    let run = (block.start..=layer).rev().take_while(|&at| self.steps[at].selective).count();
+                let ends_run = |layer: usize| layer + 1 == block.end || !self.shares[layer + 1].selective;
+                if self.recompute == Recompute::Selective && self.shares[layer].selective && ends_run(layer) {
+                    let run = (block.start..=layer).rev().take_while(|&at| self.shares[at].selective).count();
                     self.again(layer + 1 - run..layer + 1);
                 }
-                self.backward_step(layer, reduction, shared);
+                self.backward_layer(layer, reduction, shared);
             }
         }
     }
@@ -287,21 +304,21 @@ impl<'a> Passes<'a> {
     /// Recomputes `layers` for their backward pass.
     fn again(&mut self, layers: Range<usize>) {
         for layer in layers {
-            self.forward_step(layer);
+            self.forward_layer(layer);
             let late = std::mem::take(&mut self.late);
-            self.awaited.extend(late.into_iter().map(|(_, end)| end));
+            self.awaited.extend(late.into_iter().map(|late| late.end));
         }
     }
 
     /// The backward pass through one layer.
-    fn backward_step(&mut self, layer: usize, reduction: Reduction, shared: &[Shared]) {
-        if self.steps[layer].absent {
+    fn backward_layer(&mut self, layer: usize, reduction: Reduction, shared: &[Shared]) {
+        if self.shares[layer].absent {
             self.provide(layer);
             return;
         }
-        if self.steps[layer].needed_by.is_some() {
-            let provided = self.lent.iter_mut().find(|lent| lent.1 == layer).and_then(|lent| lent.2.take());
-            self.awaited.extend(provided);
+        if self.shares[layer].needed_by.is_some() {
+            let output = self.outputs.iter_mut().find(|output| output.layer == layer);
+            self.awaited.extend(output.and_then(|output| output.provided.take()));
         } else {
             self.exchanges_awaited(layer, Part::InputGrad, When::BeforeBackward);
         }
@@ -327,7 +344,7 @@ impl<'a> Passes<'a> {
     fn input_grad(&mut self, layer: usize) {
         // The gradient with respect to the samples is not needed.
         if layer > 0 {
-            self.compute(layer, Part::InputGrad, &self.steps[layer].input_grad);
+            self.compute(layer, Part::InputGrad, &self.shares[layer].input_grad);
             let end = self.exchanges(layer, Part::InputGrad, When::AfterInputGrad);
             self.awaited.extend(end);
         }
@@ -336,25 +353,25 @@ impl<'a> Passes<'a> {
 
     /// Starts the exchanges that provide the gradients of outputs that `layer` is the first to need.
     fn provide(&mut self, layer: usize) {
-        for at in 0..self.lent.len() {
-            let (by, lender, _) = self.lent[at];
-            if by == layer {
-                self.lent[at].2 = self.exchanges(lender, Part::InputGrad, When::BeforeBackward);
+        for at in 0..self.outputs.len() {
+            let DeferredOutput { layer: of, needed_by, .. } = self.outputs[at];
+            if needed_by == layer {
+                self.outputs[at].provided = self.exchanges(of, Part::InputGrad, When::BeforeBackward);
             }
         }
     }
 
     fn weight_grad(&mut self, layer: usize, reduction: Reduction, shared: &[Shared]) {
-        self.compute(layer, Part::WeightGrad, &self.steps[layer].weight_grad);
+        self.compute(layer, Part::WeightGrad, &self.shares[layer].weight_grad);
         match self.overlap {
             Overlap::Gradients => {
                 let ends = self.reduce(layer, reduction, shared);
-                if self.steps[layer].at(When::AfterWeightGrad).any(|exchange| exchange.blocks) {
+                if self.shares[layer].at(When::AfterWeightGrad).any(|exchange| exchange.blocks) {
                     self.awaited.extend(ends);
                 }
             }
             Overlap::None => {
-                let shared = shared.iter().copied().filter(|shared| shared.step == layer).collect();
+                let shared = shared.iter().copied().filter(|shared| shared.layer == layer).collect();
                 self.deferred.push(Deferred { layer, reduction, shared });
             }
         }
@@ -372,7 +389,7 @@ impl<'a> Passes<'a> {
 
     /// Reduces the gradients of a layer and updates its parameters. Returns the tasks that end it.
     fn reduce(&mut self, layer: usize, reduction: Reduction, shared: &[Shared]) -> Vec<u32> {
-        let step = &self.steps[layer];
+        let share = &self.shares[layer];
         let in_last = reduction == Reduction::InLast;
         let behind = match self.overlap {
             Overlap::Gradients => Vec::new(),
@@ -380,7 +397,7 @@ impl<'a> Passes<'a> {
         };
         if reduction == Reduction::Later {
             let mut last = behind;
-            let each = step.at(When::AfterWeightGrad).filter(|exchange| exchange.each_micro_batch);
+            let each = share.at(When::AfterWeightGrad).filter(|exchange| exchange.each_micro_batch);
             let mut reduced = false;
             for &exchange in each {
                 let task = self.exchange(layer, Part::WeightGrad, exchange);
@@ -392,7 +409,7 @@ impl<'a> Passes<'a> {
         // Sums with another stage come before all others.
         let mut on: Vec<u32> = Vec::new();
         for &Shared { message: Message { peer, bytes, tag }, .. } in
-            shared.iter().filter(|shared| shared.step == layer)
+            shared.iter().filter(|shared| shared.layer == layer)
         {
             let sent = self.add(layer, Part::WeightGrad, TaskKind::Send { to: peer, bytes, tag });
             let received = self.add(layer, Part::WeightGrad, TaskKind::Receive { from: peer, bytes, tag });
@@ -402,7 +419,7 @@ impl<'a> Passes<'a> {
             }
             on.push(received);
         }
-        for &exchange in step.at(When::AfterWeightGrad) {
+        for &exchange in share.at(When::AfterWeightGrad) {
             let task = self.exchange(layer, Part::WeightGrad, exchange);
             self.after_all(task, if on.is_empty() { &behind } else { &on });
             if in_last && !exchange.each_micro_batch {
@@ -414,10 +431,11 @@ impl<'a> Passes<'a> {
             on.extend(self.chain);
             on.extend(behind);
         }
-        if step.update != Work::None {
-            on = vec![self.follow(layer, TaskKind::Compute(step.update.clone()), &on, in_last)];
+        if share.update != Work::None {
+            on = vec![self.follow(layer, TaskKind::Compute(share.update.clone()), &on, in_last)];
         }
-        for &Exchange { role, comm: Comm { kind, bytes }, blocks: blocking, .. } in step.at(When::AfterUpdate)
+        for &Exchange { role, comm: Comm { kind, bytes }, blocks: blocking, .. } in
+            share.at(When::AfterUpdate)
         {
             let kind = TaskKind::Collective { role, kind, bytes, blocking };
             on = vec![self.follow(layer, kind, &on, in_last)];
@@ -444,11 +462,13 @@ impl<'a> Passes<'a> {
 }
 
 /// The blocks among `layers`, in order; a layer without a block is a block by itself.
-pub(crate) fn blocks(steps: &[LayerShare], layers: Range<usize>) -> Vec<Range<usize>> {
+pub(crate) fn blocks(shares: &[LayerShare], layers: Range<usize>) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     for layer in layers {
         match found.last_mut() {
-            Some(last) if steps[layer].block.is_some() && steps[last.start].block == steps[layer].block => {
+            Some(last)
+                if shares[layer].block.is_some() && shares[last.start].block == shares[layer].block =>
+            {
                 last.end = layer + 1;
             }
             _ => found.push(layer..layer + 1),

@@ -108,25 +108,33 @@ impl Stages {
         held
     }
 
-    /// The task graph of a stage whose ranks have `steps`. `division` says how a layer is divided. `(stage, ranks)` gives
-    /// the stage, and the first rank of each stage; the other ranks of a stage are equally far from their peers.
+    /// The task graph of a stage whose ranks have these shares of the layers. `division` says how a layer is divided.
     ///
     /// # Errors
     /// As [`GraphBuilder::build`](crate::GraphBuilder::build).
     pub(crate) fn graph<'a>(
         &self,
-        steps: &[LayerShare],
+        shares: &[LayerShare],
         layers: &[Layer],
         division: &dyn Fn(usize) -> &'a Division,
         rules: Rules,
-        (stage, ranks): (u32, &[u32]),
+        of: StageRanks<'_>,
         iterations: u32,
     ) -> Result<TaskGraph, Diagnostic> {
-        let between = Between { stages: self, layers, division, ranks };
-        let mut passes = Passes::new(steps, rules);
-        between.step(&mut passes, stage);
+        let between = Between { stages: self, layers, division, ranks: of.firsts };
+        let mut passes = Passes::new(shares, rules);
+        between.step(&mut passes, of.stage);
         passes.finish().build(iterations)
     }
+}
+
+/// A stage among the ranks of a job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StageRanks<'a> {
+    /// The stage.
+    pub(crate) stage: u32,
+    /// The first rank of each stage; the other ranks of a stage are equally far from their peers.
+    pub(crate) firsts: &'a [u32],
 }
 
 /// The blocks that parts are made of; without blocks, each layer is one.
@@ -261,11 +269,11 @@ impl Between<'_, '_> {
             let by = (self.division)(lender);
             let elements = by.parameters(&self.layers[lender]);
             let bytes = Bytes(elements.saturating_mul(by.types.gradients.bytes()));
-            for (step, other) in [(borrower, lender), (lender, borrower)] {
+            for (layer, other) in [(borrower, lender), (lender, borrower)] {
                 let to = self.stages.stage(other);
-                if layers.contains(&step) && to != stage && !bytes.is_zero() {
+                if layers.contains(&layer) && to != stage && !bytes.is_zero() {
                     let message = Message { peer: self.peer(stage, to), bytes, tag: tag(lender, Way::Sum) };
-                    found.push(Shared { step, message });
+                    found.push(Shared { layer, message });
                 }
             }
         }

@@ -41,7 +41,7 @@ enum Change {
 
 impl Change {
     /// The change as a `--set` argument.
-    fn said(self) -> String {
+    fn as_argument(self) -> String {
         let (key, value) = match self {
             Self::Zero(stage) => ("parallel.zero", stage.to_string()),
             Self::Recompute(Recompute::Selective) => ("parallel.recompute", "selective".to_owned()),
@@ -67,12 +67,12 @@ impl Change {
 }
 
 /// Most remedies in a message.
-const TOLD: usize = 4;
+const SHOWN: usize = 4;
 /// Most changes that are combined.
 const TOGETHER: usize = 3;
 
 /// Formats bytes of memory: four digits and a binary prefix, as memory sizes are usually given.
-pub fn said(bytes: Bytes) -> String {
+pub fn memory_size(bytes: Bytes) -> String {
     let mut scaled = bytes.0 as f64;
     let mut units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"].into_iter();
     let mut unit = units.next().unwrap_or_default();
@@ -98,27 +98,31 @@ pub fn fits(asked: &Asked<'_>, found: &[Footprint], capacity: Bytes) -> Result<(
     }
     let stage = if found.len() > 1 { format!(" of stage {}", worst.stage) } else { String::new() };
     let mut parts = vec![
-        format!("parameters {}", said(worst.parameters)),
-        format!("gradients {}", said(worst.gradients)),
-        format!("optimizer states {}", said(worst.optimizer)),
+        format!("parameters {}", memory_size(worst.parameters)),
+        format!("gradients {}", memory_size(worst.gradients)),
+        format!("optimizer states {}", memory_size(worst.optimizer)),
     ];
     if !worst.gathered.is_zero() {
-        parts.push(format!("gathered parameters {}", said(worst.gathered)));
+        parts.push(format!("gathered parameters {}", memory_size(worst.gathered)));
     }
     match worst.activations {
         Some(bytes) if worst.live > 1 => {
-            parts.push(format!("activations {} ({} micro-batches in flight)", said(bytes), worst.live))
+            parts.push(format!("activations {} ({} micro-batches in flight)", memory_size(bytes), worst.live))
         }
-        Some(bytes) => parts.push(format!("activations {}", said(bytes))),
+        Some(bytes) => parts.push(format!("activations {}", memory_size(bytes))),
         None => {}
     }
     let problem = Diagnostic::error(
         Code::DoesNotFit,
-        format!("a rank{stage} needs {}, and an NPU has {}", said(worst.total()), said(capacity)),
+        format!(
+            "a rank{stage} needs {}, and an NPU has {}",
+            memory_size(worst.total()),
+            memory_size(capacity)
+        ),
     )
     .key("workload.parallel")
     .found(parts.join(", "))
-    .allowed(format!("{} together", said(capacity)));
+    .allowed(format!("{} together", memory_size(capacity)));
     let problem = match worst.activations {
         Some(_) => problem,
         None => problem.note("activations are not counted: `kept` is unknown for some layers"),
@@ -127,14 +131,14 @@ pub fn fits(asked: &Asked<'_>, found: &[Footprint], capacity: Bytes) -> Result<(
     Err(problem.help(if remedies.is_empty() {
         format!("no {TOGETHER} changes together make it fit: take more NPUs, or a smaller model")
     } else {
-        let said: Vec<String> = remedies
+        let texts: Vec<String> = remedies
             .iter()
             .map(|(changes, total)| {
-                let changes: Vec<String> = changes.iter().map(|change| change.said()).collect();
-                format!("{} ({})", changes.join(" and "), said(*total))
+                let changes: Vec<String> = changes.iter().map(|change| change.as_argument()).collect();
+                format!("{} ({})", changes.join(" and "), memory_size(*total))
             })
             .collect();
-        format!("it fits with {}", said.join("; or "))
+        format!("it fits with {}", texts.join("; or "))
     }))
 }
 
@@ -157,7 +161,7 @@ impl Asked<'_> {
             }
             self.try_all(&changes, number, 0, &mut Vec::new(), capacity, &mut fitting);
             if !fitting.is_empty() {
-                fitting.truncate(TOLD);
+                fitting.truncate(SHOWN);
                 return fitting;
             }
         }
@@ -176,7 +180,7 @@ impl Asked<'_> {
     ) {
         if chosen.len() == number {
             let kinds = |set: &[Change]| set.iter().map(|change| change.kind()).collect::<Vec<_>>();
-            if fitting.iter().any(|(set, _)| kinds(set) == kinds(chosen)) || fitting.len() == TOLD {
+            if fitting.iter().any(|(set, _)| kinds(set) == kinds(chosen)) || fitting.len() == SHOWN {
                 return;
             }
             if let Some(total) = self.total(chosen).filter(|&total| total <= capacity) {
@@ -237,7 +241,7 @@ impl Asked<'_> {
     /// The job with these changes, if it is possible. Its layers are for the same number of samples.
     fn training(&self, changes: &[Change]) -> Result<Training<'_>, syncline_diagnostics::Diagnostics> {
         let parallel = self.changed(changes);
-        Training::new(self.layers, self.axes, &parallel, (1, self.batch), self.types)
+        Training::new(self.layers, self.axes, &parallel, 1, self.batch, self.types)
     }
 
     /// The memory that the largest stage needs with these changes; `None` if they are impossible.
@@ -254,7 +258,7 @@ impl Asked<'_> {
             }
             None => (Cow::Borrowed(self.layers), self.batch),
         };
-        let training = Training::new(&layers, self.axes, &parallel, (1, batch), self.types).ok()?;
+        let training = Training::new(&layers, self.axes, &parallel, 1, batch, self.types).ok()?;
         // Changes without effect do not count.
         let useless = changes.iter().any(|change| match *change {
             Change::Zero(_) => training.copies() == 1,
@@ -310,7 +314,7 @@ mod tests {
         let axes = [FabricAxis { name: "d".to_owned(), size: 8, dim: Some(0) }];
         let asked =
             Asked { layers: &layers, axes: &axes, parallel, optimizer: Optimizer::Adam, batch, types };
-        let training = Training::new(&layers, &axes, parallel, (1, batch), types).unwrap();
+        let training = Training::new(&layers, &axes, parallel, 1, batch, types).unwrap();
         fits(&asked, &footprints(&training, Optimizer::Adam), Bytes(capacity)).err()
     }
 
@@ -378,7 +382,7 @@ mod tests {
         let axes = [FabricAxis { name: "d".to_owned(), size: 4, dim: Some(0) }];
         let parallel = Parallel { tensor: Axes::Degree(4), ..Parallel::default() };
         let (types, batch) = (Types::uniform(DataType::Float16), Batch::of(1));
-        let training = Training::new(&layers, &axes, &parallel, (1, batch), types).unwrap();
+        let training = Training::new(&layers, &axes, &parallel, 1, batch, types).unwrap();
         let asked = Asked {
             layers: &layers,
             axes: &axes,

@@ -26,19 +26,20 @@ impl From<&Parallel> for Rules {
     }
 }
 
-/// The training loop over `steps`, with this many iterations and micro-batches per iteration. Gradients are reduced
-/// and parameters updated in the last micro-batch.
+/// The training loop of a rank that has these shares of the layers. Gradients are reduced and parameters updated in the
+/// last micro-batch of an iteration.
 ///
 /// # Errors
 /// As [`GraphBuilder::build`](crate::GraphBuilder::build).
 pub fn training_loop(
-    steps: &[LayerShare],
+    shares: &[LayerShare],
     rules: Rules,
-    (iterations, micro_batches): (u32, u32),
+    iterations: u32,
+    micro_batches: u32,
 ) -> Result<TaskGraph, Diagnostic> {
-    let mut passes = Passes::new(steps, rules);
-    passes.forward(0..steps.len());
-    passes.backward(0..steps.len(), Reduction::InLast, &[]);
+    let mut passes = Passes::new(shares, rules);
+    passes.forward(0..shares.len());
+    passes.backward(0..shares.len(), Reduction::InLast, &[]);
     passes.reduce_deferred();
     passes.finish().build_steps(iterations, micro_batches)
 }
@@ -79,9 +80,9 @@ mod tests {
 
     #[test]
     fn data_parallel_training_blocks_where_the_paper_says() {
-        let steps: Vec<LayerShare> =
+        let shares: Vec<LayerShare> =
             ["a", "b"].iter().map(|name| divide(&layer(name), &by(1, 4, 4), None)).collect();
-        let graph = training_loop(&steps, Rules::default(), (2, 1)).unwrap();
+        let graph = training_loop(&shares, Rules::default(), 2, 1).unwrap();
         assert_eq!(waits(&graph, 0, Part::Forward, false), ["0weight grad comm'", "0weight grad compute'"]);
         assert_eq!(waits(&graph, 1, Part::Forward, false), ["0forward compute", "1weight grad comm'"]);
         assert_eq!(waits(&graph, 1, Part::WeightGrad, false), ["1forward compute"]);
@@ -92,10 +93,10 @@ mod tests {
 
     #[test]
     fn transformer_order_overlaps_the_input_exchange_with_the_weight_gradient() {
-        let steps: Vec<LayerShare> =
+        let shares: Vec<LayerShare> =
             ["a", "b"].iter().map(|name| divide(&layer(name), &by(2, 4, 4), None)).collect();
         let rules = Rules { backward: BackwardOrder::InputFirst, ..Rules::default() };
-        let graph = training_loop(&steps, rules, (1, 1)).unwrap();
+        let graph = training_loop(&shares, rules, 1, 1).unwrap();
         assert_eq!(waits(&graph, 1, Part::InputGrad, true), ["1input grad compute"]);
         assert_eq!(waits(&graph, 1, Part::WeightGrad, false), ["1input grad compute"]);
         assert_eq!(waits(&graph, 0, Part::WeightGrad, false), ["1input grad comm", "1weight grad compute"]);
@@ -103,10 +104,10 @@ mod tests {
 
     #[test]
     fn without_overlap_gradients_are_reduced_when_the_backward_pass_is_over() {
-        let steps: Vec<LayerShare> =
+        let shares: Vec<LayerShare> =
             ["a", "b"].iter().map(|name| divide(&layer(name), &by(1, 4, 4), None)).collect();
         let rules = Rules { overlap: Overlap::None, ..Rules::default() };
-        let graph = training_loop(&steps, rules, (2, 1)).unwrap();
+        let graph = training_loop(&shares, rules, 2, 1).unwrap();
         for layer in [0, 1] {
             assert_eq!(waits(&graph, layer, Part::WeightGrad, true), ["0weight grad compute"]);
         }
@@ -120,15 +121,15 @@ mod tests {
     /// An exchanged embedding, a bottom layer and a top layer.
     fn recommendation() -> Vec<Layer> {
         let embedding =
-            Layer { sharding: Sharding::Exchange, needed_by: Some("top".to_owned()), ..layer("embedding") };
+            Layer { sharding: Sharding::Table, needed_by: Some("top".to_owned()), ..layer("embedding") };
         vec![embedding, layer("bottom"), layer("top")]
     }
 
     fn recommendation_loop(backward: BackwardOrder) -> TaskGraph {
         let divided = |layer: &Layer| divide(layer, &by(1, 4, 4), None);
-        let mut steps: Vec<LayerShare> = recommendation().iter().map(divided).collect();
-        steps[0].needed_by = Some(2);
-        training_loop(&steps, Rules { backward, ..Rules::default() }, (1, 1)).unwrap()
+        let mut shares: Vec<LayerShare> = recommendation().iter().map(divided).collect();
+        shares[0].needed_by = Some(2);
+        training_loop(&shares, Rules { backward, ..Rules::default() }, 1, 1).unwrap()
     }
 
     #[test]
@@ -163,28 +164,27 @@ mod tests {
 
     #[test]
     fn a_layer_that_is_exchanged_sends_its_outputs_to_all_data_parallel_ranks() {
-        let exchanged = Layer { sharding: Sharding::Exchange, ..layer("tables") };
-        let step = divide(&exchanged, &by(1, 4, 2), None);
+        let exchanged = Layer { sharding: Sharding::Table, ..layer("tables") };
+        let share = divide(&exchanged, &by(1, 4, 2), None);
         let to_all =
             |when| Exchange::new(when, RoleId(1), CollectiveKind::AllToAll, Bytes(40)).expect("not empty");
-        assert_eq!(step.exchanges, [When::AfterForward, When::BeforeBackward].map(to_all));
-        assert_eq!(step.forward, exchanged.forward);
+        assert_eq!(share.exchanges, [When::AfterForward, When::BeforeBackward].map(to_all));
+        assert_eq!(share.forward, exchanged.forward);
         assert_eq!(divide(&exchanged, &by(1, 1, 2), None).exchanges, []);
     }
 
     /// Three layers; the second has this exchange.
     fn with(exchange: &[Exchange]) -> Vec<LayerShare> {
-        let mut steps: Vec<LayerShare> =
+        let mut shares: Vec<LayerShare> =
             ["a", "b", "c"].iter().map(|name| divide(&layer(name), &by(1, 1, 4), None)).collect();
-        steps[1].exchanges = exchange.to_vec();
-        steps
+        shares[1].exchanges = exchange.to_vec();
+        shares
     }
 
     #[test]
     fn exchanges_block_or_overlap() {
         let new = |when| Exchange::new(when, RoleId(0), CollectiveKind::AllReduce, Bytes(8)).unwrap();
-        let graph =
-            |exchanges: &[Exchange]| training_loop(&with(exchanges), Rules::default(), (2, 1)).unwrap();
+        let graph = |exchanges: &[Exchange]| training_loop(&with(exchanges), Rules::default(), 2, 1).unwrap();
         let blocking = graph(&[new(When::AfterForward)]);
         assert_eq!(
             waits(&blocking, 2, Part::Forward, false),
@@ -210,7 +210,7 @@ mod tests {
         let new = |role| {
             Exchange::new(When::AfterForward, RoleId(role), CollectiveKind::AllReduce, Bytes(8)).unwrap()
         };
-        let graph = training_loop(&with(&[new(0), new(1)]), Rules::default(), (1, 1)).unwrap();
+        let graph = training_loop(&with(&[new(0), new(1)]), Rules::default(), 1, 1).unwrap();
         let second = graph
             .tasks
             .iter()
@@ -223,14 +223,14 @@ mod tests {
 
     #[test]
     fn a_rank_skips_layers_that_it_does_not_have() {
-        let mut steps = with(&[]);
-        steps[1] = LayerShare { name: "b".to_owned(), absent: true, ..LayerShare::default() };
-        let graph = training_loop(&steps, Rules::default(), (1, 1)).unwrap();
+        let mut shares = with(&[]);
+        shares[1] = LayerShare { name: "b".to_owned(), absent: true, ..LayerShare::default() };
+        let graph = training_loop(&shares, Rules::default(), 1, 1).unwrap();
         assert!(graph.tasks.iter().all(|task| task.layer != Some(1)));
         assert_eq!(waits(&graph, 2, Part::Forward, false), ["0forward compute", "2weight grad compute'"]);
         assert_eq!(waits(&graph, 0, Part::WeightGrad, false), ["2input grad compute"]);
         let none: Vec<LayerShare> =
             (0..3).map(|_| LayerShare { absent: true, ..LayerShare::default() }).collect();
-        assert_eq!(training_loop(&none, Rules::default(), (1, 1)).unwrap().tasks.len(), 1);
+        assert_eq!(training_loop(&none, Rules::default(), 1, 1).unwrap().tasks.len(), 1);
     }
 }

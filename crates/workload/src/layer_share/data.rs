@@ -3,16 +3,16 @@
 //! The exchanges are those of ZeRO (Rajbhandari et al. 2020, 7). In stages 1 and 2, gradients are reduce-scattered
 //! instead of all-reduced, and updated parameters are gathered; in stage 3, parameters are gathered before each use.
 
-use super::tensor::work;
+use super::tensor::{PortionOf, work};
 use crate::division::{Division, Portion};
 use crate::exchange::{Exchange, When};
-use crate::layer::{Layer, Sharding, Work};
+use crate::layer::{Layer, Work};
 use crate::product::Cut;
 use syncline_units::{Bytes, CollectiveKind, DataType};
 
 /// What copies exchange.
 pub(super) fn exchanges(layer: &Layer, by: &Division) -> Vec<Exchange> {
-    if by.data.size == 1 || layer.sharding == Sharding::Exchange {
+    if by.data.size == 1 || layer.is_table() {
         return Vec::new();
     }
     let parameters = by.parameters(layer);
@@ -34,5 +34,6 @@ pub(super) fn exchanges(layer: &Layer, by: &Division) -> Vec<Exchange> {
 /// A rank's share of the update, if copies divide the training state.
 pub(super) fn update(layer: &Layer, by: &Division, update: Work) -> Work {
     let copies = by.data.size;
-    if by.shards(layer) { work(&update, (copies, Portion::one(copies)), Cut::Count) } else { update }
+    let portion = PortionOf { ranks: copies, portion: Portion::one(copies) };
+    if by.shards(layer) { work(&update, portion, Cut::Count) } else { update }
 }

@@ -43,7 +43,7 @@ pub(super) fn exchanges(layer: &Layer, by: &Division) -> Vec<Exchange> {
             let bytes = Bytes(by.parameters(layer).saturating_mul(by.types.gradients.bytes()));
             vec![Exchange::new(When::AfterWeightGrad, by.tensor.role, all_reduce, bytes)]
         }
-        Sharding::Replicated | Sharding::Divided | Sharding::Exchange => Vec::new(),
+        Sharding::Replicated | Sharding::Divided | Sharding::Table => Vec::new(),
     };
     let divided = by.recompute == Recompute::Full && by.divided_checkpoints && !by.sequence;
     let checkpoint = divided.then(|| among(When::BeforeRecompute, all_gather, inputs)).flatten();
@@ -52,13 +52,13 @@ pub(super) fn exchanges(layer: &Layer, by: &Division) -> Vec<Exchange> {
 
 /// One rank's share of a layer's work.
 pub(super) fn share(layer: &Layer, by: &Division) -> LayerShare {
-    let portion = (by.tensor.size, by.portion(layer));
+    let portion = PortionOf { ranks: by.tensor.size, portion: by.portion(layer) };
     let whole = by.tensor.size == 1 || layer.sharding == Sharding::Replicated && !by.sequence;
     let share = |pass: &Work, outputs: Cut, inputs: Cut| match layer.sharding {
         _ if whole => pass.clone(),
         Sharding::Gather | Sharding::Column => work(pass, portion, outputs),
         Sharding::Row => work(pass, portion, inputs),
-        Sharding::Divided | Sharding::Replicated | Sharding::Exchange => work(pass, portion, Cut::Count),
+        Sharding::Divided | Sharding::Replicated | Sharding::Table => work(pass, portion, Cut::Count),
     };
     let update = &layer.update;
     LayerShare {
@@ -70,10 +70,18 @@ pub(super) fn share(layer: &Layer, by: &Division) -> LayerShare {
     }
 }
 
-/// One rank's share of `pass`, if `by` ranks divide it and `portion` is the rank's portion. `cut` says how they divide
-/// its matrix products.
-pub(super) fn work(pass: &Work, (by, portion): (u32, Portion), cut: Cut) -> Work {
-    let share = |amount| portion.share(amount);
+/// What a rank has of something that several ranks divide.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PortionOf {
+    /// How many ranks divide it.
+    pub(super) ranks: u32,
+    /// The rank's portion.
+    pub(super) portion: Portion,
+}
+
+/// One rank's share of `pass`. `cut` says how the ranks divide its matrix products.
+pub(super) fn work(pass: &Work, by: PortionOf, cut: Cut) -> Work {
+    let share = |amount| by.portion.share(amount);
     match pass {
         Work::None => Work::None,
         Work::Time(time) => Work::Time(Time(share(time.0))),
@@ -81,7 +89,7 @@ pub(super) fn work(pass: &Work, (by, portion): (u32, Portion), cut: Cut) -> Work
             data_type: *data_type,
             flop: Flops(share(flop.0)),
             memory: Bytes(share(memory.0)),
-            products: products.iter().map(|product| product.share(by, cut)).collect(),
+            products: products.iter().map(|product| product.share(by.ranks, cut)).collect(),
         },
     }
 }
