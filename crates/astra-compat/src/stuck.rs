@@ -32,7 +32,7 @@ impl World<'_> {
                         format!("phase {} of {phases}, {}", stream.next_phase, self.describe(&channel)),
                     )
                 }
-                Awaits::Custom(number, node) => {
+                Awaits::Custom { stream: number, node } => {
                     let dataset = &self.datasets[self.streams[number].dataset];
                     let of = self.custom_node(number, node);
                     (dataset.node, format!("{of}, {}", self.describe(&channel)))

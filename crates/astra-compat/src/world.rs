@@ -34,9 +34,9 @@ enum Event {
     /// Timers of this rank are due.
     Timers(u32),
     /// A message of this channel arrives.
-    Arrived(u32, Sent),
+    Arrived { channel: u32, sent: Sent },
     /// A message that arrived before its receive was posted is delivered to this rank.
-    Awaited(u32, Awaits),
+    Awaited { rank: u32, awaits: Awaits },
     /// A message reaches the next device on its path.
     Hop(u32),
     /// A link is free.
@@ -109,12 +109,26 @@ struct Deferred {
     awaits: Awaits,
 }
 
-/// What identifies where ranks meet for a collective: group, number of its first stream, dimensions that take
-/// part, and first of the ranks that take part together.
-pub(crate) type Meeting = (Option<u32>, u64, u64, u32);
+/// What identifies where ranks meet for a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Meeting {
+    pub(crate) group: Option<u32>,
+    /// Number of its first stream.
+    pub(crate) stream: u64,
+    /// Dimensions that take part.
+    pub(crate) dims: u64,
+    /// First of the ranks that take part together.
+    pub(crate) leader: u32,
+}
 
-/// What distinguishes collectives of the job: where ranks meet, pattern, and bytes.
-pub(crate) type RecordKey = (Meeting, Option<crate::Pattern>, u64);
+/// What distinguishes collectives of the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RecordKey {
+    pub(crate) meeting: Meeting,
+    /// Its pattern; `None` for a broadcast.
+    pub(crate) pattern: Option<crate::Pattern>,
+    pub(crate) bytes: u64,
+}
 
 /// A simulation.
 pub(crate) struct World<'a> {
@@ -282,18 +296,18 @@ impl<'a> World<'a> {
                     match timer {
                         Timer::Nothing => {}
                         Timer::Inserted(stream) => self.step(stream, Happened::Inserted),
-                        Timer::Reduce(stream, delay) => {
+                        Timer::Reduce { stream, delay } => {
                             self.set_timer(rank, delay, Timer::Inserted(stream));
                         }
                         Timer::Node(node) => self.node_done(rank, node),
-                        Timer::Custom(stream, node) => self.custom_done(stream, node),
-                        Timer::Bus(side, event) => self.bus_event(rank, side.into(), event),
+                        Timer::Custom { stream, node } => self.custom_done(stream, node),
+                        Timer::Bus { side, event } => self.bus_event(rank, side.into(), event),
                         Timer::MemoryFree(memory) => self.memory_free(memory),
                     }
                 }
             }
-            Event::Arrived(channel, sent) => self.arrived(channel, sent),
-            Event::Awaited(rank, awaits) => self.awaited(rank, awaits),
+            Event::Arrived { channel, sent } => self.arrived(channel, sent),
+            Event::Awaited { rank, awaits } => self.awaited(rank, awaits),
             Event::Hop(message) => {
                 let Net::Aware(net) = &mut self.net else { return };
                 match net.arrived(message) {
@@ -351,7 +365,7 @@ impl<'a> World<'a> {
         match &mut self.net {
             Net::Unaware(net) => {
                 let time = self.now + net.delay(src, dst, bytes);
-                self.events.push(time, Event::Arrived(number, sent));
+                self.events.push(time, Event::Arrived { channel: number, sent });
             }
             Net::Aware(net) => {
                 let start = net.send(number, sent, src, dst, bytes);
@@ -363,7 +377,7 @@ impl<'a> World<'a> {
     #[inline]
     fn post(&mut self, channel: Channel, awaits: Awaits) {
         if self.channels.receive(channel, awaits) {
-            self.events.push(self.now, Event::Awaited(channel.dst, awaits));
+            self.events.push(self.now, Event::Awaited { rank: channel.dst, awaits });
         }
     }
 
@@ -383,7 +397,7 @@ impl<'a> World<'a> {
         match sent {
             Sent::Unheeded => {}
             Sent::Node(node) => self.node_done(channel.src, node),
-            Sent::Custom(stream, node) => self.custom_done(stream, node),
+            Sent::Custom { stream, node } => self.custom_done(stream, node),
             Sent::Rendezvous(number) => {
                 let deferred = self.deferred.remove(number);
                 self.post(deferred.channel, deferred.awaits);
@@ -400,7 +414,7 @@ impl<'a> World<'a> {
             Awaits::Nobody => {}
             Awaits::Stream(stream) => self.step(stream, Happened::Received),
             Awaits::Node(node) => self.node_done(rank, node),
-            Awaits::Custom(stream, node) => self.custom_done(stream, node),
+            Awaits::Custom { stream, node } => self.custom_done(stream, node),
             Awaits::Rendezvous(number) => {
                 let deferred = self.deferred.remove(number);
                 self.transmit(deferred.channel, deferred.sent);

@@ -50,8 +50,8 @@ pub struct Symmetry {
 enum Ports {
     /// This many links, each a port of its own.
     Links(u32),
-    /// Those of dimensions, and their number.
-    Dims(Vec<DimPorts>, u32),
+    /// Those of dimensions.
+    Dims { dims: Vec<DimPorts>, count: u32 },
     /// Link by link.
     Table(Arc<Table>),
 }
@@ -97,7 +97,7 @@ impl Symmetry {
             DimPorts { dim: dim.clone(), turn: axis.turned.map(|turned| turned.turn), first }
         });
         let dims = dims.collect();
-        symmetry.ports = Ports::Dims(dims, ports);
+        symmetry.ports = Ports::Dims { dims, count: ports };
         symmetry
     }
 
@@ -190,7 +190,7 @@ impl Symmetry {
     pub fn ports(&self) -> u32 {
         match &self.ports {
             Ports::Links(links) => *links,
-            Ports::Dims(_, ports) => *ports,
+            Ports::Dims { count, .. } => *count,
             Ports::Table(table) => table.first.len() as u32,
         }
     }
@@ -203,7 +203,7 @@ impl Symmetry {
         };
         let (all, dims, table) = match &self.ports {
             Ports::Links(links) => (*links, &[][..], &[][..]),
-            Ports::Dims(dims, _) => (0, dims.as_slice(), &[][..]),
+            Ports::Dims { dims, .. } => (0, dims.as_slice(), &[][..]),
             Ports::Table(table) => (0, &[][..], table.first.as_slice()),
         };
         let turned = dims.iter().flat_map(move |DimPorts { dim, .. }| {
@@ -217,7 +217,7 @@ impl Symmetry {
     pub fn links_of(&self, port: u32) -> u32 {
         match &self.ports {
             Ports::Table(table) => table.members[port as usize],
-            Ports::Links(_) | Ports::Dims(..) => self.members,
+            Ports::Links(_) | Ports::Dims { .. } => self.members,
         }
     }
 
@@ -235,7 +235,7 @@ impl Symmetry {
         match &self.ports {
             Ports::Links(_) => link.0,
             Ports::Table(table) => table.ports[link.index()],
-            Ports::Dims(dims, _) => {
+            Ports::Dims { dims, .. } => {
                 let ports = dims.iter().rev().find(|ports| ports.dim.first_link <= link.0);
                 ports.expect("links count from 0").port(link, |npu| self.class(npu))
             }

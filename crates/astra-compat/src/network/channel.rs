@@ -35,8 +35,8 @@ pub(crate) enum Sent {
     Unheeded,
     /// A send node of the sender's trace completes.
     Node(u32),
-    /// A send of a stream's custom algorithm completes: stream and node.
-    Custom(u32, u32),
+    /// A send of a stream's custom algorithm completes.
+    Custom { stream: u32, node: u32 },
     /// The receiver's half of a rendezvous is complete: this deferred receive can be posted.
     Rendezvous(u32),
 }
@@ -50,8 +50,8 @@ pub(crate) enum Awaits {
     Stream(u32),
     /// A receive node of the receiver's trace.
     Node(u32),
-    /// A receive of a stream's custom algorithm: stream and node.
-    Custom(u32, u32),
+    /// A receive of a stream's custom algorithm.
+    Custom { stream: u32, node: u32 },
     /// The sender's half of a rendezvous: this deferred send can start.
     Rendezvous(u32),
 }

@@ -60,7 +60,7 @@ enum Owner {
     /// A stream, whose insertion still needs the local reduction if `reduce`.
     Stream { stream: u32, bytes: u64, reduce: bool },
     /// A request of the NPU's side that has been to the memory, and its next step.
-    Request(Request, Next),
+    Request { request: Request, next: Next },
 }
 
 /// What follows a trip to the memory.
@@ -140,7 +140,7 @@ impl World<'_> {
 
     /// Sends a request of the NPU's side over the bus to the memory, starting at side `from`.
     fn visit_memory(&mut self, rank: u32, from: usize, request: Request, next: Next, send_back: bool) {
-        let owner = self.own(rank, Owner::Request(request, next));
+        let owner = self.own(rank, Owner::Request { request, next });
         self.request(rank, from, Request { bytes: request.bytes, reduce: false, send_back, owner });
     }
 
@@ -172,8 +172,16 @@ impl World<'_> {
         other.state = State::Receiving;
         other.in_a_row = 0;
         let received = offset as f64 + bytes + latency as f64 + overhead as f64;
-        self.set_timer(rank, received as u64, Timer::Bus(opposite(side) as u8, BusEvent::Received));
-        self.set_timer(rank, (offset as f64 + bytes) as u64, Timer::Bus(side as u8, BusEvent::Sent));
+        self.set_timer(
+            rank,
+            received as u64,
+            Timer::Bus { side: opposite(side) as u8, event: BusEvent::Received },
+        );
+        self.set_timer(
+            rank,
+            (offset as f64 + bytes) as u64,
+            Timer::Bus { side: side as u8, event: BusEvent::Sent },
+        );
     }
 
     /// Handles an event of a side.
@@ -231,7 +239,7 @@ impl World<'_> {
         let Some(request) = own.reductions.front() else { return };
         let time = (request.bytes.max(0) / 100) as u64 * bus.reduction_delay + 50;
         own.reducing = true;
-        self.set_timer(rank, time, Timer::Bus(side as u8, BusEvent::Reduced));
+        self.set_timer(rank, time, Timer::Bus { side: side as u8, event: BusEvent::Reduced });
     }
 
     /// Handles a request at the front of a list that has completed its purpose there: it is sent back or
@@ -265,7 +273,7 @@ impl World<'_> {
         let Some(owner) = self.ranks[rank as usize].bus.owners.remove(owner) else { return };
         match owner {
             Owner::Stream { stream, bytes, reduce } => self.inserted(rank, stream, bytes, reduce),
-            Owner::Request(request, next) => {
+            Owner::Request { request, next } => {
                 match next {
                     Next::Send => self.side(rank, NPU).sends.push_back(request),
                     Next::Reduce => {

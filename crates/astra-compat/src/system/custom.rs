@@ -61,13 +61,13 @@ impl World<'_> {
                 let (tag, bytes) = (tags::native(message.tag.unwrap_or(0)), message.bytes.unwrap_or(0));
                 if op.kind == NodeKind::CommSend {
                     let dst = real(message.dst.unwrap_or(0));
-                    self.send(Channel { tag, src: rank, dst, bytes }, Sent::Custom(stream, node));
+                    self.send(Channel { tag, src: rank, dst, bytes }, Sent::Custom { stream, node });
                 } else {
                     let src = real(message.src.unwrap_or(0));
-                    self.receive(Channel { tag, src, dst: rank, bytes }, Awaits::Custom(stream, node));
+                    self.receive(Channel { tag, src, dst: rank, bytes }, Awaits::Custom { stream, node });
                 }
             }
-            _ => self.set_timer(rank, recorded_time(&op), Timer::Custom(stream, node)),
+            _ => self.set_timer(rank, recorded_time(&op), Timer::Custom { stream, node }),
         }
     }
 

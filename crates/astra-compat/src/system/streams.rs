@@ -203,8 +203,11 @@ impl World<'_> {
         }
         let Insertion { bytes, reduce, .. } = insertion;
         let delay = if listed { LISTED_ENDPOINT_DELAY } else { self.settings.endpoint_delay };
-        let timer =
-            if reduce { Timer::Reduce(stream, self.reduction(bytes)) } else { Timer::Inserted(stream) };
+        let timer = if reduce {
+            Timer::Reduce { stream, delay: self.reduction(bytes) }
+        } else {
+            Timer::Inserted(stream)
+        };
         self.set_timer(rank, delay, timer);
     }
 

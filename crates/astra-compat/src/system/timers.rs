@@ -13,14 +13,18 @@ pub(crate) enum Timer {
     Nothing,
     /// An insertion of this stream passes the endpoint.
     Inserted(u32),
-    /// The same, followed by a local reduction of this many nanoseconds.
-    Reduce(u32, u64),
+    /// The same, followed by a local reduction.
+    Reduce {
+        stream: u32,
+        /// In nanoseconds.
+        delay: u64,
+    },
     /// This node of the rank's trace is done.
     Node(u32),
-    /// This node of a stream's custom algorithm is done: stream and node.
-    Custom(u32, u32),
+    /// This node of a stream's custom algorithm is done.
+    Custom { stream: u32, node: u32 },
     /// This happens to this side of the rank's shared bus.
-    Bus(u8, BusEvent),
+    Bus { side: u8, event: BusEvent },
     /// The remote memory of this node number is free again.
     MemoryFree(u32),
 }

@@ -20,7 +20,7 @@ use crate::system::plan::Plan;
 use crate::system::streams::Issue;
 use crate::system::tags;
 use crate::system::timers::Timer;
-use crate::world::World;
+use crate::world::{Meeting, RecordKey, World};
 use statistics::{Activity, Statistics};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -247,7 +247,8 @@ impl World<'_> {
             let time = recorded_time(op);
             // Broadcasts have no stream numbers to distinguish them.
             let number = 1 << 63 | self.graph(rank).id(node as usize);
-            let meeting = (place.group, number, place.mask, place.leader);
+            let meeting =
+                Meeting { group: place.group, stream: number, dims: place.mask, leader: place.leader };
             let record = self.record_start(rank, node, None, bytes, meeting);
             self.record_end(record);
             let record = &mut self.records[record as usize];
@@ -256,7 +257,7 @@ impl World<'_> {
         };
         let group = place.group.map(|group| (group, self.tasks.groups[group as usize].id));
         let number = self.ranks[rank as usize].upcoming(group);
-        let meeting = (place.group, number, place.mask, place.leader);
+        let meeting = Meeting { group: place.group, stream: number, dims: place.mask, leader: place.leader };
         let record = self.record_start(rank, node, Some(pattern), bytes, meeting);
         let mut custom = self.job.custom_for(pattern, self.graph(rank).id(node as usize));
         if let Some(group) = place.group {
@@ -289,17 +290,17 @@ impl World<'_> {
         node: u32,
         kind: Option<Pattern>,
         bytes: u64,
-        meeting: crate::world::Meeting,
+        meeting: Meeting,
     ) -> u32 {
         let graph = self.job.traces.graph(rank);
         let (name, id) = (graph.name(node as usize), graph.id(node as usize));
         let next = self.records.len() as u32;
-        let number = *self.record_of.entry((meeting, kind, bytes)).or_insert(next);
+        let number = *self.record_of.entry(RecordKey { meeting, pattern: kind, bytes }).or_insert(next);
         if number == next {
             self.records.push(CollectiveRecord {
                 name: name.to_owned(),
                 kind,
-                group: meeting.0.map(|group| self.tasks.groups[group as usize].id),
+                group: meeting.group.map(|group| self.tasks.groups[group as usize].id),
                 bytes,
                 start: self.now,
                 finish: self.now,

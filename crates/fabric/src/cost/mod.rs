@@ -112,12 +112,13 @@ pub fn bill(fabric: &Fabric, prices: &PriceList) -> Result<Bill> {
 struct Making<'a> {
     prices: &'a PriceList,
     /// By component, number of the part, rate, and description.
-    lines: BTreeMap<(Component, usize, Rate, String), Line>,
+    lines: BTreeMap<(Component, usize, Rate, String), BillLine>,
     notes: BTreeSet<String>,
     errors: Diagnostics,
 }
 
-struct Line {
+/// A line of the bill.
+struct BillLine {
     part: String,
     quantity: u64,
     usd: f64,
@@ -188,8 +189,8 @@ impl<'a> Making<'a> {
 
     /// Adds pieces to a line of the bill.
     fn add(&mut self, component: Component, part: (usize, &str), rate: Rate, piece: &Piece, quantity: u64) {
-        let key = (component, part.0, rate, piece.said.clone());
-        let line = self.lines.entry(key).or_insert_with(|| Line {
+        let key = (component, part.0, rate, piece.description.clone());
+        let line = self.lines.entry(key).or_insert_with(|| BillLine {
             part: part.1.to_owned(),
             quantity: 0,
             usd: piece.usd,
@@ -374,7 +375,7 @@ impl<'a> Making<'a> {
         let one = Piece {
             usd: one.usd * times,
             watts: one.watts.map(|watts| watts * times),
-            said: format!("radix {ports}, {}", one.said),
+            description: format!("radix {ports}, {}", one.description),
             ..one
         };
         self.add(Component::Switch, part, rate, &one, count);

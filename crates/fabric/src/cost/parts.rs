@@ -15,7 +15,7 @@ use syncline_units::Rate;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Piece {
     /// Which offer it is, and why that one.
-    pub(super) said: String,
+    pub(super) description: String,
     pub(super) usd: f64,
     pub(super) watts: Option<f64>,
     /// How many of them are needed in parallel.
@@ -53,13 +53,13 @@ fn gbps(rate: Rate) -> f64 {
 pub(super) fn piece(spec: &Spec, rate: Rate) -> Piece {
     if let Some(each) = spec.usd_per_gbps {
         let watts = spec.watts_per_gbps.map(|watts| watts * gbps(rate)).or(spec.watts);
-        let said = format!("{} GB/s at ${} a GB/s", number(gbps(rate)), number(each));
-        return Piece { said, usd: each * gbps(rate), watts, parallel: 1 };
+        let description = format!("{} GB/s at ${} a GB/s", number(gbps(rate)), number(each));
+        return Piece { description, usd: each * gbps(rate), watts, parallel: 1 };
     }
     let watts = spec.watts.or_else(|| spec.watts_per_gbps.map(|watts| watts * gbps(rate)));
     if let (Some(each), Some(length)) = (spec.usd_per_m, spec.length_m) {
-        let said = format!("{} m at ${} a metre", number(length), number(each));
-        return Piece { said, usd: each * length, watts, parallel: 1 };
+        let description = format!("{} m at ${} a metre", number(length), number(each));
+        return Piece { description, usd: each * length, watts, parallel: 1 };
     }
     if let Some(offers) = &spec.by_rate {
         let (class, parallel) = class(offers, rate);
@@ -68,18 +68,18 @@ pub(super) fn piece(spec: &Spec, rate: Rate) -> Piece {
         let Some(first) = alike.next() else { return nothing() };
         let offer = alike.fold(first, |best, offer| if by_port(offer, best).is_lt() { offer } else { best });
         let share = f64::from(offer.ports);
-        let mut said = named(class, parallel, rate);
+        let mut description = named(class, parallel, rate);
         if offer.ports > 1 {
-            let _ = write!(said, ", 1/{} of ${}", offer.ports, number(offer.usd));
+            let _ = write!(description, ", 1/{} of ${}", offer.ports, number(offer.usd));
         }
         let watts = offer.watts.map(|watts| watts / share).or(watts);
-        return Piece { said, usd: offer.usd / share, watts, parallel };
+        return Piece { description, usd: offer.usd / share, watts, parallel };
     }
-    Piece { said: "any rate".to_owned(), usd: spec.usd.unwrap_or(0.0), watts, parallel: 1 }
+    Piece { description: "any rate".to_owned(), usd: spec.usd.unwrap_or(0.0), watts, parallel: 1 }
 }
 
 fn nothing() -> Piece {
-    Piece { said: String::new(), usd: 0.0, watts: None, parallel: 1 }
+    Piece { description: String::new(), usd: 0.0, watts: None, parallel: 1 }
 }
 
 /// Returns the rate of the parts that carry `rate`, and how many are needed in parallel.
@@ -121,11 +121,11 @@ pub(super) fn cards_for(spec: &Spec, rate: Rate, ports: u32) -> Vec<(Piece, u64)
     let mut left = u64::from(ports) * u64::from(parallel);
     let mut bought: Vec<(Piece, u64)> = Vec::new();
     let mut buy = |offer: &Offer, cards: u64| {
-        let mut said = named(class, parallel, rate);
+        let mut description = named(class, parallel, rate);
         if offer.ports > 1 {
-            let _ = write!(said, ", {} ports", offer.ports);
+            let _ = write!(description, ", {} ports", offer.ports);
         }
-        bought.push((Piece { said, usd: offer.usd, watts: offer.watts, parallel: 1 }, cards));
+        bought.push((Piece { description, usd: offer.usd, watts: offer.watts, parallel: 1 }, cards));
     };
     while left > 0 {
         // Use cards that would be filled, cheapest per port first, unless one card that is not filled costs
@@ -172,7 +172,7 @@ pub(super) fn box_for(spec: &Spec, wanted: &[(Rate, u32)]) -> Result<Piece, Diag
     let rates = rates.join(" + ");
     match found {
         Some(offer) => Ok(Piece {
-            said: format!("{} ports of {} for {rates}", offer.ports, bits(offer.rate)),
+            description: format!("{} ports of {} for {rates}", offer.ports, bits(offer.rate)),
             usd: offer.usd,
             watts: offer.watts,
             parallel: 1,
