@@ -3,11 +3,12 @@
 use crate::jitter::Jitter;
 use crate::slow::Slowdowns;
 use serde::{Deserialize, Serialize};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use syncline_fabric::Symmetry;
 use syncline_plan::Algorithm;
 use syncline_units::{Bytes, CollectiveKind, Extent, NpuId, Time, Turn, Turned};
-use syncline_workload::Workload;
+use syncline_workload::{RoleId, TaskKind, Workload};
 
 /// A job, ready to run.
 #[derive(Debug)]
@@ -142,10 +143,8 @@ impl GroupAxis {
 pub struct PhasePlan {
     /// What the phase computes along its axis.
     pub kind: CollectiveKind,
-    /// Ranks along the axis.
-    pub size: u32,
-    /// Distance, in group positions, between neighbours along the axis.
-    pub weight: u32,
+    /// Its axis.
+    pub axis: GroupAxis,
     /// Axes along which the vector is already divided, in the order in which it was cut.
     pub cuts: Vec<GroupAxis>,
     /// Axes on which only coordinate 0 takes part (broadcast and reduce over several axes).
@@ -164,17 +163,34 @@ pub struct PhasePlan {
     pub turned: Option<Turned>,
 }
 
+/// The role that uses each of `plans` plans, given the plan of each task.
+pub fn roles_of_plans(
+    workload: &Workload,
+    plan_of: &[Vec<Option<u32>>],
+    plans: usize,
+) -> Vec<Option<RoleId>> {
+    let mut roles = vec![None; plans];
+    for (graph, of) in workload.classes.iter().zip(plan_of) {
+        for (task, &plan) in graph.tasks.iter().zip(of) {
+            if let (TaskKind::Collective { role, .. }, Some(plan)) = (&task.kind, plan) {
+                roles[plan as usize] = Some(*role);
+            }
+        }
+    }
+    roles
+}
+
 impl PhasePlan {
     /// Coordinate of `position` along the phase's axis.
     #[inline]
     pub fn coordinate(&self, position: u32) -> u32 {
-        position / self.weight % self.size
+        self.axis.coordinate(position)
     }
     /// The distance from `from` to `to` along the axis, which is the same for all ranks that are translations of each
     /// other.
     #[inline]
     pub fn distance(&self, from: u32, to: u32) -> u32 {
-        self.turn.unwrap_or(Turn::Cyclic).seen_from(from, to, self.size)
+        self.turn.unwrap_or(Turn::Cyclic).seen_from(from, to, self.axis.size)
     }
     /// Whether `position` takes part.
     #[inline]
@@ -214,7 +230,7 @@ pub enum Schedulers {
     PerRank,
 }
 
-/// How an endpoint schedules its chunks (astra2020 IV-B, dlrm2020 III-C.1). Zero means no limit.
+/// How an endpoint schedules its chunks (astra2020 IV-B, dlrm2020 III-C.1). A limit of `None` is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     /// Which set goes first.
@@ -222,15 +238,15 @@ pub struct Schedule {
     /// Which chunks share the next three limits.
     pub schedulers: Schedulers,
     /// T: chunks are issued while fewer than this many are in their first phase.
-    pub issue_threshold: u32,
+    pub issue_threshold: Option<NonZeroU32>,
     /// P: how many chunks are issued at once.
-    pub issue_batch: u32,
+    pub issue_batch: Option<NonZeroU32>,
     /// Most running chunks per queue.
-    pub active_chunks: u32,
+    pub active_chunks: Option<NonZeroU32>,
     /// Most running chunks per dimension.
-    pub outstanding: u32,
+    pub outstanding: Option<NonZeroU32>,
     /// Most collectives under way at once.
-    pub concurrent: u32,
+    pub concurrent: Option<NonZeroU32>,
     /// Constant delay after a message arrives.
     pub endpoint_delay: Time,
     /// Time between memory and network interface, added on both sides.
@@ -244,7 +260,7 @@ impl Schedule {
     pub fn is_limited(&self) -> bool {
         [self.issue_threshold, self.active_chunks, self.outstanding, self.concurrent]
             .iter()
-            .any(|&limit| limit > 0)
+            .any(Option::is_some)
     }
 }
 
@@ -253,11 +269,11 @@ impl Default for Schedule {
         Self {
             order: QueueOrder::Fifo,
             schedulers: Schedulers::PerGroup,
-            issue_threshold: 0,
-            issue_batch: 0,
-            active_chunks: 0,
-            outstanding: 0,
-            concurrent: 0,
+            issue_threshold: None,
+            issue_batch: None,
+            active_chunks: None,
+            outstanding: None,
+            concurrent: None,
             endpoint_delay: Time::ZERO,
             injection_latency: Time::ZERO,
             reduction_rate: None,

@@ -55,7 +55,7 @@ pub fn check(plans: &[CollectivePlan]) -> Result<()> {
         return Ok(());
     }
     let chunks = plans.iter().map(|plan| plan.chunks.len()).max().unwrap_or(0);
-    let ranks = plans.iter().flat_map(|plan| &plan.phases).map(|phase| phase.size).max().unwrap_or(0);
+    let ranks = plans.iter().flat_map(|plan| &plan.phases).map(|phase| phase.axis.size).max().unwrap_or(0);
     let allowed = 1u64 << most.chunk;
     Err(Diagnostic::error(
         Code::BadValue,
@@ -75,7 +75,7 @@ impl Widths {
         let phases = || plans.iter().flat_map(|plan| &plan.phases);
         let most = |counts: &mut dyn Iterator<Item = u64>| bits(counts.max().unwrap_or(0));
         Self {
-            distance: most(&mut phases().map(|phase| u64::from(phase.size))).max(LEAST.distance),
+            distance: most(&mut phases().map(|phase| u64::from(phase.axis.size))).max(LEAST.distance),
             phase: most(&mut plans.iter().map(|plan| plan.phases.len() as u64)).max(LEAST.phase),
             chunk: most(&mut plans.iter().map(|plan| plan.chunks.len() as u64)).max(LEAST.chunk),
         }
@@ -155,7 +155,7 @@ pub(crate) fn generation(key: u64) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::PhasePlan;
+    use crate::job::{GroupAxis, PhasePlan};
     use proptest::prelude::*;
     use std::sync::Arc;
     use syncline_plan::algorithm::Ring;
@@ -165,8 +165,7 @@ mod tests {
         let kind = CollectiveKind::AllReduce;
         let phase = PhasePlan {
             kind,
-            size,
-            weight: 1,
+            axis: GroupAxis { weight: 1, size },
             cuts: Vec::new(),
             gates: Vec::new(),
             dim: 0,

@@ -3,12 +3,11 @@
 //! In reading order:
 //!
 //! - [`job`]: the input: a workload with durations and plans, and how endpoints schedule;
-//! - [`Engine`]: the run loop; its parts are `event` (kinds of events), `tasks` (task graphs and compute),
-//!   `numbers` (of collectives), [`keys`]
-//!   (of events), `sets` (the endpoint: chunks and scheduling queues), `programs` (plans, instruction by
-//!   instruction), `quotient` (which ranks stand for others), `steady` (which iterations are skipped because they
-//!   repeat), `slow` (ranks that compute slower), `jitter` (late starts and varying compute times), `checks` (of
-//!   results) and `deadlock` (which rank waits for what);
+//! - [`Engine`]: the run loop. Its parts are `event` (kinds of events), [`keys`] (of events), `tasks` (task graphs and
+//!   compute), `numbers` (of collectives), `sets` (the endpoint: chunks and scheduling queues), `programs` (plans,
+//!   instruction by instruction), `quotient` (which ranks stand for others), `steady` (which iterations are skipped
+//!   because they repeat), `slow` (ranks that compute slower), `jitter` (late starts and varying compute times),
+//!   `checks` (of results) and `deadlock` (which rank waits for what);
 //! - [`record`]: the results.
 //!
 //! `net-api` holds the calendar and the interface of network models; `critical-path` records what waited for what.
@@ -40,7 +39,9 @@ mod tasks;
 mod waits;
 
 pub use jitter::Jitter;
-pub use job::{CollectivePlan, GroupAxis, Job, Lanes, PhasePlan, QueueOrder, Schedule, Schedulers};
+pub use job::{
+    CollectivePlan, GroupAxis, Job, Lanes, PhasePlan, QueueOrder, Schedule, Schedulers, roles_of_plans,
+};
 pub use record::Record;
 pub use slow::{Slowdown, Slowdowns};
 

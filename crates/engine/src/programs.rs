@@ -23,7 +23,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         let lanes = self.job.dims[usize::from(phase.dim)];
         Seat {
             kind: phase.kind,
-            ranks: phase.size,
+            ranks: phase.axis.size,
             index: run.coordinate,
             stream,
             reverse: lanes.reverses(phase.kind, run.lane),
@@ -39,7 +39,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         let run = &self.runs[run_id];
         let part = match phase.streams {
             1 => run.extent,
-            _ => algorithm.part(phase.kind, phase.size, stream, run.extent),
+            _ => algorithm.part(phase.kind, phase.axis.size, stream, run.extent),
         };
         let event = self.after;
         let Stream { mut pc, mut outstanding, mut waits, done, reached } = run.streams[stream as usize];
@@ -105,7 +105,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         let space = if blocks.buffer == Buffer::Data { part } else { seat.space(blocks.buffer, part) };
         let bytes = blocks.extent(space).len() * plan.element;
         run.tally.sent += bytes;
-        let position = run.first + to * phase.weight;
+        let position = run.first + to * phase.axis.weight;
         let instance = &self.instances[run.instance];
         let receiver = match run.peers {
             Some(line) => line.rank(to),
@@ -120,7 +120,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         let key = self.keys.message(order, channel, distance);
         let slot = self.quotient.slot(instance.record.role, position);
         // The receiver's representative sees the sender at the coordinate that the turn moves it to.
-        let from = phase.turned.map_or(seat.index, |turn| turn.seen_from(seat.index, to, phase.size));
+        let from = phase.turned.map_or(seat.index, |turn| turn.seen_from(seat.index, to, phase.axis.size));
         let (instance, chunk) = (run.instance, run.chunk);
         let (phase, lane, sender) = (run.phase, run.lane, run.rank);
         // The receiver's run cannot end before this message arrives: verified plans receive everything that is sent.

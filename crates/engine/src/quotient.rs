@@ -11,11 +11,11 @@
 //! In the engine's tables, ranks are numbered by class. Positions in a group are numbered by *slot*: positions that
 //! turns map onto each other share a slot. Without turned axes, both numberings are the ordinary ones.
 
-use crate::job::{Job, PhasePlan};
+use crate::job::{Job, PhasePlan, roles_of_plans};
 use syncline_fabric::Symmetry;
 use syncline_timeline::{Flow, Span, Spans};
 use syncline_units::{NpuId, RankId};
-use syncline_workload::{Axis, Role, TaskKind};
+use syncline_workload::{Axis, Role, RoleId};
 
 /// The classes of ranks, and the resulting tables for groups and plans.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Quotient<'a> {
     representatives: Vec<u32>,
     roles: Vec<Slots>,
     /// By plan and phase.
-    lines: Vec<Vec<Line>>,
+    lines: Vec<Vec<SlotLine>>,
 }
 
 /// The slots in the groups of a role.
@@ -50,7 +50,7 @@ struct SlotAxis {
 
 /// The axis of a phase, measured in slots.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Line {
+pub(crate) struct SlotLine {
     /// Distance between neighbours, in slots.
     pub(crate) weight: u32,
     /// Number of slots along the axis.
@@ -65,16 +65,10 @@ impl<'a> Quotient<'a> {
             false => (0..symmetry.classes()).map(|class| symmetry.representative(class).0).collect(),
         };
         let roles: Vec<Slots> = job.workload.roles.iter().map(|role| Slots::new(role, symmetry)).collect();
-        let mut role_of = vec![0; job.plans.len()];
-        for (graph, plans) in job.workload.classes.iter().zip(&job.plan_of) {
-            for (task, &plan) in graph.tasks.iter().zip(plans) {
-                if let (TaskKind::Collective { role, .. }, Some(plan)) = (&task.kind, plan) {
-                    role_of[plan as usize] = role.index();
-                }
-            }
-        }
-        let lines = job.plans.iter().zip(&role_of).map(|(plan, &role)| {
-            plan.phases.iter().map(|phase| roles[role].line(phase, symmetry.is_none())).collect()
+        let role_of = roles_of_plans(job.workload, &job.plan_of, job.plans.len());
+        let lines = job.plans.iter().zip(role_of).map(|(plan, role)| {
+            let slots = &roles[role.map_or(0, RoleId::index)];
+            plan.phases.iter().map(|phase| slots.line(phase, symmetry.is_none())).collect()
         });
         let lines = lines.collect();
         Self { symmetry, representatives, roles, lines }
@@ -152,11 +146,11 @@ impl<'a> Quotient<'a> {
     }
     /// The axis of a phase, measured in slots.
     #[inline]
-    pub(crate) fn line(&self, plan: u32, phase: u8) -> Line {
+    pub(crate) fn line(&self, plan: u32, phase: u8) -> SlotLine {
         self.lines[plan as usize][usize::from(phase)]
     }
     /// The axes of a plan's phases.
-    pub(crate) fn lines(&self, plan: u32) -> &[Line] {
+    pub(crate) fn lines(&self, plan: u32) -> &[SlotLine] {
         &self.lines[plan as usize]
     }
 }
@@ -175,12 +169,12 @@ impl Slots {
         Self { axes, slots: between }
     }
 
-    fn line(&self, phase: &PhasePlan, trivial: bool) -> Line {
+    fn line(&self, phase: &PhasePlan, trivial: bool) -> SlotLine {
         if trivial {
-            return Line { weight: phase.weight, size: phase.size };
+            return SlotLine { weight: phase.axis.weight, size: phase.axis.size };
         }
-        let below = self.axes.iter().filter(|axis| axis.weight < phase.weight);
+        let below = self.axes.iter().filter(|axis| axis.weight < phase.axis.weight);
         let weight = below.map(|axis| axis.slots).product();
-        Line { weight, size: phase.turned.map_or(phase.size, |turned| turned.step) }
+        SlotLine { weight, size: phase.turned.map_or(phase.axis.size, |turned| turned.step) }
     }
 }

@@ -10,7 +10,7 @@ use crate::Engine;
 use crate::event::EventKind;
 use crate::job::{PhasePlan, QueueOrder};
 use crate::numbers::CollectiveNumbers;
-use crate::quotient::Line;
+use crate::quotient::SlotLine;
 use crate::record::{CollectiveRecord, Label, Mark, PhaseRecord};
 use crate::slab::{Id, Life, Slab, Status};
 use crate::state::{
@@ -19,6 +19,7 @@ use crate::state::{
 };
 use smallvec::SmallVec;
 use std::cmp::Reverse;
+use std::num::NonZeroU32;
 use std::ops::Range;
 use syncline_critical_path::{Moment, Purpose, START};
 use syncline_net_api::NetworkModel;
@@ -74,9 +75,9 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             self.set_done(id);
             return;
         }
-        let limit = self.job.schedule.concurrent;
         let begun_elsewhere = self.sets[id].begun > 0;
-        if limit > 0 && self.ranks[rank as usize].active_sets >= limit && !begun_elsewhere {
+        let active = self.ranks[rank as usize].active_sets;
+        if !begun_elsewhere && !is_below(active, self.job.schedule.concurrent) {
             self.ranks[rank as usize].held.push(Reverse(QueuedSet { priority, set: id }));
         } else {
             self.activate(id);
@@ -198,11 +199,11 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     /// Issues chunks from a ready queue as the thresholds allow.
     fn admit(&mut self, rank: u32, scheduler: u32) {
         let (threshold, batch) = (self.job.schedule.issue_threshold, self.job.schedule.issue_batch);
-        let batch = if batch == 0 { u32::MAX } else { batch };
+        let batch = batch.map_or(u32::MAX, NonZeroU32::get);
         let event = self.after;
-        while threshold == 0 || self.scheduler(rank, scheduler).first_phase < threshold {
+        while is_below(self.scheduler(rank, scheduler).first_phase, threshold) {
             let Scheduler { first_phase, left_first, .. } = *self.scheduler(rank, scheduler);
-            if first_phase + 1 == threshold {
+            if threshold.is_some_and(|threshold| first_phase + 1 == threshold.get()) {
                 // An additional chunk in its first phase would have exceeded the threshold.
                 self.after = self.calendar.trail.meet(event, self.now, left_first);
             }
@@ -400,7 +401,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         run.stage = ChunkStage::Waiting;
         run.lane = lane;
         run.queue = queue;
-        let unlimited = self.job.schedule.outstanding == 0;
+        let unlimited = self.job.schedule.outstanding.is_none();
         if begun_elsewhere || unlimited && self.has_room(rank as usize, scheduler as usize, queue, dim) {
             self.start(run_id);
             return;
@@ -413,10 +414,10 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     fn has_room(&self, rank: usize, scheduler: usize, queue: u32, dim: usize) -> bool {
-        let (active, outstanding) = (self.job.schedule.active_chunks, self.job.schedule.outstanding);
         let state = &self.ranks[rank];
-        (active == 0 || state.schedulers[scheduler].queues[queue as usize].running < active)
-            && (outstanding == 0 || state.running[dim] < outstanding)
+        let running = state.schedulers[scheduler].queues[queue as usize].running;
+        is_below(running, self.job.schedule.active_chunks)
+            && is_below(state.running[dim], self.job.schedule.outstanding)
     }
 
     /// The number of ranks on the line through `slot` that have begun a phase of a chunk.
@@ -424,7 +425,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let instance = &mut self.instances[instance];
         let slots = instance.sets.len() as u32;
         let all = self.quotient.lines(instance.record.plan);
-        let lines = |phases: &[Line]| phases.iter().map(|line| slots / line.size).sum::<u32>();
+        let lines = |phases: &[SlotLine]| phases.iter().map(|line| slots / line.size).sum::<u32>();
         let (before, axis) = (lines(&all[..usize::from(phase)]), &all[usize::from(phase)]);
         // Slots on one line have the same coordinates below and above the axis.
         let line = slot / (axis.weight * axis.size) * axis.weight + slot % axis.weight;
@@ -472,8 +473,8 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             return;
         }
         let here = phase.coordinate(position);
-        for there in (0..phase.size).filter(|&there| there != here) {
-            let other = position + there * phase.weight - here * phase.weight;
+        for there in (0..phase.axis.size).filter(|&there| there != here) {
+            let other = position + there * phase.axis.weight - here * phase.axis.weight;
             let other = self.quotient.slot(role, other);
             // Ranks of one slot begin together.
             if other == slot || self.instances[instance].run(chunk, other).is_over() {
@@ -513,10 +514,10 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         run.stage = ChunkStage::Running;
         run.extent = phase.extent(plan.chunks[run.chunk as usize], set.position);
         run.coordinate = phase.coordinate(set.position);
-        run.first = set.position - run.coordinate * phase.weight;
+        run.first = set.position - run.coordinate * phase.axis.weight;
         let instance = &mut self.instances[set.instance];
         let role = &self.job.workload.roles[usize::from(instance.record.role)];
-        run.peers = role.line(self.quotient.rank(set.rank), phase.weight, phase.size);
+        run.peers = role.line(self.quotient.rank(set.rank), phase.axis.weight, phase.axis.size);
         run.streams.clear();
         run.streams.resize(phase.streams as usize, Stream::default());
         run.streams_left = phase.streams;
@@ -531,7 +532,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let queue = &mut rank.schedulers[set.scheduler as usize].queues[run.queue as usize];
         queue.running += 1;
         self.after = self.calendar.trail.meet(self.after, self.now, run.reached);
-        if queue.running == self.job.schedule.active_chunks {
+        if self.job.schedule.active_chunks.is_some_and(|most| queue.running == most.get()) {
             self.after = self.calendar.trail.meet(self.after, self.now, queue.freed);
         }
         rank.running[dim] += 1;
@@ -628,7 +629,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     fn fill(&mut self, rank: u32, scheduler: u32, dim: usize) {
         let first = self.first_queue[dim];
         let queues = first..first + 2 * self.job.dims[dim].queues;
-        if self.job.schedule.outstanding > 0 {
+        if self.job.schedule.outstanding.is_some() {
             while let Some(first) = self.goes_first(rank as usize, dim, queues.clone()) {
                 self.scheduler(rank, first.scheduler).queues[first.queue as usize].waiting.pop_first();
                 self.start(first.queued.run);
@@ -647,7 +648,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     /// The run that goes first, among the queues of a dimension that have room.
     fn goes_first(&self, rank: usize, dim: usize, queues: Range<u32>) -> Option<NextRun> {
         let state = &self.ranks[rank];
-        if state.running[dim] >= self.job.schedule.outstanding {
+        if !is_below(state.running[dim], self.job.schedule.outstanding) {
             return None;
         }
         let of_scheduler = |(number, scheduler): (usize, &'_ Scheduler)| {
@@ -703,8 +704,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         if was_active {
             let over = self.after;
             self.ranks[rank as usize].active_sets -= 1;
-            let limit = self.job.schedule.concurrent;
-            while limit > 0 && self.ranks[rank as usize].active_sets < limit {
+            while is_below(self.ranks[rank as usize].active_sets, self.job.schedule.concurrent) {
                 let Some(Reverse(QueuedSet { set: next, .. })) = self.ranks[rank as usize].held.pop() else {
                     break;
                 };
@@ -739,4 +739,9 @@ fn is_issued(run: Life<ChunkRun>, runs: &Slab<ChunkRun>) -> bool {
         Status::UnderWay(run) => runs[run].stage != ChunkStage::Unissued,
         Status::Over => true,
     }
+}
+
+/// Whether a limit allows more than this many.
+fn is_below(number: u32, limit: Option<NonZeroU32>) -> bool {
+    limit.is_none_or(|limit| number < limit.get())
 }

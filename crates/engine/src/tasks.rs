@@ -77,12 +77,12 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             }
             TaskKind::Send { to, bytes, tag } => {
                 self.communication_begins(rank, at, cause);
-                let to = to.of(self.quotient.rank(rank));
+                let to = to.of_checked(self.quotient.rank(rank));
                 self.send_point_to_point(rank, at, to.0, bytes, tag);
             }
             TaskKind::Receive { from, tag, .. } => {
                 self.communication_begins(rank, at, cause);
-                let sender = self.quotient.index(from.of(self.quotient.rank(rank)).0);
+                let sender = self.quotient.index(from.of_checked(self.quotient.rank(rank)).0);
                 let channel =
                     self.ranks[rank as usize].channels.entry(ChannelKey { sender, tag }).or_default();
                 let now = self.now;

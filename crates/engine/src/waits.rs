@@ -13,6 +13,14 @@ use syncline_timeline::Track;
 use syncline_units::Time;
 use syncline_workload::TaskKind;
 
+/// What a compute task may have waited for.
+#[derive(Clone, Copy, Debug)]
+struct Awaited {
+    cause: Cause,
+    layer: Option<u32>,
+    of: WaitedFor,
+}
+
 impl<N: NetworkModel> Engine<'_, N> {
     /// A collective, send or receive task of `rank` begins because of `cause`.
     pub(crate) fn communication_begins(&mut self, rank: u32, at: At, cause: Cause) {
@@ -44,7 +52,7 @@ impl<N: NetworkModel> Engine<'_, N> {
     pub(crate) fn communication_done(&mut self, rank: u32, at: At, waits: Waits) {
         let layer = self.task(rank, at.task).layer;
         let of = waits.role.map_or(WaitedFor::PointToPoint, WaitedFor::Collective);
-        self.note(rank, at, (Cause::Communication(layer), layer, of), waits);
+        self.note(rank, at, Awaited { cause: Cause::Communication(layer), layer, of }, waits);
         let state = &mut self.ranks[rank as usize];
         state.communicating -= 1;
         if state.communicating == 0 {
@@ -57,7 +65,7 @@ impl<N: NetworkModel> Engine<'_, N> {
     /// A memory task of `rank` has ended. Notes why compute was idle if it waited for this task.
     pub(crate) fn memory_noted(&mut self, rank: u32, at: At) {
         let waits = Waits { since: self.now, ready: Time::ZERO, role: None };
-        self.note(rank, at, (Cause::Memory, None, WaitedFor::Memory), waits);
+        self.note(rank, at, Awaited { cause: Cause::Memory, layer: None, of: WaitedFor::Memory }, waits);
     }
 
     /// Notes why compute of `rank` was idle if it waited for the task that ends now.
@@ -65,7 +73,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         &mut self,
         rank: u32,
         at: At,
-        (cause, layer, of): (Cause, Option<u32>, WaitedFor),
+        Awaited { cause, layer, of }: Awaited,
         Waits { since, ready, role }: Waits,
     ) {
         let now = self.now;

@@ -30,28 +30,26 @@
 //! - A `HYBRID_TRANSFORMER` file of July 2020 has no group size. As in ASTRA-sim then, the model is shared along all
 //!   dimensions but dimension 1.
 
-use crate::jobs::Axis;
 use std::path::Path;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_formats::astra1::{Collective, Layer, Pass, Policy, TextWorkload};
 use syncline_units::{Bytes, CollectiveKind, Time};
 use syncline_workload::exchange::Comm;
-use syncline_workload::mesh::Mesh;
+use syncline_workload::mesh::{FabricAxis, Mesh};
 use syncline_workload::parallel::{Axes, MeshSpec, TENSOR};
 use syncline_workload::{GraphBuilder, Part, Role, RoleId, Task, TaskGraph, TaskKind, Work, Workload};
 
-/// Reads a file as a job for the ranks along `axes`.
+/// A file's job for the ranks along `axes`.
 ///
 /// # Errors
-/// Everything that is wrong with the file; policies that syncline cannot simulate.
-pub fn workload(file: &str, iterations: u32, axes: &[Axis]) -> Result<Workload> {
-    let text = TextWorkload::read(Path::new(file))?;
-    runnable(&text)?;
-    let mut layout = Layout::new(&text, axes)?;
+/// Everything about the job that is impossible; policies that syncline cannot simulate.
+pub fn workload(text: &TextWorkload, iterations: u32, axes: &[FabricAxis]) -> Result<Workload> {
+    runnable(text)?;
+    let mut layout = Layout::new(text, axes)?;
     let mut steps = Vec::with_capacity(text.layers.len());
     let mut problems = Diagnostics::new();
     for (index, layer) in text.layers.iter().enumerate() {
-        match layout.step(&text, index, layer) {
+        match layout.step(text, index, layer) {
             Ok(step) => steps.push(step),
             Err(problem) => problems.push(*problem),
         }
@@ -66,8 +64,9 @@ pub fn workload(file: &str, iterations: u32, axes: &[Axis]) -> Result<Workload> 
         }
         _ => training(&steps, GradientOrder::InputFirst, iterations)?,
     };
-    let name =
-        Path::new(file).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    let name = Path::new(text.source.file())
+        .file_stem()
+        .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let layers = text.layers.iter().map(|layer| layer.name.clone()).collect();
     let ranks = layout.sizes.iter().product();
     Ok(Workload::uniform(
@@ -129,7 +128,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn new(text: &TextWorkload, axes: &[Axis]) -> Result<Self> {
+    fn new(text: &TextWorkload, axes: &[FabricAxis]) -> Result<Self> {
         let mut layout = Self {
             sizes: axes.iter().map(|axis| axis.size).collect(),
             dims: axes.iter().map(|axis| axis.dim).collect(),

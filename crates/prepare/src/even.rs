@@ -3,6 +3,7 @@
 use crate::plans::Plans;
 use syncline_engine::CollectivePlan;
 use syncline_scenario::{Collectives, Scenario, Workload};
+use syncline_units::lcm;
 
 /// The remedy for a job of bare collectives if one of them cannot be cut evenly: the next larger size that can. `None`
 /// for other jobs, and if all collectives are cut evenly.
@@ -30,15 +31,7 @@ pub(crate) fn remedy(scenario: &Scenario, plans: &Plans) -> Option<String> {
 fn blocks(plan: &CollectivePlan) -> u64 {
     let of_phases = plan.phases.iter().map(|phase| {
         let cuts = phase.cuts.iter().map(|axis| u64::from(axis.size));
-        cuts.product::<u64>() * u64::from(phase.size)
+        cuts.product::<u64>() * u64::from(phase.axis.size)
     });
     of_phases.fold(1, lcm)
-}
-
-fn lcm(a: u64, b: u64) -> u64 {
-    let (mut x, mut y) = (a, b);
-    while y > 0 {
-        (x, y) = (y, x % y);
-    }
-    (a / x.max(1)).saturating_mul(b)
 }

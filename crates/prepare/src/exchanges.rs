@@ -1,6 +1,7 @@
 //! Which NPUs exchange messages in a job. The routes of these pairs must be alike for one rank to represent others.
 
 use crate::plans::Plans;
+use crate::rank_axis::RankAxis;
 use crate::symmetry::{Search, axis_of};
 use std::collections::{BTreeMap, BTreeSet};
 use syncline_engine::PhasePlan;
@@ -12,19 +13,6 @@ use syncline_workload::Role;
 
 /// Limit on the routes that are compared with each other, and on the instructions read. More would take many seconds.
 const MOST: u64 = 1 << 24;
-
-/// An axis that groups lie along.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Line {
-    size: u32,
-    stride: u32,
-}
-
-impl Line {
-    const fn coordinate(self, rank: u32) -> u32 {
-        rank / self.stride % self.size
-    }
-}
 
 /// A phase that runs along an axis.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +34,7 @@ struct Receiver {
 /// The messages that ranks send along axes, and to single peers.
 pub(crate) struct Exchanges<'a> {
     /// The axes of all groups. Those that share coordinates with several candidates are none of these.
-    axes: Vec<Line>,
+    axes: Vec<RankAxis>,
     /// By axis: one phase of each algorithm.
     phases: Vec<Vec<AxisPhase<'a>>>,
     /// By axis and coordinate of the sender: the number of lanes to each receiver.
@@ -57,14 +45,14 @@ pub(crate) struct Exchanges<'a> {
 
 impl<'a> Exchanges<'a> {
     pub(crate) fn new(plans: &'a Plans, roles: &[&Role]) -> Self {
-        let (mut axes, mut phases): (Vec<Line>, Vec<Vec<_>>) = (Vec::new(), Vec::new());
+        let (mut axes, mut phases): (Vec<RankAxis>, Vec<Vec<_>>) = (Vec::new(), Vec::new());
         let mut seen = BTreeSet::new();
         for (plan, role) in plans.plans.iter().zip(roles) {
             for phase in &plan.phases {
                 let Some(axis) = axis_of(role, phase) else { continue };
-                let line = Line { size: axis.size, stride: axis.stride };
-                let place = axes.iter().position(|known| *known == line).unwrap_or_else(|| {
-                    axes.push(line);
+                let axis = RankAxis::from(axis);
+                let place = axes.iter().position(|known| *known == axis).unwrap_or_else(|| {
+                    axes.push(axis);
                     phases.push(Vec::new());
                     axes.len() - 1
                 });
@@ -96,7 +84,7 @@ impl<'a> Exchanges<'a> {
                 }
             }
             let graph = &workload.classes[workload.class_of(from.0) as usize];
-            let peers = graph.peers().into_iter().map(|peer| peer.of(from.0).0);
+            let peers = graph.peers().into_iter().filter_map(|peer| Some(peer.of(from.0)?.0));
             let peers = peers.filter(|&to| to < workload.ranks && to != from.0);
             flows.extend(peers.map(|to| Flow { from, to: NpuId(to), lane: 0, tie: 0 }));
             if flows.len() as u64 > most {
@@ -108,7 +96,7 @@ impl<'a> Exchanges<'a> {
 
     /// The ranks to which the rank at coordinate `here` of an axis sends along that axis; `None` if the limit on
     /// instructions is reached.
-    fn receivers(&mut self, at: usize, axis: Line, here: u32) -> Option<&BTreeMap<Receiver, u32>> {
+    fn receivers(&mut self, at: usize, axis: RankAxis, here: u32) -> Option<&BTreeMap<Receiver, u32>> {
         if !self.known.contains_key(&(at, here)) {
             let mut found: BTreeMap<Receiver, u32> = BTreeMap::new();
             for &AxisPhase { phase, lanes, both_ways } in &self.phases[at] {

@@ -1,5 +1,6 @@
 //! Builds the [`Workload`] from a scenario's job.
 
+use crate::files::Files;
 use crate::placement;
 use crate::watch::Watch;
 use std::borrow::Cow;
@@ -11,7 +12,7 @@ use syncline_units::{Bytes, Flops};
 use syncline_workload::batch::{Batch, Number};
 use syncline_workload::job::Training;
 use syncline_workload::memory::{Footprint, footprints};
-use syncline_workload::mesh::Mesh;
+use syncline_workload::mesh::{FabricAxis, Mesh};
 use syncline_workload::operators::{self, OperatorFile};
 use syncline_workload::parallel::{Axes, DATA, MeshSpec};
 use syncline_workload::remedy::{Asked, fits};
@@ -51,6 +52,7 @@ pub fn workload(
     scenario: &Scenario,
     compute: &ComputeModel,
     fabric: &Fabric,
+    files: &Files,
     watch: &Watch<'_>,
 ) -> Result<Built> {
     let workload = match &scenario.workload {
@@ -74,7 +76,7 @@ pub fn workload(
             let axes = axes(scenario, fabric)?;
             let number = global_batch.map_or(Number::MicroBatches(*micro_batches), Number::Global);
             let batch = Batch { micro_batch: *batch_per_npu, number };
-            let training = Training::new(&layers, &axes, parallel, (*iterations, batch), *types)?;
+            let training = Training::new(&layers, &axes, parallel, *iterations, batch, *types)?;
             let (micro_batches, copies) = (training.stages.pipeline.micro_batches, training.copies());
             countable(*iterations, micro_batches)?;
             let memory = footprints(&training, *optimizer);
@@ -104,7 +106,8 @@ pub fn workload(
         }
         Spec::Chakra { prefix, groups } => {
             let mismatch = |what: &str, ranks| placement::mismatch(&scenario.placement, fabric, what, ranks);
-            crate::chakra::workload(prefix, groups.as_deref(), &axes(scenario, fabric)?, &mismatch, watch)
+            let axes = axes(scenario, fabric)?;
+            crate::chakra::workload(prefix, groups.as_deref(), &axes, &mismatch, files, watch)
         }
         Spec::Jobs { .. } => {
             let message = "a list of jobs must be built job by job";
@@ -112,25 +115,18 @@ pub fn workload(
         }
         Spec::Operators { file, iterations } => {
             positive("workload.iterations", *iterations)?;
-            operators(scenario, fabric, file, *iterations)
+            operators(scenario, fabric, &*files.operators(file)?, *iterations)
         }
         Spec::AstraText { file, iterations } => {
             positive("workload.iterations", *iterations)?;
-            crate::astra_text::workload(file, *iterations, &axes(scenario, fabric)?)
+            crate::astra_text::workload(&*files.text(file)?, *iterations, &axes(scenario, fabric)?)
         }
     }?;
     Ok(Built { workload, memory: Vec::new(), does_not_fit: None, step: None })
 }
 
 /// The job of a file of operators, each rank of which is a server.
-fn operators(scenario: &Scenario, fabric: &Fabric, file: &str, iterations: u32) -> Result<Workload> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        let reason = syncline_diagnostics::reason(&error);
-        Diagnostic::error(Code::Unreadable, format!("the file of operators cannot be read: {reason}"))
-            .key("workload.operators")
-            .found(file)
-    })?;
-    let job = OperatorFile::read(&text, file)?;
+fn operators(scenario: &Scenario, fabric: &Fabric, job: &OperatorFile, iterations: u32) -> Result<Workload> {
     if placement::count(&scenario.placement, fabric) != job.servers {
         let what = format!("the job has {} servers", job.servers);
         return Err(placement::mismatch(&scenario.placement, fabric, &what, job.servers).into());
@@ -140,7 +136,7 @@ fn operators(scenario: &Scenario, fabric: &Fabric, file: &str, iterations: u32) 
 
 /// Names and sizes of the rank grid's axes: the logical ones if given, otherwise the fabric's dimensions or axes. On a
 /// graph without axes, and if only some NPUs are used, one axis of all ranks.
-fn axes(scenario: &Scenario, fabric: &Fabric) -> Result<Vec<Axis>> {
+fn axes(scenario: &Scenario, fabric: &Fabric) -> Result<Vec<FabricAxis>> {
     let ranks = placement::count(&scenario.placement, fabric);
     if let Some(sizes) = &scenario.collectives.logical {
         let product = sizes.iter().try_fold(1u32, |product, &size| product.checked_mul(size));
@@ -161,7 +157,7 @@ fn axes(scenario: &Scenario, fabric: &Fabric) -> Result<Vec<Axis>> {
         return Ok(sizes
             .iter()
             .enumerate()
-            .map(|(index, &size)| Axis {
+            .map(|(index, &size)| FabricAxis {
                 name: if same { dims[index].name.clone() } else { format!("axis{index}") },
                 size,
                 dim: same.then_some(index as u16),
@@ -169,22 +165,19 @@ fn axes(scenario: &Scenario, fabric: &Fabric) -> Result<Vec<Axis>> {
             .collect());
     }
     if ranks == fabric.npus() && !fabric.axes().is_empty() {
-        let axis = |(name, size): &(String, u32)| Axis { name: name.clone(), size: *size, dim: None };
+        let axis = |(name, size): &(String, u32)| FabricAxis { name: name.clone(), size: *size, dim: None };
         return Ok(fabric.axes().iter().map(axis).collect());
     }
     if fabric.is_graph() || ranks != fabric.npus() {
-        return Ok(vec![Axis { name: "all".to_owned(), size: ranks, dim: None }]);
+        return Ok(vec![FabricAxis { name: "all".to_owned(), size: ranks, dim: None }]);
     }
     Ok(fabric
         .dims()
         .iter()
         .enumerate()
-        .map(|(index, dim)| Axis { name: dim.name.clone(), size: dim.size, dim: Some(index as u16) })
+        .map(|(index, dim)| FabricAxis { name: dim.name.clone(), size: dim.size, dim: Some(index as u16) })
         .collect())
 }
-
-/// One axis of the rank grid.
-pub use syncline_workload::mesh::FabricAxis as Axis;
 
 fn positive(key: &str, value: u32) -> Result<()> {
     if value > 0 {
@@ -282,7 +275,7 @@ fn measured<'a>(layers: &'a [Layer], compute: &ComputeModel) -> Result<Cow<'a, [
 }
 
 /// A job that consists only of collectives, one after the other, over all ranks.
-fn bare_collectives(collectives: &[Comm], iterations: u32, axes: &[Axis]) -> Result<Workload> {
+fn bare_collectives(collectives: &[Comm], iterations: u32, axes: &[FabricAxis]) -> Result<Workload> {
     let mut errors = Diagnostics::new();
     if collectives.is_empty() {
         errors

@@ -2,12 +2,12 @@
 //! everything that is wrong with it.
 //!
 //! - `network`, `placement`, [`jobs`], [`compute`], [`plans`]: build the fabric, ranks, workload, compute model and plans;
-//!   [`astra_text`] and [`chakra`] read workloads from files;
+//!   [`astra_text`] and [`chakra`] make workloads of [`files`], which are read once;
 //! - [`prepare()`]: builds and checks all of them; [`size`]: refuses what is too large;
 //! - `faults`: slow or broken parts; [`jitter`]: random variation;
 //! - [`several`]: jobs that share the fabric; `shared_memory`: checks that they fit into NPUs that they share;
 //! - `symmetry`: decides which ranks represent others; `exchanges`: the messages whose routes decide that; `even`: how to
-//!   make such messages alike;
+//!   make such messages alike; `rank_axis`: an axis of ranks;
 //! - [`tiers`]: the dimension or tier to which communication is booked;
 //! - [`watch`]: the limit on wall time, and cancellation.
 
@@ -17,12 +17,14 @@ pub mod compute;
 mod even;
 mod exchanges;
 mod faults;
+pub mod files;
 pub mod jitter;
 pub mod jobs;
 pub mod network;
 mod placement;
 pub mod plans;
 mod prepared;
+mod rank_axis;
 pub mod several;
 mod shared_memory;
 pub mod size;
@@ -30,4 +32,5 @@ mod symmetry;
 pub mod tiers;
 pub mod watch;
 
-pub use prepared::{Prepared, in_any_memory, prepare};
+pub use files::Files;
+pub use prepared::{Prepared, in_any_memory, prepare, prepare_from};

@@ -23,6 +23,7 @@ use context::Context;
 use named::Named;
 use single::Single;
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{CollectivePlan, GroupAxis, Lanes, PhasePlan, Schedule};
@@ -311,8 +312,7 @@ impl<'a> Planner<'a> {
         let dim = tiers::count(self.context.fabric) as u16;
         Ok(PhasePlan {
             kind,
-            size: role.size(),
-            weight: 1,
+            axis: GroupAxis { weight: 1, size: role.size() },
             cuts: Vec::new(),
             gates: Vec::new(),
             dim,
@@ -356,8 +356,7 @@ impl<'a> Planner<'a> {
             };
             phases.push(PhasePlan {
                 kind: phase.kind,
-                size: phase.size,
-                weight: weights[phase.axis],
+                axis: GroupAxis { weight: weights[phase.axis], size: phase.size },
                 cuts: lower(phase.cut),
                 gates: if kind.has_root() { lower(phase.axis) } else { Vec::new() },
                 dim: role.axes[phase.axis]
@@ -383,7 +382,7 @@ impl<'a> Planner<'a> {
 
 /// Scheduling queues of each dimension, and of phases that run in no dimension.
 fn lanes(context: &Context<'_>) -> Vec<Lanes> {
-    let queues = |natural: u32| if context.spec.queues == 0 { natural } else { context.spec.queues };
+    let queues = |natural: u32| context.spec.queues.map_or(natural, NonZeroU32::get);
     let dims = context.fabric.dims().iter();
     let mut lanes: Vec<Lanes> = dims.map(|dim| Lanes::of_all(queues(dim.lanes()), dim.ways())).collect();
     // A phase that runs in no dimension gets as many lanes as the dimension with the most, in both directions. A

@@ -1,6 +1,7 @@
 //! Everything that a run needs, built and checked.
 
 use crate::faults::{self, Faults};
+use crate::files::Files;
 use crate::jobs::{Built, StepWork};
 use crate::several::{self, Member};
 use crate::size::OneByOne;
@@ -61,7 +62,15 @@ pub struct Prepared {
 /// # Errors
 /// As many errors as can be found in one pass; `LimitReached` if `watch` says to stop.
 pub fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared> {
-    let mut prepared = in_any_memory(scenario, watch)?;
+    prepare_from(scenario, &Files::default(), watch)
+}
+
+/// As [`prepare()`], but takes the workload's files from `files` if they were read before.
+///
+/// # Errors
+/// As [`prepare()`].
+pub fn prepare_from(scenario: &Scenario, files: &Files, watch: &Watch<'_>) -> Result<Prepared> {
+    let mut prepared = build(scenario, files, watch)?;
     match prepared.does_not_fit.take() {
         Some(problem) => Err(problem.into()),
         None => Ok(prepared),
@@ -73,6 +82,10 @@ pub fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared> {
 /// # Errors
 /// As [`prepare()`], except that the job does not fit.
 pub fn in_any_memory(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared> {
+    build(scenario, &Files::default(), watch)
+}
+
+fn build(scenario: &Scenario, files: &Files, watch: &Watch<'_>) -> Result<Prepared> {
     if scenario.schema != "syncline/1" {
         return Err(Diagnostic::error(Code::BadValue, "unknown version of the scenario format")
             .key("schema")
@@ -81,7 +94,7 @@ pub fn in_any_memory(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared>
             .into());
     }
     if let Workload::Jobs { jobs } = &scenario.workload {
-        return several::prepare_all(scenario, jobs, watch);
+        return several::prepare_all(scenario, jobs, files, watch);
     }
     size::numbers(scenario).into_result()?;
     let compute = compute::model(&scenario.compute)?;
@@ -91,7 +104,8 @@ pub fn in_any_memory(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared>
     placement::check(&scenario.placement, &fabric)?;
     let bill = scenario.prices.as_ref().map(|prices| bill(&fabric, prices)).transpose();
     watch.look("pricing the fabric")?;
-    let Built { workload, memory, does_not_fit, step } = jobs::workload(scenario, &compute, &fabric, watch)?;
+    let Built { workload, memory, does_not_fit, step } =
+        jobs::workload(scenario, &compute, &fabric, files, watch)?;
     watch.look("building the workload")?;
     let (fabric, faults) = faults::apply(&scenario.faults, scenario.seed, workload.ranks, fabric)?;
     watch.look("breaking links")?;

@@ -4,9 +4,10 @@
 //! not modelled. The slowdown of a job is measured against the same job alone on the same fabric, with the same network
 //! model and jitter.
 
+use crate::files::Files;
 use crate::size::OneByOne;
 use crate::watch::Watch;
-use crate::{Prepared, jitter, network, plans, prepare, shared_memory, size};
+use crate::{Prepared, jitter, network, plans, prepare_from, shared_memory, size};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_scenario::{Fault, JobEntry, Scenario, Traced, Workload};
@@ -42,14 +43,19 @@ pub fn alone(scenario: &Scenario, job: &JobEntry) -> Scenario {
 ///
 /// # Errors
 /// Everything that is wrong with any of them, or with all of them together.
-pub fn prepare_all(scenario: &Scenario, jobs: &[JobEntry], watch: &Watch<'_>) -> Result<Prepared> {
+pub fn prepare_all(
+    scenario: &Scenario,
+    jobs: &[JobEntry],
+    files: &Files,
+    watch: &Watch<'_>,
+) -> Result<Prepared> {
     let mut errors = check(scenario, jobs);
     errors = errors.into_result()?;
     let mut prepared: Vec<Prepared> = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
         // Simulate every rank: jobs differ, and the links that they share break the symmetry of each job.
         let own = Scenario { symmetry: false, ..alone(scenario, job) };
-        match prepare(&own, watch) {
+        match prepare_from(&own, files, watch) {
             Ok(mut found) => {
                 let own = plans::without_use(&found.plans.unused);
                 let shared = |warning: &Diagnostic| job.collectives.is_none() && own.0.contains(warning);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_scenario::JobEntry;
 use syncline_units::{Bytes, NpuId};
-use syncline_workload::remedy::said;
+use syncline_workload::remedy::memory_size;
 
 /// The jobs that have a rank on one NPU: number of each job, and bytes that its rank holds.
 type Held = Vec<(usize, Bytes)>;
@@ -43,7 +43,7 @@ pub(crate) fn check(
         let capacity = held.iter().filter_map(|&(job, _)| jobs[job].npu_memory).min().unwrap_or_default();
         let all = Bytes(held.iter().fold(0u64, |sum, (_, bytes)| sum.saturating_add(bytes.0)));
         let parts: Vec<String> =
-            held.iter().map(|&(job, bytes)| format!("{} {}", jobs[job].name, said(bytes))).collect();
+            held.iter().map(|&(job, bytes)| format!("{} {}", jobs[job].name, memory_size(bytes))).collect();
         let names: Vec<String> = held.iter().map(|&(job, _)| format!("`{}`", jobs[job].name)).collect();
         let last = held.iter().map(|&(job, _)| job).max().unwrap_or_default();
         let others = match alike - 1 {
@@ -56,14 +56,14 @@ pub(crate) fn check(
             format!(
                 "the jobs {} need {} together on NPU {}, which has {}{others}",
                 names.join(" and "),
-                said(all),
+                memory_size(all),
                 npu.0,
-                said(capacity)
+                memory_size(capacity)
             ),
         )
         .key(format!("workload.jobs.{last}.placement"))
         .found(parts.join(", "))
-        .allowed(format!("{} together", said(capacity)))
+        .allowed(format!("{} together", memory_size(capacity)))
         .note("each fits alone; jobs on the same NPU count as present at the same time, whenever they start")
         .help(
             "place them on different NPUs, or make one smaller: `parallel.zero`, `parallel.recompute`, a smaller \

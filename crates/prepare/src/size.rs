@@ -53,7 +53,9 @@ pub fn numbers(scenario: &Scenario) -> Diagnostics {
             );
         }
     };
-    at_most("collectives.queues".to_owned(), scenario.collectives.queues, PARALLEL);
+    if let Some(queues) = scenario.collectives.queues {
+        at_most("collectives.queues".to_owned(), queues.get(), PARALLEL);
+    }
     if let Fabric::Dims(dims) = &scenario.fabric {
         for (index, dim) in dims.iter().enumerate() {
             at_most(format!("fabric.dims.{index}.count"), dim.count, PARALLEL);
@@ -115,10 +117,8 @@ fn estimate(workload: &Workload, symmetry: &Symmetry, plans: &Plans, schedule: &
     let messages = most(&|plan| {
         let at_once = |phase: &PhasePlan| {
             let lanes = plans.dims[usize::from(phase.dim)];
-            let running = match schedule.active_chunks {
-                0 => u64::MAX,
-                active => u64::from(active) * u64::from(lanes.queues_of(phase.kind)),
-            };
+            let queues = u64::from(lanes.queues_of(phase.kind));
+            let running = schedule.active_chunks.map_or(u64::MAX, |active| u64::from(active.get()) * queues);
             running.min(plan.chunks.len() as u64) as f64 * burst(phase)
         };
         plan.phases.iter().map(at_once).fold(0.0, f64::max)
@@ -131,13 +131,13 @@ fn estimate(workload: &Workload, symmetry: &Symmetry, plans: &Plans, schedule: &
 /// Messages of a chunk that a rank sends in a phase before it waits for the first time.
 fn burst(phase: &PhasePlan) -> f64 {
     let of_stream = |stream| {
-        let seat = Seat { kind: phase.kind, ranks: phase.size, index: 0, stream, reverse: false };
+        let seat = Seat { kind: phase.kind, ranks: phase.axis.size, index: 0, stream, reverse: false };
         let ops =
             program(&*phase.algorithm, seat).take_while(|op| !matches!(op, Op::Wait | Op::After { .. }));
         let sent = ops.take(LOOKED_AT as usize).filter(|op| matches!(op, Op::Send { .. })).count();
         // In programs that start everything at once, sends and receives alternate: if about half of the instructions
         // read are sends, assume one message to each rank.
-        if sent as u32 >= LOOKED_AT / 2 { f64::from(phase.size) } else { sent as f64 }
+        if sent as u32 >= LOOKED_AT / 2 { f64::from(phase.axis.size) } else { sent as f64 }
     };
     (0..phase.streams).map(of_stream).sum()
 }
@@ -171,13 +171,13 @@ pub fn sent(workload: &Workload, plans: &Plans) -> u128 {
 fn sends(phase: &PhasePlan) -> u64 {
     let of_rank = |index| {
         let of_stream = |stream| {
-            let seat = Seat { kind: phase.kind, ranks: phase.size, index, stream, reverse: false };
+            let seat = Seat { kind: phase.kind, ranks: phase.axis.size, index, stream, reverse: false };
             let ops = program(&*phase.algorithm, seat).take(LOOKED_AT as usize);
             ops.filter(|op| matches!(op, Op::Send { .. })).count() as u64
         };
         (0..phase.streams).map(of_stream).sum::<u64>()
     };
-    [0, phase.size / 3, phase.size - 1].map(of_rank).iter().sum::<u64>().div_ceil(3)
+    [0, phase.axis.size / 3, phase.axis.size - 1].map(of_rank).iter().sum::<u64>().div_ceil(3)
 }
 
 /// Why ranks are simulated one by one.

@@ -21,11 +21,11 @@
 use crate::exchanges::Exchanges;
 use crate::plans::Plans;
 use std::collections::{BTreeMap, BTreeSet};
-use syncline_engine::{CollectivePlan, GroupAxis, PhasePlan, Slowdowns};
+use syncline_engine::{CollectivePlan, GroupAxis, PhasePlan, Slowdowns, roles_of_plans};
 use syncline_fabric::{Dimension, Fabric, Inside, NpuAxis, Symmetry, Unlike};
 use syncline_scenario::NetworkSettings;
 use syncline_units::{DimKind, NpuId, RankId, Turn, Turned};
-use syncline_workload::{Axis, Peer, Role, TaskGraph, TaskKind, Workload};
+use syncline_workload::{Axis, Peer, Role, RoleId, TaskGraph, Workload};
 
 /// Routes are compared in a regular fabric only if it has at most this many links, because classes are then kept for
 /// each link.
@@ -67,9 +67,9 @@ pub(crate) fn find(subject: Subject<'_>, plans: &mut Plans) -> (Symmetry, Obstac
     if let Some(why) = whole(subject) {
         return (Symmetry::none(fabric), why.into());
     }
-    let roles = roles_of(workload, plans);
-    let roles: Vec<&Role> =
-        roles.into_iter().map(|role| &workload.roles[role.expect("a plan has a task")]).collect();
+    let roles = roles_of_plans(workload, &plans.plan_of, plans.plans.len());
+    let role = |role: Option<RoleId>| &workload.roles[role.expect("a plan has a task").index()];
+    let roles: Vec<&Role> = roles.into_iter().map(role).collect();
     let (mut symmetry, mut obstacles) = (Symmetry::none(fabric), Obstacles::default());
     let mut in_parts = fabric.is_graph();
     if !fabric.is_graph() {
@@ -106,22 +106,9 @@ fn whole(Subject { fabric, workload, placement, .. }: Subject<'_>) -> Option<&'s
     (workload.ranks != fabric.npus()).then_some("the job does not use all NPUs")
 }
 
-/// The role that uses each plan.
-fn roles_of(workload: &Workload, plans: &Plans) -> Vec<Option<usize>> {
-    let mut roles = vec![None; plans.plans.len()];
-    for (graph, of) in workload.classes.iter().zip(&plans.plan_of) {
-        for (task, &plan) in graph.tasks.iter().zip(of) {
-            if let (TaskKind::Collective { role, .. }, Some(plan)) = (&task.kind, plan) {
-                roles[plan as usize] = Some(role.index());
-            }
-        }
-    }
-    roles
-}
-
 /// The axis of a role that a phase runs along, if it runs along exactly one.
 pub(crate) fn axis_of(role: &Role, phase: &PhasePlan) -> Option<Axis> {
-    axis_at(role, phase.weight).filter(|axis| role.is_grid() && axis.size == phase.size)
+    axis_at(role, phase.axis.weight).filter(|axis| role.is_grid() && axis.size == phase.axis.size)
 }
 
 /// The axis with `weight` positions between neighbours.
@@ -360,7 +347,9 @@ impl<'a> Search<'a> {
                     return class == of_first;
                 }
                 let relative = || peers[class].iter().all(|peer| matches!(peer, Peer::Ahead(_)));
-                peers[class].iter().all(|peer| axis.coordinate(peer.of(rank).0) == axis.coordinate(rank))
+                peers[class]
+                    .iter()
+                    .all(|peer| axis.coordinate(peer.of_checked(rank).0) == axis.coordinate(rank))
                     && (class == of_first && relative()
                         || graphs[class].is_like(RankId(rank), &graphs[of_first], RankId(first)))
             };
@@ -411,7 +400,7 @@ impl<'a> Search<'a> {
     }
 
     fn phases(&mut self, plan: &CollectivePlan, role: &Role) {
-        for phase in plan.phases.iter().filter(|phase| phase.size > 1) {
+        for phase in plan.phases.iter().filter(|phase| phase.axis.size > 1) {
             let spot = self.spot(axis_of(role, phase));
             let known = match spot {
                 Spot::At(place) => self.axes[place].turning,
@@ -436,12 +425,12 @@ impl<'a> Search<'a> {
             return;
         }
         let lengths: BTreeSet<u64> = plan.chunks.iter().map(|chunk| chunk.len()).collect();
-        for phase in plan.phases.iter().filter(|phase| phase.size > 1) {
+        for phase in plan.phases.iter().filter(|phase| phase.axis.size > 1) {
             let mut held = lengths.clone();
             for &GroupAxis { weight, size } in phase.cuts.iter().filter(|axis| axis.size > 1) {
                 held = self.cut(&held, self.spot(axis_at(role, weight)), size);
             }
-            self.cut(&held, self.spot(axis_of(role, phase)), phase.size);
+            self.cut(&held, self.spot(axis_of(role, phase)), phase.axis.size);
         }
     }
 

@@ -158,7 +158,7 @@ pub(crate) fn phases<'a>(prepared: &Prepared, finished: &'a [Row<CollectiveRecor
         dimension: rows.iter().map(|r| names[usize::from(plan(r).dim)].clone()).collect(),
         kind: rows.iter().map(|r| plan(r).kind.name().to_owned()).collect(),
         algorithm: rows.iter().map(|r| plan(r).algorithm.name().to_owned()).collect(),
-        ranks: rows.iter().map(|r| i64::from(plan(r).size)).collect(),
+        ranks: rows.iter().map(|r| i64::from(plan(r).axis.size)).collect(),
         queue_delay_s: rows.iter().map(|r| mean(r.sums().queue_wait, r.sums().chunks)).collect(),
         network_delay_s: rows.iter().map(|r| mean(r.sums().network_delay, r.sums().messages)).collect(),
         reduction_s: rows.iter().map(|r| mean(r.sums().reduction, r.sums().messages)).collect(),

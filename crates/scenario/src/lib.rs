@@ -8,12 +8,13 @@ mod limit;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use syncline_engine::{QueueOrder, Schedulers};
 pub use syncline_fabric::build::Spec as Built;
 pub use syncline_fabric::cost::PriceList;
 pub use syncline_fabric::{Direction, Spread};
-use syncline_net_flow::Settings as FlowSettings;
-use syncline_net_packet::Settings;
+use syncline_net_flow::FlowSettings;
+use syncline_net_packet::PacketSettings;
 use syncline_units::{
     Bytes, CollectiveKind, DataType, DimKind, FlopRate, Flops, Frequency, RankId, Rate, Time,
 };
@@ -506,25 +507,25 @@ pub struct Collectives {
     pub order: QueueOrder,
     /// Which chunks share the limits that follow. If absent, see [`Collectives::schedulers`].
     pub schedulers: Option<Schedulers>,
-    /// T of astra2020 IV-B: new chunks are issued while fewer than this many are in their first phase; 0 means no
-    /// limit.
+    /// T of astra2020 IV-B: new chunks are issued while fewer than this many are in their first phase;
+    /// without a limit if absent, as in the limits that follow.
     #[serde(with = "limit::unlimited")]
-    pub issue_threshold: u32,
-    /// P of astra2020 IV-B: how many chunks are issued at once; 0 means no limit.
+    pub issue_threshold: Option<NonZeroU32>,
+    /// P of astra2020 IV-B: how many chunks are issued at once.
     #[serde(with = "limit::unlimited")]
-    pub issue_batch: u32,
-    /// Logical scheduling queues per phase; 0 means one for each ring or switch of the dimension (astra2020 IV-B).
+    pub issue_batch: Option<NonZeroU32>,
+    /// Logical scheduling queues per phase; if absent, one for each ring or switch of the dimension (astra2020 IV-B).
     #[serde(with = "limit::per_link")]
-    pub queues: u32,
-    /// Running chunks per queue; 0 means no limit.
+    pub queues: Option<NonZeroU32>,
+    /// Running chunks per queue.
     #[serde(with = "limit::unlimited")]
-    pub active_chunks: u32,
-    /// Running chunks per dimension and NPU; 0 means no limit (64 in dlrm2020 III-C).
+    pub active_chunks: Option<NonZeroU32>,
+    /// Running chunks per dimension and NPU (64 in dlrm2020 III-C).
     #[serde(with = "limit::unlimited")]
-    pub outstanding: u32,
-    /// Collectives of one rank that may be in progress at once; 0 means no limit.
+    pub outstanding: Option<NonZeroU32>,
+    /// Collectives of one rank that may be in progress at once.
     #[serde(with = "limit::unlimited")]
-    pub concurrent: u32,
+    pub concurrent: Option<NonZeroU32>,
     /// Constant delay after a message is received.
     pub endpoint_delay: Time,
     /// Time for a message from memory to the network interface (dlrm2020 III-C).
@@ -547,12 +548,12 @@ impl Default for Collectives {
             element: Bytes(4),
             order: QueueOrder::Fifo,
             schedulers: None,
-            issue_threshold: 8,
-            issue_batch: 16,
-            queues: 0,
-            active_chunks: 4,
-            outstanding: 0,
-            concurrent: 0,
+            issue_threshold: NonZeroU32::new(8),
+            issue_batch: NonZeroU32::new(16),
+            queues: None,
+            active_chunks: NonZeroU32::new(4),
+            outstanding: None,
+            concurrent: None,
             endpoint_delay: Time::ZERO,
             injection_latency: Time::ZERO,
             reduction_rate: None,
@@ -583,7 +584,7 @@ pub enum NetworkSettings {
     /// Messages are fluids that share links fairly.
     Flow(FlowSettings),
     /// Packets, switches with finite buffers, TCP or RDMA.
-    Packet(Box<Settings>),
+    Packet(Box<PacketSettings>),
 }
 
 impl NetworkSettings {

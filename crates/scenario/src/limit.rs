@@ -1,28 +1,38 @@
-//! Counts whose zero is written as a word, such as `unlimited`, in a scenario's text.
+//! Counts whose absence is written as a word, such as `unlimited`, in a scenario's text.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::num::NonZeroU32;
 
-/// Defines a module for serde that writes zero as a word, and reads the word or any number.
-macro_rules! named_zero {
+/// Defines a module for serde that writes `None` as a word, and reads the word, or zero, as `None`.
+macro_rules! named_none {
     ($name:ident) => {
         pub(super) mod $name {
             use serde::{Deserializer, Serializer};
+            use std::num::NonZeroU32;
 
-            pub(crate) fn serialize<S: Serializer>(count: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+            pub(crate) fn serialize<S: Serializer>(
+                count: &Option<NonZeroU32>,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
                 super::write(*count, stringify!($name), serializer)
             }
-            pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+            pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<Option<NonZeroU32>, D::Error> {
                 super::read(stringify!($name), deserializer)
             }
         }
     };
 }
 
-named_zero!(unlimited);
-named_zero!(per_link);
+named_none!(unlimited);
+named_none!(per_link);
 
-fn write<S: Serializer>(count: u32, word: &str, serializer: S) -> Result<S::Ok, S::Error> {
-    if count == 0 { serializer.serialize_str(word) } else { count.serialize(serializer) }
+fn write<S: Serializer>(count: Option<NonZeroU32>, word: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    match count {
+        Some(count) => count.serialize(serializer),
+        None => serializer.serialize_str(word),
+    }
 }
 
 #[derive(Deserialize)]
@@ -32,10 +42,10 @@ enum Given {
     Word(String),
 }
 
-fn read<'de, D: Deserializer<'de>>(word: &str, deserializer: D) -> Result<u32, D::Error> {
+fn read<'de, D: Deserializer<'de>>(word: &str, deserializer: D) -> Result<Option<NonZeroU32>, D::Error> {
     match Given::deserialize(deserializer) {
-        Ok(Given::Count(count)) => Ok(count),
-        Ok(Given::Word(found)) if found == word => Ok(0),
+        Ok(Given::Count(count)) => Ok(NonZeroU32::new(count)),
+        Ok(Given::Word(found)) if found == word => Ok(None),
         _ => Err(serde::de::Error::custom(format!("expected `{word}` or a whole number"))),
     }
 }
@@ -43,13 +53,15 @@ fn read<'de, D: Deserializer<'de>>(word: &str, deserializer: D) -> Result<u32, D
 #[cfg(test)]
 mod tests {
     use crate::Collectives;
+    use std::num::NonZeroU32;
 
     #[test]
-    fn zero_is_a_word() {
+    fn no_limit_is_a_word() {
         let text =
             r#"{"issue_threshold": "unlimited", "active_chunks": 0, "queues": "per_link", "concurrent": 3}"#;
         let read: Collectives = serde_json::from_str(text).unwrap();
-        assert_eq!((read.issue_threshold, read.active_chunks, read.queues, read.concurrent), (0, 0, 0, 3));
+        assert_eq!((read.issue_threshold, read.active_chunks, read.queues), (None, None, None));
+        assert_eq!(read.concurrent, NonZeroU32::new(3));
         let written = serde_json::to_value(&read).unwrap();
         assert_eq!(
             (&written["active_chunks"], &written["queues"]),

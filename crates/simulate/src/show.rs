@@ -540,7 +540,7 @@ fn plans(prepared: &Prepared) -> Vec<PlanView> {
                     kind: phase.kind.name(),
                     algorithm: phase.algorithm.name().to_owned(),
                     chosen,
-                    ranks: phase.size,
+                    ranks: phase.axis.size,
                     streams: phase.streams,
                     queues: plans.dims[usize::from(phase.dim)].queues_of(phase.kind),
                     chunk_bytes: extent.len() * plan.element,
@@ -567,8 +567,8 @@ fn first_seat(phase: &syncline_engine::PhasePlan, extent: syncline_units::Extent
     use syncline_plan::{Op, Seat};
     let mut total = Total::default();
     for stream in 0..phase.streams {
-        let seat = Seat { kind: phase.kind, ranks: phase.size, index: 0, stream, reverse: false };
-        let part = phase.algorithm.part(phase.kind, phase.size, stream, extent);
+        let seat = Seat { kind: phase.kind, ranks: phase.axis.size, index: 0, stream, reverse: false };
+        let part = phase.algorithm.part(phase.kind, phase.axis.size, stream, extent);
         for op in syncline_plan::program::program(&*phase.algorithm, seat) {
             if let Op::Send { blocks, .. } = op {
                 total.add(1, blocks.extent(seat.space(blocks.buffer, part)).len() * element);

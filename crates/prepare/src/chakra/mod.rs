@@ -29,17 +29,18 @@ mod nodes;
 mod pairing;
 mod teams;
 
-use crate::jobs::Axis;
+use crate::files::Files;
 use crate::watch::Watch;
 use nodes::Site;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
-use syncline_formats::astra2::Groups;
 use syncline_formats::chakra::load::rank_file;
 use syncline_formats::chakra::{Graph, Loading, Traces};
 use syncline_units::Time;
+use syncline_workload::mesh::FabricAxis;
 use syncline_workload::{
     ClassRun, GraphBuilder, Part, Role, RoleId, Source, Task, TaskGraph, TaskKind, Work, Workload,
 };
@@ -54,19 +55,19 @@ const MAX_PROBLEMS: usize = 20;
 pub fn workload(
     prefix: &str,
     groups: Option<&str>,
-    axes: &[Axis],
+    axes: &[FabricAxis],
     mismatch: &dyn Fn(&str, u32) -> Diagnostic,
+    files: &Files,
     watch: &Watch<'_>,
 ) -> Result<Workload> {
     let ranks = axes.iter().map(|axis| axis.size).product();
     let prefix = &*prefix_in(prefix)?;
     count_files(Path::new(prefix), ranks, mismatch)?;
-    let groups = match groups.map(Path::new) {
-        Some(path) => Groups::read(path)?,
-        None => Groups::default(),
-    };
-    let mut look = || watch.look("reading the traces");
-    let traces = Traces::load_while(Path::new(prefix), ranks, Loading::default(), &mut look)?;
+    let groups = groups.map_or_else(|| Ok(Arc::default()), |file| files.groups(file))?;
+    let traces = files.traces(prefix, ranks, || {
+        let mut look = || watch.look("reading the traces");
+        Traces::load_while(Path::new(prefix), ranks, Loading::default(), &mut look)
+    })?;
     let mut problems = Diagnostics::new();
     let mut sharers = vec![Vec::new(); traces.graphs().len()];
     for rank in 0..ranks {
@@ -199,15 +200,19 @@ enum Team {
     Everyone,
     /// A single rank, which has nothing to exchange.
     Alone,
-    /// A group of this role.
-    Listed(RoleId, u32),
+    /// A group.
+    Listed {
+        role: RoleId,
+        /// How many ranks it has.
+        members: u32,
+    },
 }
 
 struct TraceJob<'a> {
     traces: &'a Traces,
     /// The ranks that have each graph.
     sharers: &'a [Vec<u32>],
-    axes: &'a [Axis],
+    axes: &'a [FabricAxis],
     ranks: u32,
     roles: Vec<Role>,
     /// Roles along axes of the grid.

@@ -87,7 +87,7 @@ impl TraceJob<'_> {
         }
         let (role, members) = match collective.group.map_or(Team::Everyone, |group| teams[group as usize]) {
             Team::Alone => return Ok(TaskKind::Join),
-            Team::Listed(role, members) => (role, members),
+            Team::Listed { role, members } => (role, members),
             Team::Everyone => {
                 let axes = match collective.involved {
                     None => (0..self.axes.len()).collect(),

@@ -41,7 +41,7 @@ impl TraceJob<'_> {
         match team {
             Team::Everyone => Some(0),
             Team::Alone => None,
-            Team::Listed(role, _) => {
+            Team::Listed { role, .. } => {
                 let role = &self.roles[role.index()];
                 role.seat(rank).map(|seat| role.rank(seat.group, 0))
             }

@@ -93,7 +93,9 @@ impl TraceJob<'_> {
         let team = |id: Option<u32>| match id {
             None => Team::Everyone,
             Some(id) if known.members[&id].len() < 2 => Team::Alone,
-            Some(id) => Team::Listed(RoleId(of[&id] as u16), known.members[&id].len() as u32),
+            Some(id) => {
+                Team::Listed { role: RoleId(of[&id] as u16), members: known.members[&id].len() as u32 }
+            }
         };
         named.into_iter().map(|ids| ids.into_iter().map(team).collect()).collect()
     }

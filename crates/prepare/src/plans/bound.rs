@@ -56,7 +56,7 @@ impl PhaseKey {
     fn new(phase: &PhasePlan) -> Self {
         Self {
             kind: phase.kind,
-            axis: GroupAxis { weight: phase.weight, size: phase.size },
+            axis: phase.axis,
             cuts: phase.cuts.clone(),
             gates: phase.gates.clone(),
             dim: phase.dim,
@@ -155,7 +155,7 @@ fn chains(plan: &Planned<'_>, quickest: &[(Rate, Time)]) -> Time {
             _ if bytes == Bytes::ZERO => 0,
             passing => latency.saturating_add(passing.unwrap_or(Time::ZERO)).0,
         };
-        chain(&*phase.algorithm, phase.kind, phase.size, held(phase, shortest), plan.element, message)
+        chain(&*phase.algorithm, phase.kind, phase.axis.size, held(phase, shortest), plan.element, message)
     };
     let alike = plan.phases.iter().zip(quickest).filter(|(phase, _)| phase.gates.is_empty());
     Time(alike.filter_map(time).fold(0, u64::saturating_add))

@@ -5,6 +5,7 @@
 //! too.
 
 use super::{Collective, Planner};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use syncline_diagnostics::Result;
 use syncline_plan::choice::{self, Choice, Chunking, Pieces, SLACK, Work, choose};
@@ -106,9 +107,10 @@ impl Planner<'_> {
             let lower = &grid.sizes()[..phase.cut];
             let bytes = Bytes(lower.iter().fold(of.bytes.0, |held, &size| held / u64::from(size)));
             let lanes = self.lanes[lanes(phase)].queues_of(phase.kind);
-            // Zero means no limit.
-            let limits = [context.spec.active_chunks, context.spec.outstanding.div_ceil(lanes)];
-            let active = limits.into_iter().filter(|&limit| limit > 0).min().unwrap_or(0);
+            let of_dim = context.spec.outstanding.map(|limit| limit.get().div_ceil(lanes));
+            let of_queue = context.spec.active_chunks.map(NonZeroU32::get);
+            // For the estimate, zero means no limit.
+            let active = of_queue.into_iter().chain(of_dim).min().unwrap_or(0);
             let pieces = Pieces { chunks: of.chunks, active, lanes };
             let chunking = Chunking::Fixed(pieces);
             Work { kind: phase.kind, ranks: phase.size, bytes, chunking, network: &networks[phase.axis] }

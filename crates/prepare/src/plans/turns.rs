@@ -6,32 +6,22 @@
 //! axis take at most 2 % longer ([`SLACK`]) than with the quickest algorithm for each.
 
 use super::{Collective, Planner};
+use crate::rank_axis::RankAxis;
 use std::collections::BTreeMap;
 use syncline_plan::Grid;
 use syncline_plan::choice::{Candidate, SLACK};
 use syncline_units::{Bytes, CollectiveKind, Turn};
 use syncline_workload::{Axis, RoleId, TaskKind, Workload};
 
-/// An axis of ranks, which several roles may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Line {
-    stride: u32,
-    size: u32,
-}
-
 /// The turn of each axis on which one was agreed.
 #[derive(Debug, Default)]
-pub(super) struct Turns(BTreeMap<Line, Turn>);
-
-fn line(axis: Axis) -> Line {
-    Line { stride: axis.stride, size: axis.size }
-}
+pub(super) struct Turns(BTreeMap<RankAxis, Turn>);
 
 impl Turns {
     /// The candidates for a phase along `axis`: those with the axis's turn, or all if it has none or no candidate has
     /// it.
     pub(super) fn candidates(&self, axis: Axis, kind: CollectiveKind) -> Vec<Candidate> {
-        let Some(&settled) = self.0.get(&line(axis)) else { return Candidate::ALL.to_vec() };
+        let Some(&settled) = self.0.get(&axis.into()) else { return Candidate::ALL.to_vec() };
         let has_turn = |candidate: &Candidate| {
             let algorithm = candidate.algorithm();
             algorithm.offers(kind, axis.size).is_ok() && algorithm.turn(kind, axis.size) == Some(settled)
@@ -60,11 +50,12 @@ impl Planner<'_> {
         }
         let axes =
             demands.iter().filter(|demand| demand.of.role.is_grid()).flat_map(|demand| &demand.of.role.axes);
-        let mut lines: Vec<Line> = axes.filter(|axis| axis.size > 2).map(|&axis| line(axis)).collect();
-        lines.sort_unstable();
-        lines.dedup();
-        for along in lines {
-            let uses = |demand: &&Demand<'_>| demand.of.role.axes.iter().any(|&axis| line(axis) == along);
+        let mut axes: Vec<RankAxis> = axes.filter(|axis| axis.size > 2).map(|&axis| axis.into()).collect();
+        axes.sort_unstable();
+        axes.dedup();
+        for along in axes {
+            let uses =
+                |demand: &&Demand<'_>| demand.of.role.axes.iter().any(|&axis| RankAxis::from(axis) == along);
             let sum = |of: &mut dyn FnMut(&Demand<'_>) -> u128| {
                 let all = demands.iter().filter(uses).map(|demand| demand.times.saturating_mul(of(demand)));
                 all.fold(0, u128::saturating_add)

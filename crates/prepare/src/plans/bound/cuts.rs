@@ -193,7 +193,7 @@ impl Loads<'_> {
                 return false;
             }
             let index = phase.coordinate(position);
-            let first = position - index * phase.weight;
+            let first = position - index * phase.axis.weight;
             for (way, known) in known.iter_mut().enumerate().take(ways) {
                 let sends = match known {
                     Some(sends) => Rc::clone(sends),
@@ -211,11 +211,12 @@ impl Loads<'_> {
                 for (&(to, share), &times) in &*sends {
                     let to = match alike {
                         Some(Turn::Xor) => index ^ to,
-                        Some(Turn::Cyclic) => (index + to) % phase.size,
+                        Some(Turn::Cyclic) => (index + to) % phase.axis.size,
                         None => to,
                     };
                     if routed.as_ref().is_none_or(|routed| routed.0 != to) {
-                        let ends = [position, first + to * phase.weight].map(|at| role.rank(self.group, at));
+                        let ends =
+                            [position, first + to * phase.axis.weight].map(|at| role.rank(self.group, at));
                         routed = Some((to, self.paths(phase, ends, way)));
                     }
                     let paths = &routed.as_ref().expect("it was just set").1;

@@ -24,7 +24,7 @@ impl Share {
     fn new(number: u16, phase: &PhasePlan, blocks: Blocks) -> Self {
         let streams = if phase.algorithm.split() { phase.streams.max(1) } else { 1 };
         let output = blocks.buffer == Buffer::Output && phase.kind == CollectiveKind::AllToAll;
-        let outer = if output { phase.size } else { 1 };
+        let outer = if output { phase.axis.size } else { 1 };
         Self { phase: number, streams, outer, of: blocks.of.max(1), count: blocks.count }
     }
 
@@ -51,7 +51,7 @@ pub(super) fn sends(number: u16, phase: &PhasePlan, index: u32, reverse: bool) -
     let algorithm: &dyn Algorithm = &*phase.algorithm;
     let (mut sends, mut ops) = (Sends::new(), 0);
     for stream in 0..phase.streams {
-        let seat = Seat { kind: phase.kind, ranks: phase.size, index, stream, reverse };
+        let seat = Seat { kind: phase.kind, ranks: phase.axis.size, index, stream, reverse };
         for op in program(algorithm, seat) {
             ops += 1;
             if let Op::Send { to, blocks } = op {
