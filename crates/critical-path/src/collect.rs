@@ -2,7 +2,7 @@
 
 use crate::Spent;
 use crate::savings::Savings;
-use crate::trail::{START, Stretch, Trail};
+use crate::trail::{Stretch, StretchId, Trail};
 use std::collections::BTreeMap;
 
 /// The length of a chain by what it is spent on, and its savings.
@@ -22,14 +22,11 @@ impl Sums {
     }
 }
 
-/// Flag in [`Stretch::before`]: the rest is an index into the sums, not a stretch.
-pub(crate) const SUM: u32 = 1 << 31;
-
 /// Most stretches kept. The beginning of longer chains is replaced with its sums.
 const KEPT: usize = 1 << 19;
 
 /// Visits every reference to a stretch.
-pub type Visit<'a> = &'a mut dyn FnMut(&mut u32);
+pub type Visit<'a> = &'a mut dyn FnMut(&mut StretchId);
 
 impl Trail {
     /// Drops the stretches that cannot be reached. `roots` visits all references from outside.
@@ -41,8 +38,8 @@ impl Trail {
     fn collect_to(&mut self, kept: usize, mut roots: impl FnMut(Visit<'_>)) {
         let mut live = vec![false; self.stretches.len()];
         let mut messages = std::mem::take(&mut self.messages);
-        let mut mark = |root: &mut u32| {
-            if let Some(live) = live.get_mut(*root as usize) {
+        let mut mark = |root: &mut StretchId| {
+            if let Some(live) = live.get_mut(root.index()) {
                 *live = true;
             }
         };
@@ -51,7 +48,7 @@ impl Trail {
         // Stretches are recorded after their predecessors.
         for stretch in (0..live.len()).rev() {
             if live[stretch]
-                && let Some(before) = live.get_mut(self.stretches[stretch].before as usize)
+                && let Some(before) = live.get_mut(self.stretches[stretch].before.index())
             {
                 *before = true;
             }
@@ -63,19 +60,19 @@ impl Trail {
             });
         }
         // New number of each stretch.
-        let mut moved = vec![START; live.len()];
+        let mut moved = vec![StretchId::START; live.len()];
         let mut next = 0;
         for stretch in (0..live.len()).filter(|&stretch| live[stretch]) {
-            moved[stretch] = next;
+            moved[stretch] = StretchId::at(next);
             let Stretch { before, .. } = self.stretches[stretch];
-            let before = moved.get(before as usize).copied().unwrap_or(before);
-            self.stretches[next as usize] = Stretch { before, ..self.stretches[stretch] };
-            self.earlier.move_to(stretch, next as usize);
+            let before = moved.get(before.index()).copied().unwrap_or(before);
+            self.stretches[next] = Stretch { before, ..self.stretches[stretch] };
+            self.earlier.move_to(stretch, next);
             next += 1;
         }
-        self.stretches.truncate(next as usize);
-        self.earlier.truncate(next as usize);
-        let mut follow = |root: &mut u32| *root = moved.get(*root as usize).copied().unwrap_or(*root);
+        self.stretches.truncate(next);
+        self.earlier.truncate(next);
+        let mut follow = |root: &mut StretchId| *root = moved.get(root.index()).copied().unwrap_or(*root);
         messages.iter_mut().for_each(&mut follow);
         roots(&mut follow);
         self.messages = messages;
@@ -88,8 +85,8 @@ impl Trail {
         let cut = alive[alive.len() / 2];
         // Stretches before the cut that are referenced from after it or from outside.
         let mut needed = vec![false; cut];
-        let mut need = |root: &mut u32| {
-            if let Some(needed) = needed.get_mut(*root as usize) {
+        let mut need = |root: &mut StretchId| {
+            if let Some(needed) = needed.get_mut(root.index()) {
                 *needed = true;
             }
         };
@@ -104,14 +101,14 @@ impl Trail {
         for &stretch in alive.iter().filter(|&&stretch| stretch < cut) {
             let Stretch { before, start, .. } = self.stretches[stretch];
             let mut sums = none();
-            if before != START && before & SUM != 0 {
-                sums.clone_from(&old[(before & !SUM) as usize]);
+            if let Some(known) = before.sums() {
+                sums.clone_from(&old[known]);
             } else {
-                if let Some(known) = behind.get(before as usize) {
+                if let Some(known) = behind.get(before.index()) {
                     sums.clone_from(known);
-                    self.add(&self.stretches[before as usize], start, &mut sums);
+                    self.add(&self.stretches[before.index()], start, &mut sums);
                 }
-                self.add_jump(stretch as u32, &mut sums);
+                self.add_jump(StretchId::at(stretch), &mut sums);
             }
             behind[stretch] = sums;
         }
@@ -119,14 +116,14 @@ impl Trail {
             let before = self.stretches[stretch].before;
             if stretch >= cut {
                 // The chain may already begin with a sum.
-                if before != START && before & SUM != 0 {
-                    self.sums.push(old[(before & !SUM) as usize].clone());
-                    self.stretches[stretch].before = SUM | (self.sums.len() as u32 - 1);
+                if let Some(known) = before.sums() {
+                    self.sums.push(old[known].clone());
+                    self.stretches[stretch].before = StretchId::of_sums(self.sums.len() - 1);
                 }
             } else if needed[stretch] {
-                if before != START {
+                if before != StretchId::START {
                     self.sums.push(behind[stretch].clone());
-                    self.stretches[stretch].before = SUM | (self.sums.len() as u32 - 1);
+                    self.stretches[stretch].before = StretchId::of_sums(self.sums.len() - 1);
                 }
             } else {
                 live[stretch] = false;
@@ -144,7 +141,7 @@ mod tests {
     use syncline_units::Time;
 
     /// What a chain that ends now with `stretch` is spent on.
-    fn spent(trail: &Trail, stretch: u32, now: Time) -> Sums {
+    fn spent(trail: &Trail, stretch: StretchId, now: Time) -> Sums {
         trail.walk(stretch, now).1
     }
 
@@ -157,10 +154,10 @@ mod tests {
             kept in 1usize..60,
         ) {
             let (mut whole, mut dropping) = (Trail::writing(2), Trail::writing(2));
-            let mut ends = [[START; 2]; 6];
+            let mut ends = [[StretchId::START; 2]; 6];
             let mut now = Time::ZERO;
             for (number, &(from, to, time, kind, visit)) in steps.iter().enumerate() {
-                let mut next = [START; 2];
+                let mut next = [StretchId::START; 2];
                 for (which, trail) in [&mut whole, &mut dropping].into_iter().enumerate() {
                     let of = NonZeroU32::new(visit).map_or_else(
                         || Purpose::task(to as u32, kind.into()),
@@ -185,7 +182,7 @@ mod tests {
                 let sums = spent(&whole, end, now);
                 prop_assert_eq!(&sums, &spent(&dropping, other, now));
                 let length: u64 = sums.spent.values().sum();
-                prop_assert!(length <= now.0 && (end == START || length > 0));
+                prop_assert!(length <= now.0 && (end == StretchId::START || length > 0));
             }
         }
     }

@@ -24,7 +24,7 @@ mod walk;
 
 pub use collect::Visit;
 pub use savings::{Moment, Savings};
-pub use trail::{NO_TIER, Origin, Purpose, Route, START, Tail, Trail};
+pub use trail::{NO_TIER, Origin, Purpose, Route, StretchId, Tail, Trail};
 pub use walk::{LastTask, Watched};
 
 use syncline_units::Time;

@@ -10,7 +10,7 @@
 //! `priority`, chunks may overtake others after the change, so predictions are less accurate.
 
 use crate::Spent;
-use crate::trail::{NO_TIER, START, Stretch, Trail, Work};
+use crate::trail::{NO_TIER, Stretch, StretchId, Trail, Work};
 use smallvec::SmallVec;
 use syncline_units::Time;
 
@@ -88,22 +88,22 @@ fn index(spent: Spent) -> Option<usize> {
 /// The time of something that others may wait for, and the stretch that ended with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
-    stretch: u32,
+    stretch: StretchId,
     /// On the trail's clock ([`Trail::clock`]).
     at: u64,
 }
 
 impl Moment {
     /// Nothing that could be waited for.
-    pub const NONE: Self = Self { stretch: START, at: 0 };
+    pub const NONE: Self = Self { stretch: StretchId::START, at: 0 };
 
     /// The stretch.
-    pub fn stretch(self) -> u32 {
+    pub fn stretch(self) -> StretchId {
         self.stretch
     }
 
-    /// The stretch, for `NetworkModel::trail`.
-    pub fn stretch_mut(&mut self) -> &mut u32 {
+    /// The stretch, for `NetworkModel::visit_stretches`.
+    pub fn stretch_mut(&mut self) -> &mut StretchId {
         &mut self.stretch
     }
 }
@@ -178,20 +178,20 @@ impl Earlier {
 
     /// The savings of one stretch.
     #[inline]
-    pub(crate) fn of(&self, stretch: u32) -> &[i64] {
-        let first = stretch as usize * self.stride;
+    pub(crate) fn of(&self, stretch: StretchId) -> &[i64] {
+        let first = stretch.index() * self.stride;
         self.halves.get(first..first + self.stride).unwrap_or_default()
     }
 
     /// Appends a stretch with the savings of `stretch`.
     #[inline]
-    pub(crate) fn copy(&mut self, stretch: u32) {
-        let first = stretch as usize * self.stride;
+    pub(crate) fn copy(&mut self, stretch: StretchId) {
+        let first = stretch.index() * self.stride;
         self.halves.extend_from_within(first..first + self.stride);
     }
 
     /// Appends a stretch with the savings of `stretch` plus `more`.
-    fn copy_with(&mut self, stretch: u32, more: &[i64]) {
+    fn copy_with(&mut self, stretch: StretchId, more: &[i64]) {
         let length = self.halves.len();
         self.copy(stretch);
         self.halves[length..].iter_mut().zip(more).for_each(|(half, more)| *half += more);
@@ -199,7 +199,7 @@ impl Earlier {
 
     /// Appends a stretch that begins at `start` after `stretch`.
     #[inline]
-    pub(crate) fn follow(&mut self, stretch: u32, before: &Stretch, start: u64) {
+    pub(crate) fn follow(&mut self, stretch: StretchId, before: &Stretch, start: u64) {
         let length = self.halves.len();
         self.copy(stretch);
         let saved = before.saved(start);
@@ -224,8 +224,8 @@ impl Earlier {
     }
 
     /// Subtracts `halves` from the savings of stretch `number` for one kind of time.
-    fn lessen(&mut self, number: u32, kind: usize, halves: i64) {
-        if let Some(half) = self.halves.get_mut(number as usize * self.stride + kind) {
+    fn lessen(&mut self, number: StretchId, kind: usize, halves: i64) {
+        if let Some(half) = self.halves.get_mut(number.index() * self.stride + kind) {
             *half -= halves;
         }
     }
@@ -238,16 +238,16 @@ impl Earlier {
 impl Trail {
     /// The moment at `time`, at which `stretch` ends.
     #[inline]
-    pub fn moment(&self, stretch: u32, time: Time) -> Moment {
+    pub fn moment(&self, stretch: StretchId, time: Time) -> Moment {
         if self.on { Moment { stretch, at: self.clock(time) } } else { Moment::NONE }
     }
 
     /// Notes a lower bound for the message that ends `stretch`. It took `time` on links of `tier`, the slowest on its
     /// path; however fast that tier were, it would still take at least `others` on the other tiers.
     #[inline]
-    pub fn bound_by_others(&mut self, stretch: u32, tier: u16, time: Time, others: Time) {
+    pub fn bound_by_others(&mut self, stretch: StretchId, tier: u16, time: Time, others: Time) {
         let twice = others.0.saturating_mul(2);
-        if self.on && stretch != START && tier != NO_TIER && twice > time.0 {
+        if self.on && stretch != StretchId::START && tier != NO_TIER && twice > time.0 {
             // Half of `time` would be saved, but at least `others` remains.
             let less = (others.0 - time.0 / 2).min(time.0 / 2) * 2;
             self.earlier.lessen(stretch, OTHERS + usize::from(tier), less as i64);
@@ -258,7 +258,11 @@ impl Trail {
     #[inline]
     pub fn later(&mut self, one: Moment, other: Moment) -> Moment {
         let (first, last) = if other.at < one.at { (other, one) } else { (one, other) };
-        if !self.on || first.stretch == last.stretch || first == Moment::NONE || last.stretch == START {
+        if !self.on
+            || first.stretch == last.stretch
+            || first == Moment::NONE
+            || last.stretch == StretchId::START
+        {
             return last;
         }
         Moment { stretch: self.meet_other(last.stretch, last.at, first), at: last.at }
@@ -267,17 +271,17 @@ impl Trail {
     /// A join: something begins at `now` because `last` has ended, and it has waited for `other` too. Returns `last`,
     /// or a copy of it whose savings are limited by `other`.
     #[inline]
-    pub fn meet(&mut self, last: u32, now: Time, other: Moment) -> u32 {
-        if !self.on || other.stretch == last || other == Moment::NONE || last == START {
+    pub fn meet(&mut self, last: StretchId, now: Time, other: Moment) -> StretchId {
+        if !self.on || other.stretch == last || other == Moment::NONE || last == StretchId::START {
             return last;
         }
         self.meet_other(last, self.clock(now), other)
     }
 
-    fn meet_other(&mut self, last: u32, now: u64, other: Moment) -> u32 {
-        let Some(stretch) = self.stretches.get(last as usize) else { return last };
+    fn meet_other(&mut self, last: StretchId, now: u64, other: Moment) -> StretchId {
+        let Some(stretch) = self.stretches.get(last.index()) else { return last };
         // Something that begins late without having waited, such as a rank, saves nothing.
-        let before = self.stretches.get(other.stretch as usize);
+        let before = self.stretches.get(other.stretch.index());
         let (copy, own) = (*stretch, stretch.saved(now));
         let others = before.map_or(Saved::NOTHING, |before| before.saved(other.at));
         let slack = 2 * now.saturating_sub(other.at) as i64;
@@ -298,15 +302,15 @@ impl Trail {
         let less: SmallVec<[i64; 12]> = (0..self.earlier.stride).map(|kind| less(kind).min(0)).collect();
         self.earlier.copy_with(last, &less);
         self.stretches.push(copy);
-        self.stretches.len() as u32 - 1
+        StretchId::at(self.stretches.len() - 1)
     }
 
     /// The reduction by joins at the beginning of a stretch: its savings there minus those at the end of the stretch
     /// before. Never positive.
-    pub(crate) fn jump(&self, stretch: u32) -> SmallVec<[i64; 12]> {
-        let here = &self.stretches[stretch as usize];
+    pub(crate) fn jump(&self, stretch: StretchId) -> SmallVec<[i64; 12]> {
+        let here = &self.stretches[stretch.index()];
         let own = self.earlier.of(stretch).iter();
-        match self.stretches.get(here.before as usize) {
+        match self.stretches.get(here.before.index()) {
             Some(before) => {
                 let saved = before.saved(here.start);
                 let then = self.earlier.of(here.before).iter().enumerate();

@@ -7,8 +7,48 @@ use crate::savings::{Earlier, Moment};
 use std::num::NonZeroU32;
 use syncline_units::Time;
 
-/// No stretch: the beginning of a chain.
-pub const START: u32 = u32::MAX;
+/// A stretch, by its number; or the sums of a chain's beginning, by theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct StretchId(u32);
+
+impl StretchId {
+    /// No stretch: the beginning of a chain.
+    pub const START: Self = Self(u32::MAX);
+
+    /// Marks a number of sums.
+    const SUM: u32 = 1 << 31;
+
+    /// The stretch at `index`, which is below 2^31.
+    #[inline]
+    pub(crate) const fn at(index: usize) -> Self {
+        Self(index as u32)
+    }
+
+    /// The sums at `index`.
+    #[inline]
+    pub(crate) const fn of_sums(index: usize) -> Self {
+        Self(Self::SUM | index as u32)
+    }
+
+    /// The index of the stretch; larger than that of any stretch for [`Self::START`] and for sums.
+    #[inline]
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The index of the sums, if it is not a stretch.
+    #[inline]
+    pub(crate) fn sums(self) -> Option<usize> {
+        (self != Self::START && self.0 & Self::SUM != 0).then_some((self.0 & !Self::SUM) as usize)
+    }
+}
+
+impl Default for StretchId {
+    fn default() -> Self {
+        Self::START
+    }
+}
 
 /// No dimension.
 const NO_DIM: u16 = u16::MAX;
@@ -59,8 +99,8 @@ impl Purpose {
 /// Where a stretch comes from: the stretch before it, when that ended, and what the new stretch belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The stretch before, or [`START`].
-    pub after: u32,
+    /// The stretch before, or [`StretchId::START`].
+    pub after: StretchId,
     /// When that ended.
     pub since: Time,
     /// What the new stretch belongs to.
@@ -69,12 +109,15 @@ pub struct Origin {
 
 impl Origin {
     /// The origin of everything while nothing is recorded.
-    pub const UNKNOWN: Self =
-        Self { after: START, since: Time::ZERO, of: Purpose { rank: 0, task: 0, visit: None, dim: NO_DIM } };
+    pub const UNKNOWN: Self = Self {
+        after: StretchId::START,
+        since: Time::ZERO,
+        of: Purpose { rank: 0, task: 0, visit: None, dim: NO_DIM },
+    };
 
     /// This origin, but after `stretch`, which ended at `since`.
     #[inline]
-    pub fn after(&self, stretch: u32, since: Time) -> Self {
+    pub fn after(&self, stretch: StretchId, since: Time) -> Self {
         Self { after: stretch, since, of: self.of }
     }
 
@@ -84,7 +127,7 @@ impl Origin {
     }
 
     /// The preceding stretch, for the visits that drop unreferenced stretches.
-    pub fn stretch_mut(&mut self) -> &mut u32 {
+    pub fn stretch_mut(&mut self) -> &mut StretchId {
         &mut self.after
     }
 }
@@ -105,7 +148,7 @@ pub struct Route {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tail {
     /// The message's stretch, which ends when the port is free.
-    pub stretch: u32,
+    pub stretch: StretchId,
     /// The message's way to the port.
     pub route: Route,
     /// How long the port was busy with it.
@@ -116,7 +159,7 @@ pub struct Tail {
 
 impl Tail {
     /// Visits the stretches that this refers to.
-    pub fn visit(&mut self, visit: &mut dyn FnMut(&mut u32)) {
+    pub fn visit(&mut self, visit: &mut dyn FnMut(&mut StretchId)) {
         visit(&mut self.stretch);
         visit(self.free.stretch_mut());
     }
@@ -124,7 +167,7 @@ impl Tail {
 
 impl Default for Tail {
     fn default() -> Self {
-        Self { stretch: START, route: Route::default(), time: Time::ZERO, free: Moment::NONE }
+        Self { stretch: StretchId::START, route: Route::default(), time: Time::ZERO, free: Moment::NONE }
     }
 }
 
@@ -145,7 +188,7 @@ pub(crate) struct Stretch {
     pub(crate) bytes: u64,
     pub(crate) queueing: u64,
     pub(crate) reduction: u64,
-    pub(crate) before: u32,
+    pub(crate) before: StretchId,
     pub(crate) of: Purpose,
     pub(crate) tier: u16,
     pub(crate) work: Work,
@@ -171,9 +214,9 @@ pub struct Trail {
     /// Number of stretches at which unreferenced ones are dropped.
     pub(crate) limit: usize,
     /// By message number: its stretch.
-    pub(crate) messages: Vec<u32>,
+    pub(crate) messages: Vec<StretchId>,
     /// The stretch with which the most recently sent message leaves its NPU.
-    left: u32,
+    left: StretchId,
     /// The latest number of a visit; 0 before the first.
     visits: u32,
     /// Simulated time that the engine has skipped so far.
@@ -186,7 +229,7 @@ pub struct Trail {
 impl Trail {
     /// A trail that records, for a network with `tiers` tiers of links.
     pub fn writing(tiers: usize) -> Self {
-        Self { on: true, limit: FEW, left: START, earlier: Earlier::new(tiers), ..Self::default() }
+        Self { on: true, limit: FEW, left: StretchId::START, earlier: Earlier::new(tiers), ..Self::default() }
     }
 
     /// Whether it records.
@@ -230,30 +273,30 @@ impl Trail {
 
     /// Appends a new stretch.
     #[inline]
-    fn begin(&mut self, origin: &Origin, work: Work, tier: u16) -> u32 {
+    fn begin(&mut self, origin: &Origin, work: Work, tier: u16) -> StretchId {
         let (start, before) = (self.clock(origin.since), origin.after);
-        match self.stretches.get(before as usize) {
+        match self.stretches.get(before.index()) {
             Some(stretch) => self.earlier.follow(before, stretch, start),
             None => self.earlier.begin(),
         }
         let of = origin.of;
         self.stretches.push(Stretch { start, bytes: 0, queueing: 0, reduction: 0, before, of, tier, work });
-        self.stretches.len() as u32 - 1
+        StretchId::at(self.stretches.len() - 1)
     }
 
     /// Appends `stretch`, a changed copy of stretch `number`.
     #[inline]
-    fn copy(&mut self, stretch: Stretch, number: u32) -> u32 {
+    fn copy(&mut self, stretch: Stretch, number: StretchId) -> StretchId {
         self.earlier.copy(number);
         self.stretches.push(stretch);
-        self.stretches.len() as u32 - 1
+        StretchId::at(self.stretches.len() - 1)
     }
 
     /// The next stretch of messages, to which `change` adds. If the stretch before belongs to the same phase and
     /// tier, this is a longer copy of it, else a new one.
     #[inline]
-    fn messages(&mut self, origin: &Origin, tier: u16, change: impl FnOnce(&mut Stretch)) -> u32 {
-        let number = match self.stretches.get(origin.after as usize) {
+    fn messages(&mut self, origin: &Origin, tier: u16, change: impl FnOnce(&mut Stretch)) -> StretchId {
+        let number = match self.stretches.get(origin.after.index()) {
             Some(&before)
                 if before.of.goes_on(&origin.of)
                     && (before.tier == tier || before.tier == NO_TIER || tier == NO_TIER) =>
@@ -263,15 +306,15 @@ impl Trail {
             }
             _ => self.begin(origin, Work::Messages, tier),
         };
-        change(&mut self.stretches[number as usize]);
+        change(&mut self.stretches[number.index()]);
         number
     }
 
     /// A compute task or a memory operation begins.
     #[inline]
-    pub fn works(&mut self, origin: &Origin, memory: bool) -> u32 {
+    pub fn works(&mut self, origin: &Origin, memory: bool) -> StretchId {
         if !self.on {
-            return START;
+            return StretchId::START;
         }
         self.begin(origin, if memory { Work::Memory } else { Work::Compute }, NO_TIER)
     }
@@ -288,27 +331,27 @@ impl Trail {
 
     /// The bytes of a message take `time` on a link of `tier`.
     #[inline]
-    pub fn bytes(&mut self, origin: &Origin, tier: u16, time: Time) -> u32 {
+    pub fn bytes(&mut self, origin: &Origin, tier: u16, time: Time) -> StretchId {
         if !self.on {
-            return START;
+            return StretchId::START;
         }
         self.messages(origin, tier, |stretch| stretch.bytes += time.0)
     }
 
     /// A message waits for messages of others on a link of `tier` ([`NO_TIER`] if unknown).
     #[inline]
-    pub fn queueing(&mut self, origin: &Origin, tier: u16, time: Time) -> u32 {
+    pub fn queueing(&mut self, origin: &Origin, tier: u16, time: Time) -> StretchId {
         if !self.on {
-            return START;
+            return StretchId::START;
         }
         self.messages(origin, tier, |stretch| stretch.queueing += time.0)
     }
 
     /// Combining a message with local data takes `time`.
     #[inline]
-    pub fn reduces(&mut self, origin: &Origin, time: Time) -> u32 {
+    pub fn reduces(&mut self, origin: &Origin, time: Time) -> StretchId {
         if !self.on {
-            return START;
+            return StretchId::START;
         }
         self.messages(origin, NO_TIER, |stretch| stretch.reduction += time.0)
     }
@@ -316,11 +359,11 @@ impl Trail {
     /// The stretch that a message follows after waiting for a busy port: the stretch of the message ahead, whose
     /// bytes count as queueing unless they are the sender's own.
     #[inline]
-    pub fn behind(&mut self, tail: &Tail, route: Route, own: bool, waited: Time) -> u32 {
+    pub fn behind(&mut self, tail: &Tail, route: Route, own: bool, waited: Time) -> StretchId {
         if own || tail.route == route {
             return tail.stretch;
         }
-        let Some(&stretch) = self.stretches.get(tail.stretch as usize) else { return START };
+        let Some(&stretch) = self.stretches.get(tail.stretch.index()) else { return StretchId::START };
         let time = waited.min(tail.time).0.min(stretch.bytes);
         let bytes = stretch.bytes - time;
         self.copy(Stretch { bytes, queueing: stretch.queueing + time, ..stretch }, tail.stretch)
@@ -328,12 +371,12 @@ impl Trail {
 
     /// Notes the stretch with which message `id` arrives; latency may follow.
     #[inline]
-    pub fn arrives(&mut self, id: u32, stretch: u32) {
+    pub fn arrives(&mut self, id: u32, stretch: StretchId) {
         if !self.on {
             return;
         }
         if self.messages.len() <= id as usize {
-            self.messages.resize(id as usize + 1, START);
+            self.messages.resize(id as usize + 1, StretchId::START);
         }
         self.messages[id as usize] = stretch;
     }
@@ -349,19 +392,21 @@ impl Trail {
 
     /// Removes and returns the stretch of message `id`, which has arrived.
     #[inline]
-    pub fn take(&mut self, id: u32) -> u32 {
-        self.messages.get_mut(id as usize).map_or(START, |stretch| std::mem::replace(stretch, START))
+    pub fn take(&mut self, id: u32) -> StretchId {
+        self.messages
+            .get_mut(id as usize)
+            .map_or(StretchId::START, |stretch| std::mem::replace(stretch, StretchId::START))
     }
 
     /// Notes the stretch with which the message that is being sent leaves its NPU.
     #[inline]
-    pub fn leaves(&mut self, stretch: u32) {
+    pub fn leaves(&mut self, stretch: StretchId) {
         self.left = stretch;
     }
 
     /// The stretch with which the most recently sent message leaves its NPU.
     #[inline]
-    pub fn left(&self) -> u32 {
+    pub fn left(&self) -> StretchId {
         self.left
     }
 }

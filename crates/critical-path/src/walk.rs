@@ -1,8 +1,8 @@
 //! Walks back over the stretches of a chain from its end.
 
-use crate::collect::{SUM, Sums};
+use crate::collect::Sums;
 use crate::savings::Savings;
-use crate::trail::{Repeat, START, Stretch, Trail, Work};
+use crate::trail::{Repeat, Stretch, StretchId, Trail, Work};
 use crate::{CriticalPath, Segment, Spent};
 use std::collections::BTreeMap;
 use syncline_units::Time;
@@ -15,7 +15,7 @@ pub struct LastTask {
     /// Its rank.
     pub rank: u32,
     /// The stretch that ended with it.
-    pub stretch: u32,
+    pub stretch: StretchId,
 }
 
 /// Notes taken while the steps on the critical path run.
@@ -34,7 +34,7 @@ pub struct Watched {
 impl Watched {
     /// A task of these iterations ends on `rank` at `now` with `stretch`.
     #[inline]
-    pub fn ends(&mut self, now: Time, rank: u32, stretch: u32, trail: &mut Trail) {
+    pub fn ends(&mut self, now: Time, rank: u32, stretch: StretchId, trail: &mut Trail) {
         self.last = Some(match self.last {
             Some(last) if now == last.end && rank > last.rank => {
                 LastTask { stretch: trail.meet(last.stretch, now, trail.moment(stretch, now)), ..last }
@@ -108,10 +108,10 @@ impl Trail {
     }
 
     /// Adds the reduction by joins at the beginning of a stretch, including skipped iterations.
-    pub(crate) fn add_jump(&self, stretch: u32, sums: &mut Sums) {
+    pub(crate) fn add_jump(&self, stretch: StretchId, sums: &mut Sums) {
         let jump = self.jump(stretch);
         if jump.iter().any(|&less| less != 0) {
-            let at = self.stretches[stretch as usize].start;
+            let at = self.stretches[stretch.index()].start;
             let times = |repeat: &Repeat| {
                 let again = repeat.at.saturating_sub(repeat.length) <= at && at < repeat.at;
                 if again { repeat.times } else { 0 }
@@ -134,15 +134,15 @@ impl Trail {
     }
 
     /// The segments and sums of the chain that ends with `stretch` at `end`.
-    pub(crate) fn walk(&self, mut stretch: u32, end: Time) -> (Vec<Segment>, Sums) {
+    pub(crate) fn walk(&self, mut stretch: StretchId, end: Time) -> (Vec<Segment>, Sums) {
         let mut now = end.0.wrapping_sub(self.skipped);
         let (mut sums, mut segments) = (self.no_sums(), Vec::new());
-        while stretch != START {
-            if stretch & SUM != 0 {
-                sums.append(&self.sums[(stretch & !SUM) as usize]);
+        while stretch != StretchId::START {
+            if let Some(known) = stretch.sums() {
+                sums.append(&self.sums[known]);
                 break;
             }
-            let here = &self.stretches[stretch as usize];
+            let here = &self.stretches[stretch.index()];
             self.add(here, now, &mut sums);
             let mut until = now;
             for (spent, length) in here.parts(now).into_iter().rev().filter(|&(_, length)| length > 0) {
@@ -152,7 +152,7 @@ impl Trail {
                 });
                 until -= length;
             }
-            if here.before == START || here.before & SUM == 0 {
+            if here.before.sums().is_none() {
                 self.add_jump(stretch, &mut sums);
             }
             (stretch, now) = (here.before, here.start.min(now));

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_net_api::{Halt, NetworkModel};
 use syncline_units::rank_list;
-use syncline_workload::TaskKind;
 use syncline_workload::graph::describe;
+use syncline_workload::{RoleId, TaskKind};
 
 /// Most distinct waits in a report, and most of each rank.
 const LISTED: usize = 8;
@@ -175,7 +175,7 @@ impl<N: NetworkModel> Engine<'_, N> {
                     continue;
                 };
                 let absent = sets.iter().enumerate().filter(|&(_, &set)| !self.has_issued(set));
-                let position = |slot: usize| self.quotient.position(index as u16, slot as u32);
+                let position = |slot: usize| self.quotient.position(RoleId(index as u16), slot as u32);
                 let mut absent: Vec<u32> =
                     absent.map(|(slot, _)| role.rank(place.group, position(slot))).collect();
                 absent.sort_unstable();

@@ -2,11 +2,11 @@
 //! after a change ([`Trail::meet`]).
 
 use crate::state::{ChunkRun, CollectiveSet, Iteration, Rank, Resource};
-use syncline_critical_path::{Moment, Origin, Purpose, Trail};
+use syncline_critical_path::{Moment, Origin, Purpose, StretchId, Trail};
 use syncline_units::Time;
 
 /// Visits a stretch number.
-type Visit<'a> = &'a mut dyn FnMut(&mut u32);
+type Visit<'a> = &'a mut dyn FnMut(&mut StretchId);
 
 impl Iteration {
     /// A dependency of `task` has just ended with stretch `after`. If it was the last one, returns the stretch that
@@ -18,10 +18,10 @@ impl Iteration {
         &mut self,
         task: u32,
         is_known: bool,
-        after: u32,
+        after: StretchId,
         now: Time,
         trail: &mut Trail,
-    ) -> u32 {
+    ) -> StretchId {
         let known = self.reached.get(&task).copied();
         let after = known.map_or(after, |known| trail.meet(after, now, known));
         if self.waits[task as usize] == 0 {

@@ -58,12 +58,12 @@ use state::{
 };
 use std::collections::VecDeque;
 use steady::Steady;
-use syncline_critical_path::{START, Trail, Watched, watched, watched_by_path};
+use syncline_critical_path::{StretchId, Trail, Watched, watched, watched_by_path};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_net_api::{Activity, Calendar, Call, NetworkModel};
 pub use syncline_timeline::Ended;
 use syncline_units::Time;
-use syncline_workload::{Part, Seating, TaskKind};
+use syncline_workload::{Part, RoleId, Seating, TaskKind};
 
 /// A run in progress.
 pub struct Engine<'a, N> {
@@ -105,7 +105,7 @@ pub struct Engine<'a, N> {
     /// When each rank's compute was busy.
     activity: Activity,
     /// The stretch of the critical path that the present event ends.
-    after: u32,
+    after: StretchId,
     watched: Watched,
     unfinished: u32,
     /// Whether endpoints have limits, so that ranks may begin different chunks.
@@ -126,18 +126,18 @@ fn places(
     rank: u32,
 ) -> (Vec<Option<Place>>, u32) {
     let mut schedulers = 0;
-    let mut place = |number: u16, Seating { group, position }| {
+    let mut place = |role: RoleId, Seating { group, position }| {
         let scheduler = match job.schedule.schedulers {
-            Schedulers::PerGroup if scheduled[usize::from(number)] => schedulers,
+            Schedulers::PerGroup if scheduled[role.index()] => schedulers,
             Schedulers::PerGroup | Schedulers::PerRank => 0,
         };
-        if scheduled[usize::from(number)] {
+        if scheduled[role.index()] {
             schedulers = schedulers.max(scheduler + 1);
         }
-        Place { group, slot: quotient.slot(number, position), scheduler }
+        Place { group, slot: quotient.slot(role, position), scheduler }
     };
-    let roles = (0..).zip(&job.workload.roles);
-    let places = roles.map(|(number, role)| role.seat(rank).map(|seat| place(number, seat))).collect();
+    let roles = (0..).map(RoleId).zip(&job.workload.roles);
+    let places = roles.map(|(id, role)| role.seat(rank).map(|seat| place(id, seat))).collect();
     (places, schedulers)
 }
 
@@ -237,7 +237,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             record,
             tracer: Tracer { ranks: traced, max: job.max_spans, ..Tracer::default() },
             activity: Activity::new(count as usize),
-            after: START,
+            after: StretchId::START,
             watched,
             unfinished: 0,
             limited: job.schedule.is_limited(),
@@ -328,7 +328,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
                     self.admit_begun(Id::new(event.subject));
                 }
                 EventKind::Begin => {
-                    self.after = START;
+                    self.after = StretchId::START;
                     self.open_iteration(event.subject, Cause::Start);
                 }
                 EventKind::Sent => {
@@ -518,7 +518,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             self.messages.slots_mut().for_each(|message| visit(&mut message.after));
             self.leaving.slots_mut().for_each(|leaving| visit(&mut leaving.stretch));
             self.to_tell.slots_mut().for_each(|begun| visit(&mut begun.after));
-            self.network.trail(visit);
+            self.network.visit_stretches(visit);
         });
         self.calendar.trail = trail;
     }

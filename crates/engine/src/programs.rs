@@ -4,7 +4,7 @@ use crate::Engine;
 use crate::event::EventKind;
 use crate::slab::Id;
 use crate::state::{ChunkRun, ChunkStage, Early, Message, MessageOf, Receive, Stream};
-use syncline_critical_path::{NO_TIER, Origin, Purpose, START};
+use syncline_critical_path::{NO_TIER, Origin, Purpose, StretchId};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_net_api::{NetworkModel, Owner, Sent, Transfer};
 use syncline_plan::{Blocks, Buffer, Op, Seat};
@@ -111,7 +111,7 @@ impl<N: NetworkModel> Engine<'_, N> {
             Some(line) => line.rank(to),
             None => {
                 let record = &instance.record;
-                self.job.workload.roles[usize::from(record.role)].rank(record.group, position)
+                self.job.workload.roles[record.role.index()].rank(record.group, position)
             }
         };
         // Messages at the same time are ordered by collective, chunk and distance, which are the same on all ranks.
@@ -229,7 +229,7 @@ impl<N: NetworkModel> Engine<'_, N> {
     #[inline]
     fn known_stretch(&mut self, id: Id<Message>) -> u32 {
         match self.calendar.trail.take(id.number()) {
-            START if self.calendar.trail.is_on() => self.unknown_stretch(id),
+            StretchId::START if self.calendar.trail.is_on() => self.unknown_stretch(id),
             stretch => stretch,
         }
     }
@@ -380,7 +380,7 @@ impl<N: NetworkModel> Engine<'_, N> {
     pub(crate) fn reduced(&mut self, run_id: Id<ChunkRun>, stream: u32) {
         if self.calendar.trail.is_on() {
             let rank = self.runs[run_id].rank as usize;
-            self.after = self.ranks[rank].reducing.pop_front().unwrap_or(START);
+            self.after = self.ranks[rank].reducing.pop_front().unwrap_or(StretchId::START);
         }
         self.receive_complete(run_id, stream);
     }

@@ -124,24 +124,24 @@ impl<'a> Quotient<'a> {
     }
 
     /// Number of slots in a group of role `role`.
-    pub(crate) fn slots(&self, role: u16) -> u32 {
-        self.roles[usize::from(role)].slots
+    pub(crate) fn slots(&self, role: RoleId) -> u32 {
+        self.roles[role.index()].slots
     }
     /// The slot of a position.
     #[inline]
-    pub(crate) fn slot(&self, role: u16, position: u32) -> u32 {
+    pub(crate) fn slot(&self, role: RoleId, position: u32) -> u32 {
         if self.representatives.is_empty() {
             return position;
         }
-        let axes = self.roles[usize::from(role)].axes.iter();
+        let axes = self.roles[role.index()].axes.iter();
         axes.map(|axis| position / axis.weight % axis.size % axis.slots * axis.between).sum()
     }
     /// The position of the representative of a slot.
-    pub(crate) fn position(&self, role: u16, slot: u32) -> u32 {
+    pub(crate) fn position(&self, role: RoleId, slot: u32) -> u32 {
         if self.representatives.is_empty() {
             return slot;
         }
-        let axes = self.roles[usize::from(role)].axes.iter();
+        let axes = self.roles[role.index()].axes.iter();
         axes.map(|axis| slot / axis.between % axis.slots * axis.weight).sum()
     }
     /// The axis of a phase, measured in slots.

@@ -4,13 +4,13 @@ use syncline_critical_path::CriticalPath;
 use syncline_net_api::activity::Slice;
 use syncline_timeline::{Ended, Flow, Span, Spans, Track};
 use syncline_units::{Bytes, CollectiveKind, RankId, Time};
-use syncline_workload::Part;
+use syncline_workload::{Part, RoleId};
 
 /// One collective of one group, over all its ranks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CollectiveRecord {
     /// Role; `group` is a group of it.
-    pub role: u16,
+    pub role: RoleId,
     /// Group within the role.
     pub group: u32,
     /// Which plan.

@@ -21,11 +21,11 @@ use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::num::NonZeroU32;
 use std::ops::Range;
-use syncline_critical_path::{Moment, Purpose, START};
+use syncline_critical_path::{Moment, Purpose, StretchId};
 use syncline_net_api::NetworkModel;
 use syncline_timeline::Track;
 use syncline_units::{CollectiveKind, Extent, Time};
-use syncline_workload::TaskKind;
+use syncline_workload::{RoleId, TaskKind};
 
 /// The run that begins next in a dimension. The order of the fields is the order in which runs go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,7 +51,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let plan = self.job.plan_of[class][at.task as usize].expect("every collective has a plan");
         let place = self.ranks[rank as usize].place(role.index());
         let numbers = self.numbers.of(&self.classes[class], role.index(), at.iteration, at.task);
-        let group = GroupOfRole { role: role.0, group: place.group };
+        let group = GroupOfRole { role, group: place.group };
         let instance = self.instance(group, numbers, plan, rank, at);
         let id = self.set_of(instance, place.slot);
 
@@ -91,7 +91,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             return id;
         }
         let record = &known.record;
-        let role = usize::from(record.role);
+        let role = record.role.index();
         let position = self.quotient.position(record.role, slot);
         let rank = self.quotient.index(self.job.workload.roles[role].rank(record.group, position));
         let set = CollectiveSet {
@@ -124,7 +124,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         at: At,
     ) -> Id<Instance> {
         let task = self.task(rank, at.task);
-        let window = &mut self.windows[usize::from(role)][group as usize];
+        let window = &mut self.windows[role.index()][group as usize];
         let offset = (sequence - window.base) as usize;
         if window.instances.len() <= offset {
             window.instances.resize(offset + 1, Life::NOT_BEGUN);
@@ -168,8 +168,8 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// The collective of a group with this sequence number; `None` if it is over or has not begun.
-    fn instance_under_way(&self, role: u16, group: u32, sequence: u32) -> Option<Id<Instance>> {
-        let window = &self.windows[usize::from(role)][group as usize];
+    fn instance_under_way(&self, role: RoleId, group: u32, sequence: u32) -> Option<Id<Instance>> {
+        let window = &self.windows[role.index()][group as usize];
         let offset = sequence.checked_sub(window.base)?;
         window.instances.get(offset as usize)?.under_way()
     }
@@ -299,7 +299,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             receives: SmallVec::new(),
             extent: Extent::default(),
             last_sent: Time::ZERO,
-            last_left: START,
+            last_left: StretchId::START,
             purpose: Purpose::task(set.rank, 0),
             tally: Tally::default(),
             early: Vec::new(),
@@ -516,7 +516,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         run.coordinate = phase.coordinate(set.position);
         run.first = set.position - run.coordinate * phase.axis.weight;
         let instance = &mut self.instances[set.instance];
-        let role = &self.job.workload.roles[usize::from(instance.record.role)];
+        let role = &self.job.workload.roles[instance.record.role.index()];
         run.peers = role.line(self.quotient.rank(set.rank), phase.axis.weight, phase.axis.size);
         run.streams.clear();
         run.streams.resize(phase.streams as usize, Stream::default());
@@ -720,14 +720,14 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let slots = instance.sets.len() as u32;
         (instance.sets, instance.chunks) = Default::default();
         self.instances.remove(id);
-        let window = &mut self.windows[usize::from(record.role)][record.group as usize];
+        let window = &mut self.windows[record.role.index()][record.group as usize];
         window.instances[(sequence - window.base) as usize] = Life::OVER;
         while window.instances.front().is_some_and(|first| first.is_over()) {
             window.instances.pop_front();
             window.base += 1;
         }
         self.check_collective(&record);
-        record.multiply(self.job.workload.roles[usize::from(record.role)].size() / slots);
+        record.multiply(self.job.workload.roles[record.role.index()].size() / slots);
         self.record.finished(record);
     }
 }

@@ -6,10 +6,10 @@ use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::num::NonZeroU32;
-use syncline_critical_path::{Moment, Purpose};
+use syncline_critical_path::{Moment, Purpose, StretchId};
 use syncline_net_api::activity::Recent;
 use syncline_units::{Extent, Time};
-use syncline_workload::RankLine;
+use syncline_workload::{RankLine, RoleId};
 
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -32,7 +32,7 @@ pub(crate) enum WaitedFor {
     #[default]
     Memory,
     /// A collective of a group of this role.
-    Collective(u16),
+    Collective(RoleId),
     /// A message outside collectives.
     PointToPoint,
 }
@@ -86,7 +86,7 @@ pub(crate) struct Waits {
     pub(crate) since: Time,
     pub(crate) ready: Time,
     /// The role, for collectives.
-    pub(crate) role: Option<u16>,
+    pub(crate) role: Option<RoleId>,
 }
 
 /// A task in an iteration.
@@ -103,7 +103,7 @@ pub(crate) struct StartableTask {
     pub(crate) at: At,
     pub(crate) cause: Cause,
     /// The stretch of the critical path that it follows.
-    pub(crate) after: u32,
+    pub(crate) after: StretchId,
 }
 
 /// A run whose program has ended, waiting in `Engine::ended`.
@@ -111,7 +111,7 @@ pub(crate) struct StartableTask {
 pub(crate) struct EndedRun {
     pub(crate) run: Id<ChunkRun>,
     /// The stretch of the critical path that its end follows.
-    pub(crate) after: u32,
+    pub(crate) after: StretchId,
 }
 
 /// An iteration in progress.
@@ -147,7 +147,7 @@ pub(crate) struct Resource {
     pub(crate) ready: BinaryHeap<Reverse<ReadyTask>>,
     pub(crate) running: Option<RunningTask>,
     /// The stretch of the running task.
-    pub(crate) stretch: u32,
+    pub(crate) stretch: StretchId,
     /// When the previous task ended.
     pub(crate) free: Moment,
     pub(crate) idle_since: Time,
@@ -167,7 +167,7 @@ pub(crate) struct Place {
 /// A process group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupOfRole {
-    pub(crate) role: u16,
+    pub(crate) role: RoleId,
     /// Number of the group among those of the role.
     pub(crate) group: u32,
 }
@@ -323,7 +323,7 @@ pub(crate) struct Rank {
     pub(crate) reducer_free: Time,
     pub(crate) reducer: Moment,
     /// Stretches of the pending combinations, in the order in which they are done.
-    pub(crate) reducing: VecDeque<u32>,
+    pub(crate) reducing: VecDeque<StretchId>,
     pub(crate) channels: BTreeMap<ChannelKey, Channel>,
     /// Number of communications under way.
     pub(crate) communicating: u32,
@@ -470,13 +470,13 @@ pub(crate) struct LeavingSend {
     pub(crate) rank: u32,
     pub(crate) at: At,
     /// The stretch that ends when the message leaves.
-    pub(crate) stretch: u32,
+    pub(crate) stretch: StretchId,
 }
 
 /// A phase of a chunk that one rank has begun as the first on its line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
-    pub(crate) role: u16,
+    pub(crate) role: RoleId,
     pub(crate) group: u32,
     pub(crate) sequence: u32,
     pub(crate) chunk: u32,
@@ -484,7 +484,7 @@ pub(crate) struct Begun {
     pub(crate) position: u32,
     pub(crate) slot: u32,
     /// The stretch that it began after.
-    pub(crate) after: u32,
+    pub(crate) after: StretchId,
 }
 
 /// Stage of a chunk at a rank.
@@ -558,7 +558,7 @@ pub(crate) struct Message {
     /// Rank number of the receiver.
     pub(crate) receiver: u32,
     /// The stretch of the critical path that it was sent after.
-    pub(crate) after: u32,
+    pub(crate) after: StretchId,
 }
 
 /// A message that belongs to no collective.

@@ -10,7 +10,7 @@ use crate::state::{
 };
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use syncline_critical_path::{Purpose, START};
+use syncline_critical_path::{Purpose, StretchId};
 use syncline_net_api::NetworkModel;
 use syncline_timeline::{Flow, Track};
 use syncline_units::{Bytes, Time};
@@ -127,7 +127,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
                     let is_known = has_computed && computes(next.task);
                     of.meets(next.task, is_known, self.after, self.now, &mut self.calendar.trail)
                 }
-                false => START,
+                false => StretchId::START,
             };
             if of.waits[next.task as usize] == 0 {
                 let at = At { iteration, task: next.task };
@@ -270,7 +270,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         id: Id<PointToPoint>,
         message: &Message,
         time: Time,
-        stretch: u32,
+        stretch: StretchId,
     ) {
         let at = self.point_to_point[id].at;
         let leaving = self.leaving.insert(LeavingSend { rank: message.sender, at, stretch });

@@ -143,7 +143,7 @@ impl<N: NetworkModel> Engine<'_, N> {
                 record.exposed_memory += exposed;
                 return;
             }
-            WaitedFor::Collective(role) => usize::from(role),
+            WaitedFor::Collective(role) => role.index(),
             WaitedFor::PointToPoint => self.job.workload.roles.len(),
         };
         record.exposed_communication += exposed;

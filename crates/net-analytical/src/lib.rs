@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_net_api::activity::{Activity, Recent};
 use syncline_net_api::{Calendar, Call, LinkUse, Measurements, NetworkModel, Repeats, Sent, Transfer};
-use syncline_net_api::{Origin, Route, START, Tail, Trail};
+use syncline_net_api::{Origin, Route, StretchId, Tail, Trail};
 use syncline_units::{Bytes, LinkId, NpuId, Rate, Time};
 
 /// Selects one of the models.
@@ -246,9 +246,9 @@ impl<'a> Links<'a> {
     /// Records the passage of a message over a link, and what it waited for there. Returns its stretch and
     /// its origin.
     #[inline]
-    fn passes(&mut self, passage: &Passage, origin: &Origin, trail: &mut Trail) -> (u32, Origin) {
+    fn passes(&mut self, passage: &Passage, origin: &Origin, trail: &mut Trail) -> (StretchId, Origin) {
         if !trail.is_on() {
-            return (START, *origin);
+            return (StretchId::START, *origin);
         }
         let Passage { port, comes, start, time, route, own } = *passage;
         let port = &mut self.ports[port];
@@ -288,7 +288,7 @@ impl<'a> Links<'a> {
     #[inline]
     fn both_through(
         &self,
-        stretch: u32,
+        stretch: StretchId,
         (port, time, end): (usize, Time, Time),
         (slowest, tail): (Slowest, Time),
         origin: &Origin,
@@ -441,7 +441,7 @@ impl NetworkModel for Links<'_> {
         }
     }
 
-    fn trail(&mut self, visit: &mut dyn FnMut(&mut u32)) {
+    fn visit_stretches(&mut self, visit: &mut dyn FnMut(&mut StretchId)) {
         self.ports.iter_mut().for_each(|port| port.tail.visit(visit));
         self.travels.iter_mut().for_each(|travel| visit(travel.origin.stretch_mut()));
     }

@@ -11,7 +11,7 @@ pub mod model;
 pub mod radix;
 
 /// What models tell of the critical path.
-pub use syncline_critical_path::{Origin, Route, START, Tail, Trail};
+pub use syncline_critical_path::{Origin, Route, StretchId, Tail, Trail};
 /// What models report.
 pub use syncline_timeline::{Packets, Table, tables};
 

@@ -3,7 +3,7 @@
 
 use crate::activity::Activity;
 use crate::calendar::{Calendar, Call};
-use syncline_critical_path::Origin;
+use syncline_critical_path::{Origin, StretchId};
 use syncline_diagnostics::Diagnostic;
 use syncline_timeline::{Packets, Table};
 use syncline_units::{Bytes, CollectiveKind, LinkId, NpuId, Time};
@@ -195,7 +195,7 @@ pub trait NetworkModel: Measurements {
     }
 
     /// Visits every stretch of the critical path that the model refers to.
-    fn trail(&mut self, visit: &mut dyn FnMut(&mut u32)) {
+    fn visit_stretches(&mut self, visit: &mut dyn FnMut(&mut StretchId)) {
         let _ = visit;
     }
 

@@ -251,7 +251,7 @@ impl NetworkModel for Flows<'_> {
         }
     }
 
-    fn trail(&mut self, visit: &mut dyn FnMut(&mut u32)) {
+    fn visit_stretches(&mut self, visit: &mut dyn FnMut(&mut StretchId)) {
         self.flights.iter_mut().for_each(|flight| visit(flight.origin.stretch_mut()));
         self.connections.stretches().for_each(visit);
     }

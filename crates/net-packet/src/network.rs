@@ -364,7 +364,7 @@ impl NetworkModel for Packets<'_> {
         self.ask(now, calendar);
     }
 
-    fn trail(&mut self, visit: &mut dyn FnMut(&mut u32)) {
+    fn visit_stretches(&mut self, visit: &mut dyn FnMut(&mut StretchId)) {
         self.trips.visit(visit);
     }
 

@@ -4,7 +4,7 @@
 //! queueing: the connection stands still until a time-out, or waits for other packets, its window, or
 //! acknowledgements. Messages of one connection follow each other.
 
-use syncline_net_api::{Origin, START, Trail};
+use syncline_net_api::{Origin, StretchId, Trail};
 use syncline_units::{Bytes, Rate, Time};
 
 /// The path of a connection, as a message that is alone on it finds it.
@@ -34,7 +34,7 @@ impl Way {
 
     /// Records the time that links of other tiers need for what takes `bytes` on the slowest link and ends
     /// with `stretch` after `taken` in total.
-    fn bound_by_others(&self, stretch: u32, bytes: Time, taken: Time, trail: &mut Trail) {
+    fn bound_by_others(&self, stretch: StretchId, bytes: Time, taken: Time, trail: &mut Trail) {
         if let Some(others) = self.others {
             let time = u128::from(bytes.0) * u128::from(self.rate.0) / u128::from(others.0.max(1));
             trail.bound_by_others(stretch, self.tier, taken, Time(time as u64));
@@ -60,13 +60,13 @@ pub(crate) struct Trips {
     /// Indexed by message.
     messages: Vec<Option<Trip>>,
     /// Indexed by connection: its path, the stretch with which its last message left, and when that was.
-    connections: Vec<(Way, u32, Time)>,
+    connections: Vec<(Way, StretchId, Time)>,
 }
 
 impl Trips {
     /// Adds a connection.
     pub(crate) fn open(&mut self, way: Way) {
-        self.connections.push((way, START, Time::ZERO));
+        self.connections.push((way, StretchId::START, Time::ZERO));
     }
 
     /// Called when message `id` is written to a connection.
@@ -113,7 +113,7 @@ impl Trips {
     }
 
     /// Visits every stretch that this refers to.
-    pub(crate) fn visit(&mut self, visit: &mut dyn FnMut(&mut u32)) {
+    pub(crate) fn visit(&mut self, visit: &mut dyn FnMut(&mut StretchId)) {
         self.messages.iter_mut().flatten().for_each(|trip| visit(trip.origin.stretch_mut()));
         self.connections.iter_mut().for_each(|(_, stretch, _)| visit(stretch));
     }

@@ -77,7 +77,7 @@ pub(crate) fn collectives(prepared: &Prepared, finished: &[Row<CollectiveRecord>
     let rows: Vec<&CollectiveRecord> = finished.iter().map(|row| &row.what).collect();
     let workload = &prepared.workload;
     let plan = |row: &CollectiveRecord| &prepared.plans.plans[row.plan as usize];
-    let ranks = |row: &CollectiveRecord| workload.roles[usize::from(row.role)].size();
+    let ranks = |row: &CollectiveRecord| workload.roles[row.role.index()].size();
     let text = |of: &dyn Fn(&CollectiveRecord) -> String| rows.iter().copied().map(of).collect::<Vec<_>>();
     let int = |of: &dyn Fn(&CollectiveRecord) -> i64| rows.iter().copied().map(of).collect::<Vec<_>>();
     let float = |of: &dyn Fn(&CollectiveRecord) -> f64| rows.iter().copied().map(of).collect::<Vec<_>>();
@@ -104,7 +104,7 @@ pub(crate) fn collectives(prepared: &Prepared, finished: &[Row<CollectiveRecord>
         part: text(&|r| r.part.name().to_owned()),
         iteration: int(&|r| i64::from(r.micro_batch / workload.micro_batches())),
         kind: text(&|r| plan(r).kind.name().to_owned()),
-        group: text(&|r| format!("{}.{}", workload.roles[usize::from(r.role)].name, r.group)),
+        group: text(&|r| format!("{}.{}", workload.roles[r.role.index()].name, r.group)),
         group_ranks: int(&|r| i64::from(ranks(r))),
         size_bytes: int(&|r| plan(r).bytes.0 as i64),
         algorithm: text(&algorithm),
@@ -119,7 +119,7 @@ pub(crate) fn collectives(prepared: &Prepared, finished: &[Row<CollectiveRecord>
         bus_bytes_per_s: float(&|r| rate(r) * factor(r)),
         bound_s: float(&|r| plan(r).bound.as_s()),
         groups: finished.iter().map(|r| i64::from(r.members)).collect(),
-        job: text(&|r| job_of(prepared, workload.roles[usize::from(r.role)].rank(r.group, 0))),
+        job: text(&|r| job_of(prepared, workload.roles[r.role.index()].rank(r.group, 0))),
         chosen: rows.iter().map(|r| prepared.plans.chosen[r.plan as usize].contains(&true)).collect(),
     })
 }

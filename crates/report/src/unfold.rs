@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use syncline_engine::record::{CollectiveRecord, RankRecord};
 use syncline_prepare::Prepared;
 use syncline_units::{LinkId, NpuId};
+use syncline_workload::RoleId;
 
 /// A table is expanded to at most this many rows.
 const LISTED: usize = 1 << 16;
@@ -47,13 +48,13 @@ pub(crate) fn collectives(prepared: &Prepared, records: Vec<CollectiveRecord>) -
     let symmetry = &prepared.symmetry;
     let roles = &prepared.workload.roles;
     // The groups that each simulated group of each role represents.
-    let mut stands_for: BTreeMap<(u16, u32), Vec<u32>> = BTreeMap::new();
+    let mut stands_for: BTreeMap<(RoleId, u32), Vec<u32>> = BTreeMap::new();
     if !symmetry.is_none() {
-        for (number, role) in (0u16..).zip(roles) {
+        for (id, role) in (0..).map(RoleId).zip(roles) {
             for group in 0..role.groups() {
                 let first = symmetry.representative(symmetry.class(NpuId(role.rank(group, 0))));
                 if let Some(seat) = role.seat(first.0) {
-                    stands_for.entry((number, seat.group)).or_default().push(group);
+                    stands_for.entry((id, seat.group)).or_default().push(group);
                 }
             }
         }

@@ -111,7 +111,7 @@ impl<N: NetworkModel> Engine<'_, N> {
             later(&mut run.last_sent, by);
         }
         for instance in self.instances.slots_mut() {
-            let role = usize::from(instance.record.role);
+            let role = instance.record.role.index();
             instance.sequence = instance.sequence.wrapping_add(sequences[role]);
             instance.number = instance.number.wrapping_add(numbers);
             shift_record(&mut instance.record, by, iterations);
@@ -122,7 +122,7 @@ impl<N: NetworkModel> Engine<'_, N> {
             window.base = window.base.wrapping_add(sequences);
         }
         for begun in self.to_tell.slots_mut() {
-            begun.sequence = begun.sequence.wrapping_add(sequences[usize::from(begun.role)]);
+            begun.sequence = begun.sequence.wrapping_add(sequences[begun.role.index()]);
         }
         for leaving in self.leaving.slots_mut() {
             shift_at(&mut leaving.at, iterations);

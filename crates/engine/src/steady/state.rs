@@ -120,7 +120,7 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
                 let of = match of {
                     WaitedFor::Memory => u64::MAX,
                     WaitedFor::PointToPoint => u64::MAX - 1,
-                    WaitedFor::Collective(role) => u64::from(role),
+                    WaitedFor::Collective(role) => u64::from(role.0),
                 };
                 self.push([layer_name(layer), of, exposed.0, first.0, bubble.0, skew.0]);
             }
@@ -239,7 +239,7 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
 
     fn set_name(&mut self, set: &CollectiveSet) {
         let instance = &self.engine.instances[set.instance];
-        let role = usize::from(instance.record.role);
+        let role = instance.record.role.index();
         let sequence = self.sequence(role, instance.sequence);
         self.push([role as u64, u64::from(instance.record.group), sequence, u64::from(set.slot)]);
     }
@@ -302,8 +302,8 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
             }
             EventKind::Admit => {
                 let begun = &self.engine.to_tell[Id::new(event.subject)];
-                let sequence = self.sequence(usize::from(begun.role), begun.sequence);
-                self.push([u64::from(begun.role), u64::from(begun.group), sequence]);
+                let sequence = self.sequence(begun.role.index(), begun.sequence);
+                self.push([u64::from(begun.role.0), u64::from(begun.group), sequence]);
                 self.push([u64::from(begun.chunk), u64::from(begun.phase), u64::from(begun.slot)]);
             }
         }

@@ -3,7 +3,7 @@
 use crate::sharing::Sharing;
 use std::collections::BTreeMap;
 use syncline_fabric::{Fabric, Symmetry};
-use syncline_net_api::START;
+use syncline_net_api::StretchId;
 use syncline_units::{LinkId, NpuId, Rate, Time};
 
 /// What the messages of a connection have in common. This includes priority and weight, because adapters and
@@ -45,7 +45,7 @@ pub(super) struct Connection {
     /// Rate that it would have with nothing else in flight.
     pub(super) alone: Rate,
     /// The stretch of the critical path with which its last message was complete, and when that was.
-    pub(super) last: (u32, Time),
+    pub(super) last: (StretchId, Time),
 }
 
 /// Connections on a fabric. One link of each class is represented.
@@ -114,7 +114,7 @@ impl<'a> Connections<'a> {
     }
 
     /// Returns the stretches of the critical path that connections refer to.
-    pub(super) fn stretches(&mut self) -> impl Iterator<Item = &mut u32> {
+    pub(super) fn stretches(&mut self) -> impl Iterator<Item = &mut StretchId> {
         self.list.iter_mut().map(|connection| &mut connection.last.0)
     }
 
@@ -186,7 +186,7 @@ impl<'a> Connections<'a> {
             Rate((u128::from(self.fabric.speed(*link).0.0) * paths.len() as u128 / u128::from(parts)) as u64)
         };
         let alone = paths.iter().flatten().map(of_link).min().unwrap_or_default();
-        Connection { ends, links, latency, alone, last: (START, Time::ZERO) }
+        Connection { ends, links, latency, alone, last: (StretchId::START, Time::ZERO) }
     }
 
     /// Called when a connection was closed.
