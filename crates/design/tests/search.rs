@@ -64,7 +64,7 @@ fn recommender(memory: Option<Bytes>) -> Model {
 }
 
 fn switch(rate: &str) -> Cluster {
-    let spec: build::Spec = serde_json::from_value(serde_json::json!({
+    let spec: build::BuiltSpec = serde_json::from_value(serde_json::json!({
         "network": { "switch": { "hosts": 8, "rate": rate, "latency": "1us" } }
     }))
     .unwrap();

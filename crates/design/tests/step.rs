@@ -61,7 +61,7 @@ fn direct() -> Arc<RoutedLinks> {
 }
 
 fn on_switch() -> Arc<RoutedLinks> {
-    let spec: build::Spec = serde_json::from_value(serde_json::json!({
+    let spec: build::BuiltSpec = serde_json::from_value(serde_json::json!({
         "network": { "switch": { "hosts": SERVERS, "rate": "1GB/s", "latency": "1us" } }
     }))
     .unwrap();

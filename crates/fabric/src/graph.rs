@@ -7,13 +7,15 @@
 use crate::Link;
 use crate::multipath::Equal;
 use crate::passage::Passage;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::OnceLock;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_units::{LinkId, NpuId, Rate, Time};
 
 /// A directed link of a graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct GraphLink {
     /// Vertex that sends.
     pub from: u32,
@@ -22,6 +24,7 @@ pub struct GraphLink {
     /// Payload rate.
     pub rate: Rate,
     /// Latency.
+    #[serde(default)]
     pub latency: Time,
 }
 

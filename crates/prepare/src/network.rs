@@ -1,7 +1,7 @@
 //! Builds the [`Fabric`] from a scenario's network, and checks that the ranks can reach each other.
 
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
-use syncline_fabric::{Dimension, Fabric, Graph, GraphLink};
+use syncline_fabric::{Dimension, Fabric, Graph};
 use syncline_scenario::{Dim, Fabric as Spec, Routing, Spread};
 use syncline_units::{DimKind, NpuId};
 
@@ -27,22 +27,18 @@ pub fn fabric(spec: &Spec, seed: u64) -> Result<Fabric> {
             Fabric::regular(built)
         }
         Spec::Graph(graph) => {
-            let links = graph
-                .links
-                .iter()
-                .map(|link| GraphLink {
-                    from: link.from,
-                    to: link.to,
-                    rate: link.rate,
-                    latency: link.latency,
-                })
-                .collect();
             let routing = match &graph.routing {
                 Routing::Shortest => syncline_fabric::Routing::Shortest,
                 Routing::Ecmp(ecmp) => syncline_fabric::Routing::Ecmp { seed: ecmp.seed.unwrap_or(seed) },
                 Routing::Explicit(paths) => syncline_fabric::Routing::Explicit(paths.clone()),
             };
-            Ok(Fabric::graph(Graph::named(graph.names.clone(), graph.npus, graph.switches, links, routing)?))
+            Ok(Fabric::graph(Graph::named(
+                graph.names.clone(),
+                graph.npus,
+                graph.switches,
+                graph.links.clone(),
+                routing,
+            )?))
         }
         Spec::Built(spec) => syncline_fabric::build::build(spec, seed),
     }

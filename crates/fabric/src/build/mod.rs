@@ -1,6 +1,6 @@
 //! Families of fabrics that are built from a few numbers.
 //!
-//! - [`Spec`]: what a scenario gives: a family with its numbers and perhaps nodes; [`build`] turns it into a
+//! - [`BuiltSpec`]: what a scenario gives: a family with its numbers and perhaps nodes; [`build`] turns it into a
 //!   [`Fabric`];
 //! - [`fat_tree`], [`leaf_spine`]: switches in levels, based on `clos`;
 //! - [`dragonfly`], [`expander`]: switches of one level;
@@ -38,7 +38,7 @@ pub const MOST_LINKS: u64 = 1 << 24;
 /// A family, nodes and routes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Spec {
+pub struct BuiltSpec {
     /// The network that joins the hosts.
     pub network: Family,
     /// What the hosts are, if not single NPUs.
@@ -110,7 +110,7 @@ pub enum RoutePolicy {
 ///
 /// # Errors
 /// Everything that is impossible about the fabric. Keys begin with `fabric.built`.
-pub fn build(spec: &Spec, seed: u64) -> Result<Fabric> {
+pub fn build(spec: &BuiltSpec, seed: u64) -> Result<Fabric> {
     let key = |error: Diagnostic| {
         let below = error.key.as_deref().map_or(String::new(), |key| format!(".{key}"));
         error.key(format!("fabric.built.network.{}{below}", spec.network.name()))

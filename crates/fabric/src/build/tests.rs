@@ -593,6 +593,6 @@ fn tiers_have_efficiencies_of_their_own() {
     for wrong in ["0.0", "1.1", "-1.0"] {
         let spec =
             format!(r#"{{"network": {{"switch": {{"hosts": 2, "rate": "1Gb/s", "efficiency": {wrong}}}}}}}"#);
-        assert!(serde_json::from_str::<Spec>(&spec).is_err(), "{wrong}");
+        assert!(serde_json::from_str::<BuiltSpec>(&spec).is_err(), "{wrong}");
     }
 }
