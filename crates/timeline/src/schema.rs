@@ -6,7 +6,7 @@
 
 use crate::Summary;
 use crate::summary::{
-    AxisSummary, Bottleneck, DimSummary, Ended, JobSummary, Overload, Packets, PathKind, PathPart, WorkRates,
+    AxisSummary, Bottleneck, DimSummary, JobSummary, Overload, Packets, PathPart, WorkRates,
 };
 use crate::tables;
 
@@ -32,7 +32,7 @@ pub struct Schema {
     pub names: &'static [Name],
 }
 
-/// Every table that a run may have.
+/// Every table that a run may have, except those of ASTRA-sim 2's simulators.
 pub static TABLES: [Schema; 15] = [
     tables::Layers::SCHEMA,
     tables::Collectives::SCHEMA,
@@ -137,8 +137,6 @@ values! {
     Option<Overload> = "overload";
     WorkRates = "rates of work";
     Bottleneck = "bottleneck";
-    Ended = r#"text: "finished", "limit_reached", "interrupted""#;
-    PathKind = r#"text: "compute", "bubble", "skew", "memory", "reduction", "bytes", "queueing", "latency", "timeout""#;
 }
 
 /// The text of documentation lines, each of which begins with a space.
@@ -190,6 +188,40 @@ macro_rules! table {
     };
 }
 
+/// Declares a set of words: each variant has its word in files and on screens.
+macro_rules! words {
+    (
+        $(#[$about:meta])*
+        pub enum $Words:ident {
+            $(#[$first_about:meta])* $First:ident = $first:literal
+            $(, $(#[$each_about:meta])* $Each:ident = $each:literal)* $(,)?
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+        pub enum $Words {
+            $(#[$first_about])*
+            #[serde(rename = $first)]
+            $First,
+            $( $(#[$each_about])* #[serde(rename = $each)] $Each, )*
+        }
+
+        impl $Words {
+            /// Its name in files and on screens.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    Self::$First => $first,
+                    $( Self::$Each => $each, )*
+                }
+            }
+        }
+
+        impl $crate::schema::Values for $Words {
+            const NAME: &'static str = concat!("text: \"", $first, "\"" $(, ", \"", $each, "\"")*);
+        }
+    };
+}
+
 /// Declares a structure of the summary: its keys are its fields.
 macro_rules! keys {
     (
@@ -222,7 +254,7 @@ macro_rules! keys {
     };
 }
 
-pub(crate) use {keys, table};
+pub(crate) use {keys, table, words};
 
 #[cfg(test)]
 mod tests {

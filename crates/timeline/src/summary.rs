@@ -1,19 +1,20 @@
 //! The summary: the main results in a few numbers.
 
-use crate::schema::{Name, Schema, Values, keys};
+use crate::schema::{Name, Schema, Values, keys, words};
 use serde::{Deserialize, Serialize};
 
-/// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ended {
-    /// Every rank finished.
-    #[default]
-    Finished,
-    /// A limit was reached. All numbers describe the time before it.
-    LimitReached,
-    /// The user interrupted the run. All numbers describe the time before that.
-    Interrupted,
+words! {
+    /// How a run ended.
+    #[derive(Default)]
+    pub enum Ended {
+        /// Every rank finished.
+        #[default]
+        Finished = "finished",
+        /// A limit was reached. All numbers describe the time before it.
+        LimitReached = "limit_reached",
+        /// The user interrupted the run. All numbers describe the time before that.
+        Interrupted = "interrupted",
+    }
 }
 
 keys! {
@@ -182,44 +183,27 @@ keys! {
     }
 }
 
-/// What a part of the critical path is spent on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PathKind {
-    /// Compute, up to the mean compute time of all ranks.
-    Compute,
-    /// Compute beyond that of the rank that computes longest: work that ranks do one after the other.
-    Bubble,
-    /// Compute beyond the mean of all ranks, up to that of the rank that computes longest.
-    Skew,
-    /// Memory operations and host operations.
-    Memory,
-    /// Combining received data with local data.
-    Reduction,
-    /// Bytes of messages, at the rate of the links.
-    Bytes,
-    /// Messages that wait for other messages on shared links.
-    Queueing,
-    /// Latency of links, injection and endpoints.
-    Latency,
-    /// Connections that send nothing until a retransmission time-out.
-    Timeout,
-}
-
-impl PathKind {
-    /// Its name in files and on screens.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Compute => "compute",
-            Self::Bubble => "bubble",
-            Self::Skew => "skew",
-            Self::Memory => "memory",
-            Self::Reduction => "reduction",
-            Self::Bytes => "bytes",
-            Self::Queueing => "queueing",
-            Self::Latency => "latency",
-            Self::Timeout => "timeout",
-        }
+words! {
+    /// What a part of the critical path is spent on.
+    pub enum PathKind {
+        /// Compute, up to the mean compute time of all ranks.
+        Compute = "compute",
+        /// Compute beyond that of the rank that computes longest: work that ranks do one after the other.
+        Bubble = "bubble",
+        /// Compute beyond the mean of all ranks, up to that of the rank that computes longest.
+        Skew = "skew",
+        /// Memory operations and host operations.
+        Memory = "memory",
+        /// Combining received data with local data.
+        Reduction = "reduction",
+        /// Bytes of messages, at the rate of the links.
+        Bytes = "bytes",
+        /// Messages that wait for other messages on shared links.
+        Queueing = "queueing",
+        /// Latency of links, injection and endpoints.
+        Latency = "latency",
+        /// Connections that send nothing until a retransmission time-out.
+        Timeout = "timeout",
     }
 }
 
@@ -299,13 +283,13 @@ impl Bottleneck {
             Self::Nothing => "nothing",
             Self::Links { tier } => tier,
             Self::Communication => "communication",
-            Self::Compute => "compute",
-            Self::Bubble => "bubble",
-            Self::Skew => "skew",
-            Self::Memory => "memory",
-            Self::Reduction => "reduction",
-            Self::Latency => "latency",
-            Self::Timeout => "timeout",
+            Self::Compute => PathKind::Compute.name(),
+            Self::Bubble => PathKind::Bubble.name(),
+            Self::Skew => PathKind::Skew.name(),
+            Self::Memory => PathKind::Memory.name(),
+            Self::Reduction => PathKind::Reduction.name(),
+            Self::Latency => PathKind::Latency.name(),
+            Self::Timeout => PathKind::Timeout.name(),
         }
     }
 }
@@ -443,5 +427,42 @@ keys! {
         pub calibrated: String,
         /// Assumptions that the run had to make, one sentence each.
         pub notes: Vec<String>,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bottleneck, PathKind};
+
+    /// The words of a bottleneck are the same on screens, in files and in the reference.
+    #[test]
+    fn a_bottleneck_is_written_as_it_is_named() {
+        let links = Bottleneck::Links { tier: "rail".to_owned() };
+        let all = [
+            Bottleneck::Nothing,
+            Bottleneck::Communication,
+            Bottleneck::Compute,
+            Bottleneck::Bubble,
+            Bottleneck::Skew,
+            Bottleneck::Memory,
+            Bottleneck::Reduction,
+            Bottleneck::Latency,
+            Bottleneck::Timeout,
+        ];
+        let mut words: Vec<&str> = all.iter().map(Bottleneck::name).collect();
+        for one in &all {
+            assert_eq!(serde_json::to_value(one).unwrap(), serde_json::json!({"kind": one.name()}));
+        }
+        assert_eq!(
+            serde_json::to_value(&links).unwrap(),
+            serde_json::json!({"kind": "links", "tier": "rail"})
+        );
+        words.push("links");
+        words.sort_unstable();
+        let listed = Bottleneck::SCHEMA.names[0].values.strip_prefix("text: ").unwrap();
+        let mut listed: Vec<&str> = listed.split(", ").map(|word| word.trim_matches('"')).collect();
+        listed.sort_unstable();
+        assert_eq!(listed, words);
+        assert_eq!(serde_json::to_value(PathKind::Timeout).unwrap(), "timeout");
     }
 }
