@@ -7,9 +7,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::time::Duration;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
+use syncline_report::Show;
 use syncline_scenario::Scenario;
 use syncline_scenario::{Collectives, Limits, NetworkSettings, Trace};
-use syncline_simulate::{Control, Progress, Show};
+use syncline_simulate::{Control, Progress};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
@@ -86,7 +87,7 @@ fn show(py: Python<'_>, scenario: &str, what: &str) -> PyResult<String> {
         "plan" => Show::Plan,
         other => return Err(PyValueError::new_err(format!("no part of a scenario is called {other}"))),
     };
-    detached(py, || syncline_simulate::show(&read(scenario)?, what))
+    detached(py, || syncline_report::show(&read(scenario)?, what))
 }
 
 /// The bill of a fabric as JSON: its `items`, and their sums `usd` and `watts`. `fabric` and `prices` are those

@@ -8,7 +8,8 @@
 //! - `diagnosis`: the bottleneck of the step; `contention`: which links delayed which messages; `overload`: links that
 //!   `analytical` loads with more than they can carry; `loss`: what time-outs cost;
 //! - `work_rates`: samples, tokens and operations per second; [`mod@cost`]: what the fabric costs, and iterations per
-//!   dollar; `vocabulary`: notes about padded vocabularies.
+//!   dollar; `vocabulary`: notes about padded vocabularies;
+//! - [`mod@show`]: describes a scenario without running it.
 
 mod contention;
 pub mod cost;
@@ -18,6 +19,7 @@ mod links;
 mod loss;
 mod moments;
 mod overload;
+pub mod show;
 mod summary;
 mod tables;
 mod timeline;
@@ -26,5 +28,6 @@ mod vocabulary;
 mod work_rates;
 
 pub use jobs::interference;
+pub use show::{Show, show};
 pub use summary::compare;
 pub use timeline::timeline;

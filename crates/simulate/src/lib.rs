@@ -1,13 +1,11 @@
 //! The run loop: takes a resolved scenario and returns a timeline.
 //!
 //! - [`run()`]: prepares the scenario, steps the engine on the network model, and reports; [`execute`]: without the report;
-//! - [`check`], [`show`]: check and describe a scenario without running it.
+//! - [`check`]: checks a scenario without running it.
 
 mod run;
-mod show;
 
 pub use run::{execute, run};
-pub use show::show;
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -58,15 +56,4 @@ pub fn check(scenario: &Scenario) -> Diagnostics {
         Ok(prepared) => prepared.warnings,
         Err(errors) => errors,
     }
-}
-
-/// What [`show`] describes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Show {
-    /// NPUs, dimensions, links.
-    Fabric,
-    /// Tasks of each rank class, groups, bytes and work.
-    Workload,
-    /// The plan of each collective that the workload uses.
-    Plan,
 }

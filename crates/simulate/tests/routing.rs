@@ -3,8 +3,9 @@
 use crate::support::simulate;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use syncline_report::Show;
 use syncline_scenario::Scenario;
-use syncline_simulate::{Control, Show, run};
+use syncline_simulate::{Control, run};
 use syncline_timeline::Data;
 
 const MODELS: [&str; 3] = ["analytical", "queued", "packet"];
@@ -187,7 +188,7 @@ fn the_pair_of_npus_chooses_the_switch_in_every_model() {
 fn chunks_of_a_dimension_whose_pairs_choose_wait_in_one_queue() {
     let fabric = |spread: &str| -> Value {
         let scenario: Scenario = serde_json::from_value(pods(spread, "packet")).unwrap();
-        serde_json::from_str(&syncline_simulate::show(&scenario, Show::Fabric).unwrap()).unwrap()
+        serde_json::from_str(&syncline_report::show(&scenario, Show::Fabric).unwrap()).unwrap()
     };
     let local = &fabric("pair")["dims"][0];
     assert_eq!(
