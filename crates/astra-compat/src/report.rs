@@ -1,13 +1,69 @@
-//! Converts an outcome to a timeline, so that a drop-in run leaves the same results folder as any other.
+//! Converts an outcome to a timeline, so that a drop-in run leaves the same results folder as any other; and to JSON.
 //!
 //! These are ASTRA-sim's numbers by ASTRA-sim's rules: since ports are never busy, a collective may be faster
 //! than its network interface. The summary says so; the checks of native runs do not apply.
 
 use crate::outcome::{Ended, Outcome};
 use crate::{Backend, algorithms::Pattern};
+use serde::{Serialize, Serializer};
 use syncline_timeline::{Bottleneck, Ended as RunEnded, Summary, Table, Timeline, tables};
 
 const NS: f64 = 1e-9;
+
+impl From<Ended> for RunEnded {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Finished => Self::Finished,
+            Ended::EventLimit | Ended::TimeLimit => Self::LimitReached,
+            Ended::Cancelled => Self::Interrupted,
+        }
+    }
+}
+
+/// What `syncline astra-sim` writes about a run, without its collectives and warnings.
+#[derive(Serialize)]
+struct OutcomeView {
+    cycles: Option<u64>,
+    ended: RunEnded,
+    events: u64,
+    messages: u64,
+    npus: u32,
+    ranks: Vec<RankView>,
+    simulated_ns: u64,
+}
+
+#[derive(Serialize)]
+struct RankView {
+    communication_cycles: Option<u64>,
+    cycles: u64,
+    exposed_communication_cycles: i64,
+    gpu_cycles: Option<u64>,
+    rank: u32,
+    wall_cycles: u64,
+}
+
+impl Serialize for Outcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let rank = |rank: &crate::RankResult| RankView {
+            communication_cycles: rank.comm,
+            cycles: rank.cycles,
+            exposed_communication_cycles: rank.exposed,
+            gpu_cycles: rank.gpu,
+            rank: rank.rank,
+            wall_cycles: rank.wall,
+        };
+        let view = OutcomeView {
+            cycles: self.cycles(),
+            ended: self.ended.into(),
+            events: self.events,
+            messages: self.messages,
+            npus: self.npus,
+            ranks: self.ranks.iter().map(rank).collect(),
+            simulated_ns: self.simulated_ns,
+        };
+        view.serialize(serializer)
+    }
+}
 
 /// Returns the timeline of an outcome.
 pub fn timeline(outcome: &Outcome, backend: Backend) -> Timeline {
@@ -21,11 +77,7 @@ pub fn timeline(outcome: &Outcome, backend: Backend) -> Timeline {
         Backend::Aware => "ASTRA-sim analytical, congestion aware",
     };
     let summary = Summary {
-        ended: match outcome.ended {
-            Ended::Finished => RunEnded::Finished,
-            Ended::EventLimit | Ended::TimeLimit => RunEnded::LimitReached,
-            Ended::Cancelled => RunEnded::Interrupted,
-        },
+        ended: outcome.ended.into(),
         ranks: u64::from(outcome.npus),
         simulated_ranks: u64::from(outcome.npus),
         npus: u64::from(outcome.npus),

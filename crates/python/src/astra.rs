@@ -6,7 +6,7 @@ use crate::watch::{Listeners, watched};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
-use syncline_astra_compat::{Backend, Ended, Inputs, Options, Outcome};
+use syncline_astra_compat::{Backend, Ended, Inputs, Options};
 use syncline_convert::AstraFiles;
 use syncline_diagnostics::Diagnostics;
 use syncline_scenario::NetworkSettings;
@@ -88,33 +88,6 @@ fn astra_sim(
     let found = diagnostics.to_json();
     let run = syncline_simulate::Run { timeline, diagnostics };
     let run = Run::new(run, outcome.ended == Ended::Cancelled);
-    Ok((outcome.astra_text(), json(&outcome), found, finished, run))
-}
-
-fn json(outcome: &Outcome) -> String {
-    let ranks = outcome.ranks.iter().map(|rank| {
-        serde_json::json!({
-            "rank": rank.rank,
-            "cycles": rank.cycles,
-            "exposed_communication_cycles": rank.exposed,
-            "wall_cycles": rank.wall,
-            "gpu_cycles": rank.gpu,
-            "communication_cycles": rank.comm,
-        })
-    });
-    let ended = match outcome.ended {
-        Ended::Finished => "finished",
-        Ended::EventLimit | Ended::TimeLimit => "limit_reached",
-        Ended::Cancelled => "interrupted",
-    };
-    serde_json::json!({
-        "ended": ended,
-        "npus": outcome.npus,
-        "cycles": outcome.cycles(),
-        "simulated_ns": outcome.simulated_ns,
-        "events": outcome.events,
-        "messages": outcome.messages,
-        "ranks": ranks.collect::<Vec<_>>(),
-    })
-    .to_string()
+    let text = serde_json::to_string(&outcome).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok((outcome.astra_text(), text, found, finished, run))
 }
