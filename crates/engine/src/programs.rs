@@ -227,7 +227,7 @@ impl<N: NetworkModel> Engine<'_, N> {
     /// The stretch of a message that has left or arrived. If the network model records none, the whole time counts as
     /// queueing.
     #[inline]
-    fn known_stretch(&mut self, id: Id<Message>) -> u32 {
+    fn known_stretch(&mut self, id: Id<Message>) -> StretchId {
         match self.calendar.trail.take(id.number()) {
             StretchId::START if self.calendar.trail.is_on() => self.unknown_stretch(id),
             stretch => stretch,
@@ -236,7 +236,7 @@ impl<N: NetworkModel> Engine<'_, N> {
 
     /// A stretch for a message of which the network model records none.
     #[cold]
-    fn unknown_stretch(&mut self, id: Id<Message>) -> u32 {
+    fn unknown_stretch(&mut self, id: Id<Message>) -> StretchId {
         let message = self.messages[id];
         let origin = self.origin_of(&message);
         let time = self.now.saturating_sub(message.sent);

@@ -415,7 +415,7 @@ pub(crate) struct ChunkRun {
     pub(crate) extent: Extent,
     pub(crate) last_sent: Time,
     /// The stretch at whose end its last message leaves.
-    pub(crate) last_left: u32,
+    pub(crate) last_left: StretchId,
     /// What it belongs to on the critical path, once it runs.
     pub(crate) purpose: Purpose,
     /// Sums over this phase, booked at its end.

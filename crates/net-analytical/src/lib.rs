@@ -293,7 +293,7 @@ impl<'a> Links<'a> {
         (slowest, tail): (Slowest, Time),
         origin: &Origin,
         trail: &mut Trail,
-    ) -> u32 {
+    ) -> StretchId {
         // The last link remains the one to wait for if the others take at most half its time. A link of the
         // same tier that is no slower does not count, because both change together.
         let same = slowest.tier == self.ports[port].tier && slowest.time <= time;

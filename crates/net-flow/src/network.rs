@@ -21,7 +21,7 @@ use syncline_net_api::activity::Activity;
 use syncline_net_api::{
     Calendar, Call, Contention, LinkUse, Measurements, NetworkModel, Owner, Sent, Transfer,
 };
-use syncline_net_api::{Origin, Trail};
+use syncline_net_api::{Origin, StretchId, Trail};
 use syncline_units::{Bytes, LinkId, Rate, Time};
 
 /// The model calls itself: messages are complete.

@@ -16,8 +16,8 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_fabric::Fabric;
 use syncline_net_api::activity::Activity;
 use syncline_net_api::{
-    Calendar, Call, Halt, LinkUse, Measurements, NetworkModel, Packets as Counts, Sent, Stall, Table,
-    Transfer,
+    Calendar, Call, Halt, LinkUse, Measurements, NetworkModel, Packets as Counts, Sent, Stall, StretchId,
+    Table, Transfer,
 };
 use syncline_units::{Bytes, LinkId, NpuId, Rate, Time};
 

@@ -348,6 +348,7 @@ mod tests {
     use super::*;
     use crate::TaskKind;
     use crate::exchange::{GivenExchange, When};
+    use crate::layer::Sharding;
     use crate::matching;
     use crate::memory::footprints;
     use crate::parallel::{Axes, MeshSpec};

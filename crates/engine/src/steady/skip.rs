@@ -78,7 +78,7 @@ impl<N: NetworkModel> Engine<'_, N> {
             for queue in rank.schedulers.iter_mut().flat_map(|scheduler| &mut scheduler.queues) {
                 let shift = |mut queued: QueuedRun| {
                     let instance = self.runs[queued.run].instance;
-                    let role = usize::from(self.instances[instance].record.role);
+                    let role = self.instances[instance].record.role.index();
                     shift_priority(&mut queued.priority, own);
                     queued.sequence = queued.sequence.wrapping_add(sequences[role]);
                     queued
