@@ -3,11 +3,13 @@
 use crate::support::fabric::star;
 use syncline_diagnostics::Diagnostic;
 use syncline_fabric::{Dimension, Fabric};
-use syncline_net_packet::{Congestion, Dcqcn, Framing, Marking, Parameters, Settings, Sharing, Transport};
+use syncline_net_packet::{
+    Congestion, Dcqcn, Framing, Marking, PacketSettings, Parameters, Sharing, Transport,
+};
 use syncline_units::{Bytes, DimKind, Rate, Time};
 
 fn check(all: Parameters) -> Vec<Diagnostic> {
-    Settings { all, ..Settings::default() }.check(&star(4)).0
+    PacketSettings { all, ..PacketSettings::default() }.check(&star(4)).0
 }
 
 fn good(parameters: Parameters) {
@@ -212,7 +214,7 @@ fn dimensions_have_parameters_of_their_own_by_name() {
     let wrong = Parameters { initial_window: 0, ..tcp() };
     let keys = |all, dims: &[(&str, Parameters)]| -> Vec<String> {
         let dims = dims.iter().map(|&(name, of)| (name.to_owned(), of)).collect();
-        let found = Settings { all, dims }.check(&two_dimensions()).0;
+        let found = PacketSettings { all, dims }.check(&two_dimensions()).0;
         found.into_iter().map(|each| each.key.unwrap()).collect()
     };
     assert_eq!(keys(tcp(), &[]), [] as [&str; 0]);
@@ -225,7 +227,7 @@ fn dimensions_have_parameters_of_their_own_by_name() {
         keys(tcp(), &[("out", wrong), ("up", wrong)]),
         ["network.dims.up.initial_window", "network.dims.out.initial_window"]
     );
-    let unknown = Settings { all: tcp(), dims: [("uo".to_owned(), tcp())].into() };
+    let unknown = PacketSettings { all: tcp(), dims: [("uo".to_owned(), tcp())].into() };
     let found = unknown.check(&two_dimensions()).0.remove(0);
     assert_eq!((found.key.as_deref(), found.allowed.as_deref()), (Some("network.dims.uo"), Some("up, out")));
     let found = unknown.check(&star(2)).0.remove(0);
@@ -240,13 +242,13 @@ fn dimensions_have_parameters_of_their_own_by_name() {
 
 #[test]
 fn settings_are_read_with_all_dimensions_and_refuse_unknown_keys() {
-    let read = |text: &str| serde_json::from_str::<Settings>(text);
+    let read = |text: &str| serde_json::from_str::<PacketSettings>(text);
     let settings = read(r#"{"mtu": "9000B", "dims": {"up": {"transport": "rdma"}}}"#).unwrap();
     assert_eq!((settings.all.mtu, settings.dims["up"].transport), (Bytes(9_000), Transport::Rdma));
     assert_eq!(settings.dims["up"].mtu, Bytes(1_500));
     let written = serde_json::to_string(&settings).unwrap();
     assert_eq!(read(&written).unwrap(), settings);
-    assert!(!serde_json::to_string(&Settings::default()).unwrap().contains("dims"));
+    assert!(!serde_json::to_string(&PacketSettings::default()).unwrap().contains("dims"));
     assert!(read(r#"{"mtv": "9000B"}"#).is_err() && read(r#"{"dims": {"up": {"mtv": "1B"}}}"#).is_err());
     // A seed for those without one.
     let mut seeded = settings;

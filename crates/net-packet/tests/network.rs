@@ -5,8 +5,10 @@
 
 use crate::support::fabric::{BYTE, LATENCY, Said, graph, message, routed, run, send, star};
 use syncline_fabric::Routing;
-use syncline_net_api::{Calendar, LinkUse, Measurements, NetworkModel, Sent, Transfer};
-use syncline_net_packet::{Congestion, Marking, Packets, Parameters, Settings, Sharing, Transport};
+use syncline_net_api::{Calendar, Halt, LinkUse, Measurements, NetworkModel, Sent, Transfer};
+use syncline_net_packet::{
+    Congestion, ConnectionKey, Marking, PacketSettings, Packets, Parameters, Sharing, Transport,
+};
 use syncline_timeline::{Data, Table};
 use syncline_units::{Bytes, LinkId, NpuId, Rate, Time};
 
@@ -19,8 +21,8 @@ const TRIP: u64 = 2 * (FULL + LATENCY);
 /// A second.
 const S: u64 = 1_000_000_000_000;
 
-fn settings(all: Parameters) -> Settings {
-    Settings { all, ..Settings::default() }
+fn settings(all: Parameters) -> PacketSettings {
+    PacketSettings { all, ..PacketSettings::default() }
 }
 
 fn rdma() -> Parameters {
@@ -127,7 +129,11 @@ fn connections_belong_to_a_pair_a_lane_and_a_job() {
     ];
     send(&mut network, &mut calendar, &messages);
     let flows: Vec<_> = network.flows().collect();
-    assert_eq!(flows, [((0, 1, 0, 0), 0), ((0, 1, 0, 2), 3), ((0, 1, 4, 0), 2), ((1, 0, 0, 0), 1)]);
+    let key = |from, to, lane, job| ConnectionKey { from, to, lane, job };
+    assert_eq!(
+        flows,
+        [(key(0, 1, 0, 0), 0), (key(0, 1, 0, 2), 3), (key(0, 1, 4, 0), 2), (key(1, 0, 0, 0), 1)]
+    );
     let said = run(&mut network, &mut calendar, u64::MAX);
     assert_eq!(said.delivered.len(), 5);
     let tables = network.tables(Time(S));
@@ -369,7 +375,7 @@ fn rdma_gives_up_after_eight_time_outs() {
     let stalls = network.stalls();
     assert_eq!(stalls.len(), 8);
     assert_eq!((stalls[7].in_a_row, stalls[7].end.0 - stalls[7].start.0), (8, parameters.min_timeout.0));
-    let (why, help) = network.stuck().unwrap();
+    let Halt { why, help } = network.stuck().unwrap();
     let name = |npu| fabric.vertex_name(npu);
     assert_eq!(
         why,
@@ -395,7 +401,7 @@ fn ports_that_pause_each_other_in_a_cycle_are_told_of() {
     let said = run(&mut network, &mut calendar, 10 * S);
     assert_eq!(said.delivered, []);
     let held = network.simulation().stuck();
-    let (why, help) = network.stuck().unwrap();
+    let Halt { why, help } = network.stuck().unwrap();
     assert!(why.starts_with(&format!("priority flow control: {} ports were paused", held.len())), "{why}");
     // The port that holds the most is named; of several, the first.
     let most = held.iter().map(|each| each.1).max().unwrap();

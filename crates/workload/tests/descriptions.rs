@@ -96,8 +96,9 @@ fn tasks_are_described_by_name_or_number_and_by_file() {
 
 #[test]
 fn peers_are_given_by_number_or_by_distance() {
-    assert_eq!([Peer::Ahead(3), Peer::Ahead(-2), Peer::Rank(RankId(9))].map(|peer| peer.of(5).0), [8, 3, 9]);
-    assert_eq!(Peer::Ahead(-6).of(5), RankId(u32::MAX));
+    let peers = [Peer::Ahead(3), Peer::Ahead(-2), Peer::Rank(RankId(9))];
+    assert_eq!(peers.map(|peer| peer.of_checked(5).0), [8, 3, 9]);
+    assert_eq!(Peer::Ahead(-6).of(5), None);
     let said = [Peer::Ahead(3), Peer::Ahead(-2), Peer::Rank(RankId(9))].map(|peer| peer.to_string());
     assert_eq!(said, ["rank +3", "rank -2", "rank 9"]);
     let of = |kind: TaskKind| kind.is_communication();

@@ -54,7 +54,7 @@ fn sent(workload: &Workload) -> Vec<(u32, u32, bool, u64)> {
     for rank in 0..workload.ranks {
         for task in &workload.classes[workload.class_of(rank) as usize].tasks {
             if let TaskKind::Send { to, bytes, .. } = task.kind {
-                found.push((rank, to.of(rank).0, task.part == Part::Forward, bytes.0));
+                found.push((rank, to.of_checked(rank).0, task.part == Part::Forward, bytes.0));
             }
         }
     }
@@ -154,17 +154,17 @@ fn parts_send_what_others_read_of_them() {
 fn sizes_are_rounded_up_to_bytes() {
     // 5 samples of 7 bytes: all of it to one reader, in thirds that are not even.
     let split = |samples, parameters| Split { samples, parameters };
-    let bytes = |source, reader, own| -> Vec<u64> {
-        Pattern::new(source, reader, own).pieces(Bytes(7), 5).map(|piece| piece.bytes).collect()
+    let bytes = |source, reader, reads| -> Vec<u64> {
+        Pattern::new(source, reader, reads).pieces(Bytes(7), 5).map(|piece| piece.bytes).collect()
     };
-    assert_eq!(bytes(split(1, 1), split(1, 1), false), [35]);
-    assert_eq!(bytes(split(1, 1), split(1, 4), true), [9; 4]);
-    assert_eq!(bytes(split(2, 1), split(3, 1), false), [12, 6, 6, 12]);
+    assert_eq!(bytes(split(1, 1), split(1, 1), Reads::All), [35]);
+    assert_eq!(bytes(split(1, 1), split(1, 4), Reads::Own), [9; 4]);
+    assert_eq!(bytes(split(2, 1), split(3, 1), Reads::All), [12, 6, 6, 12]);
     assert_eq!([split(1, 3).parameters_of(Bytes(10)), split(5, 1).parameters_of(Bytes(10))], [4, 10]);
-    let alike = |source, reader, own| Pattern::new(source, reader, own).is_one_to_one();
-    assert!(alike(split(4, 1), split(4, 1), false) && alike(split(2, 3), split(2, 3), true));
-    assert!(!alike(split(2, 3), split(2, 3), false) && !alike(split(1, 1), split(2, 1), false));
-    assert!(!alike(split(2, 1), split(1, 1), false) && !alike(split(1, 2), split(2, 1), false));
+    let alike = |source, reader, reads| Pattern::new(source, reader, reads).is_one_to_one();
+    assert!(alike(split(4, 1), split(4, 1), Reads::All) && alike(split(2, 3), split(2, 3), Reads::Own));
+    assert!(!alike(split(2, 3), split(2, 3), Reads::All) && !alike(split(1, 1), split(2, 1), Reads::All));
+    assert!(!alike(split(2, 1), split(1, 1), Reads::All) && !alike(split(1, 2), split(2, 1), Reads::All));
 }
 
 /// An operator of 1,000 bytes of parameters, in `samples x parameters` parts.

@@ -27,7 +27,7 @@ fn one(stages: u32) -> Parallel {
 fn sent(workload: &Workload, rank: u32) -> Vec<(u32, u32, u64)> {
     let tasks = &workload.classes[workload.class_of(rank) as usize].tasks;
     let send = |kind: &TaskKind| match *kind {
-        TaskKind::Send { to, bytes, tag } => Some((to.of(rank).0, tag, bytes.0)),
+        TaskKind::Send { to, bytes, tag } => Some((to.of(rank)?.0, tag, bytes.0)),
         _ => None,
     };
     tasks.iter().filter_map(|task| send(&task.kind)).collect()

@@ -91,7 +91,7 @@ fn ranks_divide_heads_and_tokens_evenly() {
 
 #[test]
 fn tables_are_exchanged_among_copies_of_whole_models() {
-    let tables = Layer { sharding: Sharding::Exchange, ..layer("tables") };
+    let tables = Layer { sharding: Sharding::Table, ..layer("tables") };
     let layers = [tables.clone(), layer("top")];
     assert!(train(&layers, &[4], &tensor(1), (1, 2)).is_ok());
     let found = one(&layers, 4, &tensor(2));
@@ -114,7 +114,7 @@ fn outputs_are_needed_by_later_layers_of_the_same_stage() {
     assert_eq!(found.key.as_deref(), Some("workload.layers.1.needed_by"));
     assert_eq!((found.nearest.as_deref(), found.allowed.as_deref()), (Some("third"), Some("second, third")));
     one(&[layer("zero"), needed("zero"), layer("second")], 2, &Parallel::default());
-    let last = Layer { sharding: Sharding::Exchange, ..layer("tables") };
+    let last = Layer { sharding: Sharding::Table, ..layer("tables") };
     let found = one(&[layer("zero"), last], 2, &Parallel::default());
     assert_eq!(found.key.as_deref(), Some("workload.layers.1.sharding"));
     assert_eq!(found.message, "a layer that is exchanged needs a later layer that uses its output");

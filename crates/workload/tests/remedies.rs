@@ -8,7 +8,7 @@ use syncline_workload::job::Training;
 use syncline_workload::layer::{Layer, Sharding};
 use syncline_workload::memory::{Footprint, footprints};
 use syncline_workload::parallel::{Axes, Parallel, Recompute};
-use syncline_workload::remedy::{Asked, fits, said};
+use syncline_workload::remedy::{Asked, fits, memory_size};
 use syncline_workload::types::Optimizer;
 
 const BATCH: u32 = 8;
@@ -30,7 +30,7 @@ fn blocks(number: u32) -> Vec<Layer> {
 
 fn needs(layers: &[Layer], ranks: u32, parallel: &Parallel, batch: u32) -> Option<Vec<Footprint>> {
     let batch = Batch { micro_batch: Some(batch), number: Number::MicroBatches(4) };
-    let training = Training::new(layers, &fabric(&[ranks]), parallel, (1, batch), types()).ok()?;
+    let training = Training::new(layers, &fabric(&[ranks]), parallel, 1, batch, types()).ok()?;
     Some(footprints(&training, Optimizer::Adam))
 }
 
@@ -102,7 +102,7 @@ fn checked(layers: &[Layer], ranks: u32, parallel: &Parallel, capacity: u64) -> 
         };
         let needed = after(&changes).expect("the changes are possible");
         assert!(needed <= capacity, "{changes:?} need {needed} of {capacity}");
-        assert_eq!(said(Bytes(needed)), total, "{changes:?}");
+        assert_eq!(memory_size(Bytes(needed)), total, "{changes:?}");
         // A smaller change of the last kind is not enough.
         let mut smaller = changes.clone();
         let (key, value) = smaller.last_mut().unwrap();
@@ -279,7 +279,7 @@ fn memory_is_said_in_four_digits_and_the_largest_unit() {
         (7 << 50, "7 PiB"),
         (u64::MAX, "16384 PiB"),
     ] {
-        assert_eq!(said(Bytes(bytes)), text, "{bytes}");
+        assert_eq!(memory_size(Bytes(bytes)), text, "{bytes}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Fabrics given link by link, and a calendar that calls a network until nothing more happens.
 
-use syncline_critical_path::Origin;
 use syncline_fabric::{Fabric, Graph, GraphLink, Routing};
+use syncline_net_api::Origin;
 use syncline_net_api::calendar::{CALL, CALL_LAST, DELIVER, LEFT};
 use syncline_net_api::{Calendar, Call, NetworkModel, Owner, Sent, Transfer};
 use syncline_net_packet::Packets;

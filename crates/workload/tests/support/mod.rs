@@ -75,7 +75,7 @@ pub(crate) fn train<'a>(
     parallel: &Parallel,
     (iterations, micro_batches): (u32, u32),
 ) -> Result<Training<'a>, Diagnostics> {
-    Training::new(layers, &fabric(sizes), parallel, (iterations, Batch::of(micro_batches)), types())
+    Training::new(layers, &fabric(sizes), parallel, iterations, Batch::of(micro_batches), types())
 }
 
 /// The tasks of such a job, which match.

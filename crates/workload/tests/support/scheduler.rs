@@ -164,10 +164,10 @@ impl<'a> Scheduler<'a> {
             }
             TaskKind::Send { to, bytes, tag } => {
                 let arrival = now + (self.costs.message)(bytes.0);
-                let channel = self.channels.entry((number, to.of(number).0, tag)).or_default();
+                let channel = self.channels.entry((number, to.of_checked(number).0, tag)).or_default();
                 match channel.awaited.pop_front() {
                     Some((reader, since)) => {
-                        let peer = to.of(number).0 as usize;
+                        let peer = to.of_checked(number).0 as usize;
                         self.ends(peer, reader, since, arrival.max(since));
                     }
                     None => channel.arrived.push_back(arrival),
@@ -175,7 +175,7 @@ impl<'a> Scheduler<'a> {
                 self.ends(rank, at, now, now);
             }
             TaskKind::Receive { from, tag, .. } => {
-                let channel = self.channels.entry((from.of(number).0, number, tag)).or_default();
+                let channel = self.channels.entry((from.of_checked(number).0, number, tag)).or_default();
                 match channel.arrived.pop_front() {
                     Some(arrival) => self.ends(rank, at, now, arrival.max(now)),
                     None => channel.awaited.push_back((at, now)),
