@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # What the Python module is built from: a change of a test does not start a release build.
 RUST := $(shell find crates \( -name tests -o -name benches \) -prune -o \( -name '*.rs' ! -name tests.rs -o -name Cargo.toml \) -print) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo check test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds bench bench-ddp bench-executor bench-flow bench-hub bench-joint bench-machine bench-packet bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 lint loom miri mutants wheel web schema transcripts clean
+.PHONY: help setup demo check test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds bench bench-ddp bench-executor bench-flow bench-hub bench-joint bench-machine bench-packet bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 experiments-topoopt2022 lint loom miri mutants wheel web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -123,6 +123,9 @@ experiments-dlrm2020: setup ## figures of dlrm2020 again, packet by packet; FIG=
 experiments-hier2021: setup ## figures of hier2021 again: bandwidth divided three ways; FIG=13 for one
 	$(BIN)/python -m experiments hier2021 $(FIG)
 
+experiments-topoopt2022: setup ## figures of topoopt2022 again: strategy and topology searched together; FIG=12 for one
+	$(BIN)/python -m experiments topoopt2022 $(FIG)
+
 experiments-luo2020: setup ## figures of luo2020 predicted, and run on a testbed where root is; FIG=6.5 for one, ARGS="--gloo PYTHON" beside Gloo
 	$(BIN)/python -m experiments luo2020 $(FIG) $(ARGS)
 
@@ -138,6 +141,7 @@ MIRI := MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=2 PROPTEST_RNG_SEED=1 
 
 miri: ## unsafe code in an interpreter that reports undefined behaviour; needs nightly Rust with miri and rust-src
 	$(MIRI) -p syncline-engine --lib prefetch::
+	$(MIRI) -p syncline-formats --lib flexnet::
 	$(MIRI) -p syncline-protocol --lib
 	$(MIRI) -p syncline-protocol --test all lanes::
 	$(MIRI) -p syncline-reduction --lib --test kernels

@@ -705,6 +705,7 @@ ELSEWHERE = {
     ("ModuleWorkload", "*"): "tests/models: needs PyTorch",
     ("ChakraWorkload", "*"): "tests/config/test_errors.py: paths of files",
     ("OperatorsWorkload", "*"): "tests/design/joint/test_search.py: files that a search writes, and others",
+    ("FlexNetWorkload", "*"): "tests/config/test_flexnet.py: paths of files",
     ("AstraTextWorkload", "*"): "tests/config/test_errors.py: paths of files",
     ("FileFabric", "*"): "tests/config/test_edges.py: paths of files, and names in them",
     ("Table", "*"): "tests/config/test_compute.py: the path of a file",

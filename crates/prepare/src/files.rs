@@ -7,12 +7,14 @@ use syncline_diagnostics::{Code, Diagnostic, Result};
 use syncline_formats::astra1::TextWorkload;
 use syncline_formats::astra2::Groups;
 use syncline_formats::chakra::Traces;
+use syncline_formats::flexnet::FlexNetGraph;
 use syncline_workload::operators::OperatorFile;
 
 /// The files that were read, by path. A file that changes later is not read again.
 #[derive(Debug, Default)]
 pub struct Files {
     operators: Kept<String, OperatorFile>,
+    task_graphs: Kept<String, FlexNetGraph>,
     texts: Kept<String, TextWorkload>,
     groups: Kept<String, Groups>,
     /// By prefix and number of ranks.
@@ -34,6 +36,11 @@ impl Files {
             })?;
             OperatorFile::read(&text, file)
         })
+    }
+
+    /// A task graph of FlexNet.
+    pub(crate) fn task_graph(&self, file: &str) -> Result<Arc<FlexNetGraph>> {
+        once(&self.task_graphs, file.to_owned(), || FlexNetGraph::read(Path::new(file)))
     }
 
     /// A workload of ASTRA-sim 1.

@@ -117,6 +117,12 @@ pub fn workload(
             positive("workload.iterations", *iterations)?;
             operators(scenario, fabric, &*files.operators(file)?, *iterations)
         }
+        Spec::FlexNet { file, iterations } => {
+            positive("workload.iterations", *iterations)?;
+            let mismatch = |what: &str, ranks| placement::mismatch(&scenario.placement, fabric, what, ranks);
+            let ranks = placement::count(&scenario.placement, fabric);
+            crate::flexnet::workload(&*files.task_graph(file)?, file, *iterations, ranks, &mismatch)
+        }
         Spec::AstraText { file, iterations } => {
             positive("workload.iterations", *iterations)?;
             crate::astra_text::workload(&*files.text(file)?, *iterations, &axes(scenario, fabric)?)

@@ -2,7 +2,7 @@
 //! everything that is wrong with it.
 //!
 //! - `network`, `placement`, [`jobs`], [`compute`], [`plans`]: build the fabric, ranks, workload, compute model and plans;
-//!   [`astra_text`] and [`chakra`] make workloads of [`files`], which are read once;
+//!   [`astra_text`], [`chakra`] and `flexnet` make workloads of [`files`], which are read once;
 //! - [`prepare()`]: builds and checks all of them; [`size`]: refuses what is too large;
 //! - `faults`: slow or broken parts; [`jitter`]: random variation;
 //! - [`several`]: jobs that share the fabric; `shared_memory`: checks that they fit into NPUs that they share;
@@ -18,6 +18,7 @@ mod even;
 mod exchanges;
 mod faults;
 pub mod files;
+mod flexnet;
 pub mod jitter;
 pub mod jobs;
 pub mod network;

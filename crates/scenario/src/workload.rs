@@ -78,6 +78,15 @@ pub enum Workload {
         #[serde(default = "one")]
         iterations: u32,
     },
+    /// A task graph of FlexNet, TopoOpt's simulator; each NPU is a server.
+    #[serde(rename = "flexnet")]
+    FlexNet {
+        /// Path of the file.
+        file: String,
+        /// Training iterations.
+        #[serde(default = "one")]
+        iterations: u32,
+    },
     /// An ASTRA-sim 1 text workload.
     AstraText {
         /// Path of the file.

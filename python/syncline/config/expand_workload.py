@@ -19,6 +19,7 @@ from syncline.config.workload import (
     CollectiveWorkload,
     Comm,
     Exchange,
+    FlexNetWorkload,
     Layer,
     LayersWorkload,
     ModelWorkload,
@@ -158,6 +159,10 @@ def expand(workload: Workload, origins: Origins, built: Built | None) -> Expande
             types = _types(workload.precision, GivenTypes())
             resolved = {"source": "operators", "file": file, "iterations": workload.iterations}
             return Expanded(resolved, types=types)
+        case FlexNetWorkload():
+            origins.move(("workload", "file"), ("workload", "flexnet"))
+            file = origins.source.relative(workload.flexnet)
+            return Expanded({"source": "flexnet", "file": file, "iterations": workload.iterations})
         case AstraTextWorkload():
             origins.move(("workload", "file"), ("workload", "astra_text"))
             file = origins.source.relative(workload.astra_text)

@@ -403,6 +403,15 @@ class OperatorsWorkload(Strict):
     """Training iterations."""
 
 
+class FlexNetWorkload(Strict):
+    """A task graph of FlexNet, the simulator of TopoOpt; each NPU is a server."""
+
+    flexnet: Annotated[str, Field(min_length=1)]
+    """Path of the file, a FlatBuffer (`.fbuf`)."""
+    iterations: Iterations = 1
+    """Training iterations."""
+
+
 class AstraTextWorkload(Strict):
     """A text workload of ASTRA-sim 1."""
 
@@ -420,6 +429,7 @@ Workload = Annotated[
     | Annotated[CollectivesWorkload, Tag("collectives")]
     | Annotated[ChakraWorkload, Tag("chakra")]
     | Annotated[OperatorsWorkload, Tag("operators")]
+    | Annotated[FlexNetWorkload, Tag("flexnet")]
     | Annotated[AstraTextWorkload, Tag("astra_text")],
     Discriminator(
         form(
@@ -431,6 +441,7 @@ Workload = Annotated[
             collectives="collectives",
             chakra="chakra",
             operators="operators",
+            flexnet="flexnet",
             astra_text="astra_text",
         )
     ),
