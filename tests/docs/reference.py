@@ -82,6 +82,7 @@ PARTS = {
     "Comm": ("Several collectives", "collective"),
     "ChakraWorkload": ("Chakra traces", "Chakra traces"),
     "OperatorsWorkload": ("Operators on servers", "operators"),
+    "FlexNetWorkload": ("FlexNet task graphs", "task graph"),
     "AstraTextWorkload": ("ASTRA-sim 1 text workloads", "ASTRA-sim 1 file"),
     "DimsFabric": ("Dimension by dimension", "dimensions"),
     "Dim": ("Dimension by dimension", "dimension"),
@@ -116,6 +117,7 @@ DESIGN_PARTS = {
 """The same for the schema of design specs."""
 
 JOINT_PARTS = {
+    "Reconfiguration": ("Circuits that change", "circuits that change"),
     "Server": ("Servers", "server"),
     "Search": ("How to search", "search"),
 }

@@ -8,13 +8,15 @@ use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use syncline_design::Evaluation;
+use syncline_design::circuits;
 use syncline_design::joint::{self, request::Request};
 use syncline_simulate::Control;
 use syncline_units::Rate;
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Evaluator>()?;
-    module.add_function(wrap_pyfunction!(search_jointly, module)?)
+    module.add_function(wrap_pyfunction!(search_jointly, module)?)?;
+    module.add_function(wrap_pyfunction!(step_on_circuits, module)?)
 }
 
 /// A resolved scenario, given as JSON, whose cluster can be changed and measured again.
@@ -83,4 +85,17 @@ fn search_jointly(
         return Err(PyKeyboardInterrupt::new_err(()));
     }
     Ok(answer)
+}
+
+/// Seconds of a training step on circuits that change during the step; the request is JSON
+/// (`syncline_design::circuits::request`). Ctrl-C raises `KeyboardInterrupt`.
+#[pyfunction]
+fn step_on_circuits(py: Python<'_>, request: &str) -> PyResult<f64> {
+    let (step, interrupted) = watched(py, &Listeners::default(), |cancel, _| {
+        circuits::request::Request::read(request)?.step(cancel)
+    })?;
+    if interrupted {
+        return Err(PyKeyboardInterrupt::new_err(()));
+    }
+    Ok(step.as_s())
 }

@@ -6,6 +6,7 @@
 - :mod:`~.spec`: the schema of a spec, which describes a search
 - :mod:`~.request`: reads a spec, and makes the core's request of it
 - :mod:`~.baselines`: the networks that the result is compared with, and what each costs
+- :mod:`~.optical_switches`: optical switches, and how fast they change circuits
 - :mod:`~.search_networks`: the search, on direct links and on the other networks
 - :mod:`~.answer`: what it finds
 - :mod:`~.traffic`: what servers send each other in a step of it
@@ -22,6 +23,7 @@ from syncline.lazy import lazy
 if TYPE_CHECKING:
     from syncline.design.joint.answer import AllReduce, Answer, BaselineResult, Found, Links, Placement, Rings, Topology
     from syncline.design.joint.baselines import Baseline, baselines_of, direct_usd
+    from syncline.design.joint.optical_switches import OpticalSwitch, known_switches
     from syncline.design.joint.page import page_of
     from syncline.design.joint.request import JointRequest, read
     from syncline.design.joint.result_files import save
@@ -36,12 +38,14 @@ __all__ = [
     "Found",
     "JointRequest",
     "Links",
+    "OpticalSwitch",
     "Placement",
     "Rings",
     "Topology",
     "Traffic",
     "baselines_of",
     "direct_usd",
+    "known_switches",
     "page_of",
     "read",
     "save",
@@ -64,6 +68,8 @@ __getattr__ = lazy(
         "Baseline": "syncline.design.joint.baselines.Baseline",
         "baselines_of": "syncline.design.joint.baselines.baselines_of",
         "direct_usd": "syncline.design.joint.baselines.direct_usd",
+        "OpticalSwitch": "syncline.design.joint.optical_switches.OpticalSwitch",
+        "known_switches": "syncline.design.joint.optical_switches.known_switches",
         "page_of": "syncline.design.joint.page.page_of",
         "JointRequest": "syncline.design.joint.request.JointRequest",
         "read": "syncline.design.joint.request.read",

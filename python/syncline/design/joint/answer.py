@@ -83,8 +83,8 @@ class Answer:
     """The placement of each operator, in the order of the request's graph."""
     step_s: float
     """Seconds of a step."""
-    start_s: float
-    """Seconds of a step of data parallelism."""
+    start_s: float | None
+    """Seconds of a step of data parallelism; None on circuits that change, on which nothing is searched."""
     trace: tuple[tuple[int, float], ...]
     """Best seconds so far, with the number of proposals before it."""
     proposals: int
@@ -128,6 +128,11 @@ class Found:
     """What the reader should know."""
     result: Result | None = None
     """The simulation of the answer; None if it was not simulated."""
+
+    @property
+    def data_parallel_s(self) -> float:
+        """Seconds of a step of data parallelism on direct links."""
+        return self.answer.step_s if self.answer.start_s is None else self.answer.start_s
 
     @property
     def simulated_s(self) -> float | None:

@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.codes import Code
+from syncline.design.joint.optical_switches import known_switches
 from syncline.input.problem import error, raise_errors
 
 if TYPE_CHECKING:
     from syncline.design.joint.request import JointRequest
+    from syncline.design.joint.spec import Joint
 
 _PRICED_GBPS = (10, 25, 40, 100, 200, 400, 800, 1600, 3200, 6400, 12800)
 """Rates in Gb/s at which fat-trees are priced; prices in between are interpolated."""
+_PERIOD = 5
+"""Pauses from one measurement of the demand to the next: 50 ms with 10 ms (topoopt2022 5.1)."""
+_SIP_ML_PAUSE_PS = 25_000_000
+"""SiP-ML changes its circuits in 25 us (topoopt2022 5.1)."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +33,12 @@ class Baseline:
     """Name for people."""
     rate: int
     """Rate of a server's interface, in bits per second."""
-    fabric: dict[str, Any]
-    """The fabric in the core's form, each NPU a server."""
-    usd: float
-    """Its price."""
+    fabric: dict[str, Any] | None
+    """The fabric in the core's form, each NPU a server; None for circuits that change."""
+    usd: float | None
+    """Its price; None if its parts have none."""
+    circuits: dict[str, Any] | None = None
+    """Circuits that change during the step, in the core's form."""
 
 
 def direct_usd(request: JointRequest) -> float:
@@ -39,13 +47,16 @@ def direct_usd(request: JointRequest) -> float:
     Every interface of a server sends to one interface and receives from one, so the servers have as many parts as if
     they were joined in pairs.
     """
-    spec = request.spec
+    return _direct_usd(request.spec, request.prices)
+
+
+def _direct_usd(spec: Joint, prices: dict[str, Any]) -> float:
     links = [
         {"from": one, "to": 1 - one, "rate": spec.link, "latency": spec.latency}
         for _ in range(spec.degree)
         for one in (0, 1)
     ]
-    return _usd({"graph": {"npus": 2, "links": links}}, request.prices) / 2 * spec.servers
+    return _usd({"graph": {"npus": 2, "links": links}}, prices) / 2 * spec.servers
 
 
 def baselines_of(request: JointRequest) -> list[Baseline]:
@@ -85,6 +96,11 @@ def _baseline(request: JointRequest, name: str) -> Baseline:
         return Baseline(
             name, "2:1 oversubscribed", total_rate, fabric, _fat_tree_usd(request, total_rate, oversubscription=2)
         )
+    if name == "reconfigured":
+        return _reconfigured(request, total_rate)
+    if name == "sip_ml":
+        circuits = _circuits(request, _SIP_ML_PAUSE_PS, _PERIOD * _SIP_ML_PAUSE_PS, "none")
+        return Baseline(name, "SiP-ML", total_rate, None, None, circuits)
     if servers * spec.degree % 2:
         raise_errors(
             error(
@@ -99,6 +115,39 @@ def _baseline(request: JointRequest, name: str) -> Baseline:
     expander = {"hosts": servers, "degree": spec.degree, "rate": spec.link, "latency": spec.latency}
     fabric = {"built": {"network": {"expander": {**expander, "seed": spec.search.seed}}}}
     return Baseline(name, "expander", total_rate, fabric, _usd(fabric, {**request.prices, "direct": "cable"}))
+
+
+def _reconfigured(request: JointRequest, total_rate: int) -> Baseline:
+    """TopoOpt-reconfig: every interface has a port of an optical circuit switch (topoopt2022 5.1)."""
+    spec, given = request.spec, request.spec.reconfiguration
+    pause = _core.parse_quantity("time", given.pause or known_switches()[given.switch].reconfiguration)
+    period = _PERIOD * pause if given.period is None else _core.parse_quantity("time", given.period)
+    if period <= pause:
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "circuits would change again before they carry anything",
+                mark=request.source.mark(("reconfiguration",)),
+                key="reconfiguration.period",
+                found=given.period or "0s",
+                allowed=f"more than the pause of {_core.exact_quantity('time', pause)}",
+            )
+        )
+    prices = {**request.prices, "direct": "ocs"}
+    circuits = _circuits(request, pause, period, "halving")
+    return Baseline("reconfigured", "reconfigured", total_rate, None, _direct_usd(spec, prices), circuits)
+
+
+def _circuits(request: JointRequest, pause_ps: int, period_ps: int, discount: str) -> dict[str, Any]:
+    spec = request.spec
+    return {
+        "degree": spec.degree,
+        "rate": spec.link,
+        "latency": spec.latency,
+        "pause": _core.exact_quantity("time", pause_ps),
+        "period": _core.exact_quantity("time", period_ps),
+        "discount": discount,
+    }
 
 
 def _switch(request: JointRequest, name: str, title: str, rate: int) -> Baseline:

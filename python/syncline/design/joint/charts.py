@@ -27,31 +27,36 @@ def networks(found: Found) -> Chart:
     """Step times on all networks."""
     spec, answer = found.request.spec, found.answer
     total_rate = spec.degree * bytes_per_s(spec.link)
-    gain = answer.start_s / answer.step_s
+    gain = found.data_parallel_s / answer.step_s
     finding = f"On the direct links, a step takes {time(answer.step_s)} and the links cost {money(found.usd)}."
     for each in found.others:
         ratio = each.answer.step_s / answer.step_s
-        finding += (
-            f" {each.baseline.title.capitalize()}: {time(each.answer.step_s)} ({digits(ratio)}x) for"
-            f" {money(each.baseline.usd)}."
-        )
+        price = "" if each.baseline.usd is None else f" for {money(each.baseline.usd)}"
+        title = each.baseline.title
+        finding += f" {title[0].upper()}{title[1:]}: {time(each.answer.step_s)} ({digits(ratio)}x){price}."
     if gain > 1:
         finding += f" Plain data parallelism takes {digits(gain)}x as long on its own best direct links."
     return Chart(
         "design_networks",
         "The networks side by side",
         finding,
-        "The best strategy is searched for on each network on its own. Data parallelism splits every operator among all"
+        "The best strategy is searched for on each network on its own; circuits that change during the step get the "
+        "best"
+        " of these strategies. Data parallelism splits every operator among all"
         " servers, except embedding tables. The tooltip and the table give the rate and the price of each network, and"
         " the product of step time and price, relative to the direct links: below 1x, a dollar buys more steps.",
         {
             "network": ["direct links", *(each.baseline.title for each in found.others)],
             "rate": [total_rate, *(each.baseline.rate / 8 for each in found.others)],
-            "usd": rounded([found.usd, *(each.baseline.usd for each in found.others)]),
+            "usd": [_rounded(usd) for usd in (found.usd, *(each.baseline.usd for each in found.others))],
             "step": rounded([answer.step_s, *(each.answer.step_s for each in found.others)]),
-            "data_parallel": rounded([answer.start_s, *(each.answer.start_s for each in found.others)]),
+            "data_parallel": [_rounded(each.start_s) for each in (answer, *(each.answer for each in found.others))],
         },
     )
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else rounded([value])[0]
 
 
 def topology(found: Found) -> Chart:
@@ -172,7 +177,10 @@ def blocks(sent: Traffic) -> tuple[int, dict[str, list[int]]]:
 def progress(found: Found) -> Chart:
     """The best step so far."""
     spec = found.request.spec
-    searched = [("direct links", found.answer), *((each.baseline.title, each.answer) for each in found.others)]
+    searched = [
+        ("direct links", found.answer),
+        *((each.baseline.title, each.answer) for each in found.others if each.answer.trace),
+    ]
     chains = spec.search.chains if spec.search.method == "chains" else 1
     until = max([*(number for _, answer in searched for number, _ in answer.trace), found.answer.proposals // chains])
     searches: list[dict[str, Any]] = [

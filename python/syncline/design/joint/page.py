@@ -66,7 +66,8 @@ def _figures(found: Found) -> Iterator[str]:
         yield figure(
             escape(each.baseline.title[0].upper() + each.baseline.title[1:]),
             time(each.answer.step_s),
-            f"{digits(ratio)}x the step of direct links, for {money(each.baseline.usd)}",
+            f"{digits(ratio)}x the step of direct links"
+            + ("" if each.baseline.usd is None else f", for {money(each.baseline.usd)}"),
             f"{each.baseline.name}_step_s",
             each.answer.step_s,
         )

@@ -27,6 +27,7 @@ from syncline.models.types import types
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from syncline.design.joint.answer import Placement
     from syncline.input.node import Path
     from syncline.models.accelerators import Accelerator
     from syncline.models.operators import OperatorModel
@@ -130,6 +131,13 @@ class JointRequest:
     def text(self, cluster: dict[str, Any], method: Any) -> str:
         """The core's request as JSON."""
         return json.dumps({"graph": self.graph, "compute": self.compute, "cluster": cluster, "method": method})
+
+    def on_circuits(self, circuits: dict[str, Any], strategy: tuple[Placement, ...]) -> str:
+        """The core's request for a strategy on circuits that change, as JSON."""
+        placed = [each._asdict() for each in strategy]
+        servers = self.spec.servers
+        request = {"graph": self.graph, "compute": self.compute, "servers": servers, "strategy": placed}
+        return json.dumps({**request, "circuits": circuits})
 
     def direct(self) -> dict[str, Any]:
         """Direct links between servers, in the core's form."""

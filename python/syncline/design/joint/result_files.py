@@ -133,7 +133,7 @@ def as_dict(found: Found) -> dict[str, Any]:
         "link": spec.link,
         "step_s": answer.step_s,
         "simulated_s": found.simulated_s,
-        "data_parallel_s": answer.start_s,
+        "data_parallel_s": found.data_parallel_s,
         "usd": found.usd,
         "strategy": strategy(found, answer),
         "topology": asdict(found.topology),

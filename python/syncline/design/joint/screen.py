@@ -53,14 +53,17 @@ def _comparison(found: Found) -> Table:
     table = of_numbers("network", "per server", "price", "step", "data parallel", "relative", spare=spare)
     spec, best = found.request.spec, found.answer
     total_rate = spec.degree * bytes_per_s(spec.link)
-    table.add_row("direct links", rate(total_rate), money(found.usd), time(best.step_s), time(best.start_s), "")
+    table.add_row(
+        "direct links", rate(total_rate), money(found.usd), time(best.step_s), time(found.data_parallel_s), ""
+    )
     for each in found.others:
+        usd, start_s = each.baseline.usd, each.answer.start_s
         table.add_row(
             each.baseline.title,
             rate(each.baseline.rate / 8),
-            money(each.baseline.usd),
+            "-" if usd is None else money(usd),
             time(each.answer.step_s),
-            time(each.answer.start_s),
+            "-" if start_s is None else time(start_s),
             f"{digits(each.answer.step_s / best.step_s)}x",
         )
     return table

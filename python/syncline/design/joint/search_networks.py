@@ -45,13 +45,19 @@ def search(request: JointRequest, progress: Progress | None = None) -> Found:
         return lambda done: None if progress is None else progress((part + done) / parts, name)
 
     usd = direct_usd(request)
-    clusters = [request.direct(), *({"fabric": baseline.fabric} for baseline in baselines)]
-    titles = ["strategy and topology", *(f"strategy on {baseline.title}" for baseline in baselines)]
+    searched = [baseline for baseline in baselines if baseline.circuits is None]
+    clusters = [request.direct(), *({"fabric": baseline.fabric} for baseline in searched)]
+    titles = ["strategy and topology", *(f"strategy on {baseline.title}" for baseline in searched)]
     answers = [
         _ask(request, cluster, request.method(), report(at, title))
         for at, (cluster, title) in enumerate(zip(clusters, titles, strict=True))
     ]
     answers = [_best(request, cluster, at, answers) for at, cluster in enumerate(clusters)]
+    found = dict(zip([baseline.name for baseline in searched], answers[1:], strict=True))
+    for at, baseline in enumerate(baselines):
+        if baseline.circuits is not None:
+            report(1 + at, f"step on {baseline.title}")
+            found[baseline.name] = _on_circuits(request, baseline.circuits, answers)
     topology = answers[0].topology
     if topology is None:
         raise AssertionError("a search on direct links finds a topology")
@@ -60,7 +66,7 @@ def search(request: JointRequest, progress: Progress | None = None) -> Found:
         answers[0],
         topology,
         usd,
-        others=tuple(map(BaselineResult, baselines, answers[1:])),
+        others=tuple(BaselineResult(baseline, found[baseline.name]) for baseline in baselines),
         notes=(*request.model.notes, *(request.measured.notes if request.measured is not None else ())),
     )
 
@@ -84,6 +90,17 @@ def _best(request: JointRequest, cluster: dict[str, Any], at: int, answers: list
                 topologies=best.topologies + tried.topologies,
             )
     return best
+
+
+def _on_circuits(request: JointRequest, circuits: dict[str, Any], answers: list[Answer]) -> Answer:
+    """The best of the strategies that were found for any network, on circuits that change during the step."""
+    strategies = dict.fromkeys(answer.strategy for answer in answers)
+    times = [_core.step_on_circuits(request.on_circuits(circuits, strategy)) for strategy in strategies]
+    best = min(range(len(times)), key=lambda at: times[at])
+    answer = next(answer for answer in answers if answer.strategy == list(strategies)[best])
+    return replace(
+        answer, step_s=times[best], start_s=None, trace=(), proposals=0, accepted=0, topologies=0, topology=None
+    )
 
 
 def simulate(found: Found) -> Found:

@@ -53,8 +53,8 @@ def topology(found: Found) -> str:
 def models(found: Found) -> str:
     """How the numbers were obtained: proposals, and the simulation beside the prediction."""
     best = found.answer
-    gain = best.start_s / best.step_s
-    beside = f"takes {time(best.start_s)}, {digits(gain)}x as long" if gain > EQUAL else "is equally fast"
+    gain = found.data_parallel_s / best.step_s
+    beside = f"takes {time(found.data_parallel_s)}, {digits(gain)}x as long" if gain > EQUAL else "is equally fast"
     text = (
         f"{best.proposals:,} proposals, {best.topologies:,} topologies tried; data parallelism {beside}. Times are "
         "predicted by a sweep over the operators"

@@ -55,7 +55,18 @@ class Search(Strict):
     of transfers have a link of their own."""
 
 
-BaselineName = Literal["ideal", "same_price", "oversubscribed", "expander"]
+class Reconfiguration(Strict):
+    """How fast optical circuits change, for `reconfigured` in `compare`."""
+
+    switch: Literal["patch_panel", "mems_3d", "mems_2d", "silicon_photonics", "tunable_lasers", "rotornet"] = "mems_3d"
+    """The optical switch, which says how long all transfers pause while circuits change (topoopt2022 Table 1)."""
+    pause: Time | None = None
+    """The pause, in place of the switch's."""
+    period: Time | None = None
+    """Time from one measurement of the demand to the next. Without it, five pauses, as in the paper (50 ms)."""
+
+
+BaselineName = Literal["ideal", "same_price", "oversubscribed", "expander", "reconfigured", "sip_ml"]
 
 
 class Joint(Strict):
@@ -94,7 +105,10 @@ class Joint(Strict):
     compare: list[BaselineName] = ["ideal", "same_price"]
     """Networks with one interface for each server to compare with. `ideal`: a switch with `degree` times the rate of a
     link. `same_price`: a fat-tree for the price of the topology. `oversubscribed`: leaf switches with half the rate
-    upwards. `expander`: a random graph of direct links."""
+    upwards. `expander`: a random graph of direct links. `reconfigured`: direct circuits that change during the step, as
+    `reconfiguration` says. `sip_ml`: the same with a pause of 25 us, and all interfaces for the largest demand."""
+    reconfiguration: Reconfiguration = Reconfiguration()
+    """How fast the circuits of `reconfigured` change."""
     prices: Any = None
     """Prices of network parts, as in a scenario. `direct` says how servers are joined; an expander always has cables.
     Without it, the prices of topoopt2022, with patch panels whose second set of ports is prepared for the next job."""

@@ -9,24 +9,29 @@ interface NetworksData {
   network: string[];
   /** Bytes per second of a server, over all its interfaces. */
   rate: number[];
-  usd: number[];
-  /** Seconds of a step with the best strategy, and with data parallelism. */
+  usd: (number | null)[];
+  /** Seconds of a step with the best strategy, and with data parallelism if that was tried. */
   step: number[];
-  data_parallel: number[];
+  data_parallel: (number | null)[];
 }
 
 /** Step times on each network, the direct links first. */
 export function designNetworks(data: NetworksData): View {
-  const { factor, unit } = timeUnit(Math.max(...data.data_parallel, ...data.step, 1e-12));
-  const series: ["best strategy" | "data parallelism", number[], "network" | "wait"][] = [
+  const { factor, unit } = timeUnit(Math.max(...data.data_parallel.map((value) => value ?? 0), ...data.step, 1e-12));
+  const series: ["best strategy" | "data parallelism", (number | null)[], "network" | "wait"][] = [
     ["best strategy", data.step, "network"],
     ["data parallelism", data.data_parallel, "wait"],
   ];
+  const known = (value: number | null, text: (value: number) => string) => (value === null ? "-" : text(value));
+  const worth = (at: number): number | null => {
+    const [theirs, ours] = [data.usd[at], data.usd[0]];
+    return theirs === null || !ours ? null : (data.step[at] * theirs) / (data.step[0] * ours);
+  };
   const facts = (at: number): [string, string][] => [
-    ...series.map(([name, of]): [string, string] => [name, time(of[at])]),
+    ...series.map(([name, of]): [string, string] => [name, known(of[at], time)]),
     ["rate of a server", rate(data.rate[at])],
-    ["price", money(data.usd[at])],
-    ["step x price, relative", `${digits((data.step[at] * data.usd[at]) / (data.step[0] * data.usd[0]))}x`],
+    ["price", known(data.usd[at], money)],
+    ["step x price, relative", known(worth(at), (value) => `${digits(value)}x`)],
   ];
   return {
     zooms: false,
@@ -50,7 +55,7 @@ export function designNetworks(data: NetworksData): View {
         itemStyle: { color: look[colour] },
         barWidth: 13,
         barGap: "15%",
-        data: of.map((value) => value / factor),
+        data: of.map((value) => (value === null ? null : value / factor)),
       })),
     }),
     table: () =>
