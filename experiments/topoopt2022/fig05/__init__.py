@@ -1,0 +1,79 @@
+"""Figure 5 and section 3.3: ring permutations."""
+
+from __future__ import annotations
+
+from math import cos, gcd, pi, sin
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.harness import plot
+from experiments.harness.claim import Claim, Verdict
+from experiments.harness.experiment import Experiment, Findings
+from experiments.harness.table import Table
+from experiments.topoopt2022.traffic import SERVERS, STEPS
+from syncline import SynclineError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from experiments.harness.runner import Runner
+
+SCENARIO = Path(__file__).parent / "rings.yaml"
+COUNT = 12
+
+GENERATORS = Claim("topo-01", "3.3", "the steps that generate a ring through 12 servers are 1, 5, 7 and 11.")
+SPEED = Claim("topo-fig05", "3.3", "every permutation reduces equally fast if every two servers are joined.")
+
+
+def measure(runner: Runner) -> Findings:
+    """Tries every step; the core proves each plan, and refuses one that does not reduce."""
+    found = Table("steps", f"Rings among {COUNT} servers, by step", ("step", "time_s", "links"))
+    for step in range(1, COUNT):
+        try:
+            result = runner.simulate(SCENARIO, {"collectives.algorithms.dim1.all_reduce": f"multi_ring(steps={step})"})
+        except SynclineError:
+            continue
+        used = sum(carried > 0 for carried in result.table("links")["carried_bytes"])
+        found.add(step, result.summary.total_time_s, used)
+    return Findings([found], [_generators(found), _speed(found)])
+
+
+def _generators(found: Table) -> Verdict:
+    steps, links = found.column("step"), found.column("links")
+    return GENERATORS.judged(
+        steps == [1, 5, 7, 11] and set(links) == {COUNT},
+        f"steps {', '.join(map(str, steps))}, each over {links[0]} links",
+        "A step visits all servers if and only if it has no divisor in common with their number: "
+        f"{', '.join(f'gcd({step}, 12) = {gcd(step, COUNT)}' for step in (5, 6))}.",
+    )
+
+
+def _speed(found: Table) -> Verdict:
+    times = found.column("time_s")
+    return SPEED.judged(
+        max(times) == min(times),
+        f"{min(times) * 1e3:.6g} ms to {max(times) * 1e3:.6g} ms",
+        "Each server sends 2 x 11 / 12 of the vector to one other server.",
+    )
+
+
+def draw(_: Findings) -> Figure:
+    """Draws the rings of Figure 5, through 16 servers."""
+    figure, axes = plot.new(len(STEPS), width=7.5, height=2.8)
+    at = [(sin(2 * pi * server / SERVERS), cos(2 * pi * server / SERVERS)) for server in range(SERVERS)]
+    for axis, step, colour in zip(axes, STEPS, plot.COLOURS, strict=False):
+        for server in range(SERVERS):
+            (x1, y1), (x2, y2) = at[server], at[(server + step) % SERVERS]
+            axis.annotate(
+                "", (x2, y2), (x1, y1), arrowprops={"arrowstyle": "->", "color": colour, "shrinkA": 6, "shrinkB": 6}
+            )
+            axis.text(1.15 * x1, 1.15 * y1, str(server), ha="center", va="center", fontsize=8)
+        axis.set_xlim(-1.3, 1.3)
+        axis.set_ylim(-1.3, 1.3)
+        axis.set_aspect("equal")
+        axis.axis("off")
+        axis.set_title(f"step {step}")
+    return figure
+
+
+EXPERIMENT = Experiment(Path(__file__).parent, "ring permutations", (GENERATORS, SPEED), measure, draw, (), ("flow",))
