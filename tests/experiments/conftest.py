@@ -15,7 +15,16 @@ from experiments.harness.study import study
 EXPERIMENTS = [each for paper in library.papers() for each in library.find(paper, [])]
 
 
-LONG = {"astra2020/fig17", "hier2021/fig13", "hier2021/fig14", "hier2021/fig16"}
+LONG = {
+    "astra2020/fig17",
+    "hier2021/fig13",
+    "hier2021/fig14",
+    "hier2021/fig16",
+    "topoopt2022/fig12",
+    "topoopt2022/fig13",
+    "topoopt2022/fig15",
+    "topoopt2022/fig16",
+}
 """Figures whose full settings take long: 128 NPUs, or hundreds of runs, under each reading. So do those with runs side
 by side."""
 STORE = Store(Path(os.environ["KEPT"]) if "KEPT" in os.environ else None, os.cpu_count() or 1)

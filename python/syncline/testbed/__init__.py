@@ -1,6 +1,7 @@
 """The testbed: a cluster of Linux network namespaces that emulates a fabric on one machine.
 
 From what a user writes to what runs: :mod:`.spec` reads it, :mod:`.layout` finds hosts, bridges and addresses,
+:mod:`.direct` the routes of hosts that are joined without switches,
 :mod:`.fidelity` warns of what is left out, :mod:`.commands` says what to tell the kernel, :mod:`.kernel` tells it,
 :mod:`.lifecycle` brings testbeds up and down, :mod:`.state` remembers which there are, :mod:`.difference` compares two.
 :mod:`.processes` runs commands on hosts, :mod:`.flows` says what flows should get, :mod:`.check` measures what they

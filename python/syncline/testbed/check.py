@@ -178,6 +178,15 @@ def require(layout: Layout, seconds: float = SECONDS) -> float:
     It may take up to :data:`TRIES` times as long otherwise. Raises :class:`SynclineError` if there is nothing to
     measure, or if the check would take too long.
     """
+    if layout.paths:
+        raise_errors(
+            error(
+                Code.WHICH_TESTBED,
+                "only rates of switches can be measured, and these hosts are joined directly",
+                found=layout.name,
+                help="run a collective instead, and compare its time with `syncline simulate`",
+            )
+        )
     if not any(True for _ in trips(layout)):
         found = counted(len(layout.hosts), "host")
         raise_errors(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from syncline.testbed import direct
 from syncline.testbed.spec import MTU
 
 if TYPE_CHECKING:
@@ -62,6 +63,9 @@ def routes(layout: Layout, host: Host) -> Iterator[str]:
     Packets without a source address leave through the host's own interface in the destination's subnet, or else through
     the first interface that reaches it.
     """
+    if layout.paths:
+        yield from direct.routes(layout, host)
+        return
     main: dict[str, Nic] = {nic.subnet: nic for nic in host.nics}
     for at, nic in enumerate(host.nics):
         for subnet in layout.subnets[layout.segments[nic.bridge]]:

@@ -43,6 +43,8 @@ def _properties(layout: Layout) -> Iterator[tuple[str, str]]:
     for trunk in layout.trunks:
         yield f"rate from {trunk.a} to {trunk.b}", _bits(trunk.ab_bits)
         yield f"rate from {trunk.b} to {trunk.a}", _bits(trunk.ba_bits)
+    for path in layout.paths:
+        yield f"route from host {path[0]} to host {path[-1]}", " ".join(map(str, path))
     yield "`shaper`", layout.shaper
     yield "`queue`", size(layout.queue_bytes)
     yield "`congestion_control`", layout.congestion_control

@@ -108,6 +108,11 @@ def prepare(layout: Layout) -> None:
         # If a host has several interfaces on one network, each answers ARP for its own address only.
         per_interface = {"arp_ignore": "1", "arp_announce": "2", "rp_filter": "0"}
         values = {f"net/ipv4/conf/all/{key}": value for key, value in per_interface.items()}
+        if layout.paths:
+            # Hosts forward packets for others, and do not tell these of shorter ways.
+            values["net/ipv4/ip_forward"] = "1"
+            values |= {f"net/ipv4/conf/{which}/send_redirects": "0" for which in ("all", "default")}
+            values["net/ipv4/conf/default/rp_filter"] = "0"
         values |= {f"net/ipv6/conf/{which}/disable_ipv6": "1" for which in ("all", "default") if _has_ipv6()}
         settings(layout.namespace(host.number), values)
 

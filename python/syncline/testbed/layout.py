@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from syncline import _core
+from syncline.testbed import direct
 from syncline.testbed.spec import FRAME, MOST_HOSTS, MTU
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ class Layout:
     shaper: str
     queue_bytes: int
     congestion_control: str
+    paths: tuple[tuple[int, ...], ...] = ()
+    """If hosts are joined directly: the hosts on the way from each host to each other one, including both."""
 
     @property
     def racks(self) -> int:
@@ -125,7 +128,8 @@ def from_dict(plain: dict[str, Any]) -> Layout:
     """Restores a layout from the data of :meth:`Layout.plain`."""
     hosts = tuple(Host(**{**host, "nics": tuple(Nic(**nic) for nic in host["nics"])}) for host in plain["hosts"])
     trunks = tuple(Trunk(**trunk) for trunk in plain["trunks"])
-    return Layout(**{**plain, "hosts": hosts, "bridges": tuple(plain["bridges"]), "trunks": trunks})
+    paths = tuple(map(tuple, plain["paths"]))
+    return Layout(**{**plain, "hosts": hosts, "bridges": tuple(plain["bridges"]), "trunks": trunks, "paths": paths})
 
 
 def namespace(name: str, part: str) -> str:
@@ -155,6 +159,8 @@ def layout(request: TestbedRequest) -> Layout:
     neighbours: dict[str, list[str]] = {}
     for (a, b), several in links.items():
         neighbours.setdefault(a, []).extend([b] * len(several))
+    if all(vertices[name].kind == "npu" for name in neighbours):
+        return _direct(request, links, list(vertices))
     bridges = {name: vertices[name].bridge for name in neighbours if vertices[name].kind not in ("npu", "nic")}
     trunks = _trunks(request, links, bridges)
     segments, loop = _joined(bridges.values(), trunks)
@@ -167,10 +173,7 @@ def layout(request: TestbedRequest) -> Layout:
     made: list[Host] = []
     racks: dict[str, int] = {}
     for number, (cables, own) in enumerate(zip(cables_of, addresses, strict=True)):
-        nics = tuple(
-            Nic(f"eth{at}", address, bridge, up.bits, down.bits, up.latency_s, down.latency_s)
-            for at, ((bridge, up, down), address) in enumerate(zip(cables, own, strict=True))
-        )
+        nics = tuple(_nic(at, cable, address) for at, (cable, address) in enumerate(zip(cables, own, strict=True)))
         made.append(Host(number, racks.setdefault(nics[0].bridge, len(racks)), nics))
     spec = request.spec
     return Layout(
@@ -182,6 +185,50 @@ def layout(request: TestbedRequest) -> Layout:
         _core.parse_quantity("bytes", spec.queue),
         spec.congestion_control,
     )
+
+
+def _direct(request: TestbedRequest, links: dict[tuple[str, str], list[_Link]], names: list[str]) -> Layout:
+    """The layout of hosts that are joined directly. Parallel links are one with their combined rate."""
+    number = {name: at for at, name in enumerate(names)}
+    joined = {(number[a], number[b]): several for (a, b), several in links.items()}
+    rates = {ends: sum(link.bits for link in several) for ends, several in joined.items()}
+    cables_of: list[list[_Cable]] = [[] for _ in names]
+    pairs = direct.pairs(rates)
+    for a, b, bridge in pairs:
+        for own, other in ((a, b), (b, a)):
+            there, back = (_both(joined.get(ends, [])) for ends in ((own, other), (other, own)))
+            cables_of[own].append(_Cable(bridge, there, back))
+    for at, cables in enumerate(cables_of):
+        if not cables:
+            request.raise_error("a host has no links", found=names[at])
+    paths = direct.paths(request, len(names), rates, request.fabric["paths"])
+    addresses = _addresses(request, cables_of, {pair.bridge: pair.bridge for pair in pairs})
+    hosts = []
+    for at, (cables, known) in enumerate(zip(cables_of, addresses, strict=True)):
+        nics = tuple(_nic(nic, *each) for nic, each in enumerate(zip(cables, known, strict=True)))
+        hosts.append(Host(at, 0, nics))
+    spec = request.spec
+    return Layout(
+        request.name,
+        tuple(hosts),
+        tuple(pair.bridge for pair in pairs),
+        (),
+        spec.shaper,
+        _core.parse_quantity("bytes", spec.queue),
+        spec.congestion_control,
+        paths,
+    )
+
+
+def _both(links: list[_Link]) -> _Link:
+    """Parallel links as one; without any, the way back of a link in one direction."""
+    latency_s = max((link.latency_s for link in links), default=0.0)
+    return _Link(sum(link.bits for link in links) or direct.BACK_BITS, latency_s)
+
+
+def _nic(at: int, cable: _Cable, address: str) -> Nic:
+    bridge, up, down = cable
+    return Nic(f"eth{at}", address, bridge, up.bits, down.bits, up.latency_s, down.latency_s)
 
 
 class _Vertex(NamedTuple):
@@ -273,10 +320,10 @@ def _cables(
     for other in neighbours.get(host, ()):
         if vertices[other].kind == "npu":
             request.raise_error(
-                "hosts are connected directly to each other",
+                "some hosts are joined directly, and others by switches",
                 found=f"{host} to {other}",
-                allowed="hosts connected by switches",
-                help="write `switch: {hosts: ..}` or `leaf_spine: {..}`",
+                allowed="switches between all hosts, or between none",
+                help="join these hosts by a switch, or leave out all switches",
             )
         if vertices[other].kind == "nic":
             cards = [switch for switch in neighbours[other] if vertices[switch].kind != "npu"]

@@ -40,6 +40,8 @@ def environment(layout: Layout, hosts: Sequence[int], rank: int, port: int = POR
     nodes = list(dict.fromkeys(hosts))
     by_rank = [layout.hosts[each] for each in hosts]
     first = host.nics[0].interface
+    # Hosts that are joined directly reach each other at the address of the first interface alone.
+    nics = host.nics[:1] if layout.paths else host.nics
     told = {
         "RANK": rank,
         "WORLD_SIZE": len(hosts),
@@ -64,8 +66,8 @@ def environment(layout: Layout, hosts: Sequence[int], rank: int, port: int = POR
         "SYNCLINE_RACK": host.rack,
         "SYNCLINE_LOCAL_RANK": hosts[:rank].count(host.number),
         "SYNCLINE_LOCAL_WORLD_SIZE": hosts.count(host.number),
-        "SYNCLINE_INTERFACES": ",".join(nic.interface for nic in host.nics),
-        "SYNCLINE_ADDRESSES": ",".join(nic.address for nic in host.nics),
+        "SYNCLINE_INTERFACES": ",".join(nic.interface for nic in nics),
+        "SYNCLINE_ADDRESSES": ",".join(nic.address for nic in nics),
         "SYNCLINE_PEERS": ",".join(each.nics[0].address for each in by_rank),
         "SYNCLINE_RACKS": ",".join(str(each.rack) for each in by_rank),
     }

@@ -35,7 +35,8 @@ def overview(layout: Layout) -> str:
     rates = sorted({nic.up_bits for host in layout.hosts for nic in host.nics})
     between = sorted({trunk.ab_bits for trunk in layout.trunks})
     nics = sorted({len(host.nics) for host in layout.hosts})
-    text = f"{counted(len(layout.hosts), 'host')} in {counted(layout.racks, 'rack')}, {' or '.join(map(bits, rates))}"
+    where = "joined directly" if layout.paths else f"in {counted(layout.racks, 'rack')}"
+    text = f"{counted(len(layout.hosts), 'host')} {where}, {' or '.join(map(bits, rates))}"
     text += f" on each of {' or '.join(map(str, nics))} interfaces" if nics[-1] > 1 else ""
     text += f", {' or '.join(map(bits, between))} between switches" if between else ""
     return text

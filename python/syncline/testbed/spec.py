@@ -74,7 +74,8 @@ class Spec(Strict):
     name: Annotated[str, AfterValidator(check_name)] | None = None
     """Name of the testbed. Without it, the file's name is used."""
     fabric: Any
-    """Hosts, switches and links, as in a scenario. There must be only one path between any two hosts."""
+    """Hosts, switches and links, as in a scenario. There must be only one path between any two hosts, unless hosts are
+    joined directly: they forward packets for each other, along the routes of the fabric's file."""
     shaper: Literal["htb", "tbf"] = "htb"
     """The queueing discipline that limits links to their rate."""
     queue: Annotated[Bytes, AfterValidator(_check_queue)] = "1MB"
@@ -94,7 +95,7 @@ class TestbedRequest:
     spec: Spec
     name: str
     fabric: dict[str, Any]
-    """The fabric as ``show fabric`` lists it."""
+    """The fabric as ``show fabric`` lists it, with the routes that its file gives (``paths``)."""
     source: Source
     least_efficiency: float = 1.0
     """The lowest ``efficiency`` of the fabric's dimensions, which the rates in :attr:`fabric` do not include."""
@@ -139,4 +140,6 @@ def _fabric(source: Source, keys: dict[str, Node]) -> tuple[dict[str, Any], floa
     for dim in dims:
         dim["efficiency"] = 1.0
     view: dict[str, Any] = json.loads(loaded.call(_core.show, "fabric"))
+    routing = loaded.resolved["fabric"].get("graph", {}).get("routing")
+    view["paths"] = routing.get("explicit", []) if isinstance(routing, dict) else []
     return view, least
