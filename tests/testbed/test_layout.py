@@ -252,8 +252,6 @@ def test_differences_between_switches_are_named(made):
             "bridges support one path; this fabric has several",
         ),
         ("{ fat_tree: { k: 4, rate: 1Gb/s } }", "one spine, cables: 1"),
-        ("{ torus: { sizes: 4x4, rate: 1Gb/s } }", "hosts are connected directly to each other"),
-        ("{ shape: Ring(4), rate: 1Gb/s }", "hosts"),
         ("{ switch: { hosts: 251, rate: 1Gb/s } }", "too many hosts for one machine"),
         (
             "{ switch: { hosts: 4, rate: 1Gb/s }, nodes: { npus: 2, rate: 10Gb/s } }",

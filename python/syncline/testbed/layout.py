@@ -198,10 +198,7 @@ def _direct(request: TestbedRequest, links: dict[tuple[str, str], list[_Link]], 
         for own, other in ((a, b), (b, a)):
             there, back = (_both(joined.get(ends, [])) for ends in ((own, other), (other, own)))
             cables_of[own].append(_Cable(bridge, there, back))
-    for at, cables in enumerate(cables_of):
-        if not cables:
-            request.raise_error("a host has no links", found=names[at])
-    paths = direct.paths(request, len(names), rates, request.fabric["paths"])
+    paths = direct.paths(len(names), rates, request.fabric["paths"])
     addresses = _addresses(request, cables_of, {pair.bridge: pair.bridge for pair in pairs})
     hosts = []
     for at, (cables, known) in enumerate(zip(cables_of, addresses, strict=True)):
