@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use syncline_diagnostics::{Code, Diagnostic, Result};
 use syncline_units::{Bytes, CollectiveKind, Time};
-use syncline_workload::{RoleId, TaskGraph, TaskKind, Workload};
+use syncline_workload::{Peer, RoleId, TaskGraph, TaskKind, Workload};
 
 /// Events after which a cancellation is noticed.
 const CHECK: u64 = 1024;
@@ -199,7 +199,7 @@ impl<'a> Simulation<'a> {
             self.begin(at)?;
         }
         while self.left > 0 {
-            if self.scheduled % CHECK == 0 && cancel.load(Ordering::Relaxed) {
+            if self.scheduled.is_multiple_of(CHECK) && cancel.load(Ordering::Relaxed) {
                 break;
             }
             let Some(Reverse((time, _, event))) = self.events.pop() else {
@@ -265,14 +265,14 @@ impl<'a> Simulation<'a> {
             }
             TaskKind::Join => self.done(at),
             TaskKind::Send { to, bytes, tag } => {
-                let (from, to) = (at.rank, to.of(at.rank).0);
+                let (from, to) = (at.rank, peer(to, at.rank)?);
                 let message = self.message(from, to, tag, at);
                 self.messages[message as usize].send = Some(at);
                 self.enqueue(from, to, bits(bytes), Cargo::Message(message));
                 Ok(())
             }
             TaskKind::Receive { from, tag, .. } => {
-                let (from, to) = (from.of(at.rank).0, at.rank);
+                let (from, to) = (peer(from, at.rank)?, at.rank);
                 let message = self.message(from, to, tag, at);
                 self.messages[message as usize].receive = Some(at);
                 if self.messages[message as usize].arrived { self.done(at) } else { Ok(()) }
@@ -503,16 +503,30 @@ fn graph_of(workload: &Workload, rank: u32) -> &TaskGraph {
     &workload.classes[workload.class_of(rank) as usize]
 }
 
+/// The rank of a peer.
+fn peer(peer: Peer, of: u32) -> Result<u32> {
+    let rank = peer.of(of).map(|rank| rank.0);
+    rank.ok_or_else(|| Diagnostic::error(Code::BadWorkload, "a message has a peer that is no rank").into())
+}
+
+/// Sends, receives and collectives of a rank that belong to those of other ranks by their order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Alike {
+    Send(Peer, u32),
+    Receive(Peer, u32),
+    Collective(RoleId),
+}
+
 /// For each send, receive and collective, its number among those of the same rank with the same peer and tag, or of the
 /// same group: the n-th of one rank belongs to the n-th of the others.
 fn ordinals(graph: &TaskGraph) -> Vec<u32> {
-    let mut counts: BTreeMap<(u8, u32, u32), u32> = BTreeMap::new();
+    let mut counts: BTreeMap<Alike, u32> = BTreeMap::new();
     let mut ordinals = Vec::with_capacity(graph.tasks.len());
     for task in &graph.tasks {
         let key = match task.kind {
-            TaskKind::Send { to, tag, .. } => (0, to.of(0).0, tag),
-            TaskKind::Receive { from, tag, .. } => (1, from.of(0).0, tag),
-            TaskKind::Collective { role, .. } => (2, role.index() as u32, 0),
+            TaskKind::Send { to, tag, .. } => Alike::Send(to, tag),
+            TaskKind::Receive { from, tag, .. } => Alike::Receive(from, tag),
+            TaskKind::Collective { role, .. } => Alike::Collective(role),
             _ => {
                 ordinals.push(0);
                 continue;
