@@ -40,7 +40,7 @@ COMPARED = {
 ALIKE = 1.25
 """Step times within this factor count as alike: curves on the paper's logarithmic axes overlap."""
 SMALL = {
-    "candle": {"feature": 1024, "hidden": 1024, "batch": 16},
+    "candle": {"feature_width": 1024, "width": 1024, "batch": 16},
     "bert": {"blocks": 2, "batch": 4},
     "dlrm": {"tables": 8, "entries": 100_000, "bottom": 512, "top": 1024, "batch": 32},
 }

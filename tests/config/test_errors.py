@@ -150,7 +150,7 @@ error[SL0103]: `workload` has none of the keys that select its form
   | ^^^^^^^^
   |
   = note: allowed: one of the keys model, module, layers, collective,
-          collectives, chakra, operators, astra_text
+          collectives, chakra, operators, flexnet, astra_text
   = note: key `workload`
   = help: did you mean `model`?""",
     ),

@@ -22,6 +22,7 @@ LONG = {
     "hier2021/fig16",
     "topoopt2022/fig12",
     "topoopt2022/fig13",
+    "topoopt2022/fig14",
     "topoopt2022/fig15",
     "topoopt2022/fig16",
 }

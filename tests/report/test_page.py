@@ -154,10 +154,11 @@ def test_a_dimension_called_compute_has_a_lane_of_its_own() -> None:
     assert compute["mean"] != links["mean"]
     # Without a task of compute, the dimension is not taken for it.
     result = syncline.simulate(workload={"collective": "all_reduce", "bytes": "1MB"}, fabric=fabric)
-    found = embedded(report(result).decode())["activity"]
+    page = report(result).decode()
+    found = embedded(page)["activity"]
     assert found["title"] == "The network over time"
     assert "compute carries " in found["finding"]
-    assert "whose compute is busy" not in found["reading"]
+    assert "whose compute is busy" not in page
 
 
 def test_dimensions_have_the_same_colour_in_every_chart() -> None:

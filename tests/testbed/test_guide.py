@@ -34,4 +34,4 @@ def test_the_commands_of_the_guide(cli, request: pytest.FixtureRequest):
                 # A busy machine may not reach the rates of the file.
                 assert done.returncode in ((0, 1) if "check" in words else (0,)), (command.text, done.stderr)
                 ran.append(words[1])
-    assert ran == ["run", "up", "status", "down", "run", "check", "check"]
+    assert ran == ["run", "up", "status", "down", "run", "run", "check", "check"]

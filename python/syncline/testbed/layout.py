@@ -159,7 +159,7 @@ def layout(request: TestbedRequest) -> Layout:
     neighbours: dict[str, list[str]] = {}
     for (a, b), several in links.items():
         neighbours.setdefault(a, []).extend([b] * len(several))
-    if all(vertices[name].kind == "npu" for name in neighbours):
+    if neighbours and all(vertices[name].kind == "npu" for name in neighbours):
         return _direct(request, links, list(vertices))
     bridges = {name: vertices[name].bridge for name in neighbours if vertices[name].kind not in ("npu", "nic")}
     trunks = _trunks(request, links, bridges)
