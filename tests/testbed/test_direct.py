@@ -88,6 +88,10 @@ def test_regular_fabrics_without_switches_are_emulated(made):
     assert {nic.up_bits for host in ring.hosts for nic in host.nics} == {100_000_000}
 
 
+def test_a_switch_without_links_is_not_a_host(made):
+    assert len(made(RING.replace("npus: 4", "npus: 4\n  switches: 1")).hosts) == 4
+
+
 def test_some_hosts_on_a_switch_and_others_joined_directly_are_refused(made):
     text = RING.replace("npus: 4", "npus: 4\n  switches: [tor]")
     with pytest.raises(SynclineError, match="some hosts are joined directly, and others by switches"):

@@ -77,6 +77,17 @@ class Job:
     """Rate of a server on a fat-tree of the same price, in bits per second."""
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """Jobs that run at the same time, the same ones on every network."""
+
+    models: Sequence[str]
+    servers: Sequence[int]
+    """The servers of all jobs: those that were free when they began."""
+    starts: Sequence[float]
+    """When each begins, as a fraction of its step."""
+
+
 def measure(runner: Runner) -> Findings:
     """Draws jobs for each load, and simulates those on fat-trees jointly."""
     jobs = {model: _job(runner, model) for model in MIX}
@@ -91,9 +102,12 @@ def measure(runner: Runner) -> Findings:
         for draw in range(1 if runner.quick else DRAWS):
             chosen = random.Random(f"{load} {draw}")  # noqa: S311 - a sample of jobs
             models = chosen.choices(list(MIX), list(MIX.values()), k=count)
+            free = list(range(SERVERS))
+            chosen.shuffle(free)
+            drawn = Drawn(models, free[: SHARD * count], [chosen.random() for _ in models])
             found["oneshot"] += [jobs[model].step_s for model in models]
             for name in ("ideal", "equal", "oversub"):
-                found[name] += _shared(runner, name, models, jobs, chosen)
+                found[name] += _shared(runner, name, drawn, jobs)
         for statistic, of in (("mean", _mean), ("99th percentile", _tail)):
             times.add(load, count, statistic, *(of(found[name]) for name in NETWORKS))
     return Findings([times], [_means(times), _tails(times)])
@@ -148,20 +162,18 @@ def _job(runner: Runner, model: str) -> Job:
     return Job(**_kept(runner, model, spec, search))
 
 
-def _shared(
-    runner: Runner, network: str, models: Sequence[str], jobs: dict[str, Job], chosen: random.Random
-) -> list[float]:
-    """The iterations of jobs that share a fat-tree, on servers that were free when they began."""
-    free = list(range(SERVERS))
-    chosen.shuffle(free)
-    starts = [chosen.random() for _ in models]
+def _shared(runner: Runner, network: str, drawn: Drawn, jobs: dict[str, Job]) -> list[float]:
+    """The mean iteration of each of the jobs, which share a fat-tree."""
+    models, free, starts = drawn.models, drawn.servers, drawn.starts
     rate = jobs[models[0]].equal_bits if network == "equal" else DEGREE * GBPS * 10**9
     tree = {"k": 12, "rate": f"{rate}b/s", "latency": "1us", "oversubscription": 2 if network == "oversub" else 1}
     said = {
         "network": network,
         "models": list(models),
-        "servers": free[: SHARD * len(models)],
-        "starts": starts,
+        "servers": list(free),
+        "starts": list(starts),
+        "iterations": ITERATIONS,
+        "jobs": {model: [jobs[model].step_s, jobs[model].operators] for model in sorted(set(models))},
         "tree": tree,
         "quick": runner.quick,
     }
@@ -175,7 +187,7 @@ def _shared(
                 {
                     "name": f"{model}-{at}",
                     "workload": {"operators": f"{model}.json", "iterations": ITERATIONS},
-                    "placement": free[SHARD * at : SHARD * (at + 1)],
+                    "placement": list(free[SHARD * at : SHARD * (at + 1)]),
                     # Jobs begin at different times of each other's steps.
                     "start": f"{round(starts[at] * jobs[model].step_s * 1e6)}us",
                 }
@@ -223,9 +235,9 @@ def _tails(times: Table) -> Verdict:
     return TAIL.judged(
         all(_mean(_over(times, name, "99th percentile")) > 1 for name in ("ideal", "equal", "oversub")),
         _said(times, "99th percentile"),
-        "The longest iterations are those of VGG16, which computes for nearly all of its 307 ms and is as fast on "
-        "every "
-        "network, so the percentile shows contention only where another job becomes longer than that.",
+        "A load has 10 to 54 jobs, so the percentile is the longest of their mean iterations. That is VGG16's, which "
+        "computes "
+        "for nearly all of its 307 ms and is as fast on every network, unless contention makes another job longer.",
     )
 
 

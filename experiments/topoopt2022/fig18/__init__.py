@@ -136,7 +136,7 @@ def _train(runner: Runner, networks: tuple[Network, ...]) -> Table:
     """Loss at the end of a training run of 60 steps; the measurement of the trial is the list of losses."""
     found = Table(
         "losses",
-        "Training a linear model of 64 features: the loss at half time and in the best step",
+        "Training a linear model of 64 features: the median and the least loss of 60 steps",
         ("network", "median", "least"),
     )
     for network in networks:
@@ -165,26 +165,29 @@ def _rings(searched: dict[str, Searched]) -> Verdict:
 
 
 def _pairs(times: Table, network: str) -> list[float]:
-    """Times on direct links over those on another network: measured if they were, else predicted."""
+    """Times on direct links over those on another network, for models that were measured on both."""
     ratios = []
     for title in MODELS:
-        both = []
-        for name in ("direct links", network):
-            (measured,) = times.column("measured_s", model=title, network=name)
-            (predicted,) = times.column("predicted_s", model=title, network=name)
-            both.append(predicted if isinstance(measured, str) else measured)
-        ratios.append(both[0] / both[1])
+        (direct,), (other,) = (
+            times.column("measured_s", model=title, network=name) for name in ("direct links", network)
+        )
+        if not isinstance(direct, str) and not isinstance(other, str):
+            ratios.append(direct / other)
     return ratios
 
 
 def _similar(times: Table) -> Verdict:
     same, priced = (_pairs(times, name) for name in ("switch, same total rate", "switch, same price"))
+    if not same or not priced:
+        return SIMILAR.judged(False, "0 models", "Nothing was measured.")  # noqa: FBT003 - says so
     return SIMILAR.judged(
         all(abs(each - 1) <= NEAR for each in same),
-        f"{min(same):.3g} to {max(same):.3g} times as long as on the switch with the same total rate, "
-        f"{min(priced):.3g} to "
-        f"{max(priced):.3g} times as on the switch of the same price",
-        "Each of the four rings carries a quarter of the vector over links of its own.",
+        f"{len(same)} of {len(MODELS)} models were measured: {min(same):.3g} to {max(same):.3g} times as long as on "
+        "the switch "
+        f"with the same total rate, {min(priced):.3g} to {max(priced):.3g} times as on the switch of the same price",
+        "Each of the four rings carries a quarter of the vector over links of its own. What is compared is the "
+        "all-reduce "
+        "of the gradients, without compute.",
     )
 
 
@@ -206,10 +209,10 @@ def _converges(losses: Table) -> Verdict:
     if len(medians) < 2:
         return CONVERGES.judged(False, "0 runs", "Nothing was measured.")  # noqa: FBT003 - says so
     return CONVERGES.judged(
-        abs(medians[0] / medians[1] - 1) < 1e-3 and abs(least[0] / least[1] - 1) < 1e-3,
-        f"loss {medians[0]:.6g} and {medians[1]:.6g} at half time, {least[0]:.6g} and {least[1]:.6g} at the end",
-        "Sums differ only in the order of additions. The paper trains ResNet50 on CIFAR10; here it is a linear model, "
-        "because a network of this rate needs hours for the former.",
+        abs(medians[0] / medians[1] - 1) < 1e-3 and abs(least[0] / least[1] - 1) < 1e-3 and least[0] < medians[0] / 10,
+        f"median loss {medians[0]:.6g} and {medians[1]:.6g}, least {least[0]:.6g} and {least[1]:.6g}",
+        "Losses fall from step to step, and sums differ only in the order of additions. The paper trains ResNet50 on "
+        "CIFAR10; here it is a linear model, because a network of this rate needs hours for the former.",
     )
 
 

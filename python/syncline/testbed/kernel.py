@@ -111,6 +111,8 @@ def prepare(layout: Layout) -> None:
         if layout.paths:
             # Hosts forward packets for others, and do not tell these of shorter ways.
             values["net/ipv4/ip_forward"] = "1"
+            # Each host on the way counts, and 250 hosts may be one chain.
+            values["net/ipv4/ip_default_ttl"] = "255"
             values |= {f"net/ipv4/conf/{which}/send_redirects": "0" for which in ("all", "default")}
             values["net/ipv4/conf/default/rp_filter"] = "0"
         values |= {f"net/ipv6/conf/{which}/disable_ipv6": "1" for which in ("all", "default") if _has_ipv6()}

@@ -160,7 +160,7 @@ def layout(request: TestbedRequest) -> Layout:
     for (a, b), several in links.items():
         neighbours.setdefault(a, []).extend([b] * len(several))
     if neighbours and all(vertices[name].kind == "npu" for name in neighbours):
-        return _direct(request, links, list(vertices))
+        return _direct(request, links, [name for name, vertex in vertices.items() if vertex.kind == "npu"])
     bridges = {name: vertices[name].bridge for name in neighbours if vertices[name].kind not in ("npu", "nic")}
     trunks = _trunks(request, links, bridges)
     segments, loop = _joined(bridges.values(), trunks)
@@ -380,7 +380,7 @@ def _addresses(request: TestbedRequest, cables_of: list[list[_Cable]], segments:
                 request.raise_error(
                     "more interfaces than the network has subnets",
                     found=f"host {number} with {len(cables)} interfaces in {request.spec.network}",
-                    help="give the testbed a larger `network`, such as 10.77.0.0/16",
+                    help="give the testbed a larger `network`, such as 10.0.0.0/8",
                 )
             found[number].append(str(subnets[subnet][number + 1]))
     return found

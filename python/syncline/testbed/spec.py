@@ -85,7 +85,8 @@ class Spec(Strict):
     """TCP's congestion control on all hosts."""
     network: Annotated[str, AfterValidator(_check_network)] = "10.77.0.0/16"
     """Network for the addresses of hosts, within those for private use (RFC 1918): 10.0.0.0/8, 172.16.0.0/12 or
-    192.168.0.0/16. First interfaces of hosts are in its first subnet of 256 addresses, others in the next ones."""
+    192.168.0.0/16. First interfaces of hosts are in its first subnet of 256 addresses, others in the next ones. Each
+    pair of hosts that are joined directly has a subnet of its own."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ const MOST_CHANGES: u64 = 10_000_000;
 
 /// Simulates `steps` training steps, one after the other, and returns the end of each. Circuits stay as they are from
 /// one step to the next, so later steps show how long a step takes in the middle of training. Once `cancel` is set,
-/// steps end early.
+/// the step ends early and is the last one.
 ///
 /// `durations` holds the time of each class's compute tasks. `workload` has one iteration.
 ///
@@ -43,7 +43,11 @@ pub fn run(
         return Err(Diagnostic::error(Code::BadValue, "circuits need interfaces with a rate above 0").into());
     }
     let mut simulation = Simulation::new(workload, durations, circuits);
-    (0..steps).map(|_| simulation.step(cancel)).collect()
+    let mut ends = Vec::new();
+    while ends.len() < steps as usize && !cancel.load(Ordering::Relaxed) {
+        ends.push(simulation.step(cancel)?);
+    }
+    Ok(ends)
 }
 
 /// A task of a rank.
@@ -198,8 +202,10 @@ impl<'a> Simulation<'a> {
         for at in begin {
             self.begin(at)?;
         }
+        let mut handled = 0u64;
         while self.left > 0 {
-            if self.scheduled.is_multiple_of(CHECK) && cancel.load(Ordering::Relaxed) {
+            handled += 1;
+            if handled.is_multiple_of(CHECK) && cancel.load(Ordering::Relaxed) {
                 break;
             }
             let Some(Reverse((time, _, event))) = self.events.pop() else {

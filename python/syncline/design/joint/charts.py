@@ -40,9 +40,8 @@ def networks(found: Found) -> Chart:
         "design_networks",
         "The networks side by side",
         finding,
-        "The best strategy is searched for on each network on its own; circuits that change during the step get the "
-        "best"
-        " of these strategies. Data parallelism splits every operator among all"
+        "A strategy is searched for on each network, and each network gets the best of all that were found; nothing is"
+        " searched on circuits that change during the step. Data parallelism splits every operator among all"
         " servers, except embedding tables. The tooltip and the table give the rate and the price of each network, and"
         " the product of step time and price, relative to the direct links: below 1x, a dollar buys more steps.",
         {

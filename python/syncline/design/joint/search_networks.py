@@ -84,12 +84,18 @@ def _best(request: JointRequest, cluster: dict[str, Any], at: int, answers: list
             best = replace(
                 tried,
                 start_s=best.start_s,
-                trace=(*best.trace, (best.proposals, tried.step_s)),
+                trace=(*best.trace, (_of_each_chain(request, best), tried.step_s)),
                 proposals=best.proposals,
                 accepted=best.accepted,
                 topologies=best.topologies + tried.topologies,
             )
     return best
+
+
+def _of_each_chain(request: JointRequest, answer: Answer) -> int:
+    """Proposals of each chain, by which traces count."""
+    search = request.spec.search
+    return answer.proposals // (search.chains if search.method == "chains" else 1)
 
 
 def _on_circuits(request: JointRequest, circuits: dict[str, Any], answers: list[Answer]) -> Answer:

@@ -122,6 +122,13 @@ fn an_all_reduce_uses_all_interfaces_of_its_ring() {
 }
 
 #[test]
+fn a_cancelled_run_begins_no_further_step() {
+    let job = messages(2, &[(0, 1, 100_000)]);
+    let ends = run(&job, &durations(&job), &circuits(2, 100, 20), 5, &AtomicBool::new(true)).unwrap();
+    assert!(ends.is_empty());
+}
+
+#[test]
 fn what_cannot_be_run_is_named() {
     let job = messages(2, &[(0, 1, 10)]);
     let error = |job: &Workload, circuits: &Circuits| {
