@@ -55,8 +55,7 @@ def found(model: str, servers: int, table: Path, parameters: dict[str, int], fol
         "compare": ["ideal"],
         "measured": str(table),
     }
-    (folder / "spec.json").write_text(json.dumps(spec), "utf-8")
-    result = joint.search(joint.read(str(folder / "spec.json")))
+    result = joint.search(joint.read(spec))
     (ideal,) = result.others
     operators = {
         "schema": "syncline-operators/1",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import syncline
@@ -15,7 +13,7 @@ from experiments.harness.table import Table
 from syncline.design import joint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from matplotlib.figure import Figure
 
@@ -83,40 +81,35 @@ class Outcome:
     """Seconds of a step, by network; ``oneshot`` are the direct links."""
     data_parallel_s: Mapping[str, float]
     """The same for data parallelism, on the networks that were searched."""
-    usd: Mapping[str, float | None]
     diameter: int
-    moved: float
-    """Fraction of the bytes between servers that are not all-reduces."""
+    """Links of the longest route."""
 
 
 def outcome(runner: Runner, setting: Setting) -> Outcome:
-    """The outcome of a search; it is stored, so that later commands can reuse it."""
+    """The outcome of a search."""
     spec = setting.spec(quick=runner.quick)
-    said = json.dumps([syncline.__version__, syncline.__build__, spec], sort_keys=True)
-    path = runner.store.place / f"topoopt-{setting.model}-{hashlib.sha256(said.encode()).hexdigest()[:16]}.json"
+    return Outcome(**kept(runner, f"search-{setting.model}", spec, lambda: _search(spec)))
+
+
+def kept(runner: Runner, what: str, said: Mapping[str, Any], make: Callable[[], Any]) -> Any:
+    """What ``make`` returns, as JSON, for the input ``said``; it is stored, so that later commands can reuse it."""
+    text = json.dumps([syncline.__version__, syncline.__build__, said], sort_keys=True)
+    path = runner.store.place / f"topoopt-{what}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
     if not path.exists() or runner.store.fresh:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(_search(spec)), "utf-8")
-    return Outcome(**json.loads(path.read_text("utf-8")))
+        path.write_text(json.dumps(make()), "utf-8")
+    return json.loads(path.read_text("utf-8"))
 
 
-def _search(spec: dict[str, Any]) -> dict[str, Any]:
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "spec.json"
-        file.write_text(json.dumps(spec), "utf-8")
-        found = joint.search(joint.read(str(file)))
-    traffic = joint.traffic_of(found)
-    moved, reduced = (sum(map(sum, each)) for each in (traffic.transfers, traffic.all_reduces))
-    best = found.answer
+def _search(spec: Mapping[str, Any]) -> dict[str, Any]:
+    found = joint.search(joint.read(spec))
     return {
-        "step_s": {ONESHOT: best.step_s, **{each.baseline.name: each.answer.step_s for each in found.others}},
+        "step_s": {ONESHOT: found.answer.step_s, **{each.baseline.name: each.answer.step_s for each in found.others}},
         "data_parallel_s": {
             ONESHOT: found.data_parallel_s,
             **{each.baseline.name: each.answer.start_s for each in found.others if each.answer.start_s is not None},
         },
-        "usd": {ONESHOT: found.usd, **{each.baseline.name: each.baseline.usd for each in found.others}},
-        "diameter": 0 if best.topology is None else best.topology.diameter,
-        "moved": moved / ((moved + reduced) or 1),
+        "diameter": found.topology.diameter,
     }
 
 

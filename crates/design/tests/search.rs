@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use syncline_compute::{ComputeModel, Power, Timing};
 use syncline_design::joint::{
-    ChainSettings, Cluster, Found, Improvement, Model, RoutedLinks, SearchControl, exhaustive, greedy, search,
+    ChainSettings, Cluster, DirectLinks, Found, Improvement, Model, RoutedLinks, SearchControl, exhaustive,
+    greedy, search,
 };
 use syncline_design::topology::Selection;
 use syncline_diagnostics::{Code, Result};
@@ -72,13 +73,13 @@ fn switch(rate: &str) -> Cluster {
 }
 
 fn direct(degree: u32) -> Cluster {
-    Cluster::Direct {
+    Cluster::Direct(DirectLinks {
         servers: 8,
         degree,
         rate: Rate::from_bytes_per_s(3_000_000_000),
         latency: Time::from_ns(1000),
         selection: Selection::Hops,
-    }
+    })
 }
 
 fn control(cancel: &AtomicBool) -> SearchControl<'_> {
@@ -138,10 +139,13 @@ fn the_same_on_any_number_of_threads() {
 #[test]
 fn the_found_time_is_that_of_the_strategy_on_its_topology() {
     let model = recommender(None);
-    let Cluster::Direct { rate, latency, .. } = direct(3) else { unreachable!() };
+    let Cluster::Direct(links) = direct(3) else { unreachable!() };
     let found = run(&model, &direct(3), settings(800, 1, 1), 1).unwrap();
-    let network =
-        syncline_design::joint::RoutedLinks::direct(found.topology.as_ref().unwrap(), rate, latency);
+    let network = syncline_design::joint::RoutedLinks::direct(
+        found.topology.as_ref().unwrap(),
+        links.rate,
+        links.latency,
+    );
     let timer = syncline_design::joint::StepTimer::new(&model, Arc::new(network), found.strategy.clone());
     assert_eq!(timer.time(), found.time);
     assert!(found.time < found.start);

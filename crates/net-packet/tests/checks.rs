@@ -218,7 +218,7 @@ fn dimensions_have_parameters_of_their_own_by_name() {
         found.into_iter().map(|each| each.key.unwrap()).collect()
     };
     assert_eq!(keys(tcp(), &[]), [] as [&str; 0]);
-    // What is wrong about both is told once.
+    // An error about both appears once.
     assert_eq!(keys(wrong, &[]), ["network.initial_window"]);
     assert_eq!(keys(tcp(), &[("up", wrong)]), ["network.dims.up.initial_window"]);
     assert_eq!(keys(wrong, &[("up", tcp())]), ["network.initial_window"]);
@@ -232,7 +232,8 @@ fn dimensions_have_parameters_of_their_own_by_name() {
     assert_eq!((found.key.as_deref(), found.allowed.as_deref()), (Some("network.dims.uo"), Some("up, out")));
     let found = unknown.check(&star(2)).0.remove(0);
     assert!(found.help.unwrap().contains("a graph has no dimensions"));
-    // Two switches of the first dimension have two ports each, that of the second three: so many packets need room.
+    // Two switches of the first dimension have two ports each, and that of the second has three. Each port needs room for a
+    // packet.
     let buffer = |bytes| Parameters { buffer: Some(Bytes(bytes)), ..tcp() };
     assert_eq!(keys(buffer(3 * 1_538), &[]), [] as [&str; 0]);
     assert_eq!(keys(buffer(3 * 1_538 - 1), &[]), ["network.buffer"]);

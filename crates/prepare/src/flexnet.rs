@@ -9,13 +9,9 @@ use std::path::Path;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_formats::flexnet::{FlexNetGraph, FlexNetKind, Pass};
 use syncline_units::{CollectiveKind, RankId};
-use syncline_workload::role::Axis;
 use syncline_workload::{
-    ClassRun, GraphBuilder, Part, Peer, Role, RoleId, Source, Task, TaskKind, Work, Workload,
+    ClassRun, GraphBuilder, Part, Peer, ServerGroups, Source, Task, TaskKind, Work, Workload,
 };
-
-/// Most groups of servers that reduce gradients.
-const MOST_GROUPS: usize = 1 << 15;
 
 /// The job of `ranks` servers that `graph` describes; `file` is its path, for messages. `mismatch` words the error if it
 /// has another number of servers.
@@ -68,8 +64,7 @@ struct Builder<'a> {
     file: &'a str,
     servers: Vec<GraphBuilder>,
     placed: Vec<Placed>,
-    /// Groups by members, with their numbers.
-    groups: BTreeMap<Vec<u32>, u16>,
+    groups: ServerGroups,
     /// Transfers so far between two servers, which number their tags.
     transfers: BTreeMap<(u32, u32), u32>,
     /// Whether a task of a server has a predecessor or a successor there.
@@ -86,7 +81,7 @@ impl<'a> Builder<'a> {
             file,
             servers: (0..servers).map(|_| GraphBuilder::new()).collect(),
             placed: Vec::with_capacity(graph.tasks.len()),
-            groups: BTreeMap::new(),
+            groups: ServerGroups::default(),
             transfers: BTreeMap::new(),
             waits: vec![Vec::new(); servers],
             awaited: vec![Vec::new(); servers],
@@ -130,10 +125,7 @@ impl<'a> Builder<'a> {
                 Placed::Between(send, receive)
             }
             FlexNetKind::AllReduce { ref members, bytes, inside } => {
-                let role = (members.len() > 1).then(|| {
-                    let next = self.groups.len() as u16;
-                    RoleId(*self.groups.entry(members.clone()).or_insert(next))
-                });
+                let role = (members.len() > 1).then(|| self.groups.role(members.clone()));
                 let on_member = |&server: &u32| {
                     let local = self.task(server, Part::Update, TaskKind::Memory(inside));
                     let Some(role) = role else { return local };
@@ -177,7 +169,8 @@ impl<'a> Builder<'a> {
     fn finish(mut self, iterations: u32) -> Result<Workload> {
         self.problems.0.truncate(8);
         std::mem::take(&mut self.problems).into_result()?;
-        let roles = self.roles()?;
+        let ranks = self.graph.servers;
+        let roles = self.groups.roles(ranks).map_err(|error| error.at(self.file, 0))?;
         let mut classes = Vec::new();
         for (mut tasks, (waits, awaited)) in
             self.servers.into_iter().zip(self.waits.into_iter().zip(self.awaited))
@@ -195,7 +188,6 @@ impl<'a> Builder<'a> {
             }
             classes.push(tasks.build(iterations).map_err(|error| error.note(format!("in {}", self.file)))?);
         }
-        let ranks = self.graph.servers;
         Ok(Workload {
             name: Path::new(self.file)
                 .file_stem()
@@ -209,23 +201,5 @@ impl<'a> Builder<'a> {
             iterations,
             source: Source::Built,
         })
-    }
-
-    fn roles(&self) -> Result<Vec<Role>> {
-        if self.groups.len() > MOST_GROUPS {
-            return Err(Diagnostic::error(Code::BadWorkload, "too many different groups reduce gradients")
-                .at(self.file, 0)
-                .found(self.groups.len().to_string())
-                .allowed(format!("at most {MOST_GROUPS}"))
-                .into());
-        }
-        let mut groups: Vec<(u16, &Vec<u32>)> =
-            self.groups.iter().map(|(members, &number)| (number, members)).collect();
-        groups.sort_unstable();
-        let role = |(number, members): (u16, &Vec<u32>)| {
-            let axis = Axis { size: members.len() as u32, stride: 0, dim: None };
-            Role::lists(&format!("servers {number}"), vec![members.clone()], vec![axis], self.graph.servers)
-        };
-        Ok(groups.into_iter().map(role).collect::<std::result::Result<_, _>>()?)
     }
 }

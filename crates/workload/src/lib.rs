@@ -21,6 +21,7 @@
 //! - [`pipeline`]: the task graphs of stages;
 //! - [`memory`]: the memory that ranks of each stage need;
 //! - [`remedy`]: changes that would make a job fit into memory;
+//! - [`server_groups`]: groups of servers that reduce gradients, for jobs without a mesh;
 //! - [`operators`]: models whose operators run on servers of their own, instead of layers on a mesh;
 //! - [`job`]: builds a whole job from layers and a parallelisation;
 //! - [`mod@join`]: joins several jobs into one;
@@ -49,6 +50,7 @@ mod roles;
 #[cfg(test)]
 mod samples;
 pub mod schedule;
+pub mod server_groups;
 pub mod tables;
 pub mod training;
 pub mod types;
@@ -58,6 +60,7 @@ pub use join::{Share, join};
 pub use layer::Work;
 pub use product::Product;
 pub use role::{Axis, RankLine, Role, RoleId, Seating};
+pub use server_groups::ServerGroups;
 pub use types::Types;
 
 /// The files that a job was read from, for messages.

@@ -3,10 +3,11 @@
 use crate::support::scheduler::{Costs, FREE, run};
 use syncline_diagnostics::Code;
 use syncline_units::{Bytes, CollectiveKind, Rate, Time};
-use syncline_workload::operators::tasks::{group_name, inside_server, workload};
+use syncline_workload::operators::tasks::{inside_server, workload};
 use syncline_workload::operators::{
     Choice, Operator, OperatorFile, OperatorGraph, Pattern, Placed, Reads, Server, Split, Strategy,
 };
+use syncline_workload::server_groups::group_name;
 use syncline_workload::{Part, TaskKind, Work, Workload, matching};
 
 const F: u64 = 10;

@@ -1,4 +1,4 @@
-//! Jobs that are impossible: everything about them is told at once, with its key and what is allowed.
+//! Impossible jobs: all their errors appear together, each with its key and what is allowed.
 
 use crate::support::{given, job, timed, train};
 use syncline_diagnostics::{Diagnostic, Diagnostics};

@@ -1,4 +1,4 @@
-//! Jobs that do not fit into memory: what is told, and that the changes told of make them fit.
+//! Jobs that do not fit into memory: the error, and that the changes it proposes make them fit.
 
 use crate::support::{fabric, timed, types};
 use syncline_diagnostics::{Code, Diagnostic};

@@ -54,7 +54,7 @@ def hops(transfers: Matrix) -> Table:
 
 
 def distances(steps: tuple[int, ...]) -> list[int]:
-    """The fewest steps of rings that lead so many servers further, breadth first."""
+    """By distance in server numbers: the fewest ring steps that cover it, breadth first."""
     distance = {0: 0}
     queue = [0]
     for at in queue:

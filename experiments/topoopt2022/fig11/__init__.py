@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from experiments.harness import plot
@@ -59,10 +57,7 @@ def measure(_: Runner) -> Findings:
                 "link": f"{gbps}Gb/s",
                 "compare": [*COMPARED.values()],
             }
-            with TemporaryDirectory() as folder:
-                file = Path(folder) / "spec.json"
-                file.write_text(json.dumps(spec), "utf-8")
-                request = joint.read(str(file))
+            request = joint.read(spec)
             usd = {each.name: each.usd or 0.0 for each in joint.baselines_of(request)}
             known = {column: usd[name] for column, name in COMPARED.items()}
             known["oneshot"] = joint.direct_usd(request)

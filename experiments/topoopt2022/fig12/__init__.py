@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 DEGREE = 4
 FLAT = 2.0
-"""A step time is flat if the slowest links make it at most so many times as long as the fastest."""
+"""Largest ratio between the steps on the slowest and on the fastest links that counts as flat."""
 
 CANDLE = Claim(
     "topo-05",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
+from experiments.topoopt2022.cluster import kept, mean
 from syncline.design import joint
 
 if TYPE_CHECKING:
@@ -108,29 +108,15 @@ def measure(runner: Runner) -> Findings:
             found["oneshot"] += [jobs[model].step_s for model in models]
             for name in ("ideal", "equal", "oversub"):
                 found[name] += _shared(runner, name, drawn, jobs)
-        for statistic, of in (("mean", _mean), ("99th percentile", _tail)):
+        for statistic, of in (("mean", mean), ("99th percentile", _tail)):
             times.add(load, count, statistic, *(of(found[name]) for name in NETWORKS))
     return Findings([times], [_means(times), _tails(times)])
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def _tail(values: Sequence[float]) -> float:
     """The 99th percentile: the smallest value that at least 99 % do not exceed."""
     ordered = sorted(values)
     return ordered[-(-99 * len(ordered) // 100) - 1]
-
-
-def _kept(runner: Runner, what: str, said: dict[str, Any], make: Any) -> Any:
-    """What ``make`` returns for this input; it is stored, so that later commands can reuse it."""
-    text = json.dumps([syncline.__version__, syncline.__build__, said], sort_keys=True)
-    path = runner.store.place / f"topoopt-fig14-{what}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
-    if not path.exists() or runner.store.fresh:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(make()), "utf-8")
-    return json.loads(path.read_text("utf-8"))
 
 
 def _job(runner: Runner, model: str) -> Job:
@@ -145,10 +131,7 @@ def _job(runner: Runner, model: str) -> Job:
     }
 
     def search() -> dict[str, Any]:
-        with TemporaryDirectory() as folder:
-            file = Path(folder) / "spec.json"
-            file.write_text(json.dumps(spec), "utf-8")
-            found = joint.search(joint.read(str(file)))
+        found = joint.search(joint.read(spec))
         ideal, equal = found.others
         operators = {
             "schema": "syncline-operators/1",
@@ -156,10 +139,10 @@ def _job(runner: Runner, model: str) -> Job:
             "graph": found.request.graph,
             "strategy": [placed._asdict() for placed in ideal.answer.strategy],
         }
-        # A cluster of 432 servers has the prices of its own fat-tree; per server they are those of a tree of k = 12.
+        # A full fat-tree has the same parts per server whatever its size: 16 servers (k = 4), or 432 (k = 12).
         return {"step_s": found.answer.step_s, "operators": operators, "equal_bits": equal.baseline.rate}
 
-    return Job(**_kept(runner, model, spec, search))
+    return Job(**kept(runner, f"fig14-{model}", spec, search))
 
 
 def _shared(runner: Runner, network: str, drawn: Drawn, jobs: dict[str, Job]) -> list[float]:
@@ -205,7 +188,7 @@ def _shared(runner: Runner, network: str, drawn: Drawn, jobs: dict[str, Job]) ->
             result = syncline.simulate(folder / "scenario.yaml", set={"report": False})
         return [job.step_time_s for job in result.summary.jobs]
 
-    return list(_kept(runner, network, said, simulate))
+    return list(kept(runner, f"fig14-{network}", said, simulate))
 
 
 def _over(times: Table, network: str, statistic: str) -> list[float]:
@@ -217,12 +200,12 @@ def _said(times: Table, statistic: str) -> str:
     parts = []
     for name in ("ideal", "equal", "oversub"):
         ratios = _over(times, name, statistic)
-        parts.append(f"{NETWORKS[name]} {_mean(ratios):.3g}x on average ({min(ratios):.3g}x to {max(ratios):.3g}x)")
+        parts.append(f"{NETWORKS[name]} {mean(ratios):.3g}x on average ({min(ratios):.3g}x to {max(ratios):.3g}x)")
     return ", ".join(parts)
 
 
 def _means(times: Table) -> Verdict:
-    ideal, equal, oversub = (_mean(_over(times, name, "mean")) for name in ("ideal", "equal", "oversub"))
+    ideal, equal, oversub = (mean(_over(times, name, "mean")) for name in ("ideal", "equal", "oversub"))
     return MEAN.judged(
         equal > 1 and oversub > 1 and 1 <= ideal < 1.2,
         _said(times, "mean"),
@@ -233,7 +216,7 @@ def _means(times: Table) -> Verdict:
 
 def _tails(times: Table) -> Verdict:
     return TAIL.judged(
-        all(_mean(_over(times, name, "99th percentile")) > 1 for name in ("ideal", "equal", "oversub")),
+        all(mean(_over(times, name, "99th percentile")) > 1 for name in ("ideal", "equal", "oversub")),
         _said(times, "99th percentile"),
         "A load has 10 to 54 jobs, so the percentile is the longest of their mean iterations. That is VGG16's, which "
         "computes "

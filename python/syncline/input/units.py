@@ -48,6 +48,11 @@ def decimal(amount: int, unit: str) -> str:
     return f"{Decimal(amount).scaleb(-power).normalize():f}{prefix}{unit}"
 
 
+def bytes_per_s(rate: str) -> float:
+    """A rate, such as ``100Gb/s``, in bytes per second."""
+    return _core.parse_quantity("rate", rate) / 8
+
+
 _SMALL = "[munp\u00b5\u03bc]?"
 """Micro may be written as u, as the micro sign, or as the Greek letter mu."""
 _SI = "[kKMGTPE]?"

@@ -54,6 +54,12 @@ def test_the_same_every_time(found: Found, tmp_path: Path):
     assert other.answer.accepted != found.answer.accepted
 
 
+def test_a_spec_may_be_a_mapping(found: Found) -> None:
+    assert read(SMALL).graph == found.request.graph
+    with pytest.raises(SynclineError, match="servers"):
+        read({"model": "dlrm", "servers": "many", "degree": 3, "link": "10Gb/s"})
+
+
 def test_the_search_improves_on_data_parallelism(found: Found):
     assert found.answer.step_s < found.answer.start_s
     times = [seconds for _, seconds in found.answer.trace]

@@ -11,6 +11,12 @@ export interface Table {
   total?: number;
 }
 
+/** What ECharts gives the code that draws an item of a custom series: the item's numbers, and the pixel of a point. */
+export interface Api {
+  value(index: number): number;
+  coord(point: [number, number]): [number, number];
+}
+
 /** A choice that changes what is drawn. */
 export interface Choice {
   label: string;

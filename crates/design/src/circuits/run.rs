@@ -73,9 +73,9 @@ enum Event {
     Changed,
 }
 
-/// What waits on a pair of servers.
+/// What a transfer between two servers belongs to.
 #[derive(Clone, Copy, Debug)]
-enum Cargo {
+enum Transfer {
     Message(u32),
     Ring(u32),
 }
@@ -84,7 +84,7 @@ enum Cargo {
 #[derive(Debug, Default)]
 struct Pair {
     /// Bits that are left, and what they belong to.
-    queue: VecDeque<(u128, Cargo)>,
+    queue: VecDeque<(u128, Transfer)>,
     circuits: u32,
     /// When the bits of the first transfer were last counted.
     since: u64,
@@ -274,7 +274,7 @@ impl<'a> Simulation<'a> {
                 let (from, to) = (at.rank, peer(to, at.rank)?);
                 let message = self.message(from, to, tag, at);
                 self.messages[message as usize].send = Some(at);
-                self.enqueue(from, to, bits(bytes), Cargo::Message(message));
+                self.enqueue(from, to, bits(bytes), Transfer::Message(message));
                 Ok(())
             }
             TaskKind::Receive { from, tag, .. } => {
@@ -334,7 +334,7 @@ impl<'a> Simulation<'a> {
         let part = (bits(bytes) * u128::from(rounds)).div_ceil(u128::from(size));
         let members = group.ranks(seat.group);
         for (place, &from) in members.iter().enumerate() {
-            self.enqueue(from, members[(place + 1) % members.len()], part, Cargo::Ring(number));
+            self.enqueue(from, members[(place + 1) % members.len()], part, Transfer::Ring(number));
         }
         Ok(())
     }
@@ -374,10 +374,10 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    fn enqueue(&mut self, from: u32, to: u32, bits: u128, cargo: Cargo) {
+    fn enqueue(&mut self, from: u32, to: u32, bits: u128, transfer: Transfer) {
         let number = from * self.workload.ranks + to;
         let pair = &mut self.pairs[number as usize];
-        pair.queue.push_back((bits, cargo));
+        pair.queue.push_back((bits, transfer));
         if pair.queue.len() == 1 {
             self.active.insert(number);
             self.start(number);
@@ -413,13 +413,13 @@ impl<'a> Simulation<'a> {
     /// The first transfer of a pair is done.
     fn sent(&mut self, number: u32) -> Result<()> {
         let pair = &mut self.pairs[number as usize];
-        let Some((_, cargo)) = pair.queue.pop_front() else { return Ok(()) };
+        let Some((_, transfer)) = pair.queue.pop_front() else { return Ok(()) };
         if pair.queue.is_empty() {
             self.active.remove(&number);
         }
         self.start(number);
-        match cargo {
-            Cargo::Message(message) => {
+        match transfer {
+            Transfer::Message(message) => {
                 let end = self.now + self.circuits.latency.0;
                 self.at(end, Event::Arrived { message });
                 match self.messages[message as usize].send {
@@ -427,7 +427,7 @@ impl<'a> Simulation<'a> {
                     None => Ok(()),
                 }
             }
-            Cargo::Ring(number) => {
+            Transfer::Ring(number) => {
                 let collective = &mut self.collectives[number as usize];
                 collective.left -= 1;
                 if collective.left == 0 {

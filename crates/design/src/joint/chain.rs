@@ -235,10 +235,8 @@ impl<'a> Chain<'a> {
     /// Returns to the best strategy and topology so far.
     fn reset(&mut self) -> Result<()> {
         let network = match (&self.cluster, &self.found.topology) {
-            (&&Cluster::Direct { rate, latency, .. }, Some(topology))
-                if self.found.topology != self.topology =>
-            {
-                Arc::new(RoutedLinks::direct(topology, rate, latency))
+            (Cluster::Direct(links), Some(topology)) if self.found.topology != self.topology => {
+                Arc::new(RoutedLinks::direct(topology, links.rate, links.latency))
             }
             _ => Arc::clone(self.timer.network()),
         };

@@ -20,7 +20,7 @@ pub mod step;
 
 pub use baselines::{exhaustive, greedy};
 pub use chain::ChainSettings;
-pub use cluster::Cluster;
+pub use cluster::{Cluster, DirectLinks};
 pub use demand::demand;
 pub use network::RoutedLinks;
 pub use search::{Found, Improvement, SearchControl, search};

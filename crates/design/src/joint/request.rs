@@ -2,19 +2,19 @@
 
 use super::baselines::{exhaustive, greedy};
 use super::chain::ChainSettings;
-use super::cluster::Cluster;
+use super::cluster::{Cluster, DirectLinks};
 use super::demand::demand;
 use super::network::RoutedLinks;
 use super::search::{Found, Improvement, SearchControl, search};
 use super::step::{Model, StepTimer};
-use crate::topology::{Selection, Topology};
+use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use syncline_diagnostics::{Code, Diagnostic, Result};
 use syncline_prepare::{compute, network};
 use syncline_scenario::{Compute, Fabric};
-use syncline_units::{Bytes, Rate, Time};
+use syncline_units::{Bytes, Rate};
 use syncline_workload::TaskKind;
 use syncline_workload::operators::{OperatorGraph, Strategy, tasks};
 
@@ -40,18 +40,7 @@ pub struct Request {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ClusterSpec {
     /// Direct links that the search chooses.
-    Direct {
-        /// Number of servers.
-        servers: u32,
-        /// Interfaces of a server.
-        degree: u32,
-        /// Rate of an interface.
-        rate: Rate,
-        /// Latency of a link.
-        latency: Time,
-        /// How rings are selected.
-        selection: Selection,
-    },
+    Direct(DirectLinks),
     /// A fabric, each of whose NPUs is a server.
     Fabric(Box<Fabric>),
 }
@@ -155,15 +144,15 @@ impl Request {
     /// Everything that is wrong with the request, and as [`search`].
     pub fn run(self, control: SearchControl<'_>) -> Result<Answer> {
         let cluster = match self.cluster {
-            ClusterSpec::Direct { servers, degree, rate, latency, selection } => {
-                if rate.0 < SLOWEST.0 {
+            ClusterSpec::Direct(links) => {
+                if links.rate.0 < SLOWEST.0 {
                     return Err(Diagnostic::error(Code::BadValue, "the links are too slow for a search")
                         .key("link")
-                        .found(rate.to_string())
+                        .found(links.rate.to_string())
                         .allowed(format!("at least {SLOWEST}"))
                         .into());
                 }
-                Cluster::Direct { servers, degree, rate, latency, selection }
+                Cluster::Direct(links)
             }
             ClusterSpec::Fabric(fabric) => {
                 Cluster::Fixed(Arc::new(RoutedLinks::of_fabric(&network::fabric(&fabric, 0)?)))

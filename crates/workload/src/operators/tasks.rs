@@ -8,14 +8,9 @@
 use super::graph::OperatorGraph;
 use super::strategy::Strategy;
 use crate::graph::{GraphBuilder, Part, Peer, Task, TaskKind};
-use crate::role::{Axis, Role, RoleId};
-use crate::{ClassRun, Source, Work, Workload};
-use std::collections::BTreeMap;
+use crate::{ClassRun, ServerGroups, Source, Work, Workload};
 use syncline_diagnostics::{Code, Diagnostic, Result};
 use syncline_units::{Bytes, CollectiveKind, RankId, Time};
-
-/// Most groups of servers that reduce gradients.
-const MOST_GROUPS: usize = 1 << 15;
 
 /// Builds the job in which each rank is a server. Graph and strategy must be checked.
 ///
@@ -40,7 +35,7 @@ pub fn workload(
         ranks: servers,
         classes: Vec::new(),
         class_runs: (0..servers).map(|rank| ClassRun { first: rank, class: rank }).collect(),
-        roles: job.roles(servers)?,
+        roles: job.groups.roles(servers).map_err(|error| error.key("strategy"))?,
         axes: Vec::new(),
         layers: graph.operators.iter().map(|operator| operator.name.clone()).collect(),
         iterations,
@@ -75,8 +70,8 @@ struct JobBuilder<'a> {
     /// For each operator and each of its parts, the compute task of its forward pass and that of its backward pass.
     forward: Vec<Vec<u32>>,
     backward: Vec<Vec<u32>>,
-    /// The groups that reduce gradients, in the order of their members.
-    groups: BTreeMap<Vec<u32>, u16>,
+    /// The groups that reduce gradients.
+    groups: ServerGroups,
 }
 
 impl<'a> JobBuilder<'a> {
@@ -88,7 +83,7 @@ impl<'a> JobBuilder<'a> {
             servers: (0..servers).map(|_| ServerTasks::default()).collect(),
             forward: none.clone(),
             backward: none,
-            groups: BTreeMap::new(),
+            groups: ServerGroups::default(),
         }
     }
 
@@ -151,12 +146,7 @@ impl<'a> JobBuilder<'a> {
         let inside = inside_server(graph, operator, bytes)?;
         let parameters = strategy.split(graph, operator).parameters as usize;
         for (slice, members) in strategy.groups(graph, operator).into_iter().enumerate() {
-            let role = (members.len() > 1).then(|| {
-                let mut sorted = members.clone();
-                sorted.sort_unstable();
-                let next = self.groups.len() as u16;
-                RoleId(*self.groups.entry(sorted).or_insert(next))
-            });
+            let role = (members.len() > 1).then(|| self.groups.role(members.clone()));
             for (i, &server) in members.iter().enumerate() {
                 let computed = self.backward[operator][i * parameters + slice];
                 let first = self.forward[operator][i * parameters + slice];
@@ -220,29 +210,6 @@ impl<'a> JobBuilder<'a> {
         let received = tasks.task(Task { kind, layer, part, name: String::new() });
         tasks.after(to.task, received);
     }
-
-    fn roles(&self, servers: u32) -> Result<Vec<Role>> {
-        if self.groups.len() > MOST_GROUPS {
-            return Err(Diagnostic::error(Code::BadWorkload, "too many different groups reduce gradients")
-                .key("strategy")
-                .found(self.groups.len().to_string())
-                .allowed(format!("at most {MOST_GROUPS}"))
-                .into());
-        }
-        let mut groups: Vec<(&Vec<u32>, u16)> =
-            self.groups.iter().map(|(members, &role)| (members, role)).collect();
-        groups.sort_by_key(|&(_, role)| role);
-        let role = |(members, number): (&Vec<u32>, u16)| {
-            let axis = Axis { size: members.len() as u32, stride: 0, dim: None };
-            Role::lists(&group_name(number), vec![members.clone()], vec![axis], servers)
-        };
-        Ok(groups.into_iter().map(role).collect::<std::result::Result<_, _>>()?)
-    }
-}
-
-/// The name of the group of servers with this number.
-pub fn group_name(number: u16) -> String {
-    format!("servers {number}")
 }
 
 /// How long the accelerators of a server take to reduce `bytes` of an operator's gradients among themselves: each sends

@@ -11,9 +11,9 @@ use syncline_workload::{Part, TaskGraph, TaskKind, Work, Workload};
 /// How long things between ranks take.
 #[derive(Clone, Copy)]
 pub(crate) struct Costs {
-    /// A message of so many bytes.
+    /// A message, with its size in bytes.
     pub(crate) message: fn(u64) -> u64,
-    /// A collective of so many bytes.
+    /// A collective, with its size in bytes.
     pub(crate) collective: fn(CollectiveKind, u64) -> u64,
 }
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from syncline import _core
 from syncline.codes import Code
 from syncline.input.problem import error, raise_errors
+from syncline.input.units import bytes_per_s
 from syncline.quantity import listed
 from syncline.quantity import rate as shown
 
@@ -142,9 +143,9 @@ def limits(request: BandwidthRequest, candidate: Candidate, price: Price | None)
             continue
         low, high = bounds.fixed or bounds.min, bounds.fixed or bounds.max
         if low is not None:
-            least[at] = max(least[at], _bytes_per_s(low))
+            least[at] = max(least[at], bytes_per_s(low))
         if high is not None:
-            most[at] = min(most[at], _bytes_per_s(high))
+            most[at] = min(most[at], bytes_per_s(high))
             least[at] = most[at] if low is None and most[at] < LEAST else least[at]
     descending = spec.order == "descending"
     if descending:
@@ -152,7 +153,7 @@ def limits(request: BandwidthRequest, candidate: Candidate, price: Price | None)
             least[at] = max(least[at], least[at + 1])
         for at in range(1, len(names)):
             most[at] = min(most[at], most[at - 1])
-    rate = None if spec.budget.rate_per_npu is None else _bytes_per_s(spec.budget.rate_per_npu)
+    rate = None if spec.budget.rate_per_npu is None else bytes_per_s(spec.budget.rate_per_npu)
     return Limits(names, tuple(least), tuple(most), descending, rate, spec.budget.usd, price)
 
 
@@ -175,7 +176,3 @@ def check_names(request: BandwidthRequest, candidates: Sequence[Candidate]) -> N
     ]
     if problems:
         raise_errors(*problems)
-
-
-def _bytes_per_s(text: str) -> float:
-    return _core.parse_quantity("rate", text) / 8

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncline.design.joint.sentences import bytes_per_s
 from syncline.design.joint.traffic import Traffic, traffic_of
+from syncline.input.units import bytes_per_s
 from syncline.quantity import counted, digits, listed, money, percent, size, time
 from syncline.report.html.chart import Chart, rounded
 
@@ -63,8 +63,7 @@ def topology(found: Found) -> Chart:
     spec, made = found.request.spec, found.topology
     links = made.links
     purposes = _purposes(found)
-    names = list(dict.fromkeys(purposes[source, target] for source, target, _ in links))
-    names.sort(key=_order)
+    names = list(dict.fromkeys(purposes.values()))
     busy = _busy(found)
     finding = (
         f"{counted(spec.servers, 'server')} with {counted(spec.degree, 'interface')} each; a message takes at most"
@@ -96,7 +95,7 @@ def topology(found: Found) -> Chart:
 
 
 def _purposes(found: Found) -> dict[tuple[int, int], str]:
-    """What each link was chosen for; the first ring that it belongs to, if there are several."""
+    """What each link was chosen for: rings first, and the first of several. All rings have links of their own."""
     servers, made = found.request.spec.servers, found.topology
     matched = {(a, b) for pair in made.matched for a, b in (pair, pair[::-1])}
     purposes: dict[tuple[int, int], str] = {}
@@ -108,14 +107,6 @@ def _purposes(found: Found) -> dict[tuple[int, int], str]:
     for source, target, _ in made.links:
         purposes.setdefault((source, target), MATCHED if (source, target) in matched else OTHER)
     return purposes
-
-
-def _order(purpose: str) -> tuple[int, int]:
-    """Rings of all servers by their step, then other purposes."""
-    step = purpose.removeprefix("ring of step ")
-    if step.isdigit():
-        return 0, int(step)
-    return 1, ("rings of smaller groups", MATCHED, OTHER).index(purpose)
 
 
 def _busy(found: Found) -> dict[tuple[int, int], float]:

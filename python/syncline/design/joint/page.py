@@ -6,7 +6,8 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from syncline.design.joint.charts import all_of
-from syncline.design.joint.sentences import answer, bytes_per_s, models, strategy_rows, topology
+from syncline.design.joint.sentences import answer, models, strategy_rows, topology
+from syncline.input.units import bytes_per_s
 from syncline.quantity import counted, digits, money, rate, time
 from syncline.report.html.head import figure
 from syncline.report.html.page import document, section

@@ -12,7 +12,7 @@ from syncline.config.expand_prices import expand, price_list
 from syncline.config.origin import Origins
 from syncline.design.joint.spec import Joint, Priced
 from syncline.input.check import Whole, check
-from syncline.input.node import Node
+from syncline.input.node import Node, from_python
 from syncline.input.problem import error, raise_errors, shown
 from syncline.input.source import Override, Source, from_argument
 from syncline.input.units import decimal
@@ -25,7 +25,7 @@ from syncline.models.registry import countable
 from syncline.models.types import types
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from syncline.design.joint.answer import Placement
     from syncline.input.node import Path
@@ -177,9 +177,12 @@ class JointRequest:
         )
 
 
-def read(path: str, overrides: Iterable[Override] = ()) -> JointRequest:
-    """Reads a spec. Raises ``SynclineError`` with all errors in it."""
-    source = from_argument(path)
+def read(spec: str | Mapping[str, Any], overrides: Iterable[Override] = ()) -> JointRequest:
+    """Reads a spec: the file of this path, or a mapping with its keys.
+
+    Raises ``SynclineError`` with all errors in it.
+    """
+    source = from_argument(spec) if isinstance(spec, str) else Source(from_python(dict(spec)))
     if not isinstance(source.root.value, dict):
         raise_errors(error(Code.BAD_VALUE, "not a design", mark=source.root.mark, allowed="a mapping"))
     source.override(overrides)

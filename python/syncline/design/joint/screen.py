@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from syncline.design.joint.sentences import answer, bytes_per_s, models, strategy_rows, topology
+from syncline.design.joint.sentences import answer, models, strategy_rows, topology
+from syncline.input.units import bytes_per_s
 from syncline.quantity import digits, money, rate, time
 from syncline.terminal.prose import lines
 from syncline.terminal.table import of_numbers

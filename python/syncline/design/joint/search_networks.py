@@ -54,9 +54,9 @@ def search(request: JointRequest, progress: Progress | None = None) -> Found:
     ]
     answers = [_best(request, cluster, at, answers) for at, cluster in enumerate(clusters)]
     found = dict(zip([baseline.name for baseline in searched], answers[1:], strict=True))
-    for at, baseline in enumerate(baselines):
+    for baseline in baselines:
         if baseline.circuits is not None:
-            report(1 + at, f"step on {baseline.title}")
+            report(1 + len(found), f"step on {baseline.title}")
             found[baseline.name] = _on_circuits(request, baseline.circuits, answers)
     topology = answers[0].topology
     if topology is None:
@@ -100,13 +100,15 @@ def _of_each_chain(request: JointRequest, answer: Answer) -> int:
 
 def _on_circuits(request: JointRequest, circuits: dict[str, Any], answers: list[Answer]) -> Answer:
     """The best of the strategies that were found for any network, on circuits that change during the step."""
-    strategies = dict.fromkeys(answer.strategy for answer in answers)
-    times = [_core.step_on_circuits(request.on_circuits(circuits, strategy)) for strategy in strategies]
-    best = min(range(len(times)), key=lambda at: times[at])
-    answer = next(answer for answer in answers if answer.strategy == list(strategies)[best])
-    return replace(
-        answer, step_s=times[best], start_s=None, trace=(), proposals=0, accepted=0, topologies=0, topology=None
-    )
+
+    def on_them(answer: Answer) -> Answer:
+        step_s = _core.step_on_circuits(request.on_circuits(circuits, answer.strategy))
+        return replace(
+            answer, step_s=step_s, start_s=None, trace=(), proposals=0, accepted=0, topologies=0, topology=None
+        )
+
+    distinct = {answer.strategy: answer for answer in answers}
+    return min(map(on_them, distinct.values()), key=lambda answer: answer.step_s)
 
 
 def simulate(found: Found) -> Found:

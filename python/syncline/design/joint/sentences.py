@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from syncline import _core
 from syncline.design.joint.result_files import strategy
+from syncline.input.units import bytes_per_s
 from syncline.quantity import counted, digits, listed, money, percent, rate, time
 
 if TYPE_CHECKING:
@@ -78,8 +78,3 @@ def strategy_rows(found: Found) -> list[tuple[str, ...]]:
         (kind, str(count), str(samples), str(parameters), on)
         for (kind, samples, parameters, on), count in alike.items()
     ]
-
-
-def bytes_per_s(text: str) -> float:
-    """A rate as text in bytes per second."""
-    return float(_core.parse_quantity("rate", text)) / 8

@@ -3,7 +3,7 @@
 import { bytes, digits, money, percent, rate, time, timeUnit } from "../format";
 import { dimension, shade } from "../theme";
 import { barTooltip, base, legend, names, table, tip, tooltip, values } from "../view";
-import type { View } from "../view";
+import type { Api, View } from "../view";
 
 interface NetworksData {
   network: string[];
@@ -189,11 +189,6 @@ interface TopologyData {
   purpose: number[];
   /** Share of the simulated step in which the link is busy; empty if the answer was not simulated. */
   busy: number[];
-}
-
-interface Api {
-  value(index: number): number;
-  coord(point: [number, number]): [number, number];
 }
 
 /** The links between servers, which stand on a circle. */

@@ -6,7 +6,7 @@ import type { Row } from "../lanes";
 import { dimension } from "../theme";
 import type { Look } from "../theme";
 import { base, table, tip, tooltip, zoom } from "../view";
-import type { View } from "../view";
+import type { Api, View } from "../view";
 
 interface Block {
   start: number;
@@ -22,10 +22,6 @@ interface Track extends Row {
   blocks: Block[];
 }
 
-interface Api {
-  value(index: number): number;
-  coord(point: [number, number]): [number, number];
-}
 interface Params {
   coordSys: { x: number; y: number; width: number; height: number };
 }

@@ -7,7 +7,7 @@ import type { Row, Slices, Stack } from "../lanes";
 import { dimension } from "../theme";
 import type { Look } from "../theme";
 import { base, legend, table, tip, tooltip, values, zoom } from "../view";
-import type { View } from "../view";
+import type { Api, View } from "../view";
 
 /** Room for the labels of a lane's own axis, in pixels. */
 const LABELS = 46;
@@ -72,11 +72,6 @@ function area(slices: Slices, of: number[], end: number, fill: string): ECBasicO
     areaStyle: { opacity: 0.75 },
     data: steps(slices, of, timeUnit(end).factor),
   };
-}
-
-interface Api {
-  value(index: number): number;
-  coord(point: [number, number]): [number, number];
 }
 
 /** Least height of a bar in pixels, so that a small count next to large ones is visible. */

@@ -3,7 +3,7 @@
 import { percent, time, timeUnit } from "../format";
 import type { Look } from "../theme";
 import { base, lower, table, tip, tooltip, wrapped, zoom } from "../view";
-import type { View } from "../view";
+import type { Api, View } from "../view";
 
 interface PipelineData {
   stages: string[];
@@ -21,10 +21,6 @@ interface PipelineData {
   sums: number[][];
 }
 
-interface Api {
-  value(index: number): number;
-  coord(point: [number, number]): [number, number];
-}
 interface Params {
   coordSys: { x: number; width: number };
   dataIndex: number;
