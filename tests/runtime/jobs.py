@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -67,11 +68,20 @@ class Since(float):
         assert took_s < bound_s, f"found after {took_s:.2f} s, but at most {bound_s:.1f} s are allowed: {why}"
 
 
+PORTS = 500
+"""How many ports each process of the test run has for itself. All are below those that Linux gives to connections."""
+
+_worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 20
+_ports = itertools.cycle(range(22_000 + _worker * PORTS, 22_000 + (_worker + 1) * PORTS))
+
+
 def free_port() -> int:
-    """Returns a port at which no process listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Returns a port at which no process listens, and which neither other tests nor the kernel will take."""
+    for port in itertools.islice(_ports, PORTS):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError(f"none of the {PORTS} ports of this process is free")
 
 
 @dataclass
