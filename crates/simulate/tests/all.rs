@@ -1,39 +1,18 @@
 //! The tests of this crate as one program, which builds in a fraction of the time of thirty. `tests/memory.rs` counts
 //! the bytes that the allocator hands out, so it is a program of its own.
 
-mod accounts;
 mod astra_text;
-mod bounds;
 mod chakra;
-mod closed_forms;
 mod compute;
 mod convert;
-mod critical_path;
 mod defaults;
 mod diagnosis;
-mod end_of_run;
-mod faults;
 mod flow;
-mod jitter;
-mod limits;
-mod many;
-mod meshes;
-mod micro_batches;
-mod moments;
 mod named;
 mod packet;
-mod pipeline;
-mod placement;
-mod properties;
-mod quotient;
-mod quotient_graphs;
-mod ready_tasks;
 mod recommendation;
 mod routing;
 mod savings;
-mod scheduling;
-mod several_jobs;
-mod size;
 mod support;
 
 /// Checks that every file in this folder is a module above, or a program of its own.
