@@ -72,10 +72,12 @@ class Cli:
     def environment(self, **more: str) -> dict[str, str]:
         """An environment without colours, with 80 columns, and without variables that change the output.
 
-        Commands run the package of this checkout, also if the interpreter has that of another one.
+        Commands run the package of this checkout, also if the interpreter has that of another one. They also find what
+        the tests find, such as a PyTorch in a folder of its own.
         """
+        path = os.pathsep.join([str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])])
         kept = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
-        return {**kept, "PYTHONPATH": str(ROOT / "python"), "NO_COLOR": "1", "COLUMNS": "80", "PYTHONUTF8": "1", **more}
+        return {**kept, "PYTHONPATH": path, "NO_COLOR": "1", "COLUMNS": "80", "PYTHONUTF8": "1", **more}
 
     def __call__(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Runs a command in a forked process, or in a new interpreter if ``environment`` requires it."""

@@ -141,7 +141,7 @@ def test_attention_tied_weights_and_in_place_operations(nets: Cli) -> None:
         (["nets:pair", "--out", "t.yaml", "--batch", "3"], 2, "--batch needs --input"),
         (["nets:recurrent", "--out", "t.yaml"], 2, "cannot be measured layer by layer"),
         (["nets:net", "--out", "none/t.yaml", "--input", "8"], 3, "the folder does not exist"),
-        (["nets:net", "--out", ".", "--input", "8"], 3, "this is a folder"),
+        (["nets:net", "--out", ".", "--input", "8"], 3, "it is a folder"),
     ],
 )
 def test_invalid_arguments_are_refused(arguments: list[str], status: int, expected: str, nets: Cli) -> None:

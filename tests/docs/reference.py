@@ -117,6 +117,8 @@ DESIGN_PARTS = {
 """The same for the schema of design specs."""
 
 JOINT_PARTS = {
+    "Module": ("PyTorch modules", "module"),
+    "ModuleInput": ("Inputs of a module", "input"),
     "Reconfiguration": ("Circuits that change", "circuits that change"),
     "Server": ("Servers", "server"),
     "Search": ("How to search", "search"),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use syncline_compute::{ComputeModel, Power, Timing};
 use syncline_design::joint::{
     ChainSettings, Cluster, DirectLinks, Found, Improvement, Model, RoutedLinks, SearchControl, exhaustive,
-    greedy, search,
+    greedy, improve, search,
 };
 use syncline_design::topology::Selection;
 use syncline_diagnostics::{Code, Result};
@@ -116,6 +116,31 @@ fn within_two_per_cent_of_the_best_of_all_strategies() {
         // A given network has no topologies to choose.
         assert_eq!((best.topologies, local.topologies), (0, 0));
     }
+}
+
+#[test]
+fn strategies_of_another_network_are_improved() {
+    let model = recommender(None);
+    let cancel = AtomicBool::new(false);
+    let elsewhere = run(&model, &switch("100GB/s"), settings(500, 2, 3), 1).unwrap().strategy;
+    let plain = run(&model, &direct(3), settings(0, 1, 3), 1).unwrap().strategy;
+    let from = [elsewhere.clone(), plain];
+    let of = |threads| {
+        let control = SearchControl { cancel: &cancel, progress: &|_| {}, threads };
+        improve(&model, &direct(3), settings(500, 1, 3), &from, control).unwrap()
+    };
+    let found = of(1);
+    // Never worse than where it starts, whatever the number of threads.
+    let start = improve(&model, &direct(3), settings(0, 1, 3), &[elsewhere], control(&cancel)).unwrap().start;
+    assert!(found.time <= start);
+    assert_eq!(
+        (found.time, &found.strategy, found.proposals),
+        (of(2).time, &of(2).strategy, of(2).proposals)
+    );
+    // What the other chain found is kept, too, and is not faster.
+    assert!(found.runners_up.len() <= 1 && found.runners_up.iter().all(|other| other.time >= found.time));
+    let none = improve(&model, &direct(3), settings(1, 1, 0), &[], control(&cancel)).unwrap_err();
+    assert!(none.to_string().contains("no strategy to improve"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
-use syncline_design::topology::{Demand, Selection, Topology};
+use syncline_design::topology::{Demand, Selection, Topology, candidates};
 use syncline_diagnostics::Code;
 
 fn find(demand: &Demand, degree: u32) -> syncline_diagnostics::Result<Topology> {
@@ -91,6 +91,44 @@ proptest! {
         check(&demand, degree, &topology)?;
         prop_assert_eq!(find(&demand, degree).unwrap(), topology);
     }
+
+    #[test]
+    fn every_candidate_is_a_topology((demand, degree) in demands()) {
+        for selection in [Selection::Hops, Selection::Direct] {
+            let found = candidates(&demand, degree, selection).unwrap();
+            prop_assert_eq!(&found[0], &syncline_design::topology::find(&demand, degree, selection).unwrap());
+            for (at, topology) in found.iter().enumerate() {
+                check(&demand, degree, topology)?;
+                prop_assert!(!found[..at].contains(topology));
+            }
+        }
+    }
+}
+
+#[test]
+fn candidates_divide_interfaces_in_other_ways() {
+    // Two halves of 8 servers reduce, and each server sends a fifth as much to a partner in the other half. Algorithm 1
+    // gives all three interfaces to rings, one of them through all servers, so that no pair is joined.
+    let mut demand = Demand::new(8);
+    let halves = [vec![0, 2, 4, 6], vec![1, 3, 5, 7]];
+    for half in &halves {
+        demand.all_reduce(half.clone(), 1000);
+    }
+    for server in 0..8 {
+        demand.transfers.add(server, server ^ 1, 300);
+    }
+    let found = candidates(&demand, 3, Selection::Hops).unwrap();
+    let paper = &found[0];
+    assert_eq!((paper.ring_degree, paper.matched.len(), paper.strides(&halves[0]).len()), (3, 0, 2));
+    // Without the ring through all servers, the third interface joins each pair, and pairs join the halves.
+    let halves_only = |topology: &&Topology| topology.rings.iter().all(|rings| rings.members.len() == 4);
+    let best = found.iter().find(halves_only).unwrap();
+    assert_eq!(best.matched, [(0, 1), (2, 3), (4, 5), (6, 7)]);
+    assert_eq!((best.strides(&halves[0]), best.route(0, 1)), (&[1, 3][..], &[0, 1][..]));
+    // Without transfers there is nothing to divide.
+    let mut reduced = Demand::new(8);
+    reduced.all_reduce((0..8).collect(), 1000);
+    assert_eq!(candidates(&reduced, 3, Selection::Hops).unwrap().len(), 1);
 }
 
 #[test]

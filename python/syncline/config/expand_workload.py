@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
-from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, cast
 
 from syncline import _core
 from syncline.codes import Code
 from syncline.config import model_file, other_tools
+from syncline.config.torch_module import folder_of, no_inputs, running
 from syncline.config.workload import (
     AstraTextWorkload,
     Axes,
@@ -36,7 +34,7 @@ from syncline.errors import SynclineError
 from syncline.input.problem import error, nearest, raise_errors, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from syncline.config.origin import Origins
     from syncline.errors import Diagnostic
@@ -189,21 +187,14 @@ def _module(workload: ModuleWorkload, origins: Origins) -> Expanded:
     from syncline.models.traced import factory, from_torch
 
     batch = workload.batch_per_npu
-    # Stdout is reserved for the answer, so redirect what the module's code prints to stderr.
-    with _placed(origins.source), redirect_stdout(sys.stderr):
-        folder = str(origins.source.folder.absolute()) if origins.source.file else str(FilePath.cwd())
+    with running(origins.source, ("workload",)):
+        folder = folder_of(origins.source)
         module, inputs = factory.build(workload.module, workload.arguments, folder, meta=workload.build == "meta")
         if workload.inputs is not None:
             shapes = [(each.shape, each.type) for each in workload.inputs]
             inputs = factory.sample(batch or 32, shapes, module)
         elif inputs is None:
-            help = (
-                "add `inputs`, such as [{ shape: [3, 224, 224] }], "
-                "or let the factory return a pair of module and inputs"
-            )
-            raise_errors(
-                error(Code.MISSING_KEY, "the inputs of the module are unknown", key="workload.inputs", help=help)
-            )
+            raise_errors(no_inputs())
         traced = from_torch(
             module, inputs, sharding=workload.sharding, precision=workload.precision, costs=workload.costs
         )
@@ -212,7 +203,7 @@ def _module(workload: ModuleWorkload, origins: Origins) -> Expanded:
                 error(
                     Code.BAD_VALUE,
                     "the factory's inputs have a different batch",
-                    key="workload.batch_per_npu",
+                    key="batch_per_npu",
                     found=str(batch),
                     allowed=str(traced.batch_per_npu),
                     help="give `inputs`, or pass the batch to the factory under `arguments`",
@@ -285,22 +276,6 @@ def _counted(flop: int, unmasked: int, tokens: int | None) -> dict[str, Any]:
     if unmasked != flop:
         sample["model_flop_unmasked"] = f"{unmasked}FLOP"
     return {"sample": sample if tokens is None else {"tokens": tokens, **sample}}
-
-
-@contextmanager
-def _placed(source: Source) -> Iterator[None]:
-    """Adds the place in the scenario to errors about a module."""
-    try:
-        yield
-    except SynclineError as problem:
-        placed = []
-        for each in problem.diagnostics:
-            key = each.get("key", "module").removeprefix("workload.")
-            # Split at the first dot only: patterns of layer names contain dots.
-            mark = source.mark(("workload", *key.split(".", 1)))
-            place = {"place": mark.place()} if mark else {}
-            placed.append({**each, "key": f"workload.{key}", **place})
-        raise SynclineError(cast("list[Diagnostic]", placed), problem.exit_status) from None
 
 
 def _comm(comm: Comm) -> dict[str, str]:

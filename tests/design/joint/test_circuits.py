@@ -71,7 +71,7 @@ def test_results_leave_out_what_is_not_known(tmp_path: Path) -> None:
     data = json.loads(page.split('id="data">')[1].split("</script>")[0])
     networks = data["design_networks"]["data"]
     assert networks["usd"][1] is None
-    assert networks["data_parallel"][1] is None
+    assert networks["first_step"][1] is None
     assert None not in networks["step"]
     assert screen(found, 80) is not None
 

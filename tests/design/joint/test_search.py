@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import syncline
 from syncline.design.joint import Found, baselines_of, direct_usd, read, save, search, simulate, traffic_of
@@ -121,6 +123,49 @@ def test_files_simulate_to_the_same_time(found: Found, tmp_path: Path):
     save(found, str(folder))
 
 
+@pytest.mark.parametrize("model", ["flow", "packet"])
+def test_reranking_takes_the_shortest_simulated_step(tmp_path: Path, model: str):
+    some = {"proposals": 100, "chains": 3}
+    plain = search(read(asked(tmp_path, search=some)))
+    found = search(read(asked(tmp_path, search={**some, "rerank": model})))
+    assert len(found.reranked) > 1
+    assert found.simulated_s == min(each.simulated_s for each in found.reranked) == found.reranked[0].simulated_s
+    # The answers are those of the same search without it, of which one has the shortest predicted step.
+    assert min(each.step_s for each in found.reranked) == plain.answer.step_s
+    assert {each.step_s for each in found.reranked} <= {
+        each.step_s for each in (plain.answer, *plain.answer.runners_up)
+    }
+    save(found, str(tmp_path / "out"))
+    simulated = syncline.simulate(tmp_path / "out" / "scenario.yaml")
+    assert simulated.summary.total_time_s == found.simulated_s
+    assert f"network: {model}\n" in (tmp_path / "out" / "scenario.yaml").read_text("utf-8")
+
+
+def test_a_network_profits_from_what_was_found_for_others(tmp_path: Path):
+    # CANDLE's best strategy on switches keeps layers on some servers each. Chains that start from data parallelism on
+    # direct links alone do not find it.
+    given = {"model": "candle", "parameters": None, "servers": 16, "degree": 4, "link": "10Gb/s"}
+    alone = search(read(asked(tmp_path, **given, compare=[])))
+    beside = search(read(asked(tmp_path, **given, compare=["ideal"])))
+    assert beside.answer.step_s <= alone.answer.step_s
+    assert beside.answer.proposals > alone.answer.proposals
+    assert beside.answer.start_s == alone.answer.start_s
+
+
+def test_a_first_strategy_is_not_called_data_parallelism(tmp_path: Path):
+    small = {"accelerator": "A100-SXM4-40GB", "limit_memory": True}
+    given = {"model": "decoder", "parameters": {"layers": 12, "hidden": 8192, "heads": 64, "dropout": False}}
+    result = search(read(asked(tmp_path, **given, server=small, split_parameters=True, optimizer="adam")))
+    # 12 * 12 * 8192^2 parameters need 16 bytes each: 155 GB. Eight servers hold an eighth of them each.
+    assert not result.answer.data_parallel_fits
+    assert result.data_parallel_s is None
+    with StringIO() as text_of:
+        Console(file=text_of, width=80, color_system=None).print(screen(result, 80))
+        text = " ".join(text_of.getvalue().split())
+    assert "first strategy" in text and "data parallel " not in text
+    assert "does not fit into memory, and the first strategy that does" in text
+
+
 def test_other_networks(tmp_path: Path):
     every = ["ideal", "same_price", "oversubscribed", "expander"]
     result = search(read(asked(tmp_path, compare=every, link="100Gb/s", search={"method": "greedy"})))
@@ -174,8 +219,6 @@ def test_bad_input(tmp_path: Path, changes: dict[str, Any], text: str):
 
 def test_the_screen_compares_with_the_same_price(found: Found):
     from io import StringIO
-
-    from rich.console import Console
 
     for width in (60, 80, 120):
         console = Console(file=StringIO(), width=width, color_system=None)

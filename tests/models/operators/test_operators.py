@@ -10,7 +10,7 @@ import pytest
 
 from syncline.errors import SynclineError
 from syncline.models.errors import ModelError
-from syncline.models.operators import MODELS, Cluster, build, resolve
+from syncline.models.operators import MODELS, Cluster, OperatorModel, build, resolve
 from syncline.models.operators.measured import LONGEST_MS, read
 from syncline.models.types import types
 
@@ -65,10 +65,8 @@ def test_the_parts_of_every_split_do_the_whole_work(name: str, split: bool):
             flop = 0 if forward == "none" else int(forward["ops"]["flop"].removesuffix("FLOP"))
             work.add(flop * parts)
         assert len(work) == 1, operator["name"]
-    if split:
-        assert any(choice["parameters"] > 1 for each in graph["operators"] for choice in each["choices"]) == (
-            name in MODELS
-        )
+    parts = {choice["parameters"] for each in graph["operators"] for choice in each["choices"]}
+    assert (max(parts) > 1) == split
 
 
 def test_updates_follow_the_optimizer():
@@ -184,3 +182,41 @@ def test_errors_in_a_measured_table_name_the_key(
 def test_missing_tables_are_refused(tmp_path: Path):
     with pytest.raises(SynclineError, match="no such file"):
         read(str(tmp_path / "none.json"), interpolate=True)
+
+
+def _decoder() -> OperatorModel:
+    sizes = {"layers": 2, "hidden": 64, "heads": 8, "kv_heads": 4, "sequence": 16, "vocabulary": 128, "rotary": True}
+    return build("decoder", {**sizes, "gated": True, "norm": "rms", "activation": "silu", "positions": 0})
+
+
+@pytest.mark.parametrize("name", ["embedding", "block1.qkv", "block1.attention", "block1.output", "block1.mlp1"])
+def test_layers_of_a_decoder_are_split_by_features(name: str):
+    (operator,) = (each for each in _decoder().operators if each.name == name)
+    whole, half = operator.part(4, 1), operator.part(4, 2)
+    assert operator.features % 2 == 0
+    assert half.parameters * 2 == whole.parameters
+    assert half.outputs * 2 == whole.outputs
+    assert half.forward.flop * 2 == whole.forward.flop
+    # A product reads all of its inputs in every part: Y = X W, with W split by columns.
+    tokens, hidden = 4 * 16, 64
+    if name == "block1.mlp1":
+        columns = 2 * 4 * hidden
+        assert whole.forward.moved == tokens * hidden + hidden * columns + columns + tokens * columns
+        assert half.forward.moved == tokens * hidden + (hidden * columns + columns + tokens * columns) // 2
+        assert half.forward.moved * 2 > whole.forward.moved
+
+
+def test_norms_need_all_features():
+    norms = [each for each in _decoder().operators if each.kind == "norm"]
+    assert norms and all(each.features == 1 for each in norms)
+    assert {each.kind for each in _decoder().operators} == {"dense", "embedding", "attention", "elementwise", "norm"}
+    # Attention is split by heads of keys and values; each part reads the heads that it computes.
+    (attention,) = (each for each in _decoder().operators if each.name == "block2.attention")
+    assert (attention.features, attention.element_wise) == (4, True)
+
+
+def test_convolutions_are_split_by_channels():
+    by_name = {each.name: each for each in build("resnet50", {}).operators}
+    first = by_name["conv1"]
+    assert (first.kind, first.features) == ("convolution", 64)
+    assert first.part(2, 4).parameters * 4 == first.part(2, 1).parameters

@@ -76,7 +76,7 @@ def test_a_module_becomes_its_layers(scenario: Callable[[str], Loaded]) -> None:
     text = "module: 'nets:net', arguments: { width: 5 }, inputs: [{ shape: [8] }], batch_per_npu: 6, iterations: 2"
     loaded = scenario(text)
     workload = loaded.resolved["workload"]
-    assert (workload["model"], workload["data_type"], workload["iterations"]) == ("Sequential", "fp32", 2)
+    assert (workload["model"], workload["types"]["parameters"], workload["iterations"]) == ("Sequential", "fp32", 2)
     assert [(each["name"], each["parameters"], each["inputs"]) for each in workload["layers"]] == [
         ("0", 45, 48),
         ("2", 12, 30),
@@ -86,7 +86,7 @@ def test_a_module_becomes_its_layers(scenario: Callable[[str], Loaded]) -> None:
 
 def test_a_factory_may_give_its_inputs(scenario: Callable[[str], Loaded]) -> None:
     workload = scenario("module: 'nets:pair', arguments: { batch: 3 }").resolved["workload"]
-    assert workload["data_type"] == "fp16"
+    assert workload["types"]["parameters"] == "fp16"
     assert workload["layers"][0]["inputs"] == 24
 
 

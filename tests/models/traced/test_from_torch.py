@@ -14,6 +14,7 @@ from torch import nn  # noqa: E402
 import syncline  # noqa: E402
 from syncline.errors import SynclineError  # noqa: E402
 from syncline.models import from_torch, layers  # noqa: E402
+from syncline.models.types import PRECISIONS  # noqa: E402
 from tests.conftest import ROOT  # noqa: E402
 from tests.models.traced.modules import VGG16, Llama, ResNet50  # noqa: E402
 
@@ -35,7 +36,7 @@ def test_a_traced_network_equals_the_built_in_one(make, name):
     assert traced.parameters == sum(layer.parameters for layer in built) == {"r": 25_557_032, "v": 138_357_544}[name[0]]
     assert traced.multiply_adds == sum(layer.multiply_adds for layer in built)
     assert len(traced.layers) == len(built)
-    assert (traced.batch_per_npu, traced.data_type) == (32, "fp32")
+    assert (traced.batch_per_npu, traced.precision) == (32, "fp32")
     for key in PASSES:
         one, other = ([getattr(layer, key) for layer in each] for each in (traced.layers, built))
         assert sum(work.flop for work in one) == sum(work.flop for work in other), key
@@ -43,13 +44,13 @@ def test_a_traced_network_equals_the_built_in_one(make, name):
         shapes = [sorted((p.m, p.k, p.n, p.count, p.moved) for w in each for p in w.products) for each in (one, other)]
         assert shapes[0] == shapes[1], key
     updates = [
-        [sum(parts) for parts in zip(*(layer.update("fp32") for layer in each), strict=True)]
+        [sum(parts) for parts in zip(*(layer.update(PRECISIONS["fp32"]) for layer in each), strict=True)]
         for each in (traced.layers, built)
     ]
     assert updates[0] == updates[1]
     if name == "vgg16":
-        assert [layer.scenario("fp32") | {"name": ""} for layer in traced.layers] == [
-            layer.scenario("fp32") | {"name": ""} for layer in built
+        assert [layer.scenario(PRECISIONS["fp32"]) | {"name": ""} for layer in traced.layers] == [
+            layer.scenario(PRECISIONS["fp32"]) | {"name": ""} for layer in built
         ]
 
 
@@ -85,13 +86,13 @@ def test_seventy_billion_parameters_need_no_memory():
         "    module = Llama().to(torch.bfloat16)\n"
         "traced = from_torch(module, torch.empty(1, 4096, dtype=torch.long, device='meta'))\n"
         "grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before\n"
-        "print(traced.parameters, traced.data_type, len(traced.layers), grown)\n"
+        "print(traced.parameters, traced.precision, len(traced.layers), grown)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
-    parameters, data_type, count, grown = done.stdout.split()
+    parameters, precision, count, grown = done.stdout.split()
     # Touvron et al. 2023 say 70 B; the published weights are 68,976,648,192.
     assert int(parameters) == 68_976_648_192
-    assert (data_type, int(count)) == ("bf16", 2 + 7 * 80)
+    assert (precision, int(count)) == ("bf16", 2 + 7 * 80)
     # The unit is KiB. The weights alone would be 138 GB.
     assert int(grown) < 600_000, grown
 
@@ -352,7 +353,7 @@ def test_operators_of_unknown_cost_are_named_and_may_be_given():
     with pytest.raises(SynclineError) as caught:
         from_torch(module, torch.zeros(2, 4))
     text = " ".join(str(caught.value).split())
-    assert "operator aten::_fft_r2c in submodule Sequential.1 cannot be traced: no rule" in text
+    assert "operator aten::_fft_r2c in submodule Sequential.1 cannot be traced: syncline does not know the cost" in text
     assert "give it under `costs`, in FLOP per element of the result, such as `_fft_r2c: 2`" in text
     plain = from_torch(nn.Linear(4, 4), torch.zeros(2, 4)).layers[0].forward.flop
     assert from_torch(module, torch.zeros(2, 4), costs={"aten::_fft_r2c": 10}).layers[0].forward.flop == plain + 60
@@ -436,7 +437,7 @@ def test_in_place_operators_may_be_given_by_either_name():
         (nn.Linear, (2, 4), {}, "call the class"),
         (nn.Linear(4, 2), (2, 5), {}, "the forward pass of Linear fails"),
         (nn.Sequential(nn.Linear(4, 2), nn.Linear(3, 2)), (2, 4), {}, "Sequential.1"),
-        (nn.Linear(4, 2), (2, 4), {"data_type": "fp31"}, "did you mean `fp32`?"),
+        (nn.Linear(4, 2), (2, 4), {"precision": "fp31"}, "did you mean `fp32`?"),
         (nn.Linear(4, 2), (2, 4), {"sharding": {"*": "colum"}}, "did you mean `column`?"),
         (nn.Linear(4, 2), (2, 4), {"sharding": {"block.*": "row"}}, "no layer matches `block.*`"),
         (nn.Identity(), (2, 4), {}, "computes nothing"),

@@ -1,7 +1,6 @@
 //! Deterministic baselines of the search: operator by operator, and every strategy.
 
-use super::cluster::Cluster;
-use super::demand::demand;
+use super::cluster::{Cluster, Planned};
 use super::memory::fitting;
 use super::moves::{data_parallel, place, starts};
 use super::search::{Found, Improvement, LOOK, SearchControl, stop};
@@ -18,8 +17,7 @@ use syncline_workload::operators::{Operator, Placed};
 pub fn greedy(model: &Model, cluster: &Cluster, control: SearchControl<'_>) -> Result<Found> {
     let servers = cluster.servers();
     let first = fitting(model, data_parallel(model, servers, servers), servers)?;
-    let (network, topology) = cluster.network(|| demand(model, &first, servers))?;
-    let mut timer = StepTimer::new(model, network, first);
+    let Planned { mut timer, topology, tried: topologies } = cluster.step(model, &first)?;
     let start = timer.time();
     let mut trace = vec![Improvement { proposals: 0, time: start }];
     let stopped = || control.cancel.load(Ordering::Relaxed);
@@ -29,8 +27,17 @@ pub fn greedy(model: &Model, cluster: &Cluster, control: SearchControl<'_>) -> R
         return Err(stop());
     }
     let (strategy, time) = (timer.strategy().clone(), timer.time());
-    let topologies = u64::from(topology.is_some());
-    Ok(Found { strategy, topology, time, start, trace, proposals, accepted, topologies })
+    Ok(Found {
+        strategy,
+        topology,
+        time,
+        start,
+        trace,
+        proposals,
+        accepted,
+        topologies,
+        runners_up: Vec::new(),
+    })
 }
 
 /// What [`descend`] did.
@@ -132,8 +139,7 @@ pub fn exhaustive(model: &Model, cluster: &Cluster, control: SearchControl<'_>) 
             .into());
     }
     let first = fitting(model, data_parallel(model, servers, servers), servers)?;
-    let (network, topology) = cluster.network(|| demand(model, &first, servers))?;
-    let mut timer = StepTimer::new(model, network, first.clone());
+    let Planned { mut timer, topology, tried: topologies } = cluster.step(model, &first)?;
     let start = timer.time();
     let mut best = (start, first);
     let mut tried = 0u64;
@@ -168,7 +174,6 @@ pub fn exhaustive(model: &Model, cluster: &Cluster, control: SearchControl<'_>) 
         timer.propose(changes);
         timer.accept();
     }
-    let topologies = u64::from(topology.is_some());
     let last = u32::try_from(count).unwrap_or(u32::MAX);
     let trace =
         vec![Improvement { proposals: 0, time: start }, Improvement { proposals: last, time: best.0 }];
@@ -181,5 +186,6 @@ pub fn exhaustive(model: &Model, cluster: &Cluster, control: SearchControl<'_>) 
         proposals: count,
         accepted: 0,
         topologies,
+        runners_up: Vec::new(),
     })
 }

@@ -1,8 +1,7 @@
 //! One chain of the search: it alternates between proposals of strategies and choices of a topology.
 
 use super::baselines::{Descended, descend};
-use super::cluster::Cluster;
-use super::demand::demand;
+use super::cluster::{Cluster, Planned};
 use super::memory::{Memory, fitting};
 use super::moves::{alternating, data_parallel, draw};
 use super::network::RoutedLinks;
@@ -79,8 +78,7 @@ impl<'a> Chain<'a> {
     ) -> Result<Self> {
         let mut rng = ChaCha8Rng::seed_from_u64(settings.seed);
         rng.set_stream(u64::from(chain));
-        let (network, topology) = cluster.network(|| demand(model, &first, cluster.servers()))?;
-        let timer = StepTimer::new(model, network, first.clone());
+        let Planned { timer, topology, tried } = cluster.step(model, &first)?;
         let start = timer.time();
         let found = Found {
             strategy: first,
@@ -90,7 +88,8 @@ impl<'a> Chain<'a> {
             trace: vec![Improvement { proposals: 0, time: start }],
             proposals: 0,
             accepted: 0,
-            topologies: u64::from(topology.is_some()),
+            topologies: tried,
+            runners_up: Vec::new(),
         };
         let memory = Memory::new(model, timer.strategy(), cluster.servers());
         Ok(Self { model, cluster, settings, rng, timer, topology, memory, found, rounds: 0, hot: HOT })
@@ -124,10 +123,9 @@ impl<'a> Chain<'a> {
             if control.cancel.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            self.found.topologies += u64::from(self.topology.is_some());
             let Ok(strategy) = fitting(model, strategy, servers) else { continue };
-            let (network, topology) = self.cluster.network(|| demand(self.model, &strategy, servers))?;
-            let timer = StepTimer::new(self.model, network, strategy);
+            let Planned { timer, topology, tried } = self.cluster.step(model, &strategy)?;
+            self.found.topologies += tried;
             if timer.time() < self.timer.time() {
                 (self.timer, self.topology) = (timer, topology);
                 self.memory = Memory::new(self.model, self.timer.strategy(), servers);
@@ -217,14 +215,11 @@ impl<'a> Chain<'a> {
             return Ok(());
         }
         self.rounds += 1;
-        self.found.topologies += 1;
-        let strategy = self.timer.strategy();
-        let (network, topology) =
-            self.cluster.network(|| demand(self.model, strategy, self.cluster.servers()))?;
+        let Planned { timer, topology, tried } = self.cluster.step(self.model, self.timer.strategy())?;
+        self.found.topologies += tried;
         if topology == self.topology {
             return Ok(());
         }
-        let timer = StepTimer::new(self.model, network, strategy.clone());
         if timer.time() <= self.timer.time() {
             (self.timer, self.topology) = (timer, topology);
             self.note(number);

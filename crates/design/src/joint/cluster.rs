@@ -1,11 +1,14 @@
 //! The network that a search plans for: direct links that it chooses, or a given network.
 
+use super::demand::demand;
 use super::network::RoutedLinks;
-use crate::topology::{Demand, Selection, Topology, find};
+use super::step::{Model, StepTimer};
+use crate::topology::{Selection, Topology, candidates, find};
 use serde::Deserialize;
 use std::sync::Arc;
 use syncline_diagnostics::Result;
 use syncline_units::{Rate, Time};
+use syncline_workload::operators::Strategy;
 
 /// Servers that are joined by direct links, which the search chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -41,20 +44,41 @@ impl Cluster {
         }
     }
 
-    /// The network for a demand, and its topology if it was chosen.
+    /// The step of a strategy on the network for it, and the topology of that if it was chosen. Of several topologies,
+    /// takes the one with the shortest step.
     ///
     /// # Errors
-    /// As [`find`].
-    pub(super) fn network(
-        &self,
-        demand: impl FnOnce() -> Demand,
-    ) -> Result<(Arc<RoutedLinks>, Option<Topology>)> {
-        match self {
-            Self::Direct(links) => {
-                let topology = find(&demand(), links.degree, links.selection)?;
-                Ok((Arc::new(RoutedLinks::direct(&topology, links.rate, links.latency)), Some(topology)))
+    /// As [`candidates`].
+    pub(super) fn step<'a>(&self, model: &'a Model, strategy: &Strategy) -> Result<Planned<'a>> {
+        let links = match self {
+            Self::Direct(links) => links,
+            Self::Fixed(network) => {
+                let timer = StepTimer::new(model, Arc::clone(network), strategy.clone());
+                return Ok(Planned { timer, topology: None, tried: 0 });
             }
-            Self::Fixed(network) => Ok((Arc::clone(network), None)),
-        }
+        };
+        let demand = demand(model, strategy, links.servers);
+        let topologies = match links.selection {
+            Selection::Hops => candidates(&demand, links.degree, links.selection)?,
+            Selection::Direct => vec![find(&demand, links.degree, links.selection)?],
+        };
+        let tried = topologies.len() as u64;
+        let timed = topologies.into_iter().map(|topology| {
+            let network = Arc::new(RoutedLinks::direct(&topology, links.rate, links.latency));
+            (StepTimer::new(model, network, strategy.clone()), topology)
+        });
+        let best = timed.min_by_key(|(timer, _)| timer.time());
+        let (timer, topology) = best.expect("there is a topology for every demand");
+        Ok(Planned { timer, topology: Some(topology), tried })
     }
+}
+
+/// A strategy on the network for it.
+pub(super) struct Planned<'a> {
+    /// The step.
+    pub(super) timer: StepTimer<'a>,
+    /// The topology, if it was chosen.
+    pub(super) topology: Option<Topology>,
+    /// Topologies that were tried.
+    pub(super) tried: u64,
 }

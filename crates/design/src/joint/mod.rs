@@ -23,5 +23,5 @@ pub use chain::ChainSettings;
 pub use cluster::{Cluster, DirectLinks};
 pub use demand::demand;
 pub use network::RoutedLinks;
-pub use search::{Found, Improvement, SearchControl, search};
+pub use search::{Found, Improvement, SearchControl, improve, search};
 pub use step::{Model, StepTimer};

@@ -2,12 +2,12 @@
 
 use super::baselines::{exhaustive, greedy};
 use super::chain::ChainSettings;
-use super::cluster::{Cluster, DirectLinks};
+use super::cluster::{Cluster, DirectLinks, Planned};
 use super::demand::demand;
+use super::moves::data_parallel;
 use super::network::RoutedLinks;
-use super::search::{Found, Improvement, SearchControl, search};
-use super::step::{Model, StepTimer};
-use crate::topology::Topology;
+use super::search::{Found, Improvement, SearchControl, improve, search};
+use super::step::Model;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -51,6 +51,13 @@ pub enum ClusterSpec {
 pub enum Method {
     /// Markov chains.
     Chains(ChainSettings),
+    /// Markov chains from strategies that were found on other networks.
+    Improve {
+        /// How to search; one chain from each strategy, whatever the number of chains.
+        chains: ChainSettings,
+        /// The strategies.
+        from: Vec<Strategy>,
+    },
     /// Operator by operator.
     Greedy,
     /// All strategies.
@@ -66,8 +73,10 @@ pub struct Answer {
     pub strategy: Strategy,
     /// Seconds of a step.
     pub step_s: f64,
-    /// Seconds of a step of data parallelism, from which the search started.
+    /// Seconds of a step of the strategy from which the search started.
     pub start_s: f64,
+    /// Whether that is data parallelism, because it fits into the memory of servers.
+    pub data_parallel_fits: bool,
     /// Best seconds so far, with the number of proposals before it.
     pub trace: Vec<(u32, f64)>,
     /// Proposals over all chains.
@@ -84,6 +93,8 @@ pub struct Answer {
     pub reductions: Vec<Reduction>,
     /// Largest memory of an accelerator.
     pub memory: Bytes,
+    /// What other chains found, the fastest first; these have no others.
+    pub runners_up: Vec<Answer>,
 }
 
 /// An all-reduce that a step has, perhaps several times.
@@ -132,8 +143,9 @@ impl Request {
 
     /// Proposals over all chains; 0 for other methods.
     pub fn proposals(&self) -> u64 {
-        match self.method {
+        match &self.method {
             Method::Chains(settings) => u64::from(settings.proposals) * u64::from(settings.chains),
+            Method::Improve { chains, from } => u64::from(chains.proposals) * from.len() as u64,
             _ => 0,
         }
     }
@@ -169,6 +181,7 @@ impl Request {
         let model = Model::new(self.graph, &compute::model(&self.compute)?)?;
         let found = match self.method {
             Method::Chains(settings) => search(&model, &cluster, settings, control)?,
+            Method::Improve { chains, from } => improve(&model, &cluster, chains, &from, control)?,
             Method::Greedy => greedy(&model, &cluster, control)?,
             Method::Exhaustive => exhaustive(&model, &cluster, control)?,
             Method::Given(strategy) => given(&model, &cluster, strategy)?,
@@ -181,10 +194,8 @@ impl Request {
 fn given(model: &Model, cluster: &Cluster, strategy: Strategy) -> Result<Found> {
     let servers = cluster.servers();
     strategy.check(&model.graph, servers)?;
-    let (network, topology): (Arc<RoutedLinks>, Option<Topology>) =
-        cluster.network(|| demand(model, &strategy, servers))?;
-    let time = StepTimer::new(model, network, strategy.clone()).time();
-    let topologies = u64::from(topology.is_some());
+    let Planned { timer, topology, tried: topologies } = cluster.step(model, &strategy)?;
+    let time = timer.time();
     Ok(Found {
         strategy,
         topology,
@@ -194,6 +205,7 @@ fn given(model: &Model, cluster: &Cluster, strategy: Strategy) -> Result<Found> 
         proposals: 0,
         accepted: 0,
         topologies,
+        runners_up: Vec::new(),
     })
 }
 
@@ -230,6 +242,7 @@ fn answer(model: &Model, servers: u32, found: Found) -> Result<Answer> {
     Ok(Answer {
         step_s: found.time.as_s(),
         start_s: found.start.as_s(),
+        data_parallel_fits: data_parallel(model, servers, servers).check(&model.graph, servers).is_ok(),
         trace: found.trace.iter().map(|best| (best.proposals, best.time.as_s())).collect(),
         proposals: found.proposals,
         accepted: found.accepted,
@@ -238,6 +251,11 @@ fn answer(model: &Model, servers: u32, found: Found) -> Result<Answer> {
         transfers: demand.transfers.iter().collect(),
         reductions,
         memory,
+        runners_up: found
+            .runners_up
+            .into_iter()
+            .map(|each| answer(model, servers, each))
+            .collect::<Result<_>>()?,
         strategy: found.strategy,
     })
 }

@@ -6,7 +6,7 @@ use super::memory::fitting;
 use super::moves::data_parallel;
 use super::step::Model;
 use crate::topology::Topology;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_units::Time;
 use syncline_workload::operators::Strategy;
@@ -30,6 +30,8 @@ pub struct Found {
     pub accepted: u64,
     /// Topologies that were tried.
     pub topologies: u64,
+    /// What the other chains found, the fastest first, without what is equal.
+    pub runners_up: Vec<Found>,
 }
 
 /// A time that is the best so far.
@@ -77,49 +79,77 @@ pub fn search(
 ) -> Result<Found> {
     let servers = cluster.servers();
     let first = fitting(model, data_parallel(model, servers, servers), servers)?;
-    let chains: Vec<u32> = (0..settings.chains.max(1)).collect();
-    let done = AtomicU64::new(0);
-    let run = |chain: u32| {
+    in_chains(settings.chains.max(1), control, |chain, done| {
         let mut own = Chain::new(model, cluster, settings, chain, first.clone())?;
         if chain.is_multiple_of(2) {
             own.narrow(control)?;
             own.descend(control)?;
         }
-        own.run(control, &done)
-    };
+        own.run(control, done)
+    })
+}
+
+/// Searches like [`search`], with one chain from each of these strategies, which are improved as [`greedy`](super::greedy)
+/// does first: for strategies that were found on other networks.
+///
+/// # Errors
+/// As [`search`]; strategies that do not fit the model or the memory, or none.
+pub fn improve(
+    model: &Model,
+    cluster: &Cluster,
+    settings: ChainSettings,
+    from: &[Strategy],
+    control: SearchControl<'_>,
+) -> Result<Found> {
+    if from.is_empty() {
+        return Err(Diagnostic::error(Code::BadValue, "there is no strategy to improve").into());
+    }
+    from.iter().try_for_each(|strategy| strategy.check(&model.graph, cluster.servers()))?;
+    in_chains(from.len() as u32, control, |chain, done| {
+        let mut own = Chain::new(model, cluster, settings, chain, from[chain as usize].clone())?;
+        own.descend(control)?;
+        own.run(control, done)
+    })
+}
+
+/// Runs chains on several threads; the result is that of the best chain, with the counts of all.
+fn in_chains(
+    chains: u32,
+    control: SearchControl<'_>,
+    run: impl Fn(u32, &AtomicU64) -> Result<Found> + Sync,
+) -> Result<Found> {
+    let done = AtomicU64::new(0);
     let results: Vec<Result<Found>> = if control.threads <= 1 {
-        chains.into_iter().map(run).collect()
+        (0..chains).map(|chain| run(chain, &done)).collect()
     } else {
-        let next = AtomicU64::new(0);
+        let next = AtomicU32::new(0);
         let mut results: Vec<(u32, Result<Found>)> = std::thread::scope(|scope| {
             let worker = || {
                 let mut own = Vec::new();
                 loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed) as usize;
-                    let Some(&chain) = chains.get(at) else { return own };
-                    own.push((chain, run(chain)));
+                    let chain = next.fetch_add(1, Ordering::Relaxed);
+                    if chain >= chains {
+                        return own;
+                    }
+                    own.push((chain, run(chain, &done)));
                 }
             };
             let workers: Vec<_> =
-                (0..control.threads.min(chains.len())).map(|_| scope.spawn(worker)).collect();
+                (0..control.threads.min(chains as usize)).map(|_| scope.spawn(worker)).collect();
             workers.into_iter().flat_map(|worker| worker.join().expect("a chain does not panic")).collect()
         });
         results.sort_by_key(|&(chain, _)| chain);
         results.into_iter().map(|(_, result)| result).collect()
     };
-    let mut best: Option<Found> = None;
-    let (mut proposals, mut accepted, mut topologies) = (0, 0, 0);
-    for found in results {
-        let found = found?;
-        proposals += found.proposals;
-        accepted += found.accepted;
-        topologies += found.topologies;
-        if best.as_ref().is_none_or(|best| found.time < best.time) {
-            best = Some(found);
-        }
-    }
-    let best = best.expect("there is a chain");
-    Ok(Found { proposals, accepted, topologies, ..best })
+    let mut found = results.into_iter().collect::<Result<Vec<Found>>>()?;
+    let sum = |count: fn(&Found) -> u64| found.iter().map(count).sum();
+    let (proposals, accepted, topologies) =
+        (sum(|each| each.proposals), sum(|each| each.accepted), sum(|each| each.topologies));
+    // Stable: of equal times, the chain with the lowest number is first.
+    found.sort_by_key(|each| each.time);
+    found.dedup_by(|later, earlier| later.strategy == earlier.strategy && later.topology == earlier.topology);
+    let best = found.remove(0);
+    Ok(Found { proposals, accepted, topologies, runners_up: found, ..best })
 }
 
 /// The error of a search that was stopped.

@@ -30,6 +30,39 @@ const PATHS: usize = 4;
 /// # Errors
 /// `BadValue` if `degree` is 0, or not below the number of servers.
 pub fn find(demand: &Demand, degree: u32, selection: Selection) -> Result<Topology> {
+    check(demand, degree)?;
+    let paper = Division { rings: ring_budget(demand, degree), joined: true };
+    Ok(Finder::new(demand, degree, selection).build(paper).finish())
+}
+
+/// Topologies for one demand, that of [`find`] first: a search can time them all and take the best.
+///
+/// The others give one interface less to rings than line 2 of Algorithm 1, which rounds up, or leave out the ring through
+/// all servers if no all-reduce uses it and other links join all servers.
+///
+/// # Errors
+/// As [`find`].
+pub fn candidates(demand: &Demand, degree: u32, selection: Selection) -> Result<Vec<Topology>> {
+    check(demand, degree)?;
+    let most = ring_budget(demand, degree);
+    let whole = demand.groups.iter().any(|group| group.members.len() == demand.servers() as usize);
+    let mut found: Vec<Topology> = Vec::new();
+    for rings in [most, most - 1] {
+        for joined in [true, false] {
+            let paper = rings == most && joined;
+            if !paper && (demand.transfers.total() == 0 || rings == 0 || whole && !joined) {
+                continue;
+            }
+            let built = Finder::new(demand, degree, selection).build(Division { rings, joined });
+            if (paper || built.is_connected()) && found.iter().all(|other| !built.has_links_of(other)) {
+                found.push(built.finish());
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn check(demand: &Demand, degree: u32) -> Result<()> {
     let servers = demand.servers();
     if degree == 0 || (servers > 1 && degree >= servers) {
         return Err(Diagnostic::error(Code::BadValue, "no topology has this degree")
@@ -39,13 +72,25 @@ pub fn find(demand: &Demand, degree: u32, selection: Selection) -> Result<Topolo
             .help("a server needs at least one interface, and at most one for each other server")
             .into());
     }
-    let mut finder = Finder::new(demand, degree, selection);
-    if servers > 1 {
-        finder.add_rings();
-        finder.add_matchings();
-        finder.join_the_rest();
+    Ok(())
+}
+
+/// Line 2: the interfaces of a server that serve rings. Without any demand, all do.
+fn ring_budget(demand: &Demand, degree: u32) -> u32 {
+    let (reduced, moved) = (u128::from(demand.all_reduce_bytes()), u128::from(demand.transfers.total()));
+    match reduced + moved {
+        0 => degree,
+        all => ((u128::from(degree) * reduced).div_ceil(all) as u32).clamp(1, degree),
     }
-    Ok(finder.finish())
+}
+
+/// How the interfaces of a server are divided.
+#[derive(Clone, Copy)]
+struct Division {
+    /// Most interfaces that serve rings.
+    rings: u32,
+    /// Whether there is a ring through all servers even if no all-reduce uses it.
+    joined: bool,
 }
 
 struct Finder<'a> {
@@ -75,16 +120,18 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Step 1 and the first part of step 2: links for all-reduces.
-    fn add_rings(&mut self) {
+    fn build(mut self, division: Division) -> Self {
+        if self.demand.servers() > 1 {
+            self.add_rings(division);
+            self.add_matchings();
+            self.join_the_rest();
+        }
+        self
+    }
+
+    /// Steps 1 and 2: links for all-reduces.
+    fn add_rings(&mut self, division: Division) {
         let servers = self.demand.servers();
-        let (reduced, moved) = (self.demand.all_reduce_bytes(), self.demand.transfers.total());
-        // Line 2. Without any demand, all interfaces serve rings.
-        let (reduced, all) = (u128::from(reduced), u128::from(reduced) + u128::from(moved));
-        let budget = match all {
-            0 => self.degree,
-            _ => ((u128::from(self.degree) * reduced).div_ceil(all) as u32).clamp(1, self.degree),
-        };
         // Bytes that each server sends for all-reduces.
         let each = |group: &Group| group.wire_bytes() as f64 / group.members.len() as f64;
         let mut sends = vec![0.0; servers as usize];
@@ -99,19 +146,19 @@ impl<'a> Finder<'a> {
         groups.sort_by_key(|group| {
             (!is_whole(group), std::cmp::Reverse(group.wire_bytes()), group.members.clone())
         });
-        if !groups.iter().any(is_whole) {
+        if division.joined && !groups.iter().any(is_whole) {
             self.add_group(&whole, 1);
         }
         // Line 5.
         for group in groups {
             let left = group.members.iter().map(|&member| {
                 let used = self.degree - self.sending[member as usize].min(self.receiving[member as usize]);
-                budget.saturating_sub(used)
+                division.rings.saturating_sub(used)
             });
             let left = left.min().unwrap_or(0);
             let busiest = group.members.iter().map(|&member| sends[member as usize]).fold(0.0, f64::max);
             // Line 6.
-            let wanted = (f64::from(budget) * each(group) / busiest).ceil() as u32;
+            let wanted = (f64::from(division.rings) * each(group) / busiest).ceil() as u32;
             let least = u32::from(is_whole(&group));
             self.add_group(&group.members, wanted.clamp(least, left.max(least)));
         }
@@ -165,6 +212,26 @@ impl<'a> Finder<'a> {
             };
             self.join(a, b);
         }
+    }
+
+    /// Whether every server reaches every other one.
+    fn is_connected(&self) -> bool {
+        let servers = self.demand.servers() as usize;
+        let (mut forwards, mut backwards): (Neighbours, Neighbours) =
+            (vec![Vec::new(); servers], vec![Vec::new(); servers]);
+        for &(from, to) in self.links.keys() {
+            forwards[from as usize].push(to);
+            backwards[to as usize].push(from);
+        }
+        [forwards, backwards]
+            .iter()
+            .all(|neighbours| distances_to(neighbours, 0).iter().all(|&distance| distance != u32::MAX))
+    }
+
+    /// Whether these are the links and rings of a topology.
+    fn has_links_of(&self, topology: &Topology) -> bool {
+        let links = self.links.iter().map(|(&(from, to), &count)| Links { from, to, count });
+        self.rings == topology.rings && links.eq(topology.links.iter().copied())
     }
 
     fn join(&mut self, from: u32, to: u32) {

@@ -18,7 +18,7 @@ pub mod rings;
 mod routes;
 
 pub use demand::{Demand, Group, Transfers};
-pub use finder::find;
+pub use finder::{candidates, find};
 pub use rings::Selection;
 
 /// Links from one server to another one.

@@ -84,7 +84,10 @@ class Answer:
     step_s: float
     """Seconds of a step."""
     start_s: float | None
-    """Seconds of a step of data parallelism; None on circuits that change, on which nothing is searched."""
+    """Seconds of a step of the strategy from which the search started; None on circuits that change, on which nothing
+    is searched."""
+    data_parallel_fits: bool
+    """Whether that is data parallelism, because it fits into the memory of servers."""
     trace: tuple[tuple[int, float], ...]
     """Best seconds so far, with the number of proposals before it."""
     proposals: int
@@ -101,6 +104,8 @@ class Answer:
     """The all-reduces of a step."""
     memory_bytes: int
     """Largest memory of an accelerator."""
+    runners_up: tuple[Answer, ...] = ()
+    """What other chains found, the shortest predicted step first."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,15 @@ class BaselineResult:
 
     baseline: Baseline
     answer: Answer
+
+
+class Reranked(NamedTuple):
+    """An answer on the direct links, and its simulated time."""
+
+    step_s: float
+    """Predicted seconds of a step."""
+    simulated_s: float
+    """Simulated seconds of a step."""
 
 
 @dataclass(frozen=True)
@@ -126,13 +140,32 @@ class Found:
     """The networks of the spec's ``compare``, in its order."""
     notes: tuple[str, ...] = ()
     """What the reader should know."""
+    reranked: tuple[Reranked, ...] = ()
+    """The answers that were simulated to find the fastest, the shortest simulated step first; empty without
+    ``rerank``."""
     result: Result | None = None
     """The simulation of the answer; None if it was not simulated."""
 
     @property
-    def data_parallel_s(self) -> float:
-        """Seconds of a step of data parallelism on direct links."""
+    def start_s(self) -> float:
+        """Seconds of a step of the strategy from which the search on direct links started."""
         return self.answer.step_s if self.answer.start_s is None else self.answer.start_s
+
+    @property
+    def start_name(self) -> str:
+        """What that strategy is."""
+        return "data parallelism" if self.answer.data_parallel_fits else "first strategy"
+
+    @property
+    def data_parallel_s(self) -> float | None:
+        """Seconds of a step of data parallelism on direct links; None if it does not fit into memory."""
+        return self.start_s if self.answer.data_parallel_fits else None
+
+    @property
+    def simulated_with(self) -> str:
+        """The network model with which the answer is simulated."""
+        rerank = self.request.spec.search.rerank
+        return "flow" if rerank == "none" else rerank
 
     @property
     def simulated_s(self) -> float | None:

@@ -27,7 +27,7 @@ def networks(found: Found) -> Chart:
     """Step times on all networks."""
     spec, answer = found.request.spec, found.answer
     total_rate = spec.degree * bytes_per_s(spec.link)
-    gain = found.data_parallel_s / answer.step_s
+    gain = found.start_s / answer.step_s
     finding = f"On the direct links, a step takes {time(answer.step_s)} and the links cost {money(found.usd)}."
     for each in found.others:
         ratio = each.answer.step_s / answer.step_s
@@ -35,21 +35,24 @@ def networks(found: Found) -> Chart:
         title = each.baseline.title
         finding += f" {title[0].upper()}{title[1:]}: {time(each.answer.step_s)} ({digits(ratio)}x){price}."
     if gain > 1:
-        finding += f" Plain data parallelism takes {digits(gain)}x as long on its own best direct links."
+        plain = "Plain data parallelism" if answer.data_parallel_fits else "The first strategy that fits into memory"
+        finding += f" {plain} takes {digits(gain)}x as long on its own best direct links."
     return Chart(
         "design_networks",
         "The networks side by side",
         finding,
         "A strategy is searched for on each network, and each network gets the best of all that were found; nothing is"
         " searched on circuits that change during the step. Data parallelism splits every operator among all"
-        " servers, except embedding tables. The tooltip and the table give the rate and the price of each network, and"
+        " servers, except embedding tables; the first strategy is the one from which the search starts if that does not"
+        " fit into memory. The tooltip and the table give the rate and the price of each network, and"
         " the product of step time and price, relative to the direct links: below 1x, a dollar buys more steps.",
         {
             "network": ["direct links", *(each.baseline.title for each in found.others)],
             "rate": [total_rate, *(each.baseline.rate / 8 for each in found.others)],
             "usd": [_rounded(usd) for usd in (found.usd, *(each.baseline.usd for each in found.others))],
             "step": rounded([answer.step_s, *(each.answer.step_s for each in found.others)]),
-            "data_parallel": [_rounded(each.start_s) for each in (answer, *(each.answer for each in found.others))],
+            "first": found.start_name,
+            "first_step": [_rounded(each.start_s) for each in (answer, *(each.answer for each in found.others))],
         },
     )
 

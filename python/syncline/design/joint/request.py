@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from syncline.codes import Code
 from syncline.config.expand_prices import expand, price_list
+from syncline.config.model_file import names_file
 from syncline.config.origin import Origins
+from syncline.design.joint.model import read as read_model
 from syncline.design.joint.spec import Joint, Priced
 from syncline.input.check import Whole, check
 from syncline.input.node import Node, from_python
@@ -18,7 +20,7 @@ from syncline.input.source import Override, Source, from_argument
 from syncline.input.units import decimal
 from syncline.models.accelerators import find
 from syncline.models.errors import ModelError
-from syncline.models.operators import Cluster, build, resolve
+from syncline.models.operators import Cluster, resolve
 from syncline.models.operators.measured import Measured
 from syncline.models.operators.measured import read as read_measured
 from syncline.models.registry import countable
@@ -49,13 +51,14 @@ class JointRequest:
     @property
     def name(self) -> str:
         """Name of the search, and of its results."""
-        return self.spec.name or self.spec.model
+        by_name = self.spec.model is not None and not names_file(self.spec.model)
+        return self.spec.name or (str(self.spec.model) if by_name else self.model.name)
 
     @cached_property
     def model(self) -> OperatorModel:
         """The model. Raises ``SynclineError`` for an unknown one, and for parameters that it does not take."""
         try:
-            return build(self.spec.model, self.spec.parameters)
+            return read_model(self.spec, self.source)
         except ModelError as problem:
             path: Path = ("model",) if problem.key == "model" else ("parameters", problem.key)
             self._refuse(problem, path)
@@ -123,10 +126,15 @@ class JointRequest:
     def method(self) -> Any:
         """How to search, in the core's form."""
         search = self.spec.search
-        if search.method != "chains":
-            return search.method
+        return search.method if search.method != "chains" else {"chains": self._chains()}
+
+    def improve(self, strategies: list[Any]) -> Any:
+        """How to search from strategies that were found on other networks, in the core's form."""
+        return {"improve": {"chains": self._chains(), "from": strategies}}
+
+    def _chains(self) -> dict[str, Any]:
         keys = ("proposals", "chains", "seed", "temperature", "patience", "rounds")
-        return {"chains": {key: getattr(search, key) for key in keys}}
+        return {key: getattr(self.spec.search, key) for key in keys}
 
     def text(self, cluster: dict[str, Any], method: Any) -> str:
         """The core's request as JSON."""

@@ -104,7 +104,7 @@ def _scenario(found: Found) -> dict[str, Any]:
         "fabric": {"file": "topology.yaml"},
         # The search divides an all-reduce among its rings alone.
         "collectives": {"chunks": 1, "algorithms_of": _algorithms(found.answer)},
-        "network": "flow",
+        "network": found.simulated_with,
     }
 
 
@@ -133,6 +133,7 @@ def as_dict(found: Found) -> dict[str, Any]:
         "link": spec.link,
         "step_s": answer.step_s,
         "simulated_s": found.simulated_s,
+        "start_s": found.start_s,
         "data_parallel_s": found.data_parallel_s,
         "usd": found.usd,
         "strategy": strategy(found, answer),
@@ -148,11 +149,13 @@ def as_dict(found: Found) -> dict[str, Any]:
                 "rate_bits_per_s": each.baseline.rate,
                 "usd": each.baseline.usd,
                 "step_s": each.answer.step_s,
-                "data_parallel_s": each.answer.start_s,
+                "start_s": each.answer.start_s,
+                "data_parallel_s": each.answer.start_s if each.answer.data_parallel_fits else None,
                 "strategy": strategy(found, each.answer),
             }
             for each in found.others
         ],
+        "reranked": [each._asdict() for each in found.reranked],
         "notes": [*found.notes],
     }
 

@@ -50,13 +50,11 @@ def _parts(found: Found, width: int) -> Iterator[RenderableType]:
 
 
 def _comparison(found: Found) -> Table:
-    spare = ("data parallel", "per server")
-    table = of_numbers("network", "per server", "price", "step", "data parallel", "relative", spare=spare)
+    first = "data parallel" if found.answer.data_parallel_fits else found.start_name
+    table = of_numbers("network", "per server", "price", "step", first, "relative", spare=(first, "per server"))
     spec, best = found.request.spec, found.answer
     total_rate = spec.degree * bytes_per_s(spec.link)
-    table.add_row(
-        "direct links", rate(total_rate), money(found.usd), time(best.step_s), time(found.data_parallel_s), ""
-    )
+    table.add_row("direct links", rate(total_rate), money(found.usd), time(best.step_s), time(found.start_s), "")
     for each in found.others:
         usd, start_s = each.baseline.usd, each.answer.start_s
         table.add_row(

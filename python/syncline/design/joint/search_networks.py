@@ -17,13 +17,14 @@ from syncline.design.joint.answer import (
     Found,
     Links,
     Placement,
+    Reranked,
     Rings,
     Topology,
 )
 from syncline.design.joint.baselines import baselines_of, direct_usd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from syncline.design.joint.request import JointRequest
 
@@ -37,31 +38,35 @@ def search(request: JointRequest, progress: Progress | None = None) -> Found:
     ``SynclineError`` with everything that is wrong with the spec.
     """
     baselines = baselines_of(request)
-    parts = 1 + len(baselines)
+    usd = direct_usd(request)
+    searched = [baseline for baseline in baselines if baseline.circuits is None]
+    clusters = [request.direct(), *({"fabric": baseline.fabric} for baseline in searched)]
+    titles = ["strategy and topology", *(f"strategy on {baseline.title}" for baseline in searched)]
+    # Each network is searched twice.
+    parts = len(clusters) + len(baselines) + 1 + (request.spec.search.rerank != "none")
 
     def report(part: int, name: str) -> Callable[[float], object]:
         if progress is not None:
             progress(part / parts, name)
         return lambda done: None if progress is None else progress((part + done) / parts, name)
 
-    usd = direct_usd(request)
-    searched = [baseline for baseline in baselines if baseline.circuits is None]
-    clusters = [request.direct(), *({"fabric": baseline.fabric} for baseline in searched)]
-    titles = ["strategy and topology", *(f"strategy on {baseline.title}" for baseline in searched)]
     answers = [
         _ask(request, cluster, request.method(), report(at, title))
         for at, (cluster, title) in enumerate(zip(clusters, titles, strict=True))
     ]
-    answers = [_best(request, cluster, at, answers) for at, cluster in enumerate(clusters)]
+    answers = [
+        _improved(request, cluster, at, answers, report(len(clusters) + at, f"{title}, from other networks"))
+        for at, (cluster, title) in enumerate(zip(clusters, titles, strict=True))
+    ]
     found = dict(zip([baseline.name for baseline in searched], answers[1:], strict=True))
     for baseline in baselines:
         if baseline.circuits is not None:
-            report(1 + len(found), f"step on {baseline.title}")
+            report(len(clusters) + 1 + len(found), f"step on {baseline.title}")
             found[baseline.name] = _on_circuits(request, baseline.circuits, answers)
     topology = answers[0].topology
     if topology is None:
         raise AssertionError("a search on direct links finds a topology")
-    return Found(
+    first = Found(
         request,
         answers[0],
         topology,
@@ -69,33 +74,86 @@ def search(request: JointRequest, progress: Progress | None = None) -> Found:
         others=tuple(BaselineResult(baseline, found[baseline.name]) for baseline in baselines),
         notes=(*request.model.notes, *(request.measured.notes if request.measured is not None else ())),
     )
+    if request.spec.search.rerank == "none":
+        return first
+    return _reranked(first, report(parts - 1, "simulation of the best answers"))
 
 
-def _best(request: JointRequest, cluster: dict[str, Any], at: int, answers: list[Answer]) -> Answer:
-    """The best of the strategies that were found for any network, on the network with number ``at``."""
-    best = answers[at]
-    for other in answers:
-        tried = (
-            best
-            if other is answers[at]
-            else _ask(request, cluster, {"given": [placed._asdict() for placed in other.strategy]})
-        )
-        if tried.step_s < best.step_s:
-            best = replace(
-                tried,
-                start_s=best.start_s,
-                trace=(*best.trace, (_of_each_chain(request, best), tried.step_s)),
-                proposals=best.proposals,
-                accepted=best.accepted,
-                topologies=best.topologies + tried.topologies,
-            )
-    return best
+CANDIDATES = 4
+"""Most answers that are simulated to find the fastest."""
 
 
-def _of_each_chain(request: JointRequest, answer: Answer) -> int:
-    """Proposals of each chain, by which traces count."""
-    search = request.spec.search
-    return answer.proposals // (search.chains if search.method == "chains" else 1)
+def _reranked(found: Found, report: Callable[[float], object]) -> Found:
+    """The one of the best answers whose simulated step is the shortest."""
+    candidates = (found.answer, *found.answer.runners_up)[:CANDIDATES]
+    tried = []
+    for at, answer in enumerate(candidates):
+        report(at / len(candidates))
+        tried.append(simulate(_with_answer(found, answer)))
+
+    def simulated_s(each: Found) -> float:
+        return float("inf") if each.simulated_s is None else each.simulated_s
+
+    ranked = sorted(tried, key=simulated_s)
+    times = tuple(Reranked(each.answer.step_s, simulated_s(each)) for each in ranked)
+    best = ranked[0]
+    counts = found.answer
+    answer = replace(
+        best.answer,
+        start_s=counts.start_s,
+        trace=counts.trace,
+        proposals=counts.proposals,
+        accepted=counts.accepted,
+        topologies=counts.topologies,
+        runners_up=tuple(each.answer for each in ranked[1:]),
+    )
+    return replace(best, answer=answer, reranked=times)
+
+
+def _with_answer(found: Found, answer: Answer) -> Found:
+    if answer.topology is None:
+        raise AssertionError("an answer on direct links has a topology")
+    return replace(found, answer=answer, topology=answer.topology)
+
+
+def _improved(
+    request: JointRequest, cluster: dict[str, Any], at: int, answers: list[Answer], report: Callable[[float], object]
+) -> Answer:
+    """The best answer on the network with number ``at``, also from the strategies that were found for the others."""
+    own = answers[at]
+    chains = request.spec.search.method == "chains"
+    # In the order of networks, so that the result does not depend on hashes.
+    others = [strategy for strategy in dict.fromkeys(other.strategy for other in answers) if strategy != own.strategy]
+    if not others:
+        return own
+    start = [[placed._asdict() for placed in strategy] for strategy in others]
+    methods = [request.improve(start)] if chains else [{"given": strategy} for strategy in start]
+    tried = [_ask(request, cluster, method, report) for method in methods]
+    better = min((own, *tried), key=lambda answer: answer.step_s)
+    before = own.proposals // (request.spec.search.chains if chains else 1)
+    known = {own.strategy: own} | {each.strategy: each for each in _flat((own, *tried))}
+    rest = sorted((each for each in known.values() if each.strategy != better.strategy), key=lambda each: each.step_s)
+    trace = [*own.trace]
+    for number, seconds in (improvement for each in tried for improvement in each.trace):
+        if seconds < trace[-1][1]:
+            trace.append((before + number, seconds))
+    return replace(
+        better,
+        start_s=own.start_s,
+        data_parallel_fits=own.data_parallel_fits,
+        trace=tuple(trace),
+        proposals=own.proposals + sum(each.proposals for each in tried),
+        accepted=own.accepted + sum(each.accepted for each in tried),
+        topologies=own.topologies + sum(each.topologies for each in tried),
+        runners_up=tuple(replace(each, runners_up=()) for each in rest),
+    )
+
+
+def _flat(answers: Iterable[Answer]) -> Iterator[Answer]:
+    """Answers with what other chains found, the best of equal strategies last."""
+    yield from sorted(
+        (each for answer in answers for each in (answer, *answer.runners_up)), key=lambda each: -each.step_s
+    )
 
 
 def _on_circuits(request: JointRequest, circuits: dict[str, Any], answers: list[Answer]) -> Answer:
@@ -112,10 +170,15 @@ def _on_circuits(request: JointRequest, circuits: dict[str, Any], answers: list[
 
 
 def simulate(found: Found) -> Found:
-    """Simulates the answer, as flows on the links and routes that were found; returns ``found`` with the result."""
+    """Simulates the answer on the links and routes that were found, as flows or packet by packet if ``rerank`` says so.
+
+    Returns ``found`` with the result.
+    """
     from syncline import api
     from syncline.design.joint.result_files import write_scenario
 
+    if found.result is not None:
+        return found
     with tempfile.TemporaryDirectory() as folder:
         write_scenario(found, Path(folder))
         return replace(found, result=api.simulate(Path(folder) / "scenario.yaml"))
@@ -136,6 +199,7 @@ def _answer(found: dict[str, Any]) -> Answer:
         strategy=tuple(Placement(placed["choice"], tuple(placed["servers"])) for placed in found["strategy"]),
         step_s=found["step_s"],
         start_s=found["start_s"],
+        data_parallel_fits=found["data_parallel_fits"],
         trace=tuple((number, seconds) for number, seconds in found["trace"]),
         proposals=found["proposals"],
         accepted=found["accepted"],
@@ -144,6 +208,7 @@ def _answer(found: dict[str, Any]) -> Answer:
         transfers=tuple((sender, receiver, size) for sender, receiver, size in found["transfers"]),
         all_reduces=tuple(map(_all_reduce, found["reductions"])),
         memory_bytes=_core.parse_quantity("bytes", found["memory"]),
+        runners_up=tuple(map(_answer, found["runners_up"])),
     )
 
 

@@ -53,19 +53,28 @@ def topology(found: Found) -> str:
 def models(found: Found) -> str:
     """How the numbers were obtained: proposals, and the simulation beside the prediction."""
     best = found.answer
-    gain = found.data_parallel_s / best.step_s
-    beside = f"takes {time(found.data_parallel_s)}, {digits(gain)}x as long" if gain > EQUAL else "is equally fast"
-    text = (
-        f"{best.proposals:,} proposals, {best.topologies:,} topologies tried; data parallelism {beside}. Times are "
-        "predicted by a sweep over the operators"
-    )
+    text = f"{best.proposals:,} proposals, {best.topologies:,} topologies tried; {_start(found)}. Times are predicted"
+    text += " by a sweep over the operators"
     if found.simulated_s is None:
         return f"{text}."
     apart = found.simulated_s / best.step_s - 1
     word = "longer" if apart > 0 else "shorter"
-    return (
-        f"{text}; simulated with network flow, the step takes {time(found.simulated_s)}, {percent(abs(apart))} {word}."
+    text += (
+        f"; simulated with network {found.simulated_with}, the step takes {time(found.simulated_s)},"
+        f" {percent(abs(apart))} {word}."
     )
+    if len(found.reranked) > 1:
+        text += f" It is the shortest of {len(found.reranked)} that were simulated."
+    return text
+
+
+def _start(found: Found) -> str:
+    """The strategy from which the search started, beside the answer."""
+    gain = found.start_s / found.answer.step_s
+    beside = f"takes {time(found.start_s)}, {digits(gain)}x as long" if gain > EQUAL else "is equally fast"
+    if found.answer.data_parallel_fits:
+        return f"data parallelism {beside}"
+    return f"data parallelism does not fit into memory, and the first strategy that does {beside}"
 
 
 def strategy_rows(found: Found) -> list[tuple[str, ...]]:

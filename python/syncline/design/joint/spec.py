@@ -7,13 +7,31 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from syncline import _core
+from syncline.codes import Code
 from syncline.config.prices import Prices
+from syncline.config.workload import ModuleInput
 from syncline.input.base import Strict, validation_error
 from syncline.input.units import Rate, Time
 
 Count = Annotated[int, Field(ge=1, le=2**20)]
 MOST_SERVERS = 1024
 """Most servers of a search: it stores a route between any two."""
+
+
+class Module(Strict):
+    """A PyTorch module as a model."""
+
+    factory: Annotated[str, Field(min_length=1)]
+    """A function or class that returns the module, such as `models.vision:resnet50` (Python module, colon, name), or a
+    pair of the module and its example inputs."""
+    arguments: dict[str, Any] = {}
+    """Keyword arguments of the factory."""
+    inputs: Annotated[list[ModuleInput], Field(min_length=1)] | None = None
+    """Tensors that the module takes, in order. Without it, those that the factory returns."""
+    costs: dict[str, Annotated[float, Field(ge=0, le=1e9)]] = {}
+    """FLOP per element of the result, for operators that syncline does not know, such as `_fft_r2c: 20`."""
+    build: Literal["meta", "real"] = "meta"
+    """How the factory makes its tensors: `meta`, without values or memory; `real`, with values, if it needs them."""
 
 
 class Server(Strict):
@@ -51,8 +69,12 @@ class Search(Strict):
     rounds: Annotated[int, Field(ge=0, le=10**8)] | None = None
     """Maximum number of times that one chain chooses a topology. Without it, unlimited."""
     rings: Literal["hops", "direct"] = "hops"
-    """How rings are selected. `hops`: so that transfers take few links. `direct`: as in the paper, so that most bytes
-    of transfers have a link of their own."""
+    """How direct links are chosen. `hops`: rings for which transfers take few links, and of several divisions of the
+    interfaces the one with the shortest step. `direct`: as in the paper, rings for which most bytes of transfers have a
+    link of their own, and interfaces divided by bytes alone."""
+    rerank: Literal["none", "flow", "packet"] = "none"
+    """Whether the best answers of all chains are simulated, and the one with the shortest simulated step is taken:
+    with this network model. `none`: the answer with the shortest predicted step."""
 
 
 class Reconfiguration(Strict):
@@ -76,10 +98,14 @@ class Joint(Strict):
     """Version of this form."""
     name: str = ""
     """Name of the search. Without it, that of the model."""
-    model: Annotated[str, Field(min_length=1)]
-    """The model: `dlrm`, `candle`, `bert`, `ncf`, `vgg16`, `resnet50`, or another model of `syncline show`."""
+    model: Annotated[str, Field(min_length=1)] | None = None
+    """The model: `dlrm`, `candle`, `bert`, `ncf`, `vgg16`, `resnet50`, another model of `syncline show`, or the path of
+    a `config.json` of Hugging Face."""
+    module: Module | None = None
+    """A PyTorch module, in place of `model`."""
     parameters: dict[str, Any] = {}
-    """Parameters of the model, such as `{ tables: 16, batch: 256 }`. `batch` is the samples of an accelerator."""
+    """Parameters of the model, such as `{ tables: 16, batch: 256 }`. `batch` is the samples of an accelerator. A module
+    has only `batch`: without it, 32 if `inputs` are given, else the batch of the factory's inputs."""
     servers: Annotated[int, Field(ge=2, le=MOST_SERVERS)]
     """Number of servers."""
     degree: Annotated[int, Field(ge=1, le=64)]
@@ -115,6 +141,13 @@ class Joint(Strict):
 
     @model_validator(mode="after")
     def _possible(self) -> Joint:
+        if self.model is None and self.module is None:
+            help = "add `model`, such as `model: dlrm`, or `module` for a PyTorch module"
+            raise validation_error("missing key `model`", code=Code.MISSING_KEY, help=help)
+        if self.model is not None and self.module is not None:
+            raise validation_error(
+                "`model` and `module` both give the model", at=("module",), help="remove one of them"
+            )
         if self.degree >= self.servers:
             raise validation_error(
                 "a server has more interfaces than there are other servers",

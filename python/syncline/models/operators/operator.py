@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
     from syncline.models.layer import Layer
 
-Kind = Literal["dense", "embedding", "attention", "concatenation", "elementwise", "layer"]
+Kind = Literal[
+    "dense", "convolution", "embedding", "attention", "concatenation", "elementwise", "norm", "pooling", "layer"
+]
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,14 @@ from syncline.models.operators import bert, candle, chain, dlrm, ncf
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from syncline.models.info import ModelInfo
+    from syncline.models.layer import Layer
     from syncline.models.operators.operator import OperatorModel
 
 MODELS: Mapping[str, Callable[..., OperatorModel]] = MappingProxyType(
     {"dlrm": dlrm.build, "candle": candle.build, "bert": bert.build, "ncf": ncf.build}
 )
-"""Models that are no chains of layers. All others of :data:`syncline.models.registry.MODELS` are taken as chains."""
+"""Models with operators of their own. All others of :data:`syncline.models.registry.MODELS` are chains of layers."""
 
 BATCH = {"vgg16": 64, "resnet50": 128}
 """Samples of an accelerator for chains (topoopt2022, Table 2, and its released code)."""
@@ -47,19 +49,34 @@ def build(name: str, parameters: Mapping[str, Any]) -> OperatorModel:
     if name not in MODELS:
         if name not in registry.MODELS:
             raise unknown_name("model", name, names())
-        own = dict(parameters)
-        for key, instead in _ELSEWHERE.items():
-            if key in own:
-                raise ModelError(key, own[key], f"`{instead}`", problem=f"`{key}` is given elsewhere in a search")
-        batch = own.pop("batch", BATCH.get(name, 32))
-        _positive("batch", batch)
-        return chain.build(name, name, batch=batch, **own)
+        return from_layers(name, registry.MODELS[name], parameters)
     known = inspect.signature(MODELS[name]).parameters
     for key, value in parameters.items():
         if key not in known:
             raise unknown_name(key, key, known)
         _positive(key, value)
     return MODELS[name](**parameters)
+
+
+def from_layers(name: str, model: ModelInfo, parameters: Mapping[str, Any]) -> OperatorModel:
+    """Build a chain of operators of a model's layers. ``parameters`` are the model's own, and ``batch``.
+
+    Raises :class:`~syncline.models.errors.ModelError` for parameters that the model does not take.
+    """
+    own = dict(parameters)
+    for key, instead in _ELSEWHERE.items():
+        if key in own:
+            raise ModelError(key, own[key], f"`{instead}`", problem=f"`{key}` is given elsewhere in a search")
+    batch = own.pop("batch", BATCH.get(name, model.parameters["batch_per_npu"].default))
+    _positive("batch", batch)
+
+    def layers(samples: int) -> list[Layer]:
+        built, errors = registry.request(model, {**own, "batch_per_npu": samples})
+        for error in errors:
+            raise error
+        return built
+
+    return chain.build(name, layers, batch=batch, notes=model.notes)
 
 
 def _positive(key: str, value: Any) -> None:

@@ -78,6 +78,21 @@ def sample(
     return tuple(made)
 
 
+def resized(inputs: Any, batch: int, samples: int) -> Any:
+    """Inputs for ``samples`` samples, without values; ``inputs`` are for ``batch``, the first size of their tensors."""
+    torch = package()
+    if isinstance(inputs, torch.Tensor):
+        if not inputs.dim() or inputs.shape[0] != batch:
+            return inputs
+        return torch.empty((samples, *inputs.shape[1:]), dtype=inputs.dtype, device="meta")
+    if isinstance(inputs, (list, tuple)):
+        made = [resized(each, batch, samples) for each in inputs]
+        return made if isinstance(inputs, list) else tuple(made)
+    if isinstance(inputs, dict):
+        return {key: resized(each, batch, samples) for key, each in inputs.items()}
+    return inputs
+
+
 _WITHOUT_VALUES = (
     "its tensors are on the device `meta` and have no values: remove explicit devices from the factory; if it "
     "needs values, set `build: real`"

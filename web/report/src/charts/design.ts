@@ -10,17 +10,19 @@ interface NetworksData {
   /** Bytes per second of a server, over all its interfaces. */
   rate: number[];
   usd: (number | null)[];
-  /** Seconds of a step with the best strategy, and with data parallelism if that was tried. */
+  /** Seconds of a step with the best strategy. */
   step: number[];
-  data_parallel: (number | null)[];
+  /** The strategy from which the search starts, and its seconds of a step if it was tried. */
+  first: string;
+  first_step: (number | null)[];
 }
 
 /** Step times on each network, the direct links first. */
 export function designNetworks(data: NetworksData): View {
-  const { factor, unit } = timeUnit(Math.max(...data.data_parallel.map((value) => value ?? 0), ...data.step, 1e-12));
-  const series: ["best strategy" | "data parallelism", (number | null)[], "network" | "wait"][] = [
+  const { factor, unit } = timeUnit(Math.max(...data.first_step.map((value) => value ?? 0), ...data.step, 1e-12));
+  const series: [string, (number | null)[], "network" | "wait"][] = [
     ["best strategy", data.step, "network"],
-    ["data parallelism", data.data_parallel, "wait"],
+    [data.first, data.first_step, "wait"],
   ];
   const known = (value: number | null, text: (value: number) => string) => (value === null ? "-" : text(value));
   const worth = (at: number): number | null => {
