@@ -49,7 +49,7 @@ def sent(size: int, groups: tuple[int, ...], factor: int) -> list[Fraction]:
 
 
 @pytest.mark.parametrize(("model", "network"), GROUPS)
-def test_message_sizes_of_a_layer(model: str, network: str) -> None:
+def test_message_sizes_of_a_layer_match_hier2021(model: str, network: str) -> None:
     shape, sizes = NETWORKS[network]
     degree, batch, sequence, activations, gradients = MODELS[model]
     result = syncline.simulate(
@@ -97,7 +97,7 @@ def test_message_sizes_of_a_layer(model: str, network: str) -> None:
         assert found == expected, (role_name, found, expected)
 
 
-def test_sizes_of_a_layers_collectives() -> None:
+def test_sizes_of_a_layers_collectives_are_those_of_hier2021() -> None:
     assert MODELS["gpt3_175b"][3] == 16 * 2048 * 12_288 * 2
     assert 2 * MODELS["gpt3_175b"][4] == 452_984_832
     assert 2 * MODELS["transformer_1t"][4] == 226_492_416

@@ -46,7 +46,7 @@ def test_an_all_reduce_on_a_ring_takes_the_time_of_the_closed_form() -> None:
     assert found.summary.total_time_s == pytest.approx(steps * (1e-6 + (1 << 20) / 4 / 25e9), rel=1e-9)
 
 
-def test_tables_and_their_meanings(result: syncline.Result) -> None:
+def test_every_column_of_every_table_has_a_meaning(result: syncline.Result) -> None:
     assert list(result.tables) == ["layers", "collectives", "phases", "links", "ranks", "activity", "critical_path"]
     for name in result.tables:
         columns = result.table(name)
@@ -60,7 +60,7 @@ def test_an_unknown_table_suggests_the_nearest_name(result: syncline.Result) -> 
         result.table("layer")
 
 
-def test_a_frame(result: syncline.Result) -> None:
+def test_a_table_converts_to_a_pandas_frame(result: syncline.Result) -> None:
     pandas = pytest.importorskip("pandas")
     frame = result.frame("links")
     assert isinstance(frame, pandas.DataFrame)
@@ -101,7 +101,7 @@ def test_two_runs_write_equal_bytes(tmp_path: Path) -> None:
     assert {"manifest.json", "summary.json", "layers.parquet", "scenario.resolved.yaml"} <= first.keys()
 
 
-def test_a_result_as_text_and_in_a_notebook(result: syncline.Result) -> None:
+def test_a_result_is_shown_as_text_and_in_a_notebook(result: syncline.Result) -> None:
     assert repr(result).startswith("<Result: ")
     assert "Bottleneck: " in str(result)
     assert result._repr_html_().startswith("<iframe")
@@ -131,7 +131,7 @@ def test_all_errors_of_a_mapping_are_raised_at_once() -> None:
 
 
 @pytest.mark.parametrize("given", [None, 5, {}, {"workload": None}, {"fabric": {"dims": []}}, {"workload": [1]}])
-def test_nonsense_is_refused(given: object) -> None:
+def test_input_that_is_not_a_scenario_is_refused(given: object) -> None:
     with pytest.raises((syncline.SynclineError, TypeError)):
         syncline.simulate(given)  # type: ignore[arg-type]
 

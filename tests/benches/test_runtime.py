@@ -24,7 +24,7 @@ def run(bench, case):
 
 
 @pytest.mark.timeout(300)
-def test_one_machine():
+def test_the_bench_of_one_machine_lists_every_transport_or_says_why_not():
     said = run("machine.py", "4B")
     for what in ("4B, shared memory: ", "4B, TCP: "):
         assert what in said
@@ -41,7 +41,7 @@ def test_one_machine():
         ("hub.py", ["one host more than Gloo's", "4B: hub "]),
     ],
 )
-def test_emulated_clusters(bench, words):
+def test_benches_on_emulated_clusters_list_every_library_or_say_why_not(bench, words):
     said = run(bench, "4B")
     assert all(word in said for word in words), said
     assert ("no PyTorch here" in said) != ("; Gloo " in said)

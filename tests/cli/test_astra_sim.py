@@ -40,7 +40,7 @@ def memory(cli: Cli, kind: str) -> str:
 
 @pytest.mark.parametrize("native", [[], ["--native"]])
 @pytest.mark.parametrize("kind", [None, "NO_MEMORY_EXPANSION"])
-def test_without_remote_memory(kind: str | None, native: list[str], cli: Cli, flags: list[str]) -> None:
+def test_a_run_without_remote_memory_succeeds(kind: str | None, native: list[str], cli: Cli, flags: list[str]) -> None:
     done = cli("astra-sim", *flags, *native, *([memory(cli, kind)] if kind else []))
     assert done.returncode == 0
     assert "Results are in runs/traces-w\n" in done.stderr

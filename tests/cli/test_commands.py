@@ -12,11 +12,11 @@ from tests.conftest import RING, ROOT, Cli
 
 
 class TestCheck:
-    def test_a_valid_scenario(self, cli: Cli, ring: str) -> None:
+    def test_a_valid_scenario_is_reported_as_ok(self, cli: Cli, ring: str) -> None:
         done = cli("check", ring)
         assert (done.returncode, done.stdout, done.stderr) == (0, "ring.yaml: ok\n", "")
 
-    def test_an_invalid_scenario(self, cli: Cli, ring: str) -> None:
+    def test_an_invalid_scenario_is_reported_with_the_number_of_errors(self, cli: Cli, ring: str) -> None:
         wrong = cli.write("wrong.yaml", RING.replace("ring, size: 4", "ring, size: 4.5, x: 1"))
         done = cli("check", ring, wrong)
         assert done.returncode == 1
@@ -31,7 +31,7 @@ class TestCheck:
         assert done.stderr.count("error[") == 1
         assert done.stderr.endswith("wrong.yaml: 1 error\n")
 
-    def test_a_folder(self, cli: Cli, ring: str) -> None:
+    def test_a_folder_is_accepted_only_if_it_holds_results(self, cli: Cli, ring: str) -> None:
         done = cli("check", ".")
         assert done.returncode == 3
         assert done.stderr.startswith(
@@ -41,16 +41,16 @@ class TestCheck:
         cli("simulate", ring)
         assert cli("check", "runs/ring").returncode == 0
 
-    def test_an_error_that_the_core_finds(self, cli: Cli) -> None:
+    def test_an_error_that_the_core_finds_has_its_line(self, cli: Cli) -> None:
         wrong = cli.write("wrong.yaml", RING + "placement: [0, 0, 1, 2]\n")
         done = cli("check", wrong)
         assert done.returncode == 1
         assert "wrong.yaml:6:" in done.stderr
 
-    def test_a_missing_file(self, cli: Cli) -> None:
+    def test_a_missing_file_is_refused(self, cli: Cli) -> None:
         assert cli("check", "none.yaml").returncode == 3
 
-    def test_json(self, cli: Cli, ring: str) -> None:
+    def test_json_lists_every_file_with_its_outcome(self, cli: Cli, ring: str) -> None:
         answer = json.loads(cli("check", ring, "none.yaml", "--json").stdout)
         assert answer["exit_status"] == 3
         assert [each["ok"] for each in answer["files"]] == [True, False]
@@ -69,7 +69,7 @@ class TestShow:
         assert "phase" in shown
         assert "   888 kB\n" in shown
 
-    def test_fabric(self, cli: Cli, ring: str) -> None:
+    def test_a_fabric_is_described_and_drawn(self, cli: Cli, ring: str) -> None:
         assert cli("show", "fabric", ring).stdout == (
             "Ring(4)  4 NPUs, 8 directed links\n"
             "Degree of an NPU 2; diameter 2 links; bisection 50 GB/s each way (50.0 % of what\n"
@@ -85,7 +85,7 @@ class TestShow:
             "  └───────────┘\n"
         )
 
-    def test_a_switch_and_a_full_mesh(self, cli: Cli, ring: str) -> None:
+    def test_a_switch_and_a_full_mesh_are_drawn(self, cli: Cli, ring: str) -> None:
         shape = "fabric={shape: FC(4)_Switch(16), rate: 25GB/s}"
         shown = cli("show", "fabric", ring, "--set", shape).stdout
         assert shown.endswith(
@@ -114,7 +114,7 @@ class TestShow:
             shown = cli("show", "fabric", ring, "--set", graph, "--set", "seed=5").stdout
             assert shown.splitlines()[1] == f"Routes: {words}"
 
-    def test_a_graph(self, cli: Cli) -> None:
+    def test_a_graph_is_drawn_by_its_links(self, cli: Cli) -> None:
         shown = cli("show", "fabric", str(ROOT / "examples/custom-plan/scenario.yaml")).stdout
         assert shown == (
             "graph  4 NPUs, 6 directed links\n"
@@ -127,7 +127,7 @@ class TestShow:
             "  NPU 2 ──── NPU 3  25 GB/s, 500 ns\n"
         )
 
-    def test_a_picture_of_a_fabric(self, cli: Cli, ring: str) -> None:
+    def test_a_picture_of_a_fabric_shows_every_npu(self, cli: Cli, ring: str) -> None:
         done = cli("show", "fabric", ring, "--svg", "ring.svg")
         assert (done.returncode, done.stderr) == (0, "Wrote the picture to ring.svg\n")
         picture = ElementTree.parse(cli.folder / "ring.svg").getroot()
@@ -149,7 +149,7 @@ class TestShow:
         assert done.returncode == status
         assert message in done.stderr
 
-    def test_workload(self, cli: Cli) -> None:
+    def test_a_workload_is_shown_with_its_collectives(self, cli: Cli) -> None:
         shown = cli("show", "workload", str(ROOT / "examples/resnet50-torus/scenario.yaml")).stdout
         assert shown.startswith("resnet50  32 ranks, 2 iterations, 54 layers\n")
         assert "all_reduce   data      54   102.2 MB\n" in shown
@@ -173,19 +173,19 @@ class TestShow:
         (head,) = [line for line in cli("show", "workload", scenario).stdout.splitlines() if line.startswith("layer ")]
         assert head.endswith("compute")
 
-    def test_plan(self, cli: Cli, ring: str) -> None:
+    def test_a_plan_is_shown_with_its_phases(self, cli: Cli, ring: str) -> None:
         assert "\n1 ring                     ring       4" in cli("show", "plan", ring).stdout
 
     @pytest.mark.parametrize("part", ["fabric", "workload", "plan"])
-    def test_json(self, part: str, cli: Cli, ring: str) -> None:
+    def test_json_contains_the_requested_part(self, part: str, cli: Cli, ring: str) -> None:
         assert part in json.loads(cli("show", part, ring, "--json").stdout)
 
     @pytest.mark.parametrize("part", ["fabric", "workload", "plan"])
-    def test_narrow(self, part: str, cli: Cli, ring: str) -> None:
+    def test_every_part_fits_a_narrow_terminal(self, part: str, cli: Cli, ring: str) -> None:
         lines = cli("show", part, ring, COLUMNS="76").stdout.splitlines()
         assert max(len(line) for line in lines) <= 76
 
-    def test_an_unknown_part(self, cli: Cli, ring: str) -> None:
+    def test_an_unknown_part_is_refused(self, cli: Cli, ring: str) -> None:
         assert cli("show", "fabrics", ring).returncode == 2
 
 
@@ -211,7 +211,7 @@ class TestInit:
             written = (cli.folder / f"{name}.yaml").read_text("utf-8")
             assert written == example.replace("$schema=../../", "$schema=", 1)
 
-    def test_nothing_is_overwritten(self, cli: Cli, ring: str) -> None:
+    def test_an_existing_file_is_overwritten_only_with_force(self, cli: Cli, ring: str) -> None:
         done = cli("init", "ring")
         assert done.returncode == 2
         assert "the file exists already" in done.stderr
@@ -224,19 +224,19 @@ class TestInit:
         assert "did you mean `resnet50-torus`?" in done.stderr
 
     @pytest.mark.parametrize("name", ["", ".yaml", "folder/"])
-    def test_a_file_without_a_name(self, name: str, cli: Cli) -> None:
+    def test_a_file_without_a_name_is_refused(self, name: str, cli: Cli) -> None:
         (cli.folder / "folder").mkdir()
         done = cli("init", name)
         assert done.returncode == 2
         assert "NAME is empty" in done.stderr
         assert not [*cli.folder.rglob(".yaml")]
 
-    def test_a_folder_that_does_not_exist(self, cli: Cli) -> None:
+    def test_a_folder_that_does_not_exist_is_refused(self, cli: Cli) -> None:
         assert cli("init", "no/such/folder").returncode == 3
 
 
 class TestConvert:
-    def test_a_table(self, cli: Cli, ring: str) -> None:
+    def test_a_table_is_converted_to_csv_and_json(self, cli: Cli, ring: str) -> None:
         cli("simulate", ring)
         assert cli("convert", "runs/ring/links.parquet", "links.csv").returncode == 0
         rows = list(csv.DictReader((cli.folder / "links.csv").open()))
@@ -244,7 +244,7 @@ class TestConvert:
         assert cli("convert", "runs/ring/links.parquet", "links.json").returncode == 0
         assert len(json.loads((cli.folder / "links.json").read_text())["link"]) == 8
 
-    def test_a_scenario(self, cli: Cli, ring: str) -> None:
+    def test_a_scenario_is_converted_to_its_resolved_form(self, cli: Cli, ring: str) -> None:
         assert cli("convert", ring, "resolved.yaml").returncode == 0
         assert cli("convert", ring, "resolved.json").returncode == 0
         assert cli("simulate", "resolved.yaml").returncode == 0
@@ -264,7 +264,7 @@ class TestConvert:
         assert cli("convert", ring, "there.json", "--force").returncode == 0
         assert json.loads((cli.folder / "there.json").read_text())["name"] == "ring"
 
-    def test_traces(self, cli: Cli, ring: str) -> None:
+    def test_traces_are_written_and_overwritten_only_with_force(self, cli: Cli, ring: str) -> None:
         done = cli("convert", ring, "none/x.et")
         assert done.returncode == 3
         assert "there is no folder none" in done.stderr
@@ -281,7 +281,7 @@ class TestConvert:
         assert "../../a/plan.json" in (cli.folder / "b/c/resolved.yaml").read_text()
         assert cli("check", "b/c/resolved.yaml").returncode == 0
 
-    def test_a_plan(self, cli: Cli) -> None:
+    def test_a_plan_is_converted_to_and_from_msccl(self, cli: Cli) -> None:
         program = str(ROOT / "crates/formats/src/msccl/testdata/ring_all_reduce.xml")
         assert cli("convert", program, "plan.json").returncode == 0
         assert json.loads((cli.folder / "plan.json").read_text())["kind"] == "all_reduce"
@@ -305,7 +305,7 @@ class TestConvert:
         assert done.returncode == 2
         assert "MSCCL has no seats that are not ranks" in done.stderr
 
-    def test_a_plan_whose_streams_have_several_peers(self, cli: Cli) -> None:
+    def test_a_plan_whose_streams_have_several_peers_is_converted(self, cli: Cli) -> None:
         assert cli("convert", str(ROOT / "examples/custom-plan/plan.json"), "plan.xml").returncode == 0
         assert cli("convert", "plan.xml", "again.json").returncode == 0
 
@@ -320,51 +320,51 @@ class TestConvert:
         assert "no such conversion" in done.stderr
         assert "found `.yaml -> .csv`" in done.stderr
 
-    def test_a_file_without_an_extension(self, cli: Cli) -> None:
+    def test_a_file_without_an_extension_is_refused(self, cli: Cli) -> None:
         assert "found `a file without an ending -> .json`" in cli("convert", cli.write("job", ""), "x.json").stderr
         cli.write("runs/x", "")
         assert "found `a folder -> .csv`" in cli("convert", "runs", "x.csv").stderr
 
 
 class TestExplain:
-    def test_a_code(self, cli: Cli) -> None:
+    def test_a_code_is_explained_with_its_exit_status(self, cli: Cli) -> None:
         done = cli("explain", "sl0104")
         assert done.stdout.startswith("SL0104: unit missing or unknown\n\nQuantities are strings with a unit")
         assert done.stdout.endswith("exit status 2: wrong usage or configuration.\n")
 
     @pytest.mark.parametrize("code", ["104", "0104"])
-    def test_a_code_by_its_digits(self, code: str, cli: Cli) -> None:
+    def test_a_code_may_be_given_by_its_digits(self, code: str, cli: Cli) -> None:
         assert cli("explain", code).stdout.startswith("SL0104: ")
 
-    def test_a_code_that_is_always_a_warning(self, cli: Cli) -> None:
+    def test_a_code_that_is_always_a_warning_is_explained_as_one(self, cli: Cli) -> None:
         assert cli("explain", "SL0703").stdout.endswith(
             "This is always a warning: the command continues, and its exit status does not\nchange.\n"
         )
 
-    def test_an_unknown_code(self, cli: Cli) -> None:
+    def test_an_unknown_code_is_refused(self, cli: Cli) -> None:
         done = cli("explain", "SL9999")
         assert done.returncode == 2
         assert "no such code" in done.stderr
 
 
 class TestDoctor:
-    def test_a_working_installation(self, cli: Cli) -> None:
+    def test_a_working_installation_passes(self, cli: Cli) -> None:
         done = cli("doctor")
         assert done.returncode == 0
         assert "a test simulation gave the known answer" in done.stdout
 
-    def test_json(self, cli: Cli) -> None:
+    def test_json_reports_no_problems_of_a_working_installation(self, cli: Cli) -> None:
         states = {each["state"] for each in json.loads(cli("doctor", "--json").stdout)["findings"]}
         assert states <= {"ok", "absent"}
 
 
 class TestRoot:
-    def test_version(self, cli: Cli) -> None:
+    def test_the_version_is_printed(self, cli: Cli) -> None:
         from syncline import __version__
 
         assert cli("--version").stdout == f"syncline {__version__}\n"
 
-    def test_an_unknown_command(self, cli: Cli) -> None:
+    def test_an_unknown_command_suggests_the_nearest_name(self, cli: Cli) -> None:
         done = cli("simulat", "x.yaml")
         assert done.returncode == 2
         assert done.stderr.startswith("error[SL0101]: no such command\n")
@@ -381,7 +381,7 @@ class TestRoot:
             (["show", "fabrik", "x.yaml"], ("SL0102", "value not allowed for `PART`", "fabrik", "fabric")),
         ],
     )
-    def test_misuse_in_json(self, arguments: list[str], expected: tuple[str | None, ...], cli: Cli) -> None:
+    def test_misuse_is_reported_as_json(self, arguments: list[str], expected: tuple[str | None, ...], cli: Cli) -> None:
         done = cli(arguments[0], "--json", *arguments[1:])
         assert done.returncode == 2
         assert done.stderr.startswith(f"error[{expected[0]}]: {expected[1]}\n")
@@ -394,7 +394,7 @@ class TestRoot:
         "command",
         ["simulate", "check", "show", "init", "convert", "profile", "compare", "explain", "doctor", "astra-sim"],
     )
-    def test_help(self, command: str, cli: Cli) -> None:
+    def test_every_command_has_help_of_at_most_110_columns(self, command: str, cli: Cli) -> None:
         done = cli(command, "--help")
         assert done.returncode == 0
         assert "Usage:" in done.stdout

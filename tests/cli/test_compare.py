@@ -33,12 +33,12 @@ def test_the_answer_comes_first(cli: Cli, runs: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize("columns", ["80", "120"])
-def test_it_fits(columns: str, cli: Cli, runs: tuple[str, str]) -> None:
+def test_the_output_fits_the_terminal(columns: str, cli: Cli, runs: tuple[str, str]) -> None:
     lines = cli("compare", *runs, COLUMNS=columns).stdout.splitlines()
     assert max(map(len, lines)) <= int(columns)
 
 
-def test_identical_runs(cli: Cli, ring: str, runs: tuple[str, str]) -> None:
+def test_identical_runs_are_reported_as_the_same(cli: Cli, ring: str, runs: tuple[str, str]) -> None:
     cli("simulate", ring, "--quiet", "--out", "again")
     done = cli("compare", runs[0], "again")
     assert done.stdout.splitlines()[3:] == [
@@ -47,14 +47,14 @@ def test_identical_runs(cli: Cli, ring: str, runs: tuple[str, str]) -> None:
     ]
 
 
-def test_json(cli: Cli, runs: tuple[str, str]) -> None:
+def test_json_has_the_inputs_folders_and_parts(cli: Cli, runs: tuple[str, str]) -> None:
     answer = json.loads(cli("compare", *runs, "--json").stdout)
     assert answer["inputs"][0]["key"] == "fabric.dims.ring.rate"
     assert (answer["a"]["folder"], answer["b"]["folder"]) == runs
     assert answer["parts"][0]["ratio"] < 1
 
 
-def test_its_output_is_the_same_every_time(cli: Cli, runs: tuple[str, str]) -> None:
+def test_the_output_is_the_same_every_time(cli: Cli, runs: tuple[str, str]) -> None:
     assert cli("compare", *runs).stdout == cli("compare", *runs).stdout
 
 
@@ -65,7 +65,7 @@ class TestPage:
         assert done.stderr == "Wrote the comparison to compare.html\n"
         assert (cli.folder / "compare.html").read_text("utf-8").startswith("<!doctype html>")
 
-    def test_its_bytes_are_the_same_every_time(self, cli: Cli, runs: tuple[str, str]) -> None:
+    def test_the_page_has_the_same_bytes_every_time(self, cli: Cli, runs: tuple[str, str]) -> None:
         for file in ("one.html", "other.html"):
             cli("compare", *runs, "--out", file)
         assert (cli.folder / "one.html").read_bytes() == (cli.folder / "other.html").read_bytes()
@@ -73,30 +73,30 @@ class TestPage:
     def test_stdout_contains_only_json(self, cli: Cli, runs: tuple[str, str]) -> None:
         json.loads(cli("compare", *runs, "--json", "--out", "compare.html").stdout)
 
-    def test_a_folder_that_does_not_exist(self, cli: Cli, runs: tuple[str, str]) -> None:
+    def test_a_page_in_a_folder_that_does_not_exist_is_refused(self, cli: Cli, runs: tuple[str, str]) -> None:
         done = cli("compare", *runs, "--out", "no/such/folder.html")
         assert done.returncode == 3
         assert "SL0801" in done.stderr
 
 
 class TestBadInput:
-    def test_a_missing_results_folder(self, cli: Cli, runs: tuple[str, str]) -> None:
+    def test_a_missing_results_folder_is_reported(self, cli: Cli, runs: tuple[str, str]) -> None:
         done = cli("compare", runs[0], "runs/none")
         assert done.returncode == 3
         assert "the results folder does not exist" in done.stderr
 
-    def test_a_folder_of_something_else(self, cli: Cli, runs: tuple[str, str]) -> None:
+    def test_a_folder_without_results_is_refused(self, cli: Cli, runs: tuple[str, str]) -> None:
         done = cli("compare", "runs", runs[0])
         assert done.returncode == 3
         assert "it has no manifest.json" in done.stderr
 
-    def test_a_scenario_instead_of_results(self, cli: Cli, ring: str, runs: tuple[str, str]) -> None:
+    def test_a_scenario_instead_of_results_is_refused(self, cli: Cli, ring: str, runs: tuple[str, str]) -> None:
         done = cli("compare", runs[0], ring)
         assert done.returncode == 2
         assert "simulate it with `syncline simulate ring.yaml`, and name the folder of its results" in done.stderr
 
     @pytest.mark.parametrize("file", ["layers.parquet", "phases.parquet", "scenario.resolved.yaml"])
-    def test_a_damaged_file(self, file: str, cli: Cli, runs: tuple[str, str]) -> None:
+    def test_a_damaged_file_is_named(self, file: str, cli: Cli, runs: tuple[str, str]) -> None:
         (cli.folder / runs[1] / file).write_bytes(b"damaged")
         done = cli("compare", *runs, "--json")
         assert done.returncode == 3
@@ -104,24 +104,24 @@ class TestBadInput:
         assert problem["code"] == "SL0802"
         assert file in problem["place"]["file"]
 
-    def test_a_missing_table(self, cli: Cli, runs: tuple[str, str]) -> None:
+    def test_a_missing_table_is_refused(self, cli: Cli, runs: tuple[str, str]) -> None:
         (cli.folder / runs[1] / "ranks.parquet").unlink()
         assert cli("compare", *runs).returncode == 3
 
     @pytest.mark.parametrize("same", ["runs/ring", "runs/ring/", "./runs/ring", "runs/ring/summary.json"])
-    def test_the_same_folder_twice(self, same: str, cli: Cli, runs: tuple[str, str]) -> None:
+    def test_comparing_a_run_with_itself_is_refused(self, same: str, cli: Cli, runs: tuple[str, str]) -> None:
         done = cli("compare", runs[0], same)
         assert done.returncode == 2
         assert "a run is compared with itself" in done.stderr
 
-    def test_results_of_a_newer_version(self, cli: Cli, runs: tuple[str, str]) -> None:
+    def test_results_of_a_newer_version_are_refused(self, cli: Cli, runs: tuple[str, str]) -> None:
         manifest = cli.folder / runs[1] / "manifest.json"
         manifest.write_text(manifest.read_text().replace("syncline-results/1", "syncline-results/2"))
         done = cli("compare", *runs)
         assert done.returncode == 3
         assert "the results were written by a newer version" in done.stderr
 
-    def test_results_without_a_scenario(self, cli: Cli, runs: tuple[str, str]) -> None:
+    def test_results_without_a_scenario_are_compared(self, cli: Cli, runs: tuple[str, str]) -> None:
         """The drop-in for ASTRA-sim writes such results."""
         cli.astra_sim("runs/astra")
         done = cli("compare", runs[0], "runs/astra")

@@ -31,54 +31,54 @@ class TestRun:
         assert "`syncline simulate runs/ring --set KEY=VALUE --out DIR`" in " ".join(done.stdout.split())
 
     @pytest.mark.parametrize("file", ["manifest.json", "summary.json"])
-    def test_a_run_given_by_a_file_of_its_folder(self, file: str, cli: Cli, run: str) -> None:
+    def test_a_run_may_be_given_by_a_file_of_its_folder(self, file: str, cli: Cli, run: str) -> None:
         assert cli("explain", f"{run}/{file}").stdout == cli("explain", run).stdout
 
     @pytest.mark.parametrize("columns", ["50", "80", "120"])
-    def test_it_fits(self, columns: str, cli: Cli, run: str) -> None:
+    def test_the_output_fits_the_terminal(self, columns: str, cli: Cli, run: str) -> None:
         lines = cli("explain", run, COLUMNS=columns).stdout.splitlines()
         assert max(map(len, lines)) <= int(columns)
 
-    def test_json(self, cli: Cli, run: str) -> None:
+    def test_json_has_the_sections_and_the_summary(self, cli: Cli, run: str) -> None:
         answer = json.loads(cli("explain", run, "--json").stdout)
         assert set(answer) == {"folder", "version", "sections", "summary", "diagnostics"}
         assert answer["folder"] == run
         assert answer["sections"][0]["title"] == "What was simulated"
         assert answer["summary"]["ranks"] == 4
 
-    def test_a_missing_folder(self, cli: Cli) -> None:
+    def test_a_missing_folder_is_reported(self, cli: Cli) -> None:
         done = cli("explain", "runs/none")
         assert done.returncode == 3
         assert "the results folder does not exist" in done.stderr
 
-    def test_a_folder_of_something_else(self, cli: Cli) -> None:
+    def test_a_folder_without_results_is_refused(self, cli: Cli) -> None:
         cli.write("other/file.txt", "")
         done = cli("explain", "other")
         assert done.returncode == 3
         assert "it has no manifest.json" in done.stderr
 
     @pytest.mark.parametrize("file", ["phases.parquet", "summary.json", "scenario.resolved.yaml", "report.html"])
-    def test_a_damaged_folder(self, file: str, cli: Cli, run: str) -> None:
+    def test_a_damaged_file_is_named(self, file: str, cli: Cli, run: str) -> None:
         (cli.folder / run / file).write_bytes(b"damaged")
         done = cli("explain", run)
         assert done.returncode == 3
         assert "SL0802" in done.stderr
         assert file in done.stderr
 
-    def test_a_damaged_manifest(self, cli: Cli, run: str) -> None:
+    def test_a_damaged_manifest_is_reported(self, cli: Cli, run: str) -> None:
         cli.write(f"{run}/manifest.json", "{")
         done = cli("explain", run, "--json")
         assert done.returncode == 3
         assert json.loads(done.stdout)["diagnostics"][0]["code"] == "SL0802"
 
-    def test_a_scenario_instead_of_results(self, cli: Cli, ring: str) -> None:
+    def test_a_scenario_instead_of_results_is_refused(self, cli: Cli, ring: str) -> None:
         done = cli("explain", ring)
         assert done.returncode == 2
         assert "simulate it with `syncline simulate ring.yaml`" in done.stderr
 
 
 class TestNames:
-    def test_a_column(self, cli: Cli) -> None:
+    def test_a_column_is_explained_with_its_unit_and_file(self, cli: Cli) -> None:
         assert cli("explain", "queue_delay_s").stdout == (
             "phases.queue_delay_s  float, in seconds\n"
             "  Mean time of a chunk in the phase's scheduling queue.\n"
@@ -87,13 +87,13 @@ class TestNames:
             '  message".\n'
         )
 
-    def test_a_column_of_several_tables(self, cli: Cli) -> None:
+    def test_a_column_of_several_tables_is_explained_for_each(self, cli: Cli) -> None:
         shown = cli("explain", "exposed_communication_s").stdout
         assert shown.startswith("exposed_communication_s is in 6 places.\n")
         for name in ("summary", "summary.jobs[]", "summary.exposed_by_axis[]", "layers", "ranks", "jobs"):
             assert f"\n{name}.exposed_communication_s  float, in seconds\n" in shown
 
-    def test_a_table(self, cli: Cli) -> None:
+    def test_a_table_is_explained_with_its_columns(self, cli: Cli) -> None:
         shown = cli("explain", "phases").stdout
         assert shown.startswith("phases.parquet\n  Each row is one phase of one collective")
         assert "\nnetwork_delay_s  float  Mean time of a message from send to arrival\n" in shown
@@ -103,7 +103,7 @@ class TestNames:
         assert cli("explain", "phases").stdout.startswith("phases.parquet")
         assert cli("explain", "./phases").stdout.startswith("ring  ")
 
-    def test_json(self, cli: Cli) -> None:
+    def test_json_has_the_type_unit_and_file_of_a_column(self, cli: Cli) -> None:
         answer = json.loads(cli("explain", "phases.queue_delay_s", "--json").stdout)
         assert answer["name"] == "phases.queue_delay_s"
         (found,) = answer["found"]
@@ -117,7 +117,7 @@ class TestNames:
             ("exposd_fraction", "exposed_fraction"),
         ],
     )
-    def test_a_misspelt_name(self, given: str, near: str, cli: Cli) -> None:
+    def test_a_misspelt_name_suggests_the_nearest(self, given: str, near: str, cli: Cli) -> None:
         done = cli("explain", given)
         assert done.returncode == 2
         assert f"did you mean `{near}`?" in done.stderr
@@ -127,7 +127,7 @@ class TestNames:
         assert done.returncode == 2
         assert f"did you mean `{run}`?" in done.stderr
 
-    def test_nonsense(self, cli: Cli) -> None:
+    def test_an_unknown_name_is_refused(self, cli: Cli) -> None:
         done = cli("explain", "xyzzyx")
         assert done.returncode == 2
         assert "neither a run, nor a name in the results, nor an error code" in done.stderr

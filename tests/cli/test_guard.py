@@ -34,7 +34,7 @@ def test_a_bug_is_reported_as_one_json_object(
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_a_name_that_stdout_cannot_encode(encoding: str, cli: Cli, ring: str) -> None:
+def test_a_name_that_stdout_cannot_encode_is_escaped(encoding: str, cli: Cli, ring: str) -> None:
     for arguments in (["simulate", ring, "--json"], ["simulate", ring], ["check", ring], ["init", NAME]):
         named = [*arguments, "--set", f"name={NAME}"] if arguments[0] != "init" else arguments
         done = subprocess.run(
@@ -53,14 +53,14 @@ def test_a_name_that_stdout_cannot_encode(encoding: str, cli: Cli, ring: str) ->
             assert done.stdout.decode(encoding) == shown
 
 
-def test_an_argument_that_is_not_utf_8(cli: Cli) -> None:
+def test_an_argument_that_is_not_utf_8_is_refused(cli: Cli) -> None:
     done = cli("check", "\udcff.yaml")
     assert done.returncode == 2
     assert done.stderr.startswith("error[SL0102]: an argument is not UTF-8 text\n")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a directory that is used cannot be removed there")
-def test_a_working_directory_that_was_removed(cli: Cli, ring: str, tmp_path: Path) -> None:
+def test_a_removed_working_directory_matters_only_if_results_go_there(cli: Cli, ring: str, tmp_path: Path) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["bash", "-c", 'mkdir gone && cd gone && rmdir ../gone && "$@"', "bash", *arguments],

@@ -99,7 +99,7 @@ fabric: {{ shape: Ring(2), rate: 1GB/s }}
 
 
 @needs_torch
-def test_attention_tied_weights_and_in_place_operations(nets: Cli) -> None:
+def test_attention_tied_weights_and_in_place_operations_are_measured(nets: Cli) -> None:
     from syncline.models.times import read
 
     done = nets("profile", "nets:pair", "--out", "t.yaml", "--repeats", "1", "--warm-up", "0")
@@ -181,7 +181,7 @@ u.find_spec = lambda name, *a: None if name == "torch" else real(name, *a)
 
 
 @pytest.mark.parametrize("command", ["profile", "check"])
-def test_without_pytorch(command: str, cli: Cli) -> None:
+def test_without_pytorch_the_error_says_how_to_install_it(command: str, cli: Cli) -> None:
     cli.write("sitecustomize.py", ABSENT)
     cli.write("s.yaml", "workload: { module: 'nets:net' }\nfabric: { shape: Ring(2), rate: 1GB/s }\n")
     arguments = ["nets:net", "--out", "t.yaml", "--input", "8"] if command == "profile" else ["s.yaml"]

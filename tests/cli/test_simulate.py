@@ -88,7 +88,7 @@ def test_warnings_known_before_the_run_are_reported_before_the_first_event(cli: 
     assert [each["code"] for each in result.warnings] == ["SL0301", "SL0502"]
 
 
-def test_errors_in_json(cli: Cli) -> None:
+def test_errors_are_reported_as_json_too(cli: Cli) -> None:
     done = cli("simulate", cli.write("s.yaml", RING.replace("1MiB", "1")), "--json")
     assert done.returncode == 2
     answer = json.loads(done.stdout)
@@ -97,7 +97,7 @@ def test_errors_in_json(cli: Cli) -> None:
     assert answer["diagnostics"][0]["place"]["line"] == 3
 
 
-def test_quiet(cli: Cli, ring: str) -> None:
+def test_quiet_prints_nothing_on_stderr(cli: Cli, ring: str) -> None:
     assert cli("simulate", ring, "-q").stderr == ""
 
 
@@ -125,7 +125,7 @@ def test_options_change_the_scenario(cli: Cli, ring: str) -> None:
         (["--out", ""], 2, "--out is empty"),
     ],
 )
-def test_exit_statuses(options: list[str], status: int, text: str, cli: Cli, ring: str) -> None:
+def test_each_outcome_has_its_exit_status(options: list[str], status: int, text: str, cli: Cli, ring: str) -> None:
     done = cli("simulate", ring, *options)
     assert done.returncode == status
     assert text in done.stderr
@@ -208,12 +208,12 @@ def test_names_never_lead_outside_of_the_folder(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 120])
-def test_it_fits_the_terminal(columns: int, cli: Cli, ring: str) -> None:
+def test_the_output_fits_the_terminal(columns: int, cli: Cli, ring: str) -> None:
     lines = cli("simulate", ring, COLUMNS=str(columns)).stdout.splitlines()
     assert max(len(line) for line in lines) <= columns
 
 
-def test_a_terminal_without_unicode(cli: Cli, ring: str) -> None:
+def test_a_terminal_without_unicode_gets_ascii(cli: Cli, ring: str) -> None:
     done = cli("simulate", ring, PYTHONUTF8="0", PYTHONIOENCODING="ascii", LC_ALL="C")
     assert done.returncode == 0
     assert done.stdout.isascii()
@@ -257,7 +257,7 @@ def test_ctrl_c_wrapped_by_a_library_is_not_reported_as_a_bug(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("delay", [0.1, 0.15, 0.2, 0.3, 0.4])
-def test_ctrl_c_while_modules_are_loaded(cli: Cli, slow: str, delay: float) -> None:
+def test_ctrl_c_while_modules_are_loaded_is_not_reported_as_a_bug(cli: Cli, slow: str, delay: float) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "syncline", "simulate", slow],
         cwd=cli.folder,
@@ -280,7 +280,7 @@ def test_progress_is_shown_on_a_terminal_after_two_seconds(cli: Cli, slow: str) 
     assert "events/s" in shown
 
 
-def test_no_progress_and_no_colour_with_ci(cli: Cli, slow: str) -> None:
+def test_ci_gets_no_progress_and_no_colour(cli: Cli, slow: str) -> None:
     shown = _on_a_terminal(cli, ["simulate", slow, "--max-wall", "2500ms"], CI="1")
     assert "% done" not in shown
     assert "\x1b[" not in shown
@@ -315,7 +315,7 @@ def _on_a_terminal(cli: Cli, arguments: list[str], **environment: str) -> str:
     return on_a_terminal([sys.executable, "-m", "syncline", *arguments], cli.folder, variables)
 
 
-def test_it_writes_only_its_results(cli: Cli, ring: str) -> None:
+def test_a_simulation_writes_only_its_results(cli: Cli, ring: str) -> None:
     before = {path.relative_to(cli.folder) for path in cli.folder.rglob("*")}
     cli("simulate", ring, "--out", "out")
     after = {path.relative_to(cli.folder) for path in cli.folder.rglob("*")} - before

@@ -82,7 +82,7 @@ def test_every_chart_has_a_name_and_a_table(browser: Any, example: tuple[synclin
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_other_pairs(browser: Any, tmp_path: Path, width: int) -> None:
+def test_pages_of_unusual_pairs_fit_the_screen(browser: Any, tmp_path: Path, width: int) -> None:
     pairs = {
         "alone": (alone(), alone("50GB/s")),
         "unlike": (job(), alone()),

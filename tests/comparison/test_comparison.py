@@ -52,7 +52,7 @@ class TestNumbers:
             each.name: -each.difference_s for each in back.layers
         }
 
-    def test_layers_that_only_one_run_has(self) -> None:
+    def test_layers_that_only_one_run_has_are_marked(self) -> None:
         fewer = syncline.simulate(JOB, set={"workload.layers": JOB["workload"]["layers"][:2]})
         found = {each.name: each for each in syncline.compare(job(), fewer).layers}
         assert [found[name].only for name in ("first", "second", "third")] == ["", "", "a"]
@@ -89,7 +89,7 @@ def _transformer() -> syncline.Result:
 
 
 class TestAnswer:
-    def test_the_faster_run_the_reason_and_the_change(self) -> None:
+    def test_the_answer_names_the_faster_run_the_reason_and_the_change(self) -> None:
         answer = syncline.compare(job(), job(fabric__dims__ring__rate="50GB/s")).answer
         assert answer == (
             "B is 1.2x faster: a step takes 182.6 us instead of 219.8 us. All of that is exposed communication, which"
@@ -97,28 +97,28 @@ class TestAnswer:
             " fabric.dims.ring.rate (25GB/s -> 50GB/s)."
         )
 
-    def test_slower(self) -> None:
+    def test_a_slower_run_is_called_slower(self) -> None:
         answer = syncline.compare(job(fabric__dims__ring__rate="50GB/s"), job()).answer
         assert answer.startswith("B is 1.2x slower: ")
         assert "which rose from" in answer
 
-    def test_slightly_faster(self) -> None:
+    def test_a_small_difference_is_given_in_per_cent(self) -> None:
         answer = syncline.compare(job(), job(fabric__dims__ring__rate="26GB/s")).answer
         assert answer.startswith("B is 1.3 % faster: ")
 
-    def test_compute(self) -> None:
+    def test_a_difference_in_compute_is_named_with_its_layer_and_key(self) -> None:
         answer = syncline.compare(job(), job(workload__layers__third__forward="500us")).answer
         assert "Nearly all of that is compute" in answer or "All of that is compute" in answer
         assert "for third" in answer
         assert "workload.layers.third.forward" in answer
 
-    def test_more_compute_and_less_communication(self) -> None:
+    def test_less_communication_is_said_to_make_up_for_more_compute(self) -> None:
         changed = {"workload__layers__third__forward": "500us", "fabric__dims__ring__rate": "50GB/s"}
         answer = syncline.compare(job(), job(**changed)).answer
         assert "The reason is compute, which rose from" in answer
         assert "less exposed communication makes up for some of that" in answer
 
-    def test_communication_only(self) -> None:
+    def test_runs_of_communication_alone_are_compared_by_their_delays(self) -> None:
         answer = syncline.compare(alone(), alone("50GB/s")).answer
         assert answer.startswith("B is 1.")
         assert "the communication takes" in answer
@@ -131,18 +131,18 @@ class TestAnswer:
         assert answer.startswith("It is not known which of them is faster. Stopped before a step was complete: B after")
         assert "faster:" not in answer
 
-    def test_identical_runs(self) -> None:
+    def test_identical_runs_are_reported_as_the_same(self) -> None:
         found = syncline.compare(job(), syncline.simulate(JOB))
         assert found.identical
         assert found.changes == ()
         assert found.answer == ("A and B are the same in every number: a step takes 219.8 us. The inputs are the same.")
 
-    def test_identical_runs_with_different_names(self) -> None:
+    def test_identical_runs_with_different_names_differ_in_name_only(self) -> None:
         found = syncline.compare(job(), job(name="other"))
         assert found.identical
         assert found.answer.endswith("The inputs are the same, except for name.")
 
-    def test_a_change_without_effect(self) -> None:
+    def test_a_change_without_effect_is_said_to_make_no_difference(self) -> None:
         found = syncline.compare(job(), job(seed=7))
         assert found.identical
         assert found.answer.endswith("The inputs differ in seed (0 -> 7); that made no difference.")
@@ -159,31 +159,31 @@ class TestWarnings:
     def warnings(self, a: syncline.Result, b: syncline.Result) -> str:
         return " ".join(syncline.compare(a, b).warnings)
 
-    def test_none(self) -> None:
+    def test_a_different_rate_gives_no_warning(self) -> None:
         assert self.warnings(job(), job(fabric__dims__ring__rate="50GB/s")) == ""
 
-    def test_ranks(self) -> None:
+    def test_different_numbers_of_ranks_give_a_warning(self) -> None:
         assert "A has 8 ranks and B 4" in self.warnings(job(), job(fabric__dims__ring__size=2))
 
-    def test_different_jobs(self) -> None:
+    def test_different_jobs_give_a_warning(self) -> None:
         told = self.warnings(resnet(), _transformer())
         assert "A step does different work: 1024 samples in A and 128 in B" in told
 
-    def test_communication_only(self) -> None:
+    def test_a_job_of_communication_alone_gives_a_warning(self) -> None:
         assert "a job of communication alone" in self.warnings(job(), alone())
 
-    def test_cut_short(self) -> None:
+    def test_a_run_that_was_cut_short_gives_a_warning(self) -> None:
         cut = syncline.simulate(JOB, limits={"events": 100})
         text = self.warnings(job(), cut)
         assert "B was cut short. A limit was reached: all numbers describe the time before it." in text
 
-    def test_models(self) -> None:
+    def test_different_network_models_give_a_warning(self) -> None:
         assert "The network models differ, queued and analytical" in self.warnings(job(), job(network="analytical"))
 
-    def test_iterations(self) -> None:
+    def test_different_numbers_of_iterations_give_a_warning(self) -> None:
         assert "A is a mean of 2 iterations and B of 3" in self.warnings(job(), job(workload__iterations=3))
 
-    def test_versions(self, tmp_path: Path) -> None:
+    def test_different_versions_give_a_warning(self, tmp_path: Path) -> None:
         kept(job(), tmp_path / "run")
         manifest = tmp_path / "run" / "manifest.json"
         manifest.write_text(manifest.read_text().replace('"version": "', '"version": "9.'))
@@ -193,7 +193,7 @@ class TestWarnings:
 
 
 class TestGiven:
-    def test_folders_results_and_both(self, tmp_path: Path) -> None:
+    def test_folders_and_results_give_the_same_answer(self, tmp_path: Path) -> None:
         a, b = job(), job(fabric__dims__ring__rate="50GB/s")
         kept(a, tmp_path / "a")
         kept(b, tmp_path / "b")
@@ -205,16 +205,16 @@ class TestGiven:
         assert len(answers) == 1
 
     @pytest.mark.parametrize("same", ["a", "a/", "a/../a", "a/manifest.json"])
-    def test_the_same_folder_twice(self, same: str, tmp_path: Path) -> None:
+    def test_comparing_a_folder_with_itself_is_refused(self, same: str, tmp_path: Path) -> None:
         kept(job(), tmp_path / "a")
         with pytest.raises(syncline.SynclineError, match="a run is compared with itself"):
             syncline.compare(tmp_path / "a", f"{tmp_path}/{same}")
 
-    def test_the_same_result_twice(self) -> None:
+    def test_comparing_a_result_with_itself_is_refused(self) -> None:
         with pytest.raises(syncline.SynclineError, match="a run is compared with itself"):
             syncline.compare(job(), job())
 
-    def test_results_without_a_scenario(self) -> None:
+    def test_results_without_a_scenario_have_unknown_changes(self) -> None:
         found = syncline.compare(job(), syncline.Result(job(seed=1)._tables))
         assert found.changes is None
         assert "is not known" in found.answer
@@ -222,7 +222,7 @@ class TestGiven:
 
 
 class TestJson:
-    def test_its_keys(self) -> None:
+    def test_json_has_the_documented_keys(self) -> None:
         found: dict[str, Any] = syncline.compare(job(), job(fabric__dims__ring__rate="50GB/s")).json()
         assert set(found) == {
             "answer",
@@ -243,6 +243,6 @@ class TestJson:
         }
         json.dumps(found, allow_nan=False)
 
-    def test_it_is_the_same_every_time(self) -> None:
+    def test_json_is_the_same_every_time(self) -> None:
         a, b = job(), job(fabric__dims__ring__rate="50GB/s")
         assert json.dumps(syncline.compare(a, b).json()) == json.dumps(syncline.compare(a, b).json())

@@ -61,7 +61,7 @@ def found(a: dict[str, Any], b: dict[str, Any]) -> list[tuple[str, str, str]]:
         ({"npus": [0, 1]}, {"npus": [1, 0]}, [("npus", "0, 1", "1, 0")]),
     ],
 )
-def test_differences(a: dict[str, Any], b: dict[str, Any], expected: list[tuple[str, str, str]]) -> None:
+def test_changes_are_listed(a: dict[str, Any], b: dict[str, Any], expected: list[tuple[str, str, str]]) -> None:
     assert found(a, b) == expected
 
 
@@ -76,7 +76,7 @@ def test_the_same_key_of_several_entries_is_one_change() -> None:
     assert changes(a, b)[0].where == "d0, d1 and d2"
 
 
-def test_names_and_report_settings_do_not_decide() -> None:
+def test_names_and_report_settings_do_not_count_as_deciding() -> None:
     a, b = {"name": "one", "report": True, "seed": 0}, {"name": "other", "report": False, "seed": 1}
     assert [(each.key, each.decides) for each in changes(a, b)] == [("name", False), ("report", False), ("seed", True)]
 
@@ -91,7 +91,7 @@ def test_names_and_report_settings_do_not_decide() -> None:
         (0, 2, "2 keys that change no number"),
     ],
 )
-def test_the_count_of_changes_in_words(deciding: int, idle: int, expected: str) -> None:
+def test_the_number_of_changes_is_given_in_words(deciding: int, idle: int, expected: str) -> None:
     changes = [Change(f"x{at}", "a", "b", decides=at < deciding) for at in range(deciding + idle)]
     assert tally(changes) == expected
 

@@ -18,7 +18,7 @@ def found() -> syncline.Comparison:
     return syncline.compare(job(), job(fabric__dims__ring__rate="50GB/s"))
 
 
-def test_it_contains_the_answer_and_the_numbers(found: syncline.Comparison) -> None:
+def test_the_page_contains_the_answer_and_the_numbers(found: syncline.Comparison) -> None:
     html = page(found).decode()
     for sentence in found.sentences:
         assert sentence.replace(">", "&gt;") in html
@@ -52,7 +52,7 @@ def test_warnings_come_before_the_answer() -> None:
     assert html.index("A has 8 ranks and B 4") < html.index('id="answer"')
 
 
-def test_names_are_escaped() -> None:
+def test_names_are_escaped_in_the_page() -> None:
     other = syncline.simulate(SMALL, set={"fabric.rate": "50GB/s"})
     html = page(syncline.compare(syncline.simulate(SMALL), other)).decode()
     assert HOSTILE not in html
@@ -60,14 +60,14 @@ def test_names_are_escaped() -> None:
     assert HOSTILE in embedded(html)["compare_layers"]["data"]["label"]
 
 
-def test_it_loads_nothing_from_elsewhere(found: syncline.Comparison) -> None:
+def test_the_page_loads_nothing_from_elsewhere(found: syncline.Comparison) -> None:
     html = page(found).decode()
     tags = re.findall(r"<[a-z][^>]*>", html[: html.index('<script type="application/json"')])
     assert not [tag for tag in tags if re.search(r"(?:src|href)=\"?[^\"#]", tag)]
     assert "default-src 'none'" in html
 
 
-def test_it_is_the_same_every_time(found: syncline.Comparison) -> None:
+def test_the_page_is_the_same_every_time(found: syncline.Comparison) -> None:
     assert page(found) == page(syncline.compare(found.a, found.b))
 
 

@@ -144,11 +144,11 @@ def test_errors_of_the_core_have_a_place(given: str, key: str, message: str, sce
         ("fat_tree: null", "no family is given"),
     ],
 )
-def test_errors_of_the_form(given: str, expected: str, refused: Callable[..., str]) -> None:
+def test_errors_in_the_form_of_a_fabric_are_reported(given: str, expected: str, refused: Callable[..., str]) -> None:
     assert expected in refused(f"{WORKLOAD}fabric: {{ {given} }}").replace("\n          ", " ")
 
 
-def test_tiers_have_efficiencies(scenario: Callable[..., Loaded]) -> None:
+def test_tiers_may_have_their_own_efficiencies(scenario: Callable[..., Loaded]) -> None:
     text = """
 fabric:
   leaf_spine: { leaves: 2, hosts_per_leaf: 4, spines: 2, rate: 400Gb/s, efficiency: 0.9, uplink_efficiency: 0.8 }

@@ -106,7 +106,7 @@ def test_compute_power_divides_the_times_of_every_model(
     assert said == label + (f", compute power {power}" if power != 1 else "")
 
 
-def test_an_efficiency_curve(scenario: Callable[..., Loaded]) -> None:
+def test_an_efficiency_curve_is_interpolated(scenario: Callable[..., Loaded]) -> None:
     curve = "efficiency: [{ flop: 1MFLOP, efficiency: 0.1 }, { flop: 1GFLOP, efficiency: 0.5 }]"
     seconds, label = step(scenario, f"compute: {{ model: roofline, peak: 1TFLOP/s, memory: 1TB/s, {curve} }}\n")
     assert "(1TFLOP/s at efficiency 0.1 to 0.5 on a curve of 2 points, memory 1TB/s)" in label
@@ -151,7 +151,7 @@ def test_invalid_compute_models_are_refused(compute: str, expected: str, scenari
 
 
 @pytest.mark.parametrize(("file", "text"), [("t.yaml", TABLE), ("t.csv", CSV)])
-def test_a_table_of_measured_times(file: str, text: str, scenario: Callable[..., Loaded]) -> None:
+def test_measured_times_give_the_compute_time(file: str, text: str, scenario: Callable[..., Loaded]) -> None:
     Path(file).write_text(text)
     seconds, label = step(scenario, f"compute: {{ model: table, file: {file} }}\n")
     assert label == ("measured (t.yaml: a CPU)" if file == "t.yaml" else "measured (t.csv)")
@@ -227,7 +227,7 @@ def test_a_job_without_layers_ignores_a_table(tmp_path: Path) -> None:
     assert result.summary.compute_model == "measured (t.yaml: a CPU)"
 
 
-def test_a_key_missing_from_a_table(tmp_path: Path) -> None:
+def test_a_table_that_lacks_a_key_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.yaml"
     path.write_text("schema: syncline-times/1\n")
     with pytest.raises(SynclineError, match="add `times` to the table"):

@@ -64,7 +64,7 @@ def test_different_links_between_the_same_vertices_are_parallel(read):
 @pytest.mark.parametrize(
     ("count", "fine"), [("1", True), ("65536", True), ("65537", False), ("0", False), ("two", False)]
 )
-def test_cables_are_counted(count, fine, read, wrong):
+def test_the_count_of_cables_is_a_positive_whole_number(count, fine, read, wrong):
     text = f"from,to,rate,count\nnpu0,npu1,1GB/s,{count}\n"
     if fine:
         assert len(read(text)["links"]) == 2 * int(count)

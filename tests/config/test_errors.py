@@ -470,7 +470,7 @@ error[SL0102]: not a scenario
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_text_of_an_error(case: str, refused: Callable[..., str]) -> None:
+def test_each_error_has_its_exact_text(case: str, refused: Callable[..., str]) -> None:
     content, expected = CASES[case]
     found = refused(content)
     if expected.endswith("\n"):

@@ -33,7 +33,7 @@ def test_micro_batches_are_resolved_only_if_there_are_several(scenario: Callable
     assert "micro_batches" not in resolved("")
 
 
-def test_values_of_a_shape_for_all_dimensions_and_for_each(scenario: Callable[..., Loaded]) -> None:
+def test_a_shape_takes_one_value_for_all_dimensions_or_one_for_each(scenario: Callable[..., Loaded]) -> None:
     loaded = scenario(
         WORKLOAD + "fabric: { shape: Ring(4)_FC(2)_Switch(8), rate_per_npu: [3GB/s, 2GB/s, 1GB/s], latency: 1us }"
     )
@@ -89,7 +89,7 @@ def test_an_alltoall_has_a_ring_below_its_switches(scenario: Callable[..., Loade
     ]
 
 
-def test_a_graph_by_names_and_numbers(scenario: Callable[..., Loaded]) -> None:
+def test_a_graph_names_vertices_or_numbers_them(scenario: Callable[..., Loaded]) -> None:
     loaded = scenario(
         WORKLOAD
         + """
@@ -109,7 +109,7 @@ fabric:
     assert graph["routing"] == {"explicit": [[0, 2, 1]]}
 
 
-def test_an_edge_list_beside_the_scenario(scenario: Callable[..., Loaded]) -> None:
+def test_an_edge_list_is_read_from_the_folder_of_the_scenario(scenario: Callable[..., Loaded]) -> None:
     Path("edges.csv").write_text("from,to,rate,latency\n# a comment\nnpu0,npu1,25GB/s,1us\n\nnpu1,npu2,25GB/s,\n")
     graph = scenario(WORKLOAD + "fabric: { file: edges.csv }").resolved["fabric"]["graph"]
     assert graph["npus"] == 3
@@ -163,7 +163,7 @@ def test_a_model_becomes_its_layers(scenario: Callable[..., Loaded]) -> None:
     assert _core.parse_quantity("flop_rate", resolved["compute"]["peak"]) == 312 * 10**12
 
 
-def test_layers_given_one_by_one(scenario: Callable[..., Loaded]) -> None:
+def test_layers_may_be_given_one_by_one(scenario: Callable[..., Loaded]) -> None:
     text = """
 workload:
   layers:

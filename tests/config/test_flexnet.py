@@ -75,7 +75,7 @@ def test_other_files_are_refused(tmp_path: Path, cli: Cli) -> None:
     ("name", "compute_s", "all_reduced_bytes", "transferred_bytes"),
     [("candle_16", (574 + 1079) / 16e3, None, 18.5e9), ("transformer_16", (337 + 659) / 16e3, 0.227e9, 0)],
 )
-def test_released_graphs_have_the_sums_that_an_own_reader_found(
+def test_released_graphs_have_the_sums_that_an_independent_reader_found(
     tmp_path: Path, name: str, compute_s: float, all_reduced_bytes: float | None, transferred_bytes: float
 ) -> None:
     path = scenario(tmp_path, (GRAPHS / f"fattree100G_{name}.fbuf").read_bytes(), 16)

@@ -17,12 +17,12 @@ fabric:
 """
 
 
-def test_a_value_by_position_and_by_name(scenario: Callable[..., Loaded]) -> None:
+def test_an_override_finds_an_entry_by_position_or_by_name(scenario: Callable[..., Loaded]) -> None:
     dims = scenario(TEXT, "fabric.dims.1.rate=50GB/s", "fabric.dims.inner.size=2").resolved["fabric"]["dims"]
     assert (dims[0]["size"], dims[1]["rate"]) == (2, "50GB/s")
 
 
-def test_a_section_that_is_not_in_the_file(scenario: Callable[..., Loaded]) -> None:
+def test_an_override_may_add_a_section(scenario: Callable[..., Loaded]) -> None:
     resolved = scenario(TEXT, "collectives.chunks=64", "network={model: queued}").resolved
     assert resolved["collectives"]["chunks"] == 64
     assert resolved["network"] == {"model": "queued"}

@@ -54,7 +54,7 @@ def test_every_shipped_list_names_its_source_and_year() -> None:
         assert len(found["source"]) > 40
 
 
-def test_the_example_of_hier2021(scenario: Callable[..., Loaded]) -> None:
+def test_the_price_of_a_star_matches_hier2021(scenario: Callable[..., Loaded]) -> None:
     """Fig. 12: $2,220, of which links $60."""
     found = bill(scenario(STAR + "prices: hier2021\n"))
     assert {each["component"]: each["usd"] for each in found["items"]} == {"nic": 1440, "switch": 720, "link": 60}
@@ -81,13 +81,13 @@ def test_libra_counts_what_an_npu_sends() -> None:
         (8, "200Gb/s", "ocs", 13264),
     ],
 )
-def test_a_server_of_topoopt2022(degree: int, rate: str, direct: str, usd: int) -> None:
+def test_the_price_of_a_server_matches_topoopt2022(degree: int, rate: str, direct: str, usd: int) -> None:
     """Table 3 and 5.2: each interface needs a NIC, a transceiver, a fibre, and ports of patch panels or an OCS."""
     fabric = built(expander={"hosts": 128, "degree": degree, "rate": rate})
     assert priced(fabric, "topoopt2022", direct=direct)["usd"] == 128 * usd
 
 
-def test_the_fat_trees_of_topoopt2022() -> None:
+def test_the_prices_of_fat_trees_match_topoopt2022() -> None:
     """5.2: an ideal fat-tree costs 3.4 times as much as a TopoOpt-oneshot at 8 x 200 Gb/s."""
     one = 10904
     ideal = priced(built(fat_tree={"k": 8, "rate": "1600Gb/s"}), "topoopt2022")["usd"] / 128
@@ -112,7 +112,7 @@ def machine(rate: str, share: Fraction, nic: Fraction | int | None = None) -> Fr
 
 @pytest.mark.parametrize("rate", ["25Gb/s", "100Gb/s"])
 @pytest.mark.parametrize("over", [1, 2, 4])
-def test_a_worker_of_luo2020(rate: str, over: int) -> None:
+def test_the_price_of_a_worker_matches_luo2020(rate: str, over: int) -> None:
     """A worker with its share of a network of three levels, oversubscribed at the top of the rack."""
     found = priced(built(fat_tree={"k": 8, "oversubscription": over, "rate": rate}), "luo2020")
     each = found["usd"] / found["npus"]
@@ -129,7 +129,7 @@ def rack(workers: int, ports: int, uplinks: int, rate: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("workers", "uplinks", "over"), [(44, 64, 1), (44, 32, 2), (76, 32, 3)])
-def test_a_hub_shared_by_a_rack_of_luo2020(workers: int, uplinks: int, over: int) -> None:
+def test_the_price_of_a_shared_hub_matches_luo2020(workers: int, uplinks: int, over: int) -> None:
     """A PBox with 20 ports on 10 dual-port cards, whose cost the workers of its rack share: K P of 6.1.10."""
     found = priced(rack(workers, 20, uplinks, "25Gb/s"), "luo2020")
     # The list gives the price of a worker; here the price of the hub replaces it.
@@ -142,7 +142,7 @@ def test_a_hub_shared_by_a_rack_of_luo2020(workers: int, uplinks: int, over: int
     assert cards == {"25 Gb/s": workers, "25 Gb/s, 2 ports": 10}
 
 
-def test_throughput_per_dollar_of_luo2020() -> None:
+def test_throughput_per_dollar_is_near_that_of_luo2020() -> None:
     """Table 6.3, row "Future GPUs": each deployment buys more than the one before it.
 
     The formulas give 28, 9 and 3 % more; the table has 20, 5 and 2 %. It does not say what it counts beyond its
@@ -206,7 +206,7 @@ def test_tiers_that_match_no_links_are_reported(scenario: Callable[..., Loaded],
     assert notes("{ list: hier2021, tiers: { host: { link: { usd: 1 }, nic: none, switch: none } } }") == []
 
 
-def test_a_custom_list(scenario: Callable[..., Loaded], tmp_path: Path) -> None:
+def test_a_custom_list_may_be_a_file_or_in_place(scenario: Callable[..., Loaded], tmp_path: Path) -> None:
     """A custom list is given in a file or in place, with power if it contains any."""
     own = "source: here\nyear: 2025\ncomponents: { link: { usd: 3, watts: 2 }, nic: none, switch_port: { usd: 5 } }\n"
     (tmp_path / "mine.yaml").write_text(own, "utf-8")

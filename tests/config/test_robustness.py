@@ -78,7 +78,7 @@ def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
-def test_any_value_in_any_place(data: st.DataObject) -> None:
+def test_any_value_in_any_place_is_accepted_or_refused(data: st.DataObject) -> None:
     scenario = copy.deepcopy(data.draw(st.sampled_from(EXAMPLES)))
     for _ in range(data.draw(st.integers(1, 3))):
         path = data.draw(st.sampled_from(places(scenario)[1:]))
@@ -97,7 +97,7 @@ def test_any_value_in_any_place(data: st.DataObject) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.sampled_from("abfdims.0123456789=[]{}:, GB/s"), max_size=40))
-def test_any_override(text: str) -> None:
+def test_any_override_is_accepted_or_refused(text: str) -> None:
     try:
         load(copy.deepcopy(EXAMPLES[0]), [Override.parse(text)])
     except SynclineError as error:
@@ -120,7 +120,7 @@ def test_sizes_that_no_machine_holds_are_refused_or_cheap(size: int) -> None:
 
 @pytest.mark.parametrize("key", ["<<", "<word>", "word", "<network>", "network", "[key]", "<", "collectives", ""])
 @pytest.mark.parametrize("where", [(), ("network",), ("collectives",), ("workload",), ("fabric",), ("trace",)])
-def test_an_unknown_key_of_any_spelling(key: str, where: tuple[str, ...]) -> None:
+def test_an_unknown_key_of_any_spelling_is_named(key: str, where: tuple[str, ...]) -> None:
     scenario: dict[str, Any] = {
         "workload": {"collective": "all_reduce", "bytes": "1MB"},
         "fabric": {"shape": "Ring(8)", "rate": "1GB/s"},

@@ -39,7 +39,7 @@ def test_the_file_is_current() -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.parent.name)
-def test_it_accepts_the_examples(path: Path, validator: jsonschema.Draft7Validator) -> None:
+def test_the_schema_accepts_the_examples(path: Path, validator: jsonschema.Draft7Validator) -> None:
     assert [error.message for error in validator.iter_errors(from_file(str(path)).root.to_python())] == []
 
 
@@ -76,7 +76,7 @@ def test_the_schema_for_testbeds_accepts_the_examples(path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", ["an unknown key", "a bare number", "a missing key", "a number out of range"])
-def test_it_refuses_invalid_scenarios(case: str, validator: jsonschema.Draft7Validator, tmp_path: Path) -> None:
+def test_the_schema_refuses_invalid_scenarios(case: str, validator: jsonschema.Draft7Validator, tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(CASES[case][0])
     assert list(validator.iter_errors(from_file(str(path)).root.to_python()))
@@ -93,7 +93,7 @@ def test_every_field_is_described() -> None:
 
 
 @pytest.mark.parametrize("kind", ["time", "bytes", "rate", "flops", "flop_rate"])
-def test_its_patterns_accept_quantities_written_by_the_core(kind: str) -> None:
+def test_patterns_of_the_schema_accept_quantities_written_by_the_core(kind: str) -> None:
     name = {"time": "Time", "bytes": "Bytes", "rate": "Rate", "flops": "Flops", "flop_rate": "FlopRate"}[kind]
     (pattern,) = (each.json_schema for each in getattr(quantity, name).__metadata__ if hasattr(each, "json_schema"))
     for power in range(19):

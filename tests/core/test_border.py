@@ -23,7 +23,7 @@ from syncline import _core
         ("frequency", "1GHz", 10**9, "1GHz"),
     ],
 )
-def test_quantities(kind: str, text: str, value: int, shown: str) -> None:
+def test_quantities_are_parsed_and_formatted(kind: str, text: str, value: int, shown: str) -> None:
     assert _core.parse_quantity(kind, text) == value
     assert _core.format_quantity(kind, value) == shown
     assert _core.parse_quantity(kind, _core.exact_quantity(kind, value)) == value

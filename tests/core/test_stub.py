@@ -32,7 +32,7 @@ def functions(body: list[ast.stmt]) -> dict[str, ast.FunctionDef]:
     return {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
 
 
-def test_functions() -> None:
+def test_functions_have_the_signatures_of_the_stub() -> None:
     stub = functions(STUB.body)
     names = {name for name, value in vars(_core).items() if callable(value) and not isinstance(value, type)}
     assert set(stub) == {name for name in names if not name.startswith("__")}
@@ -40,7 +40,7 @@ def test_functions() -> None:
         assert actual(getattr(_core, name)) == described(node), name
 
 
-def test_classes() -> None:
+def test_classes_have_the_methods_of_the_stub() -> None:
     stub = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
     assert set(stub) == {name for name, value in vars(_core).items() if isinstance(value, type)}
     for name, node in stub.items():

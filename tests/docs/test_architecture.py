@@ -70,7 +70,7 @@ def test_the_table_lists_what_each_uses(heading, actual):
 
 
 @pytest.mark.parametrize("actual", [crates(), packages()])
-def test_each_uses_only_what_is_on_lower_floors(actual):
+def test_each_uses_only_lower_layers(actual):
     floor = floors(set(actual))
     upward = [(a, b) for a, uses in actual.items() for b in uses - {"_core"} if floor[b] <= floor[a]]
     assert not upward

@@ -37,7 +37,7 @@ def test_the_page_lists_every_algorithm() -> None:
 
 
 @pytest.mark.parametrize("algorithm", OFFERED)
-def test_bytes_of_all_ranks(algorithm: str) -> None:
+def test_all_ranks_together_send_the_bytes_of_the_page(algorithm: str) -> None:
     for kind in OFFERED[algorithm]:
         for ranks in (2, 3, 4, 6, 7, 8, 15, 16):
             power = ranks & (ranks - 1) == 0

@@ -23,7 +23,7 @@ RUNNABLE = [page for page in PAGES if any(block.language == "console" for block 
 
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=name)
-def test_the_commands_of_a_page(page: Path, tmp_path: Path) -> None:
+def test_the_commands_of_a_page_print_what_it_shows(page: Path, tmp_path: Path) -> None:
     """The blocks of a page run in order, in one folder that contains only the examples."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     changes: list[tuple[int, int, list[str]]] = []

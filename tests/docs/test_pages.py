@@ -26,7 +26,7 @@ def anchors(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_links_have_targets(page):
+def test_links_lead_to_existing_files_and_headings(page):
     for target in _LINK.findall(prose(page)):
         if re.match(r"[a-z]+:", target):
             assert target.startswith("https://"), f"{target} is not a secure link"

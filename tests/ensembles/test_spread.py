@@ -10,7 +10,7 @@ import pytest
 from syncline.ensembles.spread import LEAST_COUNT, Spread, two_groups
 
 
-def test_quantiles_of_a_few_values() -> None:
+def test_quantiles_of_a_few_values_are_interpolated() -> None:
     spread = Spread.of([4.0, 1.0, 3.0, 2.0])
     assert (spread.count, spread.least, spread.median, spread.most) == (4, 1.0, 2.5, 4.0)
     assert (spread.lower_quartile, spread.upper_quartile) == (1.75, 3.25)
@@ -27,7 +27,7 @@ def test_outcomes_with_and_without_a_time_out_are_two_groups() -> None:
     assert groups.ratio == pytest.approx(50.1 / 1.341)
 
 
-def test_values_that_do_not_form_two_groups() -> None:
+def test_outliers_and_small_differences_do_not_form_two_groups() -> None:
     fast = [1.33e-3 + 1e-6 * at for at in range(19)]
     # One outlier; differences below 1 %.
     assert two_groups([*fast, 50e-3]) is None

@@ -36,7 +36,7 @@ def command(tmp_path):
     return run
 
 
-def test_a_figure_on_the_terminal(command, tmp_path):
+def test_a_figure_is_printed_on_the_terminal(command, tmp_path):
     done = command("astra2020", "9", "--quick", "--no-plot", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
     for said in ("astra2020 fig09", "Models: network queued", "astra-01", "verdict", "why"):
@@ -79,7 +79,7 @@ def test_bad_input_is_reported(command, tmp_path, arguments, said):
     assert "Traceback" not in done.stderr
 
 
-def test_a_folder_that_cannot_be_written(command, tmp_path):
+def test_a_folder_that_cannot_be_written_is_refused(command, tmp_path):
     file = tmp_path / "file"
     file.write_text("")
     done = command("astra2020", "9", "--quick", "--no-plot", "--out", str(file))
@@ -100,7 +100,7 @@ def test_ctrl_c_says_what_is_saved(tmp_path):
     assert "Traceback" not in said
 
 
-def test_without_matplotlib(monkeypatch, capsys, tmp_path):
+def test_without_matplotlib_the_other_files_are_written(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(files, "find_spec", lambda _: None)
     command_line.run("astra2020", ["9"], out=tmp_path, quick=True)
     assert "No pictures: matplotlib is not installed" in capsys.readouterr().err
@@ -158,7 +158,7 @@ command.main()
 """The command with progress shown from the start; a fast machine would finish before it is shown otherwise."""
 
 
-def test_progress_on_a_terminal(tmp_path):
+def test_progress_is_shown_on_a_terminal(tmp_path):
     arguments = ["dlrm2020", "8", "--quick", "--no-plot", "--jobs", "1", "--out", str(tmp_path)]
     variables = {**Cli(tmp_path).environment(TERM="xterm-256color")}
     shown = on_a_terminal([sys.executable, "-c", IMPATIENT, *arguments], ROOT, variables)

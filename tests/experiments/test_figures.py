@@ -25,14 +25,14 @@ def test_every_claim_is_judged(experiment):
 
 
 @each_figure
-def test_its_scenarios_are_valid(experiment):
+def test_scenarios_of_a_figure_are_valid(experiment):
     for scenario in experiment.folder.glob("*.yaml"):
         assert syncline.check(scenario) == []
         assert scenario.read_text("utf-8").startswith("# yaml-language-server: $schema=../../../syncline.schema.json\n")
 
 
 @pytest.mark.parametrize("experiment", library.find("astra2020", []), ids=title)
-def test_its_links_match_table_iv(experiment):
+def test_links_of_a_figure_match_table_iv(experiment):
     """Except in figures about links: Figures 10 and 11 have other rates of local links."""
     free = {"fig10": {"local"}, "fig11": {"local"}}.get(experiment.name, set())
     for scenario in experiment.folder.glob("*.yaml"):
@@ -71,7 +71,7 @@ def test_files_contain_the_tables_that_people_see(experiment, tmp_path):
         assert len(table.shown()) == len(table.rows)
 
 
-def test_another_network_model():
+def test_a_figure_may_use_another_network_model():
     (experiment,) = library.find("astra2020", ["9"])
     done = study(experiment, "analytical", quick=True)
     assert (done.network, quickly("astra2020", "fig09").network) == ("analytical", "queued")
@@ -84,7 +84,7 @@ def test_names_of_claims_are_unique():
     assert len(names) == len(set(names))
 
 
-def test_names_of_figures():
+def test_figures_are_found_by_number_or_name():
     assert [each.name for each in library.find("astra2020", ["9", "fig10", "011"])] == ["fig09", "fig10", "fig11"]
     named = library.find("luo2020", ["6.5", "fig6.10", "fig0610", "tab21"])
     assert [each.name for each in named] == ["fig0605", "fig0610", "fig0610", "tab21"]

@@ -16,7 +16,7 @@ MODELS = {"T-17B": "Transformer-17B", "GPT-3": "GPT-3", "T-1T": "Transformer-1T"
 
 @pytest.mark.skipif(not EXPECTED.is_file(), reason="the independent calculation is not at hand")
 @pytest.mark.timeout(600)
-def test_shares_sizes_times_and_costs() -> None:
+def test_shares_sizes_times_and_costs_match_an_independent_calculation() -> None:
     """Shares, message sizes, times and costs agree within 0.1 %."""
     runner = Runner(quick=True)
     rows = list(csv.DictReader(EXPECTED.read_text("utf-8").splitlines()))

@@ -58,7 +58,7 @@ def test_host_costs_are_used():
 
 @pytest.mark.parametrize("way", racks.WAYS)
 @pytest.mark.parametrize(("count", "ranks"), [(1, 4), (2, 6), (3, 9), (4, 12)])
-def test_hubs_of_racks(way, count, ranks, tmp_path):
+def test_hubs_of_racks_exchange_the_expected_number_of_blocks(way, count, ranks, tmp_path):
     """Of a vector's R blocks, R - 1 leave each rack and as many come back. Making a plan also proves it."""
     path = racks.plan(tmp_path, way, count, ranks)
     content = json.loads(Path(path).read_text("utf-8"))
@@ -112,7 +112,7 @@ def test_missing_measurements_have_a_reason():
 
 
 @pytest.mark.parametrize(("hub_s", "shards_s", "holds"), [(1.0, 1.75, True), (1.0, 2.2, True), (1.0, 1.3, False)])
-def test_figure_6_5(hub_s, shards_s, holds):
+def test_the_verdicts_of_figure_6_5_follow_the_times(hub_s, shards_s, holds):
     pairs = [made("", fig0605.NBYTES, 1.0, seconds) for seconds in (hub_s, shards_s)]
     assert fig0605._twice(*pairs).holds == holds
     assert fig0605._above(*pairs).holds
@@ -125,7 +125,7 @@ def timed(*seconds):
 
 
 @pytest.mark.parametrize(("at_32_kib", "holds"), [(1.0, True), (1.04, True), (1.2, False)])
-def test_figure_6_7(at_32_kib, holds):
+def test_the_verdicts_of_figure_6_7_follow_the_times(at_32_kib, holds):
     found = dict(zip((4 << 10, 32 << 10, 1 << 20), timed(1.0, at_32_kib, 1.5), strict=True))
     assert fig0607._best(found).holds == holds
     found = dict(zip((1, 2), timed(at_32_kib, 1.0), strict=True))
@@ -133,26 +133,26 @@ def test_figure_6_7(at_32_kib, holds):
 
 
 @pytest.mark.parametrize(("many", "holds"), [(1.0, True), (1.1, True), (1.2, False)])
-def test_figures_6_9_and_6_10(many, holds):
+def test_the_verdicts_of_figures_6_9_and_6_10_follow_the_times(many, holds):
     assert fig0609._loss(dict(zip((1, 8), timed(1.0, many), strict=True))).holds == holds
     assert fig0610._loss(dict(zip(((1, "ring"), (4, "ring")), timed(1.0, many), strict=True))).holds == holds
 
 
 @pytest.mark.parametrize(("theirs", "holds"), [(1.1, True), (0.9, False)])
-def test_figure_6_12(theirs, holds):
+def test_the_verdict_of_figure_6_12_follows_the_times(theirs, holds):
     nbytes = fig0612.LARGE
     pairs = dict(zip(((nbytes, fig0612.FLAT), (nbytes, fig0612.GLOO)), timed(1.0, theirs), strict=True))
     assert fig0612._best(fig0612.BEST_LARGE, pairs, nbytes, "").holds == holds
 
 
 @pytest.mark.parametrize(("by_worker", "holds"), [(1.43, True), (1.0, False), (2.0, False)])
-def test_section_6_1_5(by_worker, holds):
+def test_the_verdict_of_section_6_1_5_follows_the_times(by_worker, holds):
     pairs = dict(zip(((1, sec615.KEYS), (1, sec615.BY_WORKER)), timed(1.0, by_worker), strict=True))
     assert sec615._local(pairs).holds == holds
 
 
 @pytest.mark.parametrize(("thin", "thick", "verdicts"), [(2.0, 1.0, "yyy"), (1.0, 1.0, "nyn"), (2.0, 1.5, "ynn")])
-def test_section_2_3(thin, thick, verdicts):
+def test_the_verdicts_of_section_2_3_follow_the_times(thin, thick, verdicts):
     """Gains where the condition holds, and where it does not."""
     columns = ("racks", "core Gb/s", "condition", "with answers", "flat_s", "two levels_s", "gain_ratio")
     table = Table("swept", "", columns)
@@ -162,7 +162,7 @@ def test_section_2_3(thin, thick, verdicts):
     assert judged == [each == "y" for each in verdicts]
 
 
-def test_table_6_3():
+def test_the_cost_of_a_worker_in_table_6_3_is_that_by_hand():
     """The cost of a worker in two deployments, calculated by hand from 6.1.10."""
     port = 21077 / 128
     attached = 260 + port + 31.25 + (4 * port + 2 * 31.25) / 2
@@ -171,11 +171,11 @@ def test_table_6_3():
     assert tab63.worker(tab63.BASE) == pytest.approx(6913 + 795 + 5 * 21077 / 32 + 3 * 94)
 
 
-def test_table_2_1():
+def test_the_factors_of_table_2_1_are_those_of_the_paper():
     assert [tab21.factor(each) for each in tab21.PLACEMENTS] == [14, 3.5, 16, 2]
 
 
-def test_records(tmp_path):
+def test_measurements_are_recorded_unless_the_machine_is_busy(tmp_path):
     trial = Trial("one", fig0605.STAR, {}, [0], ["program"])
     assert Nothing().measure(trial) == Record(tmp_path).measure(trial).replace("recorded", "measured")
     live = Live(found={"one": Measured(2.0, 1.0, 3, 0.1)})
@@ -201,12 +201,12 @@ def test_trials_without_a_testbed_run_on_this_machine():
     assert Live().measure(Trial("one", None, {}, [], ["no-such-program"])) == "needs no-such-program"
 
 
-def test_without_root(monkeypatch):
+def test_without_root_nothing_is_measured(monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert Live().measure(Trial("one", fig0605.STAR, {}, [0], ["program"])) == "needs root"
 
 
-def test_patience(monkeypatch):
+def test_only_a_patient_command_waits_for_an_idle_machine(monkeypatch):
     """Only a patient command waits for an idle machine."""
     seen = iter([2.0, 1.5, 0.1, 1.0])
     monkeypatch.setattr("experiments.harness.testbed.busy", lambda: next(seen))
@@ -228,7 +228,7 @@ def test_patience(monkeypatch):
     ],
     ids=lambda each: each.name,
 )
-def test_exchanges_run(exchange):
+def test_every_exchange_runs_on_a_testbed(exchange):
     """Every arm runs on a testbed with the fabric of the simulated scenario."""
     told = []
     runner = Runner(quick=True, bench=Live(told.append, rounds=1))
@@ -240,7 +240,7 @@ def test_exchanges_run(exchange):
 
 @needs_namespaces
 @pytest.mark.timeout(120)
-def test_racks_run(tmp_path):
+def test_an_exchange_of_racks_runs_on_a_testbed(tmp_path):
     from experiments.luo2020.exchange import racked
 
     hosts = [0, 1, 4, 5, 6, 7]
@@ -282,7 +282,7 @@ def test_records_are_shown_without_the_testbed(tmp_path):
 
 @needs_namespaces
 @pytest.mark.timeout(240)
-def test_the_command_measures(tmp_path):
+def test_the_command_measures_and_leaves_the_record_unchanged(tmp_path):
     before = (FOLDER / "fig0609" / RECORD).read_text("utf-8")
     done = ran(tmp_path, "6.9", "--json")
     assert "testbed: star hub 26214400B 9 hosts jobs=8" in done.stderr

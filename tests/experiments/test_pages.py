@@ -69,7 +69,7 @@ def compare(page, measured):
 
 
 @pytest.mark.parametrize("experiment", figures_with_slow_ones())
-def test_the_page_of_a_figure(experiment):
+def test_the_page_of_a_figure_shows_its_tables_and_verdicts(experiment):
     study = studied(experiment.paper, experiment.name)
     parts = compare(
         experiment.folder / "README.md", lambda name: verdicts(study) if name == "verdicts" else table(study, name)
@@ -82,5 +82,5 @@ def test_the_page_of_a_figure(experiment):
 
 
 @pytest.mark.parametrize("paper", papers_with_slow_ones())
-def test_the_page_of_a_paper(paper):
+def test_the_page_of_a_paper_shows_its_overview(paper):
     assert compare(library.ROOT / paper / "README.md", lambda _: overview(paper)) == ["overview"]

@@ -173,11 +173,11 @@ def test_medians_decide_a_verdict_and_disagreeing_seeds_are_reported(shares, hol
         (fig11._exchange, {"embedding_backward": {"flat100": 9}}, False),
     ],
 )
-def test_figure_11(judge, changes, holds):
+def test_the_verdicts_of_figure_11_follow_the_times(judge, changes, holds):
     assert judge(raw(**changes)).holds == holds
 
 
-def test_figure_11_with_runs():
+def test_the_verdicts_of_figure_11_follow_the_runs():
     assert fig11._first(RUNS, raw()).holds
     assert not fig11._first(RUNS, raw(top3={"hier": 1})).holds
     assert "2 ms on hier," in fig11._first(RUNS, raw()).why
@@ -213,7 +213,7 @@ def beside(**changes):
     return table
 
 
-def test_figure_12():
+def test_the_verdicts_of_figure_12_follow_the_runs():
     assert fig12._stall(RUNS, exposed()).holds
     assert not fig12._stall(RUNS, exposed(bottom0={"hier": 0.6})).holds
     nowhere = {layer: {"flat800": 0.0} for layer in ("embedding", "bottom0", "top0")}
@@ -243,11 +243,11 @@ def test_figure_12():
         (fig13._same, {"hierOpt": 0.3, "flat800": 0.2}, False),
     ],
 )
-def test_figure_13(judge, shares, holds):
+def test_the_verdicts_of_figure_13_follow_the_shares(judge, shares, holds):
     assert judge({system: with_share(system, share) for system, share in shares.items()}).holds == holds
 
 
-def test_figure_14():
+def test_the_verdicts_of_figure_14_follow_the_steps_and_shares():
     steps = Table("steps", "", ("system", "steps"))
     for system in SYSTEMS:
         steps.add(system, 10 if system.startswith("hier") else 14)
@@ -272,7 +272,7 @@ def test_figure_14():
     assert not fall(flat800=(0.2, 0.2)).holds
 
 
-def test_figure_15():
+def test_the_verdicts_of_figure_15_follow_the_shares():
     def buffers(system, *shares, **more):
         """Runs by buffer with the given shares, each a share of one run or of several."""
         each = [share if isinstance(share, tuple) else (share,) for share in shares]
@@ -296,7 +296,7 @@ def test_figure_15():
     assert fig15.longest(trained(queue=777)) == 777
 
 
-def test_figure_16():
+def test_the_verdict_of_figure_16_follows_the_shares():
     def varied(**shares):
         words = [fig16._word(*schedule) for schedule in fig16._schedules()]
         return {

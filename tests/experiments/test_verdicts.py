@@ -42,7 +42,7 @@ def alltoall_against_torus(ratios):
         ((3.0, 0.9, 1.1), False, False),
     ],
 )
-def test_figure_9(ratios, all_to_all, all_reduce):
+def test_the_verdicts_of_figure_9_follow_the_ratios(ratios, all_to_all, all_reduce):
     table = alltoall_against_torus(ratios)
     assert fig09._all_to_all(RUNNER, table).holds == all_to_all
     assert fig09._all_reduce(RUNNER, table).holds == all_reduce
@@ -57,7 +57,7 @@ def dimensions(faster_up_to):
     return times, links
 
 
-def test_figure_10():
+def test_the_verdicts_of_figure_10_follow_the_times():
     assert fig10._up_to(*dimensions(4 * MIB)).holds
     assert not fig10._up_to(*dimensions(2 * MIB)).holds
     assert not fig10._up_to(*dimensions(SIZES[-1])).holds
@@ -70,7 +70,7 @@ def test_figure_10():
 
 
 @pytest.mark.parametrize(("queue", "holds"), [(5.0, True), (0.5, False)])
-def test_figure_12(queue, holds):
+def test_the_verdict_of_figure_12_follows_the_queue(queue, holds):
     shares = Table("delays", "", ("size_bytes", "system", *PARTS))
     for system in ("2x4x2", "2x4x4"):
         shares.add(MIB, system, *(queue if part == "queue_P2_s" else 1.0 for part in PARTS))
@@ -78,7 +78,7 @@ def test_figure_12(queue, holds):
 
 
 @pytest.mark.parametrize(("exposed", "holds"), [((1.0, 2.0, 3.0), True), ((1.0, 3.0, 3.0), False)])
-def test_figure_17(exposed, holds):
+def test_the_verdict_of_figure_17_follows_the_exposed_time(exposed, holds):
     answers = training.shares("systems", "", "system")
     for system, time in zip(fig17.SYSTEMS, exposed, strict=False):
         answers.add(system, 1.0, 1.0, time, 5.0, time / 10, "compute")
@@ -170,11 +170,11 @@ LOSS = {"again": 5000, "timeouts": 1000}
         (dlrm10._shoots_up, {}, False),
     ],
 )
-def test_a_single_all_reduce(judge, runs, holds):
+def test_the_verdicts_of_a_single_all_reduce_follow_its_runs(judge, runs, holds):
     assert judge(Grid(**runs)).holds == holds
 
 
-def test_the_sentence_about_lost_packets():
+def test_a_sentence_says_where_packets_are_lost():
     grid = Grid(A2A6_8=LOSS)
     assert "5000 packets find the 512 KiB buffer of their port full" in all_reduce.lost(grid["A2A", "64 MB", 8_000_000])
     kept = all_reduce.lost(grid["A2A", "1 GB", 8_000_000])

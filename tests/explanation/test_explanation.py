@@ -16,7 +16,7 @@ def told(result: syncline.Result) -> dict[str, str]:
     return {section.title: "\n".join(section.paragraphs) for section in explain(result)}
 
 
-def test_a_training_step() -> None:
+def test_a_training_step_is_explained_in_sections() -> None:
     text = told(resnet())
     assert list(text) == [
         "What was simulated",
@@ -71,7 +71,7 @@ def test_equal_blocks_of_a_model_are_merged() -> None:
     assert "\n" not in text
 
 
-def test_a_job_without_waiting() -> None:
+def test_a_job_without_waiting_is_said_to_never_wait() -> None:
     layer = {"name": "only", "forward": "1us", "weight_grad": "1us"}
     result = syncline.simulate(workload={"layers": [layer]}, compute="given", fabric=FABRIC)
     text = told(result)
@@ -80,7 +80,7 @@ def test_a_job_without_waiting() -> None:
     assert "What collectives wait for" not in text
 
 
-def test_communication_only() -> None:
+def test_communication_alone_is_explained_without_compute() -> None:
     text = told(syncline.simulate(workload={"collective": "all_gather", "bytes": "1MB"}, fabric=FABRIC))
     assert "runs one all_gather of 1MB and nothing else on 8 ranks." in text["What was simulated"]
     assert "How long it takes, and why" in text

@@ -49,7 +49,7 @@ def test_the_page_for_each_name_has_its_heading(each: meanings.Meaning) -> None:
         ("phases.nothing", []),
     ],
 )
-def test_names_are_found(name: str, found: list[str]) -> None:
+def test_a_name_finds_its_columns(name: str, found: list[str]) -> None:
     # Later tables may have a column of the same name.
     assert [each.full_name for each in meanings.find(name)][: len(found) or None] == found
 

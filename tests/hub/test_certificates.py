@@ -78,7 +78,7 @@ def test_ranks_exchange_with_a_hub_over_tls(certs):
         assert "speaks TLS: use certificates everywhere, or nowhere" in text
 
 
-def test_collectives_over_tls(certs):
+def test_collectives_run_over_tls(certs):
     port = free_port()
 
     def rank(number):

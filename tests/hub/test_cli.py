@@ -81,7 +81,7 @@ def test_jobs_are_cut_off_when_the_drain_time_is_over():
         hub.close()
 
 
-def test_status_shows_jobs():
+def test_status_shows_each_job_and_its_bytes():
     with Service(port=0, resources=HubResources(cores=2)) as service:
         address = service.addresses[0]
         assert "no jobs" in run("status", address).stdout
@@ -167,7 +167,7 @@ def test_a_job_waits_for_memory_that_other_jobs_hold():
             second.result().close()
 
 
-def test_doctor_finds_problems(tmp_path):
+def test_doctor_finds_a_readable_key_a_taken_port_and_an_absent_hub(tmp_path):
     key = tmp_path / "job.key"
     key.write_bytes(b"x" * 32)
     key.chmod(0o644)

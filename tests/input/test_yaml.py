@@ -64,13 +64,13 @@ def test_invalid_yaml_is_refused(text: str, message: str) -> None:
     assert any(each["message"].startswith(message) for each in caught.value.diagnostics)
 
 
-def test_depth_at_and_past_the_limit() -> None:
+def test_yaml_nested_deeper_than_the_limit_is_refused() -> None:
     read("[" * limits.MAX_DEPTH + "]" * limits.MAX_DEPTH)
     with pytest.raises(SynclineError, match="nested more than 64 deep"):
         read("[" * 10_000)
 
 
-def test_aliases_at_and_past_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aliases_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_ALIASED", 8)
     read("a: &x [1, 2, 3]\nb: [*x, *x]")
     with pytest.raises(SynclineError, match="aliases repeat more than 8 values"):
@@ -84,14 +84,14 @@ def test_a_billion_laughs_attack_is_refused_at_once() -> None:
         read("\n".join(lines))
 
 
-def test_values_at_and_past_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_values_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_NODES", 4)
     read("[1, 2, 3]")
     with pytest.raises(SynclineError, match="more than 4 values"):
         read("[1, 2, 3, 4]")
 
 
-def test_size_at_and_past_the_limit(tmp_path: pytest.TempPathFactory) -> None:
+def test_a_file_larger_than_the_limit_is_refused(tmp_path: pytest.TempPathFactory) -> None:
     path = tmp_path / "f"  # type: ignore[operator]
     path.write_bytes(b"x" * 100)
     assert source.read_file(str(path), 100) == "x" * 100

@@ -18,7 +18,7 @@ NAMES = [
 ]
 
 
-def test_the_list_of_accelerators():
+def test_the_list_contains_every_accelerator():
     assert list(load()) == NAMES
 
 
@@ -41,14 +41,14 @@ def test_links_add_up_to_the_rates_of_data_sheets(name, both_directions):
     assert 2 * find(name).scale_up.bytes_per_s == both_directions * 10**9
 
 
-def test_data_sheet_rates():
+def test_rates_are_those_of_the_data_sheets():
     assert find("V100").peak_flop_per_s["fp16"] == 125 * 10**12
     assert find("A100").peak_flop_per_s["tf32"] == 156 * 10**12
     assert find("A100-40GB").memory_bytes_per_s == 1555 * 10**9
     assert find("H100").peak_flop_per_s["fp8"] == 1_978_900 * 10**9
 
 
-def test_an_accelerator_as_a_compute_model():
+def test_an_accelerator_becomes_a_roofline():
     assert find("A100").roofline(PRECISIONS["bf16"]) == {
         "model": "roofline",
         "accelerator": "A100-SXM4-80GB",
@@ -58,7 +58,7 @@ def test_an_accelerator_as_a_compute_model():
 
 
 @pytest.mark.parametrize("name", ["a100", "A100-80gb", "A100-SXM4-80GB"])
-def test_names_in_any_case(name):
+def test_an_accelerator_is_found_in_any_case(name):
     assert find(name).name == "A100-SXM4-80GB"
 
 

@@ -51,7 +51,7 @@ def test_memory_traffic_depends_on_the_data_type():
     ]
 
 
-def test_the_first_convolution_of_resnet50():
+def test_the_first_convolution_of_resnet50_has_its_known_size():
     op, image = conv2d(1, Image(3, 224, 224), 64, 7, stride=2, padding=3)
     assert image == Image(64, 112, 112)
     assert op.parameters * 4 == 37_632  # bytes, as in the layer file of astra2020
@@ -113,7 +113,7 @@ def test_norms_train_a_scale_and_a_shift():
     assert (frozen.parameters, frozen.weight_grad) == (0, NOTHING)
 
 
-def test_pooling():
+def test_pooling_costs_an_operation_for_each_element_of_a_window():
     biggest, image = max_pool(2, Image(64, 112, 112), 3, stride=2, padding=1)
     assert image == Image(64, 56, 56)
     assert biggest.forward == Amount(9 * biggest.outputs, biggest.inputs + biggest.outputs)
@@ -165,6 +165,6 @@ def test_learned_positions_are_a_table_with_one_entry_each():
     assert op.weight_grad == Amount(24, 36 + 3 * 24)
 
 
-def test_pointwise_operations_of_decoders():
+def test_pointwise_operations_of_decoders_have_their_known_cost():
     assert [op(10).forward.flop for op in (gelu, silu, dropout)] == [90, 50, 10]
     assert rotary(5, 2).forward == rotary(5, 2).input_grad == Amount(30, 20)

@@ -27,7 +27,7 @@ def named(**params):
     tied=st.booleans(),
     biased=st.booleans(),
 )
-def test_parameter_formula(n, heads, per_head, f, v, trained, tied, biased):
+def test_parameters_follow_the_formula(n, heads, per_head, f, v, trained, tied, biased):
     d = heads * per_head
     expected = (v + trained) * d + n * (4 * d * d + 4 * d + 2 * d * f + f + d + 4 * d) + 2 * d + v * d * (not tied)
     # The projection always has its own bias, even if it shares the table.
@@ -68,7 +68,7 @@ def test_gpt3_has_its_published_parameters(sizes, millions):
     assert parameters("gpt3_175b", **sizes) / 1e6 == pytest.approx(millions, rel=2e-3)
 
 
-def test_presets_match_hier2021():
+def test_parameters_of_presets_match_hier2021():
     # hier2021 Table IV: 17, 175 and 1,024 billion.
     found = [parameters(name) / 1e9 for name in ("transformer_17b", "gpt3_175b", "transformer_1t")]
     assert found == [pytest.approx(17, rel=0.011), pytest.approx(175, rel=0.003), pytest.approx(1024, rel=0.008)]

@@ -13,7 +13,7 @@ def by_name(**params):
     return {layer.name: layer for layer in layers("dlrm", **params)}
 
 
-def test_the_layers_of_table_v():
+def test_layers_match_table_v_of_dlrm2020():
     """dlrm2020, Table V: 5+2 bottom layers of 1024, 10+2 top layers of 2048, 16 bits; IV.A: 16.2 MB, then 8 MB."""
     built = layers("dlrm")
     assert [layer.name for layer in built] == [
@@ -31,7 +31,7 @@ def test_the_layers_of_table_v():
     assert 2 * sum(sizes.values()) == 114_823_168
 
 
-def test_operations_and_bytes_of_table_v():
+def test_operations_and_bytes_match_table_v_of_dlrm2020():
     built = by_name()
     # A matrix product on 512 samples; input and weight gradient cost the same.
     flop = {"bottom0": 1_677_721_600, "bottom1": 1_073_741_824, "bottom6": 67_108_864, "top0": 8_724_152_320}
@@ -52,7 +52,7 @@ def test_operations_and_bytes_of_table_v():
     assert built["top3"].update(Types.uniform("int8")) == (2 * 2048 * 2048, 3 * 2048 * 2048)
 
 
-def test_times_of_table_iv():
+def test_times_match_table_iv_of_dlrm2020():
     """dlrm2020, Table IV: 60 TFLOPS; lookups at 600 GB/s, as in the layer file of this model that LIBRA published."""
     result = syncline.simulate(
         workload={"model": "dlrm", "optimizer": "none"},
@@ -84,7 +84,7 @@ def test_tables_are_exchanged_before_the_top_layers():
     assert form["embedding"]["input_grad"] == "none"
 
 
-def test_dot_products_of_mlperf():
+def test_dot_products_match_those_of_mlperf():
     """MLPerf's DLRM on Criteo: 13-512-256-128, 26 tables of 128, 479-1024-1024-512-256-1 (Naumov et al. 2019, code)."""
     sizes = {"bottom_mlp": [512, 256], "top_mlp": [1024, 1024, 512, 256]}
     built = by_name(dense_features=13, sparse_features=26, embedding_dim=128, interaction="dot", bias=True, **sizes)

@@ -335,7 +335,7 @@ def test_published_counts_match_the_architecture(name):
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_published_counts_of_parameters(name):
+def test_parameters_equal_the_published_counts(name):
     description, published = PUBLISHED[name]
     assert sum(layer.parameters for layer in from_config(description, sequence=128)) == published
 
@@ -384,7 +384,7 @@ def test_ignored_keys_are_noted():
     assert not model({**LLAMA, "sliding_window": 4096}, "llama").notes
 
 
-def test_olmo2_normalises_outputs():
+def test_olmo2_normalises_outputs_and_not_inputs():
     names = [layer.name for layer in from_config(PUBLISHED["OLMo-2-7B"][0], layers=1, sequence=8)]
     assert names[1:-3] == [
         f"block1.{part}" for part in ("qkv", "attention", "output", "sum1", "mlp1", "activation", "mlp2", "sum")

@@ -41,7 +41,7 @@ def test_only_the_owner_counts_shared_weights():
     assert borrowed.scenario(Types.uniform("fp32"))["update"] == "none"
 
 
-def test_the_form_of_a_scenario():
+def test_a_layer_is_written_in_the_form_of_a_scenario():
     def ops(m, k, n):
         product = {"m": m, "k": k, "n": n, "count": 1, "memory": "60B"}
         return {"ops": {"flop": "48FLOP", "memory": "60B", "products": [product]}}

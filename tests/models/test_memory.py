@@ -86,7 +86,7 @@ def test_fused_attention_keeps_no_scores(t):
     assert memory(tensor=t, attention="fused", recompute="selective") == memory(tensor=t, attention="fused")
 
 
-def test_long_contexts_fit():
+def test_long_contexts_fit_with_fused_attention():
     """131,072 tokens of Llama 3.1 8B on 8 H100: with fused attention, a block needs little more than 34 sbh / t."""
     workload = {
         "model": "decoder",

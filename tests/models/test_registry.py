@@ -65,7 +65,7 @@ def _memory(work):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_form_of_a_scenario(name):
+def test_every_model_is_written_in_the_form_of_a_scenario(name):
     built = json.loads(json.dumps(build(name)))
     assert len({layer["name"] for layer in built}) == len(built)
     works = {"forward", "input_grad", "weight_grad", "update"}
@@ -186,7 +186,7 @@ def test_a_wrong_request_is_refused_by_name(name, params, key, nearest):
         ("transformer", {"heads": 7}, "heads: found 7, allowed is a divisor of hidden, which is 512"),
     ],
 )
-def test_the_text_of_an_error(name, params, text):
+def test_each_error_has_its_exact_text(name, params, text):
     with pytest.raises(ModelError) as caught:
         build(name, **params)
     assert str(caught.value) == text

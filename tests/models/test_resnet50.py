@@ -12,7 +12,7 @@ def parameters(built):
     return sum(layer["parameters"] for layer in built)
 
 
-def test_parameters():
+def test_parameters_equal_the_published_count():
     assert parameters(build("resnet50")) == 25_557_032
     assert parameters(build("resnet50", norm_parameters=False)) * 4 == 102_011_648
 
@@ -25,7 +25,7 @@ def test_batch_norm_and_bias_are_the_difference():
     assert extra["conv1"] == 2 * 64
 
 
-def test_multiply_adds():
+def test_multiply_adds_equal_the_published_count():
     # 4.09 G with the stride in the 3 x 3 convolution; He et al. Table 1 says 3.8 G with it in the first 1 x 1.
     assert sum(layer.multiply_adds for layer in layers("resnet50", batch_per_npu=1)) == 4_089_184_256
     assert sum(layer.multiply_adds for layer in layers("resnet50", batch_per_npu=1, stride_in="conv1")) == 3_857_973_248

@@ -24,7 +24,7 @@ def parameters(**params):
     bias=st.booleans(),
     tied=st.booleans(),
 )
-def test_parameter_formula(n, heads, per_head, f, v, bias, tied):
+def test_parameters_follow_the_formula(n, heads, per_head, f, v, bias, tied):
     d = heads * per_head
     expected = v * d + n * (4 * d * d + 2 * d * f + f + d + 4 * d) + 4 * n * d * bias + v * d * (not tied)
     found = parameters(
@@ -33,7 +33,7 @@ def test_parameter_formula(n, heads, per_head, f, v, bias, tied):
     assert found == expected
 
 
-def test_base_and_big():
+def test_base_and_big_have_their_known_parameters():
     assert parameters() == 37_846_016
     big = layers("transformer_big")
     assert sum(layer.parameters for layer in big) == 37_000 * 1024 + 6 * (
@@ -47,7 +47,7 @@ def test_an_encoder_block_with_biases_has_the_well_known_size():
     assert sum(layer.parameters for layer in block) == 3_152_384
 
 
-def test_bert_base_encoder():
+def test_the_blocks_of_bert_base_have_their_known_parameters():
     # Devlin et al. 2019: 12 blocks of 768; 85,054,464 of its 110 M parameters are in the blocks.
     built = layers("transformer", layers=12, hidden=768, heads=12, feed_forward=3072, attention_bias=True)
     assert sum(layer.parameters for layer in built if layer.name.startswith("block")) == 85_054_464
@@ -104,7 +104,7 @@ def test_the_shared_table_is_reduced_once():
     assert tied["embedding"].parameters == free["embedding"].parameters == 37_000 * 512
 
 
-def test_sizes_behind_the_published_layer_file(published):
+def test_sizes_match_the_published_layer_file(published):
     """The file's activations match the defaults; its weight gradients are 128 (the sequence length) times too large."""
     file = {name: sizes for name, *sizes in published("Transformer_HybridParallel.txt")}
     by_name = {layer.name: layer for layer in layers("transformer")}

@@ -7,13 +7,13 @@ import pytest
 from syncline.models import layers
 
 
-def test_parameters_and_multiply_adds():
+def test_parameters_and_multiply_adds_equal_the_published_counts():
     built = layers("vgg16", batch_per_npu=1)
     assert sum(layer.parameters for layer in built) == 138_357_544
     assert sum(layer.multiply_adds for layer in built) == 15_470_264_320
 
 
-def test_sixteen_weighted_layers():
+def test_vgg16_has_sixteen_layers_with_weights():
     names = [layer.name for layer in layers("vgg16")]
     assert names == [
         *("conv1_1", "conv1_2", "conv2_1", "conv2_2", "conv3_1", "conv3_2", "conv3_3"),

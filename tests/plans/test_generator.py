@@ -76,7 +76,7 @@ def test_a_wrong_plan_is_refused_with_the_rank_and_the_block():
     assert "rank 3" in str(caught.value) or "seat 3" in str(caught.value)
 
 
-def test_streams_and_copies():
+def test_a_program_may_have_streams_and_copies():
     # Two streams, each for one half of the vector; the second waits for the first.
     def swap(rank: int, ranks: int):
         other = 1 - rank

@@ -160,7 +160,7 @@ def test_the_page_shows_the_numbers_of_the_run(browser: Any, example: tuple[sync
     assert not opened.complaints
 
 
-def test_the_keyboard_zooms(browser: Any, example: tuple[syncline.Result, Path]) -> None:
+def test_keys_zoom_and_move_the_timeline(browser: Any, example: tuple[syncline.Result, Path]) -> None:
     opened = Page(browser, example[1])
     opened.charts()
     canvas = opened.page.query_selector("#timeline .canvas")
@@ -177,7 +177,7 @@ def test_the_keyboard_zooms(browser: Any, example: tuple[syncline.Result, Path])
     assert not opened.complaints
 
 
-def test_patterns_are_drawn(browser: Any, tmp_path: Path) -> None:
+def test_patterns_are_drawn_on_request(browser: Any, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_bytes(report(syncline.simulate(SMALL)))
     opened = Page(browser, file)

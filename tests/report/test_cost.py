@@ -142,7 +142,7 @@ def test_two_runs_are_compared_by_performance_per_dollar() -> None:
     assert [(each.key, each.a, each.b) for each in changes] == [("prices", "hier2021", "topoopt2022")]
 
 
-def test_the_command_line(tmp_path: Any) -> None:
+def test_commands_show_the_cost_of_a_scenario_and_a_run(tmp_path: Any) -> None:
     cli = Cli(tmp_path)
     cli.write("ring.yaml", RING)
     done = cli("show", "fabric", "ring.yaml", "--set", "prices=hier2021", "--json")

@@ -105,7 +105,7 @@ def test_equal_switches_have_a_common_name(names: list[str], said: str) -> None:
     ("shape", "vertices", "left_out"),
     [("Switch(8)_Switch(64)", 64 + 8 + 8, 64 - 8), ("Ring(8)_Ring(8)_Ring(8)", 64, 8 - 4), ("Ring(4)_Ring(4)", 16, 0)],
 )
-def test_of_long_dimensions_only_some_members_are_drawn(shape: str, vertices: int, left_out: int) -> None:
+def test_only_some_members_of_long_dimensions_are_drawn(shape: str, vertices: int, left_out: int) -> None:
     dims = shape.count("_") + 1
     picture = svg(json.loads(_show({"shape": shape, "rate": ["8Gb/s"] * dims, "latency": "1us"})), shape)
     root = ElementTree.fromstring(picture)

@@ -24,7 +24,7 @@ def small() -> syncline.Result:
     return syncline.simulate(SMALL)
 
 
-def test_the_manifest_lists_it(tmp_path: Path, small: syncline.Result) -> None:
+def test_the_manifest_lists_the_report(tmp_path: Path, small: syncline.Result) -> None:
     assert "report.html" in small.save(tmp_path / "run")
     page = (tmp_path / "run" / "report.html").read_bytes()
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))
@@ -36,7 +36,7 @@ def test_the_same_run_gives_the_same_bytes(small: syncline.Result) -> None:
     assert report(small) == report(syncline.simulate(SMALL))
 
 
-def test_it_is_left_out_on_request(cli: Cli, ring: str) -> None:
+def test_the_report_is_left_out_on_request(cli: Cli, ring: str) -> None:
     assert cli("simulate", ring, "--no-report").returncode == 0
     assert not (cli.folder / "runs/ring/report.html").exists()
     again = cli("simulate", "runs/ring", "--out", "again")
@@ -62,7 +62,7 @@ def test_only_the_bundled_script_may_run(small: syncline.Result) -> None:
     assert "default-src 'none'" in page
 
 
-def test_it_loads_nothing_from_elsewhere(small: syncline.Result) -> None:
+def test_the_report_loads_nothing_from_elsewhere(small: syncline.Result) -> None:
     page = report(small).decode()
     tags = re.findall(r"<[a-z][^>]*>", page[: page.index('<script type="application/json"')])
     assert tags
@@ -118,7 +118,7 @@ def test_a_run_that_was_cut_short_says_so_first(tmp_path: Path) -> None:
     assert "No iteration was completed" in page
 
 
-def test_a_job_without_compute(cli: Cli) -> None:
+def test_a_job_without_compute_has_the_charts_of_communication(cli: Cli) -> None:
     result = syncline.simulate(cli.folder / cli.write("ring.yaml", RING))
     page = report(result).decode()
     assert "The communication takes" in page
@@ -133,7 +133,7 @@ def test_a_job_without_compute(cli: Cli) -> None:
     }
 
 
-def test_activity_and_critical_path(small: syncline.Result) -> None:
+def test_activity_and_critical_path_show_compute_and_dimensions(small: syncline.Result) -> None:
     data = embedded(report(small).decode())
     assert [lane["name"] for lane in data["activity"]["data"]["lanes"]] == ["compute", "dim1", "dim2"]
     path = data["critical_path"]
@@ -265,7 +265,7 @@ def test_groups_too_large_for_a_drawing_are_described_in_words() -> None:
         ("FC(65)_Ring(4)", True, {1}),
     ],
 )
-def test_the_drawn_dimensions_of_a_fabric(shape: str, groups: bool, dims: set[int]) -> None:
+def test_a_fabric_is_drawn_with_its_dimensions(shape: str, groups: bool, dims: set[int]) -> None:
     fabric = {"shape": shape, "rate": "25GB/s"}
     result = syncline.simulate(workload={"collective": "all_gather", "bytes": "1kB"}, fabric=fabric)
     chart = embedded(result.plot("fabric").html)["fabric"]["data"]
@@ -292,18 +292,18 @@ def test_runs_of_the_astra_sim_drop_in_have_a_report(cli: Cli) -> None:
 
 class TestPlot:
     @pytest.mark.parametrize("name", [name for name in CHARTS if name not in RARE])
-    def test_every_chart_of_the_report(self, name: str, small: syncline.Result) -> None:
+    def test_every_chart_of_the_report_is_available_as_a_plot(self, name: str, small: syncline.Result) -> None:
         plot = small.plot(name)
         assert list(embedded(plot.html)) == [name]
         assert plot._repr_html_().startswith("<iframe srcdoc=")
         assert HOSTILE not in plot._repr_html_()
         assert repr(plot).startswith(f"<Plot {name}: ")
 
-    def test_a_misspelt_name(self, small: syncline.Result) -> None:
+    def test_a_misspelt_chart_suggests_the_nearest_name(self, small: syncline.Result) -> None:
         with pytest.raises(ValueError, match=r"there is no chart 'layer', only layers, .* Did you mean 'layers'\?"):
             small.plot("layer")
 
-    def test_a_chart_without_data(self, tmp_path: Path, small: syncline.Result) -> None:
+    def test_a_chart_without_data_is_refused(self, tmp_path: Path, small: syncline.Result) -> None:
         small.save(tmp_path / "run")
         loaded = syncline.Result.load(tmp_path / "run")
         with pytest.raises(ValueError, match="this result has no data for the chart 'timeline', only for layers, "):
@@ -313,7 +313,7 @@ class TestPlot:
         small.plot("layers").save(tmp_path / "layers.html")
         assert (tmp_path / "layers.html").read_text("utf-8").startswith("<!doctype html>")
 
-    def test_results_from_a_folder(self, tmp_path: Path, small: syncline.Result) -> None:
+    def test_results_from_a_folder_have_plots_but_no_timeline(self, tmp_path: Path, small: syncline.Result) -> None:
         small.save(tmp_path / "run")
         loaded = syncline.Result.load(tmp_path / "run")
         assert embedded(loaded.plot("layers").html) == embedded(small.plot("layers").html)

@@ -22,7 +22,7 @@ def lanes(result: syncline.Result) -> dict[str, dict[str, list[float]]]:
     return {lane["name"]: lane for lane in chart.data["lanes"]}
 
 
-def test_a_lane_for_each_tier_and_direction(racks: syncline.Result) -> None:
+def test_each_tier_has_a_lane_for_each_direction(racks: syncline.Result) -> None:
     table, drawn = racks.table("tiers"), lanes(racks)
     assert list(drawn) == ["compute", "host-leaf up", "host-leaf down", "leaf-spine up", "leaf-spine down"]
     for name, lane in drawn.items():

@@ -33,7 +33,7 @@ from tests.runtime.jobs import free_port, job
         ("[::1]:65535", ("::1", 65535)),
     ],
 )
-def test_addresses_are_parsed(text, expected):
+def test_addresses_are_parsed_and_written(text, expected):
     assert resolve(text, 7) == expected
     assert resolve(with_port(*expected), 1) == expected
 

@@ -77,7 +77,7 @@ def test_each_lane_has_a_cpu_if_there_are_enough():
     assert [json.loads(line) for line in many] == [[[], whole]] * len(many)
 
 
-def test_every_collective():
+def test_every_collective_gives_the_right_result():
     body = """
         with Communicator.join() as ranks:
             me, n = ranks.rank, ranks.world

@@ -154,7 +154,7 @@ def redis_server(tmp_path):
     process.wait()
 
 
-def test_redis(redis_server):
+def test_groups_meet_again_in_redis_and_leave_keys_that_expire(redis_server):
     import redis
 
     client = redis.Redis.from_url(redis_server)

@@ -16,7 +16,7 @@ NOT_HERE = ("python train.py", "torchrun", "bash")
 
 
 @needs_namespaces
-def test_the_commands_of_the_guide(cli, request: pytest.FixtureRequest):
+def test_the_commands_of_the_guide_succeed(cli, request: pytest.FixtureRequest):
     request.addfinalizer(lambda: cli("testbed", "down", "two-racks"))
     ran = []
     for block in blocks(GUIDE):

@@ -79,7 +79,7 @@ def test_a_machine_with_everything_is_accepted(monkeypatch, tools):
     ],
     ids=["up", "run file", "run name", "check file", "check name", "down", "down all"],
 )
-def test_commands_need_root(monkeypatch, tmp_path, nobody, call):
+def test_commands_without_root_are_refused_with_a_remedy(monkeypatch, tmp_path, nobody, call):
     def never(*given, **_):
         pytest.fail(f"started {given}")
 

@@ -13,28 +13,28 @@ pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is n
 
 
 @pytest.mark.parametrize("world", [2, 3])
-def test_reductions(world):
+def test_every_reduction_of_every_type_gives_the_right_result(world):
     run(world, "reductions")
 
 
-def test_one_rank():
+def test_one_rank_reduces_empty_and_non_contiguous_tensors():
     run(1, "odd")
 
 
 @pytest.mark.parametrize("case", ["movements", "uneven", "messages", "works", "odd"])
-def test_three_ranks(case):
+def test_operations_of_three_ranks_give_the_right_results(case):
     run(3, case)
 
 
-def test_movements_of_two_ranks():
+def test_two_ranks_move_every_type():
     run(2, "movements")
 
 
-def test_groups():
+def test_several_groups_run_at_once_on_the_same_connections():
     run(3, "groups")
 
 
-def test_certificates_beside_the_store(tmp_path):
+def test_ranks_with_certificates_use_tls(tmp_path):
     make(tmp_path / "certs", job=None, ranks=0, days=1, force=False)
     run(2, "secure", CERTS=str(tmp_path / "certs"))
 
@@ -43,7 +43,7 @@ def test_mismatched_shapes_are_reported_on_all_ranks():
     run(3, "mismatch")
 
 
-def test_timeouts_become_deadlines():
+def test_timeouts_are_deadlines_and_name_the_missing_rank():
     answers = end(start(2, "late"))
     assert [status for status, _, _ in answers] == [0, 0], answers
 
@@ -64,16 +64,16 @@ def test_processes_end_with_operations_under_way():
     assert not any("Traceback" in err for _, _, err in answers), answers
 
 
-def test_empty_and_unused_parameters():
+def test_empty_and_unused_parameters_are_accepted():
     run(2, "empty_bucket")
 
 
 @pytest.mark.slow
-def test_a_tensor_of_one_gigabyte():
+def test_a_tensor_of_one_gigabyte_is_reduced():
     run(2, "large")
 
 
-def test_gpu():
+def test_tensors_on_a_gpu_are_reduced():
     import torch
 
     if not torch.cuda.is_available():

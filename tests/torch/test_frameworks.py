@@ -31,7 +31,7 @@ def train(program, folder):
 
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.timeout(240)
-def test_training(program, tmp_path):
+def test_a_framework_trains_as_with_gloo(program, tmp_path):
     for package in ["torch", *PROGRAMS[program]]:
         if find_spec(package) is None:
             pytest.skip(f"{package} is not installed")

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is n
 GUIDE = "train-with-pytorch.md"
 
 
-def test_training(tmp_path):
+def test_the_training_program_prints_what_the_guide_shows(tmp_path):
     write(GUIDE, "train.py", tmp_path)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4", "train.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=110)
@@ -24,12 +24,12 @@ def test_training(tmp_path):
     assert done.stdout.strip() == shown(GUIDE, "torchrun")[-1]
 
 
-def test_training_on_a_hub(tmp_path):
+def test_the_hub_program_prints_what_the_guide_shows(tmp_path):
     with Service(port=0, resources=HubResources(cores=1)) as service:
         said = answers(GUIDE, "hub.py", tmp_path, 2, SYNCLINE_HUBS=service.addresses[0])
     assert [out for out, _ in said] == [shown(GUIDE, "python hub.py")[-1] + "\n", ""], said
 
 
-def test_elastic_training(tmp_path):
+def test_the_elastic_program_ends_on_all_ranks(tmp_path):
     said = answers(GUIDE, "elastic.py", tmp_path, 2)
     assert [out for out, _ in said] == [f"rank {rank} of [0, 1] is done\n" for rank in range(2)], said

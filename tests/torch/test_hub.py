@@ -36,13 +36,13 @@ def test_steps_equal_those_of_torch_optim_on_the_averaged_gradient(hub):
     cases(hub, 2, "steps")
 
 
-def test_three_ranks_and_two_hubs(hub):
+def test_three_ranks_accumulate_gradients_on_two_hubs(hub):
     with Service(port=0, resources=HubResources(cores=1)) as other:
         cases(f"{hub},{other.addresses[0]}", 3, "accumulated")
 
 
 @pytest.mark.parametrize(("world", "case"), [(1, "odd"), (2, "odd"), (2, "schedules"), (2, "two"), (1, "refusals")])
-def test_the_optimizer(hub, world, case):
+def test_the_optimizer_trains_or_refuses_unusual_models(hub, world, case):
     cases(hub, world, case)
 
 
@@ -62,16 +62,16 @@ def test_ranks_whose_buckets_differ_all_get_both_in_their_errors(hub):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["hub", "plans"])
-def test_a_bucket_of_one_gigabyte(hub, way):
+def test_a_bucket_of_one_gigabyte_is_averaged(hub, way):
     cases(hub, 2, "hook_large", way, within_s=300)
 
 
 @pytest.mark.slow
-def test_a_parameter_of_one_gigabyte(hub):
+def test_a_parameter_of_one_gigabyte_is_updated(hub):
     cases(hub, 2, "large", within_s=300)
 
 
-def test_gpu(hub):
+def test_parameters_on_a_gpu_are_updated(hub):
     import torch
 
     if not torch.cuda.is_available():

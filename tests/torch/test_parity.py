@@ -17,28 +17,28 @@ CASES = ["coalesced", "nested", "order", "held", "averages", "sparse", "names", 
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_two_ranks(case):
+def test_features_of_other_backends_work_on_two_ranks(case):
     run(2, case, cases="parity_cases")
 
 
 @pytest.mark.parametrize("case", ["coalesced", "averages", "sparse"])
-def test_three_ranks(case):
+def test_features_of_other_backends_work_on_three_ranks(case):
     run(3, case, cases="parity_cases")
 
 
-def test_power_sgd():
+def test_power_sgd_gives_the_losses_of_gloo():
     run(2, "power", cases="parity_cases")
 
 
 @pytest.mark.skipif(find_spec("torch") and TORCH < [2, 15], reason="PyTorch splits groups on GPUs only before 2.15")
-def test_split_groups():
+def test_a_group_and_its_parts_can_be_split():
     run(4, "split", cases="parity_cases")
 
 
-def test_errors():
+def test_errors_have_the_types_that_pytorch_users_catch():
     answers = end(start(2, "errors", cases="parity_cases"))
     assert [status for status, _, _ in answers] == [0, 0], answers
 
 
-def test_compiled():
+def test_collectives_and_ddp_can_be_compiled():
     run(2, "compiled", cases="parity_cases")

@@ -109,7 +109,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn behaves_like_a_map() {
+    fn a_table_behaves_like_a_map() {
         let mut table = Table::new();
         let mut model = BTreeMap::new();
         let mut state = 1u64;

@@ -49,7 +49,7 @@ fn expect(error: Diagnostic, code: Code, mentions: &[&str]) -> Diagnostic {
 }
 
 #[test]
-fn a_circle_beside_other_work() {
+fn a_circle_beside_other_work_is_refused() {
     let nodes = [compute(1), compute(2).after(&[4]), compute(3).after(&[2]), compute(4).after(&[3])];
     let case = Case::new(&nodes).rank(5, &nodes[..1]);
     let circle = "2 `comp2` -> 3 `comp3` -> 4 `comp4` -> 2";
@@ -63,13 +63,13 @@ fn a_circle_beside_other_work() {
 }
 
 #[test]
-fn a_trace_that_is_one_circle() {
+fn a_trace_that_is_one_circle_is_refused() {
     let case = Case::new(&[compute(1).after(&[2]), compute(2).after(&[1])]);
     refused(&case, Code::ChakraGraph, &["circle", "1 `comp1` -> 2 `comp2` -> 1"]);
 }
 
 #[test]
-fn a_node_that_waits_for_itself() {
+fn a_node_that_waits_for_itself_is_refused() {
     refused(
         &Case::new(&[compute(1), compute(7).after(&[7])]),
         Code::ChakraGraph,
@@ -78,18 +78,18 @@ fn a_node_that_waits_for_itself() {
 }
 
 #[test]
-fn two_nodes_with_one_id() {
+fn two_nodes_with_the_same_id_are_refused() {
     refused(&Case::new(&[compute(3), compute(3)]), Code::ChakraGraph, &["same id", "node 3"]);
 }
 
 #[test]
-fn a_dependency_that_is_not_there() {
+fn a_dependency_on_a_missing_node_is_refused() {
     let case = Case::new(&[compute(1)]).rank(6, &[compute(1), compute(2).after(&[99])]);
     refused(&case, Code::ChakraGraph, &["w.6.et", "rank 6 node 2 `comp2`", "dependency on node 99"]);
 }
 
 #[test]
-fn a_receive_without_a_send() {
+fn a_receive_without_a_send_is_refused() {
     let case = Case::new(&[compute(1)]).rank(2, &[Node::receive(1, "recv", 3, 2, 100, 0)]);
     refused(
         &case,
@@ -99,13 +99,13 @@ fn a_receive_without_a_send() {
 }
 
 #[test]
-fn a_send_without_a_receive() {
+fn a_send_without_a_receive_is_refused() {
     let case = Case::new(&[compute(1)]).rank(3, &[Node::send(1, "send", 3, 2, 100, 0)]);
     refused(&case, Code::Unmatched, &["w.3.et", "a send has no receive"]);
 }
 
 #[test]
-fn a_send_and_a_receive_of_different_sizes() {
+fn a_send_and_a_receive_of_different_sizes_are_refused() {
     let case = Case::new(&[compute(1)])
         .rank(3, &[Node::send(1, "send", 3, 2, 100, 0)])
         .rank(2, &[Node::receive(1, "recv", 3, 2, 200, 0)]);
@@ -113,7 +113,7 @@ fn a_send_and_a_receive_of_different_sizes() {
 }
 
 #[test]
-fn messages_that_wait_for_each_other() {
+fn messages_that_wait_for_each_other_are_reported_as_a_deadlock() {
     let case = Case::new(&[compute(1)])
         .rank(0, &[Node::receive(1, "get", 1, 0, 64, 0), Node::send(2, "put", 0, 1, 64, 0).after(&[1])])
         .rank(1, &[Node::receive(1, "get", 0, 1, 64, 0), Node::send(2, "put", 1, 0, 64, 0).after(&[1])]);
@@ -131,7 +131,7 @@ fn messages_that_wait_for_each_other() {
 }
 
 #[test]
-fn a_collective_that_waits_for_a_message() {
+fn a_collective_that_waits_for_a_message_is_reported_as_a_deadlock() {
     // Rank 0 holds its communication slot with a collective that rank 1 only joins after a message from rank 0.
     let reduce = collective(1, CollectiveType::AllReduce);
     let case = Case::new(std::slice::from_ref(&reduce))
@@ -149,7 +149,7 @@ fn a_collective_that_waits_for_a_message() {
 }
 
 #[test]
-fn ranks_with_different_collectives() {
+fn ranks_with_different_collectives_are_refused() {
     let case = Case::all_reduce().rank(4, &[collective(1, CollectiveType::ReduceScatter)]);
     refused(
         &case,
@@ -159,13 +159,13 @@ fn ranks_with_different_collectives() {
 }
 
 #[test]
-fn ranks_with_collectives_of_different_sizes() {
+fn ranks_with_collectives_of_different_sizes_are_refused() {
     let case = Case::all_reduce().rank(4, &[Node::collective(1, "ar", CollectiveType::AllReduce, 77)]);
     refused(&case, Code::Unmatched, &["all_reduce of 77 bytes"]);
 }
 
 #[test]
-fn ranks_with_collectives_in_different_orders() {
+fn collectives_in_different_orders_are_named_if_they_cause_a_deadlock() {
     let (a, b) = (collective(1, CollectiveType::AllReduce), collective(2, CollectiveType::ReduceScatter));
     let case = Case::new(&[a.clone(), b.clone().after(&[1])]).rank(3, &[a.after(&[2]), b]);
     // In ASTRA-sim the first messages of the two match, because their sizes are equal; then rank 3 has no
@@ -203,7 +203,7 @@ fn collectives_in_different_orders_with_matching_messages_finish_as_in_astra_sim
 }
 
 #[test]
-fn stream_numbers_that_do_not_meet() {
+fn stream_numbers_that_do_not_match_are_reported_as_a_deadlock() {
     // A group's streams count as streams of the rank, so ranks outside the group give the next collective a
     // different number.
     let first = collective(1, CollectiveType::AllReduce).in_group("1");
@@ -216,7 +216,7 @@ fn stream_numbers_that_do_not_meet() {
 }
 
 #[test]
-fn a_misspelt_key_of_the_system_file() {
+fn a_misspelt_key_of_the_system_file_gets_a_warning_with_the_nearest_name() {
     // ASTRA-sim ignores it, and so does the drop-in, but with a warning.
     let told = warning(&Case::all_reduce().set("prefered-dataset-splits", "4"), Code::AstraIgnored);
     let text = told.to_string();
@@ -230,7 +230,7 @@ fn a_misspelt_key_of_the_system_file() {
 }
 
 #[test]
-fn a_misspelt_key_of_the_network_file() {
+fn a_misspelt_key_of_the_network_file_suggests_the_nearest_name() {
     let mut case = Case::all_reduce();
     case.network = case.network.replace("latency", "latencies");
     let errors = case.run(&UNAWARE).expect_err("there is no latency");
@@ -244,7 +244,7 @@ fn a_misspelt_key_of_the_network_file() {
 }
 
 #[test]
-fn an_implementation_list_that_is_too_short_or_too_long() {
+fn an_implementation_list_that_is_too_short_or_too_long_is_refused() {
     let two = [("Ring", 4, 50.0, 500.0), ("Ring", 2, 50.0, 500.0)];
     let error = refused(
         &Case::all_reduce().on(&two),
@@ -260,7 +260,7 @@ fn an_implementation_list_that_is_too_short_or_too_long() {
 }
 
 #[test]
-fn an_implementation_list_that_is_absent() {
+fn an_absent_implementation_list_is_refused_if_it_is_needed() {
     let case = Case::all_reduce().without("all-reduce-implementation");
     refused(&case, Code::BadAstraFile, &["all-reduce-implementation is missing", "w.0.et"]);
     // A missing list that is not used does not matter.
@@ -268,7 +268,7 @@ fn an_implementation_list_that_is_absent() {
 }
 
 #[test]
-fn numbers_that_must_be_above_zero() {
+fn numbers_that_are_not_above_zero_are_refused() {
     for key in ["endpoint-delay", "active-chunks-per-dimension", "preferred-dataset-splits"] {
         for value in ["0", "-1", "2.5", "\"4\"", "true", "null"] {
             let error = refused(&Case::all_reduce().set(key, value), Code::BadAstraFile, &[key, "above 0"]);
@@ -318,7 +318,7 @@ fn known_keys_without_effect_get_a_warning() {
 }
 
 #[test]
-fn absent_keys_without_a_usable_default() {
+fn absent_keys_without_a_usable_default_are_refused() {
     let splits = Case::all_reduce().without("preferred-dataset-splits");
     refused(&splits, Code::BadAstraFile, &["preferred-dataset-splits is missing", "divides by it"]);
     let case = Case::all_reduce()
@@ -331,7 +331,7 @@ fn absent_keys_without_a_usable_default() {
 }
 
 #[test]
-fn collectives_without_bytes() {
+fn collectives_without_a_valid_number_of_bytes_are_refused() {
     let sized = |bytes: i64| Case::new(&[Node::collective(1, "ar", CollectiveType::AllReduce, bytes)]);
     refused(&sized(0), Code::ChakraNode, &["no bytes", "rank 0 node 1 `ar`"]);
     refused(&sized(-5), Code::ChakraNode, &["out of range", "comm_size", "-5"]);
@@ -347,7 +347,7 @@ fn collectives_without_bytes() {
 }
 
 #[test]
-fn collectives_that_are_not_offered() {
+fn collectives_that_are_not_offered_are_refused() {
     let barrier = Case::new(&[collective(1, CollectiveType::Barrier)]);
     refused(&barrier, Code::AstraUnsupported, &["BARRIER"]);
     let unknown = collective(1, CollectiveType::AllReduce).with("comm_type", Value::Int64(17));
@@ -355,7 +355,7 @@ fn collectives_that_are_not_offered() {
 }
 
 #[test]
-fn nodes_that_are_not_simulated() {
+fn nodes_that_are_not_simulated_are_refused() {
     let case = Case::new(&[Node::new(1, "odd", NodeKind::Invalid), compute(2).after(&[1])]);
     refused(&case, Code::ChakraNode, &[NodeKind::Invalid.name(), "node 1 `odd`"]);
     refused(
@@ -366,7 +366,7 @@ fn nodes_that_are_not_simulated() {
 }
 
 #[test]
-fn process_groups() {
+fn invalid_process_groups_are_refused() {
     let grouped = |name: &str| Case::new(&[collective(1, CollectiveType::AllReduce).in_group(name)]);
     refused(&grouped("dp"), Code::ChakraNode, &["\"dp\"", "not the number"]);
     refused(&grouped("7"), Code::BadGroup, &["group 7 is not defined", "communicator-group file"]);
@@ -398,7 +398,7 @@ fn process_groups() {
 }
 
 #[test]
-fn messages_to_invalid_ranks() {
+fn messages_to_invalid_ranks_are_refused() {
     let send = |dst| Case::new(&[compute(1)]).rank(1, &[Node::send(1, "send", 1, dst, 8, 0)]);
     refused(&send(1), Code::ChakraNode, &["same sender and receiver", "rank 1"]);
     refused(&send(8), Code::ChakraNode, &["does not exist", "rank 8", "0 to 7"]);
@@ -410,7 +410,7 @@ fn messages_to_invalid_ranks() {
 }
 
 #[test]
-fn dimensions_that_do_not_take_part() {
+fn collectives_with_invalid_lists_of_dimensions_are_refused() {
     let two = [("Ring", 4, 50.0, 500.0), ("Ring", 2, 50.0, 500.0)];
     let run = |dims: &[bool]| {
         Case::new(&[collective(1, CollectiveType::AllReduce).in_dims(dims)])
@@ -423,7 +423,7 @@ fn dimensions_that_do_not_take_part() {
 }
 
 #[test]
-fn algorithms_for_powers_of_two() {
+fn algorithms_for_powers_of_two_are_refused_for_other_numbers() {
     for algorithm in ["halvingDoubling", "doubleBinaryTree"] {
         let case =
             Case::all_reduce().on(&[("Ring", 6, 50.0, 500.0)]).algorithms(&format!("[\"{algorithm}\"]"));
@@ -434,7 +434,7 @@ fn algorithms_for_powers_of_two() {
 }
 
 #[test]
-fn algorithms_that_do_not_exist() {
+fn unknown_algorithms_are_refused_with_the_nearest_name() {
     for (name, near) in
         [("Ring", Some("ring")), ("halvingdoubling", Some("halvingDoubling")), ("direct0", None)]
     {
@@ -459,7 +459,7 @@ fn local_memory_is_not_tracked_and_changes_no_time() {
 }
 
 #[test]
-fn a_flat_algorithm_behind_another() {
+fn a_flat_algorithm_behind_another_is_refused() {
     let flat = Case::all_reduce()
         .on(&[("Ring", 4, 50.0, 500.0), ("Ring", 2, 50.0, 500.0)])
         .algorithms("[\"ring\", \"oneRing\"]");
@@ -467,7 +467,7 @@ fn a_flat_algorithm_behind_another() {
 }
 
 #[test]
-fn networks_of_the_congestion_aware_backend() {
+fn networks_that_the_congestion_aware_backend_lacks_are_refused() {
     let ring_of_2 = Case::all_reduce().on(&[("Ring", 2, 50.0, 500.0)]);
     expect(ring_of_2.error(&AWARE), Code::AstraUnsupported, &["ring of 2", "network.yml"]);
     assert_eq!(ring_of_2.cycles(&UNAWARE).len(), 2);
@@ -478,7 +478,7 @@ fn networks_of_the_congestion_aware_backend() {
 }
 
 #[test]
-fn network_files() {
+fn invalid_network_files_are_refused() {
     let file = |text: &str| {
         let mut case = Case::all_reduce();
         case.network = text.to_owned();
@@ -503,7 +503,7 @@ fn network_files() {
 }
 
 #[test]
-fn json_files() {
+fn invalid_json_files_are_refused() {
     let mut case = Case::all_reduce();
     case.system.push(("L".to_owned(), "1 2".to_owned()));
     let error = refused(&case, Code::BadSyntax, &["not valid JSON", "system.json"]);
@@ -525,7 +525,7 @@ fn json_files() {
 }
 
 #[test]
-fn remote_memory_that_is_not_there() {
+fn missing_remote_memory_is_refused() {
     let nodes = [Node::memory(1, "load", NodeKind::MemLoad, 100)];
     refused(&Case::new(&nodes), Code::ChakraNode, &["remote memory", "NO_MEMORY_EXPANSION", "node 1 `load`"]);
     let mut case = Case::new(&nodes);
@@ -537,7 +537,7 @@ fn remote_memory_that_is_not_there() {
 }
 
 #[test]
-fn computations_without_work() {
+fn computations_without_work_are_refused() {
     let roofline = |node: Node| Case::new(&[node]).set("peak-perf", "1").set("roofline-enabled", "1");
     refused(&roofline(compute(1)), Code::ChakraNode, &["num_ops"]);
     refused(&roofline(Node::roofline(1, "c", 0, 5)), Code::ChakraNode, &["num_ops above 0"]);
@@ -548,7 +548,7 @@ fn computations_without_work() {
 }
 
 #[test]
-fn files_that_are_not_traces() {
+fn files_that_are_not_traces_are_refused() {
     let with = |bytes: &[u8]| {
         let case = Case::all_reduce();
         let inputs = case.write();
@@ -579,7 +579,7 @@ fn files_that_are_not_traces() {
 }
 
 #[test]
-fn files_that_are_missing() {
+fn missing_files_are_reported() {
     let case = Case::all_reduce();
     let mut inputs = case.write();
     fs::remove_file(case.path("w.3.et")).expect("it was there");
@@ -595,7 +595,7 @@ fn files_that_are_missing() {
 }
 
 #[test]
-fn a_trace_of_more_ranks_than_npus() {
+fn a_trace_of_more_ranks_than_npus_gets_a_warning() {
     let case = Case::all_reduce();
     let inputs = case.write();
     write_file(&case.path("w.8.et"), &Metadata::astra(), &case.ranks[0]).expect("a trace is written");
@@ -604,7 +604,7 @@ fn a_trace_of_more_ranks_than_npus() {
 }
 
 #[test]
-fn several_errors_come_together() {
+fn several_errors_are_reported_together() {
     let case =
         Case::all_reduce().set("endpoint-delay", "0").set("splits", "4").set("scheduling-policy", "\"X\"");
     let errors = case.run(&UNAWARE).expect_err("it is refused");
@@ -613,7 +613,7 @@ fn several_errors_come_together() {
 }
 
 #[test]
-fn custom_algorithms() {
+fn custom_algorithms_run_and_invalid_ones_are_refused() {
     let case = || {
         let nodes = [collective(1, CollectiveType::AllReduce)];
         Case::new(&nodes).on(&[("FullyConnected", 2, 50.0, 500.0)]).set("preferred-dataset-splits", "1")
@@ -656,7 +656,7 @@ fn custom_algorithms() {
 }
 
 #[test]
-fn a_trace_that_describes_its_process_groups() {
+fn a_trace_may_describe_its_process_groups() {
     let groups = r#"['[{"pg_name": "1", "ranks": [0, 1, 2, 3]}, {"pg_name": "2", "ranks": [4, 5, 6, 7]}]']"#;
     let describe = |values: &str| {
         let mut node = Node::new(1, "## process_group:init ##", NodeKind::Metadata);
@@ -682,7 +682,7 @@ fn a_trace_that_describes_its_process_groups() {
 }
 
 #[test]
-fn times_that_overflow() {
+fn times_that_overflow_are_refused() {
     let mut case = Case::all_reduce();
     case.network = case.network.replace("50.0", "1e-18");
     refused(&case, Code::Overflow, &["2^62 ns"]);

@@ -26,7 +26,7 @@ fn both(case: &Case) -> (u64, u64) {
 }
 
 #[test]
-fn one_dimension_of_eight() {
+fn collectives_in_one_dimension_take_as_long_as_in_astra_sim() {
     // Network; AR ring, AR direct, AR halvingDoubling, AR doubleBinaryTree, AG ring, RS ring, A2A direct.
     let table: [(&str, [(u64, u64); 7]); 3] = [
         (
@@ -86,7 +86,7 @@ fn one_dimension_of_eight() {
 }
 
 #[test]
-fn several_dimensions() {
+fn collectives_over_several_dimensions_take_as_long_as_in_astra_sim() {
     let two = [("Ring", 4, 100.0, 500.0), ("Switch", 4, 25.0, 1000.0)];
     let three = [("Ring", 4, 200.0, 50.0), ("FullyConnected", 4, 100.0, 500.0), ("Switch", 4, 50.0, 2000.0)];
     let kinds = [
@@ -112,7 +112,7 @@ fn several_dimensions() {
 }
 
 #[test]
-fn knobs_of_the_system_layer() {
+fn options_of_the_system_layer_change_times_as_in_astra_sim() {
     let with = |options: Options<'_>, case: Case| case.cycles(&options)[0];
     assert_eq!(with(UNAWARE, Case::all_reduce().set("endpoint-delay", "100")), 69840);
     assert_eq!(with(Options { injection_scale: 3.0, ..UNAWARE }, Case::all_reduce()), 65640);
@@ -149,7 +149,7 @@ fn message(src: usize, dst: usize) -> Case {
 }
 
 #[test]
-fn messages_between_ranks() {
+fn messages_between_ranks_take_as_long_as_in_astra_sim() {
     let near = message(0, 3);
     let cycles = |ends: u64| [ends, 1000, 1000, ends, 1000, 1000, 1000, 1000];
     assert_eq!(near.cycles(&UNAWARE), cycles(21031));
@@ -179,7 +179,7 @@ fn groups_are_rings_of_their_own() {
 }
 
 #[test]
-fn involved_dimensions() {
+fn a_collective_uses_only_the_involved_dimensions() {
     let three = [("Ring", 4, 200.0, 50.0), ("FullyConnected", 4, 100.0, 500.0), ("Switch", 4, 50.0, 2000.0)];
     let run = |dims: &[bool]| {
         Case::new(&[collective(1, CollectiveType::AllReduce).in_dims(dims)])
@@ -193,7 +193,7 @@ fn involved_dimensions() {
 }
 
 #[test]
-fn remote_memory_is_shared_one_at_a_time() {
+fn ranks_use_shared_remote_memory_one_at_a_time() {
     let nodes =
         [Node::memory(1, "load", NodeKind::MemLoad, 1 << 20), Node::compute(2, "compute", 10).after(&[1])];
     let run = |kind: &str| {
@@ -211,7 +211,7 @@ fn remote_memory_is_shared_one_at_a_time() {
 }
 
 #[test]
-fn computation_by_the_roofline_and_by_the_record() {
+fn computations_take_the_time_of_the_roofline_or_of_the_trace() {
     let roofline = |operations: i64| {
         Case::new(&[Node::roofline(1, "comp", operations, 1_000_000_000)])
             .set("peak-perf", "100")
@@ -229,7 +229,7 @@ fn computation_by_the_roofline_and_by_the_record() {
 }
 
 #[test]
-fn what_astra_sim_prints() {
+fn the_output_is_that_of_astra_sim() {
     let nodes = [
         Node::compute(1, "comp", 50),
         collective(2, CollectiveType::AllReduce),

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_points_efficiency_stays() {
+    fn efficiency_is_constant_beyond_the_points() {
         assert_eq!(curve().time(Flops(500), TERA), Some(Time(5_000)));
         assert_eq!(curve().time(Flops(0), TERA), Some(Time(0)));
         assert_eq!(curve().time(Flops(20_000), TERA), Some(Time(20_000)));

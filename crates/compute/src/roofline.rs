@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slower_side_counts() {
+    fn the_slower_of_compute_and_memory_determines_the_time() {
         let compute_bound = v100().time("62.5GFLOP".parse().unwrap(), Bytes(1), None).unwrap();
         assert_eq!(compute_bound, "1ms".parse().unwrap());
         let memory_bound = v100().time(Flops(1), "900MB".parse().unwrap(), None).unwrap();

@@ -97,7 +97,7 @@ fn settings(proposals: u32, chains: u32, seed: u64) -> ChainSettings {
 }
 
 #[test]
-fn within_two_per_cent_of_the_best_of_all_strategies() {
+fn a_search_is_within_two_per_cent_of_the_best_of_all_strategies() {
     let cancel = AtomicBool::new(false);
     let model = recommender(None);
     for rate in ["1GB/s", "10GB/s", "100GB/s"] {
@@ -144,7 +144,7 @@ fn strategies_of_another_network_are_improved() {
 }
 
 #[test]
-fn the_same_on_any_number_of_threads() {
+fn a_search_gives_the_same_result_on_any_number_of_threads() {
     let model = recommender(None);
     let of = |threads| run(&model, &direct(3), settings(500, 4, 7), threads).unwrap();
     let (one, four) = (of(1), of(4));

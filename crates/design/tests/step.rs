@@ -73,7 +73,7 @@ fn everywhere(operators: usize) -> Strategy {
 }
 
 #[test]
-fn data_parallelism_in_closed_form() {
+fn data_parallelism_takes_the_time_of_the_closed_form() {
     // 3 operators of 1 ms forward and 2 ms backward. The gradients of the second one are ready at 3 + 4 ms, those of the
     // first one at 3 + 6 ms: 4 us inside the servers, then 2 · 7/8 · 800 kB at 1 GB/s, and 14 steps over 2 links of 1 us.
     let (model, network) = (model(3), on_switch());
@@ -82,7 +82,7 @@ fn data_parallelism_in_closed_form() {
 }
 
 #[test]
-fn transfers_in_closed_form() {
+fn transfers_take_the_time_of_the_closed_form() {
     // 8 ms, 64 · 1000 bytes over 2 links of 1 us, 8 ms; back 16 ms, the same transfer, 16 ms; 4 us inside the server.
     let (model, network) = (model(2), on_switch());
     let on = |server| Placed { choice: 0, servers: vec![server] };

@@ -84,7 +84,7 @@ fn check(demand: &Demand, degree: u32, topology: &Topology) -> Result<(), TestCa
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
     #[test]
-    fn degrees_rings_and_routes((demand, degree) in demands()) {
+    fn links_fit_the_degrees_and_carry_rings_and_shortest_routes((demand, degree) in demands()) {
         let direct = syncline_design::topology::find(&demand, degree, Selection::Direct).unwrap();
         check(&demand, degree, &direct)?;
         let topology = find(&demand, degree).unwrap();
@@ -132,7 +132,7 @@ fn candidates_divide_interfaces_in_other_ways() {
 }
 
 #[test]
-fn dlrm_of_figure_4() {
+fn dlrm_of_figure_4_gets_rings_and_a_diameter_of_three() {
     // topoopt2022 2.2 and Figure 9: 4 embedding tables on servers 0, 3, 8 and 13 exchange 32 MB with all others; the
     // rest, 4 GB, is all-reduced. Six interfaces.
     let mut demand = Demand::new(16);

@@ -23,7 +23,7 @@ mod tests {
     use super::nearest;
 
     #[test]
-    fn finds_near_misses_only() {
+    fn only_near_misses_get_a_suggestion() {
         let names = ["bandwidth", "latency", "npus_count", "topology"];
         assert_eq!(nearest("bandwith", names), Some("bandwidth"));
         assert_eq!(nearest("NPUs-count", names), Some("npus_count"));

@@ -129,7 +129,7 @@ mod tests {
     use crate::{Code, Diagnostic, Place};
 
     #[test]
-    fn a_place_in_a_text_file() {
+    fn a_place_in_a_text_file_is_shown_with_its_line() {
         let place =
             Place { file: "job.yaml".into(), line: 3, column: 5, width: 4, text: "    rtae: 25GB/s".into() };
         let text = plain(
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_without_text_and_a_column_past_the_end() {
+    fn a_place_without_text_or_past_the_end_of_the_line_is_shown() {
         let text = plain(&Diagnostic::error(Code::UnknownKey, "no").at("w.3.et", 0).key("rank 3 node 17"));
         assert!(text.contains("w.3.et") && text.contains("rank 3 node 17"), "{text}");
         let place = Place { file: "a".into(), line: 1, column: 99, width: 9, text: "x".into() };

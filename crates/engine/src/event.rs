@@ -65,7 +65,7 @@ mod tests {
     use syncline_units::Time;
 
     #[test]
-    fn every_kind_comes_back_and_in_order() {
+    fn kinds_of_events_at_one_time_come_in_order() {
         let ends = [EventKind::Network, EventKind::Left, EventKind::Deliver];
         let all: Vec<EventKind> = ends.into_iter().chain(OWN).chain([EventKind::NetworkLast]).collect();
         let mut calendar = Calendar::new(Time::ZERO);

@@ -141,7 +141,7 @@ mod tests {
 
     /// Uniform on 0 to L: mean L / 2, variance L^2 / 12, and both ends are reached.
     #[test]
-    fn starts_are_uniform() {
+    fn starts_are_uniformly_distributed() {
         let (latest, ranks) = (1_000_000u64, 40_000u32);
         let jitter = Jitter::new(Time(latest), 0.0, 7);
         let starts: Vec<f64> = (0..ranks).map(|rank| jitter.start(rank).0 as f64 / latest as f64).collect();

@@ -100,7 +100,7 @@ fn halving_doubling_on_a_switch_halves_its_messages() {
 }
 
 #[test]
-fn reduction_and_injection_cost_what_they_say() {
+fn reduction_and_injection_add_their_time() {
     let one = r#"{"chunks": 1, "reduction_rate": "100GB/s", "injection_latency": "1us",
         "algorithms": {"default": {"all_reduce": "ring"}}}"#;
     let step = at_50(1_000_000) + 500 * NS + 2_000 * NS;

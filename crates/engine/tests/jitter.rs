@@ -100,7 +100,7 @@ fn ranks_begin_when_jitter_says() {
 
 /// Repeated iterations are left out with start skew too, which does not change the results.
 #[test]
-fn start_skew_alone_settles() {
+fn iterations_with_start_skew_alone_are_left_out() {
     let long = |quotient: bool| {
         let mut value = training(json!({"model": "queued"}), json!({"start": "50us"}));
         value["workload"]["iterations"] = json!(60);
@@ -124,7 +124,7 @@ fn a_variation_out_of_range_is_refused() {
 
 /// Jobs that share no link take as long together as alone, with any jitter; equal jobs draw different values.
 #[test]
-fn jobs_draw_the_same_alone_and_together() {
+fn jobs_draw_the_same_numbers_alone_and_together() {
     let mut value = training(json!({"model": "queued"}), json!({"start": "50us", "compute": 0.2}));
     let one = value["workload"].clone();
     let job =

@@ -188,7 +188,7 @@ fn scenarios_that_are_too_large_are_refused_by_name() {
 }
 
 #[test]
-fn the_largest_and_smallest_rates() {
+fn the_highest_rate_and_largest_size_run_or_are_refused() {
     for kind in ["reduce_scatter", "broadcast", "all_reduce"] {
         let value = json!({
             "schema": "syncline/1",

@@ -17,7 +17,7 @@ fn summary(kind: &str, bytes: &str, shapes: &[(&str, u32)], collectives: Value) 
 
 /// 17 dimensions of two NPUs have 34 phases.
 #[test]
-fn seventeen_dimensions_run() {
+fn a_collective_over_seventeen_dimensions_runs() {
     let summary = summary("all_reduce", "64MB", &[("ring", 2); 17], json!({}));
     // Half of the vector passes the links of the lowest dimension in each direction, a quarter those of the next, and
     // so on.

@@ -410,7 +410,7 @@ fn tiers_have_rows_for_each_direction() {
 
 /// In a fabric of dimensions, the tiers are the dimensions, so there is no table of tiers.
 #[test]
-fn dimensions_are_tiers() {
+fn tiers_of_a_regular_fabric_are_its_dimensions() {
     let timeline =
         two(json!({"source": "collectives", "collectives": [{"kind": "all_reduce", "bytes": "1MB"}]}));
     assert!(timeline.tables.iter().all(|table| table.name != "tiers"));

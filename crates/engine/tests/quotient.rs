@@ -26,17 +26,17 @@ proptest! {
     #![proptest_config(cases(60))]
 
     #[test]
-    fn the_same_whatever_divides(value in scenario()) {
+    fn the_quotient_is_exact_for_any_sizes(value in scenario()) {
         compare(&value);
     }
 
     #[test]
-    fn the_same_where_all_divides(value in scenario()) {
+    fn the_quotient_is_exact_for_sizes_that_divide_evenly(value in scenario()) {
         compare(&even(value));
     }
 
     #[test]
-    fn the_same_for_many_iterations(value in scenario(), all: bool, iterations in 3u32..40) {
+    fn the_quotient_is_exact_for_many_iterations(value in scenario(), all: bool, iterations in 3u32..40) {
         let iterations = repeated(&value, iterations, 6, 800);
         compare(&longer(if all { even(value) } else { value }, iterations));
     }
@@ -56,7 +56,9 @@ proptest! {
     #![proptest_config(cases(60))]
 
     #[test]
-    fn the_same_for_micro_batches(value in training(), all: bool, number in 1u32..13, iterations in 1u32..12) {
+    fn the_quotient_is_exact_for_micro_batches(
+        value in training(), all: bool, number in 1u32..13, iterations in 1u32..12,
+    ) {
         let iterations = repeated(&value, iterations, 3, 800 / u64::from(number));
         let value = if all { even(value) } else { value };
         compare(&in_micro_batches(value, number, iterations));
@@ -64,14 +66,14 @@ proptest! {
 
     /// More micro-batches than the engine records over time.
     #[test]
-    fn the_same_for_many_micro_batches(value in training(), number in 13u32..140, iterations in 1u32..5) {
+    fn the_quotient_is_exact_for_many_micro_batches(value in training(), number in 13u32..140, iterations in 1u32..5) {
         let number = repeated(&value, number, 20, 1_600);
         let iterations = repeated(&value, iterations, 2, 1_600 / u64::from(number));
         compare(&in_micro_batches(even(value), number, iterations));
     }
 
     #[test]
-    fn the_same_for_micro_batches_with_stragglers(
+    fn the_quotient_is_exact_for_micro_batches_with_stragglers(
         value in training(), faults in faults(), number in 2u32..13, iterations in 1u32..8,
     ) {
         let iterations = repeated(&value, iterations, 3, 800 / u64::from(number));
@@ -120,7 +122,7 @@ proptest! {
     #![proptest_config(cases(150))]
 
     #[test]
-    fn the_same_where_iterations_overlap(value in overlapping()) {
+    fn the_quotient_is_exact_if_iterations_overlap(value in overlapping()) {
         compare(&value);
     }
 }
@@ -178,7 +180,7 @@ proptest! {
 
     /// Slow parts break the symmetry, and iterations repeat only after the time windows of faults have ended.
     #[test]
-    fn the_same_with_stragglers(value in scenario(), faults in faults(), iterations in 1u32..20) {
+    fn the_quotient_is_exact_with_stragglers(value in scenario(), faults in faults(), iterations in 1u32..20) {
         let iterations = repeated(&value, iterations, 6, 800);
         compare(&longer(broken(even(value), faults), iterations));
     }
@@ -189,7 +191,7 @@ proptest! {
 
     /// Pipelines and their replicas, groups along dimensions and across them, several jobs on one fabric.
     #[test]
-    fn the_same_for_task_graphs(traces in traces(), faults in prop::option::weighted(0.3, faults())) {
+    fn the_quotient_is_exact_for_task_graphs(traces in traces(), faults in prop::option::weighted(0.3, faults())) {
         let folder = tempfile::tempdir().unwrap();
         let mut value = traces.write(folder.path());
         if let Some(faults) = faults {
@@ -229,7 +231,7 @@ fn dim(name: &str, shape: &str, size: u32) -> Value {
 }
 
 #[test]
-fn the_number_of_simulated_ranks() {
+fn one_rank_of_each_class_is_simulated() {
     let dims = |a, b, c| json!([dim("a", "ring", a), dim("b", "fully_connected", b), dim("c", "switch", c)]);
     // All ranks are alike; then halving-doubling among 6, where surplus ranks behave differently.
     assert_eq!(compare(&job(dims(4, 4, 8), "all_reduce", "16MiB")), 1);
@@ -256,7 +258,7 @@ fn ranks_whose_order_matters_are_simulated() {
 }
 
 #[test]
-fn groups_along_dimensions() {
+fn groups_along_dimensions_keep_the_symmetry_if_sizes_divide_evenly() {
     let training = |parameters: u32, model: &str| {
         let layer = |name: &str| {
             let time = json!({"time": "20us"});

@@ -18,12 +18,12 @@ proptest! {
     #![proptest_config(cases(100))]
 
     #[test]
-    fn the_same_on_graphs(value in graph_scenario().prop_filter("possible", is_possible)) {
+    fn the_quotient_is_exact_on_graphs(value in graph_scenario().prop_filter("possible", is_possible)) {
         compare(&value);
     }
 
     #[test]
-    fn the_same_on_graphs_where_all_divides(
+    fn the_quotient_is_exact_on_graphs_for_sizes_that_divide_evenly(
         value in graph_scenario().prop_filter("possible", is_possible), iterations in 1u32..12,
     ) {
         compare(&longer(even(value), iterations));

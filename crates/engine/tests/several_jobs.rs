@@ -101,7 +101,7 @@ fn jobs_on_shared_npus_share_their_links() {
 
 /// A job that starts after the other has finished is not slowed down.
 #[test]
-fn jobs_one_after_the_other_do_not_meet() {
+fn jobs_one_after_the_other_do_not_slow_each_other_down() {
     let jobs = json!([all_reduce("a", &LEFT, json!({})), all_reduce("b", &LEFT, json!({ "start": "1s" }))]);
     let found = summary(&scenario(jobs, json!({})));
     assert_eq!(slowdowns(&found), [1.0, 1.0]);
@@ -112,7 +112,7 @@ fn jobs_one_after_the_other_do_not_meet() {
 
 /// A list of one job gives the same results as the job without a list.
 #[test]
-fn one_job_is_itself() {
+fn a_list_of_one_job_gives_the_results_of_that_job() {
     let job = all_reduce("only", &LEFT, json!({}));
     let several = run(&scenario(json!([job]), json!({})), Control::default()).unwrap().timeline;
     let mut alone = scenario(json!([job]), json!({}));
@@ -227,7 +227,7 @@ fn a_limit_leaves_slowdowns_out() {
 
 /// A slow link costs a job the same alone and together with others.
 #[test]
-fn links_may_be_slow() {
+fn a_slow_link_costs_a_job_the_same_alone_and_together() {
     let jobs = json!([all_reduce("a", &LEFT, json!({})), all_reduce("b", &RIGHT, json!({}))]);
     let faults = json!({ "faults": [{ "link": ["NPU 0", "switch 0"], "factor": 4.0 }] });
     let found = summary(&scenario(jobs, faults));

@@ -133,7 +133,7 @@ fn region(buffers: &mut [Buffer], member: usize) -> Region {
 const WAIT: Duration = Duration::from_secs(60);
 
 #[test]
-fn sums_over_real_sockets() {
+fn all_reduces_over_real_sockets_give_the_sum() {
     for join in JOINS {
         for (name, ranks) in [
             ("ring", 4),

@@ -638,7 +638,7 @@ mod tests {
     }
 
     #[test]
-    fn explicit_paths_win_and_missing_ones_are_reported() {
+    fn explicit_paths_take_precedence_and_missing_ones_are_reported() {
         let links = duplex(&[(0, 1), (1, 2), (0, 2)]);
         let graph = Graph::new(3, 0, links.clone(), Routing::Explicit(vec![vec![0, 1, 2]])).unwrap();
         assert_eq!(hops(&graph, 0, 2, 0), [1, 2]);
@@ -658,7 +658,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_graphs_report_everything() {
+    fn all_errors_of_a_graph_are_reported_at_once() {
         let link = |from, to, rate| GraphLink { from, to, rate: Rate(rate), latency: Time(0) };
         let error = Graph::new(2, 0, vec![link(0, 7, 1), link(1, 1, 1), link(0, 1, 0)], Routing::Shortest)
             .unwrap_err();

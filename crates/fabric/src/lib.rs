@@ -504,7 +504,7 @@ mod tests {
     proptest! {
         /// Every route is a chain of links from source to destination, whatever the fabric and the lane.
         #[test]
-        fn routes_are_chains(
+        fn routes_are_chains_of_links(
             dims in prop::collection::vec(any_dim(), 1..4), pair: bool, lane in 0u32..9, a: u32, b: u32
         ) {
             let fabric = spread(&dims, if pair { Spread::Pair } else { Spread::Lane });

@@ -380,7 +380,7 @@ mod tests {
 
     /// An explicit path is the only one of its pair.
     #[test]
-    fn explicit_paths_stay_alone() {
+    fn an_explicit_path_is_the_only_one_of_its_pair() {
         let links = duplex([(0, 2), (1, 3), (2, 4), (2, 5), (3, 4), (3, 5)]);
         let fabric = built(2, 4, links, Routing::Explicit(vec![vec![0, 2, 5, 3, 1]]));
         assert_eq!(fabric.routes(NpuId(0), NpuId(1), 0, 9), [path(&fabric, 0, 1, 0).unwrap()]);
@@ -480,7 +480,7 @@ mod tests {
 
         /// No next hop of a switch is used more than once more than another that has paths left.
         #[test]
-        fn next_hops_are_dealt_evenly(seed: u64, limit in 1u32..20, from in 0u32..16, to in 0u32..16) {
+        fn next_hops_are_used_evenly(seed: u64, limit in 1u32..20, from in 0u32..16, to in 0u32..16) {
             let fabric = fat_tree(4, seed);
             let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
             for path in fabric.routes(NpuId(from), NpuId(to), 0, limit) {
@@ -494,7 +494,7 @@ mod tests {
 
         /// In a regular fabric the paths are those of the lanes that follow.
         #[test]
-        fn lanes_are_several_paths(lane in 0u32..9, limit in 1u32..9, to in 1u32..8) {
+        fn paths_of_a_regular_fabric_are_those_of_the_next_lanes(lane in 0u32..9, limit in 1u32..9, to in 1u32..8) {
             use crate::Dimension;
             use syncline_units::DimKind;
             let dim = |name: &str, kind, size, count| {

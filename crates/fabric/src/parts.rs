@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_to_their_vertices() {
+    fn names_of_vertices_lead_to_their_numbers() {
         let mut parts = Parts::unknown(4, 3, 14);
         parts.levels[1].name = "leaf".to_owned();
         for vertex in 0..7 {

@@ -347,7 +347,7 @@ mod tests {
 
         /// Classes of NPUs and links are numbered without gaps and have the same size.
         #[test]
-        fn classes_are_equal(dims in prop::collection::vec(any_dim(), 1..4)) {
+        fn classes_have_equal_sizes_and_no_gaps(dims in prop::collection::vec(any_dim(), 1..4)) {
             let turns: Vec<Option<Turn>> = dims.iter().map(|&(_, turn)| turn).collect();
             let dims = dims.into_iter().enumerate().map(|(i, (mut dim, _))| { dim.name = i.to_string(); dim });
             let fabric = Fabric::regular(dims.collect()).unwrap();

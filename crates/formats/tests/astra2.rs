@@ -10,7 +10,7 @@ fn source(text: &str) -> Source {
 }
 
 #[test]
-fn a_network() {
+fn a_network_file_is_read() {
     let text = "# speeds are a guess\ntopology: [ Ring, FullyConnected, Switch ]\nnpus_count: [ 8, 4, 2 ]\n\
                 bandwidth: [ 200, 100.5, 5e1 ]  # GB/s\nlatency: [ 0, 0.5, 2000.0 ]\n";
     let (network, warnings) = NetworkFile::parse(source(text)).expect("a network");
@@ -52,7 +52,7 @@ fn missing_files_are_reported_without_an_error_number() {
 }
 
 #[test]
-fn a_system() {
+fn a_system_file_is_read() {
     let text = r#"{"scheduling-policy": "EXPLICIT", "collective-optimization": "baseline", "endpoint-delay": 12.0,
         "active-chunks-per-dimension": 2, "preferred-dataset-splits": 64, "local-mem-bw": 1555.5, "peak-perf": 312,
         "roofline-enabled": 1, "all-reduce-implementation": ["oneDirect12"],
@@ -77,7 +77,7 @@ fn an_empty_system_warns_of_each_default() {
 }
 
 #[test]
-fn a_memory_and_groups() {
+fn memory_and_group_files_are_read() {
     let text = r#"{"memory-type": "PER_NODE_MEMORY_EXPANSION", "remote-mem-latency": 100, "remote-mem-bw": 50.5,
         "num-nodes": 2, "num-npus-per-node": 4}"#;
     let (memory, warnings) = Memory::parse(source(text)).expect("a memory");

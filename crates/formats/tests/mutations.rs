@@ -176,7 +176,7 @@ fn bytes_of(nodes: &[Node]) -> Vec<u8> {
 }
 
 #[test]
-fn chakra_traces() {
+fn chakra_traces_with_changed_bytes_are_read_or_refused() {
     let job = [
         Node::compute(1, "forward", 5),
         Node::roofline(2, "gemm", 1 << 30, 1 << 20).after(&[1]),
@@ -204,7 +204,7 @@ fn chakra_traces() {
 }
 
 #[test]
-fn astra_text() {
+fn astra_text_with_changed_bytes_is_read_or_refused() {
     let layer = "conv1 -1 5 NONE 0 6 ALLTOALL 8 7 ALLREDUCE 1048576 9\n";
     let seeds: Vec<Vec<u8>> = [
         format!("DATA\n1\n{layer}"),
@@ -219,7 +219,7 @@ fn astra_text() {
 }
 
 #[test]
-fn astra_configuration() {
+fn astra_configuration_with_changed_bytes_is_read_or_refused() {
     let network = "# speeds\ntopology: [ Ring, FullyConnected, Switch ]\nnpus_count: [ 8, 4, 2 ]\n\
                    bandwidth: [ 200, 100.5, 5e1 ]  # GB/s\nlatency: [ 0, 0.5, 2000.0 ]\n";
     torment("network", &[network.into()], FREE, |bytes| {
@@ -250,7 +250,7 @@ const COPIES: &str = r#"<algo name="x" nchannels="1" nchunksperloop="2" ngpus="2
 "#;
 
 #[test]
-fn msccl_programs() {
+fn msccl_programs_with_changed_bytes_are_read_or_refused() {
     let seeds = [
         include_bytes!("../src/msccl/testdata/ring_all_reduce.xml").to_vec(),
         include_bytes!("../src/msccl/testdata/two_step_all_to_all.xml").to_vec(),
@@ -267,7 +267,7 @@ fn msccl_programs() {
 }
 
 #[test]
-fn plan_files() {
+fn plan_files_with_changed_bytes_are_read_or_refused() {
     let plan = |name: &str, kind, ranks| {
         let plan = PlanFile::of(&*by_name(name).unwrap(), kind, ranks).unwrap();
         serde_json::to_string(&plan).unwrap().into_bytes()

@@ -101,7 +101,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn notices_survive_encoding(worker in any::<u32>(), number in any::<u64>(), rate in 0.0f64..1e9) {
+        fn a_notice_is_decoded_as_it_was_encoded(worker in any::<u32>(), number in any::<u64>(), rate in 0.0f64..1e9) {
             for notice in [
                 Notice::Admit { worker, incarnation: number },
                 Notice::Rate { rate, key: None },

@@ -67,7 +67,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_is_found(
+        fn the_earliest_entry_is_first(
             len in 1usize..600, moves in prop::collection::vec((any::<prop::sample::Index>(), 0u64..9), 0..60)
         ) {
             let (mut tree, mut times) = (Tree::new(len), vec![NEVER; len]);

@@ -71,7 +71,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_packet_is_small() {
+    fn a_packet_takes_16_bytes() {
         assert_eq!(size_of::<Packet>(), 16);
     }
 

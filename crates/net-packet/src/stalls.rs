@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_are_kept_in_the_order_of_time() {
+    fn the_longest_stalls_are_kept_in_order_of_time() {
         let stall = |flow: u32, idle: u64| Stall {
             flow,
             start: 0,

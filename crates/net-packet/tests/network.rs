@@ -386,7 +386,7 @@ fn rdma_gives_up_after_eight_time_outs() {
 }
 
 #[test]
-fn ports_that_pause_each_other_in_a_cycle_are_told_of() {
+fn a_deadlock_of_pauses_names_the_port_that_holds_most() {
     // Three NPUs, each on a switch of its own; routes go around the ring of switches in one direction, two hops.
     let mut links: Vec<(u32, u32)> = (0..3).flat_map(|npu| [(npu, 3 + npu), (3 + npu, npu)]).collect();
     links.extend((0..3).flat_map(|at| [(3 + at, 3 + (at + 1) % 3), (3 + (at + 1) % 3, 3 + at)]));

@@ -343,7 +343,7 @@ mod tests {
     /// Several senders to one receiver overflow its port if the buffer does not hold everything that they have in
     /// flight.
     #[test]
-    fn no_incast_on_a_lossy_network() {
+    fn direct_is_not_chosen_on_a_lossy_network_if_incast_overflows_a_port() {
         use CollectiveKind::{AllReduce, AllToAll, Reduce};
         let lossy = switch(Some(Bytes(1 << 20)));
         for kind in [AllReduce, AllToAll, Reduce] {

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn all_reduce_over_three_axes() {
+    fn each_composition_of_an_all_reduce_has_its_phases() {
         let of = |composition| phases(composition, CollectiveKind::AllReduce, &[2, 3, 4]);
         assert_eq!(of(Composition::Baseline), "AR0/0 AR1/0 AR2/0");
         assert_eq!(of(Composition::Enhanced), "RS0/0 AR1/1 AR2/1 AG0/0");
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn other_collectives() {
+    fn baseline_compositions_of_other_collectives_have_one_phase_per_axis() {
         let of = |kind| phases(Composition::Baseline, kind, &[2, 3]);
         assert_eq!(of(CollectiveKind::ReduceScatter), "RS0/0 RS1/1");
         assert_eq!(of(CollectiveKind::AllGather), "AG1/1 AG0/0");
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read() {
+    fn names_of_compositions_are_parsed() {
         for composition in Composition::ALL {
             assert_eq!(composition.name().parse(), Ok(composition));
         }
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_grids_are_none() {
+    fn impossible_grids_are_refused() {
         assert!(Grid::new(&[2, 0]).is_none());
         assert!(Grid::new(&[1 << 16, 1 << 16]).is_none());
     }

@@ -275,7 +275,7 @@ mod tests {
     /// As in MSCCL: out of place, one thread block sends on channel 1 what another receives, and a third reduces
     /// scratch into the output and waits for both.
     #[test]
-    fn thread_blocks_with_dependencies() {
+    fn thread_blocks_must_wait_for_those_that_they_depend_on() {
         let seat = |other: u32| {
             format!(
                 r#"{{ "streams": [

@@ -175,7 +175,7 @@ mod tests {
     use crate::algorithm::Ring;
 
     #[test]
-    fn a_ring_of_three() {
+    fn nodes_of_a_ring_depend_on_the_previous_receive() {
         let plan = Plan::of(&Ring, CollectiveKind::ReduceScatter, 3, false).unwrap();
         let nodes: Vec<(&str, &[u32])> = plan.seats[0]
             .nodes

@@ -96,7 +96,7 @@ fn luo2020_table_4_1(nodes: u32, racks: u32) -> [Printed; 5] {
 
 /// claims.csv luo-02: the printed table next to the plans, for racks numbered one after another.
 #[test]
-fn luo2020_table_4_1_against_the_plans() {
+fn luo2020_table_4_1_agrees_with_the_plans() {
     for (nodes, racks) in [(2, 2), (4, 2), (4, 4), (8, 4), (2, 8), (16, 4)] {
         let ranks = nodes * racks;
         let vector = Bytes(u64::from(ranks) * 1000);
@@ -161,7 +161,7 @@ fn sent(composition: Composition, sizes: &[u32], of: impl Fn(usize) -> bool) -> 
 
 /// claims.csv astra-03: bytes sent per NPU in baseline all-reduce over 64 packages.
 #[test]
-fn astra2020_bytes_per_npu() {
+fn bytes_per_npu_match_astra2020() {
     let baseline = |sizes: &[u32]| sent(Composition::Baseline, sizes, |_| true);
     assert_eq!(baseline(&[1, 64, 1]), 126.0 / 64.0);
     assert_eq!(baseline(&[1, 8, 8]), 28.0 / 8.0);
@@ -172,14 +172,14 @@ fn astra2020_bytes_per_npu() {
 
 /// claims.csv astra-07: enhanced sends a quarter of baseline's bytes between packages of 4.
 #[test]
-fn astra2020_inter_package_traffic() {
+fn enhanced_sends_a_quarter_of_the_bytes_between_packages() {
     let between = |composition| sent(composition, &[4, 4, 4], |axis| axis > 0);
     assert_eq!(between(Composition::Baseline) / between(Composition::Enhanced), 4.0);
 }
 
 /// claims.csv dlrm-14: steps of an all-reduce, flat and with a direct local dimension.
 #[test]
-fn dlrm2020_steps() {
+fn steps_of_an_all_reduce_match_dlrm2020() {
     let rounds = |name: &str, kind, ranks| {
         count(&*by_name(name).unwrap(), kind, ranks, Bytes(1 << 20), |_| 0).unwrap().rounds
     };
@@ -210,7 +210,7 @@ fn no_plan_needs_less_than_least_bytes() {
 }
 
 #[test]
-fn times_of_a_ring() {
+fn a_ring_takes_its_rounds_and_bytes_and_has_a_lower_bound() {
     let (alpha, rate, vector) =
         (Time::from_ns(500), Rate::from_bytes_per_s(25_000_000_000), Bytes(8_000_000));
     let counted = count(&*ring(0, CollectiveKind::AllReduce), CollectiveKind::AllReduce, 8, vector, |_| 0);

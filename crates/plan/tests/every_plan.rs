@@ -71,7 +71,7 @@ fn every_algorithm_is_proved_or_refused() {
 }
 
 #[test]
-fn vectors_that_do_not_divide_evenly() {
+fn vectors_that_do_not_divide_evenly_are_proved() {
     for algorithm in examples() {
         for &kind in CollectiveKind::ALL {
             for ranks in [1, 2, 3, 4, 6, 7, 8, 9, 16, 23] {
@@ -90,7 +90,7 @@ fn vectors_that_do_not_divide_evenly() {
 }
 
 #[test]
-fn no_ranks_are_refused() {
+fn zero_ranks_are_refused() {
     for algorithm in examples() {
         for &kind in CollectiveKind::ALL {
             assert!(algorithm.offers(kind, 0).is_err(), "{}", algorithm.name());
@@ -111,7 +111,7 @@ fn a_single_rank_sends_nothing_unless_hubs_have_their_own_seats() {
 
 /// Programs of distant ranks in very large collectives: no overflow, and peers and blocks exist.
 #[test]
-fn large_numbers_of_ranks() {
+fn programs_of_many_ranks_name_existing_peers_and_blocks() {
     for algorithm in examples() {
         for &kind in CollectiveKind::ALL {
             for ranks in [4096, 6561, 16_384, 65_537, 1 << 20, (1 << 20) + 1] {
@@ -141,7 +141,7 @@ fn grids() -> impl Iterator<Item = Grid> {
 }
 
 #[test]
-fn compositions_on_grids() {
+fn compositions_on_grids_are_proved() {
     for grid in grids() {
         for composition in Composition::ALL {
             for &kind in CollectiveKind::ALL {
@@ -180,7 +180,7 @@ fn super_nodes() -> impl Iterator<Item = Grid> {
 }
 
 #[test]
-fn all_reduces_of_super_nodes() {
+fn all_reduces_of_super_nodes_are_proved() {
     let [direct, tree] = ["direct", "double_binary_tree"].map(|name| by_name(name).unwrap());
     // dlrm2020 Table III: direct among the nodes of a super-node, a double binary tree between super-nodes.
     let algorithm = |axis: usize, _| Arc::clone(if axis == 0 { &direct } else { &tree });
@@ -195,7 +195,7 @@ fn all_reduces_of_super_nodes() {
 /// dlrm2020 Table II: all communication from one super-node to the i-th node of any other goes through its own i-th
 /// node.
 #[test]
-fn all_to_alls_of_super_nodes() {
+fn all_to_alls_of_super_nodes_are_proved() {
     let direct = by_name("direct").unwrap();
     for grid in super_nodes() {
         let pick = |_, _| Arc::clone(&direct);

@@ -115,14 +115,14 @@ fn faults(kind: CollectiveKind, seats: Vec<SeatEntry>) -> (String, Option<String
 }
 
 #[test]
-fn a_rank_that_ends_without_a_contribution() {
+fn a_rank_that_ends_without_a_contribution_is_named() {
     let (message, key) = fault(CollectiveKind::ReduceScatter, [vec![receive(1, 0, true)], vec![send(0, 0)]]);
     assert_eq!(message, "rank 1 ends without the contribution of rank 0 in block 1 of 2 of its data");
     assert_eq!(key, None);
 }
 
 #[test]
-fn a_contribution_that_is_added_twice() {
+fn a_contribution_that_is_added_twice_is_named() {
     let programs = [vec![receive(1, 0, true), receive(1, 0, true)], vec![send(0, 0), send(0, 0)]];
     let (message, key) = fault(CollectiveKind::Reduce, programs);
     assert_eq!(message, "seat 0 adds the contribution of rank 1 to block 0 of 2 of its data a second time");
@@ -130,13 +130,13 @@ fn a_contribution_that_is_added_twice() {
 }
 
 #[test]
-fn a_block_that_is_reduced_into_another() {
+fn a_block_that_is_reduced_into_another_is_named() {
     let (message, _) = fault(CollectiveKind::Reduce, [vec![receive(1, 0, true)], vec![send(0, 1)]]);
     assert_eq!(message, "seat 0 reduces element 1 into block 0 of 2 of its data, which holds element 0");
 }
 
 #[test]
-fn a_block_that_is_sent_before_it_arrives() {
+fn a_block_that_is_sent_before_it_arrives_is_named() {
     let programs = [vec![receive(1, 1, false), send(1, 1)], vec![send(0, 1), receive(0, 0, false)]];
     let (message, key) = fault(CollectiveKind::AllGather, programs);
     assert_eq!(
@@ -150,14 +150,14 @@ fn a_block_that_is_sent_before_it_arrives() {
 }
 
 #[test]
-fn a_message_that_does_not_fit() {
+fn a_message_that_does_not_fit_is_refused() {
     let both = OpEntry::Send { to: 0, block: 0, count: 2, of: None, buffer: Buffer::Data };
     let (message, _) = fault(CollectiveKind::Reduce, [vec![receive(1, 0, true)], vec![both]]);
     assert_eq!(message, "seat 0 writes 2 elements into space for 1");
 }
 
 #[test]
-fn a_message_that_is_never_sent_and_one_that_is_never_received() {
+fn messages_that_are_never_sent_or_never_received_are_named() {
     let (message, _) = fault(CollectiveKind::Reduce, [vec![receive(1, 0, true), WAIT], vec![]]);
     assert_eq!(message, "seat 0 receives message 1 from seat 1 on channel 0, which is never sent");
     let (message, key) = fault(CollectiveKind::Broadcast, [vec![send(1, 0)], vec![]]);
@@ -166,7 +166,7 @@ fn a_message_that_is_never_sent_and_one_that_is_never_received() {
 }
 
 #[test]
-fn seats_that_wait_for_each_other() {
+fn seats_that_wait_for_each_other_are_reported_as_a_deadlock() {
     let program = |other| vec![receive(other, 0, true), WAIT, send(other, 0)];
     let (message, _) = fault(CollectiveKind::AllReduce, [program(1), program(0)]);
     assert_eq!(
@@ -176,7 +176,7 @@ fn seats_that_wait_for_each_other() {
 }
 
 #[test]
-fn peers_that_do_not_exist() {
+fn peers_that_do_not_exist_are_refused() {
     let (message, _) = fault(CollectiveKind::Broadcast, [vec![send(0, 0)], vec![]]);
     assert_eq!(message, "seat 0 sends to itself");
     let (message, _) = fault(CollectiveKind::Broadcast, [vec![receive(9, 0, false)], vec![]]);
@@ -184,7 +184,7 @@ fn peers_that_do_not_exist() {
 }
 
 #[test]
-fn a_block_in_the_wrong_place() {
+fn a_block_in_the_wrong_place_is_named() {
     let at = |block, buffer| BlocksEntry { block, count: 1, of: None, buffer };
     let copy =
         |from, to| OpEntry::Copy { from: at(from, Buffer::Data), to: at(to, Buffer::Data), reduce: false };
@@ -196,7 +196,7 @@ fn a_block_in_the_wrong_place() {
 }
 
 #[test]
-fn streams_that_conflict() {
+fn streams_that_conflict_are_refused() {
     let stream = |channel, ops| StreamEntry { channel: Some(channel), ops };
     let first = SeatEntry { streams: vec![stream(0, vec![send(1, 0)]), stream(0, vec![send(1, 1)])] };
     let second = SeatEntry { streams: vec![stream(0, vec![receive(0, 0, false), receive(0, 1, false)])] };
@@ -210,7 +210,7 @@ fn streams_that_conflict() {
 }
 
 #[test]
-fn a_plan_that_is_correct_in_one_order_only() {
+fn a_plan_that_is_correct_in_one_order_only_is_refused() {
     // Stream 1 forwards what stream 0 has received, without waiting for it.
     let stream = |channel, ops| StreamEntry { channel: Some(channel), ops };
     let whole = |to| OpEntry::Send { to, block: 0, count: 2, of: None, buffer: Buffer::Data };
@@ -314,7 +314,7 @@ fn an_order_through_a_rank_that_was_not_notified_does_not_count() {
 }
 
 #[test]
-fn plans_that_are_too_large_to_be_proved() {
+fn plans_that_are_too_large_to_be_proved_are_refused() {
     let copy = |from, to: u32, of| OpEntry::Copy {
         from: BlocksEntry { block: from, count: 1, of: Some(of), buffer: Buffer::Data },
         to: BlocksEntry { block: to, count: 1, of: Some(of), buffer: Buffer::Scratch },

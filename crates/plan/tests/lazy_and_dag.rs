@@ -29,7 +29,7 @@ fn op(node: &Node) -> Option<Op> {
 }
 
 #[test]
-fn the_same_instructions_in_the_same_order() {
+fn both_forms_have_the_same_instructions_in_the_same_order() {
     for ranks in [1, 2, 3, 4, 7, 8, 9, 16, 27] {
         for (algorithm, kind) in offered(ranks) {
             for reverse in [false, true] {
@@ -66,7 +66,7 @@ fn before(nodes: &[Node]) -> Vec<BTreeSet<usize>> {
 }
 
 #[test]
-fn dependencies_equal_waits() {
+fn dependencies_are_those_of_the_waits() {
     for ranks in [2, 3, 5, 8, 9, 16] {
         for (algorithm, kind) in offered(ranks) {
             let plan = Plan::of(&*algorithm, kind, ranks, false).unwrap();
@@ -105,7 +105,7 @@ fn dependencies_equal_waits() {
 }
 
 #[test]
-fn both_forms_are_proved() {
+fn written_plans_are_proved_like_lazy_ones() {
     for ranks in 1..=17 {
         for (algorithm, kind) in offered(ranks) {
             let plan = Plan::of(&*algorithm, kind, ranks, ranks % 2 == 0).unwrap();

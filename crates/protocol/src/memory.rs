@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_are_reused() {
+    fn a_pool_reuses_its_buffers() {
         let mut pool = Pool::default();
         let mut first = pool.take(1000);
         let at = first.region().at;

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read() {
+    fn names_of_elements_are_parsed() {
         for &element in Element::ALL {
             assert_eq!(element.name().parse(), Ok(element));
         }

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn all_halves_are_widened() {
+    fn all_half_precision_values_are_widened_exactly() {
         for bits in 0..=u16::MAX {
             let expected = f16::from_bits(bits).to_f32();
             assert!(same(widen_f16(bits), expected), "{bits:#x}");

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read() {
+    fn names_of_reductions_are_parsed() {
         for &reduction in Reduction::ALL {
             assert_eq!(reduction.name().parse(), Ok(reduction));
         }
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_say_what_to_do() {
+    fn a_refusal_says_what_is_allowed() {
         let text = offered(Element::Bf16, Reduction::BitOr).unwrap_err().to_string();
         assert_eq!(
             text,

@@ -328,7 +328,7 @@ fn the_bound_is_at_most_twice_the_largest_difference() {
 }
 
 #[test]
-fn nans_win() {
+fn a_nan_in_either_operand_gives_nan() {
     for element in [Element::F32, Element::F64, Element::F16, Element::Bf16] {
         let nan = special(element).into_iter().find(|bits| {
             let mut bytes = vec![0; element.bytes()];
@@ -364,7 +364,7 @@ fn truth_is_any_byte_but_zero() {
 }
 
 #[test]
-fn what_is_refused_stays_as_it_was() {
+fn a_refused_reduction_leaves_its_destination_unchanged() {
     let mut dst = [1; 8];
     let pair = reduce_into(Element::F32, Reduction::BitXor, &mut dst, &[2; 8]);
     assert_eq!(pair, Err(Refusal::Pair { element: Element::F32, reduction: Reduction::BitXor }));

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_a_run() {
+    fn a_run_has_the_listed_files() {
         let mut timeline = timeline();
         let run = Run {
             extra: &[("report.html", b"<html>")],

@@ -48,7 +48,7 @@ mod tests {
     use syncline_timeline::{Data, Table};
 
     #[test]
-    fn one_table() {
+    fn a_table_is_written_as_csv() {
         let table = Table::new("links", "a link")
             .with("link", "its name", vec!["a, \"b\"".to_owned(), "c\nd".to_owned()])
             .with("bytes", "how much", vec![-1_i64, i64::MAX])
@@ -63,7 +63,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_value_comes_back(table in any_table()) {
+        fn every_value_reads_back_unchanged(table in any_table()) {
             let text = table_to_csv(&table).unwrap();
             let mut reader = csv::Reader::from_reader(text.as_bytes());
             let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();

@@ -156,7 +156,7 @@ mod tests {
     use super::{is_plain, sha256};
 
     #[test]
-    fn known_hash() {
+    fn the_hash_of_empty_bytes_is_the_published_one() {
         assert_eq!(sha256(b""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     }
 

@@ -292,7 +292,7 @@ mod tests {
     use syncline_timeline::Table;
 
     #[test]
-    fn tables_without_rows_or_columns() {
+    fn tables_without_rows_or_columns_read_back_unchanged() {
         let none = Table::new("none", "nothing");
         assert_eq!(table_from_parquet(table_to_parquet(&none).unwrap()).unwrap(), OwnedTable::from(&none));
         let empty = none.with("a_s", "a time", Vec::<f64>::new()).with("b", "a name", Vec::<String>::new());
@@ -332,7 +332,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tables_come_back_and_bytes_do_not_vary(table in any_table()) {
+        fn tables_read_back_unchanged_and_bytes_do_not_vary(table in any_table()) {
             let bytes = table_to_parquet(&table).unwrap();
             prop_assert_eq!(&bytes, &table_to_parquet(&table).unwrap());
             let back = table_from_parquet(bytes).unwrap();

@@ -55,7 +55,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_come_back_to_the_last_bit(
+        fn numbers_read_back_to_the_last_bit(
             time in proptest::num::f64::NORMAL | proptest::num::f64::SUBNORMAL | proptest::num::f64::ZERO,
             bytes: u64,
             reason: String,

@@ -56,7 +56,7 @@ mod tests {
     use std::num::NonZeroU32;
 
     #[test]
-    fn no_limit_is_a_word() {
+    fn an_absent_limit_is_written_as_a_word() {
         let text =
             r#"{"issue_threshold": "unlimited", "active_chunks": 0, "queues": "per_link", "concurrent": 3}"#;
         let read: Collectives = serde_json::from_str(text).unwrap();

@@ -68,7 +68,7 @@ fn reduce(id: u64, bytes: i64) -> Node {
 }
 
 #[test]
-fn compute_and_collectives_in_order() {
+fn compute_and_collectives_run_in_order() {
     let folder = Folder::new();
     folder.ranks(4, |_| {
         vec![Node::compute(7, "a", 3), reduce(8, 4_000_000).after(&[7]), Node::compute(9, "b", 2).after(&[8])]
@@ -123,7 +123,7 @@ fn involved_dimensions_are_a_grid() {
 }
 
 #[test]
-fn messages_match() {
+fn sends_and_receives_are_matched_or_refused() {
     let folder = Folder::new();
     folder.ranks(4, |rank| match rank {
         1 => vec![Node::send(1, "s", 1, 2, 1_000_000, 5)],

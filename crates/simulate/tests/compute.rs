@@ -36,7 +36,7 @@ fn array(memory: &str, rest: &str) -> String {
 }
 
 #[test]
-fn three_passes_on_a_systolic_array() {
+fn three_passes_on_a_systolic_array_take_the_computed_cycles() {
     // Weight stationary, 2 S b + U a + a b (T - 2):
     //   forward      K = 1000 in 4 rows of tiles, N = 600 in 3 columns, M = 32
     //   input grad   K = 600 in 3, N = 1000 in 4, M = 32

@@ -183,7 +183,7 @@ fn compute_is_rounded_to_microseconds_with_a_warning() {
 }
 
 #[test]
-fn published_workloads_convert() {
+fn published_workloads_are_converted() {
     let Some(folder) = shared("data/astra1/workload") else { return };
     let mut count = 0;
     for entry in fs::read_dir(folder).unwrap() {

@@ -252,7 +252,7 @@ fn defaults_do_not_collapse_if_packets_are_lost() {
 /// Direct is quickest for small collectives, halving-doubling for medium ones, a ring for large ones. All algorithms of
 /// a job along an axis share one turn, so that one rank represents all.
 #[test]
-fn with_defaults_one_rank_represents_all() {
+fn one_rank_represents_all_if_algorithms_are_defaults() {
     // Each of four chunks has a whole number of elements for each rank.
     let reduce = |units: u64| json!({"kind": "all_reduce", "bytes": format!("{}B", units * 24_576)});
     for (shape, size) in [("switch", 8), ("switch", 24), ("ring", 16), ("switch", 128)] {

@@ -47,7 +47,7 @@ fn a_named_ring_takes_the_time_of_a_ring() {
 
 /// If the usual composition has no phase for the algorithm, another composition is chosen.
 #[test]
-fn named_trees_run() {
+fn a_named_tree_runs_in_a_composition_that_has_a_phase_for_it() {
     let shapes = [("switch", 6)];
     let enhanced =
         json!({"all_reduce": "enhanced", "algorithms": {"default": {"all_reduce": "double_binary_tree"}}});

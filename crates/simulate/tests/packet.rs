@@ -35,7 +35,7 @@ fn an_all_reduce_through_the_engine_takes_as_long_as_in_ns3() {
 
 /// If nothing is shared, the models differ only by headers.
 #[test]
-fn models_agree_on_a_lone_transfer() {
+fn models_agree_on_a_single_transfer() {
     for megabytes in [1, 4, 16] {
         let time = |network: Value| {
             let value = json!({
@@ -66,7 +66,7 @@ fn a_run_that_is_cut_off_ends_at_its_limit() {
 
 /// All ranks send to one at the same time through small buffers: packets are lost, and time-outs make the step long.
 #[test]
-fn incast_costs_time_outs() {
+fn incast_through_small_buffers_causes_time_outs() {
     let time = |buffer: &str| {
         let network = json!({"model": "packet", "buffer": buffer, "initial_window": 100});
         let mut value = star(16, "200kB", network);
@@ -149,7 +149,7 @@ fn collectives_of_super_nodes_take_about_as_long_as_with_messages() {
 
 /// Settings that are too slow or too far give an error, not a wrong number.
 #[test]
-fn extremes_are_refused() {
+fn extreme_settings_are_refused() {
     let run = |fabric: Value, network: Value| {
         let scenario: Scenario = serde_json::from_value(json!({
             "schema": "syncline/1",

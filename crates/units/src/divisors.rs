@@ -21,7 +21,7 @@ mod tests {
     use super::{gcd, lcm};
 
     #[test]
-    fn divisors_and_multiples() {
+    fn gcd_and_lcm_include_zero_and_saturate() {
         assert_eq!((gcd(12, 18), gcd(7, 12), gcd(0, 5), gcd(0, 0)), (6, 1, 5, 0));
         assert_eq!((lcm(4, 6), lcm(7, 7), lcm(0, 5), lcm(0, 0)), (12, 7, 0, 0));
         assert_eq!(lcm(u64::MAX, 2), u64::MAX);

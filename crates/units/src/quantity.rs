@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn efficiency_scales_exactly() {
+    fn an_efficiency_scales_a_rate_exactly() {
         assert_eq!("200GB/s".parse::<Rate>().unwrap().scaled(0.94), "188GB/s".parse().unwrap());
     }
 

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn names_round_trip() {
+    fn names_of_collectives_round_trip() {
         for &kind in CollectiveKind::ALL {
             assert_eq!(kind.name().parse(), Ok(kind));
         }

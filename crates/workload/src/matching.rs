@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn mismatches_are_named() {
+    fn collectives_and_messages_that_do_not_match_are_named() {
         let reduce = |bytes| TaskKind::Collective {
             role: RoleId(0),
             kind: CollectiveKind::AllReduce,

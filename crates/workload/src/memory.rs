@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn divided_and_recomputed_activations() {
+    fn divided_and_recomputed_activations_need_less_memory() {
         let kept = |tensor: u32, recompute, sequence, divided_checkpoints| {
             let parallel = Parallel {
                 tensor: Axes::Degree(tensor),

@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn the_groups_of_hier2021_on_its_three_networks() {
+    fn groups_match_hier2021_on_its_three_networks() {
         // Model-parallel and data-parallel ranks by dimension. If neither kind fills a dimension, they share it.
         for (sizes, degree, model, data) in [
             (&[8, 128][..], 16, &[8, 2][..], &[1, 64][..]),

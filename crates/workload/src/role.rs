@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_checked() {
+    fn invalid_lists_of_groups_are_refused() {
         let axes = |size| vec![Axis { size, stride: 0, dim: None }];
         assert!(Role::lists("g", vec![vec![0, 1], vec![2, 3]], axes(2), 4).is_ok());
         for (groups, size, message) in [

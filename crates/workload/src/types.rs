@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_type_or_each() {
+    fn one_type_for_all_or_one_for_each_is_read() {
         let read = |text: &str| serde_json::from_str::<Types>(text).ok();
         assert_eq!(read("\"bf16\""), Some(Types::uniform(DataType::BFloat16)));
         let mixed = Types { gradients: DataType::Float32, ..Types::uniform(DataType::BFloat16) };

@@ -143,7 +143,7 @@ fn varied(peer: Peer, change: usize) -> TaskGraph {
 }
 
 #[test]
-fn graphs_are_alike_only_if_all_about_them_is() {
+fn graphs_are_alike_only_if_they_agree_in_everything() {
     let original = varied(Peer::Ahead(1), 0);
     let alike = |change| original.is_like(RankId(4), &varied(Peer::Rank(RankId(8)), change), RankId(7));
     assert!(alike(0), "a peer by number, equally far");

@@ -150,7 +150,7 @@ fn a_class_that_disagrees_is_reported_once() {
 }
 
 #[test]
-fn groups_of_one_role_may_differ_and_roles_are_told_apart() {
+fn groups_of_one_role_may_differ_and_roles_are_distinguished() {
     let pairs = lists("pairs", &[&[0, 1], &[2, 3]], 4);
     let (large, small) = ([reduce(0, 8)], [reduce(0, 4)]);
     assert_eq!(problems(&each(&[&large, &large, &small, &small], vec![pairs.clone()])), []);
@@ -257,7 +257,7 @@ fn peers_are_other_ranks_of_the_job() {
 }
 
 #[test]
-fn eight_problems_are_told_and_others_counted() {
+fn eight_problems_are_listed_and_the_others_counted() {
     let of = |number: u32| {
         let sends: Vec<TaskKind> = (0..number).map(|tag| send(1, 4, tag)).collect();
         problems(&each(&[&sends, &[]], vec![]))

@@ -76,7 +76,7 @@ proptest! {
     }
 
     #[test]
-    fn a_second_mesh_keeps_the_stages_and_counts_the_ranks_of_each_anew(
+    fn a_second_mesh_keeps_the_stages_and_numbers_the_ranks_of_each_from_zero(
         exponents in prop::array::uniform4(0u32..3),
         cuts in prop::collection::vec(0u32..4, 0..4),
         expert in 0u32..5,

@@ -223,7 +223,7 @@ fn at_most_three_changes_of_different_kinds_are_combined() {
 }
 
 #[test]
-fn what_a_rank_needs_is_told_by_its_parts() {
+fn the_memory_of_a_rank_is_listed_by_its_parts() {
     let layers = blocks(4);
     let problem = refusal(&layers, 4, &Parallel { zero: 3, ..Parallel::default() }, 50_000).unwrap();
     assert_eq!(problem.code, Code::DoesNotFit);
@@ -260,7 +260,7 @@ fn what_a_rank_needs_is_told_by_its_parts() {
 }
 
 #[test]
-fn memory_is_said_in_four_digits_and_the_largest_unit() {
+fn memory_is_shown_with_four_digits_in_the_largest_unit() {
     for (bytes, text) in [
         (0, "0 B"),
         (1, "1 B"),

@@ -33,7 +33,7 @@ def limits(**changes: object) -> Limits:
     return Limits(**given)  # type: ignore[arg-type]
 
 
-def test_square_roots() -> None:
+def test_the_optimum_is_proportional_to_square_roots_of_bytes() -> None:
     assert optimum([(1.0, JOB)], limits()) == pytest.approx([2 / 3 * 1e11, 1 / 3 * 1e11], rel=1e-5)
 
 
@@ -62,7 +62,7 @@ def test_the_order_limits_the_optimum() -> None:
     assert "order (dim2)" in within.reached(found)
 
 
-def test_dollars() -> None:
+def test_a_budget_in_dollars_divides_by_square_roots_of_bytes_over_prices() -> None:
     """Under only a budget c1 b1 + c2 b2 in dollars, rates are proportional to the square roots of bytes over prices."""
     within = limits(rate=None, usd=1000.0, price=Price(0.0, (1e-9, 4e-9)))
     found = optimum([(1.0, JOB)], within)

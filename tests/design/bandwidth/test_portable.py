@@ -53,7 +53,7 @@ def test_the_scenario_of_the_winner_needs_no_module(tmp_path: Path, monkeypatch:
     assert again.summary.iterations == 2
 
 
-def test_the_winner_of_a_module_of_pytorch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_winner_of_a_module_runs_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()

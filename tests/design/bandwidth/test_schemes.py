@@ -32,7 +32,7 @@ def two(first: tuple[float, ...], second: tuple[float, ...], compute: float = 0.
     return Demand(compute, tuple(each for each in exchanges if any(each.bytes)))
 
 
-def test_equal() -> None:
+def test_equal_gives_every_dimension_the_same_share() -> None:
     assert schemes.equal(4).shares == (0.25,) * 4
 
 
@@ -58,7 +58,7 @@ def test_smart_without_a_shared_dimension_is_proportional_to_square_roots() -> N
         ((1e9, 1e9, 0), (0, 1e9, 1e9), "C", ("tensor", "data")),
     ],
 )
-def test_smart_with_a_shared_dimension(
+def test_smart_with_a_shared_dimension_is_the_optimum(
     first: tuple[float, ...], second: tuple[float, ...], case: str, sized_by: tuple[str, ...]
 ) -> None:
     job = two(first, second)
@@ -118,7 +118,7 @@ def test_several_jobs_are_weighted() -> None:
 
 
 @pytest.mark.skipif(not EXPECTED.is_file(), reason="the independent calculation is not at hand")
-def test_allocations_of_hier2021() -> None:
+def test_allocations_match_hier2021() -> None:
     """All 27 allocations with the paper's message sizes: shares within 0.1 %, times within 0.01 %."""
     rows = list(csv.DictReader(EXPECTED.read_text("utf-8").splitlines()))
     assert len(rows) == 27

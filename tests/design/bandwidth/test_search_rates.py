@@ -43,7 +43,7 @@ def test_demand_is_counted_from_the_plans() -> None:
     assert found.compute_s == pytest.approx(5 * 1e-3 / 4, rel=1e-3)
 
 
-def test_predictions_match_simulations() -> None:
+def test_predicted_times_match_simulated_ones() -> None:
     found = search(asked())
     assert [each.scheme for each in found.allocations] == ["equal", "by bytes", "by turns", "optimum"]
     for each in found.allocations:
@@ -124,7 +124,7 @@ def test_an_infeasible_constraint_is_named(changes: dict[str, object], why: str)
     assert why in problem["notes"][0]
 
 
-def test_files_of_a_search_and_a_repeated_run_of_the_winner(tmp_path: Path) -> None:
+def test_the_winner_runs_again_from_the_files_of_a_search(tmp_path: Path) -> None:
     found = search(asked())
     folder = tmp_path / "found"
     names = result_files.save(found, str(folder))
@@ -298,7 +298,7 @@ def test_the_error_for_an_unknown_dimension_lists_the_known_ones() -> None:
     assert "dim1, dim2" in problem["allowed"]
 
 
-def test_a_logical_grid() -> None:
+def test_a_job_on_a_logical_grid_is_searched() -> None:
     found = search(asked(workload={"collective": "all_reduce", "bytes": "64MB"}, collectives={"logical": [4, 8]}))
     assert found.winner.predicted[0] > 0
 

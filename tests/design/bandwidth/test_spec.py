@@ -37,7 +37,7 @@ from tests.design.bandwidth.requests import asked
         ({"bugdet": {}}, "SL0101", "unknown key `bugdet`"),
     ],
 )
-def test_bad_input(changes: dict[str, Any], code: str, text: str) -> None:
+def test_invalid_specs_are_refused(changes: dict[str, Any], code: str, text: str) -> None:
     with pytest.raises(SynclineError) as refused:
         asked(**changes)
     problem = refused.value.diagnostics[0]
@@ -134,7 +134,7 @@ def test_impossible_shapes_are_refused(changes: dict[str, Any], text: str) -> No
     assert text in refused.value.diagnostics[0]["message"]
 
 
-def test_all_factorisations() -> None:
+def test_all_factorisations_are_candidates() -> None:
     request = asked(fabric={"npus": 12, "dims": [1, 2, 3], "kinds": ["ring", ["switch", "fully_connected"]]})
     shapes = [candidate.shape for candidate in request.candidates()]
     assert shapes[0] == "Ring(12)"
@@ -145,7 +145,7 @@ def test_all_factorisations() -> None:
     assert all(candidate.npus == 12 for candidate in request.candidates())
 
 
-def test_names_of_dimensions() -> None:
+def test_dimensions_may_have_names() -> None:
     request = asked(fabric={"shape": "Ring(4)_Switch(8)", "names": ["node", "scale-out"]})
     assert request.candidates() == [Candidate("Ring(4)_Switch(8)", ("node", "scale-out"), (4, 8))]
 

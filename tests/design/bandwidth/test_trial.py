@@ -33,7 +33,7 @@ def alone(kind: str, **changes: Any) -> SearchResult:
     return search(asked(workload={"collective": kind, "bytes": "1GB"}, **changes))
 
 
-def test_unions_of_intervals() -> None:
+def test_overlapping_intervals_count_once() -> None:
     assert _covered([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (1.5, 2.0)]) == pytest.approx(4.0)
     assert _covered([]) == 0.0
 

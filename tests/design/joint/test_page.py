@@ -92,7 +92,7 @@ def test_blocks_of_servers_keep_the_sums() -> None:
     assert cells["transfers"][at] == sum(matrix[a][b] for a in range(6, 9) for b in range(297, 300))
 
 
-def test_names_are_escaped(found: Found) -> None:
+def test_names_are_escaped_in_the_page(found: Found) -> None:
     spec = found.request.spec.model_copy(update={"name": "<script>alert(1)</script>"})
     text = page_of(replace(found, request=replace(found.request, spec=spec))).decode()
     assert "<script>alert" not in text

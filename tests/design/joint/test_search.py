@@ -48,7 +48,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     return simulate(search(read(asked(tmp_path_factory.mktemp("joint")))))
 
 
-def test_the_same_every_time(found: Found, tmp_path: Path):
+def test_a_search_gives_the_same_result_for_the_same_seed(found: Found, tmp_path: Path):
     again = search(read(asked(tmp_path)))
     assert again.answer == found.answer
     assert [each.answer for each in again.others] == [each.answer for each in found.others]
@@ -74,7 +74,7 @@ def test_prediction_and_simulation_agree(found: Found):
     assert found.simulated_s == pytest.approx(found.answer.step_s, rel=0.1)
 
 
-def test_prices_of_table_3(tmp_path: Path):
+def test_prices_match_table_3_of_topoopt2022(tmp_path: Path):
     # topoopt2022 Table 3: an interface takes a NIC, a transceiver, two ports of patch panels, a 1x2 switch and 500 m of
     # fibre; four of them 4,536 dollars. Ideal fat-trees cost about twice as much; see 5.2.
     request = read(asked(tmp_path, servers=128, degree=4, link="100Gb/s", compare=["ideal", "same_price"]))
@@ -85,7 +85,7 @@ def test_prices_of_table_3(tmp_path: Path):
     assert 100e9 < same.rate < 200e9
 
 
-def test_traffic_adds_up(found: Found):
+def test_traffic_is_the_sum_of_transfers_and_all_reduces(found: Found):
     sent = traffic_of(found)
     moved = sum(size for *_, size in found.answer.transfers)
     assert sum(map(sum, sent.transfers)) == moved
@@ -166,7 +166,7 @@ def test_a_first_strategy_is_not_called_data_parallelism(tmp_path: Path):
     assert "does not fit into memory, and the first strategy that does" in text
 
 
-def test_other_networks(tmp_path: Path):
+def test_a_search_is_compared_with_other_networks(tmp_path: Path):
     every = ["ideal", "same_price", "oversubscribed", "expander"]
     result = search(read(asked(tmp_path, compare=every, link="100Gb/s", search={"method": "greedy"})))
     assert [each.baseline.name for each in result.others] == every
@@ -177,7 +177,7 @@ def test_other_networks(tmp_path: Path):
     assert cost["oversubscribed"] < cost["ideal"]
 
 
-def test_memory_limits_strategies(tmp_path: Path):
+def test_strategies_fit_into_the_memory_of_servers(tmp_path: Path):
     tables = {"tables": 4, "entries": 10_000_000, "top_layers": 3, "bottom_layers": 2}
     server = {"accelerator": "V100-SXM2-16GB", "limit_memory": True}
     fits = search(read(asked(tmp_path, parameters=tables, server=server, compare=[])))
@@ -211,7 +211,7 @@ def test_memory_limits_strategies(tmp_path: Path):
         ({"parameters": {"batch": "many"}}, "whole number"),
     ],
 )
-def test_bad_input(tmp_path: Path, changes: dict[str, Any], text: str):
+def test_invalid_specs_are_refused(tmp_path: Path, changes: dict[str, Any], text: str):
     with pytest.raises(SynclineError) as refused:
         search(read(asked(tmp_path, **changes)))
     assert text in str(refused.value)
@@ -230,7 +230,7 @@ def test_the_screen_compares_with_the_same_price(found: Found):
         assert max(map(len, text.splitlines())) <= width
 
 
-def test_the_command(cli: Cli):
+def test_the_command_writes_its_files_and_never_replaces_others(cli: Cli):
     path = asked(cli.folder, search={"proposals": 100})
     done = cli("design", "joint", path, "--out", "out")
     assert done.returncode == 0, done.stderr

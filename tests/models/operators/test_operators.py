@@ -17,7 +17,7 @@ from syncline.models.types import types
 FOUR = Cluster(servers=8, accelerators=4, rate="200GB/s", memory=None)
 
 
-def test_sizes_of_the_released_graphs():
+def test_built_graphs_have_the_sizes_of_the_released_ones():
     # facts of TopoOpt's release: dlrm_16 has 40 operators, dlrm_128 88, transformer_16 61.
     small = {"tables": 16, "bottom": 1024, "top": 2048, "embedding": 256}
     assert len(build("dlrm", small).operators) == 40

@@ -95,7 +95,7 @@ def test_inputs_may_be_identifiers(scenario: Callable[[str], Loaded]) -> None:
     assert workload["layers"][0]["outputs"] == 32 * 7 * 8
 
 
-def test_a_factory_that_needs_values(scenario: Callable[[str], Loaded]) -> None:
+def test_a_factory_that_needs_values_must_be_built_for_real(scenario: Callable[[str], Loaded]) -> None:
     text = "module: 'nets:needs_values', inputs: [{ shape: [8] }]"
     assert scenario(f"{text}, build: real").check() == []
     with pytest.raises(SynclineError, match="build: real"):

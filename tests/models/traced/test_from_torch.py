@@ -97,7 +97,7 @@ def test_seventy_billion_parameters_need_no_memory():
     assert int(grown) < 600_000, grown
 
 
-def test_a_llama_by_hand():
+def test_a_llama_has_the_numbers_calculated_by_hand():
     hidden, heads, pairs, inner, words, sequence, batch = 64, 8, 2, 96, 100, 16, 3
     traced = from_torch(
         on_meta(lambda: Llama(2, hidden, heads, pairs, inner, words)), meta(batch, sequence, dtype=torch.long)
@@ -150,7 +150,7 @@ def test_recurrent_networks_are_products():
     assert len(traced.layers) == 2
 
 
-def test_attention_of_pytorch():
+def test_attention_of_pytorch_is_traced():
     traced = from_torch(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), torch.zeros(2, 5, 16))
     names = [layer.name for layer in traced.layers]
     assert names == ["self_attn.in_proj_weight", "self_attn.out_proj", "linear1", "linear2"]
@@ -167,7 +167,7 @@ def test_attention_of_pytorch():
         (nn.ConvTranspose2d(3, 5, 4, stride=2), (2, 3, 6, 6), 2 * 3 * 36 * 5 * 16),
     ],
 )
-def test_convolutions_of_all_kinds(module, inputs, multiply_adds):
+def test_convolutions_of_all_kinds_have_their_multiply_adds(module, inputs, multiply_adds):
     traced = from_torch(module, torch.zeros(inputs))
     assert traced.parameters == sum(each.numel() for each in module.parameters())
     assert traced.multiply_adds == multiply_adds
@@ -176,7 +176,7 @@ def test_convolutions_of_all_kinds(module, inputs, multiply_adds):
         assert sum(p.m * p.k * p.n * p.count for p in work.products) == multiply_adds
 
 
-def test_any_parallelisation_and_compute_model():
+def test_a_traced_network_runs_with_any_parallelisation_and_compute_model():
     traced = from_torch(
         on_meta(lambda: Llama(2, 64, 8, 2, 96, 100)),
         meta(4, 16, dtype=torch.long),
@@ -239,7 +239,7 @@ def test_a_traced_layer_takes_the_time_of_a_custom_one(parallel):
     assert step_time(traced, parallel, compute) == step_time(native, parallel, compute)
 
 
-def test_a_linear_layer_on_a_systolic_array_by_hand():
+def test_a_linear_layer_on_a_systolic_array_takes_the_time_by_hand():
     traced = from_torch(nn.Linear(1000, 600, bias=False), meta(32, 1000))
     _, compute = step_time(traced.workload(), {"data": "all"}, {"model": "systolic", "memory": "300GB/s"})
     # Nanoseconds at 1 GHz. Forward: 4 x 3 tiles of weights, longer than its 2,604,800 bytes take (8682.667).

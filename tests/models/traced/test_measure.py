@@ -116,6 +116,6 @@ def test_times_are_written_in_suitable_units():
     ]
 
 
-def test_quartiles():
+def test_quartiles_are_values_of_the_sample():
     assert _quartiles([7]) == (7, 7)
     assert _quartiles([1, 2, 3, 4, 5]) == (2, 4)

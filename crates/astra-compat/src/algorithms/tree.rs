@@ -164,7 +164,7 @@ mod tests {
     use super::relatives;
 
     #[test]
-    fn trees_of_eight() {
+    fn both_trees_of_eight_ranks_have_the_expected_parents_and_children() {
         // First: 7 -> 3 -> (1, 5) -> (0, 2), (4, 6).
         assert_eq!(relatives(8, 7, false), [None, Some(3), None]);
         assert_eq!(relatives(8, 3, false), [Some(7), Some(1), Some(5)]);

@@ -71,7 +71,9 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
         /// Against a direct transcription of the pseudo-code: a matrix, searched for its largest entry in each round.
         #[test]
-        fn as_the_pseudo_code(bytes in prop::collection::vec(0u64..1000, 36), degree in 1u32..5, halving: bool) {
+        fn circuits_equal_those_of_the_pseudo_code(
+            bytes in prop::collection::vec(0u64..1000, 36), degree in 1u32..5, halving: bool,
+        ) {
             let pairs = (0..6u32).flat_map(|from| (0..6u32).map(move |to| (from, to)));
             let demand: Vec<_> = pairs.zip(bytes).filter(|((from, to), _)| from != to).collect();
             let discount = if halving { Discount::Halving } else { Discount::None };

@@ -82,7 +82,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn change_for_seven_of_twelve() {
+    fn a_route_uses_the_fewest_coins() {
         // 7 = 1 + 1 + 5.
         let change = CoinChange::new(12, &[1, 5]);
         let route = change.route(2, 9).unwrap();
@@ -96,7 +96,7 @@ mod tests {
     proptest! {
         /// The distance is that of a breadth-first search over the members, and the route is a path of that length.
         #[test]
-        fn shortest_on_the_circulant(members in 2u32..120, coins in prop::collection::vec(1u32..120, 1..6)) {
+        fn routes_on_a_circulant_are_shortest(members in 2u32..120, coins in prop::collection::vec(1u32..120, 1..6)) {
             let coins: Vec<u32> = coins.into_iter().map(|coin| coin % members).filter(|&coin| coin > 0).collect();
             let change = CoinChange::new(members, &coins);
             // Relax edges until nothing changes (Bellman and Ford), from an arbitrary member.

@@ -121,7 +121,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_rings_of_twelve_servers() {
+    fn twelve_servers_have_rings_with_four_strides() {
         // topoopt2022 3.3.
         assert_eq!(totient_perms(12), [1, 5, 7, 11]);
         assert_eq!(totient_perms(1), [0u32; 0]);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn selection_suits_the_transfers() {
+    fn the_selected_strides_suit_the_transfers() {
         // Transfers between servers that are 5 apart.
         let members: Vec<u32> = (0..12).collect();
         let mut transfers = Transfers::new(12);

@@ -93,7 +93,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_shortest_of_all_paths(edges in prop::collection::vec((0u32..7, 0u32..7), 0..22), count in 1usize..6) {
+        fn the_shortest_of_all_paths_are_found(
+            edges in prop::collection::vec((0u32..7, 0u32..7), 0..22), count in 1usize..6,
+        ) {
             let mut neighbours = vec![Vec::new(); 7];
             for (from, to) in edges {
                 if from != to && !neighbours[from as usize].contains(&to) {

@@ -313,7 +313,7 @@ mod tests {
     /// Rings come apart most easily: at degree 2, mixing leaves several cycles, which are then joined into
     /// one.
     #[test]
-    fn components_are_joined() {
+    fn separate_components_are_joined() {
         let mut apart = 0;
         for seed in 0..50 {
             let mut graph = Exchanging::circulant(12, 2);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_are_different_draws() {
+    fn different_seeds_give_different_graphs() {
         let graphs: std::collections::BTreeSet<Vec<Edge>> =
             (0..20).map(|seed| regular("hosts", 20, 4, seed).unwrap()).collect();
         assert_eq!(graphs.len(), 20);
@@ -335,7 +335,7 @@ mod tests {
     /// The second-largest eigenvalue of a random regular graph is near 2√(d − 1) (Friedman 2008). No large
     /// graph has a smaller one (Alon and Boppana), so none expands better.
     #[test]
-    fn they_expand() {
+    fn random_regular_graphs_expand_nearly_optimally() {
         for (count, degree, seed) in [(200, 8, 1), (300, 4, 2), (101, 6, 3)] {
             let edges = regular("hosts", count, degree, seed).unwrap();
             // Power iteration on the square of the adjacency matrix, away from the vector of ones.

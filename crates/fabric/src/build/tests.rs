@@ -63,7 +63,7 @@ fn forgotten(fabric: &Fabric) -> Fabric {
 /// Al-Fares et al. 2008: k³/4 hosts, 5k²/4 switches of k ports, three links per host, full bisection, six
 /// links between pods.
 #[test]
-fn fat_trees_match_al_fares() {
+fn fat_trees_have_the_numbers_of_al_fares() {
     for k in [2u32, 4, 6, 8, 16] {
         let tree = family(&format!(r#"{{"fat_tree": {{"k": {k}, "rate": "100Gb/s"}}}}"#));
         let hosts = k * k * k / 4;
@@ -115,7 +115,7 @@ fn leaf_spines_have_two_levels_or_three() {
 /// Kim et al. 2008: the canonical dragonfly has a·h + 1 groups, one link between any two, and routers of p +
 /// a − 1 + h ports.
 #[test]
-fn dragonflies_are_balanced() {
+fn dragonflies_have_the_numbers_of_kim() {
     for (p, a, h) in [(1u32, 2u32, 1u32), (2, 4, 2), (3, 6, 3)] {
         let fly = family(&format!(r#"{{"dragonfly": {{"p": {p}, "a": {a}, "h": {h}, "rate": "100Gb/s"}}}}"#));
         let groups = a * h + 1;
@@ -210,7 +210,7 @@ fn meshes_are_crossed_dimension_by_dimension() {
 /// NPUs of a node communicate over its switches, and with other nodes over the network, never through other
 /// NPUs or shared cards.
 #[test]
-fn nodes_talk_inside_and_outside() {
+fn npus_reach_their_node_over_its_switches_and_others_over_the_network() {
     let outer =
         r#""network": {"leaf_spine": {"leaves": 2, "hosts_per_leaf": 8, "spines": 2, "rate": "100Gb/s"}}"#;
     let own = built(&format!(r#"{{{outer}, "nodes": {{"npus": 4, "rate": "450GB/s"}}}}"#));

@@ -71,7 +71,7 @@ fn links_where_messages_may_meet_cannot_queue() {
 
 /// Four hosts of a leaf share its uplink: they cannot be turned into each other if messages queue there.
 #[test]
-fn hosts_that_share_an_uplink_stay() {
+fn hosts_that_share_an_uplink_are_not_turned_if_messages_queue() {
     let fabric = leaves("100Gb/s");
     let npus = || Symmetry::of_npus(vec![axis(4, 1, 1), axis(3, 4, 1)]);
     let flows = ring(&npus(), 12, &[4]);

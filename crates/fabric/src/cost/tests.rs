@@ -48,7 +48,7 @@ fn pieces(bill: &Bill, component: Component) -> u64 {
 
 /// hier2021 Fig. 12: three NPUs on a switch by links of 10 GB/s cost 60 + 1440 + 720 dollars.
 #[test]
-fn the_example_of_hier2021() {
+fn a_bill_matches_the_example_of_hier2021() {
     let fabric = Fabric::regular(vec![dim("dim1", DimKind::Switch, 3, rate("10GB/s"))]).unwrap();
     let bill = bill(&fabric, &hier2021()).unwrap();
     let lines: Vec<_> =
@@ -66,7 +66,7 @@ fn the_example_of_hier2021() {
 /// cable serves both directions (the reading that reproduces the largest ratios of hier2021 VI-C). LIBRA
 /// counts each direction.
 #[test]
-fn rings_and_full_connections_by_the_rate_of_an_npu() {
+fn rings_and_full_connections_are_priced_by_the_rate_of_an_npu() {
     for kind in [DimKind::Ring, DimKind::FullyConnected] {
         let spread = Dimension::new("a".into(), kind, 8).with_rate_per_npu(rate("70GB/s"));
         let fabric = Fabric::regular(vec![spread]).unwrap();
@@ -85,7 +85,7 @@ fn rings_and_full_connections_by_the_rate_of_an_npu() {
 /// fibre, and two ports of patch panels with a 1x2 switch, or a port of an OCS. In a fat-tree: a NIC, 6
 /// transceivers, 5 switch ports, 3 fibres.
 #[test]
-fn servers_of_topoopt2022() {
+fn the_price_of_a_server_matches_topoopt2022() {
     let each = |fabric: &Fabric, direct| bill(fabric, &topoopt2022(direct)).unwrap().usd_per_npu();
     let joined = |degree: u32, rate: &str| {
         built(&format!(
@@ -121,7 +121,7 @@ fn servers_of_topoopt2022() {
 /// oversubscribed only at the top of the rack. A port of the switch is 1/32 of its price, and a quarter of
 /// that at 25 Gb/s.
 #[test]
-fn machines_of_luo2020() {
+fn the_price_of_a_machine_matches_luo2020() {
     let prices = list(
         r#"{"nic": {"by_rate": [{"rate": "25Gb/s", "usd": 260}, {"rate": "25Gb/s", "usd": 325, "ports": 2}, {"rate": "100Gb/s", "usd": 795}]},
             "switch_port": {"by_rate": [{"rate": "25Gb/s", "usd": 21077, "ports": 128}, {"rate": "100Gb/s", "usd": 21077, "ports": 32}]},
@@ -212,7 +212,7 @@ proptest! {
 
     /// The total is the sum of the lines, and a line is its quantity times its unit price.
     #[test]
-    fn lines_add_up(fabric in any_dims()) {
+    fn the_total_is_the_sum_of_the_lines(fabric in any_dims()) {
         let bill = bill(&fabric, &topoopt2022(Direct::Ocs)).unwrap();
         prop_assert_eq!(bill.usd, bill.items.iter().map(|item| item.usd).sum::<f64>());
         for item in &bill.items {
@@ -224,7 +224,7 @@ proptest! {
 
 /// A fabric of a million NPUs is priced without visiting its links.
 #[test]
-fn a_million_npus_at_once() {
+fn a_fabric_of_a_million_npus_is_priced_quickly() {
     let dims = vec![
         dim("a", DimKind::Ring, 16, rate("200GB/s")),
         dim("b", DimKind::FullyConnected, 8, rate("25GB/s")),
@@ -241,7 +241,7 @@ fn a_million_npus_at_once() {
 
 /// Headers are paid for, because the rate on the wire is bought. Broken links were bought intact.
 #[test]
-fn what_is_bought_is_neither_payload_nor_broken() {
+fn headers_and_broken_links_do_not_change_the_price() {
     let whole = dim("a", DimKind::Ring, 4, rate("10GB/s"));
     let framed = whole.clone().with_payload(rate("9GB/s"));
     let cost = |dim: Dimension| bill(&Fabric::regular(vec![dim]).unwrap(), &hier2021()).unwrap().usd;
@@ -297,7 +297,7 @@ fn tiers_have_their_own_prices() {
 
 /// NPUs that share cards over PCIe have as many NICs as cards; links inside a node may be left out.
 #[test]
-fn nodes_with_cards() {
+fn npus_that_share_cards_have_as_many_nics_as_cards() {
     let json = r#"{"network": {"leaf_spine": {"leaves": 2, "hosts_per_leaf": 4, "spines": 2, "rate": "100Gb/s"}},
                    "nodes": {"npus": 8, "nics": 2, "rate": "300GB/s", "pcie_rate": "64GB/s"}}"#;
     let fabric = built(json);
@@ -320,7 +320,7 @@ fn nodes_with_cards() {
 
 /// Hosts use the cheapest cards; switches are boxes with enough ports.
 #[test]
-fn cards_and_boxes() {
+fn hosts_use_the_cheapest_cards_and_switches_have_enough_ports() {
     let prices = list(
         r#"{"link": {"usd": 10}, "npu": {"usd": 1000, "watts": 400},
             "nic": {"by_rate": [{"rate": "25Gb/s", "usd": 260}, {"rate": "25Gb/s", "usd": 325, "ports": 2}, {"rate": "100Gb/s", "usd": 795, "watts": 20}]},

@@ -129,7 +129,7 @@ fn a_workload_of_simai_is_recognised() {
 }
 
 #[test]
-fn several_errors_come_together() {
+fn several_errors_are_reported_together() {
     let errors =
         parse(&format!("DATA\n2\n{}\n{}", LAYER.replace("NONE", "NOEN"), LAYER.replace("ALLTOALL", "A2A")));
     let errors = errors.unwrap_err();
@@ -139,7 +139,7 @@ fn several_errors_come_together() {
 
 proptest! {
     #[test]
-    fn no_text_panics(text in "\\PC*|[ \t\nA-Z0-9_:-]*") {
+    fn no_text_makes_the_reader_panic(text in "\\PC*|[ \t\nA-Z0-9_:-]*") {
         let _ = parse(&text);
     }
 

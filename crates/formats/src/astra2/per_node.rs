@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_name_prefixes() {
+    fn node_ids_map_to_file_prefixes() {
         let read = |text: &str| parse(&Source::new("nodes.yaml", text));
         let nodes = read("12: folder/ring\n7: 'tree'\n").unwrap();
         assert_eq!(nodes, BTreeMap::from([(7, "tree".to_owned()), (12, "folder/ring".to_owned())]));

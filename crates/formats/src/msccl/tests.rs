@@ -33,7 +33,7 @@ fn handwritten_programs_are_correct_and_round_trip() {
 }
 
 #[test]
-fn steps_become_instructions() {
+fn steps_of_a_program_become_instructions() {
     let ring = read_text(RING).unwrap();
     let ops = &ring.seats[1].streams[0].ops;
     assert_eq!(ops.len(), 1 + 3 + 3 + 3 + 2);
@@ -452,7 +452,7 @@ fn files_with_a_fifth_level_are_refused() {
 }
 
 #[test]
-fn names_round_trip() {
+fn names_with_special_characters_round_trip() {
     let mut plan = read_text(RING).unwrap();
     plan.name = "a \"b\" <c> & 'd' \u{e9}".to_owned();
     assert_eq!(read_text(&write(&plan).unwrap()).unwrap().name, plan.name);
@@ -460,7 +460,9 @@ fn names_round_trip() {
 
 proptest! {
     #[test]
-    fn no_text_panics(text in "\\PC*|(<(/?)(algo|gpu|tb|step)( [a-z]{1,6}=\"[0-9a-z-]{0,4}\"){0,4}(/?)>){0,8}") {
+    fn no_text_makes_the_reader_panic(
+        text in "\\PC*|(<(/?)(algo|gpu|tb|step)( [a-z]{1,6}=\"[0-9a-z-]{0,4}\"){0,4}(/?)>){0,8}",
+    ) {
         let _ = read_text(&text);
     }
 

@@ -285,7 +285,7 @@ mod tests {
 
     /// RFC 9438, 4.2: W(t) = C (t - K)^3 + W_max.
     #[test]
-    fn cubic_is_a_cubic() {
+    fn cubic_follows_the_function_of_rfc_9438() {
         let mut control = Control::new(Congestion::Cubic, 1_000 * MSS);
         control.lost(1_000 * MSS, MSS, false);
         control.window = control.threshold;

@@ -58,7 +58,7 @@ mod tests {
     const MS: u64 = 1_000_000_000;
 
     #[test]
-    fn the_first_sample_and_the_next() {
+    fn samples_set_the_time_out_as_rfc_6298_requires() {
         let mut rtt = Rtt::new(1000 * MS, MS);
         assert_eq!(rtt.timeout, 1000 * MS);
         rtt.sample(80 * MS);

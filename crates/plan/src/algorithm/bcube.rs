@@ -166,7 +166,7 @@ mod tests {
     use crate::algorithm::tests::{proves, sends};
 
     #[test]
-    fn two_digits_in_base_three() {
+    fn rank_4_of_9_sends_along_both_digits_of_its_number() {
         let cube = BCube::new(3).unwrap();
         assert_eq!(
             sends(&cube, CollectiveKind::AllReduce, 9, 4, 0),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn proved_for_powers_and_refused_for_others() {
+    fn plans_are_proved_for_powers_of_the_base_and_refused_for_others() {
         for (base, powers) in [(2, 7), (3, 4), (4, 4), (5, 3), (8, 3), (64, 2)] {
             for &kind in OFFERED {
                 assert_eq!(proves(&BCube::new(base).unwrap(), kind, 64), powers, "{base}");

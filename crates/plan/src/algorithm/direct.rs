@@ -159,7 +159,7 @@ mod tests {
     use crate::program::program;
 
     #[test]
-    fn rank_1_of_4_as_in_figure_5() {
+    fn rank_1_of_4_sends_as_in_figure_5() {
         let sent = |kind| sends(&Direct::default(), kind, 4, 1, 0);
         assert_eq!(sent(CollectiveKind::ReduceScatter), [(2, 2, 1, 4), (3, 3, 1, 4), (0, 0, 1, 4)]);
         assert_eq!(sent(CollectiveKind::AllGather), [(2, 1, 1, 4), (3, 1, 1, 4), (0, 1, 1, 4)]);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn proved() {
+    fn plans_are_proved_for_every_number_of_ranks() {
         for window in [None, NonZeroU32::new(1), NonZeroU32::new(3), NonZeroU32::new(100)] {
             for &kind in CollectiveKind::ALL {
                 assert_eq!(proves(&Direct::new(window), kind, 12), 12);

@@ -130,7 +130,7 @@ mod tests {
     use crate::algorithm::tests::{proves, sends};
 
     #[test]
-    fn sixteen_ranks() {
+    fn both_trees_of_sixteen_ranks_have_the_expected_edges() {
         let below = |rank, stream| -> Vec<u32> {
             let sent = sends(&DoubleBinaryTree, CollectiveKind::Broadcast, 16, rank, stream);
             sent.iter().map(|sent| sent.0).collect()
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn proved() {
+    fn plans_are_proved_for_every_number_of_ranks() {
         for &kind in OFFERED {
             assert_eq!(proves(&DoubleBinaryTree, kind, 40), 40);
         }

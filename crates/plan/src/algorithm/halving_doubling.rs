@@ -200,7 +200,7 @@ mod tests {
     use crate::algorithm::tests::{proves, sends};
 
     #[test]
-    fn all_reduce_sends_most_to_the_nearest() {
+    fn an_all_reduce_sends_most_to_the_nearest_rank() {
         assert_eq!(
             sends(&HalvingDoubling, CollectiveKind::AllReduce, 8, 0, 0),
             [(1, 4, 4, 8), (2, 2, 2, 8), (4, 1, 1, 8), (4, 0, 1, 8), (2, 0, 2, 8), (1, 0, 4, 8)]
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn reduce_scatter_of_a_power_of_two() {
+    fn reduce_scatter_halves_and_all_gather_doubles_the_blocks_sent() {
         assert_eq!(
             sends(&HalvingDoubling, CollectiveKind::ReduceScatter, 8, 5, 0),
             [(1, 0, 4, 8), (7, 6, 2, 8), (4, 4, 1, 8)]
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn proved() {
+    fn plans_are_proved_for_every_number_of_ranks() {
         for &kind in OFFERED {
             assert_eq!(proves(&HalvingDoubling, kind, 20), 20);
         }

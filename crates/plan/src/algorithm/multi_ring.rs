@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rings_of_twelve_servers() {
+    fn twelve_servers_have_rings_with_four_steps() {
         // topoopt2022 3.3: n = 12 has the rings p = 1, 5, 7, 11.
         let possible: Vec<u32> =
             (1..12).filter(|&step| rings(&[step]).offers(CollectiveKind::AllReduce, 12).is_ok()).collect();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_and_their_inverses() {
+    fn the_inverse_of_a_step_undoes_it() {
         for ranks in 2..60u32 {
             for step in 1..ranks {
                 let found = inverse(step, ranks);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn proved() {
+    fn plans_are_proved_for_ranks_coprime_with_every_step() {
         // All numbers of ranks that are coprime with 5 and 7, with a step larger than some of them.
         assert_eq!(proves(&rings(&[1, 5, 7]), CollectiveKind::AllReduce, 16), 11);
         assert_eq!(proves(&rings(&[1, 1, 3]), CollectiveKind::AllReduce, 8), 6);

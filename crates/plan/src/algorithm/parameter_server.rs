@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_central_hub_with_its_own_seat() {
+    fn a_central_hub_has_a_seat_of_its_own() {
         let server = with(Placement::Central, 0);
         assert_eq!(server.seats(4), 5);
         assert_eq!(sends(&server, CollectiveKind::AllReduce, 4, 2, 0), [(4, 0, 1, 1)]);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn two_hubs_among_four_ranks() {
+    fn two_hubs_among_four_ranks_hold_half_of_the_vector_each() {
         let server = with(Placement::ColocatedSharded, 2);
         let sent = |rank| sends(&server, CollectiveKind::AllReduce, 4, rank, 0);
         assert_eq!(sent(0), [(2, 1, 1, 2), (1, 0, 1, 2), (2, 0, 1, 2), (3, 0, 1, 2)]);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn proved() {
+    fn plans_are_proved_for_every_placement() {
         for placement in Placement::ALL {
             assert_eq!(proves(&with(placement, 0), CollectiveKind::AllReduce, 12), 12);
         }

@@ -200,7 +200,7 @@ mod tests {
     use crate::algorithm::tests::{proves, sends};
 
     #[test]
-    fn rank_0_of_4_as_in_the_text() {
+    fn rank_0_of_4_sends_as_in_the_documentation() {
         let sent = |kind| sends(&Ring, kind, 4, 0, 0);
         assert_eq!(sent(CollectiveKind::ReduceScatter), [(1, 3, 1, 4), (1, 2, 1, 4), (1, 1, 1, 4)]);
         assert_eq!(sent(CollectiveKind::AllGather), [(1, 0, 1, 4), (1, 3, 1, 4), (1, 2, 1, 4)]);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn proved() {
+    fn plans_are_proved_for_every_number_of_ranks() {
         for &kind in CollectiveKind::ALL {
             assert_eq!(proves(&Ring, kind, 16), 16);
         }

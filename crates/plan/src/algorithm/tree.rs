@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn fan_out_of_four() {
+    fn a_parent_has_at_most_as_many_children_as_the_fan_out() {
         let tree = Tree::new(Shape::FanOut(NonZeroU32::new(4).unwrap()));
         assert_eq!(to(&tree, 7, 0), [1, 2, 3, 4]);
         assert_eq!(to(&tree, 7, 1), [5, 6]);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn proved() {
+    fn plans_are_proved_for_every_number_of_ranks() {
         for shape in [1, 2, 3, 4, 7, u32::MAX].map(|k| Shape::FanOut(NonZeroU32::new(k).unwrap())) {
             for &kind in OFFERED {
                 assert_eq!(proves(&Tree::new(shape), kind, 20), 20);

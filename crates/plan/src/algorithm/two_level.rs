@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn four_ranks_in_two_groups() {
+    fn four_ranks_in_two_groups_send_inside_then_across_then_inside() {
         assert_eq!(
             sends(&groups_of(2), CollectiveKind::AllReduce, 4, 1, 0),
             [(0, 0, 2, 4), (3, 3, 1, 4), (3, 2, 1, 4), (0, 2, 2, 4)]
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn proved() {
+    fn plans_are_proved_for_every_size_of_groups() {
         for group in [1, 2, 3, 5, 8, 100] {
             assert_eq!(proves(&groups_of(group), CollectiveKind::AllReduce, 24), 24);
         }

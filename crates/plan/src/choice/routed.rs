@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_is_a_switch() {
+    fn a_star_has_the_estimates_of_a_switch() {
         let (plain, routed) = (network(None), network(Some(star(16, 1, false))));
         for candidate in [Candidate::Ring, Candidate::Tree, Candidate::Binomial, Candidate::WideTree] {
             for chunks in [1, 8] {

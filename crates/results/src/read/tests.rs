@@ -29,7 +29,7 @@ fn error<T: std::fmt::Debug>(result: syncline_diagnostics::Result<T>) -> (Code, 
 }
 
 #[test]
-fn everything_comes_back() {
+fn summary_tables_and_scenario_read_back_unchanged() {
     let (_place, folder) = folder();
     let timeline = timeline();
     assert_eq!(read_summary(&folder).unwrap(), timeline.summary);
@@ -153,7 +153,7 @@ fn a_misspelt_name_gets_a_suggestion() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn any_run_comes_back(
+    fn any_run_reads_back_unchanged(
         table in any_table(),
         spans in any_spans(),
         scenario: String,

@@ -202,7 +202,7 @@ fn shown(spans: &Spans, at: usize) -> (String, u64, Option<u64>, u64) {
 }
 
 #[test]
-fn a_small_run() {
+fn a_small_run_is_drawn_with_its_spans_and_arrow() {
     let spans = timeline().spans;
     let trace = encode(&spans, DEFAULT_TRACE_BYTES);
     assert_eq!((trace.spans, trace.left_out), (7, 0));

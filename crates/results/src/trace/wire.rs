@@ -121,7 +121,7 @@ mod tests {
     use super::decode::{Value, fields};
 
     #[test]
-    fn the_example_of_the_format_description() {
+    fn messages_are_encoded_as_in_the_format_description() {
         let mut message = Message::default();
         message.uint(1, 150);
         message.text(2, "testing");
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_of_every_size() {
+    fn messages_of_any_length_are_decoded() {
         for length in [0, 1, 127, 128, 16_383, 16_384, 70_000] {
             let text = "x".repeat(length);
             let mut message = Message::default();

@@ -64,7 +64,7 @@ mod tests {
     }"#;
 
     #[test]
-    fn read_and_written() {
+    fn an_operator_file_reads_back_unchanged() {
         let file = OperatorFile::read(TEXT, "job.json").unwrap();
         assert_eq!(file.strategy.placed[0].servers, [1, 0]);
         assert_eq!(OperatorFile::read(&serde_json::to_string(&file).unwrap(), "job.json").unwrap(), file);

@@ -366,7 +366,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(256))]
         /// Every send has its receive, groups agree, and bytes forward equal bytes backward.
         #[test]
-        fn jobs_are_consistent(strategy in strategies(), iterations in 1u32..3) {
+        fn sends_and_receives_of_a_job_match(strategy in strategies(), iterations in 1u32..3) {
             let graph = chain(4);
             strategy.check(&graph, 5).unwrap();
             let job = workload(&graph, &strategy, 5, iterations).unwrap();

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn divisions_by_samples() {
+    fn readers_divided_by_samples_get_their_samples() {
         // 24 samples of 12 bytes.
         assert_eq!(all((2, 1), (2, 1), false), [(0, 0, 144), (1, 1, 144)]);
         assert_eq!(all((1, 1), (3, 1), false), [(0, 0, 96), (0, 1, 96), (0, 2, 96)]);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn divisions_by_parameters() {
+    fn readers_divided_by_parameters_get_all_features_or_their_own() {
         // Both readers need all features of all samples.
         assert_eq!(all((1, 2), (1, 2), false), [(0, 0, 144), (1, 0, 144), (0, 1, 144), (1, 1, 144)]);
         // Each needs its own half.
@@ -143,7 +143,9 @@ mod tests {
     proptest! {
         /// Every byte of every sample, one by one: who computes it, and who reads it.
         #[test]
-        fn counted_byte_by_byte(source in (1u32..5, 1u32..5), reader in (1u32..5, 1u32..5), own: bool) {
+        fn transfers_equal_those_counted_byte_by_byte(
+            source in (1u32..5, 1u32..5), reader in (1u32..5, 1u32..5), own: bool,
+        ) {
             let (samples, output) = (60, 60u64);
             let split = |(samples, parameters)| Split { samples, parameters };
             let part = |at: u64, of: u64, parts: u32| (at * u64::from(parts) / of) as u32;

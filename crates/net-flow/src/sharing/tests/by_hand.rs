@@ -164,7 +164,7 @@ fn levels_belong_to_a_link_and_a_class() {
 /// On a link with more weight than units of rate, connections starve; the report gives the link, a connection
 /// and the limits.
 #[test]
-fn too_much_weight_is_found() {
+fn connections_that_starve_on_a_link_are_reported() {
     // A link of one class; the second link of several classes; connections that may split over links.
     for (classes, split) in [(1, false), (3, false), (2, true)] {
         let rate = Rate(if split { u64::from(PARTS) } else { 1 });
