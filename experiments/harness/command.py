@@ -171,7 +171,7 @@ def main() -> None:
     try:
         app(prog_name="python -m experiments")
     except SynclineError as wrong:
-        terminal.complain(wrong.diagnostics)
+        terminal.print_diagnostics(wrong.diagnostics)
         raise SystemExit(wrong.exit_status) from None
     except LostError as wrong:
         terminal.say(f"error: {wrong}")

@@ -15,7 +15,7 @@ from syncline.codes import Code
 from syncline.errors import SynclineError
 from syncline.input.problem import cannot_write, nearest, raise_errors
 from syncline.input.problem import error as diagnostic
-from syncline.terminal.streams import complain, say, show_json
+from syncline.terminal.streams import print_diagnostics, say, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,7 @@ def _told(arguments: Sequence[str], ctrl_c: _CtrlC) -> int:
     except SynclineError as error:
         if "--json" in arguments:
             show_json({"exit_status": error.exit_status, "diagnostics": error.diagnostics})
-        complain(error.diagnostics)
+        print_diagnostics(error.diagnostics)
         return error.exit_status
     except MemoryError:
         return _bug("out of memory", arguments)
@@ -114,7 +114,7 @@ def _run(arguments: Sequence[str]) -> int:
         if "--json" in arguments:
             show_json({"exit_status": USAGE, "diagnostics": [found]})
         if found["message"]:
-            complain([found])
+            print_diagnostics([found])
         else:
             # The command is missing: print the help.
             wrong.show()
@@ -150,7 +150,7 @@ def _lost(problem: BaseException | None) -> int:
     if isinstance(problem, BrokenPipeError):
         # The reader of our output closed the pipe, as `head` does: that is no error.
         return 0
-    complain([cannot_write("stdout", problem if isinstance(problem, OSError) else str(problem).lower())])
+    print_diagnostics([cannot_write("stdout", problem if isinstance(problem, OSError) else str(problem).lower())])
     return UNWRITABLE
 
 
@@ -158,7 +158,7 @@ def _bug(what: str, arguments: Sequence[str]) -> int:
     found = json.loads(_core.internal_error(what))
     if "--json" in arguments:
         show_json({"exit_status": BUG, "diagnostics": found})
-    complain(found)
+    print_diagnostics(found)
     return BUG
 
 

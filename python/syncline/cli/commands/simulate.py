@@ -15,7 +15,7 @@ from syncline.cli.guard import INTERRUPTED
 from syncline.config.load import load
 from syncline.errors import Interrupted
 from syncline.terminal.progress import Progress
-from syncline.terminal.streams import ascii_only, complain, console, say, show, show_json
+from syncline.terminal.streams import ascii_only, console, print_diagnostics, say, show, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -65,7 +65,7 @@ def simulate(options: SimulateOptions) -> int:
         """Prints warnings before the simulation starts, so that the user can stop a long run."""
         early.extend(json.loads(found))
         if not options.quiet:
-            complain(map(loaded.origins.placed, early))
+            print_diagnostics(map(loaded.origins.placed, early))
 
     with _second_interrupt_kills(), Progress(quiet=options.without_progress) as progress:
         try:
@@ -79,7 +79,7 @@ def simulate(options: SimulateOptions) -> int:
     else:
         show(_answer(result))
     if not options.quiet:
-        complain(loaded.origins.placed(each) for each in result.warnings if each not in early)
+        print_diagnostics(loaded.origins.placed(each) for each in result.warnings if each not in early)
         say(f"Results are in {folder}")
         if options.verbose:
             say(f"  {', '.join(files)}")
@@ -104,7 +104,7 @@ def _several(loaded: Loaded, seeds: int, options: SimulateOptions) -> int:
     else:
         show(answer(made))
     if not options.quiet:
-        complain(diagnostics)
+        print_diagnostics(diagnostics)
         say(f"Results are in {folder}: {SUMMARY_FILE}, {TABLE_FILE}, and a folder for each seed")
     return status
 

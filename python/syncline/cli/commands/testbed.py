@@ -14,7 +14,7 @@ from syncline.codes import Code
 from syncline.errors import SynclineError
 from syncline.input.problem import error, raise_errors, shown
 from syncline.terminal.progress import Waiting
-from syncline.terminal.streams import complain, say, show, show_json
+from syncline.terminal.streams import print_diagnostics, say, show, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -148,7 +148,7 @@ def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, q
 
         show(*checked(found, layout, os.cpu_count() or 1, host_costs))
     if unsaved is not None:
-        complain(unsaved.diagnostics)
+        print_diagnostics(unsaved.diagnostics)
     elif save is not None and not as_json:
         say(f"Host costs are in {save}")
     return outcome
@@ -195,7 +195,7 @@ def _warn(request: TestbedRequest, made: Layout, *, quiet: bool) -> list[Diagnos
 
     told = list(warnings(request, made))
     if not quiet:
-        complain(told)
+        print_diagnostics(told)
     return told
 
 
