@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from syncline import _core
 from syncline.hub.racks import Racks
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
         def as_dict(self) -> dict[str, Any]:
             """Returns the optimizer as data for the hub."""
 
+
+Operation = Literal["push_pull", "push", "pull", "set"]
+"""What a worker asks of a vector."""
 
 CHUNKS = range(64, (64 << 20) + 1)
 """Sizes that a chunk may have, in bytes."""
@@ -210,7 +213,7 @@ class Hub:
         return self._numbers[key]
 
     def _begin(
-        self, key: str, operation: str, source: Memory | None, target: Memory | None, *, keep: bool = False
+        self, key: str, operation: Operation, source: Memory | None, target: Memory | None, *, keep: bool = False
     ) -> PendingExchange:
         try:
             return PendingExchange(self._core.begin(self._numbers[key], operation, source, target, keep))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from syncline import _core
     from syncline.errors import SynclineError
+    from syncline.input.words import Collective, Reduction
     from syncline.runtime.completions import Callback
 
 
@@ -172,7 +173,9 @@ class Communicator:
         """The CPU that each lane's thread has to itself; empty if there are too few, and the system chooses."""
         return self._core.cpus()
 
-    def all_reduce(self, buffer: Any, reduction: str = "sum", *, in_order: bool = False, keep: bool = False) -> Pending:
+    def all_reduce(
+        self, buffer: Any, reduction: Reduction = "sum", *, in_order: bool = False, keep: bool = False
+    ) -> Pending:
         """Combines the vectors of all ranks, in place.
 
         With ``in_order`` contributions are combined in the same order every time, so results are reproducible bit for
@@ -181,7 +184,9 @@ class Communicator:
         held = memory(buffer)
         return self._begin("all_reduce", held, held, reduction, in_order=in_order, keep=keep)
 
-    def reduce_scatter(self, input: Any, output: Any, reduction: str = "sum", *, in_order: bool = False) -> Pending:
+    def reduce_scatter(
+        self, input: Any, output: Any, reduction: Reduction = "sum", *, in_order: bool = False
+    ) -> Pending:
         """Combines the vectors of all ranks; each gets its block of the result."""
         source, target = _alike(input, output)
         return self._begin("reduce_scatter", source, target, reduction, in_order=in_order)
@@ -201,7 +206,7 @@ class Communicator:
         held = memory(buffer)
         return self._begin("broadcast", held, held, root=root)
 
-    def reduce(self, buffer: Any, root: int = 0, reduction: str = "sum", *, in_order: bool = False) -> Pending:
+    def reduce(self, buffer: Any, root: int = 0, reduction: Reduction = "sum", *, in_order: bool = False) -> Pending:
         """Combines the vectors of all ranks at ``root``, in place; the vectors of the other ranks do not change."""
         held = memory(buffer)
         output = held if self.rank == root else None
@@ -292,10 +297,10 @@ class Communicator:
 
     def _begin(
         self,
-        kind: str,
+        kind: Collective,
         input: Memory,
         output: Memory | None,
-        reduction: str = "sum",
+        reduction: Reduction = "sum",
         *,
         root: int = 0,
         in_order: bool = False,
