@@ -211,12 +211,12 @@ def run(trial: Trial, python: str) -> list[float]:
     Raises ``RuntimeError`` with the end of the program's error output if it fails.
     """
     command = list(trial.program) if trial.scenario is None else _on_hosts(trial, trial.scenario, python)
-    ended = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)  # noqa: S603 - our own command
+    process = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)  # noqa: S603 - our own command
     # Each line has a prefix with the number of its rank.
-    lines = [LABEL.sub("", line) for line in ended.stdout.splitlines()]
+    lines = [LABEL.sub("", line) for line in process.stdout.splitlines()]
     measurement = next((line for line in lines if line.startswith("[")), None)
-    if ended.returncode or measurement is None:
-        last = ended.stderr.strip().splitlines()[-6:] or ["the program printed no measurement"]
+    if process.returncode or measurement is None:
+        last = process.stderr.strip().splitlines()[-6:] or ["the program printed no measurement"]
         raise RuntimeError("\n".join([trial.name, *last]))
     return list(json.loads(measurement))
 
