@@ -16,9 +16,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from emulated import TESTBED, may
+from emulated import TESTBED, can_emulate
 from emulated import name as bed_name
-from peers import ROUNDS, answer, arguments, asked, done
+from peers import ROUNDS, answer, arguments, output_of
+from requirement import requirement
 
 import syncline
 
@@ -115,13 +116,13 @@ def measure(python: str, bed: str, backend: str, name: str, racks: str) -> dict[
     program = [python, "-W", "ignore", __file__, "--rank", backend, name, racks]
     # The other Python may not have syncline installed.
     environment = {**os.environ, "PYTHONPATH": f"{PACKAGE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
-    return answer(done([*TESTBED, "run", bed, "--hosts", ALTERNATING, "--", *program], environment))
+    return answer(output_of([*TESTBED, "run", bed, "--hosts", ALTERNATING, "--", *program], environment))
 
 
 def main(given: list[str]) -> None:
     """Measures both backends in turn, and prints a line for each model."""
     python, names = arguments(given, BARS)
-    if not may() or python is None:
+    if not can_emulate() or python is None:
         return
     with tempfile.TemporaryDirectory() as folder:
         bed = Path(folder) / "bed.yaml"
@@ -143,7 +144,9 @@ def main(given: list[str]) -> None:
             ratio = rates["syncline"] / rates["gloo"]
             each = ", ".join(f"{backend} {rate:.1f} samples/s" for backend, rate in rates.items())
             computing = f"{1e3 * statistics.median(alone):.0f} ms of a step are compute"
-            sys.stdout.write(f"{name}: {each} ({computing}); {ratio:.2f} times Gloo's {asked(ratio, BARS[name])}\n")
+            sys.stdout.write(
+                f"{name}: {each} ({computing}); {ratio:.2f} times Gloo's {requirement(ratio, BARS[name])}\n"
+            )
             sys.stdout.flush()
 
 

@@ -7,12 +7,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from peers import MPI, Times, done, mpi_arguments, told
+from peers import MPI, Times, mpi_arguments, output_of, times_of
 
 TESTBED = [sys.executable, "-m", "syncline", "testbed"]
 
 
-def may() -> bool:
+def can_emulate() -> bool:
     """Returns whether this machine can emulate clusters; prints a message if it cannot."""
     if os.geteuid() == 0:
         return True
@@ -27,7 +27,7 @@ def name(bench: str) -> str:
 
 def measure(bed: str, program: list[str], hosts: str) -> Times:
     """Runs a program on these hosts, one rank each in this order, and returns its times. Exits if it fails."""
-    return told(done([*TESTBED, "run", bed, "--hosts", hosts, "--", *program]))
+    return times_of(output_of([*TESTBED, "run", bed, "--hosts", hosts, "--", *program]))
 
 
 def measure_mpi(bed: str, called: str, program: str, nbytes: int, hosts: str) -> Times:

@@ -15,9 +15,10 @@ from array import array
 from dataclasses import dataclass
 from pathlib import Path
 
-from emulated import may, measure, measure_mpi
+from emulated import can_emulate, measure, measure_mpi
 from emulated import name as bed_name
-from peers import GLOO, ROUNDS, Times, arguments, asked, cost, with_mpi
+from peers import GLOO, ROUNDS, Times, arguments, cost, with_mpi
+from requirement import requirement
 from timing import timed
 
 from syncline.testbed import PAYLOAD
@@ -81,13 +82,15 @@ def line(name: str, case: Case, ours: Times, theirs: dict[str, Times], others: T
     text = f"{name}: {case.plan} {1e3 * median:.2f} ms (least {1e3 * min(ours.seconds):.2f}{cost(ours, sent)})"
     if case.bound_s is not None and case.within is not None:
         near = median / case.bound_s
-        text += f", {near:.2f} of the network's {1e3 * case.bound_s:.0f} ms {asked(near, case.within, least=False)}"
+        text += (
+            f", {near:.2f} of the network's {1e3 * case.bound_s:.0f} ms {requirement(near, case.within, least=False)}"
+        )
     for what, bar in (("best", case.best), ("worst", case.worst)):
         if bar is not None and what in theirs:
             seconds = statistics.median(theirs[what].seconds)
             ratio = seconds / median
             text += f"; Gloo in its {what} order {1e3 * seconds:.2f} ms{cost(theirs[what], sent)}, "
-            text += f"{ratio:.2f} times as long {asked(ratio, bar)}"
+            text += f"{ratio:.2f} times as long {requirement(ratio, bar)}"
     if others.seconds:
         seconds = statistics.median(others.seconds)
         text += f"; Open MPI in the worst order {1e3 * seconds:.2f} ms{cost(others, sent)}, "
@@ -98,7 +101,7 @@ def line(name: str, case: Case, ours: Times, theirs: dict[str, Times], others: T
 def main(given: list[str]) -> None:
     """Measures all libraries in turn, and prints a line for each case."""
     python, names = arguments(given, CASES)
-    if not may():
+    if not can_emulate():
         return
     sys.stdout.write(f"Only the executor reads from a file which rank is in which rack. Racks: {RACKS!r}\n")
     with tempfile.TemporaryDirectory() as folder:

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from requirement import outcome
+
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(__file__).parent / "simgrid" / "flows.cc"
 PROGRAM = ROOT / "target" / "simgrid" / "flows"
@@ -100,12 +102,12 @@ def theirs(version: str, dumped: Path, update: str) -> Measured:
     arguments = [str(PROGRAM), str(dumped), str(file), update, "--log=xbt_cfg.threshold:warning"]
     name = f"Debian's SimGrid {version}, CM02, {update}"
     try:
-        said = json.loads(subprocess.check_output(arguments, text=True, timeout=LONGEST_S))  # noqa: S603
+        output = json.loads(subprocess.check_output(arguments, text=True, timeout=LONGEST_S))  # noqa: S603
     except subprocess.TimeoutExpired:
         return Measured(name, LONGEST_S, None)
     found = [float(line) for line in file.read_text(encoding="utf-8").split()]
     parts = [abs(other / own - 1) for other, own in zip(found, ends(dumped), strict=True)]
-    return Measured(name, said["cpu_s"], Answer(said["done_s"], max(parts), statistics.median(parts)))
+    return Measured(name, output["cpu_s"], Answer(output["done_s"], max(parts), statistics.median(parts)))
 
 
 def verdict(case: dict[str, Any]) -> list[str]:
@@ -115,10 +117,10 @@ def verdict(case: dict[str, Any]) -> list[str]:
     if case["name"] in BEFORE:
         before, times = BEFORE[case["name"]]
         lines.append(f"  {'SimGrid 4.1 *':38} {before:9.3f} s{'':23}{before / cpu_s:8.1f} x")
-        lines.append(f"  at least {times} x SimGrid 4.1: {'reached' if before / cpu_s >= times else 'not reached'}")
+        lines.append(f"  at least {times} x SimGrid 4.1: {outcome(reached=before / cpu_s >= times)}")
     if case["name"] in LIMITS:
         limit = LIMITS[case["name"]]
-        lines.append(f"  at most {limit:.0f} s: {'reached' if cpu_s <= limit else 'not reached'}")
+        lines.append(f"  at most {limit:.0f} s: {outcome(reached=cpu_s <= limit)}")
     return lines
 
 

@@ -15,9 +15,10 @@ import time
 from array import array
 from pathlib import Path
 
-from emulated import may, measure
+from emulated import can_emulate, measure
 from emulated import name as bed_name
-from peers import GLOO, ROUNDS, Times, arguments, asked, cost
+from peers import GLOO, ROUNDS, Times, arguments, cost
+from requirement import requirement
 from timing import timed
 
 from syncline.testbed import PAYLOAD
@@ -81,7 +82,7 @@ def hub(nbytes: int) -> None:
 def main(given: list[str]) -> None:
     """Measures both in turn, and prints a line for each case."""
     python, names = arguments(given, CASES)
-    if not may():
+    if not can_emulate():
         return
     sys.stdout.write("The hub's network has one host more than Gloo's; its link is eight times as fast as others.\n")
     with tempfile.TemporaryDirectory() as folder:
@@ -100,12 +101,13 @@ def main(given: list[str]) -> None:
             text = f"{name}: hub {1e3 * median:.2f} ms (least {1e3 * min(ours.seconds):.2f}{cost(ours, vectors)})"
             if name == "25MB":
                 near = median / bound(nbytes)
-                text += f", {near:.2f} of the network's {1e3 * bound(nbytes):.0f} ms {asked(near, WITHIN, least=False)}"
+                text += f", {near:.2f} of the network's {1e3 * bound(nbytes):.0f} ms"
+                text += f" {requirement(near, WITHIN, least=False)}"
             if theirs.seconds:
                 ratio = statistics.median(theirs.seconds) / median
                 text += f"; Gloo {1e3 * statistics.median(theirs.seconds):.2f} ms{cost(theirs, vectors)}, "
                 text += f"{ratio:.2f} times as long"
-                text += f" {asked(ratio, BARS[name])}" if name in BARS else ""
+                text += f" {requirement(ratio, BARS[name])}" if name in BARS else ""
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
 

@@ -16,7 +16,8 @@ import tempfile
 from array import array
 from pathlib import Path
 
-from peers import GLOO, MPI, ROUNDS, Times, arguments, asked, cost, done, mpi_arguments, told, with_mpi
+from peers import GLOO, MPI, ROUNDS, Times, arguments, cost, mpi_arguments, output_of, times_of, with_mpi
+from requirement import requirement
 from timing import timed
 
 RANKS = 4
@@ -63,15 +64,15 @@ def measure(program: list[str], congestion: str) -> Times:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    told_all = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(RANKS)}
+    variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(RANKS)}
     # A shell starts all of them, so that they share the namespace.
     start = " ".join(f'RANK={each} "$@" > $OUT.{each} & P{each}=$!;' for each in range(RANKS))
     wait = " && ".join(f"wait $P{each}" for each in range(RANKS))
     with tempfile.TemporaryDirectory() as folder:
-        told_all["OUT"] = f"{folder}/out"
+        variables["OUT"] = f"{folder}/out"
         command = [*apart(congestion), "sh", "-c", f"{start} {wait}", "sh", *program]
-        done(command, {**os.environ, **told_all})
-        return told(Path(folder, "out.0").read_text("utf-8"))
+        output_of(command, {**os.environ, **variables})
+        return times_of(Path(folder, "out.0").read_text("utf-8"))
 
 
 def main(given: list[str]) -> None:
@@ -92,7 +93,7 @@ def main(given: list[str]) -> None:
                     what = f"Gloo, {congestion}"
                     found[what] = found.get(what, Times()) + times
                 if mpi:
-                    times = told(done(["mpirun", *MPI, "-np", str(RANKS), mpi, *mpi_arguments(nbytes)]))
+                    times = times_of(output_of(["mpirun", *MPI, "-np", str(RANKS), mpi, *mpi_arguments(nbytes)]))
                     found["Open MPI"] = found.get("Open MPI", Times()) + times
             for what, times in found.items():
                 sys.stdout.write(line(name, what, times, found) + "\n")
@@ -111,7 +112,7 @@ def line(name: str, what: str, times: Times, all_found: dict[str, Times]) -> str
     if theirs:
         ratio = min(theirs) / median
         text += f", {ratio:.2f} times Gloo's at its better congestion control"
-        text += f" {asked(ratio, BAR)}" if name == "100MB" else ""
+        text += f" {requirement(ratio, BAR)}" if name == "100MB" else ""
     if "Open MPI" in all_found:
         text += f", {statistics.median(all_found['Open MPI'].seconds) / median:.2f} times Open MPI's"
     return text

@@ -51,12 +51,12 @@ def answer(output: str) -> dict[str, Any]:
     return dict(json.loads(line[line.index("{") :]))
 
 
-def told(output: str) -> Times:
+def times_of(output: str) -> Times:
     """Returns the times in a program's output."""
     return Times(**answer(output))
 
 
-def done(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
+def output_of(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
     """Runs a command and returns its output. Exits if it fails."""
     found = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)  # noqa: S603 - our own command
     if found.returncode:
@@ -76,11 +76,11 @@ def arguments(given: Sequence[str], cases: Collection[str]) -> tuple[str | None,
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__, formatter_class=plain)
     parser.add_argument("--gloo", metavar="PYTHON", help="a Python that has PyTorch (default: this one, if it has)")
     parser.add_argument("cases", metavar="CASE", nargs="*", type=case, help=", ".join(cases))
-    asked_for = parser.parse_args(given)
-    python = asked_for.gloo or (sys.executable if find_spec("torch") else None)
+    options = parser.parse_args(given)
+    python = options.gloo or (sys.executable if find_spec("torch") else None)
     if python is None:
         sys.stdout.write("no PyTorch here, so nothing is compared with Gloo: pip install torch, or --gloo PYTHON\n")
-    return python, asked_for.cases or list(cases)
+    return python, options.cases or list(cases)
 
 
 def with_mpi(folder: str) -> str | None:
@@ -89,7 +89,7 @@ def with_mpi(folder: str) -> str | None:
         sys.stdout.write("no Open MPI here: apt-get install openmpi-bin libopenmpi-dev\n")
         return None
     program = str(Path(folder) / "allreduce")
-    done(["mpicc", "-O2", "-o", program, str(MPI_SOURCE)])
+    output_of(["mpicc", "-O2", "-o", program, str(MPI_SOURCE)])
     return program
 
 
@@ -101,9 +101,3 @@ def mpi_arguments(nbytes: int) -> list[str]:
 def cost(times: Times, nbytes: int) -> str:
     """Says the core-seconds per GB for exchanges of ``nbytes``; nothing for small ones, where other work dominates."""
     return f", {times.core_s / (nbytes * len(times.seconds) / 1e9):.2f} core-s/GB" if nbytes > 1 << 25 else ""
-
-
-def asked(value: float, bar: float, *, least: bool = True) -> str:
-    """Says whether ``value`` meets ``bar``, the smallest allowed value (``least``) or the largest."""
-    reached = value >= bar if least else value <= bar
-    return f"(required: {bar:g}, {'reached' if reached else 'NOT reached'})"

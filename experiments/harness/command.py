@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from experiments.harness import files, library, show
+from experiments.harness.experiment import Experiment
 from experiments.harness.processes import LostError
 from experiments.harness.store import Store
 from experiments.harness.study import Study, study
@@ -21,6 +24,24 @@ LOST = 6
 """Exit status when a process ended without a result."""
 KEPT = "kept"
 """Folder of stored results, which later commands reuse."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of the command, beside the paper and its figures."""
+
+    network: str | None
+    out: Path
+    quick: bool
+    choices: bool
+    jobs: int
+    fresh: bool
+    plot: bool
+    recorded: bool
+    record: bool
+    patient: bool
+    gloo: str | None
+    as_json: bool
 
 
 def run(
@@ -79,35 +100,68 @@ def run(
         if network is not None and network not in experiment.networks:
             known = ", ".join(experiment.networks)
             raise typer.BadParameter(f"{experiment.name} does not support the network model {network!r}, only {known}.")
-    store = Store(out / KEPT, jobs or os.cpu_count() or 1, fresh)
+    options = Options(
+        network=network,
+        out=out,
+        quick=quick,
+        choices=choices,
+        jobs=jobs or os.cpu_count() or 1,
+        fresh=fresh,
+        plot=plot,
+        recorded=recorded,
+        record=record,
+        patient=patient,
+        gloo=gloo,
+        as_json=as_json,
+    )
+    _reproduce(found, options)
+
+
+def _reproduce(experiments: Sequence[Experiment], options: Options) -> None:
+    """Runs the experiments, saves their files, and prints their outcomes."""
+    store = Store(options.out / KEPT, options.jobs, options.fresh)
     store.place.mkdir(parents=True, exist_ok=True)
     studies: list[Study] = []
     try:
-        for experiment in found:
-            with terminal.Waiting(quiet=False) as tell:
-                patience = PATIENCE_S if patient else 0.0
-                # Quick runs measure once. With --recorded, figures show their recorded measurements.
-                live = Live(lambda what: terminal.say(f"testbed: {what}"), 1 if quick else ROUNDS, gloo, patience)
-                bench = live if experiment.runs and not recorded else None
-                done = study(experiment, network, quick=quick, choices=choices, store=store, bench=bench, tell=tell)
-            if bench is not None and record:
-                live.write(experiment.folder)
-            folder = files.save(done, out, pictures=plot)
-            studies.append(done)
-            if not as_json:
-                terminal.show(*([""] if len(studies) > 1 else []), *show.report(done), "")
+        for experiment in experiments:
+            outcome = _study(experiment, options, store)
+            folder = files.save(outcome, options.out, pictures=options.plot)
+            studies.append(outcome)
+            if not options.as_json:
+                terminal.show(*([""] if len(studies) > 1 else []), *show.report(outcome), "")
                 terminal.say(f"Files are in {folder}")
     except KeyboardInterrupt:
         terminal.say(
-            f"interrupted: {len(studies)} of {len(found)} figures are saved, and every finished run; "
+            f"interrupted: {len(studies)} of {len(experiments)} figures are saved, and every finished run; "
             "repeat the command to continue"
         )
         raise typer.Exit(INTERRUPTED) from None
-    terminal.say(store.effort.told())
-    if as_json:
-        terminal.show_json({"experiments": [files.form(done) for done in studies]})
+    terminal.say(store.effort.summary())
+    if options.as_json:
+        terminal.show_json({"experiments": [files.form(each) for each in studies]})
     elif len(studies) > 1:
         terminal.show("", *show.overview(studies))
+
+
+def _study(experiment: Experiment, options: Options, store: Store) -> Study:
+    """Runs one experiment, on the testbed if it needs one; with ``--record``, saves the testbed's measurements."""
+    # Quick runs measure once. With --recorded, figures show their recorded measurements.
+    rounds, patience = 1 if options.quick else ROUNDS, PATIENCE_S if options.patient else 0.0
+    live = Live(lambda what: terminal.say(f"testbed: {what}"), rounds, options.gloo, patience)
+    bench = live if experiment.runs and not options.recorded else None
+    with terminal.Waiting(quiet=False) as tell:
+        outcome = study(
+            experiment,
+            options.network,
+            quick=options.quick,
+            choices=options.choices,
+            store=store,
+            bench=bench,
+            tell=tell,
+        )
+    if bench is not None and options.record:
+        live.write(experiment.folder)
+    return outcome
 
 
 def main() -> None:
@@ -117,7 +171,7 @@ def main() -> None:
     try:
         app(prog_name="python -m experiments")
     except SynclineError as wrong:
-        terminal.complain(wrong.diagnostics)
+        terminal.print_diagnostics(wrong.diagnostics)
         raise SystemExit(wrong.exit_status) from None
     except LostError as wrong:
         terminal.say(f"error: {wrong}")

@@ -30,16 +30,16 @@ class Effort:
     peak_bytes: int = 0
     """Largest peak memory of one child process."""
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """``24 runs in 1 min 35 s, at most 251 MiB each; 3 results reused``."""
         minutes, seconds = divmod(round(self.seconds), 60)
         took = f"{minutes} min {seconds} s" if minutes else f"{self.seconds:.1f} s"
-        said = [f"{counted(self.simulated, 'run')} in {took}"] if self.simulated else []
+        parts = [f"{counted(self.simulated, 'run')} in {took}"] if self.simulated else []
         if self.peak_bytes:
-            said[0] += f", at most {self.peak_bytes >> 20} MiB each"
+            parts[0] += f", at most {self.peak_bytes >> 20} MiB each"
         if self.kept:
-            said.append(f"{counted(self.kept, 'result')} reused")
-        return "; ".join(said)
+            parts.append(f"{counted(self.kept, 'result')} reused")
+        return "; ".join(parts)
 
 
 @dataclass

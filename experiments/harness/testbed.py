@@ -211,14 +211,14 @@ def run(trial: Trial, python: str) -> list[float]:
     Raises ``RuntimeError`` with the end of the program's error output if it fails.
     """
     command = list(trial.program) if trial.scenario is None else _on_hosts(trial, trial.scenario, python)
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)  # noqa: S603 - our own command
+    process = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)  # noqa: S603 - our own command
     # Each line has a prefix with the number of its rank.
-    lines = [LABEL.sub("", line) for line in done.stdout.splitlines()]
-    said = next((line for line in lines if line.startswith("[")), None)
-    if done.returncode or said is None:
-        last = done.stderr.strip().splitlines()[-6:] or ["the program printed no measurement"]
+    lines = [LABEL.sub("", line) for line in process.stdout.splitlines()]
+    measurement = next((line for line in lines if line.startswith("[")), None)
+    if process.returncode or measurement is None:
+        last = process.stderr.strip().splitlines()[-6:] or ["the program printed no measurement"]
         raise RuntimeError("\n".join([trial.name, *last]))
-    return list(json.loads(said))
+    return list(json.loads(measurement))
 
 
 def _on_hosts(trial: Trial, scenario: Path, python: str) -> list[str]:

@@ -62,13 +62,15 @@ def work(
     from syncline.runtime import Security
 
     vector = array("f", bytes(nbytes // 4 * 4))
+    # The hub checks the word.
+    mapping: Any = given.get("mapping", Terms.mapping)
     joined = Hub.join(
         hubs,
         {"vector": vector},
         rank=rank,
         world=world,
         job=job,
-        terms=Terms(chunk=int(given.get("chunk", CHUNK)), mapping=given.get("mapping", Terms.mapping)),
+        terms=Terms(chunk=int(given.get("chunk", CHUNK)), mapping=mapping),
         security=Security(insecure=True),
         congestion=CONTROL,
     )
@@ -117,7 +119,8 @@ def racks(nbytes: int, steps: int, given: dict[str, str]) -> list[float] | None:
         return None
     world = len(peers) - count
     of = [worker * count // world for worker in range(world)]
-    places = Racks(of, [[address] for address in peers[:count]], given.get("between", "sharded"))
+    between: Any = given.get("between", Racks.between)
+    places = Racks(of, [[address] for address in peers[:count]], between)
     return work(places, nbytes, steps, rank - count, world, given)
 
 

@@ -233,7 +233,7 @@ class TestJson:
             "parts",
             "per_work",
             "critical_path",
-            "worths",
+            "cost_and_performance",
             "inputs",
             "dimensions",
             "layers",

@@ -85,8 +85,8 @@ def definition(module: str, name: str) -> Definition:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         if isinstance(node, ast.Assign | ast.AnnAssign) and any(getattr(each, "id", None) == name for each in targets):
             below = body[at + 1] if at + 1 < len(body) else None
-            said = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
-            return Definition(node, str(below.value.value) if said else "")
+            has_docstring = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+            return Definition(node, str(below.value.value) if has_docstring else "")
     raise AssertionError(f"{module} does not define {name}")
 
 

@@ -341,16 +341,16 @@ def models() -> list[str]:
     rows = [[f"`{name}`", info.description, info.source] for name, info in MODELS.items()]
     lines = [*table(["model", "what it is", "source"], rows), "", "Every model takes:", ""]
     lines += _parameters(COMMON)
-    said: list[tuple[list[str], dict[str, Any]]] = []
+    groups: list[tuple[list[str], dict[str, Any]]] = []
     for name, info in MODELS.items():
         common = {key for key, parameter in COMMON.items() if info.parameters[key].default == parameter.default}
         own = {key: parameter for key, parameter in info.parameters.items() if key not in common}
-        same = next((entry for entry in said if list(entry[1]) == list(own)), None)
+        same = next((entry for entry in groups if list(entry[1]) == list(own)), None)
         if same:
             same[0].append(name)
         else:
-            said.append(([name], own))
-    for names, own in said:
+            groups.append(([name], own))
+    for names, own in groups:
         lines += ["", " and ".join(f"`{name}`" for name in names) + ":", ""]
         others = [MODELS[name].parameters for name in names[1:]]
         lines += _parameters(own, others)

@@ -64,9 +64,9 @@ def floors(names: set[str]):
 @pytest.mark.parametrize(("heading", "actual"), [("Crates", crates()), ("Python packages", packages())])
 def test_the_table_lists_what_each_uses(heading, actual):
     left_out = EVERYWHERE if heading == "Python packages" else set()
-    said = table(heading)
-    for name in sorted({*said, *actual}):
-        assert said.get(name) == actual.get(name, set()) - left_out, f"the row of {name}"
+    rows = table(heading)
+    for name in sorted({*rows, *actual}):
+        assert rows.get(name) == actual.get(name, set()) - left_out, f"the row of {name}"
 
 
 @pytest.mark.parametrize("actual", [crates(), packages()])

@@ -64,7 +64,7 @@ def run(command: str, folder: Path) -> tuple[int, list[str]]:
         (binaries / "syncline").chmod(0o755)
     environment = Cli(folder).environment(LC_ALL="C.UTF-8", TERM="dumb", PYTHONUNBUFFERED="1")
     environment["PATH"] = f"{binaries}:{Path(sys.executable).parent}:{environment['PATH']}"
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-c", command],
         cwd=folder,
         env=environment,
@@ -75,7 +75,7 @@ def run(command: str, folder: Path) -> tuple[int, list[str]]:
         timeout=60,
         check=False,
     )
-    return done.returncode, trimmed(done.stdout.splitlines())
+    return process.returncode, trimmed(process.stdout.splitlines())
 
 
 def trimmed(lines: list[str]) -> list[str]:

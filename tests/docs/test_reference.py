@@ -155,8 +155,8 @@ def test_every_flag_of_the_drop_in_is_described():
 
 
 def test_help_of_the_drop_in_names_every_flag():
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "syncline", "astra-sim", "--help"], capture_output=True, text=True, check=True
     )
-    for flag in re.findall(r"--[a-z-]+", done.stdout):
+    for flag in re.findall(r"--[a-z-]+", process.stdout):
         assert flag in (REFERENCE / "astra-sim.md").read_text("utf-8"), flag

@@ -26,8 +26,8 @@ def serve(address: str) -> None:
         began = time.monotonic()
         while service.status()["jobs"]:
             time.sleep(0.01)
-        said = {"took_s": time.monotonic() - began, "events": service.events()}
-        sys.stdout.write(json.dumps(said) + "\n")
+        reported = {"took_s": time.monotonic() - began, "events": service.events()}
+        sys.stdout.write(json.dumps(reported) + "\n")
 
 
 def main() -> None:

@@ -31,12 +31,12 @@ def served(*arguments):
     command = [*COMMAND, "serve", "--port", str(port), "--log", "json", *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
-            said = {}
-            while said.get("event") != "listening":
+            event = {}
+            while event.get("event") != "listening":
                 line = process.stderr.readline()
                 assert line, "it listens"
-                said = json.loads(line)
-                process.metrics = said.get("address", getattr(process, "metrics", None))
+                event = json.loads(line)
+                process.metrics = event.get("address", getattr(process, "metrics", None))
             yield process, f"127.0.0.1:{port}"
         finally:
             process.kill()
@@ -65,11 +65,11 @@ def test_sigterm_ends_a_hub_after_its_jobs():
             assert "takes no new jobs" in late.stderr
             vector = array("f", [3.0]) * 1000
             assert hub.push_pull("w", vector).wait()
-        told = events(process)
+        reported = events(process)
         assert process.returncode == 0
-    kinds = [event["event"] for event in told]
-    assert kinds[-3:] == ["rank_left", "job_ended", "ended"], told
-    assert all(event["job"] == "mine" for event in told if event["event"] == "job_ended")
+    kinds = [event["event"] for event in reported]
+    assert kinds[-3:] == ["rank_left", "job_ended", "ended"], reported
+    assert all(event["job"] == "mine" for event in reported if event["event"] == "job_ended")
 
 
 def test_jobs_are_cut_off_when_the_drain_time_is_over():
@@ -100,9 +100,9 @@ def test_status_shows_each_job_and_its_bytes():
 def test_bench_reports_its_measurements():
     with Service(port=0, resources=HubResources(cores=2)) as service:
         found = run("bench", service.addresses[0], "--world", "3", "--size", "1MB", "--steps", "5", "--json")
-        told = json.loads(found.stdout)
-        assert (told["ranks"], told["bytes"], told["steps"], told["chunk"]) == (3, 1_000_000, 5, 32768)
-        assert 0 < told["median_s"] <= told["p95_s"]
+        measured = json.loads(found.stdout)
+        assert (measured["ranks"], measured["bytes"], measured["steps"], measured["chunk"]) == (3, 1_000_000, 5, 32768)
+        assert 0 < measured["median_s"] <= measured["p95_s"]
         text = run("bench", service.addresses[0], "--world", "2", "--size", "64KiB", "--steps", "3").stdout
         assert "exchanges/s" in text
     for option, text, words in (
@@ -136,10 +136,10 @@ def test_refused_connections_are_logged(tmp_path):
                         pass
         time.sleep(1.5)
         process.send_signal(signal.SIGTERM)
-        said = [event for event in events(process) if event["event"] == "connection_refused"]
-    assert len(said) == 3
-    assert said[-1]["refused"] == 3
-    assert all(event["from"].startswith("127.0.0.1:") and event["why"] for event in said)
+        refusals = [event for event in events(process) if event["event"] == "connection_refused"]
+    assert len(refusals) == 3
+    assert refusals[-1]["refused"] == 3
+    assert all(event["from"].startswith("127.0.0.1:") and event["why"] for event in refusals)
 
 
 def test_jobs_use_no_more_memory_than_the_hub_is_given():

@@ -66,8 +66,8 @@ def test_a_restarted_rank_joins_the_remaining_ranks(hub):
         running.kill(1, signal.SIGKILL)
         running.processes[1].wait()
         with job(2, sets, ranks=[1], worker=WORKER) as again:
-            said = json.loads(again.processes[0].stdout.readline())
-            assert said["step"] > 0, "it takes up where the job is"
+            first = json.loads(again.processes[0].stdout.readline())
+            assert first["step"] > 0, "it takes up where the job is"
             outcomes = [running.outcome(0), again.outcome(0)]
     assert [outcome["contributors"] for outcome in outcomes] == [2, 2], outcomes
     assert outcomes[0]["last"] == outcomes[1]["last"]

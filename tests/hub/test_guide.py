@@ -8,5 +8,5 @@ from tests.runtime.guides import answers
 
 def test_the_first_program_prints_what_the_guide_says(tmp_path):
     with Service(port=0) as service:
-        said = answers("parameter-hub.md", "train.py", tmp_path, 2, SYNCLINE_HUBS=service.addresses[0])
-    assert said == [("0 9.55\n", ""), ("1 9.55\n", "")]
+        outputs = answers("parameter-hub.md", "train.py", tmp_path, 2, SYNCLINE_HUBS=service.addresses[0])
+    assert outputs == [("0 9.55\n", ""), ("1 9.55\n", "")]

@@ -27,8 +27,8 @@ fabric:
 def test_a_rank_that_leaves_slowly_is_not_lost(cli):
     """Fault: a rank leaves while its last pushes take seconds -> it counts as left, and not as lost"""
     bed = cli.write("bed.yaml", SLOW.format(number=os.getpid()))
-    done = cli("testbed", "run", bed, "--", sys.executable, WORKER)
-    assert done.returncode == 0, done.stderr
-    said = next(json.loads(line.partition("] ")[2]) for line in done.stdout.splitlines() if line.startswith("[0] "))
-    assert said["took_s"] > 2.0
-    assert [each["event"] for each in said["events"]] == ["job_opened", "rank_joined", "rank_left", "job_ended"]
+    run = cli("testbed", "run", bed, "--", sys.executable, WORKER)
+    assert run.returncode == 0, run.stderr
+    reported = next(json.loads(line.partition("] ")[2]) for line in run.stdout.splitlines() if line.startswith("[0] "))
+    assert reported["took_s"] > 2.0
+    assert [each["event"] for each in reported["events"]] == ["job_opened", "rank_joined", "rank_left", "job_ended"]

@@ -123,10 +123,10 @@ def test_the_report_has_the_bill() -> None:
 def test_two_runs_are_compared_by_performance_per_dollar() -> None:
     slow, fast = run(), run("20GB/s")
     found = syncline.compare(slow, fast)
-    worths = {each["key"]: each for each in found.json()["worths"]}
-    assert worths["cost_usd"]["ratio"] == 2
+    pairs = {each["key"]: each for each in found.json()["cost_and_performance"]}
+    assert pairs["cost_usd"]["ratio"] == 2
     ratio = slow.summary.step_time_s / fast.summary.step_time_s / 2
-    assert worths["iterations_per_s_per_usd"]["ratio"] == pytest.approx(ratio, rel=1e-9)
+    assert pairs["iterations_per_s_per_usd"]["ratio"] == pytest.approx(ratio, rel=1e-9)
     assert (
         f"B's network costs $4,440 instead of $2,220 (2x); a dollar buys {ratio:.4g}x the training in B."
         in found.answer

@@ -36,7 +36,7 @@ def measure(runner: Runner) -> Findings:
         for scheme in SCHEMES:
             division = system.division(scheme)
             parts = (*division.shares, *[None] * (4 - len(division.shares)))
-            shares.add(system.workload, system.topology, scheme, *parts, division.case)
+            shares.add(system.workload, system.topology, scheme, *parts, division.case or "")
     times = Table(
         "times",
         "A layer, simulated, and by closed forms",

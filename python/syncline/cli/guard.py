@@ -15,7 +15,7 @@ from syncline.codes import Code
 from syncline.errors import SynclineError
 from syncline.input.problem import cannot_write, nearest, raise_errors
 from syncline.input.problem import error as diagnostic
-from syncline.terminal.streams import complain, say, show_json
+from syncline.terminal.streams import print_diagnostics, say, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,16 +33,16 @@ def guarded(arguments: Sequence[str]) -> int:
     """Runs a command line; returns the process's exit status."""
     try:
         with watched():
-            return _caught(arguments)
+            return _report_interrupts(arguments)
     except StdoutError as lost:
-        return _lost(lost.__cause__)
+        return _report_lost_stdout(lost.__cause__)
 
 
-def _caught(arguments: Sequence[str]) -> int:
+def _report_interrupts(arguments: Sequence[str]) -> int:
     """Like :func:`guarded`, but lets :class:`StdoutError` pass."""
     ctrl_c = _CtrlC()
     try:
-        return _told(arguments, ctrl_c)
+        return _report_errors(arguments, ctrl_c)
     except KeyboardInterrupt:
         if "--json" in arguments:
             show_json({"exit_status": INTERRUPTED, "diagnostics": []})
@@ -63,7 +63,7 @@ class _CtrlC:
         signal.default_int_handler(number, frame)
 
 
-def _told(arguments: Sequence[str], ctrl_c: _CtrlC) -> int:
+def _report_errors(arguments: Sequence[str], ctrl_c: _CtrlC) -> int:
     """Runs a command line and prints its errors; lets only interrupts and :class:`StdoutError` pass."""
     try:
         return _run(arguments)
@@ -72,18 +72,18 @@ def _told(arguments: Sequence[str], ctrl_c: _CtrlC) -> int:
     except SynclineError as error:
         if "--json" in arguments:
             show_json({"exit_status": error.exit_status, "diagnostics": error.diagnostics})
-        complain(error.diagnostics)
+        print_diagnostics(error.diagnostics)
         return error.exit_status
     except MemoryError:
-        return _bug("out of memory", arguments)
+        return _report_bug("out of memory", arguments)
     except Exception as error:  # noqa: BLE001 - any other exception is a bug, and is reported as one
         if ctrl_c.pressed:
             raise KeyboardInterrupt from None
-        return _bug(_where(error), arguments)
+        return _report_bug(_where(error), arguments)
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
-        return _bug(str(error), arguments)
+        return _report_bug(str(error), arguments)
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -102,19 +102,19 @@ def _run(arguments: Sequence[str]) -> int:
 
     try:
         status = command().main(args=list(arguments), prog_name="syncline", standalone_mode=False)
-    except typer.Exit as done:
-        return done.exit_code
+    except typer.Exit as stop:
+        return stop.exit_code
     except (CtrlC, typer.Abort):
         raise KeyboardInterrupt from None
     except Exception as wrong:
         # The parser is part of Typer, which has no public base class for its errors.
         if not hasattr(wrong, "show") or not hasattr(wrong, "exit_code"):
             raise
-        found = _misused(wrong)
+        found = _usage_error(wrong)
         if "--json" in arguments:
             show_json({"exit_status": USAGE, "diagnostics": [found]})
         if found["message"]:
-            complain([found])
+            print_diagnostics([found])
         else:
             # The command is missing: print the help.
             wrong.show()
@@ -122,7 +122,7 @@ def _run(arguments: Sequence[str]) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _misused(wrong: Any) -> Diagnostic:
+def _usage_error(wrong: Any) -> Diagnostic:
     """The parser's error as a diagnostic."""
     context = wrong.ctx
     path = context.command_path if context else "syncline"
@@ -130,35 +130,35 @@ def _misused(wrong: Any) -> Diagnostic:
     if hasattr(wrong, "possibilities"):
         near = next(iter(wrong.possibilities or ()), None)
         return diagnostic(Code.UNKNOWN_KEY, "no such option", found=wrong.option_name, nearest=near, help=remedy)
-    said = " ".join(wrong.format_message().replace("Value error, ", "").split()).rstrip(".")
-    if match := re.match(r"No such command '([^']*)'", said):
+    text = " ".join(wrong.format_message().replace("Value error, ", "").split()).rstrip(".")
+    if match := re.match(r"No such command '([^']*)'", text):
         known = context.command.list_commands(context)
         near = nearest(match[1], known)
         return diagnostic(Code.UNKNOWN_KEY, "no such command", found=match[1], allowed=", ".join(known), nearest=near)
-    if match := re.fullmatch(r"Invalid value for '([^']*)': '(.*)' is not one of (.*)", said):
+    if match := re.fullmatch(r"Invalid value for '([^']*)': '(.*)' is not one of (.*)", text):
         name, found, allowed = match[1], match[2], match[3].replace("'", "")
         near = nearest(found, allowed.split(", "))
         message = f"value not allowed for `{name}`"
         return diagnostic(Code.BAD_VALUE, message, found=found, allowed=allowed, nearest=near, help=remedy)
-    message = re.sub("'([^']*)'", r"`\1`", said.replace(": Input should", ": it should"))
+    message = re.sub("'([^']*)'", r"`\1`", text.replace(": Input should", ": it should"))
     missing = type(wrong).__name__ == "MissingParameter"
     return diagnostic(Code.MISSING_KEY if missing else Code.BAD_VALUE, message[:1].lower() + message[1:], help=remedy)
 
 
-def _lost(problem: BaseException | None) -> int:
+def _report_lost_stdout(problem: BaseException | None) -> int:
     """Reports that stdout could not be written; returns the exit status."""
     if isinstance(problem, BrokenPipeError):
         # The reader of our output closed the pipe, as `head` does: that is no error.
         return 0
-    complain([cannot_write("stdout", problem if isinstance(problem, OSError) else str(problem).lower())])
+    print_diagnostics([cannot_write("stdout", problem if isinstance(problem, OSError) else str(problem).lower())])
     return UNWRITABLE
 
 
-def _bug(what: str, arguments: Sequence[str]) -> int:
+def _report_bug(what: str, arguments: Sequence[str]) -> int:
     found = json.loads(_core.internal_error(what))
     if "--json" in arguments:
         show_json({"exit_status": BUG, "diagnostics": found})
-    complain(found)
+    print_diagnostics(found)
     return BUG
 
 

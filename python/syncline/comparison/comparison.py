@@ -17,7 +17,7 @@ from syncline.result import Result
 if TYPE_CHECKING:
     from syncline.comparison.facts import Fact
     from syncline.comparison.inputs import Change
-    from syncline.comparison.pairs import CollectivePair, DimensionPair, LayerPair, Pair, PathPair, PhasePair, Worth
+    from syncline.comparison.pairs import CollectivePair, CostPair, DimensionPair, LayerPair, Pair, PathPair, PhasePair
 
 
 class Comparison:
@@ -34,7 +34,7 @@ class Comparison:
         """Time per sample and per token, if both runs know how many of them a step has."""
         self.critical_path: tuple[PathPair, ...] = pairs.critical_path(a.summary, b.summary)
         """Parts of the critical paths."""
-        self.worths: tuple[Worth, ...] = pairs.worths(a.summary, b.summary)
+        self.cost_and_performance: tuple[CostPair, ...] = pairs.cost_and_performance(a.summary, b.summary)
         """Cost of the fabrics, and training performance per dollar."""
         self.changes: tuple[Change, ...] | None = None
         """Differences between the scenarios, in their order; None if one of them is unknown."""
@@ -99,7 +99,7 @@ class Comparison:
             "critical_path": [
                 {"name": each.name, "a_per_mille": each.a, "b_per_mille": each.b} for each in self.critical_path
             ],
-            "worths": [
+            "cost_and_performance": [
                 {
                     "key": each.key,
                     "name": each.name,
@@ -108,7 +108,7 @@ class Comparison:
                     "difference": each.difference,
                     "ratio": each.ratio,
                 }
-                for each in self.worths
+                for each in self.cost_and_performance
             ],
             "inputs": None if self.changes is None else [asdict(each) for each in self.changes],
             "dimensions": [

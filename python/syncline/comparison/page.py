@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from syncline.comparison.comparison import Comparison
-    from syncline.comparison.pairs import Pair, Worth
+    from syncline.comparison.pairs import CostPair, Pair
     from syncline.report.html.chart import Chart
 
 
@@ -77,7 +77,7 @@ def _head(found: Comparison) -> str:
 def _bars(found: Comparison) -> Iterator[str]:
     longest = max(found.step.a_s, found.step.b_s)
     if not longest or not any(each.summary.compute_s for each in (found.a, found.b)):
-        if found.worths:
+        if found.cost_and_performance:
             yield _parts(found)
         return
     yield '<div class="runs">'
@@ -105,11 +105,13 @@ def _parts(found: Comparison) -> str:
         ratio = "-" if each.ratio is None else f"{digits(each.ratio)}x"
         return [f"{dot}{escape(each.name)}", time(each.a_s), time(each.b_s), signed(each.difference_s), ratio]
 
-    rows = [row(each) for each in (*found.parts, *found.per_work)] + [_worth(each) for each in found.worths]
+    rows = [row(each) for each in (*found.parts, *found.per_work)] + [
+        _cost_row(each) for each in found.cost_and_performance
+    ]
     return _table("parts", ["", "A", "B", "difference", "B / A"], rows)
 
 
-def _worth(each: Worth) -> list[str]:
+def _cost_row(each: CostPair) -> list[str]:
     """A row about the cost of the fabric, or about performance per dollar or watt."""
     difference = "-" if each.difference is None else worth(each.key, each.difference, signed=True)
     ratio = "-" if each.ratio is None else f"{digits(each.ratio)}x"

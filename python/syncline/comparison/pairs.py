@@ -36,7 +36,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Worth:
+class CostPair:
     """Cost of the fabric, or performance per dollar or watt, in both runs; None for a run that lacks the number."""
 
     key: str
@@ -175,7 +175,7 @@ def critical_path(a: Summary, b: Summary) -> tuple[PathPair, ...]:
     return tuple(sorted(found, key=lambda each: -max(each.a, each.b)))
 
 
-_WORTHS = (
+_COST_KEYS = (
     ("cost_usd", "cost of the network"),
     ("power_w", "power of the network"),
     ("iterations_per_s_per_usd", "iterations/s per $1 M"),
@@ -184,9 +184,9 @@ _WORTHS = (
 """Keys of the summary, and their names for people."""
 
 
-def worths(a: Summary, b: Summary) -> tuple[Worth, ...]:
+def cost_and_performance(a: Summary, b: Summary) -> tuple[CostPair, ...]:
     """Cost and performance per dollar and watt, if at least one of the runs has prices."""
-    found = (Worth(key, name, getattr(a, key), getattr(b, key)) for key, name in _WORTHS)
+    found = (CostPair(key, name, getattr(a, key), getattr(b, key)) for key, name in _COST_KEYS)
     return tuple(each for each in found if each.a is not None or each.b is not None)
 
 

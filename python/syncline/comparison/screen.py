@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from syncline.comparison.comparison import Comparison
-    from syncline.comparison.pairs import LayerPair, Pair, Worth
+    from syncline.comparison.pairs import CostPair, LayerPair, Pair
 
 LAYERS = 8
 SETS = 8
@@ -59,7 +59,7 @@ def _parts(found: Comparison, width: int) -> Iterator[RenderableType]:
         return
     for title, table in (
         ("Parts of the critical path; making the largest one faster helps most", _path(found)),
-        ("Cost of the networks, and training performance per dollar", _worths(found)),
+        ("Cost of the networks, and training performance per dollar", _cost_table(found)),
         ("How much of the network is used", _dimensions(found)),
         ("Layers, in a step: compute and exposed communication, and how much each of the two changed", _layers(found)),
         ("Collectives, from first issue to last result", _collectives(found)),
@@ -121,16 +121,16 @@ def _step(found: Comparison) -> Table:
     return table
 
 
-def _worths(found: Comparison) -> Table | None:
-    if not found.worths:
+def _cost_table(found: Comparison) -> Table | None:
+    if not found.cost_and_performance:
         return None
     table = _table("", "A", "B", "difference", "B / A")
-    for each in found.worths:
-        table.add_row(*_worth(each))
+    for each in found.cost_and_performance:
+        table.add_row(*_cost_row(each))
     return table
 
 
-def _worth(each: Worth) -> list[RenderableType]:
+def _cost_row(each: CostPair) -> list[RenderableType]:
     """A row about the cost of the fabric or performance per dollar; green if it got better: cheaper, or faster."""
     difference = each.difference
     cell = Text("-", "dim")

@@ -117,20 +117,20 @@ def _because(found: Comparison) -> Iterator[str]:
 
 def _cost(found: Comparison) -> Iterator[str]:
     """Compares the cost of the networks, and training performance per dollar."""
-    worths = {each.key: each for each in found.worths}
-    cost, buys = worths.get("cost_usd"), worths.get("iterations_per_s_per_usd")
+    of_key = {each.key: each for each in found.cost_and_performance}
+    cost, performance = of_key.get("cost_usd"), of_key.get("iterations_per_s_per_usd")
     if cost is None or cost.a is None or cost.b is None or cost.ratio is None:
         return
     if abs(cost.ratio - 1) <= ALIKE:
         said = f"Both networks cost {money(cost.a)}"
     else:
         said = f"B's network costs {money(cost.b)} instead of {money(cost.a)} ({digits(cost.ratio)}x)"
-    if buys is None or buys.ratio is None:
+    if performance is None or performance.ratio is None:
         yield f"{said}."
-    elif abs(buys.ratio - 1) <= ALIKE:
+    elif abs(performance.ratio - 1) <= ALIKE:
         yield f"{said}; a dollar buys as much training in both."
     else:
-        yield f"{said}; a dollar buys {digits(buys.ratio)}x the training in B."
+        yield f"{said}; a dollar buys {digits(performance.ratio)}x the training in B."
 
 
 def _of_layers(found: Comparison, part: Pair) -> str:

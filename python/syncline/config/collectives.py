@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from syncline.config.workload import Collective
 from syncline.input.base import Strict, either
 from syncline.input.units import Bytes, Rate, Time
+from syncline.input.words import Collective
 
 Positive = Annotated[int, Field(ge=1, le=2**32 - 1)]
 Unlimited = Annotated[

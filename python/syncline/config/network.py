@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from syncline.config.workload import Collective
 from syncline.input.base import Strict, either, form, validation_error
 from syncline.input.units import Bytes, Rate, Time
+from syncline.input.words import Collective
 
 Name = Literal["analytical", "queued", "flow", "packet"]
 NAMES: tuple[str, ...] = get_args(Name)

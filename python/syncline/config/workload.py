@@ -8,9 +8,8 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from syncline.input.base import Strict, either, form, validation_error
 from syncline.input.units import Bytes, Flops, Time
-from syncline.input.words import DataType, Precision
+from syncline.input.words import Collective, DataType, Precision
 
-Collective = Literal["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce"]
 Iterations = Annotated[int, Field(ge=1, le=2**32 - 1)]
 MicroBatches = Annotated[int, Field(ge=1, le=2**20)]
 GlobalBatch = Annotated[int, Field(ge=1, le=2**31)]

@@ -11,8 +11,8 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from syncline.codes import Code
-from syncline.ensembles.drawn import HINT, drawn
 from syncline.ensembles.folder import Folder
+from syncline.ensembles.random_parts import HINT, random_parts
 from syncline.ensembles.spread import Spread
 from syncline.errors import Interrupted, SynclineError
 from syncline.input.problem import error, raise_errors
@@ -207,7 +207,7 @@ def check(loaded: Loaded, seeds: int) -> None:
         raise_errors(
             error(Code.BAD_VALUE, "not a valid number of seeds", key="seeds", found=str(seeds), allowed=allowed)
         )
-    found = list(drawn(loaded.resolved))
+    found = list(random_parts(loaded.resolved))
     if any(follows for _, follows in found):
         return
     if found:

@@ -7,7 +7,7 @@ import resource
 import socket
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from syncline import _core
 from syncline.errors import SynclineError
@@ -18,8 +18,9 @@ from syncline.runtime.addresses import resolve, with_port
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-Finding = tuple[str, str, str]
-"""The state (``ok``, ``poor`` or ``broken``), the thing that was checked, and the finding."""
+State = Literal["ok", "poor", "broken"]
+Finding = tuple[State, str, str]
+"""The state, the thing that was checked, and the finding."""
 
 CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 ENOUGH_FILES = 4096

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from syncline.codes import Code
 from syncline.hub.service import PORT
@@ -27,7 +27,7 @@ class Racks:
 
     of: Sequence[int]
     hubs: Sequence[Sequence[str]]
-    between: str = "sharded"
+    between: Literal["sharded", "ring"] = "sharded"
 
     @classmethod
     def read(cls, file: str | Path) -> Self:

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from syncline import _core
 from syncline.hub.racks import Racks
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
         def as_dict(self) -> dict[str, Any]:
             """Returns the optimizer as data for the hub."""
 
+
+Operation = Literal["push_pull", "push", "pull", "set"]
+"""What a worker asks of a vector."""
 
 CHUNKS = range(64, (64 << 20) + 1)
 """Sizes that a chunk may have, in bytes."""
@@ -103,12 +106,10 @@ class Hub:
         rank = setting(environment, "RANK", rank)
         world = setting(environment, "WORLD_SIZE", world)
         congestion_control.check(congestion)
-        racks = hubs if isinstance(hubs, Racks) else None
         found = _hubs(environment, hubs)
         key = security.secret((f"rank-{rank}", "rank"))
         security.check([host for addresses in found for host, _ in addresses], key)
         vectors = {name: _vector(name, each) for name, each in keys.items()}
-        of_all, own = _optimizers(optimizer, vectors)
         worker = {
             "rank": rank,
             "job": job,
@@ -120,12 +121,8 @@ class Hub:
             **asdict(limits),
             "terms": {
                 "workers": world,
-                "keys": [
-                    {"name": name, "element": element, "elements": elements, **own.get(name, {})}
-                    for name, (element, elements) in vectors.items()
-                ],
-                "optimizer": of_all,
-                "racks": None if racks is None else racks.as_dict(),
+                **_trained(vectors, optimizer),
+                "racks": hubs.as_dict() if isinstance(hubs, Racks) else None,
                 **terms.as_dict(),
             },
         }
@@ -216,7 +213,7 @@ class Hub:
         return self._numbers[key]
 
     def _begin(
-        self, key: str, operation: str, source: Memory | None, target: Memory | None, *, keep: bool = False
+        self, key: str, operation: Operation, source: Memory | None, target: Memory | None, *, keep: bool = False
     ) -> PendingExchange:
         try:
             return PendingExchange(self._core.begin(self._numbers[key], operation, source, target, keep))
@@ -241,18 +238,18 @@ def _unknown(key: str, known: Mapping[str, Any]) -> SynclineError:
     return bad_value("the job has no such vector", f"`{key}`", allowed)
 
 
-def _optimizers(
-    given: Chosen | Mapping[str, Chosen] | None, vectors: Mapping[str, Any]
-) -> tuple[dict[str, Any] | None, dict[str, dict[str, Any]]]:
-    """Returns the optimizer of all vectors, and the terms of single vectors by name."""
-    if given is None:
-        return None, {}
-    if not isinstance(given, Mapping):
-        return given.as_dict(), {}
-    for name in given:
+def _trained(vectors: Mapping[str, tuple[str, int]], given: Chosen | Mapping[str, Chosen] | None) -> dict[str, Any]:
+    """Returns the vectors, and the optimizer of all or of each, as data for the hub."""
+    of_all = None if given is None or isinstance(given, Mapping) else given.as_dict()
+    of_each = given if isinstance(given, Mapping) else {}
+    for name in of_each:
         if name not in vectors:
             raise _unknown(name, vectors)
-    return None, {name: {"optimizer": chosen.as_dict()} for name, chosen in given.items()}
+    keys = []
+    for name, (element, elements) in vectors.items():
+        own = {"optimizer": of_each[name].as_dict()} if name in of_each else {}
+        keys.append({"name": name, "element": element, "elements": elements, **own})
+    return {"keys": keys, "optimizer": of_all}
 
 
 def _open(call: Callable[[], Any]) -> Any:

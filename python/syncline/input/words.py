@@ -1,9 +1,13 @@
-"""Words that several sections of a scenario share."""
+"""Words of fixed lists that several packages share."""
 
 from __future__ import annotations
 
 from typing import Literal
 
+Collective = Literal["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce"]
+"""Names of collectives."""
+Reduction = Literal["sum", "product", "min", "max", "bit_and", "bit_or", "bit_xor"]
+"""Names of reductions, by which collectives and hubs combine elements."""
 DataType = Literal["int8", "fp8", "bf16", "fp16", "tf32", "fp32", "fp64"]
 """Names of element types."""
 Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "fp64"]

@@ -14,6 +14,7 @@ Options are in objects, each with a default: :class:`Meeting` (where ranks find 
 :class:`Plans`, :class:`Resources` and :class:`TimeLimits`.
 
 - :mod:`~syncline.runtime.communicator`: ranks that run collectives together;
+- :mod:`~syncline.runtime.joining`: how a rank joins a job;
 - :mod:`~syncline.runtime.settings`: plans, resources and time limits;
 - :mod:`~syncline.runtime.rendezvous`: where ranks listen, and how they find each other through a store;
 - :mod:`~syncline.runtime.redis`: such a store in Redis;

@@ -4,63 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
-import secrets
-import time
 import warnings
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
-from syncline import _core
 from syncline.input.problem import bad_value
-from syncline.runtime import at_exit, completions, congestion_control
-from syncline.runtime.addresses import Interface, at_port, listening, port_range, resolve_all, setting, with_port
+from syncline.runtime import at_exit, completions, joining
+from syncline.runtime.addresses import setting
+from syncline.runtime.joining import JoinOptions
 from syncline.runtime.memory import Memory, memory
 from syncline.runtime.plan_data import for_core, with_racks
-from syncline.runtime.rendezvous import Answers, Meeting, look, meeting_error, wipe
-from syncline.runtime.security import KEY_BYTES, Security
+from syncline.runtime.rendezvous import Meeting
+from syncline.runtime.security import Security
 from syncline.runtime.settings import Plans, Resources, TimeLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from syncline import _core
     from syncline.errors import SynclineError
+    from syncline.input.words import Collective, Reduction
     from syncline.runtime.completions import Callback
-
-PORT = 29_410
-"""Default port at which rank 0 listens for the others."""
-
-
-LOG = logging.getLogger("syncline")
-
-
-def _announced(announce: Callable[[str], None] | None, known: str) -> Callable[[list[str]], None] | None:
-    """Wraps ``announce``: replaces the host of rank 0's address by the name under which others know it."""
-    if announce is None:
-        return None
-
-    def call(addresses: list[str]) -> None:
-        announce(at_port(known, int(addresses[0].rpartition(":")[2])))
-
-    return call
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Member:
-    """What the core needs to know of a rank to let it join, beside its resources and time limits."""
-
-    rank: int
-    world: int
-    job: str
-    coordinator: list[str]
-    """Addresses with ports at which rank 0 listens, or at which the other ranks try to reach it."""
-    interfaces: list[tuple[str, str]]
-    """For each interface, the address that other ranks connect to, and the one that this rank listens on."""
-    ports: tuple[int, int] | None
-    elastic: bool
-    plans: dict[str, Any]
 
 
 class Pending:
@@ -153,74 +118,22 @@ class Communicator:
         Raises ``SynclineError`` if the ranks do not all join in time (SL1201, exit status 6), or an argument is
         invalid.
         """
-        meeting, security, plans = meeting or Meeting(), security or Security(), plans or Plans()
-        resources, limits = resources or Resources(), limits or TimeLimits()
-        environment = os.environ
-        rank = setting(environment, "RANK", rank)
-        world = setting(environment, "WORLD_SIZE", world)
-        own = environment.get("SYNCLINE_ADDRESSES", "127.0.0.1").split(",")
-        interfaces = [each for each in (own if meeting.interfaces is None else meeting.interfaces) if each]
-        found_at = [Interface.read(each) for each in interfaces]
-        listen = environment.get("SYNCLINE_LISTEN") if meeting.listen is None and rank == 0 else meeting.listen
-        allowed_ports = port_range(environment.get("SYNCLINE_PORTS") if meeting.ports is None else meeting.ports)
-        congestion_control.check(resources.congestion)
-        plans = with_racks(plans, world)
-        asked = for_core(plans, world)
-        key = security.secret((f"rank-{rank}", "rank"))
-        shared = key if isinstance(key, bytes) else None
-        rendezvous, announce, wait_s = meeting.rendezvous, meeting.announce, limits.wait_s
-        if elastic and rendezvous is not None:
-            # A rendezvous wipes the key once ranks have met, so a restarted rank could not join.
-            raise bad_value(
-                "an elastic job cannot use a rendezvous", "rendezvous and elastic", "coordinator and elastic"
-            )
-        with ExitStack() as stack:
-            if rendezvous is not None:
-                if security.key_file is not None:
-                    raise bad_value("a rendezvous brings its own key", "rendezvous and key_file", "one of them")
-                if rank == 0:
-                    shared = secrets.token_bytes(KEY_BYTES)
-                    announce = stack.enter_context(Answers(rendezvous, world, shared)).begin
-                    first = found_at[0] if found_at else Interface("127.0.0.1", "127.0.0.1")
-                    listen = listen or (None if coordinator else with_port(first.listen, 0))
-                    coordinator = coordinator or with_port(first.advertised, 0)
-                else:
-                    began = time.monotonic()
-                    coordinator, shared = look(rendezvous, rank, wait_s)
-                    wait_s = max(wait_s - (time.monotonic() - began), 1.0)
-                key = key or shared
-            known = coordinator or environment.get("MASTER_ADDR", "127.0.0.1")
-            if rank == 0:
-                where = listening(known, PORT, found_at, listen)
-            elif listen is not None:
-                raise bad_value("only rank 0 listens for the others", f"rank={rank}, listen={listen}", "interfaces")
-            else:
-                where = resolve_all(known, PORT)
-            member = _Member(
-                rank=rank,
-                world=world,
-                job=job,
-                coordinator=[with_port(host, port) for host, port in where],
-                interfaces=[(each.advertised, each.listen) for each in found_at],
-                ports=allowed_ports,
-                elastic=elastic,
-                plans=asked,
-            )
-            options = {**asdict(member), **asdict(resources), **asdict(limits), "wait_s": wait_s}
-            try:
-                hosts = [host for host, _ in where]
-                security.check([*(each.listen for each in found_at), *hosts], key)
-                announced = _announced(announce, known)
-                core = _core.Communicator.join(json.dumps(options, allow_nan=False), key, announced, LOG.warning)
-            except ValueError as error:
-                raise bad_value("invalid arguments for a rank", str(error), "see Communicator.join") from None
-        if rendezvous is not None and rank != 0:
-            try:
-                wipe(rendezvous, rank)
-            except Exception as error:
-                core.close()
-                raise meeting_error(f"rank {rank} cannot wipe its key from the rendezvous: {error}") from error
-        return cls(core, limits.deadline_s, plans, world)
+        rank = setting(os.environ, "RANK", rank)
+        world = setting(os.environ, "WORLD_SIZE", world)
+        options = JoinOptions(
+            rank=rank,
+            world=world,
+            coordinator=coordinator,
+            job=job,
+            elastic=elastic,
+            meeting=meeting or Meeting(),
+            security=security or Security(),
+            plans=with_racks(plans or Plans(), world),
+            resources=resources or Resources(),
+            limits=limits or TimeLimits(),
+        )
+        core = joining.join(options)
+        return cls(core, options.limits.deadline_s, options.plans, world)
 
     @property
     def rank(self) -> int:
@@ -260,7 +173,9 @@ class Communicator:
         """The CPU that each lane's thread has to itself; empty if there are too few, and the system chooses."""
         return self._core.cpus()
 
-    def all_reduce(self, buffer: Any, reduction: str = "sum", *, in_order: bool = False, keep: bool = False) -> Pending:
+    def all_reduce(
+        self, buffer: Any, reduction: Reduction = "sum", *, in_order: bool = False, keep: bool = False
+    ) -> Pending:
         """Combines the vectors of all ranks, in place.
 
         With ``in_order`` contributions are combined in the same order every time, so results are reproducible bit for
@@ -269,7 +184,9 @@ class Communicator:
         held = memory(buffer)
         return self._begin("all_reduce", held, held, reduction, in_order=in_order, keep=keep)
 
-    def reduce_scatter(self, input: Any, output: Any, reduction: str = "sum", *, in_order: bool = False) -> Pending:
+    def reduce_scatter(
+        self, input: Any, output: Any, reduction: Reduction = "sum", *, in_order: bool = False
+    ) -> Pending:
         """Combines the vectors of all ranks; each gets its block of the result."""
         source, target = _alike(input, output)
         return self._begin("reduce_scatter", source, target, reduction, in_order=in_order)
@@ -289,7 +206,7 @@ class Communicator:
         held = memory(buffer)
         return self._begin("broadcast", held, held, root=root)
 
-    def reduce(self, buffer: Any, root: int = 0, reduction: str = "sum", *, in_order: bool = False) -> Pending:
+    def reduce(self, buffer: Any, root: int = 0, reduction: Reduction = "sum", *, in_order: bool = False) -> Pending:
         """Combines the vectors of all ranks at ``root``, in place; the vectors of the other ranks do not change."""
         held = memory(buffer)
         output = held if self.rank == root else None
@@ -380,10 +297,10 @@ class Communicator:
 
     def _begin(
         self,
-        kind: str,
+        kind: Collective,
         input: Memory,
         output: Memory | None,
-        reduction: str = "sum",
+        reduction: Reduction = "sum",
         *,
         root: int = 0,
         in_order: bool = False,

@@ -10,6 +10,7 @@ from syncline.input.problem import bad_value
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from syncline.input.words import Collective
     from syncline.runtime.racks import RackMap
 
 MOST_GBPS = 1e6
@@ -26,7 +27,7 @@ class Rule:
     without it. Vectors are cut so that no message is larger than ``message`` bytes.
     """
 
-    kind: str
+    kind: Collective
     algorithm: str
     up_to: int | None = None
     message: int = 64 << 10

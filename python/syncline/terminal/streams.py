@@ -113,7 +113,7 @@ def folded(diagnostic: Diagnostic, width: int) -> Diagnostic:
     return made
 
 
-def complain(diagnostics: Iterable[Diagnostic]) -> None:
+def print_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
     """Prints diagnostics to stderr. Wraps long lines on a terminal, but not in a file."""
     if found := list(diagnostics):
         if sys.stderr.isatty():

@@ -21,7 +21,7 @@ from syncline.torch.profiling import Span, profiling
 from syncline.torch.queue import Queue
 from syncline.torch.sparse import Sparse
 from syncline.torch.tracing import untraced
-from syncline.torch.work import Work
+from syncline.torch.work import Operation, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -87,27 +87,18 @@ class Backend(_distributed_c10d.Backend):
     # Plans.
 
     def _run(
-        self,
-        what: str,
-        places: Sequence[Local],
-        begin: Callable[[], Sequence[Pending]],
-        results: Sequence[torch.Tensor],
-        opts: Any = None,
-        *,
-        after: float | int | None = None,
-        last: Callable[[], None] | None = None,
-        queue: Queue | None = None,
-        title: str | None = None,
+        self, operation: Operation, opts: Any = None, *, queue: Queue | None = None, title: str | None = None
     ) -> Work:
+        """Queues an operation, and returns it; ``title`` is its name in traces if that is another one."""
         queue = queue or self._queue
         limit = getattr(opts, "timeout", None)
         if limit is None or limit.total_seconds() <= 0:
             limit = self._limit
-        work = Work(what, queue, places, begin, results, after=after, limit=limit, last=last)
+        work = Work(operation, queue, limit)
         # Sends and receives have no options.
         work.handed_out = opts is None or getattr(opts, "asyncOp", True)
         if profiling():
-            work.span = Span(f"{NAME}:{title or what}", places)
+            work.span = Span(f"{NAME}:{title or operation.what}", operation.places)
         queue.put(work)
         return work
 
@@ -137,7 +128,7 @@ class Backend(_distributed_c10d.Backend):
         def begin() -> list[Pending]:
             return [self.communicator.all_reduce(memory(place.host), how.reduction, in_order=self._in_order)]
 
-        return self._run("all_reduce", [place], begin, tensors, opts, after=how.after)
+        return self._run(Operation("all_reduce", [place], begin, tensors, after=how.after), opts)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
         """Combines the tensors of all ranks, several at once, in place."""
@@ -163,7 +154,7 @@ class Backend(_distributed_c10d.Backend):
             broadcast = self.communicator.broadcast
             return [broadcast(memory(place.host), number // 2) for number, place in enumerate(places)]
 
-        return self._run("all_reduce", places, begin, [tensor], opts, last=sparse.sum)
+        return self._run(Operation("all_reduce", places, begin, [tensor], last=sparse.sum), opts)
 
     def reduce(self, tensors: Tensors, opts: Any = None, op: Any = None, **more: Any) -> Work:
         """Combines the tensors of all ranks at the root; the tensors of the other ranks do not change."""
@@ -180,7 +171,7 @@ class Backend(_distributed_c10d.Backend):
             vector = memory(place.host)
             return [self.communicator.reduce(vector, root, how.reduction, in_order=self._in_order)]
 
-        return self._run("reduce", [place], begin, tensors, opts, after=how.after)
+        return self._run(Operation("reduce", [place], begin, tensors, after=how.after), opts)
 
     def broadcast(self, tensors: Tensors, opts: Any = None, **more: Any) -> Work:
         """Gives all ranks the tensor of the root."""
@@ -195,7 +186,7 @@ class Backend(_distributed_c10d.Backend):
         def begin() -> list[Pending]:
             return [self.communicator.broadcast(memory(place.host), root)]
 
-        return self._run("broadcast", [place], begin, tensors, opts)
+        return self._run(Operation("broadcast", [place], begin, tensors), opts)
 
     def allgather(self, outputs: Any, inputs: Tensors, opts: Any = None, **more: Any) -> Work:
         """Gives all ranks the tensors of all, which may differ in size."""
@@ -221,7 +212,7 @@ class Backend(_distributed_c10d.Backend):
                 messages.send(source.host, (me + step) % world)
             return messages.begun
 
-        return self._run("all_gather", [source, *places], begin, targets, opts)
+        return self._run(Operation("all_gather", [source, *places], begin, targets), opts)
 
     def _gather(self, targets: Tensors, sources: Tensors, results: Tensors, opts: Any) -> Work:
         source = Local(_list(sources), reads=True, writes=False)
@@ -230,7 +221,7 @@ class Backend(_distributed_c10d.Backend):
         def begin() -> list[Pending]:
             return [self.communicator.all_gather(memory(source.host), memory(target.host))]
 
-        return self._run("all_gather", [source, target], begin, _list(results), opts)
+        return self._run(Operation("all_gather", [source, target], begin, _list(results)), opts)
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
         """Gives all ranks the tensors of all, concatenated."""
@@ -260,7 +251,9 @@ class Backend(_distributed_c10d.Backend):
             gather = self.communicator.all_gather
             return [gather(memory(source.host), memory(target.host)) for source, target in places]
 
-        return self._run("all_gather", [each for pair in places for each in pair], begin, _list(outputs), opts)
+        return self._run(
+            Operation("all_gather", [each for pair in places for each in pair], begin, _list(outputs)), opts
+        )
 
     def allgather_coalesced(self, output_lists: Any, inputs: Tensors, opts: Any = None) -> Work:
         """Gives all ranks several tensors of each rank; ``output_lists`` has a list for the tensors of each rank."""
@@ -287,7 +280,9 @@ class Backend(_distributed_c10d.Backend):
             return [gather(memory(source.host), memory(target.host)) for source, target in places]
 
         flat = [tensor for room in rooms for tensor in room]
-        return self._run("all_gather_coalesced", [each for pair in places for each in pair], begin, flat, opts)
+        return self._run(
+            Operation("all_gather_coalesced", [each for pair in places for each in pair], begin, flat), opts
+        )
 
     def reduce_scatter(self, outputs: Tensors, inputs: Any, opts: Any = None, **more: Any) -> Work:
         """Combines one tensor of all ranks for each rank, and gives it to that rank. The tensors may differ in size."""
@@ -314,7 +309,7 @@ class Backend(_distributed_c10d.Backend):
                 reduce(memory(host), rank, how.reduction, in_order=self._in_order) for rank, host in enumerate(hosts)
             ]
 
-        return self._run("reduce_scatter", [*places, target], begin, targets, opts, after=how.after)
+        return self._run(Operation("reduce_scatter", [*places, target], begin, targets, after=how.after), opts)
 
     def _scatter(self, pairs: Sequence[tuple[Tensors, Tensors]], results: Tensors, opts: Any) -> Work:
         how = reducing("reduce_scatter", opts.reduceOp, _list(pairs[0][1])[0].dtype, self.size())
@@ -331,7 +326,7 @@ class Backend(_distributed_c10d.Backend):
             ]
 
         flat = [each for pair in places for each in pair]
-        return self._run("reduce_scatter", flat, begin, _list(results), opts, after=how.after)
+        return self._run(Operation("reduce_scatter", flat, begin, _list(results), after=how.after), opts)
 
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
         """Combines the tensors of all ranks; each rank gets its block of the result."""
@@ -369,7 +364,7 @@ class Backend(_distributed_c10d.Backend):
         def begin() -> list[Pending]:
             return [self.communicator.all_to_all(memory(source.host), memory(target.host))]
 
-        return self._run("all_to_all", [source, target], begin, [output], opts)
+        return self._run(Operation("all_to_all", [source, target], begin, [output]), opts)
 
     # Messages.
 
@@ -401,7 +396,7 @@ class Backend(_distributed_c10d.Backend):
                 messages.send(blocks[(me + step) % world], (me + step) % world)
             return messages.begun
 
-        return self._run("all_to_all", [source, target], begin, results, opts)
+        return self._run(Operation("all_to_all", [source, target], begin, results), opts)
 
     def gather(self, outputs: Any, inputs: Tensors, opts: Any = None, **more: Any) -> Work:
         """Gives the root the tensors of all ranks."""
@@ -456,7 +451,7 @@ class Backend(_distributed_c10d.Backend):
                     move(places[rank].host, rank)
             return messages.begun
 
-        return self._run(what, [mine, *places], begin, blocks if collects and me == root else own, opts)
+        return self._run(Operation(what, [mine, *places], begin, blocks if collects and me == root else own), opts)
 
     def _messages(self, what: str) -> Messages:
         self._space += 1
@@ -471,7 +466,7 @@ class Backend(_distributed_c10d.Backend):
         def begin() -> list[Pending]:
             return [self.communicator.send(raw(place.host), to, tag)]
 
-        return self._run("send", [place], begin, sources, queue=self._sends)
+        return self._run(Operation("send", [place], begin, sources), queue=self._sends)
 
     def recv(self, tensors: Tensors, source: int | None, tag: int = 0) -> Work:
         """Receives a tensor with a tag from a rank."""
@@ -484,7 +479,7 @@ class Backend(_distributed_c10d.Backend):
 
         # Gloo's names in traces.
         title = "recvAnySource" if source is None else "recv"
-        return self._run("recv", [place], begin, targets, queue=self._receives, title=title)
+        return self._run(Operation("recv", [place], begin, targets), queue=self._receives, title=title)
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
         """Receives a tensor with a tag from any rank."""
@@ -495,7 +490,7 @@ class Backend(_distributed_c10d.Backend):
     def barrier(self, opts: Any = None, **more: Any) -> Work:
         """Begins a barrier, which is over once every rank has begun it."""
         opts = opts or _options(dist.BarrierOptions(), timeout=more.get("timeout"))
-        return self._run("barrier", [], lambda: [self.communicator.barrier()], [], opts)
+        return self._run(Operation("barrier", [], lambda: [self.communicator.barrier()], []), opts)
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:  # noqa: FBT001, FBT002 - as PyTorch calls it
         """Returns once every rank has arrived; on a timeout, the error of rank 0 names a missing rank.

@@ -9,7 +9,7 @@ import torch
 from syncline.input.problem import bad_value
 from syncline.torch.device import Local
 from syncline.torch.elements import ELEMENTS, memory
-from syncline.torch.work import Work
+from syncline.torch.work import Operation, Work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,7 +127,7 @@ class Bucket:
             self._exchange = hub.push_pull(self.name, memory(place.host))
             return [self._exchange]
 
-        self.work = Work(self.name, queue, [place], begin, [self.flat])
+        self.work = Work(Operation(self.name, [place], begin, [self.flat]), queue)
         queue.put(self.work)
 
     def wait(self) -> None:

@@ -17,7 +17,7 @@ from syncline.torch.device import Local
 from syncline.torch.elements import ELEMENTS, PAIRS, memory
 from syncline.torch.queue import Queue
 from syncline.torch.rendezvous import StoreRendezvous, interfaces
-from syncline.torch.work import Work
+from syncline.torch.work import Operation, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -169,7 +169,7 @@ class Bucket(Work):
     def __init__(
         self, index: int, queue: Queue, place: Local, begin: Callable[[], list[Pending]], buffer: torch.Tensor
     ) -> None:
-        super().__init__(f"bucket {index}", queue, [place], begin, [buffer])
+        super().__init__(Operation(f"bucket {index}", [place], begin, [buffer]), queue)
 
     def end(self, error: Exception | None, *, here: bool = False) -> None:
         """Ends the operation, and adds the bucket's number to an error."""

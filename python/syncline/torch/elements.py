@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 
 from syncline.input.problem import bad_value
 from syncline.runtime.memory import Memory
+
+if TYPE_CHECKING:
+    from syncline.input.words import Reduction
 
 ELEMENTS = {
     torch.float32: "f32",
@@ -28,7 +31,7 @@ ELEMENTS = {
 PAIRS = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 """Complex types, and the types of their two parts. They can be summed as pairs."""
 
-REDUCTIONS = {
+REDUCTIONS: dict[Any, Reduction] = {
     dist.ReduceOp.SUM: "sum",
     dist.ReduceOp.AVG: "sum",
     dist.ReduceOp.PREMUL_SUM: "sum",
@@ -46,7 +49,7 @@ REDUCTIONS = {
 class Reducing:
     """A reduction of tensors of one type, as a reduction of plans and factors."""
 
-    reduction: str
+    reduction: Reduction
     """The name of the reduction in plans."""
     before: float | torch.Tensor | None = None
     """The factor by which contributions are multiplied, if any."""

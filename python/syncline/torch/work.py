@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import threading
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -37,31 +38,37 @@ results.
 """
 
 
+@dataclass(frozen=True)
+class Operation:
+    """What a :class:`Work` does."""
+
+    what: str
+    """Its name in messages."""
+    places: Sequence[Local]
+    """The memory that it reads and writes."""
+    begin: Callable[[], Sequence[Pending]]
+    """Begins it; called once the memory is ready."""
+    results: Sequence[torch.Tensor]
+    after: float | int | None = None
+    """If a float, results are multiplied by it; if an integer, divided by it and rounded towards zero."""
+    last: Callable[[], None] | None = None
+    """Called at its end, if it has succeeded."""
+
+
 @untraced
 class Work(dist.Work):  # type: ignore[misc]  # the base is not known without PyTorch
     """An operation that is under way. Do not touch its tensors before you have waited for it."""
 
-    def __init__(
-        self,
-        what: str,
-        queue: Queue,
-        places: Sequence[Local],
-        begin: Callable[[], Sequence[Pending]],
-        results: Sequence[torch.Tensor],
-        *,
-        after: float | int | None = None,
-        limit: timedelta | None = None,
-        last: Callable[[], None] | None = None,
-    ) -> None:
+    def __init__(self, operation: Operation, queue: Queue, limit: timedelta | None = None) -> None:
         super().__init__()
-        self.what = what
-        self.places = list(places)
+        self.what = operation.what
+        self.places = list(operation.places)
         self._queue = queue
-        self._begin = begin
-        self._results = list(results)
-        self._after = after
+        self._begin = operation.begin
+        self._results = list(operation.results)
+        self._after = operation.after
         self._limit = limit
-        self._last = last
+        self._last = operation.last
         self._lock = threading.Lock()
         self._over: threading.Event | None = None
         self._ended = False
@@ -78,7 +85,7 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         """Its span in a profiler's trace, if one is recorded."""
         self._completing = False
         # Plain: the operation needs no copies and no arithmetic after it.
-        self._plain = after is None and last is None and all(place.direct for place in self.places)
+        self._plain = self._after is None and self._last is None and all(place.direct for place in self.places)
 
     def _inference(self) -> bool:
         """Returns whether a tensor was made in inference mode: such tensors can be written only in that mode."""

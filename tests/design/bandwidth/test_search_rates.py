@@ -15,8 +15,8 @@ from syncline.config.load import Loaded
 from syncline.design import folder
 from syncline.design.bandwidth import demand as counting
 from syncline.design.bandwidth import result_files, search_rates
+from syncline.design.bandwidth.algorithms import chosen
 from syncline.design.bandwidth.demand import demand_of
-from syncline.design.bandwidth.held import chosen
 from syncline.design.bandwidth.screen import as_text
 from syncline.design.bandwidth.search_rates import search
 from syncline.design.bandwidth.trial import APART
@@ -215,7 +215,7 @@ def test_algorithms_are_chosen_for_the_resulting_rates() -> None:
     found = search(request)
     rates = [round(8 * rate) for rate in found.winner.rates]
     assert found.is_settled
-    assert found.held == [chosen(request.scenario(0, found.candidate, rates))]
+    assert found.algorithms == [chosen(request.scenario(0, found.candidate, rates))]
     assert "Algorithms: data all_reduce: " in as_text(found)
     answer = result_files.as_dict(found)["algorithms"]
     assert {each["collective"] for each in answer[0]["algorithms_of"]} == {"all_reduce", "all_gather"}

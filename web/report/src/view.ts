@@ -66,21 +66,21 @@ export function base(look: Look): ECBasicOption {
   };
 }
 
-/** A tooltip for the item at the pointer, or for all items at its place on the axis. `told` makes its HTML. */
-export function tooltip<Found>(look: Look, trigger: "axis" | "item", told: (found: Found) => string): ECBasicOption {
+/** A tooltip for the item at the pointer, or for all items at its place on the axis. `html` makes its HTML. */
+export function tooltip<Found>(look: Look, trigger: "axis" | "item", html: (found: Found) => string): ECBasicOption {
   return {
     trigger,
     confine: true,
     backgroundColor: look.page,
     borderColor: look.line,
     textStyle: { color: look.text, fontSize: 12 },
-    formatter: told,
+    formatter: html,
   };
 }
 
-/** The tooltip of a chart of bars. `told` makes the HTML for the bars with an index. */
-export function barTooltip(look: Look, told: (at: number) => string): ECBasicOption {
-  const first = (found: { dataIndex: number }[]) => told(found[0].dataIndex);
+/** The tooltip of a chart of bars. `html` makes the HTML for the bars with an index. */
+export function barTooltip(look: Look, html: (at: number) => string): ECBasicOption {
+  const first = (found: { dataIndex: number }[]) => html(found[0].dataIndex);
   return { ...tooltip(look, "axis", first), axisPointer: { type: "shadow" } };
 }
 

@@ -73,12 +73,26 @@ def serve(
 
     Exit status: 0 all jobs ended, 2 usage error, 6 an address is not available or jobs were cut off, 130 Ctrl-C twice.
     """
+    from syncline.cli.commands.hub import ServeOptions
     from syncline.cli.commands.hub import serve as call
 
-    security = {"key_file": key_file, "tls": tls, "insecure": insecure}
-    resources = {"cores": cores, "pin": pin, "congestion": congestion, "most_jobs": most_jobs, "memory": memory}
-    as_json = log == Log.JSON
-    return call(listen.split(","), port, security, resources, metrics=metrics, as_json=as_json, drain_s=drain)
+    return call(
+        ServeOptions(
+            listen=listen.split(","),
+            port=port,
+            cores=cores,
+            pin=pin,
+            key_file=key_file,
+            tls=tls,
+            insecure=insecure,
+            congestion=congestion,
+            most_jobs=most_jobs,
+            memory=memory,
+            metrics=metrics,
+            log_as_json=log == Log.JSON,
+            drain_s=drain,
+        )
+    )
 
 
 @app.command("status")
@@ -117,9 +131,22 @@ def hub_bench(
 
     Exit status: 0 done, 2 usage error, 6 the hub does not answer, or stops.
     """
+    from syncline.cli.commands.hub import BenchOptions
     from syncline.cli.commands.hub import bench as call
 
-    return call(address, world, (size, chunk), steps, key_file, tls, insecure=insecure, as_json=json)
+    return call(
+        BenchOptions(
+            address=address,
+            world=world,
+            size=size,
+            steps=steps,
+            chunk=chunk,
+            key_file=key_file,
+            tls=tls,
+            insecure=insecure,
+            as_json=json,
+        )
+    )
 
 
 @app.command("doctor")

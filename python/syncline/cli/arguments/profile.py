@@ -42,16 +42,19 @@ def profile(
 
     Exit status: 0 done, 2 configuration error, 3 the table cannot be written, 130 Ctrl-C.
     """
+    from syncline.cli.commands.profile import ProfileOptions
     from syncline.cli.commands.profile import profile as call
 
     return call(
-        factory,
-        out,
-        arguments=argument or [],
-        inputs=input_ or [],
-        batch=batch,
-        device=device,
-        repeats=repeats,
-        warm_up=warm_up,
-        quiet=quiet,
+        ProfileOptions(
+            factory=factory,
+            out=out,
+            arguments=argument or [],
+            inputs=input_ or [],
+            batch=batch,
+            device=device,
+            repeats=repeats,
+            warm_up=warm_up,
+            quiet=quiet,
+        )
     )

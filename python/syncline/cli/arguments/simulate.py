@@ -51,9 +51,10 @@ def simulate(
 
     Exit status: 0 done, 2 configuration error, 3 unreadable input, 4 deadlock, 5 limit reached, 70 bug, 130 Ctrl-C.
     """
+    from syncline.cli.commands.simulate import SimulateOptions
     from syncline.cli.commands.simulate import simulate as call
 
-    options = {
+    changes = {
         "--network": ("network", network),
         "--max-events": ("limits.events", max_events),
         "--max-sim-time": ("limits.sim_time", max_sim_time),
@@ -62,4 +63,15 @@ def simulate(
         "--no-symmetry": ("symmetry", "false" if no_symmetry else None),
         "--no-report": ("report", "false" if no_report else None),
     }
-    return call(scenario, set_ or [], options, out, seeds=seeds, as_json=json, quiet=quiet, verbose=verbose)
+    return call(
+        SimulateOptions(
+            scenario=scenario,
+            sets=set_ or [],
+            changes=changes,
+            out=out,
+            seeds=seeds,
+            as_json=json,
+            quiet=quiet,
+            verbose=verbose,
+        )
+    )

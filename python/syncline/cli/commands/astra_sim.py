@@ -13,7 +13,7 @@ from syncline.codes import Code
 from syncline.input.dump import dump
 from syncline.input.node import Mark, Text
 from syncline.input.problem import cannot_write, error, exit_status, nearest, raise_errors
-from syncline.terminal.streams import ascii_only, complain, console, say, show, show_json
+from syncline.terminal.streams import ascii_only, console, print_diagnostics, say, show, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -91,7 +91,7 @@ def astra_sim(arguments: Sequence[str]) -> int:
     else:
         sys.stdout.write(lines)
         sys.stdout.flush()
-    complain(diagnostics)
+    print_diagnostics(diagnostics)
     say(f"Results are in {folder}")
     return status
 
@@ -135,7 +135,7 @@ def _native(options: dict[str, Any], model: str, folder: str, *, as_json: bool) 
         )
     else:
         show(answer(result, console().width, ascii_only=ascii_only(sys.stdout)))
-    complain(diagnostics)
+    print_diagnostics(diagnostics)
     say(f"Results are in {folder}")
     return status
 

@@ -8,7 +8,7 @@ from syncline.cli.commands.options import overrides
 from syncline.config.load import load
 from syncline.errors import Diagnostic, SynclineError
 from syncline.input.problem import exit_status
-from syncline.terminal.streams import complain, say, show, show_json
+from syncline.terminal.streams import print_diagnostics, say, show, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ def check(scenarios: Sequence[str], sets: Iterable[str], *, as_json: bool, quiet
         # 1 says that a scenario is wrong; an unreadable file was not checked at all, so it has its own status.
         status = max(status, UNREADABLE if wrong == UNREADABLE else 1 if wrong else 0)
         files.append({"file": scenario, "ok": not wrong, "diagnostics": found})
-        complain(found if not quiet else (each for each in found if each["severity"] == "error"))
+        print_diagnostics(found if not quiet else (each for each in found if each["severity"] == "error"))
         if not as_json:
             _line(scenario, found, wrong=bool(wrong))
     if as_json:

@@ -10,7 +10,7 @@ from syncline.codes import Code
 from syncline.files import write_whole
 from syncline.input.node import Mark, Text
 from syncline.input.problem import cannot_write, error, raise_errors
-from syncline.terminal.streams import complain, say
+from syncline.terminal.streams import print_diagnostics, say
 
 _SCENARIOS = (".yaml", ".yml", ".json")
 _KNOWN = (
@@ -42,7 +42,7 @@ def convert(
         text = _scenario(source, ending, Path(target).parent)
     elif (path.suffix.lower(), ending) == (".xml", ".json"):
         plan, found = _core.msccl_to_plan(path)
-        complain(json.loads(found))
+        print_diagnostics(json.loads(found))
         text = plan + "\n"
     elif (path.suffix.lower(), ending) == (".json", ".xml"):
         text = _core.plan_to_msccl(path)
@@ -104,7 +104,7 @@ def _traces(source: str, target: str, dims: str | None, iterations: int | None, 
             resolved = Path(folder) / "scenario.json"
             resolved.write_text(_scenario(source, ".json"), "utf-8")
             files, found = _core.to_chakra(resolved, prefix)
-    complain(json.loads(found))
+    print_diagnostics(json.loads(found))
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
     say(f"Wrote {files[0]}{more}")
     return 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from syncline.cli.commands.folder import chosen, of_name
 from syncline.cli.commands.options import overrides
 from syncline.terminal.progress import Waiting
-from syncline.terminal.streams import complain, console, say, show, show_json
+from syncline.terminal.streams import console, print_diagnostics, say, show, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +24,7 @@ def bandwidth(spec: str, sets: Iterable[str], out: str | None, *, as_json: bool,
     folder = chosen(out, of_name(f"design-{request.name}"))
     folders.check(folder)
     with Waiting(quiet=quiet or as_json) as progress:
-        found = search(request, progress, None if quiet else complain)
+        found = search(request, progress, None if quiet else print_diagnostics)
     files = result_files.save(found, folder)
     if as_json:
         show_json({"exit_status": 0, "folder": folder, "design": result_files.as_dict(found)})

@@ -105,18 +105,18 @@ def _names(what: str, found: list[Meaning], *, as_json: bool) -> int:
 
 
 def _run(what: str, *, as_json: bool) -> int:
-    from syncline.explanation.explanation import explain as sections
+    from syncline.explanation.explanation import explain as explain_run
     from syncline.result import Result
 
     result = Result.load(what, verify=True)
-    told = sections(result)
+    sections = explain_run(result)
     if as_json:
         from dataclasses import asdict
 
         answer: dict[str, Any] = {
             "folder": str(result.folder),
             "version": result.version,
-            "sections": [asdict(section) for section in told],
+            "sections": [asdict(section) for section in sections],
             "summary": result.summary.as_dict(),
             "diagnostics": result.warnings,
         }
@@ -124,5 +124,5 @@ def _run(what: str, *, as_json: bool) -> int:
         return 0
     from syncline.explanation.screen import story
 
-    show(*story(result, told, console().width))
+    show(*story(result, sections, console().width))
     return 0

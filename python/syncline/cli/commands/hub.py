@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import FrameType
 
-    from syncline.hub import Service
+    from syncline.hub import HubResources, Service
+    from syncline.runtime import Security
 
 CUT_OFF = 6
 """Exit status: jobs were still running when the drain time ended, or the hub failed."""
@@ -28,59 +30,90 @@ GLANCE_S = 0.1
 """Interval at which the hub's events and state are polled."""
 
 
-def serve(
-    listen: Sequence[str],
-    port: int,
-    security: dict[str, Any],
-    resources: dict[str, Any],
-    *,
-    metrics: str | None,
-    as_json: bool,
-    drain_s: float,
-) -> int:
-    """Serves until SIGTERM or Ctrl-C; returns the exit status."""
-    from syncline.hub import HubResources, Service
-    from syncline.hub.service import LEAST_MEMORY
-    from syncline.runtime import Security
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    """Options of ``syncline hub serve``, as the user gives them."""
 
-    if (text := resources["memory"]) is not None:
-        resources["memory"] = _bytes("--memory", text)
-        if resources["memory"] < LEAST_MEMORY:
-            allowed = f"at least {LEAST_MEMORY // 1024} KiB"
-            raise_errors(
-                error(Code.BAD_VALUE, "too little memory for a hub", key="--memory", found=text, allowed=allowed)
-            )
-    with Service(listen, port=port, security=Security(**security), resources=HubResources(**resources)) as service:
-        asked: list[float] = []
+    listen: Sequence[str]
+    port: int
+    cores: int | None
+    pin: bool
+    key_file: str | None
+    tls: str | None
+    insecure: bool
+    congestion: str | None
+    most_jobs: int
+    memory: str | None
+    metrics: str | None
+    log_as_json: bool
+    drain_s: float
+
+    def security(self) -> Security:
+        """How the hub and its ranks authenticate each other."""
+        from syncline.runtime import Security
+
+        return Security(key_file=self.key_file, tls=self.tls, insecure=self.insecure)
+
+    def resources(self) -> HubResources:
+        """What the hub uses of this machine. Raises :class:`SynclineError` if the memory is invalid or too small."""
+        from syncline.hub import HubResources
+
+        return HubResources(
+            cores=self.cores,
+            pin=self.pin,
+            memory=None if self.memory is None else _memory(self.memory),
+            most_jobs=self.most_jobs,
+            congestion=self.congestion,
+        )
+
+
+def serve(options: ServeOptions) -> int:
+    """Serves until SIGTERM or Ctrl-C; returns the exit status."""
+    from syncline.hub import Service
+
+    resources, security = options.resources(), options.security()
+    with Service(options.listen, port=options.port, security=security, resources=resources) as service:
+        signals: list[int] = []
 
         def end(number: int, frame: FrameType | None) -> None:
-            if asked and number == signal.SIGINT:
+            if signals and number == signal.SIGINT:
                 raise KeyboardInterrupt
-            asked.append(time.monotonic())
-            service.drain(drain_s)
+            signals.append(number)
+            service.drain(options.drain_s)
 
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, end)
-        log = _Log(as_json=as_json)
-        if metrics is not None:
+        log = _Log(as_json=options.log_as_json)
+        if options.metrics is not None:
             from syncline.hub.metrics import serve as serve_metrics
 
-            log.write({"event": "metrics", "address": serve_metrics(service, metrics)})
+            log.write({"event": "metrics", "address": serve_metrics(service, options.metrics)})
         addresses = service.addresses
         log.write({"event": "listening", "addresses": addresses, "cores": service.status()["cores"]})
-        return _watch(service, log, asked)
+        return _watch(service, log, signals)
 
 
-def _watch(service: Service, log: _Log, asked: list[float]) -> int:
-    """Logs events until the hub has ended; returns the exit status."""
-    said = False
+def _memory(text: str) -> int:
+    """Parses ``--memory``."""
+    from syncline.hub.service import LEAST_MEMORY
+
+    memory = _bytes("--memory", text)
+    if memory < LEAST_MEMORY:
+        allowed = f"at least {LEAST_MEMORY // 1024} KiB"
+        raise_errors(error(Code.BAD_VALUE, "too little memory for a hub", key="--memory", found=text, allowed=allowed))
+    return memory
+
+
+def _watch(service: Service, log: _Log, signals: Sequence[int]) -> int:
+    """Logs events until the hub has ended; returns the exit status. ``signals`` holds those that ask it to end."""
+    is_draining = False
     while not service.ended:
         time.sleep(GLANCE_S)
         for event in service.events():
             log.write(event)
         status = service.status()
-        if asked and not said:
-            said = True
+        if signals and not is_draining:
+            is_draining = True
             log.write({"event": "draining", "jobs": [each["job"] for each in status["jobs"]]})
         if "failure" in status:
             log.write({"event": "failed", "why": status["failure"]})
@@ -140,33 +173,38 @@ def status(address: str, key_file: str | None, tls: str | None, *, as_json: bool
     return 0
 
 
-def bench(
-    address: str,
-    world: int,
-    sizes: tuple[str, str],
-    steps: int,
-    key_file: str | None,
-    tls: str | None,
-    *,
-    insecure: bool,
-    as_json: bool,
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class BenchOptions:
+    """Options of ``syncline hub bench``, as the user gives them."""
+
+    address: str
+    world: int
+    size: str
+    steps: int
+    chunk: str
+    key_file: str | None
+    tls: str | None
+    insecure: bool
+    as_json: bool
+
+
+def bench(options: BenchOptions) -> int:
     """Measures how fast a hub exchanges vectors; returns the exit status."""
     from syncline.hub.bench import run
     from syncline.runtime import Security
 
-    nbytes, chunk = (_bytes(option, size) for option, size in zip(("--size", "--chunk"), sizes, strict=True))
-    _measurable(world, nbytes, chunk, sizes)
-    security = Security(key_file=key_file, tls=tls, insecure=insecure)
-    found = run(address, world, nbytes, steps, chunk=chunk, security=security)
-    if as_json:
+    nbytes, chunk = _bytes("--size", options.size), _bytes("--chunk", options.chunk)
+    _require_measurable(options, nbytes, chunk)
+    security = Security(key_file=options.key_file, tls=options.tls, insecure=options.insecure)
+    found = run(options.address, options.world, nbytes, options.steps, chunk=chunk, security=security)
+    if options.as_json:
         show_json({"exit_status": 0, **found.as_dict()})
         return 0
     show(found.text())
     return 0
 
 
-def _measurable(world: int, nbytes: int, chunk: int, sizes: tuple[str, str]) -> None:
+def _require_measurable(options: BenchOptions, nbytes: int, chunk: int) -> None:
     """Raises :class:`SynclineError` if the vectors do not fit this machine's memory, or a hub allows no such chunks."""
     from syncline.hub.service import available_memory
     from syncline.hub.worker import CHUNKS, MOST_CHUNKS
@@ -178,23 +216,22 @@ def _measurable(world: int, nbytes: int, chunk: int, sizes: tuple[str, str]) -> 
                 Code.BAD_VALUE,
                 "the vector's elements are floats of 4 bytes",
                 key="--size",
-                found=sizes[0],
+                found=options.size,
                 allowed=f"a multiple of {FLOAT}B",
             )
         )
-    if world * nbytes > (memory := available_memory()):
-        allowed = f"{size(memory)} for the vectors of {counted(world, 'rank')}, which are all in this process"
-        raise_errors(
-            error(Code.BAD_VALUE, "this machine has too little memory", key="--size", found=sizes[0], allowed=allowed)
-        )
+    if options.world * nbytes > (memory := available_memory()):
+        ranks = counted(options.world, "rank")
+        allowed = f"{size(memory)} for the vectors of {ranks}, which are all in this process"
+        message = "this machine has too little memory"
+        raise_errors(error(Code.BAD_VALUE, message, key="--size", found=options.size, allowed=allowed))
     if chunk not in CHUNKS:
         allowed = f"{size(CHUNKS[0])} to {size(CHUNKS[-1])}"
-        raise_errors(
-            error(Code.BAD_VALUE, "not a valid size for chunks", key="--chunk", found=sizes[1], allowed=allowed)
-        )
+        message = "not a valid size for chunks"
+        raise_errors(error(Code.BAD_VALUE, message, key="--chunk", found=options.chunk, allowed=allowed))
     if (chunks := -(-nbytes // chunk)) > MOST_CHUNKS:
         allowed = f"at most {MOST_CHUNKS} chunks; this size makes {chunks}"
-        raise_errors(error(Code.BAD_VALUE, "too many chunks", key="--chunk", found=sizes[1], allowed=allowed))
+        raise_errors(error(Code.BAD_VALUE, "too many chunks", key="--chunk", found=options.chunk, allowed=allowed))
 
 
 def _bytes(option: str, text: str) -> int:

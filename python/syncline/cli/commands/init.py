@@ -55,5 +55,5 @@ def templates() -> dict[str, Path]:
 def _summary(path: Path) -> str:
     """The template's first comment, apart from the line that names its schema."""
     lines = path.read_text("utf-8").splitlines()
-    said = (line[1:].strip() for line in lines if line.startswith("# ") and "yaml-language-server" not in line)
-    return next(said, "")
+    comments = (line[1:].strip() for line in lines if line.startswith("# ") and "yaml-language-server" not in line)
+    return next(comments, "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -17,39 +18,38 @@ from syncline.terminal.progress import Waiting
 from syncline.terminal.streams import say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 
-def profile(
-    reference: str,
-    out: str,
-    *,
-    arguments: Iterable[str],
-    inputs: Sequence[str],
-    batch: int | None,
-    device: str,
-    repeats: int,
-    warm_up: int,
-    quiet: bool,
-) -> int:
-    """Measures a module's layers and writes their times to ``out``."""
+@dataclass(frozen=True, kw_only=True)
+class ProfileOptions:
+    """Options of ``syncline profile``, as the user gives them."""
+
+    factory: str
+    out: str
+    arguments: Sequence[str]
+    inputs: Sequence[str]
+    batch: int | None
+    device: str
+    repeats: int
+    warm_up: int
+    quiet: bool
+
+
+def profile(options: ProfileOptions) -> int:
+    """Measures a module's layers and writes their times to a file."""
     from syncline.models.traced import factory
     from syncline.models.traced.measure import Plan, measure
 
-    shapes = [_input(each) for each in inputs]
-    named = dict(_argument(each) for each in arguments)
+    out, batch = options.out, options.batch
+    shapes = [_input(each) for each in options.inputs]
+    named = dict(_argument(each) for each in options.arguments)
     if batch is not None and not shapes:
         _raise_bad_value("--batch needs --input", help="pass the batch to the factory instead: --argument batch=32")
-    target = Path(out)
-    if not target.parent.is_dir():
-        raise_errors(cannot_write(out, "the folder does not exist"))
-    if target.is_dir():
-        raise_errors(cannot_write(out, "it is a folder"))
-    if not os.access(target if target.exists() else target.parent, os.W_OK):
-        raise_errors(cannot_write(out, "permission denied"))
     # Measuring takes long, so all checks come before it.
+    _require_writable(out)
     with redirect_stdout(sys.stderr):
-        module, example = factory.build(reference, named, str(Path.cwd()), meta=False)
+        module, example = factory.build(options.factory, named, str(Path.cwd()), meta=False)
         if shapes:
             example = factory.sample(32 if batch is None else batch, shapes, module, values=True)
         elif example is None:
@@ -57,15 +57,26 @@ def profile(
                 "the inputs of the module are unknown",
                 help="add --input 3x224x224, or let the factory return a pair of module and inputs",
             )
-        with Waiting(quiet=quiet) as waiting:
-            found = measure(module, example, Plan(device, repeats, warm_up), waiting)
+        with Waiting(quiet=options.quiet) as waiting:
+            found = measure(module, example, Plan(options.device, options.repeats, options.warm_up), waiting)
     try:
-        write_whole(target, times.text(found, out))
+        write_whole(Path(out), times.text(found, out))
     except OSError as problem:
         raise_errors(cannot_write(out, problem))
-    if not quiet:
+    if not options.quiet:
         _summary(found, out)
     return 0
+
+
+def _require_writable(out: str) -> None:
+    """Raises :class:`SynclineError` if no file can be written there."""
+    target = Path(out)
+    if not target.parent.is_dir():
+        raise_errors(cannot_write(out, "the folder does not exist"))
+    if target.is_dir():
+        raise_errors(cannot_write(out, "it is a folder"))
+    if not os.access(target if target.exists() else target.parent, os.W_OK):
+        raise_errors(cannot_write(out, "permission denied"))
 
 
 def _summary(found: times.Times, out: str) -> None:

@@ -6,6 +6,7 @@ import json
 import signal
 import sys
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from syncline.cli.commands.folder import chosen, of_name
@@ -14,10 +15,10 @@ from syncline.cli.guard import INTERRUPTED
 from syncline.config.load import load
 from syncline.errors import Interrupted
 from syncline.terminal.progress import Progress
-from syncline.terminal.streams import ascii_only, complain, console, say, show, show_json
+from syncline.terminal.streams import ascii_only, console, print_diagnostics, say, show, show_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from types import FrameType
 
     from syncline.config.load import Loaded
@@ -28,70 +29,82 @@ if TYPE_CHECKING:
 _STATUSES = {"finished": 0, "limit_reached": 5, "interrupted": INTERRUPTED}
 
 
-def simulate(
-    scenario: str,
-    sets: Iterable[str],
-    options: Mapping[str, tuple[str, str | None]],
-    out: str | None,
-    *,
-    seeds: int | None = None,
-    as_json: bool,
-    quiet: bool,
-    verbose: bool,
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class SimulateOptions:
+    """Options of ``syncline simulate``."""
+
+    scenario: str
+    sets: Sequence[str]
+    """The changes of ``--set``."""
+    changes: Mapping[str, tuple[str, str | None]]
+    """Other flags that change a value of the scenario: the key's path, and the value, or None without the flag."""
+    out: str | None
+    seeds: int | None
+    as_json: bool
+    quiet: bool
+    verbose: bool
+
+    @property
+    def without_progress(self) -> bool:
+        """Whether no progress is shown."""
+        return self.quiet or self.as_json
+
+
+def simulate(options: SimulateOptions) -> int:
     """Simulates a scenario, saves the results, prints the answer; returns the exit status."""
     from syncline.api import run
 
-    loaded = load(scenario, overrides(sets, options))
-    if seeds is not None:
-        return _several(loaded, seeds, chosen(out, of_name(f"{loaded.name}-seeds")), as_json=as_json, quiet=quiet)
-    folder = chosen(out, of_name(loaded.name))
+    loaded = load(options.scenario, overrides(options.sets, options.changes))
+    if options.seeds is not None:
+        return _several(loaded, options.seeds, options)
+    folder = chosen(options.out, of_name(loaded.name))
     interrupted = False
-    told: list[Diagnostic] = []
+    early: list[Diagnostic] = []
 
     def warn(found: str) -> None:
         """Prints warnings before the simulation starts, so that the user can stop a long run."""
-        told.extend(json.loads(found))
-        if not quiet:
-            complain(map(loaded.origins.placed, told))
+        early.extend(json.loads(found))
+        if not options.quiet:
+            print_diagnostics(map(loaded.origins.placed, early))
 
-    with _second_interrupt_kills(), Progress(quiet=quiet or as_json) as progress:
+    with _second_interrupt_kills(), Progress(quiet=options.without_progress) as progress:
         try:
             result = run(loaded, progress, warn)
         except Interrupted as stopped:
             result, interrupted = stopped.result, True
     files = result.save(folder)
     status = INTERRUPTED if interrupted else _STATUSES[result.summary.ended]
-    if as_json:
+    if options.as_json:
         show_json(_json(result, folder, status))
     else:
         show(_answer(result))
-    if not quiet:
-        complain(loaded.origins.placed(each) for each in result.warnings if each not in told)
+    if not options.quiet:
+        print_diagnostics(loaded.origins.placed(each) for each in result.warnings if each not in early)
         say(f"Results are in {folder}")
-        if verbose:
+        if options.verbose:
             say(f"  {', '.join(files)}")
             say(f"  {result.summary.events} events, {result.summary.messages} messages")
     return status
 
 
-def _several(loaded: Loaded, seeds: int, folder: str, *, as_json: bool, quiet: bool) -> int:
+def _several(loaded: Loaded, seeds: int, options: SimulateOptions) -> int:
     """Simulates once for each seed; returns the exit status."""
     from syncline.ensembles.folder import SUMMARY_FILE, TABLE_FILE
     from syncline.ensembles.runs import run
     from syncline.ensembles.screen import answer
 
-    with _second_interrupt_kills(), Progress(quiet=quiet or as_json) as progress:
+    folder = chosen(options.out, of_name(f"{loaded.name}-seeds"))
+    with _second_interrupt_kills(), Progress(quiet=options.without_progress) as progress:
         made = run(loaded, seeds, out=folder, progress=progress)
     statuses = [_STATUSES[each.ended] for each in made.summaries]
     status = INTERRUPTED if made.interrupted else max(statuses, default=0)
-    if as_json:
-        told = [loaded.origins.placed(each) for each in made.warnings]
-        show_json({"exit_status": status, "folder": folder, "ensemble": made.as_dict(), "diagnostics": told})
+    diagnostics = [loaded.origins.placed(each) for each in made.warnings]
+    if options.as_json:
+        show_json({"exit_status": status, "folder": folder, "ensemble": made.as_dict(), "diagnostics": diagnostics})
     else:
         show(answer(made))
-    if not quiet:
-        complain(loaded.origins.placed(each) for each in made.warnings)
+    if not options.quiet:
+        print_diagnostics(diagnostics)
         say(f"Results are in {folder}: {SUMMARY_FILE}, {TABLE_FILE}, and a folder for each seed")
     return status
 

@@ -14,7 +14,7 @@ from syncline.codes import Code
 from syncline.errors import SynclineError
 from syncline.input.problem import error, raise_errors, shown
 from syncline.terminal.progress import Waiting
-from syncline.terminal.streams import complain, say, show, show_json
+from syncline.terminal.streams import print_diagnostics, say, show, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,10 +33,10 @@ def up(spec: str, sets: Iterable[str], *, as_json: bool, quiet: bool) -> int:
     from syncline.testbed.spec import read
 
     request = read(spec, overrides(sets, {}))
-    told = _warn(request, layout(request), quiet=quiet or as_json)
+    cautions = _warn(request, layout(request), quiet=quiet or as_json)
     made = lifecycle.up(request)
     if as_json:
-        show_json({"exit_status": 0, "testbed": made.as_dict(), "diagnostics": told})
+        show_json({"exit_status": 0, "testbed": made.as_dict(), "diagnostics": cautions})
         return 0
     from syncline.testbed.screen import hosts
 
@@ -127,7 +127,7 @@ def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, q
                 "the file."
             )
 
-    with _testbed(which, sets, expect, quiet=silent) as (layout, told), Waiting(quiet=silent) as progress:
+    with _testbed(which, sets, expect, quiet=silent) as (layout, cautions), Waiting(quiet=silent) as progress:
         found = testing.check(layout, tell=progress)
         if save is not None:
             progress(1.0, "measuring host costs")
@@ -140,7 +140,7 @@ def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, q
             unsaved = problem
     outcome = unsaved.exit_status if unsaved is not None else 0 if found.holds else OFF_SPEC
     if as_json:
-        diagnostics = [*told, *(unsaved.diagnostics if unsaved is not None else [])]
+        diagnostics = [*cautions, *(unsaved.diagnostics if unsaved is not None else [])]
         whole = {"exit_status": outcome, "name": layout.name, **found.as_dict(), "diagnostics": diagnostics}
         show_json(whole | ({} if host_costs is None else {"host_costs": host_costs.as_dict()}))
     else:
@@ -148,7 +148,7 @@ def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, q
 
         show(*checked(found, layout, os.cpu_count() or 1, host_costs))
     if unsaved is not None:
-        complain(unsaved.diagnostics)
+        print_diagnostics(unsaved.diagnostics)
     elif save is not None and not as_json:
         say(f"Host costs are in {save}")
     return outcome
@@ -176,27 +176,27 @@ def _testbed(
         yield there.layout, []
         return
     request = read(which, overrides(sets, {}))
-    asked = layout(request)
-    told = _warn(request, asked, quiet=quiet)
+    wanted = layout(request)
+    cautions = _warn(request, wanted, quiet=quiet)
     up_now = state.find(request.name)
     if up_now is not None and up_now.complete:
-        state.require_same(up_now, asked)
-        expect(asked)
-        yield asked, told
+        state.require_same(up_now, wanted)
+        expect(wanted)
+        yield wanted, cautions
         return
-    expect(asked)
+    expect(wanted)
     with lifecycle.temporary(request) as made:
-        yield made, told
+        yield made, cautions
 
 
 def _warn(request: TestbedRequest, made: Layout, *, quiet: bool) -> list[Diagnostic]:
     """Warns of what the file asks for and the testbed does not emulate; returns the warnings."""
     from syncline.testbed.fidelity import warnings
 
-    told = list(warnings(request, made))
+    cautions = list(warnings(request, made))
     if not quiet:
-        complain(told)
-    return told
+        print_diagnostics(cautions)
+    return cautions
 
 
 def _is_file(which: str) -> bool:

@@ -8,7 +8,7 @@ The parts of a search can be used on their own: :func:`demand_of` counts the byt
 
 - :mod:`~.spec`: the schema of a spec, which describes a search
 - :mod:`~.candidate`: reads a spec; the shapes of a search, as scenarios
-- :mod:`~.held`: the algorithms that are the same in all predictions and simulations of a shape
+- :mod:`~.algorithms`: the algorithms that are the same in all predictions and simulations of a shape
 - :mod:`~.demand`: the bytes that a job sends in each dimension of a shape
 - :mod:`~.spanned`: the dimensions that an exchange uses
 - :mod:`~.limits`: the constraints on rates, and whether they can be met

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from syncline import _core
 from syncline.codes import Code
 from syncline.config.load import Loaded, resolve
-from syncline.design.bandwidth.held import Held, entries
+from syncline.design.bandwidth.algorithms import Algorithms, entries
 from syncline.design.bandwidth.spec import MOST_CANDIDATES, Spec, WeightedJob
 from syncline.input.check import Whole, check
 from syncline.input.node import Node, from_python
@@ -135,15 +135,19 @@ class BandwidthRequest:
                 )
             )
 
-    def scenario(self, job: int, candidate: Candidate, rates: Sequence[int], held: Held | None = None) -> Loaded:
+    def scenario(
+        self, job: int, candidate: Candidate, rates: Sequence[int], algorithms: Algorithms | None = None
+    ) -> Loaded:
         """The scenario of one job alone on a shape, with rates in bits per second of one NPU and fixed algorithms."""
         at = self._sections(job)
-        if held:
+        if algorithms:
             given = at.get("collectives")
             own = dict(given.value) if given is not None and isinstance(given.value, dict) else {}
             named = own.get("algorithms_of")
             before = named.value if named is not None and isinstance(named.value, list) else []
-            own["algorithms_of"] = Node([*before, *map(from_python, entries(held))], named.mark if named else None)
+            own["algorithms_of"] = Node(
+                [*before, *map(from_python, entries(algorithms))], named.mark if named else None
+            )
             at["collectives"] = Node(own, given.mark if given else None, given.keys if given else {})
         fabric = self.source.root.at(("fabric",))
         keep = {} if fabric is None or not isinstance(fabric.value, dict) else dict(fabric.value)

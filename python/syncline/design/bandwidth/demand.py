@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from syncline import _core
 from syncline.codes import Code
 from syncline.design.bandwidth import spanned
-from syncline.design.bandwidth.held import Held, chosen, entries
+from syncline.design.bandwidth.algorithms import Algorithms, chosen, entries
 from syncline.input.problem import error, raise_errors
 from syncline.result import Result
 
@@ -179,21 +179,23 @@ def check_job(loaded: Loaded) -> None:
         )
 
 
-def demand_of(loaded: Loaded, rates: Sequence[int], held: Held | None = None, cache: Cache | None = None) -> Demand:
+def demand_of(
+    loaded: Loaded, rates: Sequence[int], algorithms: Algorithms | None = None, cache: Cache | None = None
+) -> Demand:
     """The demand of a job on the fabric of a scenario, whose dimensions have ``rates`` in bits per second.
 
-    ``held`` gives the algorithms of exchanges for which the job names none; without it, those that are chosen for these
+    ``algorithms`` gives those of exchanges for which the job names none; without it, those that are chosen for these
     rates. ``cache`` holds simulations, also those for other shapes.
 
     Raises :class:`SynclineError` if the job cannot run on the fabric, and like :func:`check_job`.
     """
     check_job(loaded)
     cache = Cache() if cache is None else cache
-    held = chosen(loaded) if held is None else held
+    algorithms = chosen(loaded) if algorithms is None else algorithms
     counted = _counted(loaded, cache.counted)
     exchanges: dict[tuple[str, tuple[float, ...]], tuple[float, ...]] = {}
     latency = 0.0
-    for (role, kind, phases), sizes in _alike(counted.exchanges, held).items():
+    for (role, kind, phases), sizes in _alike(counted.exchanges, algorithms).items():
         probe = _Probe(loaded, role, kind, phases, sizes, cache)
         per_byte = probe.per_byte()
         total = sum(size * count for size, count in sizes.items())
@@ -235,11 +237,11 @@ def _counted(loaded: Loaded, cache: dict[str, Counted]) -> Counted:
     return cache[key]
 
 
-def _alike(counts: dict[tuple[str, str, int], float], held: Held) -> dict[_Kind, dict[int, float]]:
+def _alike(counts: dict[tuple[str, str, int], float], algorithms: Algorithms) -> dict[_Kind, dict[int, float]]:
     """Numbers of exchanges by size, for each role, kind and algorithm."""
     found: defaultdict[_Kind, dict[int, float]] = defaultdict(dict)
     for (role, kind, size), count in sorted(counts.items()):
-        found[role, kind, held.get((role, kind, size), ())][size] = count
+        found[role, kind, algorithms.get((role, kind, size), ())][size] = count
     return found
 
 
@@ -340,8 +342,8 @@ class _Probe:
         if not latency:
             dims = [{**dim, "latency": _SOME} for dim in dims]
         if self.phases:
-            held = entries({(self.role, self.kind, max(size, 1)): self.phases})
-            collectives = {**collectives, "algorithms_of": held}
+            algorithms = entries({(self.role, self.kind, max(size, 1)): self.phases})
+            collectives = {**collectives, "algorithms_of": algorithms}
         kept = {key: value for key, value in resolved.items() if key not in ("npu_memory", "prices")}
         at = tuple(_core.parse_quantity("rate", dim.pop("rate_per_npu")) for dim in dims)
         changed = {"workload": self._workload(size), "fabric": {"dims": dims}, "collectives": collectives}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import floor, log10
 from typing import TYPE_CHECKING, Any
 
-from syncline.design.bandwidth import schemes
+from syncline.design.bandwidth.schemes import Scheme
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,11 +25,11 @@ _STYLE: Any = {
     "svg.hashsalt": "syncline",
 }
 _LOOKS = {
-    schemes.EQUAL: ("#8C8C8C", "o"),
-    schemes.BY_BYTES: ("#0072B2", "s"),
-    schemes.BY_TURNS: ("#E69F00", "^"),
-    "optimum": ("#D55E00", "D"),
-    "pareto": ("#CC79A7", "v"),
+    Scheme.EQUAL: ("#8C8C8C", "o"),
+    Scheme.BY_BYTES: ("#0072B2", "s"),
+    Scheme.BY_TURNS: ("#E69F00", "^"),
+    Scheme.OPTIMUM: ("#D55E00", "D"),
+    Scheme.PARETO: ("#CC79A7", "v"),
 }
 
 

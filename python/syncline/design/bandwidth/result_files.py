@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from syncline import _core, schemas
 from syncline.design import folder as folders
 from syncline.design.bandwidth import plot, portable
-from syncline.design.bandwidth.held import entries
+from syncline.design.bandwidth.algorithms import entries
 from syncline.input.dump import dump
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ def scenario(found: SearchResult, job: int, folder: Path) -> dict[str, Any]:
             value = portable.layers(value, (found.results[job].scenario or {})["workload"])
         if value is not None:
             sections[key] = _with_files(value, request.source.folder, folder, named=key == "prices")
-    if not found.is_settled and found.held[job]:
+    if not found.is_settled and found.algorithms[job]:
         own_way = dict(sections.get("collectives", {}))
-        own_way["algorithms_of"] = [*own_way.get("algorithms_of", []), *entries(found.held[job])]
+        own_way["algorithms_of"] = [*own_way.get("algorithms_of", []), *entries(found.algorithms[job])]
         sections["collectives"] = own_way
     sections["fabric"] = {"shape": found.winner.shape, "rate_per_npu": rates, **fabric}
     return sections
@@ -137,8 +137,8 @@ def as_dict(found: SearchResult) -> dict[str, Any]:
         "allocations": [_allocation(each) for each in found.allocations],
         "front": [_allocation(each) for each in found.front],
         "algorithms": [
-            {"job": job.name, "algorithms_of": entries(held)}
-            for job, held in zip(found.request.jobs, found.held, strict=True)
+            {"job": job.name, "algorithms_of": entries(algorithms)}
+            for job, algorithms in zip(found.request.jobs, found.algorithms, strict=True)
         ],
         "left_out": [{"shape": shape, "why": why} for shape, why in found.skipped],
         "notes": found.notes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -12,12 +13,28 @@ if TYPE_CHECKING:
     from syncline.design.bandwidth.demand import Demand
 
 
-EQUAL = "equal"
-"""EqualBW of hier2021."""
-BY_BYTES = "by bytes"
-"""MessageBW of hier2021."""
-BY_TURNS = "by turns"
-"""SmartBW of hier2021."""
+class Scheme(StrEnum):
+    """Ways to find the rates of an allocation, in the order of the columns that show them."""
+
+    EQUAL = "equal"
+    """EqualBW of hier2021."""
+    BY_BYTES = "by bytes"
+    """MessageBW of hier2021."""
+    BY_TURNS = "by turns"
+    """SmartBW of hier2021."""
+    OPTIMUM = "optimum"
+    """The best rates, by geometric programming."""
+    PARETO = "pareto"
+    """A point of the front: an optimum for a smaller budget."""
+
+
+class Case(StrEnum):
+    """Cases of SmartBW's closed form, by the roles that determine the rate of the shared dimension."""
+
+    FIRST = "A"
+    SECOND = "B"
+    BOTH = "C"
+    NONE_SHARED = "no shared dimension"
 
 
 @dataclass(frozen=True)
@@ -26,8 +43,8 @@ class Division:
 
     shares: tuple[float, ...]
     """Share of each dimension; they add up to 1."""
-    case: str = ""
-    """For SmartBW: the case of the closed form that applies."""
+    case: Case | None = None
+    """For SmartBW with two roles: the case of the closed form that applies."""
     sized_by: tuple[str, ...] = ()
     """For SmartBW: the roles whose bytes determine the rate of the shared dimension; empty if none is shared."""
 
@@ -76,23 +93,23 @@ def smart(demand: Demand) -> Division | str:
     if found is None:
         return "nothing is exchanged"
     if not shared:
-        return Division(found.shares, "no shared dimension")
-    sized_by = {"A": (first_role,), "B": (second_role,), "C": (first_role, second_role)}[case]
+        return Division(found.shares, Case.NONE_SHARED)
+    sized_by = {Case.FIRST: (first_role,), Case.SECOND: (second_role,)}.get(case, (first_role, second_role))
     return Division(found.shares, case, sized_by)
 
 
-def _bandwidths(m1: float, m2: float, r1: float, r2: float) -> tuple[str, float, float]:
+def _bandwidths(m1: float, m2: float, r1: float, r2: float) -> tuple[Case, float, float]:
     """The case, and the bandwidths of both roles for a budget of 1."""
-    for case, c1, c2 in (("A", 1.0, 1 - r2), ("B", 1 - r1, 1.0)):
+    for case, c1, c2 in ((Case.FIRST, 1.0, 1 - r2), (Case.SECOND, 1 - r1, 1.0)):
         # If a role uses only the shared dimension, the other role determines the rate of that dimension.
         if c1 == 0 or c2 == 0:
             continue
         root = sqrt(m1 * c1) + sqrt(m2 * c2)
         a, b = sqrt(m1 / c1) / root, sqrt(m2 / c2) / root
-        if (r1 * a >= r2 * b) if case == "A" else (r1 * a <= r2 * b):
+        if (r1 * a >= r2 * b) if case == Case.FIRST else (r1 * a <= r2 * b):
             return case, a, b
     kink = 1 / (1 / r1 + 1 / r2 - 1)
-    return "C", kink / r1, kink / r2
+    return Case.BOTH, kink / r1, kink / r2
 
 
 def _alike(demand: Demand, role: str) -> bool:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from syncline.design.bandwidth.held import described
-from syncline.design.bandwidth.schemes import EQUAL
+from syncline.design.bandwidth.algorithms import described
+from syncline.design.bandwidth.schemes import Scheme
 from syncline.quantity import counted, digits, listed, money, percent, rate, time
 from syncline.report.subject import calibration
 from syncline.terminal.prose import lines
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from syncline.design.bandwidth.search_rates import Allocation, SearchResult
 
 SHAPES = 8
-HELD = 8
+ALGORITHMS = 8
 FRONT = 20
 """Maximum number of rows of each table."""
 _PREDICTED_WORTH = "predicted\nsteps/s for $1 M"
@@ -80,11 +80,11 @@ def _parts(found: SearchResult, width: int) -> Iterator[RenderableType]:
             ),
             "dim",
         )
-    for job, held in zip(found.request.jobs, found.held, strict=True):
-        if algorithms := described(held):
+    for job, fixed in zip(found.request.jobs, found.algorithms, strict=True):
+        if algorithms := described(fixed):
             whose = f"Algorithms of {job.name}" if found.request.spec.jobs else "Algorithms"
-            more = f"; {len(algorithms) - HELD} more in design.json" if len(algorithms) > HELD else ""
-            yield Text(lines(f"{whose}: {'; '.join(algorithms[:HELD])}{more}", width), "dim")
+            more = f"; {len(algorithms) - ALGORITHMS} more in design.json" if len(algorithms) > ALGORITHMS else ""
+            yield Text(lines(f"{whose}: {'; '.join(algorithms[:ALGORITHMS])}{more}", width), "dim")
     for note in found.notes:
         yield Text(lines(f"Note: {note}", width), "dim")
 
@@ -102,7 +102,9 @@ def answer(found: SearchResult) -> str:
     winner = found.winner
     split = listed([f"{rate(each)} for {name}" for name, each in zip(winner.names, winner.rates, strict=True)])
     text = f"{winner.shape}: {split}."
-    even = next((each for each in found.allocations if each.scheme == EQUAL and each.shape == winner.shape), None)
+    even = next(
+        (each for each in found.allocations if each.scheme == Scheme.EQUAL and each.shape == winner.shape), None
+    )
     if even is None or not even.total_s:
         return text
     spec = found.request.spec

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from syncline import _core
 from syncline.codes import Code
 from syncline.design.bandwidth import schemes
+from syncline.design.bandwidth.algorithms import Algorithms, chosen
 from syncline.design.bandwidth.demand import Cache, Demand, check_job, demand_of, together
-from syncline.design.bandwidth.held import Held, chosen
 from syncline.design.bandwidth.limits import LEAST, MOST, Limits, check_names, limits
 from syncline.design.bandwidth.optimum import optimum, solver
 from syncline.design.bandwidth.price import Price, price_of
+from syncline.design.bandwidth.schemes import Scheme
 from syncline.design.bandwidth.trial import Setup, Trial, apart, bits, trial
 from syncline.errors import SynclineError
 from syncline.input.problem import error, raise_errors
@@ -29,10 +30,7 @@ if TYPE_CHECKING:
     Progress = Callable[[float, str], object]
     Warned = Callable[[Sequence[Diagnostic]], object]
 
-OPTIMUM = "optimum"
-POINT = "pareto"
-"""Scheme of a point of the front: an optimum for a smaller budget."""
-_COLUMNS = (schemes.EQUAL, schemes.BY_BYTES, schemes.BY_TURNS, OPTIMUM, POINT)
+_COLUMNS = tuple(Scheme)
 _TIE = 1e-4
 """Shapes whose times or costs differ by less than this fraction count as equally good."""
 _NOTED = 1e-3
@@ -55,8 +53,8 @@ _SETTLED = 1e-3
 class Allocation:
     """Rates for the dimensions of a shape, and what follows from them."""
 
-    scheme: str
-    """``equal``, ``by bytes``, ``by turns`` or ``optimum``; ``pareto`` if the winner is a point of the front."""
+    scheme: Scheme
+    """How its rates were found; ``pareto`` only if the winner is a point of the front."""
     shape: str
     names: tuple[str, ...]
     """Names of the dimensions, lowest first."""
@@ -131,7 +129,7 @@ class SearchResult:
     notes: list[str] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     """Simulation of the winner for each job."""
-    held: list[Held] = field(default_factory=list)
+    algorithms: list[Algorithms] = field(default_factory=list)
     """Algorithms of each job that are fixed in all predictions and simulations of the winner's shape."""
     is_settled: bool = True
     """Whether these algorithms are the ones that would be chosen for the winner's rates."""
@@ -146,10 +144,10 @@ class _Case:
     limits: Limits
     price: Price | None
     npus_usd: float
-    held: list[Held]
+    algorithms: list[Algorithms]
     """Algorithms of each job for which the demands were measured."""
 
-    def allocation(self, scheme: str, rates: Sequence[float], sized_by: tuple[str, ...] = ()) -> Allocation:
+    def allocation(self, scheme: Scheme, rates: Sequence[float], sized_by: tuple[str, ...] = ()) -> Allocation:
         """The allocation with these rates."""
         rates = [readable(rate) for rate in rates]
         return Allocation(
@@ -164,18 +162,18 @@ class _Case:
             self.npus_usd,
             sized_by,
             tuple(self.limits.broken(rates)),
-            tuple(self.limits.reached(rates)) if scheme == OPTIMUM else (),
+            tuple(self.limits.reached(rates)) if scheme == Scheme.OPTIMUM else (),
         )
 
     def schemes(self) -> Iterator[Allocation]:
         """The allocations by the schemes of hier2021, as far as they apply."""
         whole = together(self.jobs)
         message, smart = schemes.message(whole), schemes.smart(whole)
-        for name, division in ((schemes.EQUAL, schemes.equal(len(self.candidate.sizes))), (schemes.BY_BYTES, message)):
+        for name, division in ((Scheme.EQUAL, schemes.equal(len(self.candidate.sizes))), (Scheme.BY_BYTES, message)):
             if division is not None:
                 yield self.allocation(name, self._scaled(division.shares))
         if isinstance(smart, schemes.Division):
-            yield self.allocation(schemes.BY_TURNS, self._scaled(smart.shares), smart.sized_by)
+            yield self.allocation(Scheme.BY_TURNS, self._scaled(smart.shares), smart.sized_by)
 
     def _scaled(self, shares: Sequence[float]) -> list[float]:
         """Rates with these shares that use up the budgets; a dimension with a share of 0 has :data:`LEAST`."""
@@ -282,8 +280,8 @@ def _case(request: BandwidthRequest, candidate: Candidate, cache: Cache, warn: W
             priced = price_of(loaded, request.source.mark(("prices",)))
     whole = request.spec.budget.rate_per_npu
     equal = _NOMINAL if whole is None else max(_core.parse_quantity("rate", whole) // len(rates), 8)
-    held = _choices(request, candidate, [equal] * len(rates))
-    jobs = _demands(request, candidate, [equal] * len(rates), held, cache)
+    algorithms = _choices(request, candidate, [equal] * len(rates))
+    jobs = _demands(request, candidate, [equal] * len(rates), algorithms, cache)
     bounds = limits(request, candidate, priced)
     used = [any(each.bytes[at] for _, job in jobs for each in job.exchanges) for at in range(len(candidate.sizes))]
     if (free := bounds.unbounded(used)) is not None:
@@ -296,20 +294,24 @@ def _case(request: BandwidthRequest, candidate: Candidate, cache: Cache, warn: W
                 help=f"give `budget.rate_per_npu`, or `bandwidth: {{ {free}: {{ max: ... }} }}`",
             )
         )
-    return _Case(candidate, jobs, bounds, priced, request.spec.npu_usd * candidate.npus, held)
+    return _Case(candidate, jobs, bounds, priced, request.spec.npu_usd * candidate.npus, algorithms)
 
 
 def _demands(
-    request: BandwidthRequest, candidate: Candidate, rates: Sequence[int], held: Sequence[Held], cache: Cache
+    request: BandwidthRequest,
+    candidate: Candidate,
+    rates: Sequence[int],
+    algorithms: Sequence[Algorithms],
+    cache: Cache,
 ) -> list[tuple[float, Demand]]:
     """Weight and demand of each job, with fixed algorithms, near these rates."""
     return [
-        (job.weight, demand_of(request.scenario(at, candidate, rates), rates, held[at], cache))
+        (job.weight, demand_of(request.scenario(at, candidate, rates), rates, algorithms[at], cache))
         for at, job in enumerate(request.jobs)
     ]
 
 
-def _choices(request: BandwidthRequest, candidate: Candidate, rates: Sequence[int]) -> list[Held]:
+def _choices(request: BandwidthRequest, candidate: Candidate, rates: Sequence[int]) -> list[Algorithms]:
     """The algorithms that are chosen for each job at these rates, given in bits per second."""
     return [chosen(request.scenario(at, candidate, rates)) for at in range(len(request.jobs))]
 
@@ -317,7 +319,7 @@ def _choices(request: BandwidthRequest, candidate: Candidate, rates: Sequence[in
 def _best(request: BandwidthRequest, case: _Case) -> Allocation:
     """The allocation with the best rates of a shape."""
     rates = optimum(case.jobs, case.limits, per_cost=_per_cost(request), besides=case.npus_usd)
-    return case.allocation(OPTIMUM, rates)
+    return case.allocation(Scheme.OPTIMUM, rates)
 
 
 def _settled(request: BandwidthRequest, case: _Case, best: Allocation, cache: Cache) -> tuple[_Case, Allocation]:
@@ -328,13 +330,13 @@ def _settled(request: BandwidthRequest, case: _Case, best: Allocation, cache: Ca
     tried: list[tuple[_Case, Allocation]] = []
     for _ in range(_ROUNDS):
         rates = bits(best.rates)
-        held = _choices(request, case.candidate, rates)
-        jobs = _demands(request, case.candidate, rates, held, cache)
-        before, was = case.held, best.objective(per_cost=_per_cost(request))
-        case = replace(case, held=held, jobs=jobs)
+        algorithms = _choices(request, case.candidate, rates)
+        jobs = _demands(request, case.candidate, rates, algorithms, cache)
+        before, was = case.algorithms, best.objective(per_cost=_per_cost(request))
+        case = replace(case, algorithms=algorithms, jobs=jobs)
         best = _best(request, case)
         now = best.objective(per_cost=_per_cost(request))
-        if held == before and abs(now - was) <= _SETTLED * was:
+        if algorithms == before and abs(now - was) <= _SETTLED * was:
             return case, best
         tried.append((case, best))
     return min(tried, key=lambda pair: pair[1].objective(per_cost=_per_cost(request)))
@@ -355,13 +357,13 @@ def _front(request: BandwidthRequest, cases: Sequence[_Case], winner: Allocation
     points = request.spec.points
     for at, case in enumerate(cases):
         report(0.7 + 0.2 * at / len(cases), f"time against cost of {case.candidate.shape}")
-        fastest = case.allocation(OPTIMUM, optimum(case.jobs, case.limits))
+        fastest = case.allocation(Scheme.OPTIMUM, optimum(case.jobs, case.limits))
         found.append(fastest)
         if case.price is None or not fastest.usd:
             continue
         low = max(case.price.usd(case.limits.least) * (1 + 1e-6), fastest.usd / _CHEAPEST)
         steps = (low * (fastest.usd / low) ** (step / (points - 1)) for step in range(points - 1))
-        found += [case.allocation(OPTIMUM, optimum(case.jobs, case.limits, usd=usd)) for usd in steps]
+        found += [case.allocation(Scheme.OPTIMUM, optimum(case.jobs, case.limits, usd=usd)) for usd in steps]
     # If the fastest is also the winner, list it once.
     found = [winner, *(each for each in found if (each.shape, each.rates) != (winner.shape, winner.rates))]
     found.sort(key=lambda each: (each.usd or 0.0, each.total_s))
@@ -393,10 +395,10 @@ def _simulate(found: SearchResult, cases: Sequence[_Case], report: Progress) -> 
         report(0.9 + 0.1 * done / len(waiting), f"simulation of {allocation.scheme} on {allocation.shape}")
         done += 1
         case = of_shape[allocation.shape]
-        tried = trial(Setup(request, case.candidate, case.jobs, allocation.rates, case.held))
+        tried = trial(Setup(request, case.candidate, case.jobs, allocation.rates, case.algorithms))
         simulated = replace(allocation, simulated=tried.times, used=tried.used)
-        for held in (found.allocations, found.front):
-            held[:] = [simulated if each is allocation else each for each in held]
+        for allocations in (found.allocations, found.front):
+            allocations[:] = [simulated if each is allocation else each for each in allocations]
         if best is None or _better(simulated, best[0], request):
             best = simulated, tried
         # If another shape wins, simulate the schemes on that shape, too.
@@ -420,7 +422,7 @@ def _win(found: SearchResult, predicted: Allocation, winner: Allocation, tried: 
     shape = winner.shape
     if not any(each is winner for each in found.allocations):
         # A point of the front.
-        point = replace(winner, scheme=POINT)
+        point = replace(winner, scheme=Scheme.PARETO)
         found.front[:] = [point if each is winner else each for each in found.front]
         found.allocations.append(point)
         winner = point
@@ -428,24 +430,28 @@ def _win(found: SearchResult, predicted: Allocation, winner: Allocation, tried: 
         found.front = sorted([*found.front, winner], key=lambda each: (each.usd or 0.0, each.total_s))
     own = [each for each in found.allocations if each.shape == shape]
     own.sort(key=lambda each: _COLUMNS.index(each.scheme))
-    found.allocations = own + [each for each in found.allocations if each.shape != shape and each.scheme == OPTIMUM]
+    found.allocations = own + [
+        each for each in found.allocations if each.shape != shape and each.scheme == Scheme.OPTIMUM
+    ]
     found.winner, found.candidate, found.results = winner, case.candidate, tried.results
-    found.held = case.held
-    found.is_settled = _choices(found.request, case.candidate, bits(winner.rates)) == case.held
+    found.algorithms = case.algorithms
+    found.is_settled = _choices(found.request, case.candidate, bits(winner.rates)) == case.algorithms
     if not found.is_settled:
         found.notes.append(_unsettled(found, case))
     smart = schemes.smart(together(case.jobs))
     if isinstance(smart, str):
-        found.notes.append(f"`{schemes.BY_TURNS}` does not apply here: {smart}")
+        found.notes.append(f"`{Scheme.BY_TURNS}` does not apply here: {smart}")
     elif smart.sized_by:
         found.notes.append(
-            f"`{schemes.BY_TURNS}`: two kinds of groups share a dimension; the bytes of {listed(smart.sized_by)} "
+            f"`{Scheme.BY_TURNS}`: two kinds of groups share a dimension; the bytes of {listed(smart.sized_by)} "
             "parallelism determine its rate"
         )
-    if (why := apart(Setup(found.request, case.candidate, case.jobs, winner.rates, case.held), tried)) is not None:
+    if (
+        why := apart(Setup(found.request, case.candidate, case.jobs, winner.rates, case.algorithms), tried)
+    ) is not None:
         found.notes.append(why)
     if (winner.scheme, shape) != (predicted.scheme, predicted.shape):
-        name = "a point of the front" if winner.scheme == POINT else winner.scheme
+        name = "a point of the front" if winner.scheme == Scheme.PARETO else winner.scheme
         found.notes.append(
             f"in simulation, {name} on {shape} is better than {predicted.scheme} on {predicted.shape}, which was "
             "predicted to be best, and is therefore the winner"

@@ -12,9 +12,9 @@ from syncline.quantity import percent, time
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from syncline.design.bandwidth.algorithms import Algorithms
     from syncline.design.bandwidth.candidate import BandwidthRequest, Candidate
     from syncline.design.bandwidth.demand import Demand
-    from syncline.design.bandwidth.held import Held
     from syncline.result import Result
 
 APART = 0.05
@@ -40,7 +40,7 @@ class Setup:
     """Weight and demand of each job."""
     rates: Sequence[float]
     """Rate of each dimension, in bytes per second."""
-    held: Sequence[Held | None]
+    algorithms: Sequence[Algorithms | None]
     """The algorithms of each job that are fixed; ``None`` lets them be chosen for the rates."""
 
     @property
@@ -151,7 +151,7 @@ def _sum(weights: Sequence[float], values: Sequence[float]) -> float:
 
 def _run(setup: Setup, job: int, *, chunks: int = 1) -> Result:
     """Simulates a job, with its number of chunks multiplied by ``chunks``."""
-    loaded = setup.request.scenario(job, setup.candidate, bits(setup.rates), setup.held[job])
+    loaded = setup.request.scenario(job, setup.candidate, bits(setup.rates), setup.algorithms[job])
     if chunks > 1:
         collectives = loaded.resolved["collectives"]
         collectives["chunks"] = min(collectives["chunks"] * chunks, _MOST)

@@ -46,14 +46,14 @@ class Measured:
     notes: list[str] = field(default_factory=list)
     """What was interpolated or extrapolated."""
 
-    def times(self, operator: Operator, samples: int, parameter_parts: int) -> tuple[int, int]:
+    def times(self, operator: Operator, samples: int, parameter_degree: int) -> tuple[int, int]:
         """Picoseconds of a part with some samples, forward and backward.
 
         Raises ``SynclineError`` if they are unknown.
         """
         known = self.by_name.get(operator.measured, {})
-        if not known or parameter_parts > 1:
-            what = f"`{operator.name}`" + (" split by parameters" if parameter_parts > 1 else "")
+        if not known or parameter_degree > 1:
+            what = f"`{operator.name}`" + (" split by parameters" if parameter_degree > 1 else "")
             self._refuse(f"the table has no times for {what}", operator.measured, ", ".join(self.by_name))
         if samples in known:
             forward, backward = known[samples]

@@ -80,10 +80,10 @@ def divisors(number: int) -> list[int]:
 
 
 def _splits(operator: Operator, servers: int, *, split_parameters: bool) -> list[tuple[int, int]]:
-    """The ways to split an operator: parts of samples and of parameters, whose product divides the servers."""
-    sample_parts = [1] if operator.whole_batch else divisors(servers)
-    parameter_parts = divisors(servers) if split_parameters else [1]
-    pairs = ((s, p) for p in parameter_parts for s in sample_parts)
+    """The ways to split an operator: degrees of samples and of parameters, whose product divides the servers."""
+    sample_degrees = [1] if operator.whole_batch else divisors(servers)
+    parameter_degrees = divisors(servers) if split_parameters else [1]
+    pairs = ((s, p) for p in parameter_degrees for s in sample_degrees)
     return [(s, p) for s, p in pairs if servers % (s * p) == 0 and operator.features % p == 0]
 
 
@@ -96,11 +96,11 @@ def _choice(
     optimizer: str,
     measured: Measured | None,
 ) -> dict[str, Any]:
-    sample_parts, parameter_parts = split
-    on_server = samples // sample_parts
+    sample_degree, parameter_degree = split
+    on_server = samples // sample_degree
     each = on_server if operator.whole_batch else on_server // cluster.accelerators
     used = OPTIMIZERS[optimizer]
-    layer = replace(operator.part(each, parameter_parts), optimizer=used)
+    layer = replace(operator.part(each, parameter_degree), optimizer=used)
     state = used.moments * bytes_of(types.optimizer) + (types.master if used.moments else 0)
     weights = bytes_of(types.parameters) + state
     gradients = bytes_of(types.gradients)
@@ -108,12 +108,12 @@ def _choice(
     updated = layer.parameters if layer.updated is None else layer.updated
     memory = layer.parameters * weights + updated * gradients + layer.outputs * bytes_of(types.activations)
     if measured is not None:
-        forward, backward = ({"time": f"{time}ps"} for time in measured.times(operator, on_server, parameter_parts))
+        forward, backward = ({"time": f"{time}ps"} for time in measured.times(operator, on_server, parameter_degree))
     else:
         forward, backward = _work(layer, types, "forward"), _work(layer, types, "backward")
     return {
-        "samples": sample_parts,
-        "parameters": parameter_parts,
+        "samples": sample_degree,
+        "parameters": parameter_degree,
         "forward": forward,
         "backward": backward,
         "memory": f"{memory}B",

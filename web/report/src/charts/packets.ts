@@ -32,13 +32,13 @@ interface Lane extends Row {
   series: (look: Look) => ECBasicOption[];
 }
 
-/** Lanes over one axis of time; `told` makes the tooltip for a time in seconds. */
+/** Lanes over one axis of time; `html` makes the tooltip for a time in seconds. */
 function lanesOption(
   lanes: Lane[],
   end: number,
   rows: Stack,
   look: Look,
-  told: (time: number) => string,
+  html: (time: number) => string,
 ): ECBasicOption {
   const { factor, unit } = timeUnit(end);
   const all = lanes.map((_, at) => at);
@@ -56,7 +56,7 @@ function lanesOption(
     })),
     dataZoom: zoom(look, all, 4, rows.side),
     axisPointer: { link: [{ xAxisIndex: "all" }] },
-    tooltip: tooltip(look, "axis", (found: { axisValue: number }[]) => told(found[0].axisValue * factor)),
+    tooltip: tooltip(look, "axis", (found: { axisValue: number }[]) => html(found[0].axisValue * factor)),
     series: lanes.flatMap((lane, at) =>
       lane.series(look).map((each) => ({ type: "line", xAxisIndex: at, yAxisIndex: at, symbol: "none", clip: true, ...each })),
     ),
@@ -260,9 +260,9 @@ export function queues(data: { lanes: Queued[] }): View {
       lanesOption(lanes, end, stack(lanes, width, LABELS), look, (now) => {
         const [first] = data.lanes;
         const at = sliceAt(first, now);
-        const told = data.lanes.map((lane) => lines(lane, sliceAt(lane, now)));
-        const colours = data.lanes.flatMap((lane, of) => told[of].map((_, line) => (line ? undefined : colour(look, lane))));
-        return tip(`${time(first.start[at])} to ${time(first.end[at])}`, told.flat(), colours);
+        const texts = data.lanes.map((lane) => lines(lane, sliceAt(lane, now)));
+        const colours = data.lanes.flatMap((lane, of) => texts[of].map((_, line) => (line ? undefined : colour(look, lane))));
+        return tip(`${time(first.start[at])} to ${time(first.end[at])}`, texts.flat(), colours);
       }),
     table: () => {
       const rows = data.lanes.flatMap((lane) => lane.start.map((_, at): [Queued, number] => [lane, at]));

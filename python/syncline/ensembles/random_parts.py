@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 HINT = "add randomness, such as `jitter: {start: 1us}` for ranks that begin at different times"
 
 
-def drawn(resolved: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+def random_parts(resolved: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     """Keys of a resolved scenario with random parts, and whether these depend on the scenario's seed.
 
     They do not if the key has a seed of its own.

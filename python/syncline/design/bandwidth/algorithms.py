@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 Exchanges = tuple[str, str, int]
 """Group, kind and size in bytes of exchanges."""
-Held = dict[Exchanges, tuple[str, ...]]
+Algorithms = dict[Exchanges, tuple[str, ...]]
 """The phases of a job's exchanges, such as ``ring reduce_scatter``, for which the job names no algorithms."""
 
 
-def chosen(loaded: Loaded) -> Held:
+def chosen(loaded: Loaded) -> Algorithms:
     """The algorithms that are chosen for a scenario: the phases of each exchange with a chosen phase."""
     plans: list[dict[str, Any]] = loaded.placing(lambda: json.loads(_core.show(json.dumps(loaded.resolved), "plan")))
     return {
@@ -37,18 +37,18 @@ def chosen(loaded: Loaded) -> Held:
     }
 
 
-def entries(held: Mapping[Exchanges, tuple[str, ...]]) -> list[dict[str, Any]]:
+def entries(algorithms: Mapping[Exchanges, tuple[str, ...]]) -> list[dict[str, Any]]:
     """The algorithms in the form of `collectives.algorithms_of`."""
     return [
         {"group": group, "collective": kind, "bytes": f"{count}B", "phases": list(phases)}
-        for (group, kind, count), phases in sorted(held.items())
+        for (group, kind, count), phases in sorted(algorithms.items())
     ]
 
 
-def described(held: Mapping[Exchanges, tuple[str, ...]]) -> list[str]:
+def described(algorithms: Mapping[Exchanges, tuple[str, ...]]) -> list[str]:
     """The algorithms in words, by group and kind: ``data all_reduce: ring reduce_scatter + ...``."""
     by_kind: defaultdict[tuple[str, str], dict[int, tuple[str, ...]]] = defaultdict(dict)
-    for (group, kind, each), phases in held.items():
+    for (group, kind, each), phases in algorithms.items():
         by_kind[group, kind][each] = phases
     found = []
     for (group, kind), sizes in sorted(by_kind.items()):
