@@ -82,7 +82,7 @@ fn compute(prepared: &Prepared, path: &CriticalPath, length: u64) -> [(PathKind,
 
 /// Compute time of each rank of the job that the path's last rank belongs to.
 fn ranks_of_job<'a>(prepared: &Prepared, path: &'a CriticalPath) -> &'a [Time] {
-    let has = |part: &&Member| path.rank.wrapping_sub(part.share.first_rank) < part.share.ranks;
+    let has = |part: &&Member| path.rank.0.wrapping_sub(part.share.first_rank) < part.share.ranks;
     let part = prepared.parts.iter().find(has);
     part.map_or(&path.computed, |part| {
         let first = part.share.first_rank as usize;
