@@ -52,8 +52,8 @@ fn bottleneck(worth: &Worth<'_>) -> Bottleneck {
     match worth.most(|_| true) {
         None => Bottleneck::Nothing,
         // If several tiers are equally busy, each one saves little, but all of them together save much.
-        Some(part) if part.tier.is_empty() && worth.of(part) < worth.of_all_links() => {
-            worth.most(|part| !part.tier.is_empty()).unwrap_or(part).into()
+        Some(part) if part.tier.is_none() && worth.of(part) < worth.of_all_links() => {
+            worth.most(|part| part.tier.is_some()).unwrap_or(part).into()
         }
         Some(part) => part.into(),
     }
