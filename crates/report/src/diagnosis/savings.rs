@@ -7,9 +7,9 @@ use syncline_prepare::Prepared;
 use syncline_timeline::{PathKind, PathPart, Summary};
 use syncline_units::Time;
 
-/// What a run spends its time on: its critical path, and how busy the links and ranks are that may become critical
-/// instead.
-pub(super) struct Worth<'a> {
+/// Predicts what a run saves with a faster part of its critical path, from that path and from how busy the links and
+/// ranks are that may become critical instead.
+pub(super) struct RunSavings<'a> {
     parts: &'a [PathPart],
     path: &'a CriticalPath,
     /// Names of tiers.
@@ -71,7 +71,7 @@ impl Saving {
 /// A limit explains a part's saving if the time that it leaves is at most this many times the saving.
 const NEARLY: f64 = 1.1;
 
-impl<'a> Worth<'a> {
+impl<'a> RunSavings<'a> {
     pub(super) fn new(
         parts: &'a [PathPart],
         summary: &'a Summary,
